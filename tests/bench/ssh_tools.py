@@ -25,7 +25,7 @@ mount -t tmpfs home /root
 mount -t tmpfs run /run && mkdir -p /run/netns /run/sshd && mount -t sysfs sys /sys && ip link set lo up
 while ! ip link show {link} >/dev/null 2>&1; do sleep 0.02; done
 ip address add {there}/24 dev {link} && ip link set {link} up
-exec /usr/sbin/sshd -D -e -f {folder}/sshd_config
+while sleep 0.05; do test -e {folder}/sshd_is_down || /usr/sbin/sshd -D -e -f {folder}/sshd_config; done
 """
 CLIENT = """
 Host {name}
@@ -62,6 +62,17 @@ class Far:
     def connections(self):
         """The processes there that are sshd's, each of a connection."""
         return self._having(b"sshd: root") + self._having(b"sshd-session: root")
+
+    def kill_sshd(self):
+        """End it with all its connections; none is accepted until `start_sshd`. The machine itself goes on."""
+        (self.folder / "sshd_is_down").touch()
+        for pid in self._having(b"sshd"):
+            if pid != self.pid:  # whose script has its name
+                os.kill(pid, signal.SIGKILL)
+
+    def start_sshd(self):
+        """Accept connections again."""
+        (self.folder / "sshd_is_down").unlink()
 
     def _having(self, part):
         found = []

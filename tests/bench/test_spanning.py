@@ -21,8 +21,7 @@ lease_s = {lease_s}
 [host.sink]
 lease_s = {lease_s}
 [dut]
-kind = "bridge"
-cpus = [1]
+{dut}
 [engine]
 runs_on = "gen"
 cpus = [0]
@@ -58,6 +57,25 @@ duration_s = 0.2
 """
 
 
+BRIDGE = 'kind = "bridge"\ncpus = [1]'
+DROPPING = """table ip state {
+    counter drop_two {}
+    chain passing {
+        type filter hook forward priority filter; policy accept;
+        udp dport 2 counter name drop_two drop
+    }
+}"""
+KINDS = {
+    "bridge": BRIDGE,
+    "nft": f'''kind = "nft"\ncpus = [1]\nrules = """\n{DROPPING}\n"""''',
+    **{
+        f"ovs {datapath}": f'kind = "ovs"\ndatapath = "{datapath}"\npmd_cpus = [1]\n'
+        'rules = "in_port={left},actions=output:{right}"'
+        for datapath in ("af_packet", "af_xdp")
+    },
+}
+
+
 class Hosts:
     """The three machines, and how their cables' ends were before any bench."""
 
@@ -76,11 +94,15 @@ class Hosts:
         return self.gen, self.dut, self.sink
 
     def ends(self):
-        """Names, MTU, state and IPv4 addresses of the cables' ends, by machine."""
+        """The cables' ends by machine: names, MTU, state, MAC and IPv4 addresses."""
         return [
             [
-                (link["ifname"], link["mtu"], "UP" in link["flags"], [one["local"] for one in link["addr_info"]])
-                for link in json.loads(machine.run("ip", "-4", "-j", "address", "show"))
+                (
+                    *(link["ifname"], link["mtu"], link["address"]),
+                    *("UP" in link["flags"], "PROMISC" in link["flags"]),
+                    [one["local"] for one in link["addr_info"] if one["family"] == "inet"],
+                )
+                for link in json.loads(machine.run("ip", "-j", "address", "show"))
                 if link["ifname"].startswith(("eth9", "to-"))
             ]
             for machine in self.all
@@ -95,6 +117,11 @@ def trials_of(out):
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
+def assert_closes(ledger):
+    dropped = sum(drop["frames"] for hop in ledger["hops"] for drop in hop["drops"])
+    assert ledger["offered"] == ledger["received"] + dropped, ledger
+
+
 @pytest.fixture
 def hosts(tmp_path):
     """Three machines; at the end of a test they hold nothing, and their interfaces are what they were."""
@@ -107,9 +134,9 @@ def hosts(tmp_path):
 
 @pytest.fixture
 def scenario(tmp_path):
-    def write(trial_s=0.2, traffic_s=8):
+    def write(trial_s=0.2, traffic_s=8, dut=BRIDGE):
         path = tmp_path / "span.toml"
-        path.write_text(SCENARIO.format(trial_s=trial_s, traffic_s=traffic_s, lease_s=LEASE_S))
+        path.write_text(SCENARIO.format(trial_s=trial_s, traffic_s=traffic_s, lease_s=LEASE_S, dut=dut))
         return path
 
     return write
@@ -130,13 +157,23 @@ def test_a_rate_is_found_over_three_hosts_behind_slow_control_links(hosts, scena
     judged = [one for one in trials if one["validity"] == "valid"]
     assert judged
     for one in judged:
-        assert one["ledger"]["offered"] == one["ledger"]["received"] + sum(
-            drop["frames"] for hop in one["ledger"]["hops"] for drop in hop["drops"]
-        ), one["ledger"]
+        assert_closes(one["ledger"])
         assert one["streams"][0]["jitter"]["count"] > 0
         assert {worker["host"] for worker in one["witness"]["workers"]} == {"gen", "sink"}
     (info,) = (tmp_path / "runs").glob("*/run.json")
     assert {"host gen", "host dut", "host sink"} <= json.loads(info.read_text())["versions"].keys()
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("kind", ["nft", "ovs af_packet", "ovs af_xdp"])
+def test_what_forwards_between_kernel_interfaces_does_so_between_cables(hosts, scenario, tmp_path, kind):
+    done = run("run", scenario(dut=KINDS[kind]), "--json", "--out", tmp_path / "runs", env=hosts.environment)
+    assert done.returncode == 0, done.stderr
+    judged = [one for one in trials_of(tmp_path / "runs") if one["validity"] == "valid"]
+    assert judged
+    for one in judged:
+        assert one["ledger"]["received"] > 0, one["ledger"]
+        assert_closes(one["ledger"])
 
 
 @pytest.mark.usefixtures("nothing_left")

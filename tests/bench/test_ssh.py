@@ -137,3 +137,41 @@ def test_what_ssh_refuses_is_told_with_what_mends_it(far, planted, told):
     assert done.returncode == 3, done.stderr
     assert told in done.stderr
     assert time.monotonic() - began < 60
+
+
+SOCKETS = """
+measure = "{measure}"
+runs_on = "far"
+engine = {{ cpus = [0] }}
+host = [
+  {{ name = "hl", address = "192.168.7.1/24", cpus = [0] }},
+  {{ name = "hr", address = "192.168.7.2/24", cpus = [1] }},
+]
+[dut]
+datapath = "{datapath}"
+pmd_cpus = [1]
+rules = "actions=NORMAL"
+[sockets]
+client = "hl"
+server = "hr"
+connections = 2
+warm_up_s = 0.2
+duration_s = 0.5
+repeats = 1
+timeout_s = 10
+"""
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize(
+    ("measure", "datapath"), [("bandwidth", "af_packet"), ("rr", "af_packet"), ("crr", "af_packet"), ("rr", "dpdk")]
+)
+def test_a_socket_workload_runs_on_another_machine_with_its_switch(far, tmp_path, measure, datapath):
+    path = tmp_path / "sockets.toml"
+    path.write_text(SOCKETS.format(measure=measure, datapath=datapath))
+    done = run("run", path, "--json", "--out", tmp_path / "runs", env=far.environment)
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["scenarios"]
+    metrics = {one["name"]: one["value"] for one in found["metrics"]}
+    assert metrics["goodput" if measure == "bandwidth" else "transactions"] > 0, metrics
+    assert metrics["packets seen by the datapath"] > 0, "they crossed that machine's switch"

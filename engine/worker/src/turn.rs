@@ -195,8 +195,9 @@ impl<'a> Core<'a> {
         }
     }
 
+    /// Leaves the core to others as `idle` says. That time is no gap.
     #[inline(never)]
-    fn give_away(&mut self, idle: Idle) {
+    pub fn give_away(&mut self, idle: Idle) {
         match idle {
             Idle::Next => return,
             Idle::Spin => return std::hint::spin_loop(),

@@ -129,8 +129,9 @@ def _(resource: r.LentInterface, host: Host) -> None:
 
 @remove.register
 def _(resource: r.LentInterface, host: Host) -> None:
-    before = interfaces.State(resource.mtu_before, resource.was_up, resource.addresses, resource.steering)
-    interfaces.give_back(host, resource.interface, resource.netns, resource.name, before)
+    before = (resource.mtu_before, resource.was_up, resource.addresses, resource.steering)
+    state = interfaces.State(*before, resource.mac, resource.was_promiscuous)
+    interfaces.give_back(host, resource.interface, resource.netns, resource.name, state)
 
 
 @create.register

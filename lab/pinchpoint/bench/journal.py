@@ -182,14 +182,14 @@ def _ending_in(suffix: str, directory: Path) -> list[Path]:
 
 
 @contextmanager
-def machine_lock(directory: Path = STATE_DIRECTORY) -> Iterator[None]:
+def machine_lock(directory: Path = STATE_DIRECTORY, token: str = "") -> Iterator[None]:
     """Inside, no other run is active on the machine at hand. Raises RequirementError naming the holder if one is.
 
-    The lock ends with its holder, however that ends; its file stays.
+    The lock ends with its holder, however that ends; its file stays. By the `token` in it the holder is known.
     """
     with requiring(directory):
         try:
-            held = LOCAL.hold(str(directory / "run.lock"), holder(), "")
+            held = LOCAL.hold(str(directory / "run.lock"), holder(), token)
         except BlockingIOError as error:
             raise busy(error) from error
     try:

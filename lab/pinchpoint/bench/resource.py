@@ -90,6 +90,8 @@ class LentInterface(Resource, frozen=True, tag="lent_interface"):
     was_up: bool
     addresses: tuple[tuple[str, ...], ...]  # each as the words that ip-address(8) takes
     steering: str = ""  # CPUs to which its receive packets were steered (rps_cpus); empty: it has no such file
+    mac: str = ""  # before; empty: not known
+    was_promiscuous: bool = False
 
     def describe(self) -> str:
         before = ", ".join(("up" if self.was_up else "down", *(words[0] for words in self.addresses)))

@@ -31,6 +31,12 @@ _COMMAND: Final = (
     "    if code != 3 or os.path.exists(sys.argv[3]) or time.monotonic() > ends_s: sys.exit(code)\n"
     "    time.sleep(3)\n"
 )
+_ASKING: Final = (
+    "import json, sys\n"
+    "from pinchpoint.cli.main import main\n"
+    "sys.exit(next((code for words in json.loads(sys.argv[1]) if (code := main(words))), 0))\n"
+)
+AWAITED_S: Final = 30  # for a host that is lost to answer again: then another machine measures the unit
 _BUSY_S: Final = 90  # for an attempt that died there to be undone: a lease and more (docs/hosts.md)
 
 
@@ -79,19 +85,40 @@ class Attempt:
 
     def said(self) -> str:
         """The end of what it printed."""
-        try:
-            return (self.folder.path / LOG).read_text(errors="replace")[-_SAID:].strip()
-        except OSError:
-            return ""
+        return said_in(self.folder.path / LOG)
+
+
+def said_in(log: Path) -> str:
+    """The end of what a process printed."""
+    try:
+        return log.read_text(errors="replace")[-_SAID:].strip()
+    except OSError:
+        return ""
 
 
 def _words(folder: Path, bench: Bench, programs: Mapping[str, str], ceiling: bool) -> Sequence[str]:
-    clean = ["clean", *(["--host", bench.address] if bench.address else [])]
     options = [*(f"--set={key}={value}" for key, value in programs.items()), *([] if ceiling else ["--no-ceiling"])]
     run = ["run", "--resume", str(folder), "--quiet", *options]
-    commands = json.dumps([*([clean] if bench.sudo else []), run])
-    own = (sys.executable, "-c", _COMMAND, commands, str(_BUSY_S), str(folder / "result.json"))
-    return ("setpriv", "--pdeathsig", "TERM", "--", *own)
+    if bench.addresses:
+        run += [f"--await-host={AWAITED_S}s"]
+    commands = json.dumps([*cleaning(bench), run])
+    return _ended_with_this((sys.executable, "-c", _COMMAND, commands, str(_BUSY_S), str(folder / "result.json")))
+
+
+def cleaning(bench: Bench) -> list[list[str]]:
+    """What removes what dead runs have left on a machine, on every host of a site; by sudo, so none where it is off."""
+    if not bench.sudo:
+        return []
+    return [["clean", "--host", address] for address in bench.addresses] or [["clean"]]
+
+
+def asking(bench: Bench) -> Sequence[str]:
+    """The command that asks whether a machine by ssh answers, and cleans it; it ends with 0 if every host does."""
+    return _ended_with_this((sys.executable, "-c", _ASKING, json.dumps(cleaning(bench))))
+
+
+def _ended_with_this(words: Sequence[str]) -> Sequence[str]:
+    return ("setpriv", "--pdeathsig", "TERM", "--", *words)
 
 
 def outcome(folder: RunFolder, code: int, said: str) -> tuple[What, str, ScenarioResult | None]:

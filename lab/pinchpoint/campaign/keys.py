@@ -63,9 +63,21 @@ MACHINE: Final = Table(
             "As for ssh(1): HOST, USER@HOST, or a Host of ssh_config.",
             Unset("this machine, or a node of the cluster"),
         ),
+        Key(
+            "hosts",
+            own.hosts(),
+            "A site: the address of each host by the name that scenarios have for it, e.g. "
+            '{gen = "10.0.1.1", dut = "10.0.1.2"}. It measures one unit at a time, of scenarios that name hosts.',
+            Unset("one machine"),
+        ),
         Key("sudo", kinds.boolean(), "Whether `sudo -n` makes the user root there who is not.", True),
         Key("labels", own.names(), "Words that [[need]] asks for.", Unset("none")),
-        Key("cpus", kinds.integer(1, 4096), "How many CPUs it has.", Unset("not known; of a node what it says")),
+        Key(
+            "cpus",
+            kinds.integer(1, 4096),
+            "How many CPUs it has, each host of a site.",
+            Unset("not known; of a node what it says"),
+        ),
         Key("cost_per_hour", kinds.number(0, 1e6), "What an hour of measuring costs.", 0),
     ),
     at_most=MOST_MACHINES,

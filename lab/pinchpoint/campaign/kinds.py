@@ -3,7 +3,9 @@
 import re
 from typing import Any
 
+from pinchpoint.keys import kinds
 from pinchpoint.keys.kinds import Kind, check, is_plain
+from pinchpoint.model.scenario import LAB
 
 MOST_NAMES = 256
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
@@ -65,6 +67,21 @@ def path() -> Kind:
         return str(value)
 
     return Kind("the path of a scenario file (.toml), from the campaign file's folder", read)
+
+
+def hosts() -> Kind:
+    """Addresses by the names that scenarios have for these hosts."""
+    named, address = kinds.machine_name(), kinds.destination()
+
+    def read(value: Any) -> dict[str, str]:
+        check(isinstance(value, dict) and 0 < len(value) <= MOST_NAMES and LAB not in value)
+        found = {named.read(name): address.read(one) for name, one in value.items()}
+        check(len(set(found.values())) == len(found))
+        return found
+
+    return Kind(
+        f'a table NAME = "ADDRESS" of different addresses, each {address.expected}, no NAME being "{LAB}"', read
+    )
 
 
 def duration() -> Kind:

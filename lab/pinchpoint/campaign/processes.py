@@ -1,26 +1,60 @@
-"""Attempts as processes of this machine: on its own bench, and on those of hosts by ssh."""
+"""Attempts as processes of this machine: on its own bench, and on those of hosts by ssh.
 
+A machine by ssh is asked by `pinchpoint clean --host` whether it answers: before it joins; when an attempt on it has
+failed, since the machine may be what failed; and again and again while it does not answer.
+"""
+
+import signal
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
-from pinchpoint.campaign.attempt import Attempt
-from pinchpoint.campaign.executor import Ended, Event, Joined, Order
+from pinchpoint.campaign.attempt import INTERRUPTED, Attempt, asking, said_in
+from pinchpoint.campaign.executor import Ended, Event, Gone, Joined, Order
+from pinchpoint.host.local import OWN, exit_code
 from pinchpoint.model.campaign import Bench
 from pinchpoint.store.campaign import CampaignFolder
 
+ASKED_EVERY_S: Final = 10.0  # a machine that does not answer
+MISSED_S: Final = 300.0  # for so long what no other machine can measure waits for one that is lost
 _POLL_S: Final = 0.1
+
+
+@dataclass
+class _Asked:
+    """A machine by ssh that is asked whether it answers."""
+
+    bench: Bench
+    ended: Ended | None = None  # the attempt that failed on it; if it answers, the attempt alone is to blame
+    lost_s: float | None = None  # since when it does not answer; None: not known yet
+    pid: int | None = None  # of the process that asks
+    next_s: float = 0.0  # when the next one does
 
 
 class Processes:
     """Each machine's attempts are started here, in the campaign's own folder."""
 
-    grace_s = absent_s = 0.0
-
     def __init__(self, folder: CampaignFolder, benches: Sequence[Bench]) -> None:
         self._folder = folder
-        self._joining = [Joined(bench) for bench in benches]
+        self._joining: list[Event] = [Joined(bench) for bench in benches if not bench.addresses]
+        self._asked = {bench.name: _Asked(bench) for bench in benches if bench.addresses}
         self._running: dict[str, tuple[Order, Attempt]] = {}  # by machine
+        self._logs = tempfile.TemporaryDirectory(prefix="pinchpoint-campaign-", ignore_cleanup_errors=True)
+        self._stopped = False
+
+    @property
+    def grace_s(self) -> float:
+        """Others may come while it is not known of one whether it answers, and for a time after it is lost."""
+        since_s = [time.monotonic() if one.lost_s is None else one.lost_s for one in self._asked.values()]
+        return float("inf") if since_s and time.monotonic() - max(since_s) < MISSED_S else 0.0
+
+    @property
+    def absent_s(self) -> float:
+        """None comes where none is asked any more."""
+        return MISSED_S if self._asked else 0.0
 
     def start(self, order: Order) -> None:
         attempt = Attempt(self._folder.attempt(order.attempt), order.bench, order.programs, order.ceiling)
@@ -29,28 +63,66 @@ class Processes:
     def wait(self, timeout_s: float) -> Sequence[Event]:
         until_s = time.monotonic() + timeout_s
         while True:
-            if found := self._joining:
-                self._joining = []
+            found, self._joining = self._joining, []
+            if found := [*found, *self._ended(), *self._answered()]:
                 return found
-            if ended := list(self._ended()):
-                return ended
             left_s = until_s - time.monotonic()
             if left_s <= 0:
                 return ()
             time.sleep(min(_POLL_S, left_s))
 
-    def _ended(self) -> Sequence[Event]:
-        found: list[Event] = []
+    def _ended(self) -> Iterator[Event]:
         for machine, (order, attempt) in list(self._running.items()):
             code = attempt.ended()
-            if code is not None:
-                del self._running[machine]
-                found.append(Ended(order.attempt, machine, code, {}, attempt.said()))
-        return found
+            if code is None:
+                continue
+            del self._running[machine]
+            ended = Ended(order.attempt, machine, code, {}, attempt.said())
+            failed = code not in (0, INTERRUPTED, -signal.SIGTERM)
+            if failed and order.bench.addresses and not self._stopped:
+                self._asked[machine] = _Asked(order.bench, ended)
+            else:
+                yield ended
+
+    def _answered(self) -> Iterator[Event]:
+        """What machines that are asked have said."""
+        for machine, one in list(self._asked.items()):
+            log = Path(self._logs.name) / f"{machine}.log"
+            if one.pid is None:
+                if time.monotonic() >= one.next_s:
+                    log.unlink(missing_ok=True)
+                    one.pid = OWN.spawn(asking(one.bench), (), str(log), str(log))
+                continue
+            code = exit_code(one.pid)
+            if code is None:
+                continue
+            one.pid, one.next_s = None, time.monotonic() + ASKED_EVERY_S
+            if code == 0:
+                del self._asked[machine]
+                yield one.ended or Joined(one.bench)
+            elif one.lost_s is None:
+                yield self._lost(one, said_in(log))
+
+    def _lost(self, one: _Asked, said: str) -> Gone:
+        """A machine that never answered is not awaited: the file is wrong, rather than the machine."""
+        reason = " / ".join(said.splitlines()[-4:]) or "it does not answer"
+        if is_new := one.ended is None:
+            del self._asked[one.bench.name]
+        one.ended, one.lost_s = None, time.monotonic()
+        return Gone(one.bench.name, reason, is_unusable=is_new)
 
     def stop(self) -> None:
+        self._stopped = True
         for _, attempt in self._running.values():
             attempt.stop()
+        for one in self._asked.values():
+            if one.ended is not None:
+                self._joining.append(one.ended)
+            if one.pid is not None:
+                OWN.signal([one.pid], signal.SIGTERM)
+                while exit_code(one.pid) is None:
+                    time.sleep(_POLL_S)
+        self._asked.clear()
 
     def close(self) -> None:
         """Whatever still runs is interrupted and waited for: a bench is never left."""
@@ -58,3 +130,4 @@ class Processes:
         while self._running:
             if not self.wait(60.0):
                 break
+        self._logs.cleanup()

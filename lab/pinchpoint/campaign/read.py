@@ -161,6 +161,7 @@ def _bench(values: Values) -> Bench:
     return Bench(
         name=values["name"],
         address=values.get("address") or "",
+        hosts=values.get("hosts") or {},
         sudo=values.get("sudo", True),
         labels=values.get("labels") or (),
         cpus=values.get("cpus"),
@@ -174,12 +175,7 @@ def _check(file: _File, benches: Sequence[Bench]) -> None:
     for place, stem in enumerate(file.stems):
         if stem in file.stems[:place]:
             source.problem(("scenarios", place), f"expected files of different names, found {show(stem)} again")
-    seen: set[str] = set()
-    for element in file.arrays["machine"]:
-        name = element.values.get("name", "")
-        if name in seen:
-            source.problem((*element.at, "name"), f"expected a unique name, found {show(name)} again")
-        seen.add(name)
+    _check_machines(source, file.arrays["machine"])
     if file.top.get("measured_on") == "every" and not benches:
         source.problem(("measured_on",), 'expected [[machine]] tables where it is "every"')
     known = {"scenario": file.stems, "variant": list(file.variants), "build": list(file.builds)}
@@ -188,6 +184,23 @@ def _check(file: _File, benches: Sequence[Bench]) -> None:
     for table in ("exclude", "only", "need", "priority"):
         for element in file.arrays[table]:
             _check_rule(source, element, known)
+
+
+def _check_machines(source: Source, machines: Sequence[Element]) -> None:
+    seen: set[str] = set()
+    taken: dict[str, str] = {}
+    for element in machines:
+        name, address = element.values.get("name", ""), element.values.get("address")
+        hosts = element.values.get("hosts") or {}
+        if name in seen:
+            source.problem((*element.at, "name"), f"expected a unique name, found {show(name)} again")
+        seen.add(name)
+        if address and hosts:
+            source.problem((*element.at, "address"), "expected no address where there are hosts, each with its own")
+        for place in tuple(hosts.values()) or ((address,) if address else ()):
+            if taken.setdefault(place, name) != name:
+                told = f"expected addresses of its own, found {show(place)}, which is {taken[place]}'s"
+                source.problem((*element.at, "hosts" if hosts else "address"), f"{told}: machines measure at once")
 
 
 def _check_rule(source: Source, element: Element, known: Mapping[str, Sequence[str]]) -> None:
@@ -216,7 +229,7 @@ def _made(
         programs = _programs(file, combination, sweep, program_at) if sweep else None
         if sweep is None or programs is None:
             continue
-        for machine in machines:
+        for machine in _placing(machines, benches, sweep):
             only = wanted[0] if machine == _NONE else replace(wanted[0], only_on=(machine,))
             allowed = not wanted[0].only_on or machine in wanted[0].only_on
             if machine != _NONE and (machine in wanted[0].not_on or not allowed):
@@ -231,6 +244,13 @@ def _made(
             yield _group(sweep, suffix, combination.suffix, only, programs, _priority(file, combination))
 
 
+def _placing(machines: Sequence[str], benches: Sequence[Bench], sweep: Sweep) -> Sequence[str]:
+    """Of these machines those that have the hosts of the sweep; if none has, any: no machine can measure it."""
+    placed = [Requirement(hosts=hosts_of(one)) for one in sweep.scenarios]
+    able = [bench.name for bench in benches if any(one.is_placed_on(bench) for one in placed)]
+    return [name for name in machines if name == _NONE or name in able] or [_NONE]
+
+
 def _sweep(file: _File, combination: _Combination, benches: Sequence[Bench], quick: bool) -> Sweep | None:
     """The file's sweep; what is wrong with it, also as a bench on the first host by ssh, is noted."""
     path, changes = combination.path, file.variants.get(combination.variant, {})
@@ -242,13 +262,13 @@ def _sweep(file: _File, combination: _Combination, benches: Sequence[Bench], qui
             raise InputError(
                 f"{path}: sweep.relative: points of a campaign do not stand beside each other", 'write "no"'
             )
-        if any(one.engines or hosts_needed(one) > 1 for one in sweep.scenarios):
+        if any(hosts_of(one) and None in one.remotes for one in sweep.scenarios):
             raise InputError(
-                f"{path}: its bench spans hosts; a campaign gives each unit one machine", "pinchpoint run measures it"
+                f"{path}: a part of its bench stands on the lab's own machine, which all sites would share",
+                "name a host for the device by runs_on, and for the engine by engine.runs_on; see [[machine]] hosts",
             )
-        if any(one.remote for one in sweep.scenarios):
-            raise InputError(f"{path}: runs_on: the campaign chooses the machine", "leave it out; see [[machine]]")
-        if far := next((bench for bench in benches if bench.address), None):
+        is_anywhere = any(not hosts_of(one) for one in sweep.scenarios)
+        if is_anywhere and (far := next((bench for bench in benches if bench.address), None)):
             there = {"runs_on": far.name, f"host.{far.name}.address": far.address}
             load_sweep(path, quick, {**changes, **there})
     except InputError as error:
@@ -318,7 +338,7 @@ def _group(
             point = replace(scenario.point, group=group, repeat=repeat)
             made = with_programs(replace(scenario, name=name, point=point), programs)
             cpus = max((cpu + 1 for cpu in (*made.engine.cpus, *made.dut.cpus)), default=0)
-            needed = replace(requirement, cpus=max(requirement.cpus, cpus))
+            needed = replace(requirement, cpus=max(requirement.cpus, cpus), hosts=hosts_of(made))
             coarse = (repeat - 1) * 1000 + (order.coarseness(sweep.factors, point.levels) if repeat == 1 else 0)
             same = short(stem + of_point + rest)
             units.append((Unit(name, same, repeat, needed, expected_s(made), priority, coarse, programs), made))
@@ -336,16 +356,23 @@ def _set(dut: Any, name: str, value: str) -> Any:
     return replace(dut, **{name: value})
 
 
-def hosts_needed(scenario: Scenario) -> int:
-    """How many machines a point needs at once."""
-    return len(scenario.remotes)
+def hosts_of(scenario: Scenario) -> tuple[str, ...]:
+    """The hosts that a scenario names: what a site has to have."""
+    return tuple(sorted(remote.name for remote in scenario.remotes if remote))
 
 
 def on_bench(scenario: Scenario, bench: Bench) -> Scenario:
-    """The scenario on a machine that is reached by ssh; on any other as it is."""
+    """The scenario on a site, or on a machine that is reached by ssh; on any other as it is."""
+    if bench.hosts:
+        engines = tuple(replace(site, remote=_placed(site.remote, bench)) for site in scenario.engines)
+        return replace(scenario, remote=_placed(scenario.remote, bench), engines=engines)
     if not bench.address:
         return scenario
     return replace(scenario, remote=Remote(bench.name, bench.address, bench.sudo, LEASE_S))
+
+
+def _placed(remote: Remote | None, bench: Bench) -> Remote | None:
+    return replace(remote, address=bench.hosts[remote.name], sudo=bench.sudo) if remote else None
 
 
 def short(name: str) -> str:
@@ -366,7 +393,7 @@ def _control(file: _File, benches: Sequence[Bench], quick: bool) -> tuple[Contro
         file.source.problem(("control", "scenario"), f"expected one scenario, found {len(sweep.scenarios)} points")
     scenario = replace(sweep.scenarios[0], name=CONTROL, point=replace(sweep.scenarios[0].point, group=CONTROL))
     cpus = max((cpu + 1 for cpu in (*scenario.engine.cpus, *scenario.dut.cpus)), default=0)
-    unit = Unit(CONTROL, CONTROL, 1, Requirement(cpus=cpus), expected_s(scenario))
+    unit = Unit(CONTROL, CONTROL, 1, Requirement(cpus=cpus, hosts=hosts_of(scenario)), expected_s(scenario))
     found = Control(unit, to_plain(scenario), file.control["every_s"], file.control["tolerance"])
     path = file.folder / named
     return found, {str(path): path.read_text(encoding="utf-8")}
@@ -374,7 +401,7 @@ def _control(file: _File, benches: Sequence[Bench], quick: bool) -> tuple[Contro
 
 def benches_here(campaign: Campaign) -> tuple[Bench, ...]:
     """The machines without a cluster: those of the file, or this one. Raises InputError for two of them here."""
-    here = [bench.name for bench in campaign.benches if not bench.address]
+    here = [bench.name for bench in campaign.benches if not bench.addresses]
     if len(here) > 1:
         raise InputError(
             f"[[machine]] {here[1]}: {here[0]} has no address either, so both are this machine",

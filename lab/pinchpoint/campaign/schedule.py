@@ -215,6 +215,8 @@ class Scheduler:
         last = self._controlled_s.get(machine)
         if self._control is None or machine in self._just_controlled:
             return False
+        if not self._control.unit.requirement.is_placed_on(self._benches[machine]):
+            return False
         return last is None or now_s - last >= self._control.every_s
 
     def _no_time(self, unit: Unit, now_s: float) -> str:
@@ -321,7 +323,7 @@ class Scheduler:
         """Nothing runs, and no machine that is there can measure what waits."""
         for unit in list(self.waiting()):
             reasons = self._banned.get(unit.name, {})
-            why = next(iter(reasons.values()), "") or f"no machine that is there {_needs(unit.requirement)}"
+            why = next(iter(reasons.values()), "") or f"no machine that is there {needs(unit.requirement)}"
             kind = Outcome.FAILED if self._failures.get(unit.name) else Outcome.IMPOSSIBLE
             self.unmeasured[unit.name] = (kind, why)
         for one in self._waiting.values():
@@ -329,8 +331,14 @@ class Scheduler:
             one.work_s = 0.0
 
 
-def _needs(requirement: Requirement) -> str:
+def needs(requirement: Requirement) -> str:
+    """What a machine must be, as the end of a sentence."""
     parts = []
+    if requirement.hosts:
+        table = ", ".join(f'{name} = "ADDRESS"' for name in requirement.hosts)
+        parts.append(
+            f"has the hosts {', '.join(requirement.hosts)}, which its scenario names: [[machine]] hosts = {{{table}}}"
+        )
     if requirement.labels:
         parts.append(f"has the labels {', '.join(requirement.labels)}")
     if requirement.cpus:

@@ -277,11 +277,11 @@ def _planned(asked: Campaign, how: _How) -> int:
         return 0
     click.echo(f"{asked.name}: {words.counted(found.points, 'point')}, {words.counted(found.units, 'measurement')}")
     for group in found.groups:
-        click.echo(f"  {group.name}: {words.counted(group.units, 'measurement')}, {words.duration(group.work_s)}")
-    for name in found.impossible:
-        click.echo(f"  no machine can measure {name}")
-    machines = ", ".join(bench.name for bench in benches[:8]) + (" ..." if len(benches) > 8 else "")
-    click.echo(f"{words.counted(len(benches), 'machine')}: {machines}")
+        on = f", on {_listed(group.machines)}" if group.machines and len(benches) > 1 else ""
+        click.echo(f"  {group.name}: {words.counted(group.units, 'measurement')}, {words.duration(group.work_s)}{on}")
+    for name, reason in zip(found.impossible, found.reasons, strict=True):
+        click.echo(f"  {name} cannot be measured: {reason}")
+    click.echo(f"{words.counted(len(benches), 'machine')}: {_listed(found.machines)}")
     click.echo(
         f"about {words.duration(found.work_s)} of measuring, {words.duration(found.makespan_s)} in all; "
         f"cost {found.cost:.4g}"
@@ -289,6 +289,10 @@ def _planned(asked: Campaign, how: _How) -> int:
     if found.skipped:
         click.echo(f"the budget leaves out {words.counted(found.skipped, 'measurement')}")
     return 0
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (" ..." if len(names) > 8 else "")
 
 
 def _benches(asked: Campaign, how: _How) -> Sequence[Bench]:

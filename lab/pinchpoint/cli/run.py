@@ -32,7 +32,7 @@ from pinchpoint.model.errors import BenchError, InputError, PinchpointError, Req
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.report import render_comparison, render_html, render_markdown
-from pinchpoint.run.away import held, surviving
+from pinchpoint.run.away import AWAITED_S, held, surviving
 from pinchpoint.run.ceiling import CeilingTest
 from pinchpoint.run.compared import comparison_of
 from pinchpoint.run.duet_run import run_duet
@@ -63,6 +63,7 @@ class How:
     dry_run: bool
     as_json: bool
     quiet: bool
+    await_host_s: float = AWAITED_S
 
     @property
     def changes(self) -> dict[str, object]:
@@ -88,6 +89,8 @@ _OPTIONS = (
     click.option("--no-ceiling", is_flag=True,
                  help="Do not measure what the engine itself reaches without the device, where that is not known yet; "
                       "it takes some seconds once a day for every shape of bench."),
+    click.option("--await-host", "await_host_s", type=Duration(), metavar="TIME", default="5m", show_default=True,
+                 help="Await a host by ssh that is lost for at most TIME, then give its point up."),
     click.option("--dry-run", is_flag=True, help="Print the plan of every bench and stop."),
     click.option("--json", "as_json", is_flag=True, help="Print result.json instead of tables."),
     click.option("-q", "--quiet", is_flag=True, help="No progress display."),
@@ -285,7 +288,7 @@ def _measure(units: Sequence[Scenario], folder: RunFolder, how: How, profiles: b
             if comparison is not None and comparison.method is Method.DUET:
                 run_duet(units, folder, listener, remember)
                 return None
-            run_one = surviving(functools.partial(run_scenario, ceiling_test=test))
+            run_one = surviving(functools.partial(run_scenario, ceiling_test=test), awaited_s=how.await_host_s)
             with References(
                 units, so_far(folder).scenarios, folder.read_stretches(), folder.append_stretch, run_one, run_scenario
             ) as references:

@@ -12,7 +12,7 @@ from pinchpoint.host.local import LOCAL
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.model.hops import DropKind, HopGraph, Party, Refused
-from pinchpoint.model.scenario import Batch, Between, Change, Relative, Remote, Scenario
+from pinchpoint.model.scenario import Batch, Change, Relative, Remote, Scenario
 
 _FULL = Refused("transmit queue of the cable at {port} full", Party.ENGINE, DropKind.TRANSMIT_RING)
 _MISSING = "apt-get install dpdk"  # the engine's only libraries that a system may lack
@@ -24,19 +24,15 @@ def check(given: Given, source: Source, machines: Mapping[str, Values]) -> None:
     name = given.tables[""].get("runs_on")
     if not name:
         return
-    if name not in machines and "host" in given.arrays and given.hosts:
-        source.problem(
-            ("runs_on",), "expected no [[host]] where there is runs_on: sockets of other machines come later"
-        )
-    elif name not in machines:
+    if name not in machines:
         known = ", ".join(machines) or "none"
         source.problem(("runs_on",), f'expected the NAME of a [host.NAME], found "{name}"; this file has {known}')
     if given.tables["guest"].get("kernel"):
         source.problem(
             ("guest",), "expected no [guest] where there is runs_on: a guest's line ends on the lab's machine"
         )
-    if given.measure and issubclass(given.measure, Batch | Between | Change):
-        told = "expected a measure that sends frames or connections and changes nothing where there is runs_on"
+    if given.measure and issubclass(given.measure, Batch | Change):
+        told = "expected a measure that changes nothing and builds nothing in bulk where there is runs_on"
         source.problem(("measure",), told)
 
 

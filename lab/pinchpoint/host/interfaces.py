@@ -28,6 +28,8 @@ class State:
     is_up: bool
     addresses: tuple[tuple[str, ...], ...]  # each as the words that `ip address add` takes
     steering: str = ""  # `rps_cpus` of its first queue, which a bench may change; empty: it has none
+    mac: str = ""  # a router's port takes the address to which frames are sent; empty: it is left as it is
+    is_promiscuous: bool = False  # a switch that is killed leaves that on
 
 
 def look(host: Host, name: str) -> State:
@@ -41,7 +43,8 @@ def look(host: Host, name: str) -> State:
     addresses = tuple(address_words(one) for one in link.get("addr_info", ()) if not is_made_anew(one))
     steering = _steering(name)
     mask = host.read(steering).strip() if host.exists(steering) else ""
-    return State(int(link["mtu"]), "UP" in link.get("flags", ()), addresses, mask)
+    flags = link.get("flags", ())
+    return State(int(link["mtu"]), "UP" in flags, addresses, mask, str(link.get("address", "")), "PROMISC" in flags)
 
 
 def lend(host: Host, interface: str, netns: str, name: str, mtu: int) -> None:
@@ -56,11 +59,19 @@ def give_back(host: Host, interface: str, netns: str, name: str, state: State) -
         host.run(["ip", "-n", netns, "link", "set", "dev", name, "netns", HOME, "name", interface])
     if not host.exists(f"{SYS}/class/net/{interface}"):
         return
-    host.run(["ip", "link", "set", "dev", interface, "mtu", str(state.mtu), "up" if state.is_up else "down"])
+    if state.mac and _mac(host, interface) != state.mac:
+        host.run(["ip", "link", "set", "dev", interface, "down"])  # a driver may take an address only then
+        host.run(["ip", "link", "set", "dev", interface, "address", state.mac])
+    promiscuous, up = "on" if state.is_promiscuous else "off", "up" if state.is_up else "down"
+    host.run(["ip", "link", "set", "dev", interface, "promisc", promiscuous, "mtu", str(state.mtu), up])
     for words in state.addresses:
         host.run(["ip", "address", "replace", *words, "dev", interface])
     if state.steering and host.read(_steering(interface)).strip() != state.steering:
         host.write(_steering(interface), state.steering)
+
+
+def _mac(host: Host, interface: str) -> str:
+    return host.read(f"{SYS}/class/net/{interface}/address").strip()
 
 
 def _steering(name: str) -> str:

@@ -33,7 +33,8 @@ def undo(journal: Path, host: Host = OWN) -> bool:
         resources, is_whole = _present(journal)
         for lent in reversed([one for one in resources if one["kind"] == "lent_interface"]):
             before = (lent["mtu_before"], lent["was_up"], lent["addresses"], lent.get("steering", ""))
-            interfaces.give_back(host, lent["interface"], lent["netns"], lent["name"], interfaces.State(*before))
+            state = interfaces.State(*before, lent.get("mac", ""), lent.get("was_promiscuous", False))
+            interfaces.give_back(host, lent["interface"], lent["netns"], lent["name"], state)
             _removed(journal, lent)
         # A damaged line may have lent an interface to a namespace, which would take it with it.
         for name in host.names(NAMESPACES) if is_whole and host.exists(NAMESPACES) else []:

@@ -9,7 +9,7 @@ from pinchpoint.host import numa
 from pinchpoint.host.interface import Host
 from pinchpoint.host.local import OWN, on
 from pinchpoint.host.ssh import Ssh
-from pinchpoint.model.scenario import Remote
+from pinchpoint.model.scenario import LAB, Remote
 
 
 @cache
@@ -31,10 +31,16 @@ def machine(remote: Remote) -> Ssh:
     return found
 
 
-def held_as(remote: Remote, lock: str) -> str | None:
-    """The other address under which this lab holds the host, connected, by the lock's file there; None: it does not."""
+def held_as(remote: Remote, lock: str, labs: str) -> str | None:
+    """The other name under which this lab holds the host, by the lock's file there; None: it does not.
+
+    `labs` is the token of the lock of the lab's own machine; empty: it is not held.
+    """
     host = machine(remote)
-    return next((one.name for one in _machines().values() if one is not host and one.holds_for(host, lock)), None)
+    token = host.lock_token(lock)
+    if labs and token == labs:
+        return LAB
+    return next((one.name for one in _machines().values() if one is not host and one.holds_by(token)), None)
 
 
 @contextmanager

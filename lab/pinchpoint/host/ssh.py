@@ -157,12 +157,16 @@ class Ssh(AskedHost):
         except OSError as error:
             raise self._cannot_write(path, error) from None
 
-    def holds_for(self, other: "Ssh", path: str) -> bool:
-        """Whether it is the same machine as another one, by its lock: who holds that there has this one's token."""
+    def lock_token(self, path: str) -> str:
+        """The token of who holds the lock of the machine there; empty where that is not known."""
         with suppress(OSError, ValueError):
-            found = json.loads(other.read(path))
-            return self._lock is not None and isinstance(found, dict) and found.get("token") == self._token
-        return False
+            found = json.loads(self.read(path))
+            return str(found.get("token", "")) if isinstance(found, dict) else ""
+        return ""
+
+    def holds_by(self, token: str) -> bool:
+        """Whether it holds the lock of its machine, by this token."""
+        return self._lock is not None and token == self._token
 
     def is_lost(self) -> bool:
         """Whether it does not answer now."""

@@ -84,6 +84,10 @@ class Reader:
                 self.source.mismatch(at, f"a table {table.header}", one)
         return values
 
+    def unwritten(self, table: Table, name: str) -> Values:
+        """The values of a table of that name that a file does not write: its defaults."""
+        return self._values(table, {}, (table.name, name))
+
     def _may_be_there(self, table: Table) -> bool:
         """Whether a table may be what the file has under its name: not an array where named tables are."""
         is_shared = any(other.is_named and other.name == table.name for other in self.tables)

@@ -15,11 +15,17 @@ class Bench:
     """A machine that measures one unit at a time."""
 
     name: str
-    address: str = ""  # a destination of ssh(1); empty: this machine, or a node of a cluster
+    address: str = ""  # a destination of ssh(1); empty: this machine, a node of a cluster, or a site
+    hosts: Mapping[str, str] = field(default_factory=dict)  # of a site: by the scenarios' names, destinations of ssh(1)
     sudo: bool = True  # whether root is reached by it where the user is not root
     labels: tuple[str, ...] = ()
     cpus: int | None = None  # None: not known
     cost_per_hour: float = 0.0  # of measuring, in any currency
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The machines that it is made of, by ssh; empty: this machine, or a node of a cluster."""
+        return tuple(self.hosts.values()) or ((self.address,) if self.address else ())
 
 
 @dataclass(frozen=True)
@@ -30,11 +36,21 @@ class Requirement:
     cpus: int = 0  # at least
     only_on: tuple[str, ...] = ()  # empty: on any
     not_on: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()  # that a site has under these names, at least; empty: a machine that is no site
 
     def met_by(self, bench: Bench) -> bool:
         """Whether that machine may; one whose number of CPUs is not known may try."""
         named = (not self.only_on or bench.name in self.only_on) and bench.name not in self.not_on
-        return named and set(self.labels) <= set(bench.labels) and (bench.cpus is None or self.cpus <= bench.cpus)
+        return (
+            named
+            and self.is_placed_on(bench)
+            and set(self.labels) <= set(bench.labels)
+            and (bench.cpus is None or self.cpus <= bench.cpus)
+        )
+
+    def is_placed_on(self, bench: Bench) -> bool:
+        """Whether the hosts that the scenario names are there: all of them at a site, and none at any other machine."""
+        return set(self.hosts) <= set(bench.hosts) if self.hosts else not bench.hosts
 
 
 @dataclass(frozen=True)

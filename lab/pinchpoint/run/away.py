@@ -1,9 +1,11 @@
 """Runs whose benches stand on other hosts: the hosts are held, and a lost connection costs a unit's time, no more."""
 
+import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import chain, repeat
 
 from pinchpoint.bench.builder import clean
 from pinchpoint.bench.journal import STATE_DIRECTORY, busy, holder, machine_lock, requiring
@@ -14,12 +16,15 @@ from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model.errors import HostLostError, InputError, PinchpointError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import ScenarioResult
-from pinchpoint.model.scenario import Remote, Scenario
+from pinchpoint.model.scenario import LAB, Remote, Scenario
 from pinchpoint.model.trial import Trial
 
 RunOne = Callable[..., ScenarioResult]
 Sleep = Callable[[float], None]
 RETRIES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 60.0, 60.0, 60.0)  # between attempts to connect anew: five minutes
+AWAITED_S = sum(RETRIES_S)
+_ONE_ADDRESS = "give each host one address, the same in all scenarios"
+_LABS_OWN = f'name it "{LAB}", or leave out its runs_on: without one the bench stands on the lab\'s machine'
 MOST_LOSSES = 3  # of a host within one unit
 
 
@@ -32,28 +37,32 @@ def held(units: Sequence[Scenario]) -> Iterator[None]:
     with ExitStack() as stack:
         # One host may have several names, and has one lock. All labs take them in one order: the first has them all.
         remotes = {one.address if one else "": one for unit in units for one in unit.remotes}
+        labs = secrets.token_hex(8) if "" in remotes else ""
         for _, remote in sorted(remotes.items()):
             if remote is None:
-                stack.enter_context(machine_lock())
+                stack.enter_context(machine_lock(STATE_DIRECTORY, labs))
             else:
-                _hold(remote)
+                _hold(remote, labs)
         yield
 
 
-def _hold(remote: Remote) -> None:
+def _hold(remote: Remote, labs: str) -> None:
+    """`labs` is the token by which the lab's own machine is held; empty: it is not."""
     lock = f"{STATE_DIRECTORY}/run.lock"
     with standing_on(remote), requiring(STATE_DIRECTORY):
         try:
             machine(remote).hold_machine(lock, holder())
         except BlockingIOError as error:
-            if other := held_as(remote, lock):
+            if other := held_as(remote, lock, labs):
                 told = f"{other} and {remote.address} are one machine, which this run holds already as {other}"
-                raise InputError(told, "give each host one address, the same in all scenarios") from None
+                raise InputError(told, _LABS_OWN if other == LAB else _ONE_ADDRESS) from None
             raise busy(error) from error
 
 
-def surviving(run_one: RunOne, sleep: Sleep = time.sleep) -> RunOne:
+def surviving(run_one: RunOne, sleep: Sleep = time.sleep, awaited_s: float = AWAITED_S) -> RunOne:
     """The same, begun anew once a lost host is back; trials that have ended are not made again.
+
+    A host that is lost is awaited for `awaited_s`, so many seconds between attempts to connect.
 
     Raises HostLostError if it does not come back in time, or is lost again and again.
     """
@@ -82,16 +91,16 @@ def surviving(run_one: RunOne, sleep: Sleep = time.sleep) -> RunOne:
                     raise
                 on_stoppable(Undoable())  # what measured is over: a signal ends the wait
                 for one in lost:
-                    _await(one, error, sleep)
+                    _await(one, error, sleep, awaited_s)
         return run_one(unit, kept.record, listener, kept.recorded, on_stoppable, *arguments, **named)
 
     return run
 
 
-def _await(remote: Remote, lost: PinchpointError, sleep: Sleep) -> None:
+def _await(remote: Remote, lost: PinchpointError, sleep: Sleep, awaited_s: float) -> None:
     """Connect anew, and undo what stands there without a lab. Raises HostLostError if it does not answer in time."""
     last: PinchpointError = lost
-    for wait_s in RETRIES_S:
+    for wait_s in _waits_s(awaited_s):
         sleep(wait_s)
         try:
             with standing_on(remote):
@@ -103,9 +112,18 @@ def _await(remote: Remote, lost: PinchpointError, sleep: Sleep) -> None:
             return
         except PinchpointError as error:
             last = error
-    waited_s = sum(RETRIES_S)
-    told = f"{remote.address} was lost and has not come back within {waited_s:g} s; last: {last.message}"
+    told = f"{remote.address} was lost and has not come back within {awaited_s:g} s; last: {last.message}"
     raise HostLostError(told, clean_command(remote.address)) from lost
+
+
+def _waits_s(awaited_s: float) -> Iterator[float]:
+    """Between attempts to connect anew, `awaited_s` in all: longer and longer, then the longest."""
+    left_s = awaited_s
+    for wait_s in chain(RETRIES_S, repeat(RETRIES_S[-1])):
+        if left_s <= 0:
+            return
+        yield min(wait_s, left_s)
+        left_s -= wait_s
 
 
 def clean_command(address: str) -> str:

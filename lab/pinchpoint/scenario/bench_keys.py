@@ -109,7 +109,8 @@ MACHINE = Table(
     "host",
     "Another machine; `runs_on` puts the bench there, device and engine. It is reached by OpenSSH's client with your "
     "own configuration, keys and jump hosts; nothing is installed there but the engine's file. A file "
-    "that has [[host]], an end of a socket workload, cannot have it.",
+    "that has [[host]], an end of a socket workload, cannot have it: `runs_on` is then a Host of ssh_config, with the "
+    "defaults of these keys.",
     (
         Key("kind", kinds.word("ssh"), 'How it is reached. "ssh": OpenSSH\'s client, without questions.', "ssh"),
         Key(

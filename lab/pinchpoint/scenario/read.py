@@ -80,7 +80,7 @@ def scenario_of(source: Source) -> Scenario | None:
     given = Given(asked, dut, arrays["port"], arrays["host"], arrays, tables)
     made = device.read(given, source)
     guested.check(given, source, device)
-    machines = reader.named(MACHINE)
+    machines = _machines(reader, tables, arrays)
     hosted.check(given, source, machines)
     spanned.check(given, source, machines, device, over_engines=bool(measure and measure.over_engines))
     if source.problems:
@@ -91,6 +91,14 @@ def scenario_of(source: Source) -> Scenario | None:
     found = replace(found, remote=hosted.remote_of(tables[""]["runs_on"], machines))
     remotes = {name: remote for name in machines if (remote := hosted.remote_of(name, machines))}
     return replace(found, engines=spanned.engines_of(found, remotes))
+
+
+def _machines(
+    reader: Reader, tables: Mapping[str, Values], arrays: Mapping[str, Sequence[Element]]
+) -> dict[str, Values]:
+    """Other machines by their names. Beside [[host]], which has their table's name, it is the one of `runs_on`."""
+    name = tables[""].get("runs_on")
+    return {name: reader.unwritten(MACHINE, name)} if name and arrays["host"] else reader.named(MACHINE)
 
 
 def _single(reader: Reader, table: Table, measure: str | None) -> Values:

@@ -19,13 +19,15 @@ def names_of_hosts(files: Mapping[str, bytes]) -> list[str]:
     info = json.loads(files.get("run.json", b"{}"))
     texts = [table for text in info.get("sources", {}).values() if (table := _table(text))]
     scenarios = info.get("scenarios", ())
-    remotes = [one["remote"] for one in scenarios if isinstance(one, dict) and isinstance(one.get("remote"), dict)]
+    placed = [part for one in scenarios if isinstance(one, dict) for part in (one, *one.get("engines", ()))]
+    remotes = [part["remote"] for part in placed if isinstance(part, dict) and isinstance(part.get("remote"), dict)]
     found = [word for one in remotes for word in _words(str(one.get("name", "")), one)]
     for table in texts:
         hosts = table.get("host")
         for name, one in hosts.items() if isinstance(hosts, dict) else ():
             found += _words(name, one if isinstance(one, dict) else {})
-    plain = [{**table, "host": ()} for table in texts]
+        found += _of_machines(table.get("machine"))
+    plain = [{**table, "host": (), "machine": ()} for table in texts]
     kept = {*_COMMON, *_vocabulary([*scenarios, *plain]), *info}
     return [word for word in dict.fromkeys(found) if word not in kept]
 
@@ -34,6 +36,16 @@ def _table(text: str) -> dict[str, Any]:
     with suppress(tomllib.TOMLDecodeError):
         return tomllib.loads(text)
     return {}
+
+
+def _of_machines(machines: object) -> Iterator[str]:
+    """Of the machines of a campaign file, also of the hosts of sites; their names there are those of scenarios."""
+    for one in machines if isinstance(machines, list) else ():
+        if isinstance(one, dict):
+            yield from _words(str(one.get("name", "")), one)
+            hosts = one.get("hosts")
+            for name, address in hosts.items() if isinstance(hosts, dict) else ():
+                yield from _words(name, {"address": address})
 
 
 def _words(name: str, remote: Mapping[str, Any]) -> Iterator[str]:

@@ -22,10 +22,11 @@ LINK_LOCAL = {"family": "inet6", "local": "fe80::1", "prefixlen": 64, "scope": "
 LINK = {"ifname": "eth1", "mtu": 1400, "flags": ["BROADCAST", "UP"], "addr_info": [ADDRESS, LINK_LOCAL]}
 CONNECTED = {"dst": "192.0.2.0/24", "protocol": "kernel", "dev": "eth1"}
 MULTIPATH = {"dst": "default", "protocol": "static", "nexthops": [{"dev": "eth2"}, {"dev": "eth1"}]}
+MAC = "/sys/class/net/eth1/address"
 STEERING = "/sys/class/net/eth1/queues/rx-0/rps_cpus"
 GIVEN_BACK = [
     "ip -n pp-b1-dut link set dev left netns 1 name eth1",
-    "ip link set dev eth1 mtu 1400 up",
+    "ip link set dev eth1 promisc off mtu 1400 up",
     "ip address replace 192.0.2.1/24 broadcast 192.0.2.255 dev eth1",
 ]
 STATE = interfaces.State(1400, True, (("192.0.2.1/24", "broadcast", "192.0.2.255"),))
@@ -133,6 +134,19 @@ def test_what_was_never_moved_is_made_what_it_was():
     machine = Machine(LINK, is_lent=False)
     interfaces.give_back(machine, "eth1", "pp-b1-dut", "left", STATE)
     assert machine.changes == GIVEN_BACK[1:]
+
+
+def test_the_address_that_a_router_changed_and_a_switchs_promiscuity_are_as_before():
+    machine = Machine({**LINK, "address": "02:00:00:00:00:01", "flags": ["UP", "PROMISC"]}, is_lent=False)
+    machine.files[MAC] = "02:00:00:00:00:01\n"
+    state = interfaces.look(machine, "eth1")
+    assert (state.mac, state.is_promiscuous) == ("02:00:00:00:00:01", True)
+    interfaces.give_back(machine, "eth1", "pp-b1-dut", "left", state)
+    assert "promisc on" in machine.changes[0], "an address that is the same is left alone"
+    machine.changes.clear()
+    machine.files[MAC] = "02:00:00:00:00:02\n"
+    interfaces.give_back(machine, "eth1", "pp-b1-dut", "left", state)
+    assert machine.changes[:2] == ["ip link set dev eth1 down", "ip link set dev eth1 address 02:00:00:00:00:01"]
 
 
 def test_an_interface_goes_home_before_its_namespace_ends_with_the_lease(tmp_path):

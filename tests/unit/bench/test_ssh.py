@@ -277,6 +277,20 @@ def test_two_addresses_of_one_machine_are_refused_as_that(named, tmp_path, monke
         pass
 
 
+def test_the_labs_own_machine_by_an_address_is_refused_as_that(named, tmp_path, monkeypatch):
+    monkeypatch.setattr(away, "STATE_DIRECTORY", tmp_path / "state")
+    units = [SimpleNamespace(remotes=(None, Remote("dut", "localhost", False, 60.0)))]
+    with pytest.raises(InputError, match="lab and localhost are one machine") as caught, away.held(units):
+        pass
+    assert 'name it "lab"' in caught.value.hint
+
+
+def test_the_labs_own_machine_may_have_an_address_where_it_has_no_other_name(named, tmp_path, monkeypatch):
+    monkeypatch.setattr(away, "STATE_DIRECTORY", tmp_path / "state")
+    with away.held([SimpleNamespace(remotes=(Remote("dut", "localhost", False, 60.0),))]):
+        assert (tmp_path / "state/run.lock").exists()
+
+
 def test_a_machine_that_another_lab_holds_is_not_taken_for_another_address(named, reached, tmp_path, monkeypatch):
     monkeypatch.setattr(away, "STATE_DIRECTORY", tmp_path / "state")
     other = reached()

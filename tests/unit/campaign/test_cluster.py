@@ -7,7 +7,7 @@ from sample import sample_run
 from pinchpoint.campaign import cluster
 from pinchpoint.campaign.executor import Order
 from pinchpoint.host import facts
-from pinchpoint.model.campaign import Bench
+from pinchpoint.model.campaign import Bench, Campaign
 from pinchpoint.run.same import require_same
 from pinchpoint.store.folder import INFO
 
@@ -19,3 +19,11 @@ def test_an_attempt_is_begun_on_what_its_node_is_and_not_on_what_the_lab_is(monk
     info = replace(sample_run()[0], host={**facts.host_facts(), "kernel": "of the lab"}, versions={"pinchpoint": "0"})
     cluster.NodeBench().start(Order("x.a1", Bench("n1"), {"run.json": INFO.encode(info, "run.json")}, {}, True))
     require_same(started[0].read_info())
+
+
+def test_a_node_with_the_name_of_a_site_is_the_lab_of_its_hosts():
+    site = Bench("rack", hosts={"gen": "root@gen", "dut": "root@dut"})
+    asked = Campaign("c", "c", (), (site, Bench("plain", "root@plain")), (), False, 1)
+    node = {"Resources": {"bench": 1, "CPU": 2}, "NodeManagerAddress": "10.0.0.1"}
+    found = [cluster._bench_of({**node, "Labels": {"machine": name}}, asked) for name in ("rack", "plain")]
+    assert [one.addresses for one in found] == [("root@gen", "root@dut"), ()]

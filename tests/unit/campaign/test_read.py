@@ -1,6 +1,5 @@
 """Campaign files: the units they make, and what is said of a wrong one."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,9 +8,12 @@ from hypothesis import strategies as st
 from support import scenario_text
 
 from pinchpoint.campaign import read
+from pinchpoint.campaign.attempt import cleaning
+from pinchpoint.campaign.plan import plan_of
 from pinchpoint.campaign.read import load
+from pinchpoint.model.campaign import Bench
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.scenario import EngineSite, Remote
+from pinchpoint.model.scenario import Remote
 
 MANY = 'ipv4_dst = "198.19.0.1-198.19.0.200"\n'
 FACTOR = (
@@ -98,6 +100,11 @@ def test_on_every_machine_each_point_is_measured_on_each(campaign):
         ('[[variant]]\nname = "x"\n"dut.vswitchd" = "/bin/sh"', "not allowed in a file; name a build"),
         ('[[machine]]\nname = "m"\naddress = "-oProxyCommand=sh"', "machine[1].address: expected HOST"),
         ('[[machine]]\nname = "m"\n[[machine]]\nname = "m"', "machine[2].name: expected a unique name"),
+        ('[[machine]]\nname = "m"\naddress = "a"\nhosts = {dut = "b"}', "expected no address where there are hosts"),
+        ('[[machine]]\nname = "m"\nhosts = {lab = "b"}', "machine[1].hosts: expected a table NAME ="),
+        ('[[machine]]\nname = "m"\nhosts = {gen = "b", dut = "b"}', "expected a table NAME ="),
+        ('[[machine]]\nname = "m"\nhosts = {dut = "-oProxyCommand=sh"}', "expected a table NAME ="),
+        ('[[machine]]\nname = "m"\naddress = "b"\n[[machine]]\nname = "n"\nhosts = {dut = "b"}', "which is m's"),
         ('[[exclude]]\nscenario = ["nowhere"]', "a scenario of this campaign (swept, plain)"),
         ("[[exclude]]", "expected at least one of scenario, variant, build, machine"),
         ('[control]\nscenario = "swept.toml"', "control.scenario: expected one scenario, found 3 points"),
@@ -120,11 +127,101 @@ def test_hostile_lists_of_files_are_refused(campaign, files):
         campaign("", files)
 
 
-def test_a_scenario_that_names_its_machine_is_refused(campaign, tmp_path):
-    text = scenario_text(more="[host.far]\n").replace("[dut]", 'runs_on = "far"\n[dut]', 1)
-    (tmp_path / "far.toml").write_text(text)
-    with pytest.raises(InputError, match="the campaign chooses the machine"):
-        campaign("", '["far.toml"]')
+SPAN = """
+runs_on = "dut"
+host.dut = {}
+host.gen = {lease_s = 20}
+host.sink = {}
+dut = { kind = "bridge", cpus = [1] }
+engine = { runs_on = "gen", cpus = [3] }
+port = [
+  { name = "left", interface = "eth1", engine_interface = "eth0" },
+  { name = "right", interface = "eth2", engine_interface = "eth0", engine_runs_on = "sink" },
+]
+stream = [{ from = "left", to = "right" }]
+"""
+SITES = """
+[[machine]]
+name = "rack1"
+hosts = { gen = "root@10.1.0.1", dut = "root@10.1.0.2", sink = "root@10.1.0.3" }
+[[machine]]
+name = "rack2"
+sudo = false
+hosts = { gen = "10.2.0.1", dut = "10.2.0.2", sink = "10.2.0.3", spare = "10.2.0.4" }
+[[machine]]
+name = "pair"
+hosts = { gen = "10.3.0.1", dut = "10.3.0.2" }
+[[machine]]
+name = "plain"
+address = "10.4.0.1"
+"""
+
+
+@pytest.fixture
+def spanning(campaign, tmp_path):
+    """Reads a campaign over one scenario that spans three hosts, and one that names none."""
+    (tmp_path / "span.toml").write_text(SPAN)
+    return lambda text: campaign("repeats = 1\n" + text, '["span.toml", "plain.toml"]')
+
+
+def able(loaded, unit):
+    return [bench.name for bench in loaded.campaign.benches if unit.requirement.met_by(bench)]
+
+
+def test_a_unit_needs_a_site_that_has_all_hosts_of_its_scenario_and_a_plain_one_a_plain_machine(spanning):
+    loaded = spanning(SITES)
+    span, plain = loaded.campaign.units
+    assert (span.requirement.hosts, plain.requirement.hosts) == (("dut", "gen", "sink"), ())
+    assert (able(loaded, span), able(loaded, plain)) == (["rack1", "rack2"], ["plain"])
+
+
+def test_a_site_gives_the_hosts_of_the_scenario_their_addresses(spanning):
+    loaded = spanning(SITES)
+    made = read.on_bench(loaded.scenarios[0], loaded.campaign.benches[1])
+    assert made.remote == Remote("dut", "10.2.0.2", False, 60)
+    gen, sink = made.engines
+    assert (gen.remote, gen.ports) == (Remote("gen", "10.2.0.1", False, 20), ("left",)), "its own lease"
+    assert (sink.remote.address, sink.ports) == ("10.2.0.3", ("right",))
+    assert loaded.campaign.benches[1].addresses == ("10.2.0.1", "10.2.0.2", "10.2.0.3", "10.2.0.4")
+
+
+def test_on_every_machine_a_point_is_measured_where_its_hosts_are(spanning):
+    assert names(spanning('measured_on = "every"\n' + SITES)) == [
+        "span-on-rack1", "span-on-rack2", "plain-on-plain",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("more", ["", SITES.replace("sink", "drain")])
+def test_hosts_that_no_site_has_are_planned_as_impossible_with_what_to_add(spanning, more):
+    loaded = spanning(more)
+    found = plan_of(loaded.campaign, read.benches_here(loaded.campaign))
+    assert found.impossible == ("span",)
+    told = '[[machine]] hosts = {dut = "ADDRESS", gen = "ADDRESS", sink = "ADDRESS"}'
+    assert told in found.reasons[0]
+    assert [(one.name, bool(one.machines)) for one in found.groups] == [("span", False), ("plain", True)]
+
+
+def test_a_plan_says_which_machine_can_measure_what(spanning):
+    loaded = spanning(SITES)
+    found = plan_of(loaded.campaign, read.benches_here(loaded.campaign))
+    assert {one.name: one.machines for one in found.groups} == {"span": ("rack1", "rack2"), "plain": ("plain",)}
+    assert found.impossible == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [('engine = { runs_on = "gen"', 'engine = { runs_on = "lab"'), ('runs_on = "dut"\n', "")],
+)
+def test_a_bench_that_is_in_part_on_the_labs_machine_is_refused(spanning, tmp_path, before, after):
+    (tmp_path / "span.toml").write_text(SPAN.replace(before, after))
+    with pytest.raises(InputError, match="stands on the lab's own machine, which all sites would share"):
+        spanning(SITES)
+
+
+def test_before_an_attempt_every_host_of_its_site_is_cleaned():
+    site = Bench("rack", hosts={"gen": "a", "dut": "b", "spare": "c"})
+    assert cleaning(site) == [["clean", "--host", address] for address in "abc"]
+    assert cleaning(Bench("here")) == [["clean"]]
 
 
 @given(st.text(max_size=200))
@@ -150,21 +247,3 @@ def test_more_measurements_than_allowed_are_refused_before_they_are_made(campaig
     monkeypatch.setattr(read, "_group", lambda *_: pytest.fail("units were made"))
     with pytest.raises(InputError, match="expected 1 to 5 measurements, found more"):
         campaign("", '["swept.toml"]')
-
-
-@pytest.mark.parametrize("more", ["", '[control]\nscenario = "span.toml"\n'])
-def test_a_bench_that_spans_hosts_is_refused_with_what_measures_it(campaign, tmp_path, monkeypatch, more):
-    (tmp_path / "span.toml").write_text(scenario_text(more=MANY))
-    gen, sink = (Remote(name, f"root@{name}", True, 60.0) for name in ("gen", "sink"))
-    sites = (EngineSite(gen, ("left",)), EngineSite(sink, ("right",)))
-    load_one = read.load_sweep
-
-    def loaded(path, *rest):
-        sweep = load_one(path, *rest)
-        spans = path.stem == "span"
-        return replace(sweep, scenarios=tuple(replace(one, engines=sites if spans else ()) for one in sweep.scenarios))
-
-    monkeypatch.setattr(read, "load_sweep", loaded)
-    with pytest.raises(InputError, match="its bench spans hosts") as raised:
-        campaign(more, '["plain.toml"]' if more else '["span.toml"]')
-    assert "pinchpoint run measures it" in str(raised.value)

@@ -177,6 +177,22 @@ def test_the_control_comes_first_on_each_machine_and_again_after_its_time_while_
     assert found.take("a", 300.0) is None
 
 
+def test_the_control_is_measured_only_where_the_hosts_are_that_it_names():
+    site, spanning = Bench("site", hosts={"dut": "d", "gen": "g"}), Requirement(hosts=("dut", "gen"))
+    control = Control(unit("control", 1, requirement=spanning), {}, 100.0, 0.1)
+    found = scheduler([unit("x"), unit("y", requirement=spanning)], "a", site, control=control)
+    assert (found.take("a", 0.0).name, found.take("site", 0.0).name) == ("x", "control")
+
+
+def test_what_no_site_has_the_hosts_for_is_impossible_with_what_to_add():
+    found = scheduler([unit("x", requirement=Requirement(hosts=("dut", "gen")))], "a")
+    assert found.take("a", 0.0) is None
+    found.give_up()
+    outcome, reason = found.unmeasured["x"]
+    assert outcome is Outcome.IMPOSSIBLE
+    assert '[[machine]] hosts = {dut = "ADDRESS", gen = "ADDRESS"}' in reason
+
+
 def test_time_left_follows_what_units_really_took():
     found = scheduler([unit("x"), unit("y"), unit("z")], "a")
     found.take("a", 0.0)

@@ -58,7 +58,7 @@ def record(kept):
     return Record(kept.append, nothing, nothing, nothing, nothing, None)
 
 
-def attempt(outcomes, unit=None, sleep=lambda seconds: None, on_stoppable=lambda running: None):
+def attempt(outcomes, unit=None, sleep=lambda seconds: None, on_stoppable=lambda running: None, **how):
     """Run attempts that keep a trial each and then do as `outcomes` say; returns what each was given, and all kept."""
     seen, kept = [], []
 
@@ -68,7 +68,7 @@ def attempt(outcomes, unit=None, sleep=lambda seconds: None, on_stoppable=lambda
         return outcomes[len(seen) - 1]()
 
     unit = unit or SimpleNamespace(remotes=(FAR,))
-    found = away.surviving(run_one, sleep)(unit, record(kept), None, Recorded(("before",)), on_stoppable)
+    found = away.surviving(run_one, sleep, **how)(unit, record(kept), None, Recorded(("before",)), on_stoppable)
     return found, seen, kept
 
 
@@ -114,6 +114,14 @@ def test_a_host_is_awaited_longer_and_longer_for_five_minutes_at_most(host):
     assert caught.value.hint == "pinchpoint clean --host far"
     assert waited == sorted(waited)
     assert sum(waited) == 300
+
+
+def test_a_host_is_awaited_no_longer_than_asked(host):
+    waited = []
+    host.refusals = 1000
+    with pytest.raises(HostLostError, match="has not come back within 10 s"):
+        attempt([lose(host)], sleep=waited.append, awaited_s=10)
+    assert waited == [1, 2, 4, 3]
 
 
 def test_an_interrupted_unit_of_a_lost_host_is_not_begun_anew(host):

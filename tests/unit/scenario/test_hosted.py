@@ -88,11 +88,18 @@ server = "bob"
 """
 
 
-def test_sockets_between_hosts_are_refused_there_with_the_reason():
+def test_a_socket_workload_is_put_on_a_host_that_ssh_knows_by_its_name():
+    found = parse(f'runs_on = "far"{SOCKETS}{ENDS}', "x.toml")
+    assert found.remote == Remote("far", "far", sudo=True, lease_s=60)
+    assert [one.name for one in found.hosts] == ["alice", "bob"]
+    assert from_plain(to_plain(found)) == found
+
+
+@pytest.mark.parametrize("where", ["lab", "gen"])
+def test_the_ends_of_a_socket_workload_are_on_the_switchs_host(where):
     with pytest.raises(InputError) as caught:
-        parse(f'runs_on = "far"{SOCKETS}{ENDS}', "x.toml")
-    assert "sockets of other machines come later" in str(caught.value)
-    assert "expected a measure that sends frames or connections" in str(caught.value)
+        parse(f'runs_on = "far"{SOCKETS}engine = {{ cpus = [0], runs_on = "{where}" }}{ENDS}', "x.toml")
+    assert "engine.runs_on: expected nothing where there are [[host]]s" in str(caught.value)
 
 
 def test_a_device_on_a_host_is_not_frozen_so_that_comparisons_go_in_turns():

@@ -117,6 +117,22 @@ def test_a_host_that_a_scenario_names_and_does_not_use_is_replaced():
     assert "spare" not in anonymous_files(files)["run.json"]
 
 
+def test_hosts_of_engines_and_of_the_machines_of_a_campaign_are_replaced():
+    engine = {"remote": {"name": "tester", "address": "ada@tester.corp"}, "ports": ["left"]}
+    source = """
+[[machine]]
+name = "rack"
+hosts = { gen = "ada@tester.corp", drain = "last.corp" }
+[[machine]]
+name = "other"
+address = "plain.corp"
+"""
+    scenario = {"name": "x", "dut": {}, "engines": [engine]}
+    run = {"run.json": json.dumps({"scenarios": [scenario], "sources": {"c.toml": source}}).encode()}
+    found = anonymous_files(run)["run.json"]
+    assert not [word for word in ("tester", "corp", "last", "drain", "rack", "plain", "ada") if word in found]
+
+
 @pytest.mark.parametrize("name", ["dut", "ovs"])
 def test_a_host_that_is_called_as_a_key_or_a_kind_leaves_the_scenario_readable(name):
     info = json.loads(anonymous_files(remote_run("root@10.0.0.7", name))["run.json"])

@@ -1,6 +1,8 @@
 //! The command form between namespaces.
 
+use super::common::core;
 use super::{Veth, ip};
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -140,4 +142,65 @@ fn connections_cross_a_link_between_namespaces() {
         2 * opened,
         "{told}"
     );
+}
+
+/// Has one thread of the kernel, on the core, hand over what arrives at the
+/// right end; a process of real-time priority there keeps it from running.
+fn hand_over_by_a_thread(veth: &Veth, core: usize) {
+    let threaded = "ethtool -K end gro on && echo 1 >/sys/class/net/end/threaded";
+    for (namespace, script) in [
+        (&veth.left, "ethtool -K end tso off"), // what TSO sends is not queued for the thread
+        (&veth.right, threaded),
+    ] {
+        let status = Command::new("ip")
+            .args(["netns", "exec", namespace, "sh", "-c", script])
+            .status()
+            .unwrap();
+        assert!(status.success(), "{script}");
+    }
+    let threads = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let path = entry.unwrap().path();
+        let name = std::fs::read_to_string(path.join("comm")).ok()?;
+        let is_own = name.starts_with("napi/end-");
+        is_own.then(|| path.file_name()?.to_str()?.parse().ok())?
+    });
+    let mut cores = CpuSet::new();
+    cores.set(core).unwrap();
+    let threads: Vec<i32> = threads.collect();
+    assert!(!threads.is_empty(), "the kernel made no thread");
+    for thread in threads {
+        sched_setaffinity(Pid::from_raw(thread), &cores).unwrap();
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn frames_that_the_kernel_could_not_hand_over_while_the_engine_polled_are_received() {
+    let veth = Veth::named("starved");
+    let core = core();
+    hand_over_by_a_thread(&veth, core);
+    let (left, right) = (
+        format!("af_packet:end@{}", veth.left),
+        format!("af_packet:end@{}", veth.right),
+    );
+    let path = [
+        "send",
+        "--from",
+        &left,
+        "--to",
+        &right,
+        "--cores",
+        &core.to_string(),
+    ];
+    // Shorter than the second of which the kernel gives 5 % to other threads.
+    let load = ["--rate", "1k", "--time", "100ms", "--drain", "600ms"];
+    let output = Command::new("chrt")
+        .args(["-f", "1", env!("CARGO_BIN_EXE_pinchpoint-engine")])
+        .args([&path[..], &load, &["--json"]].concat())
+        .output()
+        .unwrap();
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let account = &result["streams"][0];
+    assert_eq!(account["sent"], 100, "{result}");
+    assert_eq!(account["received"], 100, "{result}");
 }

@@ -3,10 +3,16 @@
 use super::slices::SliceCounts;
 use super::work::{Stream, Streams};
 use pinchpoint_port::{AnyPort, BURST, Port};
-use pinchpoint_worker::{Core, WorkerPort};
+use pinchpoint_worker::{Core, Idle, WorkerPort};
+use std::time::Duration;
 
 /// How many times its length a drain may last while frames still arrive.
 const LONGEST_DRAIN: u64 = 10;
+/// The part of a drain's length for which a core is given away at once while
+/// nothing arrives: what arrives then has waited for half the drain at least, so
+/// that its latency is wrong by less than a hundredth.
+const REST: u64 = 256;
+
 /// The end of sending, and the drain that follows.
 pub(super) struct AllSent {
     pub(super) at_ns: u64,
@@ -20,6 +26,8 @@ pub(super) struct AllSent {
     last_ns: u64,
     /// Whether the drain was over in the turn before.
     looked: bool,
+    /// Whether the core was given away in the turn before.
+    rested: bool,
 }
 
 impl Streams<'_> {
@@ -42,6 +50,7 @@ impl Streams<'_> {
             delivered: self.account.delivered(),
             last_ns: 0,
             looked: false,
+            rested: false,
         });
     }
 
@@ -51,7 +60,11 @@ impl Streams<'_> {
     /// and a loop of the device must not keep the trial. Then, if that is any
     /// time at all, until the rings are empty: a core that comes late finds there
     /// what had arrived in time.
-    pub(super) fn drains(&mut self, core: &Core<'_>) -> bool {
+    ///
+    /// For the second half of that time the core is given away, and once at least:
+    /// while this worker polls, the kernel or a device on the same core may be
+    /// unable to hand frames over.
+    pub(super) fn drains(&mut self, core: &mut Core<'_>) -> bool {
         let (Some(sent), drain_ns) = (&mut self.sent, self.plan.drain_ns) else {
             return true;
         };
@@ -62,18 +75,24 @@ impl Streams<'_> {
         if delivered != sent.delivered {
             (sent.delivered, sent.last_ns) = (delivered, core.now_ns);
         }
-        let until_ns = self.live.all_sent_ns().map(|sent_ns| {
-            let quiet_ns = sent.last_ns.max(sent_ns) + drain_ns;
-            quiet_ns.min(sent_ns + LONGEST_DRAIN * drain_ns)
-        });
-        let over = until_ns.is_some_and(|until_ns| core.now_ns >= until_ns);
+        let Some(sent_ns) = self.live.all_sent_ns() else {
+            return true;
+        };
+        let quiet_since_ns = sent.last_ns.max(sent_ns);
+        let until_ns = (quiet_since_ns + drain_ns).min(sent_ns + LONGEST_DRAIN * drain_ns);
+        let over = core.now_ns >= until_ns;
+        let is_empty = sent.looked && !core.any_received;
         if over {
-            if drain_ns == 0 || sent.turns_left == 0 || (sent.looked && !core.any_received) {
+            if drain_ns == 0 || sent.turns_left == 0 || (is_empty && sent.rested) {
                 return false;
             }
             sent.turns_left -= 1;
         }
         sent.looked = over;
+        sent.rested = core.now_ns >= quiet_since_ns + drain_ns / 2 && !core.any_received;
+        if sent.rested {
+            core.give_away(Idle::Sleep(Duration::from_nanos(drain_ns / REST)));
+        }
         true
     }
 }
