@@ -22,7 +22,7 @@ from pinchpoint.model.campaign import (
     Unit,
     What,
 )
-from pinchpoint.model.errors import BenchError
+from pinchpoint.model.errors import BenchError, InputError
 from pinchpoint.model.result import Outcome, RunInfo
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.study import SweepInfo
@@ -61,11 +61,15 @@ class Conduct:
         self._known: dict[str, Bench] = {}
         self._stopping = False
         self._shown_s = self._absent_s = self._last_joined_s = now_s()
-        self._began_s = now_s() - _spent_s(folder)
+        self._log_broken_off()
+        spent_s = _spent_s(folder)
+        self._began_s = now_s() - max(spent_s.values(), default=0.0)  # of the machine that measured longest
+        rates = {bench.name: bench.cost_per_hour for bench in campaign.benches}
+        cost = sum(wall_s / 3600 * rates.get(machine, 0.0) for machine, wall_s in spent_s.items())
         for machine in list(self._tally.excluded):
             self._log(What.RETURNED, machine=machine)
         waiting = (unit for unit in campaign.units if unit.name not in self._tally.accepted)
-        self._scheduler = Scheduler(waiting, Limits.of(campaign), campaign.control)
+        self._scheduler = Scheduler(waiting, Limits.of(campaign), campaign.control, cost)
 
     def stop(self) -> None:
         """Interrupt what is measured; `run` then ends in order."""
@@ -176,10 +180,12 @@ class Conduct:
             self._ended(event)
 
     def _gone(self, event: Gone) -> None:
-        self._scheduler.left(event.machine)
+        wall_s = 0.0
         if (running := self._running.pop(event.machine, None)) is not None:
             unit, attempt, began_s = running
-            self._log(What.LOST, unit.name, attempt, event.machine, self._now_s() - began_s, event.reason)
+            wall_s = self._now_s() - began_s
+            self._log(What.LOST, unit.name, attempt, event.machine, wall_s, event.reason)
+        self._scheduler.left(event.machine, wall_s)
         if event.is_unusable:
             self._log(What.EXCLUDED, machine=event.machine, reason=event.reason)
 
@@ -193,19 +199,21 @@ class Conduct:
         if event.files:
             self._folder.make_attempt(attempt, event.files)
         what, reason, found = outcome(self._folder.attempt(attempt), event.exit_code, event.said)
+        if what is What.INTERRUPTED and not self._stopping:
+            reason = f"its machine interrupted it, not the campaign (exit code {event.exit_code})"
         self._log(what, unit.name, attempt, event.machine, wall_s, reason)
         if what is What.FINISHED:
             self._scheduler.finished(event.machine, wall_s)
             if unit is self._scheduler.control_unit:
                 self._judge(event.machine)
             self._results.changed(self._tally, self._scheduler.unmeasured)
-        elif what is What.INTERRUPTED:
-            self._scheduler.interrupted(event.machine)
+        elif what is What.INTERRUPTED and self._stopping:
+            self._scheduler.interrupted(event.machine, wall_s)
         elif what is What.IMPOSSIBLE and unit is not self._scheduler.control_unit:
             self._scheduler.impossible(event.machine, wall_s, reason)
         # By a fault of the machine alone no retry of the unit is used up.
         elif is_machines_fault(event.exit_code, found) or self._scheduler.failed(event.machine, wall_s, reason):
-            self._exclude(Exclusion(event.machine, f"it cannot measure: {reason}", -1))
+            self._exclude(Exclusion(event.machine, f"it cannot measure: {reason}", -1), wall_s)
 
     def _judge(self, machine: str) -> None:
         control = self._campaign.control
@@ -215,10 +223,13 @@ class Conduct:
         if found := suspect(machine, kept, control.tolerance):
             self._exclude(found)
 
-    def _exclude(self, one: Exclusion) -> None:
-        """Use the machine no more; what it measured since it changed is measured again elsewhere."""
+    def _exclude(self, one: Exclusion, wall_s: float = 0.0) -> None:
+        """Use the machine no more; what it measured since it changed is measured again elsewhere.
+
+        `wall_s` is how long it was at a unit that did not end otherwise.
+        """
         self._results.excluded(one)
-        self._scheduler.left(one.machine)
+        self._scheduler.left(one.machine, wall_s)
         if one.since >= 0:  # logged first: a lab killed between the two would keep the bad results
             self._withdraw(one)
         self._log(What.EXCLUDED, machine=one.machine, reason=one.reason)
@@ -241,6 +252,19 @@ class Conduct:
         entry = Entry(what, _now(), unit, attempt, machine, round(wall_s, 3), reason)
         self._folder.append(entry)
         self._tally.take(entry, CONTROL if self._campaign.control else "")
+
+    def _log_broken_off(self) -> None:
+        """Attempts that ran when the lab was killed took machine time until it last said what they do."""
+        running: dict[str, Entry] = {}
+        for entry in self._folder.entries():
+            if entry.what is What.BEGUN:
+                running[entry.attempt] = entry
+            else:
+                running.pop(entry.attempt, None)
+        told = self._folder.read_progress() if running else None
+        for entry in running.values():
+            wall_s = _seconds(entry.at, told.at, self._folder) if told else 0.0
+            self._log(What.INTERRUPTED, entry.unit, entry.attempt, entry.machine, wall_s, "the lab was killed")
 
     def _log_unmeasured(self) -> None:
         words = {Outcome.SKIPPED: What.SKIPPED, Outcome.IMPOSSIBLE: What.IMPOSSIBLE, Outcome.FAILED: What.FAILED}
@@ -296,9 +320,17 @@ def _now() -> str:
     return datetime.now(UTC).isoformat()
 
 
-def _spent_s(folder: CampaignFolder) -> float:
-    """What earlier starts of the campaign took of its budget: the time of the machine that measured longest."""
+def _seconds(since: str, until: str, folder: CampaignFolder) -> float:
+    try:
+        return max(0.0, (datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds())
+    except (ValueError, TypeError):  # the latter: one of them without a time zone
+        hint = "expected ISO 8601 with a time zone, as the lab wrote it; restore the files"
+        raise InputError(f"{folder.path}: {since!r} in attempts.jsonl or {until!r} in machines.json", hint) from None
+
+
+def _spent_s(folder: CampaignFolder) -> dict[str, float]:
+    """How long each machine measured in earlier starts of the campaign, whatever came of it."""
     spent: dict[str, float] = {}
     for entry in folder.entries():
         spent[entry.machine] = spent.get(entry.machine, 0.0) + entry.wall_s
-    return max(spent.values(), default=0.0)
+    return spent

@@ -17,6 +17,7 @@ MOST_LOST = 10  # machines that vanished under one unit: then it is the unit; ch
 MOST_FAILURES = 3  # in a row on one machine, of different units: then it is the machine
 
 _Order = tuple[float, ...]
+_Entry = tuple[_Order, int, Unit]
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class _Waiting:
     """Units of one requirement, the next one first."""
 
     requirement: Requirement
-    heap: list[tuple[_Order, int, Unit]] = field(default_factory=list)
+    heap: list[_Entry] = field(default_factory=list)
     work_s: float = 0.0
     machines: int = 0
 
@@ -46,7 +47,10 @@ class _Waiting:
 class Scheduler:
     """The state of a campaign, as far as it decides what is measured next."""
 
-    def __init__(self, units: Iterable[Unit], limits: Limits, control: Control | None = None) -> None:
+    def __init__(
+        self, units: Iterable[Unit], limits: Limits, control: Control | None = None, cost: float = 0.0
+    ) -> None:
+        """`cost` is what earlier starts of the campaign have cost."""
         self._limits, self._control = limits, control
         self._waiting: dict[Requirement, _Waiting] = {}
         self._benches: dict[str, Bench] = {}
@@ -60,7 +64,7 @@ class Scheduler:
         self._just_controlled: set[str] = set()  # never twice in a row, however long it takes
         self._count = 0
         self._ratio = (0.0, 0.0)  # spent, expected
-        self.cost = 0.0
+        self.cost = cost
         self.unmeasured: dict[str, tuple[Outcome, str]] = {}  # by unit, and why
         for unit in units:
             self.add(unit)
@@ -97,14 +101,14 @@ class Scheduler:
                 fitting.append(waiting)
                 waiting.machines += 1
 
-    def left(self, machine: str) -> Unit | None:
-        """A machine is gone; the unit that it measured waits again, and is returned."""
+    def left(self, machine: str, wall_s: float = 0.0) -> Unit | None:
+        """A machine is gone; the unit that it measured for `wall_s` waits again, and is returned."""
         if machine not in self._benches:
             return None
+        running = self._ended(machine, wall_s) if machine in self._running else None
         del self._benches[machine]
         for waiting in self._fitting.pop(machine):
             waiting.machines -= 1
-        running = self._running.pop(machine, None)
         self._controlled_s.pop(machine, None)
         self._just_controlled.discard(machine)
         if running is None or running is self.control_unit:
@@ -135,27 +139,41 @@ class Scheduler:
 
     def take(self, machine: str, now_s: float) -> Unit | None:
         """The unit that this free machine measures from now on; None: there is none for it."""
-        bench = self._benches[machine]
-        while (found := self._best(machine)) is not None:
-            waiting, entry = found
-            why = self._no_budget(entry[2], bench, now_s)
-            if not why:
-                control = self._control
-                if control and self._is_due(machine, now_s) and not self._no_budget(control.unit, bench, now_s):
-                    heapq.heappush(waiting.heap, entry)
-                    self._running[machine] = control.unit
-                    self._controlled_s[machine] = now_s
-                    self._just_controlled.add(machine)
-                    return control.unit
-                waiting.work_s -= entry[2].expected_s
-                self._running[machine] = entry[2]
-                self._just_controlled.discard(machine)
-                return entry[2]
-            waiting.work_s -= entry[2].expected_s
-            self.unmeasured[entry[2].name] = (Outcome.SKIPPED, why)
-        return None
+        bench, dear = self._benches[machine], []
+        try:
+            while (found := self._best(machine)) is not None:
+                waiting, entry = found
+                unit = entry[2]
+                no_time, no_money = self._no_time(unit, now_s), self._no_money(unit, bench)
+                if not no_time and not no_money:
+                    return self._taken(machine, waiting, entry, now_s)
+                if not no_time and self._is_paid_elsewhere(unit, machine):
+                    dear.append(found)
+                    continue
+                waiting.work_s -= unit.expected_s
+                self.unmeasured[unit.name] = (Outcome.SKIPPED, no_time or no_money)
+            return None
+        finally:
+            for waiting, entry in dear:
+                heapq.heappush(waiting.heap, entry)
 
-    def _best(self, machine: str) -> tuple[_Waiting, tuple[_Order, int, Unit]] | None:
+    def _taken(self, machine: str, waiting: _Waiting, entry: _Entry, now_s: float) -> Unit:
+        """That unit, or the control first where it is due."""
+        control, unit = self._control, entry[2]
+        if control and self._is_due(machine, now_s):
+            none_left = self._no_time(control.unit, now_s) or self._no_money(control.unit, self._benches[machine])
+            if not none_left:
+                heapq.heappush(waiting.heap, entry)
+                self._controlled_s[machine] = now_s
+                self._just_controlled.add(machine)
+                self._running[machine] = control.unit
+                return control.unit
+        waiting.work_s -= unit.expected_s
+        self._running[machine] = unit
+        self._just_controlled.discard(machine)
+        return unit
+
+    def _best(self, machine: str) -> tuple[_Waiting, _Entry] | None:
         """The next unit, taken off its heap."""
         best: tuple[tuple[float, ...], _Waiting] | None = None
         for waiting in self._fitting[machine]:
@@ -173,7 +191,7 @@ class Scheduler:
         assert entry is not None
         return best[1], entry
 
-    def _top(self, waiting: _Waiting, machine: str) -> tuple[_Order, int, Unit] | None:
+    def _top(self, waiting: _Waiting, machine: str) -> _Entry | None:
         if not waiting.heap:
             return None
         if machine not in self._banned.get(waiting.heap[0][2].name, ()):
@@ -183,11 +201,9 @@ class Scheduler:
             heapq.heappush(waiting.heap, other)
         return entry
 
-    def _popped(
-        self, waiting: _Waiting, machine: str
-    ) -> tuple[list[tuple[_Order, int, Unit]], tuple[_Order, int, Unit] | None]:
+    def _popped(self, waiting: _Waiting, machine: str) -> tuple[list[_Entry], _Entry | None]:
         """Those passed over, since this machine cannot measure them, and the first that it can."""
-        passed: list[tuple[_Order, int, Unit]] = []
+        passed: list[_Entry] = []
         while waiting.heap:
             entry = heapq.heappop(waiting.heap)
             if machine not in self._banned.get(entry[2].name, ()):
@@ -203,21 +219,38 @@ class Scheduler:
             return False
         return last is None or now_s - last >= self._control.every_s
 
-    def _no_budget(self, unit: Unit, bench: Bench, now_s: float) -> str:
-        """Why there is no time or money for the unit; empty if there is."""
+    def _no_time(self, unit: Unit, now_s: float) -> str:
+        """Why there is no time for the unit; empty if there is."""
         needs_s = self.predicted_s(unit)
-        if self._limits.time_s is not None and now_s + needs_s > self._limits.time_s:
-            return (
-                f"no time: {max(0.0, self._limits.time_s - now_s):.0f} s of the budget left, it needs {needs_s:.0f} s"
-            )
+        if self._limits.time_s is None or now_s + needs_s <= self._limits.time_s:
+            return ""
+        return f"no time: {max(0.0, self._limits.time_s - now_s):.0f} s of the budget left, it needs {needs_s:.0f} s"
+
+    def _no_money(self, unit: Unit, bench: Bench) -> str:
+        """Why there is no money for the unit on that machine; empty if there is, or it costs nothing there."""
         if self._limits.cost is None:
             return ""
-        cost = needs_s / 3600 * bench.cost_per_hour
-        planned = sum(
-            self.predicted_s(other) / 3600 * self._benches[name].cost_per_hour for name, other in self._running.items()
-        )
-        left = self._limits.cost - self.cost - planned
+        cost, left = self._cost_of(unit, bench), self._money_left()
         return f"no money: {left:.4g} of the budget left, it costs {cost:.4g} on {bench.name}" if cost > left else ""
+
+    def _is_paid_elsewhere(self, unit: Unit, machine: str) -> bool:
+        """Whether there is money for the unit on another machine that may measure it, now or once that is free."""
+        left, banned = self._money_left(), self._banned.get(unit.name, ())
+        return any(
+            name != machine
+            and name not in banned
+            and self._cost_of(unit, bench) <= left
+            and unit.requirement.met_by(bench)
+            for name, bench in self._benches.items()
+        )
+
+    def _cost_of(self, unit: Unit, bench: Bench) -> float:
+        return self.predicted_s(unit) / 3600 * bench.cost_per_hour
+
+    def _money_left(self) -> float:
+        """Of the budget, less what runs; never below what a machine costs that costs nothing."""
+        planned = sum(self._cost_of(unit, self._benches[name]) for name, unit in self._running.items())
+        return max(0.0, (self._limits.cost or 0.0) - self.cost - planned)
 
     def predicted_s(self, unit: Unit) -> float:
         """What it will take, by what finished units took of what was expected of them."""
@@ -227,10 +260,8 @@ class Scheduler:
     # How it ended
 
     def _ended(self, machine: str, wall_s: float) -> Unit:
-        unit = self._running.pop(machine)
-        if (bench := self._benches.get(machine)) is not None:
-            self.cost += wall_s / 3600 * bench.cost_per_hour
-        return unit
+        self.cost += wall_s / 3600 * self._benches[machine].cost_per_hour
+        return self._running.pop(machine)
 
     def finished(self, machine: str, wall_s: float) -> Unit:
         """What the machine measured is finished."""
@@ -259,9 +290,9 @@ class Scheduler:
             self._banned.setdefault(unit.name, {})[machine] = reason
             self.add(unit)
 
-    def interrupted(self, machine: str) -> None:
+    def interrupted(self, machine: str, wall_s: float) -> None:
         """It was interrupted, and waits again."""
-        unit = self._ended(machine, 0.0)
+        unit = self._ended(machine, wall_s)
         if unit is not self.control_unit:
             self.add(unit)
 

@@ -82,7 +82,8 @@ class _Simulation:
         self._found.own_s += now_s() - began
         self._events: list[tuple[float, int, int, str]] = []
         self._count = 0
-        self._attempt: dict[str, tuple[int, float]] = {}  # by machine: which event ends it, and how long it takes
+        # By machine: which event ends its attempt, how long that takes, and when it began.
+        self._attempt: dict[str, tuple[int, float, float]] = {}
         self._down: dict[str, list[tuple[float, float]]] = {}
         real = random.Random(faults.seed + 1)
         self._real_s = {one.name: one.expected_s * max(0.1, real.gauss(1, faults.spread)) for one in units}
@@ -125,16 +126,16 @@ class _Simulation:
             self._at(at_s + self._random.expovariate(1 / self._faults.between_s), _DOWN, machine)
 
     def _went(self, machine: str, at_s: float) -> None:
-        if self._own(lambda: self._scheduler.left(machine)) is not None:
+        began_s = self._attempt.pop(machine, (0, 0.0, at_s))[2]
+        if self._own(partial(self._scheduler.left, machine, at_s - began_s)) is not None:
             self._found.lost += 1
-        self._attempt.pop(machine, None)
         back_s = at_s + self._random.expovariate(1 / self._faults.down_s)
         self._down.setdefault(machine, []).append((at_s, back_s))
         self._at(back_s, _UP, machine)
         self._fail_after(back_s, machine)
 
     def _ended(self, machine: str, number: int, at_s: float) -> None:
-        which, took_s = self._attempt.get(machine, (0, 0.0))
+        which, took_s, _ = self._attempt.get(machine, (0, 0.0, 0.0))
         if which != number:
             return  # its machine has failed meanwhile
         del self._attempt[machine]
@@ -155,7 +156,7 @@ class _Simulation:
             self._found.own_s += self._now_s() - began
             if unit is not None:
                 took_s = self._real_s.get(unit.name, unit.expected_s)
-                self._attempt[machine] = (self._at(at_s + took_s, _END, machine), took_s)
+                self._attempt[machine] = (self._at(at_s + took_s, _END, machine), took_s, at_s)
 
     def _bound(self, units: Sequence[Unit]) -> float:
         """See the module's text."""

@@ -10,7 +10,7 @@ from support import scenario_text
 from pinchpoint.campaign.conduct import Conduct
 from pinchpoint.campaign.executor import Ended, Gone, Grown, Joined
 from pinchpoint.campaign.read import load
-from pinchpoint.model.campaign import Bench, What
+from pinchpoint.model.campaign import Bench, Entry, Progress, What
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RunResult
@@ -134,6 +134,33 @@ def test_it_is_stopped_and_goes_on_with_the_attempts_that_were_open(campaign):
     assert not folder.tally(folder.read_campaign()).surplus
 
 
+def test_what_lost_interrupted_and_earlier_attempts_cost_is_kept_on_resume(campaign):
+    more = 'budget_cost = 1000.0\n[[machine]]\nname = "a"\naddress = "a"\ncost_per_hour = 3600.0\n'
+    folder = campaign(more=more)
+    (bench,) = folder.read_campaign().benches
+    executor = MadeUp([])
+    executor._events = [Joined(bench)]
+    first = conduct(folder, executor)
+    executor._value = lambda machine, count: (first.stop() if count == 3 else None) or 100.0
+    first.run()
+    spent = sum(entry.wall_s for entry in folder.entries())
+    assert spent >= 30
+    assert first.progress().cost == pytest.approx(spent)
+    assert conduct(folder, MadeUp([])).progress().cost == pytest.approx(spent)
+
+
+def test_an_attempt_of_a_killed_lab_took_time_until_the_lab_last_said_so(campaign):
+    folder = campaign()
+    began = "2026-01-01T00:00:00+00:00"
+    folder.append(Entry(What.BEGUN, began, "point.size-64.r1", "point.size-64.r1.a1", "a"))
+    folder.write_progress(Progress("2026-01-01T00:00:42+00:00", 8, 0, 0, 0, None, 0.0, ()))
+    conduct(folder, MadeUp([]))
+    (found,) = [entry for entry in folder.entries() if entry.what is What.INTERRUPTED]
+    assert (found.attempt, found.machine, found.wall_s) == ("point.size-64.r1.a1", "a", 42.0)
+    conduct(folder, MadeUp([]))
+    assert whats(folder)[What.INTERRUPTED] == 1, "it is counted once"
+
+
 def test_a_unit_that_fails_everywhere_has_failed_and_the_rest_is_measured(campaign):
     folder = campaign(repeats=1)
     bad = "point.size-64"
@@ -143,6 +170,29 @@ def test_a_unit_that_fails_everywhere_has_failed_and_the_rest_is_measured(campai
     by_name = {one.scenario: one for one in folder.run.read_result().scenarios}
     assert (by_name[bad].outcome, by_name[bad].reason) == (Outcome.FAILED, "planted")
     assert sum(one.outcome is Outcome.MEASURED for one in by_name.values()) == 3
+
+
+@pytest.mark.parametrize("code", [130, -15])
+def test_a_unit_that_is_always_interrupted_from_outside_uses_up_its_retries(campaign, code):
+    folder = campaign(repeats=1)
+    bad = "point.size-64"
+    interrupts = {("a", bad): (Outcome.SKIPPED, code)}
+    conduct(folder, MadeUp(["a"], fails=interrupts)).run()
+    by_name = {one.scenario: one for one in folder.run.read_result().scenarios}
+    assert by_name[bad].outcome is Outcome.FAILED
+    assert f"its machine interrupted it, not the campaign (exit code {code})" in by_name[bad].reason
+    assert sum(one.outcome is Outcome.MEASURED for one in by_name.values()) == 3
+    own = [entry for entry in folder.entries() if entry.unit.startswith(bad) and entry.attempt]
+    assert [entry.what for entry in own] == [What.BEGUN, What.INTERRUPTED] * 2, "the first and one retry"
+    assert len({entry.attempt for entry in own}) == 1, "it goes on with what it had"
+
+
+def test_an_attempt_that_another_machine_interrupts_is_measured_elsewhere(campaign):
+    folder = campaign(repeats=1)
+    interrupts = {("a", f"point.size-{size}"): (Outcome.SKIPPED, 130) for size in (64, 128, 256, 512)}
+    conduct(folder, MadeUp(["a", "b"], fails=interrupts)).run()
+    assert {one.outcome for one in folder.run.read_result().scenarios} == {Outcome.MEASURED}
+    assert {entry.machine for entry in folder.entries() if entry.what is What.FINISHED} == {"b"}
 
 
 def test_what_one_machine_cannot_do_another_does(campaign):

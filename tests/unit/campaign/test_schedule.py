@@ -1,5 +1,7 @@
 """What a free machine measures next, and what becomes of units that fail, are lost or do not fit a budget."""
 
+from dataclasses import replace
+
 import pytest
 
 from pinchpoint.campaign.schedule import MOST_FAILURES, MOST_LOST, Limits, Scheduler
@@ -48,6 +50,62 @@ def test_a_budget_of_money_counts_what_runs_elsewhere():
     assert found.take("a", 0.0).name == "x"
     assert found.take("b", 0.0) is None
     assert found.unmeasured["y"][0] is Outcome.SKIPPED
+
+
+def test_what_one_machine_has_no_money_for_waits_for_a_cheaper_one_that_has():
+    dear, cheap = Bench("dear", cost_per_hour=3600.0), Bench("cheap", cost_per_hour=36.0)  # 1 and 0.01 a second
+    found = scheduler([unit("x", 60), unit("y", 50)], dear, cheap, cost=40.0)
+    assert found.take("dear", 0.0) is None
+    assert found.unmeasured == {}
+    assert order(found, "cheap") == ["x", "y"]
+
+
+def test_what_no_machine_that_may_measure_it_has_money_for_is_skipped():
+    dear, cheap = Bench("dear", cost_per_hour=3600.0), Bench("cheap", cost_per_hour=36.0)
+    there = Requirement(not_on=("cheap",))
+    found = scheduler([unit("x", 60, requirement=there), unit("y", 50)], dear, cheap, cost=40.0)
+    assert found.take("dear", 0.0) is None
+    assert list(found.unmeasured) == ["x"]
+    assert found.take("cheap", 0.0).name == "y"
+
+
+def test_when_the_cheaper_machine_leaves_what_it_could_have_paid_is_skipped():
+    dear, cheap = Bench("dear", cost_per_hour=3600.0), Bench("cheap", cost_per_hour=36.0)
+    found = scheduler([unit("x", 60)], dear, cheap, cost=40.0)
+    assert found.take("dear", 0.0) is None
+    found.left("cheap")
+    assert found.take("dear", 0.0) is None
+    assert "no money: 40 of the budget left, it costs 60 on dear" in found.unmeasured["x"][1]
+    assert found.is_over()
+
+
+def test_a_machine_that_costs_nothing_measures_though_the_budget_is_overdrawn():
+    found = Scheduler([unit("x", 60)], Limits(cost=1.0), cost=2.0)
+    found.joined(Bench("a"))
+    assert found.take("a", 0.0).name == "x"
+
+
+@pytest.mark.parametrize("how", ["finished", "failed", "impossible", "interrupted", "lost"])
+def test_whatever_becomes_of_an_attempt_its_machine_time_costs(how):
+    found = scheduler([unit("x"), unit("y")], Bench("a", cost_per_hour=36.0))
+    found.take("a", 0.0)
+    ends = {
+        "finished": lambda: found.finished("a", 100.0),
+        "failed": lambda: found.failed("a", 100.0, "broken"),
+        "impossible": lambda: found.impossible("a", 100.0, "no such program"),
+        "interrupted": lambda: found.interrupted("a", 100.0),
+        "lost": lambda: found.left("a", 100.0),
+    }
+    ends[how]()
+    assert found.cost == pytest.approx(1.0)
+
+
+def test_a_forecast_counts_what_lost_attempts_cost():
+    units, benches = made_up(200, 4)
+    paid = [replace(bench, cost_per_hour=3600.0) for bench in benches]
+    found = simulate(units, paid, Limits(), faults=Faults(between_s=1800))
+    assert found.lost > 0
+    assert found.cost > sum(one.expected_s for one in units) + found.lost
 
 
 def test_a_machine_that_few_units_need_is_kept_for_them():
