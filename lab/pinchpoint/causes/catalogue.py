@@ -257,7 +257,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
     ),
     Cause(
         "line-rate",
-        "a link that carries no more",
+        "a link that carries no more of the frames that wait for it",
         (Is(Sign.LINE_SHARE, at_least=FULL), Lost((DropKind.TRANSMIT_RING,), MOST)),
         lost(DropKind.TRANSMIT_RING),
         "use a faster link or more ports; smaller frames load the device with more of them on the same link",

@@ -39,8 +39,10 @@ class Sign(StrEnum):
     SOFTWARE = "share of the frames that entered which software handled"
     ONE_WAY = "share of the frames that no stream answers"
     CONTENDED = "sends that waited for another thread's lock, for each frame"
-    LINE_SHARE = "share of its line rate at which the link was used before which most frames were lost"
-    PAUSES = "pause frames that the engine received at ports that lost frames"
+    LINE_SHARE = (
+        "share of its line rate at which the fullest link was used"  # stored so; of those at which frames waited
+    )
+    PAUSES = "pause frames that the engine's NICs received"  # stored so; at ports that lost frames
 
     def shown(self, value: float) -> str:
         """A value of it, for people."""
