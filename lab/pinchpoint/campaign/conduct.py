@@ -89,9 +89,11 @@ class Conduct:
                     self._begin()
                 self._tell()
         finally:
-            self._executor.close()
-            self._results.write(self._tally, self._scheduler.unmeasured)
-            self._tell(now=True)
+            try:  # first: an executor whose machines are out of reach may take long to close, or fail
+                self._results.write(self._tally, self._scheduler.unmeasured)
+                self._tell(now=True)
+            finally:
+                self._executor.close()
         return self._tally
 
     def is_stopped(self) -> bool:

@@ -11,7 +11,7 @@ from pinchpoint.campaign.conduct import Conduct
 from pinchpoint.campaign.executor import Ended, Gone, Grown, Joined
 from pinchpoint.campaign.read import load
 from pinchpoint.model.campaign import Bench, Entry, Progress, What
-from pinchpoint.model.errors import BenchError
+from pinchpoint.model.errors import BenchError, RequirementError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RunResult
 from pinchpoint.run.run import describe_run, unmeasured
@@ -233,6 +233,19 @@ def test_without_any_machine_it_ends_with_what_to_do(campaign):
     with pytest.raises(BenchError, match="no machine is left") as raised:
         conduct(folder, executor).run()
     assert "--resume" in raised.value.hint
+
+
+def test_results_are_written_though_the_executor_cannot_close(campaign, monkeypatch):
+    folder, executor = campaign(), MadeUp(["a"])
+
+    def close():
+        raise RequirementError("the cluster is gone")
+
+    monkeypatch.setattr(executor, "close", close)
+    with pytest.raises(RequirementError, match="is gone"):
+        conduct(folder, executor).run()
+    assert folder.run.read_result().finished
+    assert folder.read_progress().measured == 8
 
 
 def test_the_lines_of_an_attempt_are_kept_as_they_come(campaign):
