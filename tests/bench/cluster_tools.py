@@ -19,15 +19,17 @@ ADDRESS = "10.96.0.{}"
 NODE = """
 mount -t tmpfs run /run && mkdir -p /run/netns /run/pinchpoint /run/tmp && mount -t sysfs sys /sys
 mount -t tmpfs -o size=256m shm /dev/shm && hostname {name} && ip link set lo up
+{before}
 while ! ip link show eth0 >/dev/null 2>&1; do sleep 0.05; done
 ip address add {address}/24 dev eth0 && ip link set eth0 up
-exec {ray} start {role} --node-ip-address={address} --num-cpus=2 --object-store-memory=100000000 \
-  --resources='{{"bench": 1}}' --labels=machine={name} --disable-usage-stats --block
+{ray} start {role} --node-ip-address={address} --num-cpus=2 --object-store-memory=100000000 \
+  --resources='{{"bench": {benches}}}' --labels=machine={name} --disable-usage-stats --block
+exec sleep infinity  # when Ray ends, the machine stays
 """
-QUICK = {  # a node that is killed is missed within seconds
+QUICK = {  # a node that is killed is missed within half a minute, one that a busy host holds up for seconds is not
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "500",
-    "RAY_health_check_timeout_ms": "1000",
+    "RAY_health_check_timeout_ms": "5000",
     "RAY_health_check_failure_threshold": "4",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_enable_metrics_collection": "0",
@@ -60,6 +62,12 @@ class Node:
         """A command line that runs on it."""
         return ["nsenter", "-t", str(self.pid), "-n", "-m", "-p", "-u", *map(str, words)]
 
+    def kill_ray_server(self):
+        """SIGKILL to the server of the cluster's state, which is on the head alone."""
+        words = ["nsenter", "-t", str(self.pid), "-p", "-m", "pgrep", "-x", "gcs_server"]
+        (pid,) = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+        subprocess.run([*words[:5], "kill", "-KILL", pid], check=True)
+
     def kill(self):
         """SIGKILL to everything on it, as a power cut would."""
         os.kill(self.pid, signal.SIGKILL)
@@ -71,24 +79,26 @@ class Cluster:
     """Its nodes; the first one is the head, and there the lab runs."""
 
     folder: Path
+    head_measures: bool = True
     nodes: dict = field(default_factory=dict)
 
     @property
     def head(self):
         return self.nodes["n1"]
 
-    def add(self, number):
+    def add(self, number, before=""):
         """Start a node, also one that was killed, and wait until it is a part of the cluster."""
-        self.begin(number)
+        self.begin(number, before)
         self.await_ready(f"n{number}")
 
-    def begin(self, number):
-        """Start a node."""
+    def begin(self, number, before=""):
+        """Start a node; `before` is what its shell does first."""
         name, address = f"n{number}", ADDRESS.format(number)
         role = f"--head --port={PORT} --include-dashboard=false --temp-dir=/run/ray"
         if number > 1:
             role = f"--address={ADDRESS.format(1)}:{PORT}"
-        script = NODE.format(name=name, address=address, ray=RAY, role=role)
+        benches = 1 if number > 1 or self.head_measures else 0
+        script = NODE.format(name=name, address=address, ray=RAY, role=role, before=before, benches=benches)
         own = ["unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child",
                "--mount-proc", "--uts"]  # fmt: skip
         with (self.folder / f"{name}.log").open("w") as log:
@@ -119,12 +129,12 @@ class Cluster:
 
 
 @contextmanager
-def cluster(folder, nodes):
-    """A cluster of that many nodes."""
+def cluster(folder, nodes, head_measures=True):
+    """A cluster of that many nodes, all with a bench, but for the head where it shall not measure."""
     folder.mkdir(exist_ok=True)
     subprocess.run(["ip", "link", "add", BRIDGE, "type", "bridge"], check=True)
     subprocess.run(["ip", "link", "set", BRIDGE, "up"], check=True)
-    found = Cluster(folder)
+    found = Cluster(folder, head_measures)
     try:
         found.add(1)
         for number in range(2, nodes + 1):

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ import uvicorn
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from sample import sample_run
-from served import TOKEN, furnish, keep, workshop
+from served import TOKEN, furnish, keep, keep_campaign, workshop
 
+from pinchpoint.model.campaign import MachineProgress
 from pinchpoint.serve.app import application
 from pinchpoint.store.folder import RunFolder
 
@@ -142,6 +144,22 @@ def test_a_run_in_progress_is_followed_until_it_has_finished(browser: Browser, s
     expect(page.locator("#live")).to_contain_text(trials[24].id, timeout=20_000)
     folder.write_result(result)
     expect(page.locator("#live")).to_have_count(0, timeout=20_000)
+    page.context.close()
+    assert said == []
+
+
+def test_the_machines_of_a_campaign_are_followed_and_their_names_are_text(browser: Browser, served: Served) -> None:
+    hostile = "<img src=x onerror=document.title='owned'>"
+    folder = keep_campaign(served.root, "campaign", MachineProgress(hostile, "idle"))
+    page, said = opened(browser, served, "/run/campaign")
+    row = page.locator("#live table.machines tbody tr")
+    expect(row).to_contain_text(hostile)
+    expect(row).to_contain_text("idle")
+    told = folder.read_progress()
+    assert told is not None
+    folder.write_progress(replace(told, machines=(MachineProgress(hostile, "measures", hostile, 1),)))
+    expect(row).to_contain_text("measures", timeout=20_000)
+    assert "owned" not in page.title()
     page.context.close()
     assert said == []
 

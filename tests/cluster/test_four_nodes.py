@@ -24,6 +24,8 @@ def test_sixty_points_are_whole_though_two_of_four_nodes_are_killed_at_random(tm
             least = 10 + 15 * number + chance.randrange(10)
             wait_for(lambda least=least: finished(out) >= least or lab.poll() is not None, f"{least} points", 600)
             time.sleep(chance.uniform(0, 3))
+            assert lab.poll() is None, f"the lab runs when {name} is killed: {(tmp_path / 'stderr').read_text()}"
+            assert finished(out) < SIZES * REPEATS, f"something is left to be measured when {name} is killed"
             made.nodes[name].kill()
         made.add(int(killed[0][1:]))
         back_since = len(log_of(out))

@@ -11,6 +11,7 @@ from sample_shared import shared_run
 from sample_study import study_run
 from starlette.testclient import TestClient
 
+from pinchpoint.model.campaign import Campaign, MachineProgress, Progress
 from pinchpoint.model.causes import FORWARDED, Branch, Experiment, Explanation, Standing, Suspicion, Tried
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.trial import Sample, Trial
@@ -21,6 +22,7 @@ from pinchpoint.serve.index import Index
 from pinchpoint.serve.pages import Pages
 from pinchpoint.serve.shelf import Shelf
 from pinchpoint.serve.shipped import Studies
+from pinchpoint.store.campaign import CampaignFolder
 from pinchpoint.store.folder import TRIAL, RunFolder
 from pinchpoint.store.tags import write_tags
 
@@ -44,6 +46,14 @@ def keep(
         folder.write_result(replace(result, run_id=name))
     else:
         folder.write_result(replace(result, run_id=name, finished=False, scenarios=result.scenarios[:done]))
+    return folder
+
+
+def keep_campaign(root: Path, name: str, *machines: MachineProgress, left_s: float = 600.0) -> CampaignFolder:
+    """A campaign in progress on these machines."""
+    folder = CampaignFolder(keep(root, name, sample_run(), done=1))
+    folder.write_campaign(Campaign(name, name, (), (), (), False, 1))
+    folder.write_progress(Progress("2026-01-01T00:00:00+00:00", 3, 2, 0, 0, left_s, 0.0, machines))
     return folder
 
 

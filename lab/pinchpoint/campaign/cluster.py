@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -24,15 +24,17 @@ from pinchpoint import __version__
 from pinchpoint.campaign.attempt import Attempt
 from pinchpoint.campaign.executor import Ended, Event, Gone, Grown, Joined, Order
 from pinchpoint.host import facts
-from pinchpoint.host.local import OWN
+from pinchpoint.host.local import OWN, reach
 from pinchpoint.model.campaign import Bench, Campaign
-from pinchpoint.model.errors import PinchpointError, RequirementError
+from pinchpoint.model.errors import RequirementError
 from pinchpoint.store.bundle import files_of
 from pinchpoint.store.folder import RunFolder
 
 RESOURCE: Final = "bench"
 LABEL: Final = "machine"
 SCAN_S: Final = 2.0  # between two looks at the nodes
+HEAD_S: Final = 15.0  # for the head to answer; a minute after it did last, Ray ends the process of the lab
+MOST_DEATHS: Final = 3  # of actors on one node, in a row, before one was ready: then it is the node
 POLL_S: Final = 0.5  # that a node waits for an attempt to end, before it says how far it is
 _POLL_S: Final = 0.05
 _PREFIX: Final = "pinchpoint-attempt"
@@ -64,6 +66,26 @@ def _joined(address: str) -> Any:
         hint = "this machine has to be a node of it: ray start --address HEAD:6379, or ray start --head"
         raise RequirementError(f"no Ray cluster at {address}: {told[0]}", hint) from error
     return ray
+
+
+def _gone(address: str, why: str) -> RequirementError:
+    hint = f"start the cluster anew, then pinchpoint campaign --resume CAMPAIGN --cluster {address}"
+    return RequirementError(f"the Ray cluster at {address} is gone: {why}", hint)
+
+
+@contextmanager
+def _told(ray: Any, address: str) -> Iterator[None]:
+    """Raises RequirementError for an error of Ray that is about no single node."""
+    try:
+        yield
+    except ray.exceptions.RayError as error:
+        raise _gone(address, _end_of(error)) from error
+
+
+def _end_of(error: Exception) -> str:
+    """The last line, which names the reason; Ray's messages begin with stack traces."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[-1].strip()}" if lines else type(error).__name__
 
 
 class NodeBench:
@@ -128,19 +150,27 @@ class Cluster:
     absent_s = 300.0
 
     def __init__(self, address: str, campaign: Campaign) -> None:
-        self._ray = _joined(address)
+        self._ray, self._address = _joined(address), address
         self._campaign = campaign
         self._nodes: dict[str, _Node] = {}
+        self._deaths: dict[str, int] = {}  # by node: actors that died before one was ready
         self._next_s = 0.0
+        self._head = str(self._ray.get_runtime_context().gcs_address)
+        self._answered_s = time.monotonic()  # when the head did last
 
     def start(self, order: Order) -> None:
         node = self._nodes[order.bench.name]
         node.order = order
-        node.actor.start.remote(order)
-        node.asked = node.actor.poll.remote()
+        with _told(self._ray, self._address):
+            node.actor.start.remote(order)
+            node.asked = node.actor.poll.remote()
 
     def wait(self, timeout_s: float) -> Sequence[Event]:
-        found = list(self._scan())
+        with _told(self._ray, self._address):
+            return self._waited(list(self._scan()), timeout_s)
+
+    def _waited(self, found: list[Event], timeout_s: float) -> Sequence[Event]:
+        """The same with what actors answer."""
         asked = {node.asked: name for name, node in self._nodes.items() if node.asked is not None}
         if not asked:
             if not found:
@@ -154,11 +184,13 @@ class Cluster:
         return found
 
     def _scan(self) -> Iterator[Event]:
-        """Nodes that have come and gone."""
+        """Nodes that have come and gone. Raises RequirementError when the head is gone."""
         if time.monotonic() < self._next_s:
             return
         self._next_s = time.monotonic() + SCAN_S
-        alive = {node["NodeID"]: node for node in self._ray.nodes() if node["Alive"]}
+        if not self._head_answers():
+            return
+        alive = self._alive()
         for name, node in list(self._nodes.items()):
             if node.node_id not in alive:
                 yield self._lost(name, "its node has vanished")
@@ -167,6 +199,20 @@ class Cluster:
             bench = _bench_of(about, self._campaign)
             if bench is not None and node_id not in known and bench.name not in self._nodes:
                 self._hold(bench, node_id)
+
+    def _head_answers(self) -> bool:
+        """Asked without Ray, whose calls wait for the head until the process is ended."""
+        try:
+            reach(self._head, SCAN_S)
+        except OSError as error:
+            if time.monotonic() - self._answered_s >= HEAD_S:
+                raise _gone(self._address, f"its head {self._head} does not answer: {error}") from error
+            return False
+        self._answered_s = time.monotonic()
+        return True
+
+    def _alive(self) -> dict[str, Mapping[str, Any]]:
+        return {node["NodeID"]: node for node in self._ray.nodes() if node["Alive"]}
 
     def _hold(self, bench: Bench, node_id: str) -> None:
         strategies = import_module("ray.util.scheduling_strategies")
@@ -189,10 +235,11 @@ class Cluster:
             yield self._lost(name, f"{node.bench.name}: {str(error).strip().splitlines()[-1]}", is_unusable=True)
             return
         except self._ray.exceptions.RayError as error:
-            yield self._lost(name, f"its node has vanished ({type(error).__name__})")
+            yield self._died(name, error)
             return
         if not node.is_ready:
             node.asked, node.is_ready = None, answer == __version__
+            self._deaths.pop(node.node_id, None)
             if node.is_ready:
                 yield Joined(node.bench)
             else:
@@ -213,6 +260,16 @@ class Cluster:
         order, node.order, node.asked = node.order, None, None
         yield Ended(order.attempt, node.bench.name, code, files, said)
 
+    def _died(self, name: str, error: Exception) -> Gone:
+        """An actor is dead: with its node, or because it cannot live there."""
+        node = self._nodes[name]
+        if not node.is_ready and self._head_answers() and node.node_id in self._alive():
+            deaths = self._deaths[node.node_id] = self._deaths.get(node.node_id, 0) + 1
+            if deaths >= MOST_DEATHS:
+                reason = f"its actor died {deaths} times before it was ready: {_end_of(error)}"
+                return self._lost(name, reason, is_unusable=True)
+        return self._lost(name, f"its node has vanished ({type(error).__name__})")
+
     def _lost(self, name: str, reason: str, is_unusable: bool = False) -> Gone:
         node = self._nodes[name]
         with suppress(self._ray.exceptions.RayError):
@@ -223,18 +280,21 @@ class Cluster:
         return Gone(name, reason, is_unusable)
 
     def stop(self) -> None:
-        for node in self._nodes.values():
-            if node.order is not None:
-                node.actor.stop.remote()
+        with _told(self._ray, self._address):
+            for node in self._nodes.values():
+                if node.order is not None:
+                    node.actor.stop.remote()
 
     def close(self) -> None:
-        """Give the benches back; whatever still runs is interrupted and waited for."""
-        self.stop()
+        """Give the benches back; whatever still runs is interrupted and waited for, also when the head is gone."""
         until_s = time.monotonic() + 60.0
-        while any(node.order for node in self._nodes.values()) and time.monotonic() < until_s:
-            with suppress(PinchpointError):
-                self.wait(1.0)
-        self._ray.shutdown()
+        try:
+            self.stop()
+            while any(node.order for node in self._nodes.values()) and time.monotonic() < until_s:
+                with _told(self._ray, self._address):
+                    self._waited([], 1.0)
+        finally:
+            self._ray.shutdown()
 
 
 def _bench_of(about: Mapping[str, Any], campaign: Campaign) -> Bench | None:
@@ -257,7 +317,8 @@ def nodes_of(address: str, campaign: Campaign) -> Sequence[Bench]:
     """The machines that a cluster has now, for a plan."""
     ray = _joined(address)
     try:
-        found = [_bench_of(node, campaign) for node in ray.nodes() if node["Alive"]]
+        with _told(ray, address):
+            found = [_bench_of(node, campaign) for node in ray.nodes() if node["Alive"]]
     finally:
         ray.shutdown()
     return [bench for bench in found if bench is not None]

@@ -8,7 +8,7 @@ from typing import Final
 
 from pinchpoint.campaign.attempt import is_machines_fault, outcome
 from pinchpoint.campaign.executor import Ended, Event, Executor, Gone, Grown, Joined, Order
-from pinchpoint.campaign.judge import suspect
+from pinchpoint.campaign.judge import figure_of, suspect
 from pinchpoint.campaign.read import CONTROL, on_bench
 from pinchpoint.campaign.results import Results
 from pinchpoint.campaign.schedule import Limits, Scheduler
@@ -89,9 +89,11 @@ class Conduct:
                     self._begin()
                 self._tell()
         finally:
-            self._executor.close()
-            self._results.write(self._tally, self._scheduler.unmeasured)
-            self._tell(now=True)
+            try:  # first: an executor whose machines are out of reach may take long to close, or fail
+                self._results.write(self._tally, self._scheduler.unmeasured)
+                self._tell(now=True)
+            finally:
+                self._executor.close()
         return self._tally
 
     def is_stopped(self) -> bool:
@@ -201,6 +203,8 @@ class Conduct:
         what, reason, found = outcome(self._folder.attempt(attempt), event.exit_code, event.said)
         if what is What.INTERRUPTED and not self._stopping:
             reason = f"its machine interrupted it, not the campaign (exit code {event.exit_code})"
+        if what is What.FINISHED and unit is self._scheduler.control_unit and (not found or figure_of(found) is None):
+            what, reason = What.FAILED, "the control scenario gave no figure by which machines are compared"
         self._log(what, unit.name, attempt, event.machine, wall_s, reason)
         if what is What.FINISHED:
             self._scheduler.finished(event.machine, wall_s)
@@ -236,7 +240,7 @@ class Conduct:
 
     def _withdraw(self, one: Exclusion) -> None:
         own = [entry for entry in self._tally.controls if entry.machine == one.machine]
-        since = own[one.since - 1].at if one.since else ""
+        since = own[one.since - 1].at if one.since else self._tally.returned.get(one.machine, "")
         for entry in list(self._tally.accepted.values()):
             unit = self._units[entry.unit]
             elsewhere = any(unit.requirement.met_by(bench) for bench in self._scheduler.benches.values())
@@ -282,9 +286,8 @@ class Conduct:
         self._show(found)
 
     def progress(self) -> Progress:
-        """Where the campaign stands."""
-        accepted = self._tally.accepted.values()
-        names = dict.fromkeys((*self._known, *self._tally.excluded, *(one.machine for one in accepted)))
+        """Where the campaign stands; of a time that grows with the machines, not with what they have measured."""
+        names = dict.fromkeys((*self._known, *self._tally.excluded, *self._tally.measured_on, *self._tally.lost_on))
         left_s = None
         if self._scheduler.benches:
             running = [
@@ -295,7 +298,7 @@ class Conduct:
         return Progress(
             at=_now(),
             units=len(self._units),
-            measured=len(accepted),
+            measured=len(self._tally.accepted),
             left_out=len(self._scheduler.unmeasured),
             withdrawn=self._tally.withdrawn,
             left_s=left_s,
@@ -310,7 +313,7 @@ class Conduct:
             name,
             "excluded" if name in self._tally.excluded else state,
             running[0].name if running else "",
-            sum(one.machine == name for one in self._tally.accepted.values()),
+            self._tally.measured_on[name],
             self._tally.lost_on.get(name, 0),
             self._tally.excluded.get(name, ""),
         )

@@ -34,6 +34,7 @@ class Results:
     ) -> None:
         self._campaign, self._scenarios, self._folder, self._now_s = campaign, scenarios, folder, now_s
         self._found: dict[str, tuple[str, ScenarioResult]] = {}  # by unit, with its attempt
+        self._figures: dict[str, float | None] = {}  # of the control, by attempt
         self._next_s = now_s()
         self._exclusions: list[Exclusion] = []
 
@@ -85,8 +86,10 @@ class Results:
         """The control's figures by machine, in order of time."""
         found: dict[str, list[float]] = {}
         for entry in tally.controls:
-            result = self.of(entry)
-            value = figure_of(result) if result else None
+            if entry.attempt not in self._figures:
+                result = self.of(entry)
+                self._figures[entry.attempt] = figure_of(result) if result else None
+            value = self._figures[entry.attempt]
             if value is not None:
                 found.setdefault(entry.machine, []).append(value)
         return found

@@ -1,5 +1,6 @@
 """`pinchpoint campaign`: one matrix of points, measured on many machines."""
 
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -47,6 +48,19 @@ class Build(click.ParamType[tuple[str, str]]):
         return name, path
 
 
+class Address(click.ParamType[str]):
+    """`HOST:PORT` or `auto`: a Ray cluster that runs. Ray would start one of its own for `local`."""
+
+    name = "address"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The address as it was given."""
+        host, _, port = str(value).rpartition(":")
+        if value != "auto" and (not re.fullmatch(r"[\w.-]+|\[[0-9a-fA-F:.]+\]", host) or not port.isdecimal()):
+            self.fail(f"{value!r}: expected the HOST:PORT of the head of a running cluster, or auto", param, ctx)
+        return str(value)
+
+
 @dataclass(frozen=True)
 class _How:
     """The options that a start of a campaign has."""
@@ -74,6 +88,7 @@ class _How:
 )
 @click.option(
     "--cluster",
+    type=Address(),
     metavar="ADDRESS",
     help="Measure on the nodes of a running Ray cluster: the HOST:PORT of its head, or auto.",
 )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pinchpoint.model.campaign import Progress
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.trial import Trial
@@ -10,6 +11,7 @@ from pinchpoint.report import rate_figures
 from pinchpoint.report.figures import Figure
 from pinchpoint.run.estimate import Forecast
 from pinchpoint.scenario.plain import from_plain
+from pinchpoint.store.campaign import CampaignFolder, is_campaign
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.store.owner import owner
 
@@ -29,10 +31,13 @@ class Live:
     made: int
     bounds: rate_figures.Bounds | None  # of its search, as it stands; None: it says nothing yet
     figure: Figure | None  # loads tried by the current scenario
+    campaign: Progress | None = None  # of a campaign: its machines; its trials lie with its attempts
 
 
 def live(folder: RunFolder, info: RunInfo, result: RunResult | None) -> Live:
     """What the files say now."""
+    if is_campaign(folder.path):
+        return _campaign(folder, info, result)
     done = {one.scenario: one.wall_s for one in result.scenarios} if result else {}
     names = [str(one.get("name", "")) for one in info.scenarios]
     trials = folder.read_trials()
@@ -51,6 +56,23 @@ def live(folder: RunFolder, info: RunInfo, result: RunResult | None) -> Live:
         made=len(trials),
         bounds=bounds[-1] if bounds else None,
         figure=rate_figures.search_figure(None, own, bounds, allowed) if own else None,
+    )
+
+
+def _campaign(folder: RunFolder, info: RunInfo, result: RunResult | None) -> Live:
+    """Many machines measure at once, so that there is no current scenario."""
+    progress = CampaignFolder(folder).read_progress()
+    return Live(
+        pid=owner(folder.path),
+        done=len(result.scenarios) if result else 0,
+        units=len(info.scenarios),
+        left_s=progress.left_s if progress else None,
+        current="",
+        trials=(),
+        made=0,
+        bounds=None,
+        figure=None,
+        campaign=progress,
     )
 
 

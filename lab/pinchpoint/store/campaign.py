@@ -12,6 +12,7 @@ is in them twice, whenever a lab was killed.
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,11 +40,13 @@ class Tally:
     surplus: list[Entry] = field(default_factory=list)  # finished, when another had been accepted
     open: dict[str, Entry] = field(default_factory=dict)  # unit -> an attempt that began and did not end
     attempts: dict[str, int] = field(default_factory=dict)  # unit -> how many began
+    measured_on: Counter[str] = field(default_factory=Counter)  # machine -> units that count
     lost_on: dict[str, int] = field(default_factory=dict)  # machine -> attempts that were lost with it
     withdrawn: int = 0
     left_out: dict[str, Entry] = field(default_factory=dict)  # unit -> why it is not measured
     excluded: dict[str, str] = field(default_factory=dict)  # machine -> why
-    controls: list[Entry] = field(default_factory=list)  # finished ones of the control scenario
+    returned: dict[str, str] = field(default_factory=dict)  # machine -> when: it may be another one since
+    controls: list[Entry] = field(default_factory=list)  # finished, since the return
 
     def take(self, entry: Entry, control: str = "") -> None:
         """One more line; `control` is the name of the control unit."""
@@ -52,6 +55,8 @@ class Tally:
             self.excluded[entry.machine] = entry.reason
         elif what is What.RETURNED:
             self.excluded.pop(entry.machine, None)
+            self.returned[entry.machine] = entry.at
+            self.controls = [one for one in self.controls if one.machine != entry.machine]
         elif what is What.BEGUN:
             self.attempts[unit] = self.attempts.get(unit, 0) + 1
             self.open[unit] = entry
@@ -61,6 +66,7 @@ class Tally:
             self.withdrawn += 1
             if (found := self.accepted.get(unit)) and found.attempt == entry.attempt:
                 del self.accepted[unit]
+                self.measured_on[found.machine] -= 1
         elif what is What.INTERRUPTED:
             pass  # it may go on
         else:
@@ -79,6 +85,7 @@ class Tally:
             self.surplus.append(entry)
         else:
             self.accepted[entry.unit] = entry
+            self.measured_on[entry.machine] += 1
 
 
 @dataclass(frozen=True)

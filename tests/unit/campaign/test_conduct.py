@@ -10,8 +10,9 @@ from support import scenario_text
 from pinchpoint.campaign.conduct import Conduct
 from pinchpoint.campaign.executor import Ended, Gone, Grown, Joined
 from pinchpoint.campaign.read import load
-from pinchpoint.model.campaign import Bench, Entry, Progress, What
-from pinchpoint.model.errors import BenchError
+from pinchpoint.campaign.results import Results
+from pinchpoint.model.campaign import Bench, Entry, Exclusion, Progress, What
+from pinchpoint.model.errors import BenchError, RequirementError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RunResult
 from pinchpoint.run.run import describe_run, unmeasured
@@ -227,12 +228,103 @@ def test_of_a_machine_that_drifts_only_what_came_after_is_measured_again(campaig
     assert len(found.accepted) == 48
 
 
+CONTROL = '[control]\nscenario = "control.toml"\nevery = "15s"\n'
+
+
+def test_a_machine_that_returns_is_judged_by_what_it_does_now(campaign):
+    folder = campaign(repeats=8, more=CONTROL)
+    slow = MadeUp(["a", "b", "c", "d"], lambda machine, count: (85.0 if machine == "c" else 100.0) + count % 3 / 10)
+    first = conduct(folder, slow)
+    while not first._tally.excluded:
+        for event in slow.wait(1.0):
+            first._take(event)
+        first._begin()
+    mended = MadeUp(["a", "b", "c", "d"], lambda machine, count: 100.0 + count % 3 / 10)
+    again = conduct(folder, mended)
+    assert not [entry for entry in again._tally.controls if entry.machine == "c"]
+    assert [entry for entry in again._tally.controls if entry.machine == "a"], "of the others they are kept"
+    again.run()
+    assert folder.tally(folder.read_campaign()).excluded == {}
+    assert min(folder.read_calibration().controls["c"]) > 99
+
+
+def test_what_a_machine_measured_before_it_returned_is_not_withdrawn_for_what_it_is_now(campaign):
+    folder = campaign(more=CONTROL)
+    entries = [
+        Entry(What.FINISHED, "2026-01-01T00:00:01+00:00", "point.size-64.r1", "x.a1", "a"),
+        Entry(What.EXCLUDED, "2026-01-01T00:00:02+00:00", machine="a", reason="drift"),
+        Entry(What.RETURNED, "2026-01-01T00:00:03+00:00", machine="a"),
+        Entry(What.FINISHED, "2026-01-01T00:00:04+00:00", "point.size-128.r1", "y.a1", "a"),
+    ]
+    units = [unit.name for unit in folder.read_campaign().units][:2]
+    for entry in entries:
+        folder.append(replace(entry, unit={"x.a1": units[0], "y.a1": units[1]}.get(entry.attempt, "")))
+    made = conduct(folder, MadeUp([]))
+    for name in "ab":
+        made._take(Joined(Bench(name, cpus=4)))
+    made._exclude(Exclusion("a", "slow", 0))
+    assert [entry.unit for entry in folder.entries() if entry.what is What.WITHDRAWN] == [units[1]]
+
+
+def test_a_control_that_gives_no_figure_has_failed(campaign):
+    folder = campaign(repeats=1, more=CONTROL)
+    conduct(folder, MadeUp(["a"], fails={("a", "campaign-control"): (Outcome.SKIPPED, 0)})).run()
+    own = [entry for entry in folder.entries() if entry.unit == "campaign-control" and entry.what is not What.BEGUN]
+    assert own
+    assert {entry.what for entry in own} == {What.FAILED}
+    assert "gave no figure" in own[0].reason
+    assert len(folder.tally(folder.read_campaign()).accepted) == 4
+
+
+def test_the_result_of_each_attempt_is_read_once(campaign, monkeypatch):
+    folder, read = campaign(repeats=8, more=CONTROL), Counter()
+    original = Results.of
+
+    def of(self, entry):
+        read[entry.attempt] += entry.unit == "campaign-control"
+        return original(self, entry)
+
+    monkeypatch.setattr(Results, "of", of)
+    conduct(folder, MadeUp(["a", "b"])).run()
+    controls = {attempt: times for attempt, times in read.items() if times}
+    assert len(controls) > 2
+    assert set(controls.values()) == {1}
+
+
+def test_progress_looks_at_no_unit_that_was_measured(campaign):
+    class Unread(dict):
+        def __iter__(self):
+            raise AssertionError("one look a unit")
+
+        values = items = keys = __iter__
+
+    folder = campaign()
+    made = conduct(folder, MadeUp(["a", "b"]))
+    made.run()
+    made._tally.accepted = Unread(made._tally.accepted)
+    found = made.progress()
+    assert found.measured == sum(one.measured for one in found.machines) == 8
+
+
 def test_without_any_machine_it_ends_with_what_to_do(campaign):
     folder = campaign()
     executor = MadeUp([])
     with pytest.raises(BenchError, match="no machine is left") as raised:
         conduct(folder, executor).run()
     assert "--resume" in raised.value.hint
+
+
+def test_results_are_written_though_the_executor_cannot_close(campaign, monkeypatch):
+    folder, executor = campaign(), MadeUp(["a"])
+
+    def close():
+        raise RequirementError("the cluster is gone")
+
+    monkeypatch.setattr(executor, "close", close)
+    with pytest.raises(RequirementError, match="is gone"):
+        conduct(folder, executor).run()
+    assert folder.run.read_result().finished
+    assert folder.read_progress().measured == 8
 
 
 def test_the_lines_of_an_attempt_are_kept_as_they_come(campaign):

@@ -9,6 +9,7 @@ from served import keep
 from support import scenario_text
 
 from pinchpoint.cli import campaign as cli
+from pinchpoint.cli.main import main
 from pinchpoint.host import facts
 from pinchpoint.model.campaign import Bench, Campaign, Control, Entry, Requirement, Unit, What
 from pinchpoint.model.errors import InputError
@@ -81,3 +82,9 @@ def test_a_campaign_that_measured_nothing_has_not_succeeded(folder):
     one = unmeasured(parse(scenario_text(), "x.toml"), Outcome.IMPOSSIBLE, "planted", 0.0)
     made.run.write_result(RunResult(1, "going", True, (one,)))
     assert cli._code(made, False, HOW) == 4
+
+
+@pytest.mark.parametrize("address", ["local", "", "10.0.0.1", "ray://10.0.0.1:10001", "10.0.0.1:x", ":6379"])
+def test_no_address_at_which_ray_would_start_a_cluster_of_its_own_is_taken(address, tmp_path, capsys):
+    assert main(["campaign", "--resume", str(tmp_path), "--cluster", address]) == 2
+    assert "expected the HOST:PORT of the head of a running cluster, or auto" in capsys.readouterr().err

@@ -1,12 +1,14 @@
+import re
 from dataclasses import replace
 from time import monotonic, sleep
 
 import pytest
 from sample import sample_run
 from sample_study import study_run
-from served import PORT, TOKEN, keep, workshop
+from served import PORT, TOKEN, keep, keep_campaign, workshop
 from starlette.testclient import TestClient
 
+from pinchpoint.model.campaign import MachineProgress
 from pinchpoint.serve.app import application
 from pinchpoint.serve.guard import HEADERS
 
@@ -22,6 +24,12 @@ def root(tmp_path_factory):
         keep(root, name, (info, result, trials))
     keep(root, "going", (info, result, trials[:30]), done=1)
     keep(root, "study", study_run())
+    machines = (
+        MachineProgress("dut1", "measures", "snat-255", 1234, 7),
+        MachineProgress(HOSTILE, HOSTILE, HOSTILE, reason=HOSTILE),
+        MachineProgress("dut3", "excluded", reason="0.85 times the median machine"),
+    )
+    keep_campaign(root, "campaign", *machines)
     hostile = replace(result.scenarios[0], scenario=HOSTILE, title=HOSTILE, warnings=(HOSTILE,))
     asked = ({**info.scenarios[0], "name": HOSTILE, "title": HOSTILE},)
     theirs = tuple(replace(one, id=HOSTILE, scenario=HOSTILE, reason=HOSTILE) for one in trials[:1])
@@ -53,6 +61,7 @@ def post(client, parts, act, origin=HOME, **fields):
     "path",
     [
         "/", "/?text=snat&kind=ovs&since=2026-01-01&page=1", "/run/one", "/run/going", "/run/going/live", "/run/study",
+        "/run/campaign", "/run/campaign/live",
         "/run/one/scenario/snat-255", "/run/one/trial/snat-255-0006", "/run/one/file/result.json",
         "/compare?run=one&run=two", "/compare?run=one&run=two&run=study",
         "/trend", "/trend?scenario=snat-255&metric=NDR",
@@ -64,6 +73,22 @@ def test_every_page_is_there_with_its_headers(client, path):
     assert answer.status_code == 200, answer.text[:400]
     for name, value in HEADERS.items():
         assert answer.headers[name] == value
+
+
+def test_a_campaign_in_progress_tells_what_each_machine_does_and_the_time_left(client):
+    html = client.get("/run/campaign/live").json()["html"]
+    rows = [re.sub(r"<[^>]+>", "|", row) for row in html.split("<tr>")[2:]]
+    first, last = (re.sub(r"\|+", "|", rows[number]) for number in (0, 2))
+    assert first.startswith("|dut1|measures|snat-255|1,234|7|")
+    assert last.startswith("|dut3|excluded|0|0|0.85 times the median machine|")
+    assert "<strong>2 of 3</strong> scenarios, about 10 min left" in html
+
+
+def test_names_and_reasons_of_machines_are_escaped(client):
+    for html in (client.get("/run/campaign").text, client.get("/run/campaign/live").json()["html"]):
+        assert html.count("&lt;img src=x") >= 4
+        assert "<img src=x" not in html
+        assert "<script>document" not in html
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from sample import sample_run
-from served import keep, workshop
+from served import keep, keep_campaign, workshop
 
+from pinchpoint.model.campaign import MachineProgress
 from pinchpoint.run.estimate import expected_s
 from pinchpoint.scenario import load
 from pinchpoint.scenario.plain import to_plain
@@ -91,3 +92,21 @@ def test_time_left_is_what_the_run_itself_expects(going):
     (going.path / "trials.jsonl").unlink()
     assert live(going, info, None).left_s == pytest.approx(expected_s(scenario))
     assert live(going, replace(info, scenarios=({"name": "x"},)), None).left_s is None
+
+
+def test_of_a_campaign_the_machines_are_told_and_the_time_that_it_expects_itself(tmp_path):
+    machines = (
+        MachineProgress("dut1", "measures", "rules.r1", 12, 1),
+        MachineProgress("dut2", "excluded", reason="0.85 times the median machine"),
+    )
+    folder = keep_campaign(tmp_path, "campaign", *machines, left_s=5400.0).run
+    now = live(folder, folder.read_info(), folder.read_result())
+    assert now.campaign.machines == machines
+    assert (now.left_s, now.current, now.figure) == (5400.0, "", None)
+
+
+def test_of_a_campaign_that_has_said_nothing_yet_nothing_is_told(tmp_path):
+    folder = keep_campaign(tmp_path, "campaign").run
+    (folder.path / "machines.json").unlink()
+    now = live(folder, folder.read_info(), folder.read_result())
+    assert (now.campaign, now.left_s) == (None, None)
