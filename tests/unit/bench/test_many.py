@@ -50,7 +50,7 @@ def test_the_first_failure_is_told_in_its_own_words_and_the_others_end():
     began = time.monotonic()
     with pytest.raises(CommandFailed, match="/no/such/place"):
         run_many(commands, 2, (), lambda _: None)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
 
 
 def test_leaving_ends_what_runs_at_once():
@@ -61,7 +61,7 @@ def test_leaving_ends_what_runs_at_once():
         run_fed(["sleep", "60"], (), (), leave)
     with pytest.raises(Left):
         run_fed(["sleep", "60"], ("x" * 100 for _ in range(10**9)), (), leave)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
 
 
 def test_lines_reach_the_process_all_and_in_order(tmp_path):
@@ -132,9 +132,9 @@ def test_many_that_warn_are_no_failures(tmp_path):
 
 def test_what_outlives_a_process_with_its_stderr_is_not_waited_for():
     began = time.monotonic()
-    run_many([["sh", "-c", "sleep 5 &"]], 1, (), lambda _: None)
-    run_fed(["sh", "-c", "sleep 5 &"], (), (), lambda _: None)
-    assert time.monotonic() - began < 4
+    run_many([["sh", "-c", "sleep 20 &"]], 1, (), lambda _: None)
+    run_fed(["sh", "-c", "sleep 20 &"], (), (), lambda _: None)
+    assert time.monotonic() - began < 15
 
 
 def test_one_that_does_not_end_in_time_is_told_and_ended():

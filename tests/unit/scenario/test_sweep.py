@@ -332,9 +332,9 @@ def test_the_example_of_hosts_makes_its_points() -> None:
     ids=lambda text: f"{len(text)}",
 )
 def test_hostile_sweeps_are_refused_quickly(hostile: str) -> None:
-    start = time.monotonic()
+    began_s = time.process_time()
     assert len(problems(hostile)) <= 101
-    assert time.monotonic() - start < 10
+    assert time.process_time() - began_s < 10
 
 
 PUT = st.sampled_from(["-1", "[]", "{}", '"x"', "true", "nan", "[[", "\n[[sweep.point]]\n", '"dut.cascade" = 3\n'])

@@ -78,6 +78,6 @@ Number = st.floats(allow_nan=True, allow_infinity=True)
 @given(st.lists(st.builds(Span, Number, Number, Number), max_size=20))
 @example([Span(-1.7976931348623157e308, 9.9792015476736e291, 0.0)])
 def test_whatever_a_recording_says_the_work_is_bounded(spans):
-    began_s = time.monotonic()
+    began_s = time.process_time()
     align(spans, spans)
-    assert time.monotonic() - began_s < 20
+    assert time.process_time() - began_s < 20
