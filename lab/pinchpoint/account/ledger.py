@@ -153,17 +153,26 @@ def _total(counts: Sequence[int | None]) -> int | None:
 
 
 def _hop(place: Place, seen: Seen, ports: Sequence[str]) -> Hop:
-    drops = list(_drops(place.drops, seen, ports))
-    if place.rest is not None:
-        total = sum(seen.get(name, 0) for name in _named(place.rest.counter, seen, ports))
-        rest = total - sum(drop.frames for drop in drops)
-        if rest > 0:
-            counter = place.rest.counter.replace(PORT, "*")
-            rest_of = place.rest
-            drops.append(
-                Drop(rest_of.reason, int(rest), counter, str(rest_of.party), rest_of.reason, kind=rest_of.kind)
-            )
-    return Hop(place.name, _sum(place.entered, seen, ports), _sum(place.left, seen, ports), tuple(drops))
+    drops = tuple(_drops(place.drops, seen, ports))
+    rest = tuple(_rest(place, drops, seen, ports))
+    return Hop(place.name, _sum(place.entered, seen, ports), _sum(place.left, seen, ports), drops + rest)
+
+
+def _rest(place: Place, drops: Sequence[Drop], seen: Seen, ports: Sequence[str]) -> Iterator[Drop]:
+    """What the place's total holds beside the drops that are part of it, at each port that has a total."""
+    if (rest := place.rest) is None:
+        return
+    apart = {name for one in place.drops if one.is_apart for name in _named(one.counter, seen, ports)}
+    totals: dict[str, float] = {}
+    for port, name in _by_port(rest.counter, seen, ports):
+        totals[port] = totals.get(port, 0) + seen[name]
+    for port, total in totals.items():
+        parts = (drop.frames for drop in drops if port in (drop.port, "") and drop.counter not in apart)
+        frames = total - sum(parts)
+        if frames > 0:
+            counter = rest.counter.replace(PORT, port)
+            reason = rest.reason.format(port=port)
+            yield Drop(reason, int(frames), counter, str(rest.party), rest.reason, port, rest.kind)
 
 
 def _drops(counters: Sequence[DropCounter], seen: Seen, ports: Sequence[str]) -> Iterator[Drop]:

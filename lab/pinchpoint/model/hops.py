@@ -44,6 +44,7 @@ class DropCounter:
     reason: str  # `{port}` as in `counter`, `{counter}` the last part of the counter's name in words
     party: Party
     kind: DropKind = DropKind.OTHER
+    is_apart: bool = False  # whether the total of the place's `rest` leaves these frames out
 
 
 @dataclass(frozen=True)

@@ -122,6 +122,26 @@ def test_the_switchs_nic_names_what_it_lost_once():
     assert account.hops[1].frames_in == 1000
 
 
+def test_what_a_nic_drops_for_no_reason_that_it_names_does_not_hide_behind_damaged_frames():
+    seen = {
+        "ovs/port/left/rx_pkts": 966,
+        "ovs/port/left/rx_drop": 30,
+        "ovs/port/left/rx_errs": 4,
+        "ovs/port/left/rx_missed_errors": 20,
+        "ovs/pmd/core1/packets_received": 966,
+        "ovs/port/right/tx_pkts": 966,
+        "ovs/port/right/tx_drop": 0,
+    }
+    engine = engine_result([stream_counts(offered=1000, received=966)], [port("left", 1000), port("right", 0, 0, 966)])
+    account = ledger.build(engine, seen, PORTS, BETWEEN_NICS)
+    assert account.unexplained == 0
+    assert {drop.name: (drop.frames, drop.port) for hop in account.hops for drop in hop.drops} == {
+        "receive queues of the NIC left full": (20, "left"),
+        "damaged on the way to left": (4, "left"),
+        "left dropped on receive": (10, "left"),
+    }
+
+
 MIXED = graph(Datapath.DPDK, frozenset({"left"}), frozenset(PORTS))
 
 

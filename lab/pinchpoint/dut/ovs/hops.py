@@ -40,7 +40,9 @@ _RECEIVE_BY_NIC = Place(
             DropKind.RECEIVE_RING,
         ),
         DropCounter("ovs/port/{port}/rx_mbuf_allocation_errors", "no buffer on {port}", Party.DUT, DropKind.BUFFERS),
-        DropCounter("ovs/port/{port}/rx_errs", "damaged on the way to {port}", Party.WIRE, DropKind.MALFORMED),
+        DropCounter(
+            "ovs/port/{port}/rx_errs", "damaged on the way to {port}", Party.WIRE, DropKind.MALFORMED, is_apart=True
+        ),
     ),
     DropCounter(_RECEIVE_DROPPED, "{port} dropped on receive", Party.DUT, DropKind.RECEIVE_RING),
 )
