@@ -4,7 +4,7 @@ import pytest
 from bench_tools import run, start, wait_for
 from campaign_tools import log_of, only_folder, require_whole, write_campaign
 from ssh_tools import far_machines
-from test_spanning import SCENARIO, Hosts
+from test_spanning import Hosts, spanning
 
 MACHINES = '[[machine]]\nname = "one"\naddress = "one"\n[[machine]]\nname = "two"\naddress = "two"\n'
 SPANNING = 'scenarios = ["span.toml"]\nrepeats = 2\nretries = 0\n'
@@ -66,7 +66,7 @@ def test_a_machine_that_never_answered_is_left_out_with_the_reason(two, tmp_path
 
 @pytest.mark.usefixtures("nothing_left")
 def test_points_that_span_hosts_are_measured_at_a_site(hosts, tmp_path):
-    (tmp_path / "span.toml").write_text(SCENARIO.format(trial_s=0.2, traffic_s=8, lease_s=15))
+    (tmp_path / "span.toml").write_text(spanning())
     path, out = tmp_path / "c.toml", tmp_path / "runs"
     path.write_text(SPANNING + SITE.format(sink="sink"))
     planned = run("campaign", path, "--dry-run", env=hosts.environment)
@@ -78,7 +78,7 @@ def test_points_that_span_hosts_are_measured_at_a_site(hosts, tmp_path):
 
 @pytest.mark.usefixtures("nothing_left")
 def test_a_site_is_lost_with_one_of_its_hosts_awaited_and_its_unit_measured_once_it_is_back(hosts, tmp_path):
-    (tmp_path / "span.toml").write_text(SCENARIO.format(trial_s=0.2, traffic_s=8, lease_s=15))
+    (tmp_path / "span.toml").write_text(spanning())
     path, out = tmp_path / "c.toml", tmp_path / "runs"
     path.write_text(SPANNING.replace("2", "1") + SITE.format(sink="sink"))
     lab = start("campaign", path, "--out", out, "--no-ceiling", "--quiet", env=hosts.environment)
@@ -94,7 +94,7 @@ def test_a_site_is_lost_with_one_of_its_hosts_awaited_and_its_unit_measured_once
 
 @pytest.mark.usefixtures("nothing_left")
 def test_a_point_whose_hosts_no_site_has_is_impossible_with_what_to_add(hosts, tmp_path):
-    (tmp_path / "span.toml").write_text(SCENARIO.format(trial_s=0.2, traffic_s=8, lease_s=15))
+    (tmp_path / "span.toml").write_text(spanning())
     path, out = tmp_path / "c.toml", tmp_path / "runs"
     path.write_text(SPANNING + SITE.format(sink="drain"))
     told = 'has the hosts dut, gen, sink, which its scenario names: [[machine]] hosts = {dut = "ADDRESS"'

@@ -76,6 +76,11 @@ KINDS = {
 }
 
 
+def spanning(trial_s=0.2, traffic_s=8, dut=BRIDGE):
+    """A scenario whose generator, device and receiver are on the hosts gen, dut and sink."""
+    return SCENARIO.format(trial_s=trial_s, traffic_s=traffic_s, lease_s=LEASE_S, dut=dut)
+
+
 class Hosts:
     """The three machines, and how their cables' ends were before any bench."""
 
@@ -136,7 +141,7 @@ def hosts(tmp_path):
 def scenario(tmp_path):
     def write(trial_s=0.2, traffic_s=8, dut=BRIDGE):
         path = tmp_path / "span.toml"
-        path.write_text(SCENARIO.format(trial_s=trial_s, traffic_s=traffic_s, lease_s=LEASE_S, dut=dut))
+        path.write_text(spanning(trial_s, traffic_s, dut))
         return path
 
     return write
