@@ -64,7 +64,7 @@ class Far:
         return self._having(b"sshd: root") + self._having(b"sshd-session: root")
 
     def kill_sshd(self):
-        """End it with all its connections; none is accepted until `start_sshd`. The machine itself goes on."""
+        """End it with all its connections; none is accepted until `start_sshd`. The machine stays up."""
         (self.folder / "sshd_is_down").touch()
         for pid in self._having(b"sshd"):
             if pid != self.pid:  # whose script has its name

@@ -62,7 +62,7 @@ def _hold(remote: Remote, labs: str) -> None:
 def surviving(run_one: RunOne, sleep: Sleep = time.sleep, awaited_s: float = AWAITED_S) -> RunOne:
     """The same, begun anew once a lost host is back; trials that have ended are not made again.
 
-    A host that is lost is awaited for `awaited_s`, so many seconds between attempts to connect.
+    A lost host has `awaited_s` seconds to come back; the lab connects anew at growing intervals.
 
     Raises HostLostError if it does not come back in time, or is lost again and again.
     """

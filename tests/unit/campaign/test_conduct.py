@@ -185,7 +185,7 @@ def test_a_unit_that_is_always_interrupted_from_outside_uses_up_its_retries(camp
     assert sum(one.outcome is Outcome.MEASURED for one in by_name.values()) == 3
     own = [entry for entry in folder.entries() if entry.unit.startswith(bad) and entry.attempt]
     assert [entry.what for entry in own] == [What.BEGUN, What.INTERRUPTED] * 2, "the first and one retry"
-    assert len({entry.attempt for entry in own}) == 1, "it goes on with what it had"
+    assert len({entry.attempt for entry in own}) == 1, "it resumes with the trials that it has"
 
 
 def test_an_attempt_that_another_machine_interrupts_is_measured_elsewhere(campaign):

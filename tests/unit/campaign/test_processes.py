@@ -98,7 +98,7 @@ def test_a_machine_that_does_not_answer_after_an_attempt_failed_is_lost_awaited_
     machine.unlink()
     assert next_of(executor) == [Gone("far", "no route")]
     assert executor.grace_s > 0
-    assert executor.wait(0.2) == (), "its loss is told once"
+    assert executor.wait(0.2) == (), "its loss is reported once"
     machine.touch()
     assert next_of(executor) == [Joined(FAR)]
     assert executor.grace_s == 0
