@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from pinchpoint.dut.placement import alike_there
 from pinchpoint.host.local import LOCAL
+from pinchpoint.host.machines import standing_on
 from pinchpoint.model import units as words
 from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.errors import InputError
@@ -141,13 +142,16 @@ def explaining(wanted: Program) -> Program:
             f"{wanted.name}: --confirm explains scenarios, and this sweeps or repeats them",
             "run it, then explain one of its points: pinchpoint explain RUN --scenario NAME",
         )
-    free_cpus = LOCAL.cpus()
-    sweeps = tuple(
-        sweep_of(one, free_cpus - {*one.engine.cpus, *one.dut.cpus})
-        for sweep in wanted.sweeps
-        for one in sweep.scenarios
-    )
+    sweeps = tuple(sweep_of(one, _free_cpus(one)) for sweep in wanted.sweeps for one in sweep.scenarios)
     return replace(wanted, sweeps=sweeps, explains=True)
+
+
+def _free_cpus(scenario: Scenario) -> frozenset[int]:
+    """CPUs of its host that neither engine nor device uses; none where engines are on other hosts."""
+    if scenario.engines:
+        return frozenset()
+    with standing_on(scenario.remote):
+        return LOCAL.cpus() - {*scenario.engine.cpus, *scenario.dut.cpus}
 
 
 def scenario_files(paths: Iterable[Path]) -> list[Path]:

@@ -265,7 +265,9 @@ def _print_plans(units: Sequence[Scenario], comparison: ComparisonRequest | None
     """The plan of every bench; those that stand at once are planned together."""
     if comparison is not None and comparison.method is Method.DUET:
         a, b = units
-        for unit, setup in zip(units, prepare_both(a, b), strict=True):
+        with standing_on(a.remote):
+            setups = prepare_both(a, b)
+        for unit, setup in zip(units, setups, strict=True):
             click.echo(f"# {unit.path}: {unit.name}: {unit.title}")
             click.echo("\n".join(describe(plan((), setup.resources))))
         return
@@ -286,15 +288,16 @@ def _measure(units: Sequence[Scenario], folder: RunFolder, how: How, profiles: b
     try:
         with progress(how.quiet) as listener, stop_on_signals() as remember:
             if comparison is not None and comparison.method is Method.DUET:
-                run_duet(units, folder, listener, remember)
+                run_duet(units, folder, listener, remember, how.await_host_s)
                 return None
-            run_one = surviving(functools.partial(run_scenario, ceiling_test=test), awaited_s=how.await_host_s)
+            run_one = functools.partial(run_scenario, ceiling_test=test)
             with References(
                 units, so_far(folder).scenarios, folder.read_stretches(), folder.append_stretch, run_one, run_scenario
             ) as references:
-                run_all(units, folder, listener, remember, references.run, references.require)
+                survives = surviving(references.run, awaited_s=how.await_host_s)
+                run_all(units, folder, listener, remember, survives, references.require)
             if profiles:
-                profile_all(units, folder, listener, remember)
+                profile_all(units, folder, listener, remember, awaited_s=how.await_host_s)
             return None
     except Interrupted as error:
         return error

@@ -12,7 +12,7 @@ from pinchpoint.host.local import LOCAL
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.model.hops import DropKind, HopGraph, Party, Refused
-from pinchpoint.model.scenario import Batch, Change, Relative, Remote, Scenario
+from pinchpoint.model.scenario import Batch, Change, Remote, Scenario
 
 _FULL = Refused("transmit queue of the cable at {port} full", Party.ENGINE, DropKind.TRANSMIT_RING)
 _MISSING = "apt-get install dpdk"  # the engine's only libraries that a system may lack
@@ -61,16 +61,15 @@ class _HostedDevice:
 
     def needs(self, scenario: Scenario) -> Iterator[Probe]:
         """The engine's libraries, and what the device needs."""
-        if scenario.point.relative is not Relative.NO:
-            detail = "its reference would have to stand at the same time, which is done on the lab's own machine only"
-            yield Probe("relative points", False, detail, "leave out sweep.relative")
         if scenario.remote and not scenario.engines:
             yield engine()
         yield from self._device.needs(scenario)
 
     def freezing(self, scenario: Scenario) -> Freezing:
-        """Refused: the engine can be given only processes of its own host."""
-        return Freezing(why_not="a device on another host, or at cables that it does not share, is not frozen")
+        """As the kind says, but at cables, which two benches cannot share."""
+        if scenario.is_cabled:
+            return Freezing(why_not="both benches would need the interfaces at the cables")
+        return self._device.freezing(scenario)
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """As the kind says; what an interface at a cable refuses, it has no room for itself."""

@@ -22,10 +22,11 @@ def require_together(a: Scenario, b: Scenario) -> None:
 
 
 def lacking_together(a: Scenario, b: Scenario) -> RequirementError | None:
-    """What is missing for two benches at once, where each alone could be built; None if there is memory for both."""
+    """What one host lacks for two benches at once, where each alone could be built; None if it has memory for both."""
     pages = device_of(a).pages(a) + device_of(b).pages(b)
-    if not pages or (found := requirements.hugepages(pages, _LESS)).ok:
-        return None
+    with standing_on(a.remote):
+        if not pages or (found := requirements.hugepages(pages, _LESS)).ok:
+            return None
     return RequirementError(f"not enough memory for both benches at once: {found.detail}", found.hint)
 
 

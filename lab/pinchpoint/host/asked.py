@@ -20,6 +20,11 @@ class AskedHost:
         """Whether there is a line to it."""
         raise NotImplementedError
 
+    @property
+    def connection(self) -> int:
+        """The number of its connection: each one that is made has a higher one, and an agent of its own."""
+        return 0
+
     def _ask(self, call: str, given: Mapping[str, Any], timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
         raise NotImplementedError
 
@@ -148,20 +153,38 @@ class AskedHost:
             raise self._lost(error) from None
 
 
-class _Connection:
-    """A connection that the agent holds."""
+class _Held:
+    """What an agent holds, by its number there: to the agent of a later connection that is something else."""
 
     def __init__(self, host: AskedHost, number: int) -> None:
         self._host, self._number = host, number
+        self._made_on = host.connection
+
+    @property
+    def _is_held(self) -> bool:
+        return self._host.is_started and self._host.connection == self._made_on
+
+    def _require(self) -> None:
+        if self._host.connection != self._made_on:
+            raise self._host._lost(LineError("the connection on which this was opened has ended"))
+
+
+class _Connection(_Held):
+    """A connection that the agent holds."""
+
+    def __init__(self, host: AskedHost, number: int) -> None:
+        super().__init__(host, number)
         self._timeout_s: float | None = ANSWER_TIMEOUT_S
         self._is_open = True
 
     def sendall(self, data: bytes, /) -> None:
         """Send all. Raises OSError."""
+        self._require()
         self._host._ask("send", {"connection": self._number, "data": to_text(data)})
 
     def recv(self, most: int, /) -> bytes:
         """What has arrived, at most `most` bytes; none: the other end is closed. Raises OSError, TimeoutError."""
+        self._require()
         given = {"connection": self._number, "most": most, "timeout_s": self._timeout_s}
         longest_s = ANSWER_TIMEOUT_S + (ANSWER_TIMEOUT_S if self._timeout_s is None else self._timeout_s)
         return self._host._bytes("receive", given, longest_s)
@@ -172,7 +195,7 @@ class _Connection:
 
     def close(self) -> None:
         """Close it; one whose host has gone is no error."""
-        if self._is_open and self._host.is_started:
+        if self._is_open and self._is_held:
             self._is_open = False
             try:
                 self._host._ask("close", {"connection": self._number})
@@ -188,22 +211,23 @@ class _Connection:
         self.close()
 
 
-class _Kept:
+class _Kept(_Held):
     """A locked file that the agent holds."""
-
-    def __init__(self, host: AskedHost, number: int) -> None:
-        self._host, self._number = host, number
 
     def append(self, data: bytes) -> None:
         """Write all of it through to the disk, or nothing. Raises OSError."""
+        self._require()
         self._host._ask("append", {"file": self._number, "data": to_text(data)})
 
     def remove(self) -> None:
         """Delete the file and give up the lock. Raises OSError."""
+        self._require()
         self._host._ask("remove", {"file": self._number})
 
     def close(self) -> None:
         """Give up the lock; where the host has gone, it has ended already."""
+        if not self._is_held:
+            return
         try:
             self._host._ask("leave", {"file": self._number})
         except PinchpointError:

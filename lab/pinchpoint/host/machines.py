@@ -61,6 +61,17 @@ def host_of(remote: Remote | None) -> Host:
     return OWN if remote is None else machine(remote)
 
 
+def connection_of(remote: Remote | None) -> int | None:
+    """The number of the host's connection, 0 of this machine; None: it is not connected.
+
+    With another number the host was lost meanwhile, and nothing stands there that stood before.
+    """
+    if remote is None:
+        return 0
+    host = machine(remote)
+    return host.connection if host.is_started else None
+
+
 def topology_of(remote: Remote | None) -> numa.Topology | None:
     """The NUMA nodes of the host; None of one that is not connected, so that nobody is kept waiting."""
     if remote is None:

@@ -100,6 +100,7 @@ class Ssh(AskedHost):
         self._sockets: tempfile.TemporaryDirectory[str] | None = None
         self._engines: dict[str, str] = {}
         self._over = threading.Event()
+        self._connections = 0
         self._token = secrets.token_hex(8)
         self._lock: tuple[str, str] | None = None
         self._machine = platform.machine()  # of the host, once it has said so
@@ -109,6 +110,11 @@ class Ssh(AskedHost):
     def is_started(self) -> bool:
         """Whether it answers, as far as is known."""
         return self._line is not None and self._line.is_usable and self._ssh is not None and self._ssh.poll() is None
+
+    @property
+    def connection(self) -> int:
+        """The number of its connection; 0 before the first."""
+        return self._connections
 
     def agree(self, sudo: bool, lease_s: float) -> None:
         """What another scenario says of the host, which has one connection: the shortest lease holds.
@@ -259,6 +265,7 @@ class Ssh(AskedHost):
             ours.close()
             raise RequirementError(f"{self._program}: not installed", "apt-get install openssh-client") from None
         self._line = Line(ours, LONGEST)
+        self._connections += 1
         sent = json.dumps(
             {"modules": {name: _text(name) for name in _SENT}, "main": "pinchpoint.host.ssh_agent"}
         ).encode()

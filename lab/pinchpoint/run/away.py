@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import chain, repeat
+from typing import TypeVar
 
 from pinchpoint.bench.builder import clean
 from pinchpoint.bench.journal import STATE_DIRECTORY, busy, holder, machine_lock, requiring
@@ -20,6 +21,7 @@ from pinchpoint.model.scenario import LAB, Remote, Scenario
 from pinchpoint.model.trial import Trial
 
 RunOne = Callable[..., ScenarioResult]
+Found = TypeVar("Found")
 Sleep = Callable[[float], None]
 RETRIES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 60.0, 60.0, 60.0)  # between attempts to connect anew: five minutes
 AWAITED_S = sum(RETRIES_S)
@@ -76,25 +78,40 @@ def surviving(run_one: RunOne, sleep: Sleep = time.sleep, awaited_s: float = AWA
         *arguments: object,
         **named: object,
     ) -> ScenarioResult:
-        remotes = [one for one in unit.remotes if one]
-        if not remotes:
-            return run_one(unit, record, listener, recorded, on_stoppable, *arguments, **named)
         kept = _Kept(record, recorded)
-        for _ in range(MOST_LOSSES - 1):
-            try:
-                return run_one(unit, kept.record, listener, kept.recorded, on_stoppable, *arguments, **named)
-            except Interrupted:
-                raise
-            except PinchpointError as error:
-                lost = [one for one in remotes if machine(one).is_lost()]
-                if not lost:
-                    raise
-                on_stoppable(Undoable())  # what measured is over: a signal ends the wait
-                for one in lost:
-                    _await(one, error, sleep, awaited_s)
-        return run_one(unit, kept.record, listener, kept.recorded, on_stoppable, *arguments, **named)
+
+        def attempt() -> ScenarioResult:
+            return run_one(unit, kept.record, listener, kept.recorded, on_stoppable, *arguments, **named)
+
+        return outliving([unit], attempt, on_stoppable, sleep, awaited_s)
 
     return run
+
+
+def outliving(
+    units: Sequence[Scenario],
+    attempt: Callable[[], Found],
+    on_stoppable: Callable[[Stoppable], None],
+    sleep: Sleep = time.sleep,
+    awaited_s: float = AWAITED_S,
+) -> Found:
+    """What `attempt` returns, made again once a host of these units that it lost is back. Raises as `surviving`."""
+    remotes = list(dict.fromkeys(one for unit in units for one in unit.remotes if one))
+    for _ in range(MOST_LOSSES - 1 if remotes else 0):
+        try:
+            return attempt()
+        except Interrupted:
+            raise
+        except PinchpointError as error:
+            lost = [one for one in remotes if machine(one).is_lost()]
+            # One that was lost and is connected again has no bench any more, and may have rests of it.
+            lost = lost or (remotes if isinstance(error, HostLostError) else [])
+            if not lost:
+                raise
+            on_stoppable(Undoable())  # what measured is over: a signal ends the wait
+            for one in lost:
+                _await(one, error, sleep, awaited_s)
+    return attempt()
 
 
 def _await(remote: Remote, lost: PinchpointError, sleep: Sleep, awaited_s: float) -> None:

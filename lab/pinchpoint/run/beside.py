@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -11,6 +11,8 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.findings.relative import is_enough, relative_metrics
+from pinchpoint.host.local import on
+from pinchpoint.host.machines import connection_of, host_of, standing_on
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.run import measure_rates
@@ -18,6 +20,7 @@ from pinchpoint.measure.standing import Record, Recorded, Standing
 from pinchpoint.measure.summary import Found, result_of
 from pinchpoint.model.causes import Turns
 from pinchpoint.model.duet import Stretch
+from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Relative, Scenario
@@ -45,7 +48,7 @@ class ReferenceBench:
         """
         self._stack = ExitStack()
         silent = replace(record, keep=lambda _: None, keep_measurement=lambda _: None, attach=lambda name, text: None)
-        with ExitStack() as made:
+        with standing_on(reference.remote), ExitStack() as made:
             engine = [find_engine()]
             setup = prepare(reference)
             made.enter_context(preferred())
@@ -54,6 +57,7 @@ class ReferenceBench:
             made.callback(live.close)
             made.enter_context(frozen(setup))
             self._standing = Standing(setup, live, engine, silent, listener, time.monotonic())
+            self._connection = connection_of(reference.remote)
             self._stack = made.pop_all()
 
     @property
@@ -61,9 +65,15 @@ class ReferenceBench:
         """What stands."""
         return self._standing.scenario
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether its host was lost meanwhile, even if it is connected again: it has undone the bench itself."""
+        return connection_of(self.scenario.remote) != self._connection
+
     def drop(self) -> None:
         """Remove it. Raises BenchError for what remains."""
-        self._stack.close()
+        with on(host_of(self.scenario.remote)), suppress(PinchpointError) if self.is_gone else nullcontext():
+            self._stack.close()
 
     def measured(
         self,

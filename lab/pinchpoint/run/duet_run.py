@@ -12,6 +12,7 @@ from pinchpoint.dut.setup import Setup
 from pinchpoint.engine.process import find_engine
 from pinchpoint.findings.comparing_slices import rate_metric
 from pinchpoint.findings.curves import curves
+from pinchpoint.host.machines import standing_on
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.keys import Rates
 from pinchpoint.measure.standing import Recorded, Standing, Stoppable, Undoable
@@ -19,9 +20,11 @@ from pinchpoint.model.duet import MEASURED, Stretch
 from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.model.result import Outcome, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
+from pinchpoint.run.away import AWAITED_S, outliving
 from pinchpoint.run.duet import measure_duet
 from pinchpoint.run.growing import Growing, RunContext
 from pinchpoint.run.run import so_far, unmeasured
+from pinchpoint.run.scenario import host_facts_of
 from pinchpoint.run.together import SIDES, prepare_both, standing_both
 from pinchpoint.stats.duet import compare_slices, length_of
 from pinchpoint.store.codec import SCHEMA
@@ -37,6 +40,7 @@ def why_no_duet(a: Scenario, b: Scenario) -> str:
         f'slices measure rates, and measure = "{next(iter(others), "")}" needs a bench alone': bool(others),
         next(iter(unfrozen), ""): bool(unfrozen),
         "connections of a service are established on a bench alone": any(one.established for one in (a, b)),
+        "both benches stand on one host, and the scenarios name two": _addresses(a) != _addresses(b),
         "both benches need the same NIC": bool(nics[0] & nics[1]),
         "one engine drives the ports of both benches, and engine.cpus differ": a.engine.cpus != b.engine.cpus,
         "the engine of one bench would run on a CPU of the other's switch": bool(
@@ -49,6 +53,10 @@ def why_no_duet(a: Scenario, b: Scenario) -> str:
     return next((reason for reason, holds in reasons.items() if holds), "")
 
 
+def _addresses(scenario: Scenario) -> list[str]:
+    return [one.address if one else "" for one in scenario.remotes]
+
+
 def require_duet(a: Scenario, b: Scenario) -> None:
     """Raises InputError where A and B cannot be measured at once, RequirementError where this machine lacks memory."""
     if why := why_no_duet(a, b):
@@ -57,14 +65,20 @@ def require_duet(a: Scenario, b: Scenario) -> None:
 
 
 def run_duet(
-    units: Sequence[Scenario], folder: RunFolder, listener: Listener, on_stoppable: Callable[[Stoppable], None]
+    units: Sequence[Scenario],
+    folder: RunFolder,
+    listener: Listener,
+    on_stoppable: Callable[[Stoppable], None],
+    awaited_s: float = AWAITED_S,
 ) -> RunResult:
     """Measure `units`, A and B, until the folder holds as many seconds of slices as were asked for.
+
+    A host that is lost is awaited for `awaited_s`; then both benches are built anew.
 
     Whatever is measured when it ends is kept and becomes the result, however it ends. Raises what building and
     measuring raise.
     """
-    run = _Run(units, RunContext(folder, listener, on_stoppable))
+    run = _Run(units, RunContext(folder, listener, on_stoppable), awaited_s)
     if not so_far(folder).finished:
         run.whole()
     return so_far(folder)
@@ -73,8 +87,9 @@ def run_duet(
 class _Run:
     """One run between its first action and its last."""
 
-    def __init__(self, units: Sequence[Scenario], context: RunContext) -> None:
+    def __init__(self, units: Sequence[Scenario], context: RunContext, awaited_s: float) -> None:
         self._units = units
+        self._awaited_s = awaited_s
         self._context = context
         self._files = Growing(context.folder, units, {})
         self._settings: dict[str, Mapping[str, str]] = {}
@@ -85,7 +100,7 @@ class _Run:
     def whole(self) -> None:
         self._context.on_stoppable(Undoable())
         try:
-            self._both()
+            outliving(self._units, self._both, self._context.on_stoppable, awaited_s=self._awaited_s)
         except BaseException as error:
             try:
                 self._conclude(False)
@@ -109,8 +124,15 @@ class _Run:
         return sum(length_of(one) for one in self._stretches if one.phase == MEASURED)
 
     def _once(self, until_s: float) -> None:
+        with standing_on(self._units[0].remote):
+            self._stood(until_s)
+
+    def _stood(self, until_s: float) -> None:
+        """The same, on the host at hand."""
         a, b = self._units
         engine = [find_engine()]  # before anything is built
+        if a.remote:
+            self._files.note_facts(host_facts_of(a.remote))
         self._context.listener.scenario_begins(a, 1, 1)
         setups = prepare_both(a, b)
         for unit, setup in zip(self._units, setups, strict=True):

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import Setup, prepare
@@ -26,6 +27,7 @@ from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.observe.functions import Functions, Stacks
 from pinchpoint.observe.snapshot import Forwards
+from pinchpoint.run.away import AWAITED_S, outliving
 from pinchpoint.run.bench import standing_bench
 from pinchpoint.run.explaining import experiment_of
 from pinchpoint.run.run import so_far
@@ -46,8 +48,11 @@ def profile_all(
     listener: Listener,
     on_stoppable: Callable[[Stoppable], None],
     profile_one: ProfileOne | None = None,
+    awaited_s: float = AWAITED_S,
 ) -> None:
     """Sample the unchanged bench of each scenario that the run explains; its result gets the profiles.
+
+    A host that is lost is awaited for `awaited_s`; then the bench is built anew.
 
     What cannot be sampled is said in the profile and ends nothing. Raises Interrupted and StoreError.
     """
@@ -69,7 +74,8 @@ def profile_all(
                 unit.name, f"no time of the budget was left: give --budget more than {units.duration(spent_s)}"
             )
         else:
-            found = _whatever_happens(one_profile, unit, folder, listener, on_stoppable)
+            attempt = partial(one_profile, unit, folder, listener, on_stoppable)
+            found = _whatever_happens(unit, attempt, on_stoppable, awaited_s)
         spent_s += time.monotonic() - began_s
         profiles = (*(one for one in result.profiles if one.scenario != unit.name), found)
         result = replace(result, profiles=profiles)
@@ -82,15 +88,11 @@ def expected_s(scenario: Scenario) -> float:
 
 
 def _whatever_happens(
-    profile_one: ProfileOne,
-    unit: Scenario,
-    folder: RunFolder,
-    listener: Listener,
-    on_stoppable: Callable[[Stoppable], None],
+    unit: Scenario, attempt: Callable[[], Profile], on_stoppable: Callable[[Stoppable], None], awaited_s: float
 ) -> Profile:
     on_stoppable(Undoable())
     try:
-        return profile_one(unit, folder, listener, on_stoppable)
+        return outliving([unit], attempt, on_stoppable, awaited_s=awaited_s)
     except (Interrupted, StoreError):
         raise
     except PinchpointError as error:

@@ -15,9 +15,16 @@ from pinchpoint.findings.relative import not_overloaded, of_reference, surely_no
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.standing import Record, Recorded, Stoppable
 from pinchpoint.model.duet import RELATIVE, Stretch
-from pinchpoint.model.errors import BenchError, DutError, EngineError, PinchpointError, RequirementError
+from pinchpoint.model.errors import (
+    BenchError,
+    DutError,
+    EngineError,
+    HostLostError,
+    PinchpointError,
+    RequirementError,
+)
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
-from pinchpoint.model.scenario import Relative, Scenario
+from pinchpoint.model.scenario import LAB, Relative, Scenario
 from pinchpoint.model.study import Bound
 from pinchpoint.run.beside import ReferenceBench, RunOne
 from pinchpoint.run.duet_run import why_no_duet
@@ -44,7 +51,7 @@ class References:
         """
         self._by_name = {unit.name: unit for unit in units}
         self._reference = dict[str, Scenario]()  # by group
-        self._stretches = stretches
+        self._stretches = list(stretches)
         self._keep = keep
         self._run_one, self._run_alone = run_one, run_alone
         self._stand, self._require, self._lacking = stand, require, lacking
@@ -113,13 +120,13 @@ class References:
 
         def keep(one: Stretch) -> None:
             mine.append(one)
+            self._stretches.append(one)  # a unit that begins anew after its host was lost goes on with it
             self._keep(one)
 
         try:
             found = self._standing.measured(runs, unit, tuple(mine), keep, arguments)
         except (BenchError, DutError, EngineError) as error:
-            self._drop_after(error)  # either of the two benches may be the broken one
-            raise
+            raise self._dropped_after(error) from error  # either of the two benches may be the broken one
         return self._beside(found, unit, reference, mine)
 
     def _beside(
@@ -163,6 +170,9 @@ class References:
         if why := why_no_duet(reference, unit):
             return why
         if self._standing is not None and self._standing.scenario.name == reference.name:
+            if self._standing.is_gone:
+                self._drop()
+                raise _lost(reference)
             return ""
         self._drop()
         if lacking := self._lacking(reference, unit):
@@ -178,11 +188,22 @@ class References:
         if standing is not None:
             standing.drop()
 
-    def _drop_after(self, error: PinchpointError) -> None:
+    def _dropped_after(self, error: PinchpointError) -> PinchpointError:
+        """The error, with what remained; of a host that was lost meanwhile, that."""
+        assert self._standing is not None
+        if self._standing.is_gone:
+            error = _lost(self._standing.scenario)
         try:
             self._drop()
         except PinchpointError as left:
             error.add_note(str(left))
+        return error
+
+
+def _lost(reference: Scenario) -> HostLostError:
+    """Of a reference whose host may be connected again, but has undone its bench."""
+    where = reference.remote.address if reference.remote else LAB
+    return HostLostError(f"{where} was lost while the reference {reference.name} stood there", f"ssh {where} true")
 
 
 def _ratio_of(found: ScenarioResult) -> bool:

@@ -68,7 +68,7 @@ def _run(
     began = time.monotonic()
     for remote in filter(None, scenario.remotes):
         with standing_on(remote):
-            record.note_facts(_host_facts(remote))
+            record.note_facts(host_facts_of(remote))
     engine = [] if scenario.engines else [find_engine()]  # before anything is built
     setup = planned(scenario)
     ceilings, no_ceiling = ceilings_of(setup.scenario, recorded, ceiling_test, listener)
@@ -109,7 +109,7 @@ def planned_lines(setup: Setup) -> Iterator[str]:
     yield from describe(plan((), setup.resources))
 
 
-def _host_facts(remote: Remote) -> dict[str, str]:
+def host_facts_of(remote: Remote) -> dict[str, str]:
     """What the other machine is, for the record: `run.json` has the lab's own."""
     shown = ("processor", "cpus", "kernel", "system", "numa nodes", "virtual machine")
     found = facts.host_facts()

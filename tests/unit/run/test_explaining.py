@@ -53,11 +53,14 @@ def test_more_engine_cores_need_a_cpu_that_is_free():
     assert Experiment.MORE_ENGINE_CORES in map(experiment_of, points(free_cpus={5}))
 
 
-def test_a_bench_on_another_host_is_refused():
+def test_a_bench_on_another_host_is_explained_as_one_here_and_one_at_cables_by_searches_of_its_own():
     far = Remote("far", "far", sudo=True, lease_s=60)
-    with pytest.raises(InputError, match=r'runs_on = "far": causes are confirmed on the lab') as caught:
-        sweep_of(replace(tracking(), remote=far))
-    assert "leave out runs_on" in str(caught.value)
+    there = sweep_of(replace(tracking(), remote=far)).scenarios
+    assert [one.point.relative for one in there] == [one.point.relative for one in points()]
+    assert {one.point.relative for one in there} == {Relative.TRIED}
+    ports = tuple(replace(one, interface="eth1", engine_interface="eth2") for one in tracking().ports)
+    changed = sweep_of(replace(tracking(), ports=ports)).scenarios[1:]
+    assert {one.point.relative for one in changed} == {Relative.NO}
 
 
 def test_only_rates_can_be_explained():

@@ -91,7 +91,7 @@ class Lab:
                 told = relative_metrics([one], reference.name)
             return replace(measured(unit, 5e5), metrics=told, reference=reference.name)
 
-        return SimpleNamespace(scenario=reference, drop=drop, measured=beside)
+        return SimpleNamespace(scenario=reference, is_gone=False, drop=drop, measured=beside)
 
     def require(self, unit):
         if self.standing and unit.name in self.too_little:
