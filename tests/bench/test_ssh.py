@@ -6,6 +6,7 @@ The other machine has interfaces, processes and a /run of its own, and shares th
 import json
 import os
 import signal
+import subprocess
 import time
 
 import pytest
@@ -175,3 +176,74 @@ def test_a_socket_workload_runs_on_another_machine_with_its_switch(far, tmp_path
     metrics = {one["name"]: one["value"] for one in found["metrics"]}
     assert metrics["goodput" if measure == "bandwidth" else "transactions"] > 0, metrics
     assert metrics["packets seen by the datapath"] > 0, "they crossed that machine's switch"
+
+
+BUILDING = """
+measure = "{measure}"
+runs_on = "far"
+[host.far]
+lease_s = 15
+[dut]
+kind = "ovs"
+datapath = "af_packet"
+pmd_cpus = [1]
+rules = "in_port={{left}},actions=output:{{right}}"
+[[port]]
+name = "left"
+[[port]]
+name = "right"
+[engine]
+cpus = [0]
+[[stream]]
+from = "left"
+to = "right"
+{what}
+"""
+BUILDS = {
+    "flows": 'what = "flows"\nmethod = "file"\ncount = 3000',
+    "veths": 'what = "veths"\nmethod = "netlink"\ncount = 30',
+}
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_what_is_made_in_bulk_on_another_machine_is_timed_there(far, tmp_path):
+    far.delay(0.02)
+    for number, what in enumerate(BUILDS.values()):
+        (tmp_path / f"{number}.toml").write_text(BUILDING.format(measure="build", what=f"[build]\n{what}"))
+    (tmp_path / "blocked.toml").write_text(
+        BUILDING.format(
+            measure="blocked", what='[blocked]\naction = "add-ports"\ncount = 3\nrepeats = 1\nload_fps = 1000'
+        )
+    )
+    paths = sorted(tmp_path.glob("*.toml"))
+    done = run("run", *paths, "--json", "--out", tmp_path / "runs", env=far.environment)
+    assert done.returncode == 0, done.stderr
+    *built, blocked = json.loads(done.stdout)["scenarios"]
+    for what, found in zip(BUILDS, built, strict=True):
+        metrics = {one["name"]: one for one in found["metrics"]}
+        assert 0 < metrics["build time"]["value"] < metrics["visible time"]["value"], what
+        look_s = metrics["visible time"]["high"] - metrics["visible time"]["low"]
+        assert look_s >= 0.04, "a look over the line takes as long as the line"
+    assert "line to its host" in next(one for one in blocked["metrics"] if one["name"] == "action time")["note"]
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_what_makes_links_on_another_machine_ends_with_its_connection_and_the_build_begins_anew(far, tmp_path):
+    path = tmp_path / "links.toml"
+    many = '[build]\nwhat = "veths"\nmethod = "process"\ncount = 300\nconcurrency = 1'
+    path.write_text(BUILDING.format(measure="build", what=many))
+    lab = start("run", path, "--json", "--out", tmp_path / "runs", env=far.environment)
+    wait_for(lambda: any(name.endswith("-far") for name in far.holds()), "the links' namespaces")
+    (near,) = (name for name in far.holds() if name.endswith("-near"))
+    wait_for(lambda: "v9:" in links_of(far, near), "some links")
+    for pid in far.connections():
+        os.kill(pid, signal.SIGKILL)
+    said, errors = lab.communicate(timeout=120)
+    assert lab.returncode == 0, errors
+    (found,) = json.loads(said)["scenarios"]
+    assert {one["name"] for one in found["metrics"]} >= {"build time", "removal time"}
+
+
+def links_of(far, netns):
+    listed = ["nsenter", f"--target={far.pid}", "--net", "--mount", "ip", "-n", netns, "-o", "link"]
+    return subprocess.run(listed, capture_output=True, text=True, check=False).stdout.replace("@", ":")

@@ -4,12 +4,11 @@ All methods but `process` put them into groups of a thousand and remove a group 
 (host/netlink.py says why).
 """
 
-import resource
 from dataclasses import dataclass
 
 from pinchpoint.bulk.watch import Watch
-from pinchpoint.host.many import run_fed, run_many
-from pinchpoint.host.netlink import FIRST_GROUP, GROUP_SIZE, Links, count_links
+from pinchpoint.host.making import count_links, create_veths, most_files, remove_groups, run_fed, run_many
+from pinchpoint.host.netlink import FIRST_GROUP, GROUP_SIZE
 
 METHODS = ("process", "file", "netlink")
 _PIPE_BYTES = 4096  # ip -batch acts line by line: what is in the pipe is not made yet
@@ -18,7 +17,7 @@ _SPARE_FILES = 64
 
 def most_fed() -> int:
     """Pairs that one `ip -batch` can make: iproute2 keeps a file open for each `netns` that a line names."""
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_FILES
+    return most_files() - _SPARE_FILES
 
 
 @dataclass(frozen=True)
@@ -34,20 +33,21 @@ class Veths:
     def make(self, watch: Watch) -> None:
         """Make all."""
         if self.method == "netlink":
-            with Links(self.netns) as links:
-                names = [f"v{number}" for number in range(self.count)]
-                links.create_veths([(name, name) for name in names], self.peer_netns, watch.reach)
+            names = [f"v{number}" for number in range(self.count)]
+            create_veths(self.netns, self.peer_netns, [(name, name) for name in names], watch)
             return
         if self.method == "process":
             commands = (["ip", "-n", self.netns, *self._words(number).split()] for number in range(self.count))
-            run_many(commands, self.concurrency, (), watch.reach)
+            run_many(commands, self.concurrency, (), watch)
             return
-        for first in range(0, self.count, most_fed()):
-            part = range(first, min(first + most_fed(), self.count))
+        most = most_fed()
+        for first in range(0, self.count, most):
+            part = range(first, min(first + most, self.count))
             run_fed(
                 ["ip", "-n", self.netns, "-batch", "-"],
                 map(self._words, part),
                 (),
+                watch,
                 lambda given, before=first: watch.reach(before + given),  # type: ignore[misc]
                 pipe_bytes=_PIPE_BYTES,
             )
@@ -60,17 +60,17 @@ class Veths:
         """Remove all."""
         groups = -(-self.count // GROUP_SIZE)
         if self.method == "netlink":
-            with Links(self.netns) as links:
-                links.remove_groups(self.count, watch.reach)
+            remove_groups(self.netns, self.count, watch)
         elif self.method == "process":
             commands = (["ip", "-n", self.netns, "link", "del", f"v{number}"] for number in range(self.count))
-            run_many(commands, self.concurrency, (), watch.reach)
+            run_many(commands, self.concurrency, (), watch)
         else:
             for group in range(groups):
                 run_fed(
                     ["ip", "-n", self.netns, "link", "del", "group", str(FIRST_GROUP + group)],
                     (),
                     (),
+                    watch,
                     lambda _given, done=group: watch.reach(done * GROUP_SIZE),  # type: ignore[misc]
                 )
 

@@ -19,6 +19,7 @@ class Watch:
         self.count = count
         self._check = check
         self._began = time.monotonic()
+        self._taken_s = 0.0  # of what another clock has timed
         self._looked_s = 0.0
         self._steps = [Step(0, 0.0)]
 
@@ -26,6 +27,15 @@ class Watch:
     def elapsed_s(self) -> float:
         """Since it was made."""
         return time.monotonic() - self._began
+
+    def begins(self) -> None:
+        """Work begins now that another clock times: what it took to get it ready does not count."""
+        self._began = time.monotonic() - self._taken_s
+
+    def took(self, seconds: float) -> None:
+        """It has ended, after so long by that clock."""
+        self._taken_s += seconds
+        self._began = time.monotonic() - self._taken_s
 
     def reach(self, items: int) -> None:
         """How many exist now."""

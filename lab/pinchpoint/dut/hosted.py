@@ -12,7 +12,7 @@ from pinchpoint.host.local import LOCAL
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.model.hops import DropKind, HopGraph, Party, Refused
-from pinchpoint.model.scenario import Batch, Change, Remote, Scenario
+from pinchpoint.model.scenario import Batch, Remote, Scenario
 
 _FULL = Refused("transmit queue of the cable at {port} full", Party.ENGINE, DropKind.TRANSMIT_RING)
 _MISSING = "apt-get install dpdk"  # the engine's only libraries that a system may lack
@@ -31,9 +31,10 @@ def check(given: Given, source: Source, machines: Mapping[str, Values]) -> None:
         source.problem(
             ("guest",), "expected no [guest] where there is runs_on: a guest's line ends on the lab's machine"
         )
-    if given.measure and issubclass(given.measure, Batch | Change):
-        told = "expected a measure that changes nothing and builds nothing in bulk where there is runs_on"
-        source.problem(("measure",), told)
+    build = given.tables.get("build", {}) if given.measure and issubclass(given.measure, Batch) else {}
+    if build.get("method") == "transaction":
+        told = "expected another method than transaction where there is runs_on: its one request is as long as what it "
+        source.problem(("build", "method"), f"{told}makes, and would go over the line to the host within its time")
 
 
 def remote_of(name: str | None, machines: Mapping[str, Values]) -> Remote | None:

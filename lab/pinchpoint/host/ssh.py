@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from pinchpoint.host.asked import ANSWER_TIMEOUT_S, AskedHost
-from pinchpoint.host.guest_line import LONGEST, Line, LineError, mapping, seconds, to_text
+from pinchpoint.host.guest_line import LONGEST, Line, LineError, mapping, number, seconds, to_text
 from pinchpoint.host.signals import signals_later
 from pinchpoint.model.errors import HostLostError, InputError, PinchpointError, RequirementError
 
@@ -44,7 +44,7 @@ _SENT = (
     *("pinchpoint.__init__", "pinchpoint.model.__init__", "pinchpoint.model.errors", "pinchpoint.host.__init__"),
     *("pinchpoint.host.interface", "pinchpoint.host.signals", "pinchpoint.host.numa", "pinchpoint.host.locked"),
     *("pinchpoint.host.local", "pinchpoint.host.processes", "pinchpoint.host.hugepages", "pinchpoint.host.lease"),
-    "pinchpoint.host.interfaces",
+    *("pinchpoint.host.interfaces", "pinchpoint.host.many", "pinchpoint.host.netlink", "pinchpoint.host.jobs"),
     *("pinchpoint.host.guest_line", "pinchpoint.host.guest_agent", "pinchpoint.host.ssh_agent"),
 )
 # Of each line, what ends with a status of its own is a requirement; $@ is the command.
@@ -181,6 +181,30 @@ class Ssh(AskedHost):
         except PinchpointError:
             return True
         return False
+
+    def begin(self, kind: str, given: Mapping[str, Any]) -> int:
+        """Let the agent begin work (`jobs`) beside its answers; returns its number."""
+        return self._checked(number, self._ask("begin", {"kind": kind, "given": dict(given)}, _PUT_TIMEOUT_S))
+
+    def job(self, job: int) -> tuple[bool, int, float]:
+        """Whether it has ended, how much is done, and the seconds that it took there. Raises what ended it."""
+        match self._ask("job", {"job": job}):
+            case [bool() as has_ended, int() as done, int() | float() as took_s]:
+                return has_ended, done, float(took_s)
+            case found:
+                raise self._lost(LineError(f"expected the state of a job, found {str(found)[:60]}"))
+
+    def end_job(self, job: int) -> None:
+        """End it where it is, with its processes."""
+        self._ask("end_job", {"job": job})
+
+    def count_links(self, netns: str) -> int:
+        """Links of a namespace, lo included."""
+        return self._checked(number, self._ask("count_links", {"netns": netns}))
+
+    def children_s(self) -> float:
+        """Processor time of all processes that the agent started and that have ended."""
+        return self._checked(seconds, self._ask("children_s", {}))
 
     def close(self) -> None:
         """End the connection. The agent undoes what it still holds."""

@@ -21,7 +21,9 @@ from pinchpoint.host import lease
 from pinchpoint.host.guest_agent import Agent
 from pinchpoint.host.guest_line import READY, to_bytes
 from pinchpoint.host.interface import Kept
+from pinchpoint.host.jobs import Jobs, children_s
 from pinchpoint.host.locked import LockedFile
+from pinchpoint.host.netlink import count_links
 
 _CHUNK = 1 << 20
 _SYSTEM_PATHS = "/usr/local/sbin:/usr/sbin:/sbin"  # where a user's own PATH may not lead
@@ -33,6 +35,10 @@ class SshAgent(Agent):
 
     lease_s = 60.0  # for which the lab may be silent, until it says
 
+    def __init__(self) -> None:
+        self.jobs = Jobs()
+        super().__init__()
+
     def more(self) -> Mapping[str, Callable[..., Any]]:
         """What the host is, the engine's file, the lease."""
         return {
@@ -40,6 +46,11 @@ class SshAgent(Agent):
             "ping": lambda: None,
             "sha256": _sha256,
             "put": _put,
+            "begin": self.jobs.begin,
+            "job": self.jobs.state,
+            "end_job": self.jobs.stop,
+            "count_links": count_links,
+            "children_s": children_s,
         }
 
     def journals(self) -> list[Path]:
@@ -149,6 +160,7 @@ def main() -> None:
     finally:
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
+        agent.jobs.stop()  # it would make what is being undone
         for path in reversed(agent.journals()):  # as a run does: see `builder.clean`
             lease.undo(path)
 

@@ -1,7 +1,5 @@
 """What processes use: memory and processor time (proc(5))."""
 
-import resource
-
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import DutError
@@ -60,9 +58,3 @@ def _kib(status: str, name: str) -> int:
     """A line of `/proc/PID/status`; 0 where it is absent, as of a process that has ended."""
     found = [line.split()[1] for line in status.splitlines() if line.startswith(f"{name}:")]
     return int(found[0]) if found else 0
-
-
-def children_s() -> float:
-    """Processor time of all processes that this one started and that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime

@@ -14,7 +14,7 @@ from pinchpoint.bulk.making import FIRST_ADDRESS, allowed_s
 from pinchpoint.bulk.watch import Watch
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.unixctl import Unixctl
-from pinchpoint.host.many import run_fed, run_many
+from pinchpoint.host.making import run_fed, run_many
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.rules import expand_template
 
@@ -78,7 +78,7 @@ class Flows:
         environment, bridge = self.places.environment, self.places.management
         if self.method == "process":
             commands = (self._ofctl(*options, command, bridge, rule) for rule in rules)
-            run_many(commands, self.concurrency, environment, watch.reach)
+            run_many(commands, self.concurrency, environment, watch)
             return
         bundle = ("--bundle",) if self.method == "bundle" else ()
         many = "add-flows" if command == "add-flow" else command
@@ -92,7 +92,7 @@ class Flows:
                 return None  # busy with a whole bundle; if it died, the command says so
 
         try:
-            run_fed(argv, rules, environment, lambda _given: watch.look(there), timeout_s=allowed_s(self.count))
+            run_fed(argv, rules, environment, watch, lambda _given: watch.look(there), timeout_s=allowed_s(self.count))
         finally:
             looking.close()
 

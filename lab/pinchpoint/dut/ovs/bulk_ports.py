@@ -15,8 +15,7 @@ from pinchpoint.dut.ovs.ovsdb import Ovsdb
 from pinchpoint.dut.ovs.places import BRIDGE, OvsPlaces
 from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.host.interface import PROC
-from pinchpoint.host.many import run_fed, run_many
-from pinchpoint.host.netlink import Links
+from pinchpoint.host.making import remove_kind, run_fed, run_many
 from pinchpoint.model.errors import DutError
 
 METHODS = ("process", "command", "transaction")  # a scenario has no "command": it is for the benchmark
@@ -50,8 +49,7 @@ class Ports:
         """
         before = self._links()
         if self.method == "transaction":
-            with Links(self.places.dut_netns) as links:
-                links.remove_kind("tun", frozenset(self.names))
+            remove_kind(self.places.dut_netns, "tun", frozenset(self.names), watch)
             self._transact(self._removals(), watch, lambda: before - self._links())
             return
         self._vsctl([["del-port", BRIDGE, name] for name in self.names], watch, lambda: before - self._links())
@@ -72,10 +70,10 @@ class Ports:
     def _vsctl(self, each: Sequence[Sequence[str]], watch: Watch, there: Callable[[], int]) -> None:
         base = ["ovs-vsctl", f"--db={self.places.database}", f"--timeout={allowed_s(self.count):.0f}"]
         if self.method == "process":
-            run_many(([*base, *words] for words in each), self.concurrency, self.places.environment, watch.reach)
+            run_many(([*base, *words] for words in each), self.concurrency, self.places.environment, watch)
             return
         all_words = [word for words in each for word in ("--", *words)]
-        run_fed([*base, *all_words[1:]], (), self.places.environment, lambda _given: watch.look(there))
+        run_fed([*base, *all_words[1:]], (), self.places.environment, watch, lambda _given: watch.look(there))
 
     def _transact(self, operations: Sequence[dict[str, Any]], watch: Watch, there: Callable[[], int]) -> None:
         """One transaction, then the switch's own word that it has taken it over (`cur_cfg`)."""

@@ -19,12 +19,14 @@ class Happened:
     quiet: Carried  # before it
     during: Carried  # from a moment before it to a moment after it
     took_s: float  # the action, until what does it has returned and shows
+    over_line: bool = False  # whether it was asked for over a line to another host
 
 
 def metrics(one: Happened) -> tuple[tuple[Metric, ...], str]:
     """A repeat's figures, and why its blocked time is unknown; empty if it is known."""
     found = disturbance(one.quiet, one.during)
-    figures = [Metric("action time", "s", one.took_s, note="until its command has returned and it shows")]
+    line = ", what went over the line to its host included" if one.over_line else ""
+    figures = [Metric("action time", "s", one.took_s, note=f"until its command has returned and it shows{line}")]
     figures.append(Metric("lost frames", "count", float(one.during.lost)))
     if isinstance(found, str):
         return tuple(figures), found

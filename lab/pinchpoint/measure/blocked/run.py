@@ -133,7 +133,7 @@ def _under_traffic(
         observed.append(bracket.close())  # while the engine is there, whose time is the bench's
     if seen.quiet is None or seen.building is None:
         raise EngineError("nothing was sent", "see engine.log in the run folder")
-    return blocking.Happened(seen.quiet, seen.building, took_s), together(observed)
+    return blocking.Happened(seen.quiet, seen.building, took_s, bool(LOCAL.name)), together(observed)
 
 
 def _used(scenario: Scenario) -> frozenset[int]:

@@ -15,8 +15,9 @@ from pinchpoint.bulk.veths import Veths
 from pinchpoint.dut.device import Items, made_by
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.local import LOCAL
+from pinchpoint.host.making import children_s
 from pinchpoint.host.priority import kept_off
-from pinchpoint.host.usage import OwnMemory, Process, children_s
+from pinchpoint.host.usage import OwnMemory, Process
 from pinchpoint.measure.build import metrics as building
 from pinchpoint.measure.build.keys import Build
 from pinchpoint.measure.build.metrics import Built, Usage
@@ -121,7 +122,7 @@ def _make(
     usage = Usage(
         switch_before_bytes=before_bytes,
         switch_after_bytes=switch.resident_bytes(),
-        lab_peak_bytes=own.peak_bytes(),
+        lab_peak_bytes=None if LOCAL.name else own.peak_bytes(),  # what makes them there is not the lab
         switch_cpu_s=switch.cpu_s() - cpu_s,
         commands_cpu_s=children_s() - commands_s,
     )

@@ -1,0 +1,166 @@
+"""Work of many processes or links, in a thread beside an agent's answers, and the time that it takes there.
+
+The lab asks meanwhile how far it is, and looks at what is made. Nothing but the standard library may be imported here.
+"""
+
+import json
+import math
+import resource
+import threading
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from pinchpoint.host.guest_line import to_bytes, to_text
+from pinchpoint.host.many import run_fed, run_many
+from pinchpoint.host.netlink import Links
+from pinchpoint.model.errors import BenchError
+
+_END_S: Final = 10.0  # for work that is stopped to end: a group of links is removed in one go
+Reach = Callable[[int], None]
+
+
+def pack(value: object) -> str:
+    """A value of JSON as it goes over the line: commands and rules are alike."""
+    return to_text(zlib.compress(json.dumps(value).encode(), 1))
+
+
+def _unpacked(text: str) -> Any:
+    return json.loads(zlib.decompress(to_bytes(text)))
+
+
+def children_s() -> float:
+    """Processor time of all processes that this one started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _many(reach: Reach, commands: str, concurrency: int, environment: list[tuple[str, str]]) -> Callable[[], None]:
+    each = _unpacked(commands)
+    return lambda: run_many(each, concurrency, environment, reach)
+
+
+def _fed(
+    reach: Reach,
+    argv: list[str],
+    lines: str,
+    environment: list[tuple[str, str]],
+    timeout_s: float | None,
+    pipe_bytes: int | None,
+) -> Callable[[], None]:
+    every, longest_s = _unpacked(lines), math.inf if timeout_s is None else timeout_s
+    return lambda: run_fed(argv, every, environment, reach, timeout_s=longest_s, pipe_bytes=pipe_bytes)
+
+
+def _veths(reach: Reach, netns: str, peer_netns: str, pairs: str) -> Callable[[], None]:
+    each = [(str(near), str(far)) for near, far in _unpacked(pairs)]
+
+    def make() -> None:
+        with Links(netns) as links:
+            links.create_veths(each, peer_netns, reach)
+
+    return make
+
+
+def _groups(reach: Reach, netns: str, count: int) -> Callable[[], None]:
+    def remove() -> None:
+        with Links(netns) as links:
+            links.remove_groups(count, reach)
+
+    return remove
+
+
+def _kind(reach: Reach, netns: str, kind: str, names: str) -> Callable[[], None]:
+    each = frozenset(map(str, _unpacked(names)))
+
+    def remove() -> None:
+        with Links(netns) as links:
+            reach(links.remove_kind(kind, each))
+
+    return remove
+
+
+_KINDS: Final[Mapping[str, Callable[..., Callable[[], None]]]] = {
+    "many": _many,
+    "fed": _fed,
+    "veths": _veths,
+    "groups": _groups,
+    "kind": _kind,
+}
+
+
+class _Stopped(Exception):
+    """The lab wants no more of it, or is gone."""
+
+
+class _Job:
+    """One piece of work, from its first action on."""
+
+    def __init__(self, kind: str, given: Mapping[str, Any]) -> None:
+        self._work = _KINDS[kind](self._reach, **given)
+        self._done, self._seconds = 0, 0.0
+        self._is_stopped = False
+        self._error: Exception | None = None
+        self._began = time.monotonic()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        self._began = time.monotonic()
+        try:
+            self._work()
+        except Exception as error:  # whatever it is, the lab has to hear of it
+            self._error = error
+        self._seconds = time.monotonic() - self._began
+
+    def _reach(self, done: int) -> None:
+        if self._is_stopped:
+            raise _Stopped
+        self._done = done
+
+    def state(self) -> tuple[bool, int, float]:
+        """Whether it has ended, how much is done, and the seconds that it took. Raises what ended it."""
+        if self._thread.is_alive():
+            return False, self._done, 0.0
+        if self._error is not None:
+            raise self._error
+        return True, self._done, self._seconds
+
+    def stop(self) -> None:
+        """End it where it is, with its processes."""
+        self._is_stopped = True
+        self._thread.join(_END_S)
+
+
+class Jobs:
+    """What an agent works at, by number."""
+
+    def __init__(self) -> None:
+        self._running: dict[int, _Job] = {}
+        self._count = 0
+
+    def begin(self, kind: str, given: Mapping[str, Any]) -> int:
+        """Begin it; returns its number."""
+        self._count += 1
+        self._running[self._count] = _Job(kind, given)
+        return self._count
+
+    def state(self, job: int) -> tuple[bool, int, float]:
+        """See `_Job`; one that has ended is forgotten."""
+        if job not in self._running:
+            raise BenchError(f"no job {job}")
+        found = None
+        try:
+            found = self._running[job].state()
+        finally:
+            if found is None or found[0]:
+                del self._running[job]
+        return found
+
+    def stop(self, job: int | None = None) -> None:
+        """End one, or all."""
+        for number in list(self._running) if job is None else [job]:
+            with suppress(KeyError):
+                self._running.pop(number).stop()

@@ -1,0 +1,122 @@
+"""Many processes, one that is fed, links in bulk: on the host at hand, and timed there.
+
+On a host by ssh its agent does the work, once it has all of what that needs, and says how long it took: neither the
+line's latency nor what goes over it is in that time. How far it is meanwhile is known to about a round trip.
+"""
+
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from pinchpoint.host import jobs, many, netlink
+from pinchpoint.host.interface import PROC, Environment
+from pinchpoint.host.jobs import pack
+from pinchpoint.host.local import LOCAL, at_hand
+from pinchpoint.host.ssh import Ssh
+from pinchpoint.model.errors import PinchpointError
+
+
+class Clock(Protocol):
+    """What times the work, and hears how far it is."""
+
+    def reach(self, items: int) -> None:
+        """How many exist now; what it raises ends the work."""
+
+    def begins(self) -> None:
+        """Work begins now that another clock times."""
+
+    def took(self, seconds: float) -> None:
+        """It has ended, after so long by that clock."""
+
+
+def run_many(commands: Iterable[Sequence[str]], concurrency: int, environment: Environment, clock: Clock) -> None:
+    """As `many.run_many`."""
+    if not isinstance(host := at_hand(), Ssh):
+        many.run_many(commands, concurrency, environment, clock.reach)
+        return
+    each = pack([list(words) for words in commands])
+    given = {"commands": each, "concurrency": concurrency, "environment": list(environment)}
+    _work(host, "many", given, clock, clock.reach)
+
+
+def run_fed(
+    argv: Sequence[str],
+    lines: Iterable[str],
+    environment: Environment,
+    clock: Clock,
+    on_wait: Callable[[int], None],
+    *,
+    timeout_s: float = math.inf,
+    pipe_bytes: int | None = None,
+) -> None:
+    """As `many.run_fed`."""
+    if not isinstance(host := at_hand(), Ssh):
+        many.run_fed(argv, lines, environment, on_wait, timeout_s=timeout_s, pipe_bytes=pipe_bytes)
+        return
+    given = {"argv": list(argv), "lines": pack(list(lines)), "environment": list(environment)}
+    longest_s = None if math.isinf(timeout_s) else timeout_s
+    _work(host, "fed", {**given, "timeout_s": longest_s, "pipe_bytes": pipe_bytes}, clock, on_wait)
+
+
+def create_veths(netns: str, peer_netns: str, pairs: Sequence[tuple[str, str]], clock: Clock) -> None:
+    """As `netlink.Links.create_veths`."""
+    if isinstance(host := at_hand(), Ssh):
+        _work(host, "veths", {"netns": netns, "peer_netns": peer_netns, "pairs": pack(pairs)}, clock, clock.reach)
+        return
+    with netlink.Links(netns) as links:
+        links.create_veths(pairs, peer_netns, clock.reach)
+
+
+def remove_groups(netns: str, count: int, clock: Clock) -> None:
+    """As `netlink.Links.remove_groups`."""
+    if isinstance(host := at_hand(), Ssh):
+        _work(host, "groups", {"netns": netns, "count": count}, clock, clock.reach)
+        return
+    with netlink.Links(netns) as links:
+        links.remove_groups(count, clock.reach)
+
+
+def remove_kind(netns: str, kind: str, names: Collection[str], clock: Clock) -> None:
+    """As `netlink.Links.remove_kind`."""
+    if isinstance(host := at_hand(), Ssh):
+        _work(host, "kind", {"netns": netns, "kind": kind, "names": pack(sorted(names))}, clock, clock.reach)
+        return
+    with netlink.Links(netns) as links:
+        links.remove_kind(kind, names)
+
+
+def count_links(netns: str) -> int:
+    """As `netlink.count_links`."""
+    host = at_hand()
+    return host.count_links(netns) if isinstance(host, Ssh) else netlink.count_links(netns)
+
+
+def children_s() -> float:
+    """Processor time of all processes that have ended of those that the lab, or its agent there, started."""
+    host = at_hand()
+    return host.children_s() if isinstance(host, Ssh) else jobs.children_s()
+
+
+def most_files() -> int:
+    """That a process may have open which is started on the host at hand (proc_pid_limits(5))."""
+    (line,) = (one for one in LOCAL.read(f"{PROC}/self/limits").splitlines() if one.startswith("Max open files"))
+    return int(line.split()[3])
+
+
+def _work(host: Ssh, kind: str, given: Mapping[str, Any], clock: Clock, on_wait: Callable[[int], None]) -> None:
+    job = host.begin(kind, given)
+    clock.begins()
+    try:
+        while True:
+            has_ended, done, seconds = host.job(job)
+            if has_ended:
+                break
+            on_wait(done)
+            time.sleep(many.LOOK_S)
+    except BaseException:
+        with suppress(PinchpointError):  # of a host that is lost: its agent ends it
+            host.end_job(job)
+        raise
+    clock.took(seconds)
