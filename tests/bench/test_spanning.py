@@ -224,3 +224,36 @@ def test_an_interface_that_others_depend_on_is_refused_by_name_before_anything_i
     done = run("run", path, *plan, env=hosts.environment)
     assert "pp-far1 on gen carries an ssh connection with 10.97.1.1" in done.stdout + done.stderr
     hosts.gen.run("ip", "route", "del", "default")
+
+
+RECOVERING = """
+measure = "recovery"
+runs_on = "dut"
+host.dut = { lease_s = 15 }
+host.gen = { lease_s = 15 }
+dut = { kind = "bridge", cpus = [1] }
+engine = { runs_on = "gen", cpus = [0] }
+port = [
+  { name = "left", interface = "to-gen", engine_interface = "eth9" },
+  { name = "right", interface = "to-gen8", engine_interface = "eth8" },
+]
+stream = [{ from = "left", to = "right" }]
+recovery = { throughput_fps = 2000, overload_s = 0.3, reduced_s = 0.3, repeats = 1 }
+search = { max_load_fps = 4000, drain_s = 0.3, max_repeats = 50 }
+validity = { gap_shortfall_ratio = 0.9 }
+"""
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_an_engine_elsewhere_that_has_both_ends_sees_within_a_trial_when_frames_are_lost(hosts, tmp_path):
+    cable(hosts.gen, "eth8", hosts.dut, "to-gen8")
+    path = tmp_path / "recovery.toml"
+    path.write_text(RECOVERING)
+    done = run("run", path, "--json", "--out", tmp_path / "runs", env=hosts.environment)
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["scenarios"]
+    assert "recovery time" in {one["name"] for one in found["metrics"]}, found
+    last = trials_of(tmp_path / "runs")[-1]
+    assert last["samples"]
+    assert all(one["received"] is not None for one in last["samples"])
+    assert {worker["host"] for worker in last["witness"]["workers"]} == {"gen"}

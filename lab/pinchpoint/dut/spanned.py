@@ -17,10 +17,19 @@ from pinchpoint.observe.sockets import Links
 _ENDS = (("interface", "engine_interface"), ("engine_interface", "interface"))
 
 
-def check(given: Given, source: Source, machines: Mapping[str, Values], device: Device, over_engines: bool) -> None:
+def check(
+    given: Given,
+    source: Source,
+    machines: Mapping[str, Values],
+    device: Device,
+    *,
+    over_engines: bool,
+    by_any_engine: bool,
+) -> None:
     """Whether cables and hosts of engines fit the device and each other; problems are noted in `source`.
 
-    `over_engines`: whether the measure's trials may be sent by one engine and received by another.
+    `over_engines`: whether the measure's trials may be sent by one engine and received by another; `by_any_engine`:
+    whether they may at least be made by one engine on another host than the device.
     """
     if given.hosts and given.tables["engine"].get("runs_on"):
         told = "expected nothing where there are [[host]]s: both ends of a socket workload are on the switch's host"
@@ -37,7 +46,7 @@ def check(given: Given, source: Source, machines: Mapping[str, Values], device: 
             source.problem((*port.at, "interface"), told)
     if set(hosts.values()) <= {device_on}:
         return
-    _check_bench(given, source, over_engines)
+    _check_bench(given, source, over_engines or (by_any_engine and len(set(hosts.values())) == 1), by_any_engine)
     streams = [one.values for one in given.arrays.get("stream", ()) if {"tx_port", "rx_port"} <= one.values.keys()]
     ends = [(hosts[one["tx_port"]], hosts[one["rx_port"]]) for one in streams if _known(one, hosts)]
     _check_ways(source, given.ports, hosts, ends)
@@ -98,15 +107,20 @@ def _check_addresses(given: Given, source: Source, machines: Mapping[str, Values
             source.problem(("host", name, "address"), told)
 
 
-def _check_bench(given: Given, source: Source, over_engines: bool) -> None:
-    """What cannot be done yet where an engine is elsewhere than the device."""
-    if not over_engines:
+def _check_bench(given: Given, source: Source, is_fit: bool, by_any_engine: bool) -> None:
+    """What cannot be done yet where an engine is elsewhere than the device; `is_fit`: the measure can."""
+    if not is_fit and by_any_engine:
+        told = "expected all ports at one engine for this measure: when frames are lost within a trial, an engine that "
+        source.problem(("measure",), f"{told}has both ends knows")
+    elif not is_fit:
         told = "expected a measure of plain trials of frames where an engine is on another host than the device"
         source.problem(("measure",), told)
     if given.tables[""].get("numa", "any") != "any":
         source.problem(("numa",), 'expected "any" where an engine is on another host: the ends share no node')
     if given.tables.get("service") or given.tables.get("established"):
-        told = "expected no [service] where an engine is on another host: connections need both ends at one engine"
+        told = (
+            "expected no [service] where an engine is on another host: it opens connections on the device's host only"
+        )
         source.problem(("service",), told)
     for port in given.ports:
         if port.values.get("queues", 1) > 1:

@@ -44,6 +44,7 @@ class MeasureKind:
     is_served: bool = False  # it opens connections to a [service]
     wanted: Callable[[Values], Wanted | None] = lambda _: None  # of its table: the connections that all must succeed
     over_engines: bool = False  # its trials may be sent by one engine and received by another
+    by_any_engine: bool = False  # or at least by one engine that has both ends, on any host
     through_service: bool = False  # its frames may be those of connections to a [service]
 
     @property

@@ -82,7 +82,8 @@ def scenario_of(source: Source) -> Scenario | None:
     guested.check(given, source, device)
     machines = _machines(reader, tables, arrays)
     hosted.check(given, source, machines)
-    spanned.check(given, source, machines, device, over_engines=bool(measure and measure.over_engines))
+    over_engines, by_any = bool(measure and measure.over_engines), bool(measure and measure.by_any_engine)
+    spanned.check(given, source, machines, device, over_engines=over_engines, by_any_engine=by_any)
     if source.problems:
         return None
     assert measure is not None, "a wrong one is a problem"

@@ -11,14 +11,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from pinchpoint.host import lease, machines, ssh, ssh_agent
+from pinchpoint.host import lease, machines, making, ssh, ssh_agent
 from pinchpoint.host.guest_line import to_text
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import LOCAL, OWN, at_hand, on
 from pinchpoint.host.locked import LockedFile
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.host.ssh import Ssh
-from pinchpoint.model.errors import HostLostError, InputError, RequirementError
+from pinchpoint.model.errors import BenchError, HostLostError, InputError, RequirementError
 from pinchpoint.model.scenario import Remote
 from pinchpoint.run import away
 
@@ -208,6 +208,64 @@ def test_a_lost_host_is_told_and_connected_anew(reached):
         host.cpus()
     host.open()
     assert not host.is_lost()
+
+
+def test_what_an_agent_held_is_not_what_the_next_one_has_by_its_number(reached, tmp_path):
+    host = reached()
+    host.open()
+    old = host.start_file(str(tmp_path / "old.journal"), str(tmp_path / "old.new"))
+    host.close()
+    host.open()
+    host.start_file(str(tmp_path / "new.journal"), str(tmp_path / "new.new"))
+    with pytest.raises(HostLostError, match="the connection on which this was opened has ended"):
+        old.remove()
+    old.close()
+    assert (tmp_path / "new.journal").exists()
+
+
+class Hearing:
+    """A clock that hears how far work is."""
+
+    def __init__(self, until=float("inf")):
+        self.heard, self.seconds, self.until = [], None, until
+
+    def reach(self, items):
+        self.heard.append(items)
+        if items >= self.until:
+            raise BenchError("enough")
+
+    def begins(self):
+        self.heard.append("begins")
+
+    def took(self, seconds):
+        self.seconds = seconds
+
+
+def test_many_processes_are_started_there_and_timed_there(reached, tmp_path):
+    clock = Hearing()
+    (host := reached()).open()
+    with on(host):
+        making.run_many([["touch", str(tmp_path / f"made{n}")] for n in range(9)], 3, (), clock)
+        assert making.children_s() > 0
+        assert making.most_files() > 9
+        with pytest.raises(CommandFailed, match="no-such-folder"):
+            making.run_many([["ls", "/no-such-folder"]], 1, (), clock)
+        assert making.count_links("no-such-namespace") == 0
+    assert len(list(tmp_path.glob("made*"))) == 9
+    assert clock.heard[0] == "begins"
+    assert 0 < clock.seconds < 60
+
+
+def test_what_is_fed_there_ends_when_the_lab_wants_no_more(reached, tmp_path):
+    fed, slow = tmp_path / "fed", tmp_path / "slow"
+    (host := reached()).open()
+    with on(host):
+        making.run_fed(["tee", str(fed)], ("line", "other"), (), clock := Hearing(), lambda given: None)
+        with pytest.raises(BenchError, match="enough"):
+            making.run_many([["sleep", "0.2"], ["sleep", "600"], ["touch", str(slow)]], 1, (), Hearing(until=1))
+    assert fed.read_text() == "line\nother\n"
+    assert clock.seconds > 0
+    assert not slow.exists()
 
 
 def test_an_agent_that_hears_nothing_for_its_lease_undoes_what_it_holds(reached, tmp_path, monkeypatch):

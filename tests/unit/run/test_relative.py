@@ -1,7 +1,6 @@
 """Points measured relative to a reference that stands: which is the reference, and what becomes of one that cannot."""
 
-from dataclasses import replace
-from types import SimpleNamespace
+from dataclasses import dataclass, replace
 
 import pytest
 from slices import stretch, wandering
@@ -19,7 +18,7 @@ from pinchpoint.findings.relative import (
 )
 from pinchpoint.measure.listener import Listener
 from pinchpoint.model.duet import RELATIVE
-from pinchpoint.model.errors import BenchError, RequirementError
+from pinchpoint.model.errors import BenchError, HostLostError, RequirementError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RateStatus
 from pinchpoint.model.scenario import Relative
@@ -42,6 +41,20 @@ def related(found, relative=Relative.ALONE):
 THREE = related(sweep(factor([1, 2, 3])))
 
 
+@dataclass
+class Stands:
+    """In place of a reference's bench."""
+
+    scenario: object
+    drop: object
+    measured: object
+    lab: object = None
+
+    @property
+    def is_gone(self):
+        return self.lab.far_is_gone
+
+
 class Lab:
     """In place of benches: what was done in which order; `wrong` is what happens with a scenario."""
 
@@ -51,6 +64,7 @@ class Lab:
         self.lacking, self.cannot_stand, self.broken, self.lost = lacking, cannot_stand, broken, lost
         self.too_little = too_little  # memory, while a reference stands
         self.standing = None
+        self.far_is_gone = False  # the host of what stands, and with it that
 
     def references(self, every, done=(), stretches=()):
         return References(
@@ -91,7 +105,9 @@ class Lab:
                 told = relative_metrics([one], reference.name)
             return replace(measured(unit, 5e5), metrics=told, reference=reference.name)
 
-        return SimpleNamespace(scenario=reference, is_gone=False, drop=drop, measured=beside)
+        found = Stands(reference, drop, beside)
+        found.lab, self.far_is_gone = self, False
+        return found
 
     def require(self, unit):
         if self.standing and unit.name in self.too_little:
@@ -129,6 +145,20 @@ def test_the_first_point_is_searched_and_then_stands_for_all_others():
     ]  # fmt: skip
     assert relative_of(found) == [1.0, 0.5, 0.5]
     assert {one.reference for one in found} == {"g-rules-1"}
+
+
+def test_a_reference_whose_host_was_lost_is_told_as_that_and_stands_anew():
+    lab, every = Lab(), units([THREE])
+    with lab.references(every) as references:
+        for unit in every[:2]:
+            references.run(unit, None, Listener(), None)
+        lab.far_is_gone = True
+        with pytest.raises(HostLostError, match="was lost while the reference g-rules-1 stood there"):
+            references.run(every[2], None, Listener(), None)
+        references.run(every[2], None, Listener(), None)
+    assert lab.did[2:] == [
+        "beside g-rules-2 alone 0", "drop g-rules-1", "stand g-rules-1", "beside g-rules-3 alone 0", "drop g-rules-1",
+    ]  # fmt: skip
 
 
 def test_with_rates_of_their_own_points_are_searched_beside_the_reference():

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from pinchpoint.dut import hosted
-from pinchpoint.dut.registry import device_of
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Remote
+from pinchpoint.run.duet_run import why_no_duet
 from pinchpoint.scenario import parse
 from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.scenario.sweep import load_sweep
@@ -69,6 +69,22 @@ def test_a_wrong_host_is_told_with_its_key(text, told):
     assert told in str(caught.value)
 
 
+BUILDING = """
+measure = "build"
+runs_on = "far"
+host.far = {}
+dut = { kind = "ovs", datapath = "af_packet", pmd_cpus = [1], rules = "actions=NORMAL" }
+engine = { cpus = [0] }
+build = { what = "ports", method = "METHOD", count = 3 }
+"""
+
+
+def test_what_is_made_there_by_one_long_request_is_refused_with_the_reason():
+    assert read("", BUILDING.replace("METHOD", "process")).remote is not None
+    with pytest.raises(InputError, match=r"build.method: expected another method than transaction"):
+        read("", BUILDING.replace("METHOD", "transaction"))
+
+
 SOCKETS = """
 measure = "bandwidth"
 dut = { datapath = "af_packet", pmd_cpus = [1], rules = "actions=NORMAL" }
@@ -102,9 +118,14 @@ def test_the_ends_of_a_socket_workload_are_on_the_switchs_host(where):
     assert "engine.runs_on: expected nothing where there are [[host]]s" in str(caught.value)
 
 
-def test_a_device_on_a_host_is_not_frozen_so_that_comparisons_go_in_turns():
-    scenario = read('runs_on = "far"\nhost.far = {}')
-    assert device_of(scenario).freezing(scenario).why_not
+def test_a_device_on_a_host_is_frozen_beside_another_one_there_and_only_there():
+    far, near = read('runs_on = "far"\nhost.far = {}'), read('runs_on = "near"\nhost.near = {}')
+    assert why_no_duet(far, far) == ""
+    assert why_no_duet(far, near) == "both benches stand on one host, and the scenarios name two"
+
+
+def test_a_device_at_cables_is_not_frozen_so_that_comparisons_go_in_turns():
+    assert why_no_duet(span(), span())
 
 
 def test_an_engine_that_the_host_cannot_run_is_a_finding_and_no_error_of_the_lab(monkeypatch):
@@ -171,6 +192,12 @@ def test_both_ports_may_have_one_engine_elsewhere():
     assert sites(span(right="")) == [("gen", ("left", "right"))]
 
 
+@pytest.mark.parametrize("measure", ["soak", "recovery", "burst"])
+def test_what_needs_both_ends_at_one_engine_may_have_it_elsewhere(measure):
+    text = SPAN.format(cpu=1, top=f'measure = "{measure}"', engine="", right="", more="")
+    assert sites(parse(text.replace("[latency]\nat = []\n", ""), "x.toml")) == [("gen", ("left", "right"))]
+
+
 def test_the_labs_own_machine_may_have_an_engine():
     (lab, sink) = span(right='engine_runs_on = "lab"').engines
     assert (lab.host, sink.host, sink.remote) == ("gen", "lab", None)
@@ -190,7 +217,8 @@ def test_cables_on_one_host_need_no_other_one():
         ),
         ({"top": 'numa = "same"'}, 'expected "any" where an engine is on another host'),
         ({"right": "queues = 2"}, "port[2].queues: expected 1"),
-        ({"top": 'measure = "soak"'}, "expected a measure of plain trials of frames"),
+        ({"top": 'measure = "soak"'}, "expected all ports at one engine for this measure"),
+        ({"top": 'measure = "rfc2544"'}, "expected a measure of plain trials of frames"),
         ({"more": '[[stream]]\nfrom = "right"\nto = "left"\neth_dst = "02:00:00:00:00:09"'}, "streams one way"),
     ],
 )

@@ -26,6 +26,7 @@ MEASURES: Final = (
             "burst standard deviation",
         ),
         check=check,
+        by_any_engine=True,
         through_service=True,
     ),
 )

@@ -15,6 +15,7 @@ MEASURES: Final = (
         expected_s=expected_s,
         main=("recovery time", "lost after the overload", "lost in the overload", "throughput"),
         check=check,
+        by_any_engine=True,
         has_limit=False,
     ),
 )

@@ -27,6 +27,7 @@ MEASURES: Final = (
             "PMD busy",
         ),
         check=check,
+        by_any_engine=True,
         has_limit=False,
         through_service=True,
     ),
