@@ -235,18 +235,18 @@ dut = { kind = "bridge", cpus = [1] }
 engine = { runs_on = "gen", cpus = [0] }
 port = [
   { name = "left", interface = "to-gen", engine_interface = "eth9" },
-  { name = "right", interface = "to-gen8", engine_interface = "eth8" },
+  { name = "right", interface = "cable8", engine_interface = "eth8" },
 ]
 stream = [{ from = "left", to = "right" }]
 recovery = { throughput_fps = 2000, overload_s = 0.3, reduced_s = 0.3, repeats = 1 }
-search = { max_load_fps = 4000, drain_s = 0.3, max_repeats = 50 }
+search = { min_load_fps = 1000, max_load_fps = 4000, drain_s = 0.3, max_repeats = 50 }
 validity = { gap_shortfall_ratio = 0.9 }
 """
 
 
 @pytest.mark.usefixtures("nothing_left")
 def test_an_engine_elsewhere_that_has_both_ends_sees_within_a_trial_when_frames_are_lost(hosts, tmp_path):
-    cable(hosts.gen, "eth8", hosts.dut, "to-gen8")
+    cable(hosts.gen, "eth8", hosts.dut, "cable8")
     path = tmp_path / "recovery.toml"
     path.write_text(RECOVERING)
     done = run("run", path, "--json", "--out", tmp_path / "runs", env=hosts.environment)
