@@ -199,39 +199,30 @@ from = "left"
 to = "right"
 {what}
 """
-BUILDS = {
-    "flows": 'what = "flows"\nmethod = "file"\ncount = 3000',
-    "veths": 'what = "veths"\nmethod = "netlink"\ncount = 30',
-}
+VETHS = '[build]\nwhat = "veths"\nmethod = "{method}"\ncount = {count}\nconcurrency = 1'
+PORTS = '[blocked]\naction = "add-ports"\ncount = 3\nrepeats = 1\nload_fps = 1000'
 
 
 @pytest.mark.usefixtures("nothing_left")
 def test_what_is_made_in_bulk_on_another_machine_is_timed_there(far, tmp_path):
     far.delay(0.02)
-    for number, what in enumerate(BUILDS.values()):
-        (tmp_path / f"{number}.toml").write_text(BUILDING.format(measure="build", what=f"[build]\n{what}"))
-    (tmp_path / "blocked.toml").write_text(
-        BUILDING.format(
-            measure="blocked", what='[blocked]\naction = "add-ports"\ncount = 3\nrepeats = 1\nload_fps = 1000'
-        )
-    )
+    veths = VETHS.format(method="netlink", count=30)
+    (tmp_path / "1.toml").write_text(BUILDING.format(measure="build", what=veths))
+    (tmp_path / "2.toml").write_text(BUILDING.format(measure="blocked", what=PORTS))
     paths = sorted(tmp_path.glob("*.toml"))
     done = run("run", *paths, "--json", "--out", tmp_path / "runs", env=far.environment)
     assert done.returncode == 0, done.stderr
-    *built, blocked = json.loads(done.stdout)["scenarios"]
-    for what, found in zip(BUILDS, built, strict=True):
-        metrics = {one["name"]: one for one in found["metrics"]}
-        assert 0 < metrics["build time"]["value"] < metrics["visible time"]["value"], what
-        look_s = metrics["visible time"]["high"] - metrics["visible time"]["low"]
-        assert look_s >= 0.04, "a look over the line takes as long as the line"
-    assert "line to its host" in next(one for one in blocked["metrics"] if one["name"] == "action time")["note"]
+    built, blocked = ({m["name"]: m for m in one["metrics"]} for one in json.loads(done.stdout)["scenarios"])
+    assert 0 < built["build time"]["value"] < built["visible time"]["value"]
+    look_s = built["visible time"]["high"] - built["visible time"]["low"]
+    assert look_s >= 0.04, "a look over the line takes as long as the line"
+    assert "line to its host" in blocked["action time"]["note"]
 
 
 @pytest.mark.usefixtures("nothing_left")
 def test_what_makes_links_on_another_machine_ends_with_its_connection_and_the_build_begins_anew(far, tmp_path):
     path = tmp_path / "links.toml"
-    many = '[build]\nwhat = "veths"\nmethod = "process"\ncount = 300\nconcurrency = 1'
-    path.write_text(BUILDING.format(measure="build", what=many))
+    path.write_text(BUILDING.format(measure="build", what=VETHS.format(method="process", count=300)))
     lab = start("run", path, "--json", "--out", tmp_path / "runs", env=far.environment)
     wait_for(lambda: any(name.endswith("-far") for name in far.holds()), "the links' namespaces")
     (near,) = (name for name in far.holds() if name.endswith("-near"))

@@ -92,7 +92,7 @@ def test_a_rule_that_drops_is_confirmed_on_another_machine_and_its_functions_are
 def test_a_duet_whose_connection_is_killed_builds_both_benches_anew_and_keeps_its_slices(far, tmp_path):
     path, out = tmp_path / "duet.toml", tmp_path / "runs"
     path.write_text(SCENARIO.format(dut=""))
-    words = ("--set-b", "dut.rate_fps=80000", "--method", "duet", "--benches", 1, "--slices", "9s", "--out", out)
+    words = ("--set-b", "dut.rate_fps=80000", "--method", "duet", "--benches", 1, "--slices", "6s", "--out", out)
     lab = start("compare", path, *words, env=far.environment)
     wait_for(lambda: has_measured(out), "a stretch that is measured", timeout_s=60)
     kept = only(out).read_stretches()

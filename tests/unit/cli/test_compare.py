@@ -90,7 +90,7 @@ def duets(lab, monkeypatch):
     class Duets:
         ratio, stops_at, run = 0.98, None, 0
 
-    def made_up(units, folder, listener, remember):
+    def made_up(units, folder, listener, remember, awaited_s):
         Duets.run += 1
         wanted = folder.read_info().comparison
         there = len(folder.read_stretches())
