@@ -205,7 +205,7 @@ PORTS = '[blocked]\naction = "add-ports"\ncount = 3\nrepeats = 1\nload_fps = 100
 
 @pytest.mark.usefixtures("nothing_left")
 def test_what_is_made_in_bulk_on_another_machine_is_timed_there(far, tmp_path):
-    far.delay(0.02)
+    far.delay(0.005)
     veths = VETHS.format(method="netlink", count=30)
     (tmp_path / "1.toml").write_text(BUILDING.format(measure="build", what=veths))
     (tmp_path / "2.toml").write_text(BUILDING.format(measure="blocked", what=PORTS))
@@ -215,7 +215,7 @@ def test_what_is_made_in_bulk_on_another_machine_is_timed_there(far, tmp_path):
     built, blocked = ({m["name"]: m for m in one["metrics"]} for one in json.loads(done.stdout)["scenarios"])
     assert 0 < built["build time"]["value"] < built["visible time"]["value"]
     look_s = built["visible time"]["high"] - built["visible time"]["low"]
-    assert look_s >= 0.04, "a look over the line takes as long as the line"
+    assert look_s >= 0.01, "a look over the line takes as long as the line"
     assert "line to its host" in blocked["action time"]["note"]
 
 
