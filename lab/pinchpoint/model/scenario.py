@@ -199,11 +199,12 @@ class Established:
 
 @dataclass(frozen=True)
 class Guest:
-    """A kernel of its own on this machine, with one CPU, on which the device runs."""
+    """A kernel of its own on this machine, on which the device runs."""
 
     kernel: str  # "uml", "qemu": host/guest_kernels.py
     memory_mb: int
     release: str | None = None  # of the kernel, or the beginning of it: "6.12"; None: the kernel's own choice
+    numa_nodes: int = 1  # each with one virtual CPU
 
 
 _DESTINATION = re.compile(r"(?!-)[A-Za-z0-9._:/@%\[\]-]{1,255}")

@@ -130,7 +130,7 @@ MACHINE = Table(
 GUEST = Table(
     "guest",
     "A kernel of its own, in which the device runs instead of on this machine's: for modules that this kernel lacks, "
-    "or another release. It has one CPU; the device's CPUs are those of this machine on which it runs. Each port is a "
+    "or another release. The device's CPUs are those of this machine on which its virtual CPUs run. Each port is a "
     "tap. Only devices that are the kernel itself run there, and only with measures that send frames.",
     (
         Key(
@@ -146,7 +146,15 @@ GUEST = Table(
             "--release 6.12` provides it. The result records the release that runs.",
             Unset("that of the Debian here"),
         ),
-        Key("memory_mb", kinds.integer(64, 1_048_576), "Its memory, MiB.", 512),
+        Key("memory_mb", kinds.integer(64, 1_048_576), "Its memory, MiB; at least 64 for each NUMA node.", 512),
+        Key(
+            "numa_nodes",
+            kinds.integer(1, 128),  # qemu's MAX_NODES
+            "Its NUMA nodes, each with one virtual CPU and its share of the memory (more than 1: qemu only). The "
+            "device's CPUs are dealt to the virtual ones in turn; a node's memory is taken near to that CPU. In the "
+            "guest each flow is forwarded on one of them. The result records the nodes that the guest has.",
+            1,
+        ),
     ),
 )
 
