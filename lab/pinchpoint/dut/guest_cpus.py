@@ -18,7 +18,6 @@ from pinchpoint.host.numa import Topology, read_topology
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import Guest, NumaPlacement, Scenario
 from pinchpoint.model.trial import PmdLoad
-from pinchpoint.model.units import counted
 
 _OPTIONS = ("CONFIG_NUMA", "CONFIG_ACPI_NUMA", "CONFIG_RPS")  # of a kernel with several nodes that forward
 _RUN_NS = re.compile(r"host/thread/(.+)/run_ns")  # of this machine: the guest's process
@@ -62,9 +61,8 @@ def settings(host: Host, netns: str, guest: Guest, ports: Sequence[str]) -> dict
     """Its nodes and its steering as the guest itself has them. Raises BenchError where they are others."""
     nodes = read_topology(host).cpus
     if len(nodes) != guest.numa_nodes or not all(nodes.values()):
-        asked = f"{counted(guest.numa_nodes, 'node')} with one CPU each"
         raise BenchError(
-            f"guest.numa_nodes: {asked} asked for, the guest has {_told(nodes)}",
+            f"guest.numa_nodes: {guest.numa_nodes} was asked for, the guest has {_told(nodes)}",
             "name another guest.release, or give every node more memory (guest.memory_mb)",
         )
     found = {"guest.numa_nodes": str(len(nodes))}
