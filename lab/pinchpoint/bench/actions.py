@@ -1,5 +1,6 @@
 """Carries single actions out on a host. Every removal is idempotent and takes only what is the bench's."""
 
+import re
 import signal
 import time
 from functools import singledispatch
@@ -246,7 +247,7 @@ def _keep(resource: r.GuestKernel, kernel: int) -> None:
         task: LOCAL.read(f"{tasks}/{task}/comm").strip() for task in (LOCAL.names(tasks) if resource.threads else ())
     }
     for wanted, cpu in resource.threads:
-        found = [task for task, name in names.items() if name.startswith(wanted)]
+        found = [task for task, name in names.items() if re.fullmatch(wanted, name)]
         if not found:
             raise BenchError(f"the guest's process has no thread {wanted}; it has {', '.join(sorted(names.values()))}")
         for task in found:

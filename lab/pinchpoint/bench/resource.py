@@ -239,7 +239,7 @@ class GuestKernel(Resource, frozen=True, tag="guest_kernel"):
     bench_id: str
     netns: str
     cpus: tuple[int, ...]
-    threads: tuple[tuple[str, int], ...] = ()  # (beginning of the name, CPU) of those that are kept to one of `cpus`
+    threads: tuple[tuple[str, int], ...] = ()  # (pattern of the name, CPU) of those that are kept to one of `cpus`
 
     def describe(self) -> str:
         kept = "; ".join(f"thread {name} on CPU {cpu}" for name, cpu in self.threads)

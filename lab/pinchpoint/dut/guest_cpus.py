@@ -32,7 +32,7 @@ def probe(kernel: GuestKernels, release: str | None) -> Probe:
 
 
 def threads(cpus: Sequence[int], guest: Guest) -> tuple[tuple[str, int], ...]:
-    """Where each of several virtual CPUs runs: (beginning of the name of its thread, one of the device's CPUs)."""
+    """Where each of several virtual CPUs runs: (pattern of its thread's name, one of the device's CPUs)."""
     if guest.numa_nodes == 1:
         return ()
     kernel = KERNELS[guest.kernel]
@@ -104,8 +104,8 @@ def loads(seen: Seen, traffic_s: float, guest: Guest) -> tuple[PmdLoad, ...]:
     handled = [seen.get(f"guest/softnet/{number}/processed", 0.0) for number in range(guest.numa_nodes)]
     on = defaultdict[float | None, list[int]](list)
     for number in range(guest.numa_nodes):
-        begins = KERNELS[guest.kernel].thread(number)
-        on[next((core_of[name] for name in runs if name.startswith(begins)), None)].append(number)
+        name_of = re.compile(KERNELS[guest.kernel].thread(number))
+        on[next((core_of[name] for name in runs if name_of.fullmatch(name)), None)].append(number)
     return tuple(
         _load(
             f"guest's CPU{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}",

@@ -221,9 +221,10 @@ class GuestedBench:
     def _kernel(self, taps: Sequence[str]) -> GuestKernel:
         places, given = self.places, (self._guest.memory_mb, mtu(self.scenario), taps, self._guest.release)
         threads = guest_cpus.threads(self.scenario.dut.cpus, self._guest)
+        shares_cpu = len(threads) > 1 and len({cpu for _, cpu in threads}) == 1
         nodes = guest_cpus.nodes_here(self.scenario, self._guest, read_topology(LOCAL))
         return GuestKernel(
-            argv=_kernel_of(self.scenario).command(str(places.directory), self._init, *given, nodes),
+            argv=_kernel_of(self.scenario).command(str(places.directory), self._init, *given, nodes, shares_cpu),
             pidfile=places.pidfile("guest"),
             kernel_pidfile=places.pidfile(_KERNEL),
             log=f"{places.directory}/guest.log",

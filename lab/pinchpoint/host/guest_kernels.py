@@ -34,10 +34,12 @@ class GuestKernels(Protocol):
         taps: Sequence[str],
         release: str | None = None,
         nodes: Sequence[int | None] = (None,),
+        shares_cpu: bool = False,
     ) -> tuple[str, ...]:
         """What boots it, with `taps` as its interfaces; `init` is a file that holds `init_line`.
 
-        `nodes` has for each of its NUMA nodes the one of this machine from which the memory is taken (None: any).
+        `nodes` has for each of its NUMA nodes the one of this machine from which the memory is taken (None: any). With
+        `shares_cpu` all its virtual CPUs run on one CPU of this machine.
         """
 
     def init_line(self, release: str | None = None) -> str:
@@ -47,7 +49,7 @@ class GuestKernels(Protocol):
         """The guest's name of the tap of that number."""
 
     def thread(self, number: int) -> str:
-        """With what the name of the thread begins that is the virtual CPU of that number, where it has several."""
+        """A pattern of the name of the thread that is the virtual CPU of that number, where it has several."""
 
     def runs_on(self) -> str:
         """What stands for its CPU."""

@@ -24,7 +24,9 @@ HAS_RELEASES = True
 HAS_NODES = True
 LEAST_MB = 128
 STANDING_S = 20.0  # to boot and to end, emulated on a machine of two cores
-VCPU = re.compile(r"CPU \d+/.*")  # with one thread for a CPU; the main thread moves frames between taps and rings
+VCPU = re.compile(
+    r"(CPU \d+|ALL CPUs)/.*"
+)  # with one thread for a CPU, or one for all; the main thread moves frames between taps and rings
 _PROVIDER = "packaging/guest-kernel"
 _FOLDER = Path("/var/cache/pinchpoint/guest-kernel")  # the same whoever asks, also by sudo(8)
 _MODULES = "modules"
@@ -61,13 +63,16 @@ def command(
     taps: Sequence[str],
     release: str | None = None,
     nodes: Sequence[int | None] = (None,),
+    shares_cpu: bool = False,
 ) -> tuple[str, ...]:
     """What boots it, with `taps` as its interfaces eth0, eth1 and so on; `init` is the file of `init_line`.
 
     Its root is this machine's, read only, by 9p. Nothing listens; `folder` is not needed.
     """
     kernel = place(release)
-    accelerated = ("-accel", "kvm", "-cpu", "host") if _has_kvm() else ("-accel", "tcg,thread=multi")
+    # On one CPU a thread each would wait out its time slice at every lock that another holds; one thread takes turns.
+    threads = "single" if shares_cpu else "multi"
+    accelerated = ("-accel", "kvm", "-cpu", "host") if _has_kvm() else ("-accel", f"tcg,thread={threads}")
     # No frame is the kernel's own idea; no namespace can say so before the module is there.
     words = f"console=ttyS0 quiet panic=-1 ipv6.disable_ipv6=1 pinchpoint.init={init}"
     return (
@@ -125,8 +130,8 @@ def interface(number: int) -> str:
 
 
 def thread(number: int) -> str:
-    """With what the name of the thread begins that is the virtual CPU of that number."""
-    return f"CPU {number}/"
+    """A pattern of the name of the thread that is the virtual CPU of that number."""
+    return rf"(CPU {number}|ALL CPUs)/.*"
 
 
 def runs_on() -> str:

@@ -41,6 +41,7 @@ def command(
     taps: Sequence[str],
     release: str | None = None,
     nodes: Sequence[int | None] = (None,),
+    shares_cpu: bool = False,
 ) -> tuple[str, ...]:
     """What boots it, with `taps` as its interfaces vec0, vec1 and so on; `init` is the file of `init_line`.
 
@@ -71,7 +72,7 @@ def interface(number: int) -> str:
 
 def thread(number: int) -> str:
     """Its process is its one CPU."""
-    return PROGRAM
+    return re.escape(PROGRAM)
 
 
 def runs_on() -> str:

@@ -1,5 +1,6 @@
 """The NUMA nodes and virtual CPUs of a guest: how they are made, read back, and how loaded they are."""
 
+import re
 from itertools import pairwise
 from pathlib import PurePosixPath
 
@@ -64,13 +65,16 @@ def test_each_numa_node_has_a_cpu_in_a_socket_of_its_own_and_a_share_of_the_memo
     assert words_after(kernel, "-numa") == [f"node,nodeid={n},cpus={n},memdev=ram{n}" for n in (0, 1)]
     sizes = ("161M", "160M")
     assert words_after(kernel, "-object") == [f"memory-backend-ram,id=ram{n},size={sizes[n]}" for n in (0, 1)]
-    assert kernel.threads == (("CPU 0/", 3), ("CPU 1/", 3))
-    assert kernel.describe().endswith("# thread CPU 0/ on CPU 3; thread CPU 1/ on CPU 3")
+    assert [cpu for _, cpu in kernel.threads] == [3, 3]
+    assert words_after(kernel, "-accel") == ["tcg,thread=single"], "they share a CPU, and take turns"
+    assert all(re.fullmatch(name, "ALL CPUs/TCG") for name, _ in kernel.threads)
 
 
 def test_a_guests_node_lies_on_the_node_of_the_cpu_that_runs_its_own(planned):
     kernel = kernel_in(planned({0: (0, 1), 1: (2, 3)}, cpus="[1, 3]"))
-    assert kernel.threads == (("CPU 0/", 1), ("CPU 1/", 3))
+    found = [[cpu for name, cpu in kernel.threads if re.fullmatch(name, f"CPU {n}/TCG")] for n in (0, 1)]
+    assert found == [[1], [3]]
+    assert words_after(kernel, "-accel") == ["tcg,thread=multi"]
     bound = [word.partition("M,")[2] for word in words_after(kernel, "-object")]
     assert bound == ["host-nodes=0,policy=bind", "host-nodes=1,policy=bind"]
 
@@ -107,8 +111,15 @@ def test_the_loads_of_two_virtual_cpus_are_those_of_the_cpus_on_which_they_run()
     assert [one.busy_share for one in found] == [pytest.approx(0.4), pytest.approx(0.5)]
 
 
-def test_virtual_cpus_that_share_a_cpu_have_one_load():
-    (found,) = loads_of_two({"main": (1e8, 3.0), "CPU 0/TCG": (3e8, 3.0), "CPU 1/TCG": (5e8, 3.0)})
+@pytest.mark.parametrize(
+    "threads",
+    [
+        {"main": (1e8, 3.0), "CPU 0/KVM": (3e8, 3.0), "CPU 1/KVM": (5e8, 3.0)},
+        {"main": (1e8, 3.0), "ALL CPUs/TCG": (8e8, 3.0)},
+    ],
+)
+def test_virtual_cpus_that_share_a_cpu_have_one_load(threads):
+    (found,) = loads_of_two(threads)
     assert (found.name, found.core, found.received) == ("guest's CPUs 0, 1", 3, 80)
     assert found.busy_share == pytest.approx(0.9)
 

@@ -270,6 +270,7 @@ def test_the_load_of_an_emulated_guest_is_that_of_its_threads_on_the_busiest_cpu
 def test_the_threads_that_forward_are_known_by_name():
     assert qemu.VCPU.fullmatch("CPU 0/TCG")
     assert qemu.VCPU.fullmatch("CPU 11/KVM")
+    assert qemu.VCPU.fullmatch("ALL CPUs/TCG")
     assert not qemu.VCPU.fullmatch("call_rcu")
     assert not uml.VCPU.fullmatch("linux.uml")
 
