@@ -130,7 +130,7 @@ def _(resource: r.LentInterface, host: Host) -> None:
 @remove.register
 def _(resource: r.LentInterface, host: Host) -> None:
     before = (resource.mtu_before, resource.was_up, resource.addresses, resource.steering)
-    state = interfaces.State(*before, resource.mac, resource.was_promiscuous)
+    state = interfaces.State(*before, resource.mac, resource.was_promiscuous, resource.offloads)
     interfaces.give_back(host, resource.interface, resource.netns, resource.name, state)
 
 

@@ -92,6 +92,7 @@ class LentInterface(Resource, frozen=True, tag="lent_interface"):
     steering: str = ""  # CPUs to which its receive packets were steered (rps_cpus); empty: it has no such file
     mac: str = ""  # before; empty: not known
     was_promiscuous: bool = False
+    offloads: tuple[tuple[str, str], ...] = ()  # ("tx", "on"), ...: as `ethtool -K` takes them
 
     def describe(self) -> str:
         before = ", ".join(("up" if self.was_up else "down", *(words[0] for words in self.addresses)))

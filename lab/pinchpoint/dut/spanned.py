@@ -171,7 +171,7 @@ def is_here(scenario: Scenario, port: Port) -> bool:
 def lent(interface: str, netns: str, name: str, mtu: int, host: Host) -> LentInterface:
     """An interface as it is now. Raises RequirementError where it cannot be lent."""
     state = interfaces.look(host, interface)
-    before = (state.mtu, state.is_up, state.addresses, state.steering, state.mac, state.is_promiscuous)
+    before = (state.mtu, state.is_up, state.addresses, state.steering, state.mac, state.is_promiscuous, state.offloads)
     return LentInterface(interface, netns, name, max(mtu, state.mtu), *before)
 
 
