@@ -7,16 +7,14 @@ from pinchpoint.bench.resource import Host as VethHost
 from pinchpoint.dut.attach import STANDARD_MTU
 from pinchpoint.dut.device import Device, Given, Places
 from pinchpoint.dut.spanned import lent
-from pinchpoint.host.interface import SYS
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
 from pinchpoint.host.machines import host_of
 from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.source import Source
-from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import LAB, Between, EngineSite, Host, Remote, Scenario
 
-_MERGING = ("generic-receive-offload", "large-receive-offload")  # of ethtool(8), -k
+_MERGING = ("gro", "lro")  # of ethtool(8), -K
 _CABLE = (("interface", "end_interface"), ("end_interface", "interface"))
 
 
@@ -96,28 +94,22 @@ def machine_of(scenario: Scenario, host: Host, device_on: Machine) -> Machine:
 def links(scenario: Scenario, places: Places, offloads: bool) -> Iterator[AnyResource]:
     """What joins the ends to the device, as far as it is on the device's machine, the one at hand.
 
-    Without `offloads` the checksums of what a veth pair carries are complete. Raises RequirementError where an
-    interface cannot be lent, or where, without offloads, it merges what it receives.
+    Without `offloads`, as for a switch in userspace, the checksums of what a veth pair carries are complete, and a
+    cable's interface does not merge what it receives: such a switch drops what is longer than its MTU.
+    Raises RequirementError where an interface cannot be lent.
     """
     for host in scenario.hosts:
         if not host.interface:
             netns = places.host_netns(host.name)
             yield VethHost(netns, host.address, host.name, places.dut_netns, STANDARD_MTU, offloads)
             continue
-        if not offloads:
-            _require_whole_frames(host.interface)
-        yield lent(host.interface, places.dut_netns, host.name, STANDARD_MTU, LOCAL)
+        cable = lent(host.interface, places.dut_netns, host.name, STANDARD_MTU, LOCAL)
+        yield cable
+        if merging := [name for name, state in cable.offloads if name in _MERGING and state == "on" and not offloads]:
+            off = (word for name in merging for word in (name, "off"))
+            yield Command(("ethtool", "-K", host.name, *off), places.dut_netns)
         if is_here(scenario, host):
             yield from end_resources(host, places)
-
-
-def _require_whole_frames(interface: str) -> None:
-    """A userspace switch takes no frame longer than its MTU: what the kernel has merged is lost there."""
-    shown = LOCAL.run(["ethtool", "-k", interface]) if LOCAL.exists(f"{SYS}/class/net/{interface}") else ""
-    on = [words[0] for line in shown.splitlines() if (words := line.replace(":", " ").split())[1:2] == ["on"]]
-    if merging := [name for name in on if name in _MERGING]:
-        told = f"{interface}: {', '.join(merging)} is on: the switch would drop the segments that it merges"
-        raise RequirementError(told, f"ethtool -K {interface} gro off lro off")
 
 
 def end_resources(host: Host, places: Places) -> Iterator[AnyResource]:
