@@ -5,6 +5,7 @@ use crate::counters;
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::outcome::{Served, ServedWindow, Status, ThreadFacts};
+use crate::record::OverTime;
 use crate::run::{failed, place};
 use crate::server::{self, Report};
 use crate::shared::{Phase, Shared};
@@ -51,7 +52,7 @@ pub fn serve(
         reason,
         address,
         server: place(work.server.core),
-        window: window.map(|window| account(work, window, report)),
+        window: window.map(|window| account(work, &window, report)),
     })
 }
 
@@ -109,14 +110,14 @@ fn attend<T>(shared: &Shared, clock: &Clock, server: &ScopedJoinHandle<'_, T>) -
     })
 }
 
-fn account(work: &Workload, window: Window, report: Report) -> ServedWindow {
+fn account(work: &Workload, window: &Window, report: Report) -> ServedWindow {
     let streams = work.kind == Kind::Stream;
     let end_ns = window.end_ns.min(report.ended_ns);
     let duration_ns = end_ns.saturating_sub(window.start_ns);
     let over_time = streams.then_some(&report.over_time);
     ServedWindow {
         duration_ns,
-        per_second: over_time.map(|one| one.per_second()).unwrap_or_default(),
+        per_second: over_time.map(OverTime::per_second).unwrap_or_default(),
         trend: over_time.and_then(|one| one.trend(duration_ns)),
         received: if streams { report.received } else { Vec::new() },
         thread: ThreadFacts {

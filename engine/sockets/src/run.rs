@@ -75,7 +75,7 @@ fn run_once(shared: &Shared, clock: &Clock) -> Result<(Run, Facts), Failure> {
         source_ports: client.source_ports,
     };
     Ok((
-        account(shared.work, client, server, [before_ns, after_ns]),
+        account(shared.work, client, server.as_ref(), [before_ns, after_ns]),
         facts,
     ))
 }
@@ -120,20 +120,20 @@ fn both_sides(
 fn account(
     work: &Workload,
     client: client::Report,
-    server: Option<server::Report>,
+    server: Option<&server::Report>,
     cache_line_ns: [Option<f64>; 2],
 ) -> Run {
     let found = client.account;
     let streams = work.kind == Kind::Stream;
     let bytes_of = |transactions: u64| transactions * work.request_bytes as u64;
-    let received = server.as_ref().map_or(&[][..], |one| &one.received);
+    let received = server.map_or(&[][..], |one| &one.received);
     let received_bytes = if streams {
         received.iter().sum()
     } else {
         bytes_of(found.transactions)
     };
     let over_time = if streams {
-        server.as_ref().map(|one| &one.over_time)
+        server.map(|one| &one.over_time)
     } else {
         Some(&found.over_time)
     };
@@ -171,7 +171,7 @@ fn account(
         trend: over_time.and_then(|one| one.trend(client.duration_ns)),
         connections: (0..standing).map(connection).collect(),
         client: thread(0, client.usage),
-        server: server.as_ref().map(|one| thread(1, one.usage)),
+        server: server.map(|one| thread(1, one.usage)),
         time_wait: client.time_wait,
         cache_line_ns,
         latency: found.latency,

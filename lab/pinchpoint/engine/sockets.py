@@ -44,7 +44,12 @@ class SocketsRequest(Message, frozen=True, tag="sockets"):
     sample_interval_s: float | None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for NaN and infinity: JSON has neither, and the null written instead is no limit."""
+        """Raises ValueError for NaN and infinity: JSON has neither, and the null written instead is no limit.
+
+        Also for a request of neither end.
+        """
+        if self.client is None and self.server is None:
+            raise ValueError("client: expected a place for it, or for the server")
         for name in ("rate_tps", "warm_up_s", "duration_s", "timeout_s", "sample_interval_s"):
             value = getattr(self, name)
             if value is not None and not math.isfinite(value):
