@@ -96,11 +96,31 @@ PORT = Table(
 
 HOST = Table(
     "host",
-    "A network namespace with one interface on a bridge: an end of a socket workload, which needs two.",
+    "A network namespace with one interface on a bridge: an end of a socket workload, which needs two. It is on the "
+    "DUT's host or, by `runs_on`, on a machine of its own.",
     (
         Key("name", kinds.port_name(), "Used in [sockets] and, in braces, in rules."),
         Key("address", kinds.interface_address(), "Its IPv4 address, with the prefix's length."),
-        Key("cpus", kinds.cpus(), "Where its workload runs."),
+        Key("cpus", kinds.cpus(), "Where its workload runs: CPUs of the machine that it is on."),
+        Key(
+            "interface",
+            kinds.interface_name(),
+            "An interface of the DUT's host that exists already, the end of a cable to this end of the workload, "
+            "instead of a veth pair. The bench moves it into its namespace and gives it back as it was.",
+            Unset("a veth pair"),
+        ),
+        Key(
+            "end_interface",
+            kinds.interface_name(),
+            "The interface at the other end of that cable, on the machine of this end; it has the address meanwhile.",
+            Unset("a veth pair"),
+        ),
+        Key(
+            "runs_on",
+            kinds.machine_name(),
+            'The machine of this end: a Host of ssh_config, or "lab": the one on which the lab runs.',
+            Unset("the DUT's host"),
+        ),
     ),
     at_most=256,
 )
@@ -109,8 +129,8 @@ MACHINE = Table(
     "host",
     "Another machine; `runs_on` puts the bench there, device and engine. It is reached by OpenSSH's client with your "
     "own configuration, keys and jump hosts; nothing is installed there but the engine's file. A file "
-    "that has [[host]], an end of a socket workload, cannot have it: `runs_on` is then a Host of ssh_config, with the "
-    "defaults of these keys.",
+    "that has [[host]], an end of a socket workload, cannot have it: each `runs_on` is then a Host of ssh_config, with "
+    "the defaults of these keys.",
     (
         Key("kind", kinds.word("ssh"), 'How it is reached. "ssh": OpenSSH\'s client, without questions.', "ssh"),
         Key(
