@@ -1,7 +1,9 @@
 //! The messages as they stand on the wire; protocol/README.md says what they
 //! mean. Nothing here checks more than their shape.
 
-use pinchpoint_sockets::message::{SocketsRequest, SocketsResult, SocketsSample};
+use pinchpoint_sockets::message::{
+    SocketsListening, SocketsRequest, SocketsResult, SocketsSample, SocketsServed,
+};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -16,7 +18,7 @@ pub use layer::{EchoRequest, ExtensionRequest, Hex, LayerRequest, TcpFlag};
 pub use stream::{FieldRequest, Op, Rate, Shape, Size, StreamRequest, Template, Wrong};
 
 /// Version of the protocol spoken here.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// Reads a key that may be null but must be there.
 fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
@@ -73,6 +75,10 @@ pub enum Reply {
     SocketsSample(SocketsSample),
     /// A workload's account.
     SocketsResult(Box<SocketsResult>),
+    /// Where a server listens whose client is another engine's.
+    SocketsListening(SocketsListening),
+    /// Such a server's account.
+    SocketsServed(Box<SocketsServed>),
     /// What could not be done.
     Error(ErrorReply),
     /// The last line.

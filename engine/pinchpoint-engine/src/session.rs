@@ -212,6 +212,7 @@ impl Session {
             }
             Event::TrialEnded if self.workload.is_some() => self.finish_workload(),
             Event::TrialEnded => self.finish_trial(),
+            Event::Listening(address) => self.tell_listening(address),
         }
     }
 
@@ -446,16 +447,6 @@ impl Session {
             streams: streams.collect(),
         };
         self.write(&Reply::Sample(sample))
-    }
-
-    fn finish_workload(&mut self) -> io::Result<()> {
-        let Some(workload) = self.workload.take() else {
-            return Ok(());
-        };
-        self.write(&match workload.join() {
-            Ok(result) => Reply::SocketsResult(Box::new(result)),
-            Err(failure) => Reply::Error(failure),
-        })
     }
 
     fn finish_trial(&mut self) -> io::Result<()> {

@@ -32,8 +32,8 @@ def check(
     whether they may at least be made by one engine on another host than the device.
     """
     if given.hosts and given.tables["engine"].get("runs_on"):
-        told = "expected nothing where there are [[host]]s: both ends of a socket workload are on the switch's host"
-        source.problem(("engine", "runs_on"), f"{told}, which runs_on names")
+        told = "expected nothing where there are [[host]]s: where each is, its own runs_on says"
+        source.problem(("engine", "runs_on"), told)
         return
     _check_cables(given, source, device)
     _check_names(given, source, machines)
@@ -172,6 +172,7 @@ def engine_links(scenario: Scenario, places: Places) -> list[Links]:
     return [
         Links(engine_host(scenario, site.ports[0]), places.engine_netns, "engine", site.ports, site.host)
         for site in scenario.engines
+        if site.ports
     ]
 
 

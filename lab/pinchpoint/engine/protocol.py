@@ -5,10 +5,10 @@ from typing import Literal
 from msgspec import UNSET, UnsetType
 
 from pinchpoint.engine.parts import Latency, Message, Part, Status
-from pinchpoint.engine.sockets import SocketsRequest, SocketsResult, SocketsSample
+from pinchpoint.engine.sockets import SocketsListening, SocketsRequest, SocketsResult, SocketsSample, SocketsServed
 from pinchpoint.engine.streams import StreamRequest
 
-PROTOCOL_VERSION = 6
+PROTOCOL_VERSION = 7
 LONGEST_DRAIN = 10  # times drain_s: a drain is extended while frames of its trial still arrive
 
 BackendName = Literal["mem", "af_packet", "af_xdp", "xdp_live", "dpdk"]
@@ -256,7 +256,19 @@ class Bye(Message, frozen=True, tag="bye"):
     """The engine's last word."""
 
 
-FromEngine = EngineHello | Opened | Begun | Sample | Result | SocketsSample | SocketsResult | Error | Bye
+FromEngine = (
+    EngineHello
+    | Opened
+    | Begun
+    | Sample
+    | Result
+    | SocketsSample
+    | SocketsResult
+    | SocketsListening
+    | SocketsServed
+    | Error
+    | Bye
+)
 
 
 class LabHello(Message, frozen=True, tag="hello"):

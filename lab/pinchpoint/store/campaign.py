@@ -71,13 +71,16 @@ class Tally:
         elif what is What.INTERRUPTED:
             pass  # it may go on
         else:
-            self.open.pop(unit, None)
-            if unit == control and what in (What.FAILED, What.IMPOSSIBLE):
-                self.uncontrolled[entry.machine] = entry.reason
-            if what is What.LOST:
-                self.lost_on[entry.machine] = self.lost_on.get(entry.machine, 0) + 1
-            elif not entry.attempt:  # of an attempt that failed, another may follow
-                self.left_out[unit] = entry
+            self._unmeasured(entry, control)
+
+    def _unmeasured(self, entry: Entry, control: str) -> None:
+        self.open.pop(entry.unit, None)
+        if entry.unit == control and entry.what in (What.FAILED, What.IMPOSSIBLE):
+            self.uncontrolled[entry.machine] = entry.reason
+        if entry.what is What.LOST:
+            self.lost_on[entry.machine] = self.lost_on.get(entry.machine, 0) + 1
+        elif not entry.attempt:  # of an attempt that failed, another may follow
+            self.left_out[entry.unit] = entry
 
     def _finished(self, entry: Entry, control: str) -> None:
         self.open.pop(entry.unit, None)
