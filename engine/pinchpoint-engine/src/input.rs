@@ -21,6 +21,8 @@ pub enum Event {
     End,
     /// SIGTERM.
     Terminated,
+    /// The running trial has sent everything.
+    TrialSent,
     /// The running trial has ended.
     TrialEnded,
 }

@@ -16,7 +16,7 @@ pub use layer::{EchoRequest, ExtensionRequest, Hex, LayerRequest, TcpFlag};
 pub use stream::{FieldRequest, Op, Rate, Shape, Size, StreamRequest, Template, Wrong};
 
 /// Version of the protocol spoken here.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// Reads a key that may be null but must be there.
 fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
@@ -49,6 +49,8 @@ pub enum Request {
     Run(RunRequest),
     /// Runs a workload over kernel sockets.
     Sockets(SocketsRequest),
+    /// Begins the sending of a trial that waits for it.
+    Go(Empty),
     /// Ends the running trial or workload.
     Stop(Empty),
     /// Ends the session.
@@ -63,8 +65,10 @@ pub enum Reply {
     Hello(HelloReply),
     /// The ports as opened.
     Open(OpenReply),
-    /// The workers of a trial run that receives what another engine sends.
-    Begun(Begun),
+    /// The workers of a trial that waits for `go` receive.
+    Begun(OfTrial),
+    /// Such a trial has sent everything, and still receives.
+    Sent(OfTrial),
     /// Totals of the running trial.
     Sample(Sample),
     /// A trial's account.
@@ -130,6 +134,8 @@ message! {
         loopback: bool,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         wall_clock: bool,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        on_go: bool,
         #[serde(deserialize_with = "present")]
         capture: Option<CaptureRequest>,
         #[serde(deserialize_with = "present")]
@@ -190,8 +196,8 @@ message! {
         speed_bps: Option<u64>,
     }
 
-    /// `begun` from the engine.
-    Begun { trial: String, }
+    /// `begun` and `sent` from the engine.
+    OfTrial { trial: String, }
 
     /// `sample` from the engine.
     Sample {

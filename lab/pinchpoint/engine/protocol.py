@@ -8,7 +8,7 @@ from pinchpoint.engine.parts import Latency, Message, Part, Status
 from pinchpoint.engine.sockets import SocketsRequest, SocketsResult, SocketsSample
 from pinchpoint.engine.streams import StreamRequest
 
-PROTOCOL_VERSION = 6
+PROTOCOL_VERSION = 7
 LONGEST_DRAIN = 10  # times drain_s: a drain is extended while frames of its trial still arrive
 
 BackendName = Literal["mem", "af_packet", "af_xdp", "xdp_live", "dpdk"]
@@ -56,7 +56,13 @@ class Opened(Message, frozen=True, tag="open"):
 
 
 class Begun(Message, frozen=True, tag="begun"):
-    """A trial receives from now on what another engine sends."""
+    """A trial that waits for `go` receives from now on."""
+
+    trial: str
+
+
+class Sent(Message, frozen=True, tag="sent"):
+    """Such a trial has sent everything; it receives until `stop`."""
 
     trial: str
 
@@ -256,7 +262,7 @@ class Bye(Message, frozen=True, tag="bye"):
     """The engine's last word."""
 
 
-FromEngine = EngineHello | Opened | Begun | Sample | Result | SocketsSample | SocketsResult | Error | Bye
+FromEngine = EngineHello | Opened | Begun | Sent | Sample | Result | SocketsSample | SocketsResult | Error | Bye
 
 
 class LabHello(Message, frozen=True, tag="hello"):
@@ -337,6 +343,11 @@ class Run(Message, frozen=True, tag="run"):
     slices: SlicesRequest | None
     streams: tuple[StreamRequest, ...]
     wall_clock: bool | UnsetType = UNSET  # stamps by the system's time of day; absent: by the engine's own clock
+    on_go: bool | UnsetType = UNSET  # receives at once, sends on `go`, ends on `stop`; absent: ends by itself
+
+
+class Go(Message, frozen=True, tag="go"):
+    """Begin to send in a trial that waits for it."""
 
 
 class Stop(Message, frozen=True, tag="stop"):
@@ -347,4 +358,4 @@ class LabBye(Message, frozen=True, tag="bye"):
     """Close everything and exit."""
 
 
-FromLab = LabHello | Open | Run | SocketsRequest | Stop | LabBye
+FromLab = LabHello | Open | Run | Go | SocketsRequest | Stop | LabBye

@@ -116,7 +116,7 @@ def test_a_run_asks_for_full_bursts_every_latency_the_engines_own_share_and_no_c
     engine.run(replace(REQUEST, streams=streams))
     engine.close()
     hello, opened, run = (json.loads(line) for line in heard.read_text().splitlines())
-    assert (hello, opened["workers"]) == ({"type": "hello", "protocol": 6}, [{"core": 0, "ports": ["left"]}])
+    assert (hello, opened["workers"]) == ({"type": "hello", "protocol": 7}, [{"core": 0, "ports": ["left"]}])
     asked = {key: run[key] for key in ("tx_burst", "latency_every", "loopback", "capture")}
     assert asked == {"tx_burst": 64, "latency_every": 1, "loopback": True, "capture": None}
     assert [one["rate"] for one in run["streams"]] == [{"fps": 750_000.0}, {"fps": 250_000.0}]
@@ -138,7 +138,7 @@ def test_a_backend_that_cannot_is_a_requirement_with_its_remedy():
         ((HELLO, "not json"), "sys.stdin.read()", "invalid message"),
         ((HELLO, '{"type":"open","ports":[],"extra":1}'), "sys.stdin.read()", "extra"),
         ((HELLO, '{"type":"bye"}'), "sys.stdin.read()", "Bye where Opened was expected"),
-        ((HELLO.replace('"protocol":6', '"protocol":9'),), "sys.stdin.read()", "protocol 9"),
+        ((HELLO.replace('"protocol":7', '"protocol":9'),), "sys.stdin.read()", "protocol 9"),
         ((HELLO,), "sys.exit(7)", "exited with code 7"),
         ((HELLO,), "import os; os.kill(os.getpid(), 9)", "killed by signal 9"),
     ],
@@ -239,18 +239,20 @@ def test_a_stop_that_came_too_early_or_too_late_is_no_error():
     engine.close()
 
 
-def test_an_engine_that_received_and_had_ended_before_its_stop_goes_on_with_the_next_trial():
-    """Its answer to the stop comes after the account, before it begins the next trial."""
+def test_an_engine_that_ended_by_itself_before_its_go_and_its_stop_goes_on_with_the_next_trial():
+    """Its answers to them come after the account, before it begins the next trial."""
     state = '{"type":"error","code":"state","message":"stop: no trial is running","hint":null}'
-    begun = '{"type":"begun","trial":"forward-0002"}'
-    engine = instrument(scripted(HELLO, OPENED, f"{begun}\n{RESULT}", state, f"{begun}\n{RESULT}"))
-    message = process.run_message(replace(REQUEST, streams=(stream(),)))
-    elsewhere = changed(message, streams=[changed(one, tx_port=None) for one in message.streams])
+    begun, sent = (f'{{"type":"{word}","trial":"forward-0002"}}' for word in ("begun", "sent"))
+    late = f"{state}\n{state}\n{begun}"
+    engine = instrument(scripted(HELLO, OPENED, begun, sent, RESULT, late, sent, RESULT))
+    message = changed(process.run_message(replace(REQUEST, streams=(stream(),))), on_go=True)
     engine.open()
     for _ in range(2):
-        engine.begin(elsewhere)
+        engine.begin(message)
+        engine.go()
+        engine.await_sent(message)
         engine.stop()
-        assert engine.finish(elsewhere).completed
+        assert engine.finish(message).completed
     engine.close()
 
 
