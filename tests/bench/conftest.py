@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 from bench_tools import FORWARD, PINCHPOINT, SCENARIO, end_started, what_is_there
+from ssh_tools import three_hosts
 
 
 def pytest_collection_modifyitems(items):
@@ -50,3 +51,10 @@ def scenario(tmp_path):
         return path
 
     return write
+
+
+@pytest.fixture
+def hosts(tmp_path):
+    """Three machines behind real sshd, joined by cables: `gen`, `dut` and `sink`."""
+    with three_hosts(tmp_path / "far") as found:
+        yield found

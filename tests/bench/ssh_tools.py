@@ -1,5 +1,6 @@
 """Another machine for tests: sshd in namespaces of its own, behind a link that can be cut."""
 
+import json
 import os
 import signal
 import subprocess
@@ -165,3 +166,49 @@ def cable(one, one_name, other, other_name):
     subprocess.run(["ip", "link", "add", "name", one_name, *ends], check=True)
     for machine, name in ((one, one_name), (other, other_name)):
         machine.run("ip", "link", "set", name, "up")
+
+
+class Hosts:
+    """The three machines, and how their cables' ends were before any bench."""
+
+    def __init__(self, machines, environment):
+        self.gen, self.dut, self.sink = (machines[name] for name in ("gen", "dut", "sink"))
+        self.environment = environment
+        cable(self.gen, "eth9", self.dut, "to-gen")
+        cable(self.dut, "to-sink", self.sink, "eth9")
+        self.gen.run("ip", "link", "set", "eth9", "mtu", "1700")
+        self.gen.run("ip", "address", "add", "192.0.2.1/24", "dev", "eth9")
+        self.sink.run("ip", "link", "set", "eth9", "down")
+        self.before = self.ends()
+
+    @property
+    def all(self):
+        return self.gen, self.dut, self.sink
+
+    def ends(self):
+        """The cables' ends by machine: names, MTU, state, MAC and IPv4 addresses."""
+        return [
+            [
+                (
+                    *(link["ifname"], link["mtu"], link["address"]),
+                    *("UP" in link["flags"], "PROMISC" in link["flags"]),
+                    [one["local"] for one in link["addr_info"] if one["family"] == "inet"],
+                )
+                for link in json.loads(machine.run("ip", "-j", "address", "show"))
+                if link["ifname"].startswith(("eth9", "to-"))
+            ]
+            for machine in self.all
+        ]
+
+    def holds(self):
+        return [machine.holds() for machine in self.all]
+
+
+@contextmanager
+def three_hosts(folder):
+    """Generator, device and sink; in the end they hold nothing, and their interfaces are what they were."""
+    with far_machines(folder, "gen", "dut", "sink") as (machines, environment):
+        found = Hosts(machines, environment)
+        yield found
+        assert found.holds() == [[], [], []]
+        assert found.ends() == found.before

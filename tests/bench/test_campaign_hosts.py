@@ -4,7 +4,7 @@ import pytest
 from bench_tools import run, start, wait_for
 from campaign_tools import log_of, only_folder, require_whole, write_campaign
 from ssh_tools import far_machines
-from test_spanning import Hosts, spanning
+from test_spanning import spanning
 
 MACHINES = '[[machine]]\nname = "one"\naddress = "one"\n[[machine]]\nname = "two"\naddress = "two"\n'
 SPANNING = 'scenarios = ["span.toml"]\nrepeats = 2\nretries = 0\n'
@@ -17,16 +17,6 @@ def two(tmp_path):
     with far_machines(tmp_path / "far", "one", "two") as (machines, environment):
         yield machines, environment
         assert [machine.holds() for machine in machines.values()] == [[], []]
-
-
-@pytest.fixture
-def hosts(tmp_path):
-    """The three hosts of a site; at the end they hold nothing, and their interfaces are what they were."""
-    with far_machines(tmp_path / "far", "gen", "dut", "sink") as (machines, environment):
-        found = Hosts(machines, environment)
-        yield found
-        assert found.holds() == [[], [], []]
-        assert found.ends() == found.before
 
 
 def of(out, machine, what):

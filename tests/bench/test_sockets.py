@@ -47,9 +47,9 @@ def workload(tmp_path):
     return write
 
 
-def ran(path, out):
+def ran(path, out, environment=None):
     """The only scenario's result, and the run's measurements."""
-    done = run("run", path, "--out", out)
+    done = run("run", path, "--out", out, env=environment)
     assert done.returncode == 0, done.stderr
     (folder,) = Path(out).iterdir()
     (found,) = json.loads((folder / "result.json").read_text())["scenarios"]

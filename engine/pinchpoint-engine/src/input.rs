@@ -3,6 +3,7 @@
 use nix::sys::signal::{SigSet, Signal};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -25,6 +26,8 @@ pub enum Event {
     TrialSent,
     /// The running trial has ended.
     TrialEnded,
+    /// The workload's server listens there; its client is another engine's.
+    Listening(SocketAddr),
 }
 
 /// Where events come from, and what a long wait looks at meanwhile.

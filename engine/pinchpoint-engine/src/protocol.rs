@@ -1,7 +1,9 @@
 //! The messages as they stand on the wire; protocol/README.md says what they
 //! mean. Nothing here checks more than their shape.
 
-use pinchpoint_sockets::message::{SocketsRequest, SocketsResult, SocketsSample};
+use pinchpoint_sockets::message::{
+    SocketsListening, SocketsRequest, SocketsResult, SocketsSample, SocketsServed,
+};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -77,6 +79,10 @@ pub enum Reply {
     SocketsSample(SocketsSample),
     /// A workload's account.
     SocketsResult(Box<SocketsResult>),
+    /// Where a server listens whose client is another engine's.
+    SocketsListening(SocketsListening),
+    /// Such a server's account.
+    SocketsServed(Box<SocketsServed>),
     /// What could not be done.
     Error(ErrorReply),
     /// The last line.

@@ -197,6 +197,7 @@ impl Session {
             Event::TrialSent => self.tell_sent(),
             Event::TrialEnded if self.workload.is_some() => self.finish_workload(),
             Event::TrialEnded => self.finish_trial(),
+            Event::Listening(address) => self.tell_listening(address),
         }
     }
 
@@ -425,16 +426,6 @@ impl Session {
         };
         let sample = trial.sample();
         self.write(&Reply::Sample(sample))
-    }
-
-    fn finish_workload(&mut self) -> io::Result<()> {
-        let Some(workload) = self.workload.take() else {
-            return Ok(());
-        };
-        self.write(&match workload.join() {
-            Ok(result) => Reply::SocketsResult(Box::new(result)),
-            Err(failure) => Reply::Error(failure),
-        })
     }
 
     fn finish_trial(&mut self) -> io::Result<()> {

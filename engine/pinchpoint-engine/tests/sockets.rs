@@ -130,3 +130,76 @@ fn a_workload_that_cannot_be_is_refused_with_its_key() {
     assert_eq!(engine.ask(&request)["code"], "port_open");
     engine.bye();
 }
+
+/// A server alone, and its address.
+fn listening(kind: &str, duration_s: f64) -> (Engine, Value) {
+    let mut server = Engine::start();
+    let mut request = workload(kind, duration_s);
+    request["client"] = Value::Null;
+    let told = server.ask(&request);
+    assert_eq!(told["type"], "sockets_listening", "{told}");
+    let address = told["address"].clone();
+    assert!(address.as_str().unwrap().starts_with("127.0.0.1:"));
+    (server, address)
+}
+
+#[test]
+fn two_engines_have_an_end_each_and_the_server_serves_until_it_is_stopped() {
+    let (mut server, address) = listening("stream", 0.1);
+    let mut client = Engine::start();
+    let mut request = workload("stream", 0.1);
+    request["server"] = Value::Null;
+    request["target"] = address.clone();
+    let result = client.ask(&request);
+    assert_eq!(result["status"], "completed", "{result}");
+    assert_eq!(
+        (&result["server"], &result["runs"][0]["received_bytes"]),
+        (&Value::Null, &Value::Null)
+    );
+    let served = server.ask(&json!({"type": "stop"}));
+    assert_eq!(served["type"], "sockets_served", "{served}");
+    assert_eq!(
+        (&served["status"], &served["address"]),
+        (&json!("stopped"), &address)
+    );
+    let window = &served["window"];
+    assert!(window["received_bytes"].as_u64() > Some(0), "{served}");
+    server.bye();
+    client.bye();
+}
+
+#[test]
+fn the_end_of_input_ends_a_server_and_a_client_alone() {
+    let (mut server, address) = listening("rr", 600.0);
+    let mut client = Engine::start();
+    let mut request = workload("rr", 600.0);
+    request["server"] = Value::Null;
+    request["target"] = address;
+    client.send(&request);
+    client.close_input();
+    let result = end(&mut client);
+    // It may have ended before it had connected.
+    let told = [&result["reason"], &result["message"]].map(|text| text.as_str().unwrap_or(""));
+    assert!(told.concat().contains("ended"), "{result}");
+    server.close_input();
+    let served = end(&mut server);
+    assert_eq!(
+        (&served["status"], &served["reason"]),
+        (&json!("aborted"), &json!("stdin ended"))
+    );
+    assert_eq!(server.wait().code(), Some(0));
+    assert_eq!(client.wait().code(), Some(0));
+}
+
+#[test]
+fn a_server_that_cannot_listen_names_the_address() {
+    let mut server = Engine::start();
+    let mut request = workload("rr", 0.1);
+    request["client"] = Value::Null;
+    request["listen"] = json!("203.0.113.1");
+    let refused = server.ask(&request);
+    assert_eq!(refused["code"], "port_open", "{refused}");
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains("203.0.113.1"), "{message}");
+    server.bye();
+}

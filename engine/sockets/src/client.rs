@@ -124,19 +124,23 @@ impl<'a> Worker<'a> {
 
 /// What is read at both ends of the window.
 struct Reading {
-    disturbance: [Disturbance; 2],
+    /// Of the client's and the server's core; none of an end that is elsewhere.
+    disturbance: [Option<Disturbance>; 2],
     retransmitted: [Option<u64>; 2],
     time_wait: Option<u64>,
 }
 
 impl Reading {
     fn now(shared: &Shared) -> Self {
-        let cores = [shared.work.client.core, shared.work.server.core];
-        let tids = [gettid().as_raw(), shared.server_tid()];
+        let work = shared.work;
+        let own = gettid().as_raw();
+        let server = (work.server.core, shared.server_tid());
+        let server = work.elsewhere.is_none().then_some(server);
+        let ends = [Some((work.client.core, own)), server];
         Self {
-            disturbance: cores.map(Disturbance::now),
-            retransmitted: tids.map(counters::retransmitted),
-            time_wait: counters::time_wait(tids[0]),
+            disturbance: ends.map(|end| end.map(|(core, _)| Disturbance::now(core))),
+            retransmitted: ends.map(|end| end.and_then(|(_, tid)| counters::retransmitted(tid))),
+            time_wait: counters::time_wait(own),
         }
     }
 }
@@ -221,11 +225,14 @@ fn report(course: Course, worker: &Worker, before: &Reading, end: &Ended) -> Rep
     } else {
         schedule.end_ns()
     };
-    let difference = |k: usize| {
-        let pair = after.retransmitted[k].zip(before.retransmitted[k]);
-        pair.map(|(now, then)| now.saturating_sub(then))
+    let difference = |k: usize| difference(after.retransmitted[k], before.retransmitted[k]);
+    let steal = |k: usize| {
+        let (now, then) = (
+            after.disturbance[k].as_ref()?,
+            before.disturbance[k].as_ref()?,
+        );
+        now.since(then).steal_s
     };
-    let steal = |k: usize| after.disturbance[k].since(&before.disturbance[k]).steal_s;
     Report {
         intended: schedule.intended(end.at_ns),
         shortfall: schedule.shortfall(end.at_ns),
@@ -240,6 +247,11 @@ fn report(course: Course, worker: &Worker, before: &Reading, end: &Ended) -> Rep
         time_wait: [before.time_wait, after.time_wait],
         source_ports: Some(counters::source_ports().len() as u64).filter(|&ports| ports > 0),
     }
+}
+
+/// What a counter gained; none if one reading is missing.
+pub(crate) fn difference(now: Option<u64>, then: Option<u64>) -> Option<u64> {
+    Some(now?.saturating_sub(then?))
 }
 
 fn no_connection(fault: Fault, target: SocketAddr) -> Failure {

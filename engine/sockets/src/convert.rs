@@ -3,11 +3,11 @@
 
 use crate::failure::Failure;
 use crate::message::{
-    self, Failures, Latency, PlaceFacts, SocketsRequest, SocketsResult, SocketsSample,
-    ThreadWitness,
+    self, Failures, Latency, PlaceFacts, SocketsListening, SocketsRequest, SocketsResult,
+    SocketsSample, SocketsServed, ThreadWitness,
 };
-use crate::outcome::{self, Outcome, Run, ThreadFacts};
-use crate::spec::{Close, Kind, Place, Transport, Wait, Workload};
+use crate::outcome::{self, Outcome, Run, Served, ServedWindow, ThreadFacts};
+use crate::spec::{Close, Kind, Place, Side, Transport, Wait, Workload};
 use crate::stats::Summary;
 use crate::trend::Trend;
 use crate::{Sample, Status};
@@ -15,6 +15,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Points of the percentile curve each time the distance to 100 % halves.
@@ -67,11 +68,13 @@ impl SocketsRequest {
                 format!("expected null or {MIN_SAMPLE_INTERVAL_S} to {MAX_SAMPLE_INTERVAL_S}");
             return Err(Failure::invalid("sample_interval_s", what));
         }
+        let (client, server, elsewhere) = self.ends()?;
         let work = Workload {
             kind: self.kind.into(),
             transport: self.transport.into(),
-            client: place(&self.client),
-            server: place(&self.server),
+            client,
+            server,
+            elsewhere,
             sources: self.sources.clone(),
             listen: self.listen,
             port: self.port,
@@ -90,6 +93,25 @@ impl SocketsRequest {
         };
         work.check()?;
         Ok(work)
+    }
+
+    /// The places of both ends; that of an end elsewhere is the other one's.
+    fn ends(&self) -> Result<(Place, Place, Option<Side>), Failure> {
+        let (here, elsewhere) = match (&self.client, &self.server) {
+            (Some(client), Some(server)) => return Ok((place(client), place(server), None)),
+            (Some(client), None) => (place(client), Side::Server),
+            (None, Some(server)) => (place(server), Side::Client),
+            (None, None) => {
+                let told =
+                    "expected a place for it, or for the server: this engine would do nothing";
+                return Err(Failure::invalid("client", told));
+            }
+        };
+        if self.sample_interval_s.is_some() {
+            let told = "expected null where one end is null: neither end sees what samples count";
+            return Err(Failure::invalid("sample_interval_s", told));
+        }
+        Ok((here.clone(), here, Some(elsewhere)))
     }
 }
 
@@ -130,11 +152,50 @@ pub fn result(trial: String, work: &Workload, outcome: &Outcome) -> SocketsResul
         wait: work.wait.into(),
         target: outcome.target,
         client: place_facts(outcome.client),
-        server: place_facts(outcome.server),
+        server: outcome.server.map(place_facts),
         source_ports: outcome.source_ports,
         runs: outcome.runs.iter().map(|one| run(work.kind, one)).collect(),
         transactions_per_s: outcome.transactions_per_s.map(summary),
         goodput_bps: outcome.goodput_bps.map(summary),
+    }
+}
+
+/// The `sockets_listening` of a server.
+pub fn listening(trial: String, address: SocketAddr) -> SocketsListening {
+    SocketsListening { trial, address }
+}
+
+/// The `sockets_served` of a server.
+pub fn served(trial: String, found: &Served) -> SocketsServed {
+    SocketsServed {
+        trial,
+        status: found.status.into(),
+        reason: found.reason.clone(),
+        address: found.address,
+        server: place_facts(found.server),
+        window: found.window.as_ref().map(served_window),
+    }
+}
+
+fn served_window(window: &ServedWindow) -> message::ServedWindow {
+    // Requests are not counted here: those that succeeded, the client knows.
+    let streams = !window.received.is_empty();
+    let all: u64 = window.received.iter().sum();
+    message::ServedWindow {
+        duration_s: window.duration_ns as f64 / 1e9,
+        received_bytes: streams.then_some(all),
+        goodput_bps: streams.then(|| window.bps(all)),
+        per_second: window.per_second.clone(),
+        trend: window.trend.as_ref().map(trend),
+        connections: window
+            .received
+            .iter()
+            .map(|&bytes| message::ServedConnection {
+                received_bytes: bytes,
+                goodput_bps: window.bps(bytes),
+            })
+            .collect(),
+        thread: witness(&window.thread),
     }
 }
 
@@ -158,6 +219,8 @@ fn run(kind: Kind, run: &Run) -> message::Run {
     // A stream has no transactions, which is not the same as none.
     let counts = kind != Kind::Stream;
     let faults = &run.faults;
+    // What a stream brought, only its server knows.
+    let is_known = counts || run.server.is_some();
     message::Run {
         began_ns: run.began_ns,
         duration_s: run.duration_ns as f64 / 1e9,
@@ -178,8 +241,8 @@ fn run(kind: Kind, run: &Run) -> message::Run {
             first: run.first_fault.map(|fault| fault.to_string()),
         },
         unfinished: run.unfinished,
-        received_bytes: run.received_bytes,
-        goodput_bps: run.goodput_bps(),
+        received_bytes: is_known.then_some(run.received_bytes),
+        goodput_bps: is_known.then(|| run.goodput_bps()),
         latency: latency(&run.latency),
         service: latency(&run.service),
         latest_ns: run.latest_ns,
@@ -188,10 +251,10 @@ fn run(kind: Kind, run: &Run) -> message::Run {
         connections: run
             .connections
             .iter()
-            .map(|one| connection(run, one))
+            .map(|one| connection(run, one, is_known))
             .collect(),
         client: witness(&run.client),
-        server: witness(&run.server),
+        server: run.server.as_ref().map(witness),
         time_wait: run.time_wait,
         cache_line_ns: run.cache_line_ns,
     }
@@ -209,11 +272,11 @@ fn trend(found: &Trend) -> message::Trend {
     }
 }
 
-fn connection(run: &Run, one: &outcome::Connection) -> message::Connection {
+fn connection(run: &Run, one: &outcome::Connection, is_known: bool) -> message::Connection {
     message::Connection {
         transactions: one.transactions,
-        received_bytes: one.received_bytes,
-        goodput_bps: run.bps(one.received_bytes),
+        received_bytes: is_known.then_some(one.received_bytes),
+        goodput_bps: is_known.then(|| run.bps(one.received_bytes)),
         retransmits: one.retransmits,
     }
 }

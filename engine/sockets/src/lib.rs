@@ -7,7 +7,11 @@
 //! with several, epoll. A planned rate makes an open loop: latency counts from
 //! the planned instant, so a stall is not forgiven to the transactions that
 //! had to wait for it.
+//!
+//! An end may be another engine's: [`run()`] is then the client's alone, and
+//! [`serve()`] the server's.
 
+mod alone;
 mod client;
 mod convert;
 mod counters;
@@ -33,15 +37,18 @@ mod stream;
 mod trend;
 mod usage;
 
-pub use convert::{latency, result, sample};
+pub use alone::serve;
+pub use convert::{latency, listening, result, sample, served};
 pub use failure::{Failure, FailureKind};
 pub use fault::{Fault, Faults};
 pub use live::{Live, Sample};
-pub use outcome::{Connection, Outcome, PlaceFacts, Run, Status, ThreadFacts};
+pub use outcome::{
+    Connection, Outcome, PlaceFacts, Run, Served, ServedWindow, Status, ThreadFacts,
+};
 pub use run::run;
 pub use spec::{
     Close, Kind, MAX_BYTES, MAX_CONNECTIONS, MAX_DATAGRAM, MAX_DURATION, MAX_RATE_TPS, MAX_REPEATS,
-    MAX_TIMEOUT, Place, Transport, Wait, Workload,
+    MAX_TIMEOUT, Place, Side, Transport, Wait, Workload,
 };
 pub use stats::{Summary, summarise};
 pub use trend::{Change, Trend};

@@ -33,6 +33,10 @@ pub enum Message {
     SocketsSample(SocketsSample),
     /// A workload's account.
     SocketsResult(Box<SocketsResult>),
+    /// Where a server listens whose client is elsewhere.
+    SocketsListening(SocketsListening),
+    /// Its account.
+    SocketsServed(Box<SocketsServed>),
 }
 
 message! {
@@ -41,8 +45,10 @@ message! {
         trial: String,
         kind: Kind,
         transport: Transport,
-        client: Place,
-        server: Place,
+        #[serde(deserialize_with = "present")]
+        client: Option<Place>,
+        #[serde(deserialize_with = "present")]
+        server: Option<Place>,
         sources: Vec<IpAddr>,
         #[serde(deserialize_with = "present")]
         listen: Option<IpAddr>,
@@ -97,7 +103,8 @@ message! {
         wait: Wait,
         target: SocketAddr,
         client: PlaceFacts,
-        server: PlaceFacts,
+        #[serde(deserialize_with = "present")]
+        server: Option<PlaceFacts>,
         #[serde(deserialize_with = "present")]
         source_ports: Option<u64>,
         runs: Vec<Run>,
@@ -105,6 +112,44 @@ message! {
         transactions_per_s: Option<Summary>,
         #[serde(deserialize_with = "present")]
         goodput_bps: Option<Summary>,
+    }
+
+    /// `sockets_listening` from the engine.
+    SocketsListening {
+        trial: String,
+        address: SocketAddr,
+    }
+
+    /// `sockets_served` from the engine.
+    SocketsServed {
+        trial: String,
+        status: Status,
+        #[serde(deserialize_with = "present")]
+        reason: Option<String>,
+        address: SocketAddr,
+        server: PlaceFacts,
+        #[serde(deserialize_with = "present")]
+        window: Option<ServedWindow>,
+    }
+
+    /// What a server counted in its window.
+    ServedWindow {
+        duration_s: f64,
+        #[serde(deserialize_with = "present")]
+        received_bytes: Option<u64>,
+        #[serde(deserialize_with = "present")]
+        goodput_bps: Option<f64>,
+        per_second: Vec<u64>,
+        #[serde(deserialize_with = "present")]
+        trend: Option<Trend>,
+        connections: Vec<ServedConnection>,
+        thread: ThreadWitness,
+    }
+
+    /// What one stream brought.
+    ServedConnection {
+        received_bytes: u64,
+        goodput_bps: f64,
     }
 
     /// Where a thread ran.
@@ -132,8 +177,10 @@ message! {
         failed_share: Option<f64>,
         failures: Failures,
         unfinished: u64,
-        received_bytes: u64,
-        goodput_bps: f64,
+        #[serde(deserialize_with = "present")]
+        received_bytes: Option<u64>,
+        #[serde(deserialize_with = "present")]
+        goodput_bps: Option<f64>,
         #[serde(deserialize_with = "present")]
         latency: Option<Latency>,
         #[serde(deserialize_with = "present")]
@@ -145,7 +192,8 @@ message! {
         trend: Option<Trend>,
         connections: Vec<Connection>,
         client: ThreadWitness,
-        server: ThreadWitness,
+        #[serde(deserialize_with = "present")]
+        server: Option<ThreadWitness>,
         time_wait: [Option<u64>; 2],
         cache_line_ns: [Option<f64>; 2],
     }
@@ -182,8 +230,10 @@ message! {
     Connection {
         #[serde(deserialize_with = "present")]
         transactions: Option<u64>,
-        received_bytes: u64,
-        goodput_bps: f64,
+        #[serde(deserialize_with = "present")]
+        received_bytes: Option<u64>,
+        #[serde(deserialize_with = "present")]
+        goodput_bps: Option<f64>,
         #[serde(deserialize_with = "present")]
         retransmits: Option<u64>,
     }

@@ -73,7 +73,8 @@ pub struct Run {
     /// Transactions under way when the run was stopped.
     pub unfinished: u64,
     /// Payload bytes that the server received in the window; of transactions,
-    /// the requests of those that succeeded.
+    /// the requests of those that succeeded. Not counted, and 0, of a stream
+    /// whose server is elsewhere.
     pub received_bytes: u64,
     /// Nanoseconds from the planned instant to the end of the response, and
     /// of `crr` to the end of the client's close. In a closed loop the planned
@@ -95,8 +96,8 @@ pub struct Run {
     pub connections: Vec<Connection>,
     /// The client's thread.
     pub client: ThreadFacts,
-    /// The server's thread.
-    pub server: ThreadFacts,
+    /// The server's thread; none if it is elsewhere.
+    pub server: Option<ThreadFacts>,
     /// Sockets in TIME_WAIT in the client's namespace before and after.
     pub time_wait: [Option<u64>; 2],
     /// Distance of the two cores before and after: nanoseconds one way of a
@@ -149,8 +150,8 @@ pub struct Outcome {
     pub target: SocketAddr,
     /// Where the client ran.
     pub client: PlaceFacts,
-    /// Where the server ran.
-    pub server: PlaceFacts,
+    /// Where the server ran; none if another engine has it.
+    pub server: Option<PlaceFacts>,
     /// Ports that the client's kernel may choose from, for each source.
     pub source_ports: Option<u64>,
     /// The repeats, in order; one that was stopped or aborted is the last.
@@ -159,4 +160,45 @@ pub struct Outcome {
     pub transactions_per_s: Option<Summary>,
     /// Goodput in bits per second over several repeats.
     pub goodput_bps: Option<Summary>,
+}
+
+/// What a server did whose client is elsewhere.
+#[derive(Debug, Clone)]
+pub struct Served {
+    /// Stopped, as it serves until then; or aborted.
+    pub status: Status,
+    /// Why it was aborted.
+    pub reason: Option<String>,
+    /// Where it listened.
+    pub address: SocketAddr,
+    /// Where it ran.
+    pub server: PlaceFacts,
+    /// What it counted; none if it was ended before its window.
+    pub window: Option<ServedWindow>,
+}
+
+/// What a server counted in its window, which begins by its own clock when the
+/// warm-up has passed since all connections that are to stand, or the first of
+/// others, were accepted.
+#[derive(Debug, Clone)]
+pub struct ServedWindow {
+    /// Its length in nanoseconds: shorter than asked for if it was stopped, or
+    /// the last stream ended, before.
+    pub duration_ns: u64,
+    /// Payload bytes of streams, by connection in the order they were accepted;
+    /// empty if requests were answered.
+    pub received: Vec<u64>,
+    /// All of them in each second.
+    pub per_second: Vec<u64>,
+    /// How that moved.
+    pub trend: Option<Trend>,
+    /// The server's thread.
+    pub thread: ThreadFacts,
+}
+
+impl ServedWindow {
+    /// Bytes in the window as bits per second.
+    pub fn bps(&self, bytes: u64) -> f64 {
+        per_second(bytes as f64 * 8.0, self.duration_ns)
+    }
 }

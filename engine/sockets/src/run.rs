@@ -5,6 +5,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::live::Live;
 use crate::outcome::{Connection, Outcome, PlaceFacts, Run, Status, ThreadFacts};
 use crate::place::numa_node;
+use crate::record::OverTime;
 use crate::server;
 use crate::shared::Shared;
 use crate::spec::{Close, Kind, Workload};
@@ -15,8 +16,9 @@ use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread;
 
-/// Runs `work` in two threads of its own and waits for its end; `live` stops
-/// it within 100 ms and reports how far it is. All sockets are closed at the
+/// Runs `work` in two threads of its own, or only the client's if the server
+/// is elsewhere, and waits for its end; `live` stops it within 100 ms and
+/// reports how far it is. All sockets are closed at the
 /// end. A path or a peer that stops working while it runs is no failure but an
 /// outcome that was [aborted](Status::Aborted), with the counts so far.
 ///
@@ -51,30 +53,55 @@ struct Facts {
 }
 
 fn run_once(shared: &Shared, clock: &Clock) -> Result<(Run, Facts), Failure> {
-    let cores = [shared.work.client.core, shared.work.server.core];
-    let before_ns = probe::distance(cores).one_way_ns;
-    let (client, server, address) = both_sides(shared, clock)?;
-    let after_ns = probe::distance(cores).one_way_ns;
+    let work = shared.work;
+    let cores = [work.client.core, work.server.core];
+    let distance = || {
+        let here = work.elsewhere.is_none();
+        here.then(|| probe::distance(cores).one_way_ns).flatten()
+    };
+    let before_ns = distance();
+    let (client, server, address) = match work.target {
+        Some(target) if work.elsewhere.is_some() => {
+            (client_alone(shared, clock, target)?, None, target)
+        }
+        _ => {
+            let (client, server, address) = both_sides(shared, clock)?;
+            (client, Some(server), address)
+        }
+    };
+    let after_ns = distance();
     let facts = Facts {
         target: shared.work.target.unwrap_or(address),
         source_ports: client.source_ports,
     };
     Ok((
-        account(shared.work, client, server, [before_ns, after_ns]),
+        account(shared.work, client, server.as_ref(), [before_ns, after_ns]),
         facts,
     ))
+}
+
+pub(crate) fn failed(side: &str) -> Failure {
+    Failure::new(
+        FailureKind::Internal,
+        format!("the {side}'s thread failed; its message is on stderr"),
+    )
+}
+
+fn client_alone(
+    shared: &Shared,
+    clock: &Clock,
+    target: SocketAddr,
+) -> Result<client::Report, Failure> {
+    thread::scope(|scope| {
+        let client = scope.spawn(|| client::run(shared, clock, target));
+        client.join().map_err(|_| failed("client"))?
+    })
 }
 
 fn both_sides(
     shared: &Shared,
     clock: &Clock,
 ) -> Result<(client::Report, server::Report, SocketAddr), Failure> {
-    let failed = |side| {
-        Failure::new(
-            FailureKind::Internal,
-            format!("the {side}'s thread failed; its message is on stderr"),
-        )
-    };
     thread::scope(|scope| {
         let (ready, address) = mpsc::channel();
         let server = scope.spawn(move || server::run(shared, clock, &ready));
@@ -93,21 +120,27 @@ fn both_sides(
 fn account(
     work: &Workload,
     client: client::Report,
-    server: server::Report,
+    server: Option<&server::Report>,
     cache_line_ns: [Option<f64>; 2],
 ) -> Run {
     let found = client.account;
     let streams = work.kind == Kind::Stream;
     let bytes_of = |transactions: u64| transactions * work.request_bytes as u64;
-    let (received_bytes, over_time) = if streams {
-        (server.received.iter().sum(), server.over_time)
+    let received = server.map_or(&[][..], |one| &one.received);
+    let received_bytes = if streams {
+        received.iter().sum()
     } else {
-        (bytes_of(found.transactions), found.over_time)
+        bytes_of(found.transactions)
+    };
+    let over_time = if streams {
+        server.map(|one| &one.over_time)
+    } else {
+        Some(&found.over_time)
     };
     let connection = |k: usize| Connection {
         transactions: (!streams).then(|| found.per_connection[k]),
         received_bytes: if streams {
-            server.received[k]
+            received.get(k).copied().unwrap_or(0)
         } else {
             bytes_of(found.per_connection[k])
         },
@@ -134,15 +167,22 @@ fn account(
         unfinished: client.unfinished,
         received_bytes,
         latest_ns: client.intended.map(|_| found.latest_ns),
-        per_second: over_time.per_second(),
-        trend: over_time.trend(client.duration_ns),
+        per_second: over_time.map(OverTime::per_second).unwrap_or_default(),
+        trend: over_time.and_then(|one| one.trend(client.duration_ns)),
         connections: (0..standing).map(connection).collect(),
         client: thread(0, client.usage),
-        server: thread(1, server.usage),
+        server: server.map(|one| thread(1, one.usage)),
         time_wait: client.time_wait,
         cache_line_ns,
         latency: found.latency,
         service: found.service,
+    }
+}
+
+pub(crate) fn place(core: usize) -> PlaceFacts {
+    PlaceFacts {
+        core,
+        numa_node: numa_node(core),
     }
 }
 
@@ -153,10 +193,6 @@ fn outcome(
     facts: Facts,
     runs: Vec<Run>,
 ) -> Outcome {
-    let place = |core| PlaceFacts {
-        core,
-        numa_node: numa_node(core),
-    };
     let several = |value: fn(&Run) -> f64| {
         let values: Vec<f64> = runs.iter().map(value).collect();
         summarise(&values).filter(|summary| summary.n > 1)
@@ -168,7 +204,7 @@ fn outcome(
         hint: hint(work, &facts, &runs),
         target: facts.target,
         client: place(work.client.core),
-        server: place(work.server.core),
+        server: work.elsewhere.is_none().then(|| place(work.server.core)),
         source_ports: facts.source_ports,
         transactions_per_s: transactions_per_s.filter(|_| work.kind != Kind::Stream),
         goodput_bps: several(Run::goodput_bps),

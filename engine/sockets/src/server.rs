@@ -6,7 +6,7 @@ use crate::record::OverTime;
 use crate::server_many;
 use crate::shared::{Phase, Shared};
 use crate::socket::serve;
-use crate::spec::{Close, Kind, Transport, Wait};
+use crate::spec::{Close, Kind, Side, Transport, Wait};
 use crate::usage::Usage;
 use nix::unistd::gettid;
 use pinchpoint_worker::Clock;
@@ -25,21 +25,36 @@ pub(crate) struct Report {
     pub(crate) received: Vec<u64>,
     /// The same, over time.
     pub(crate) over_time: OverTime,
+    /// When it ended.
+    pub(crate) ended_ns: u64,
 }
 
 /// Follows the client's phases and counts for them.
 pub(crate) struct Watch<'a> {
     pub(crate) shared: &'a Shared<'a>,
+    clock: Clock,
     phase: Phase,
     usage: Usage,
+    /// In the window, once that is over.
+    used: Option<Usage>,
+    /// How many more connections (datagrams) it takes until a client that is
+    /// elsewhere has begun; 0 once it has.
+    awaited: usize,
 }
 
 impl<'a> Watch<'a> {
-    fn new(shared: &'a Shared<'a>) -> Self {
+    fn new(shared: &'a Shared<'a>, clock: Clock) -> Self {
+        let work = shared.work;
+        let stands = work.kind != Kind::Crr && work.transport == Transport::Tcp;
+        let awaited = if stands { work.connections } else { 1 };
+        let is_alone = work.elsewhere == Some(Side::Client);
         Self {
             shared,
+            clock,
             phase: Phase::WarmUp,
             usage: Usage::now(),
+            used: None,
+            awaited: if is_alone { awaited } else { 0 },
         }
     }
 
@@ -48,12 +63,31 @@ impl<'a> Watch<'a> {
     pub(crate) fn goes_on(&mut self) -> bool {
         let phase = self.shared.phase();
         if phase != self.phase {
+            if self.phase == Phase::Measuring {
+                self.used = Some(Usage::now().since(&self.usage));
+            }
             self.phase = phase;
             if phase == Phase::Measuring {
                 self.usage = Usage::now();
             }
         }
         phase != Phase::Done
+    }
+
+    /// A connection was accepted, or a datagram came: one that is elsewhere
+    /// connects all that stand, then begins.
+    #[inline]
+    pub(crate) fn greet(&mut self) {
+        if self.awaited > 0 {
+            self.awaited -= 1;
+            if self.awaited == 0 {
+                self.shared.begun(self.clock.now_ns());
+            }
+        }
+    }
+
+    fn used(&self) -> Usage {
+        self.used.unwrap_or_else(|| Usage::now().since(&self.usage))
     }
 }
 
@@ -80,7 +114,7 @@ pub(crate) fn run(
             return None;
         }
     };
-    let mut watch = Watch::new(shared);
+    let mut watch = Watch::new(shared, clock.clone());
     let mut received = Received {
         clock: clock.clone(),
         by_connection: vec![0; work.connections],
@@ -96,9 +130,10 @@ pub(crate) fn run(
         shared.abort(format!("the server failed: {error}"));
     }
     Some(Report {
-        usage: Usage::now().since(&watch.usage),
+        usage: watch.used(),
         received: received.by_connection,
         over_time: received.over_time,
+        ended_ns: clock.now_ns(),
     })
 }
 
@@ -113,7 +148,10 @@ fn receive_flags(shared: &Shared) -> RecvFlags {
 fn accept(watch: &mut Watch, listener: &OwnedFd) -> Result<Option<OwnedFd>, Errno> {
     while watch.goes_on() {
         match accept_with(listener, SocketFlags::CLOEXEC) {
-            Ok(socket) => return Ok(Some(socket)),
+            Ok(socket) => {
+                watch.greet();
+                return Ok(Some(socket));
+            }
             // A connection that ended before it was accepted is no news.
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => std::hint::spin_loop(),
             Err(error) => return Err(error),
@@ -189,7 +227,10 @@ fn datagrams(watch: &mut Watch, socket: &OwnedFd) -> Result<(), Errno> {
         .min(work.response_bytes);
     while watch.goes_on() {
         let (received, from) = match recvfrom(socket, &mut request[..], flags) {
-            Ok((received, _, Some(from))) => (received, from),
+            Ok((received, _, Some(from))) => {
+                watch.greet();
+                (received, from)
+            }
             // An error told by ICMP concerns a datagram already given up.
             Ok((_, _, None)) | Err(Errno::AGAIN | Errno::INTR | Errno::CONNREFUSED) => {
                 std::hint::spin_loop();

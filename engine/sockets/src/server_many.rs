@@ -88,7 +88,10 @@ impl Server<'_, '_> {
     fn accept(&mut self, listener: &OwnedFd) -> Result<(), Errno> {
         loop {
             match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok(socket) => self.take(socket)?,
+                Ok(socket) => {
+                    self.watch.greet();
+                    self.take(socket)?;
+                }
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(error) => return Err(error),
@@ -187,16 +190,19 @@ pub(crate) fn streams(
         epoll::add(&epoll, socket, data, epoll::EventFlags::IN)?;
     }
     let mut events = Vec::with_capacity(EVENTS);
-    while watch.goes_on() {
+    let mut open = sockets.len();
+    while open > 0 && watch.goes_on() {
         wait(watch.shared, &epoll, &mut events)?;
         for event in &events {
             let k = event.data.u64() as usize;
             match recv(&sockets[k], &mut *buffer, RecvFlags::DONTWAIT) {
-                Ok((0, _)) => epoll::delete(&epoll, &sockets[k])?,
-                Ok((bytes, _)) => count(watch.shared, k, bytes),
+                Ok((bytes, _)) if bytes > 0 => count(watch.shared, k, bytes),
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 // The client reports connections that are cut.
-                Err(_) => epoll::delete(&epoll, &sockets[k])?,
+                Ok(_) | Err(_) => {
+                    epoll::delete(&epoll, &sockets[k])?;
+                    open -= 1;
+                }
             }
         }
     }

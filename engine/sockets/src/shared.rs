@@ -4,6 +4,7 @@ use crate::live::Live;
 use crate::spec::Workload;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 /// No call waits longer before it looks whether the workload has ended. The
@@ -19,6 +20,8 @@ pub(crate) enum Phase {
     WarmUp,
     /// The window is open.
     Measuring,
+    /// The window is over; a server whose client is elsewhere serves on.
+    After,
     /// The client has ended.
     Done,
 }
@@ -32,6 +35,8 @@ pub(crate) struct Shared<'a> {
     /// First instant of the window and the first after it.
     window: [AtomicU64; 2],
     server_tid: AtomicI32,
+    /// Who waits for the client to have begun, where that is elsewhere.
+    attendant: Option<Thread>,
     trouble: Mutex<Option<String>>,
 }
 
@@ -44,7 +49,17 @@ impl<'a> Shared<'a> {
             broken: AtomicBool::new(false),
             window: [AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)],
             server_tid: AtomicI32::new(0),
+            attendant: None,
             trouble: Mutex::new(None),
+        }
+    }
+
+    /// The same for a server whose client is elsewhere; the calling thread
+    /// follows it.
+    pub(crate) fn attended(work: &'a Workload, live: &'a Live) -> Self {
+        Self {
+            attendant: Some(thread::current()),
+            ..Self::new(work, live)
         }
     }
 
@@ -53,6 +68,7 @@ impl<'a> Shared<'a> {
         match self.phase.load(Ordering::Acquire) {
             0 => Phase::WarmUp,
             1 => Phase::Measuring,
+            2 => Phase::After,
             _ => Phase::Done,
         }
     }
@@ -61,7 +77,31 @@ impl<'a> Shared<'a> {
     pub(crate) fn open_window(&self, start_ns: u64, end_ns: u64) {
         self.window[1].store(end_ns, Ordering::Relaxed);
         self.window[0].store(start_ns, Ordering::Relaxed);
-        self.phase.store(Phase::Measuring as u8, Ordering::Release);
+        self.enter(Phase::Measuring);
+    }
+
+    /// The client, which is elsewhere, began at `now_ns`: its window follows
+    /// its warm-up.
+    pub(crate) fn begun(&self, now_ns: u64) {
+        let start_ns = now_ns + nanoseconds(self.work.warm_up);
+        let end_ns = start_ns + nanoseconds(self.work.duration);
+        self.window[1].store(end_ns, Ordering::Relaxed);
+        self.window[0].store(start_ns, Ordering::Release);
+        if let Some(attendant) = &self.attendant {
+            attendant.unpark();
+        }
+    }
+
+    /// The window's bounds once the client, which is elsewhere, has begun.
+    pub(crate) fn planned(&self) -> Option<(u64, u64)> {
+        let start_ns = self.window[0].load(Ordering::Acquire);
+        let end_ns = self.window[1].load(Ordering::Relaxed);
+        (start_ns < u64::MAX).then_some((start_ns, end_ns))
+    }
+
+    /// Moves on to `phase`.
+    pub(crate) fn enter(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Release);
     }
 
     /// The window's bounds; nothing is in it before it is open.
@@ -73,7 +113,7 @@ impl<'a> Shared<'a> {
 
     /// Nothing follows: the server ends.
     pub(crate) fn finish(&self) {
-        self.phase.store(Phase::Done as u8, Ordering::Release);
+        self.enter(Phase::Done);
     }
 
     /// Whether the client is to end at once.

@@ -53,6 +53,15 @@ pub enum Close {
     Reset,
 }
 
+/// One of the two ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The end that connects.
+    Client,
+    /// The end that listens.
+    Server,
+}
+
 /// How both threads wait for data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
@@ -82,6 +91,9 @@ pub struct Workload {
     pub client: Place,
     /// Where the server runs.
     pub server: Place,
+    /// The end that another engine has, whose place here means nothing; none:
+    /// both are in this process.
+    pub elsewhere: Option<Side>,
     /// Addresses the client sends from, taken in turn by connections (`rr`,
     /// `stream`) or transactions (`crr`); none: the kernel chooses.
     pub sources: Vec<IpAddr>,
@@ -133,6 +145,7 @@ impl Workload {
             transport,
             client: place.clone(),
             server: place,
+            elsewhere: None,
             sources: Vec::new(),
             listen: None,
             port: 0,
@@ -165,7 +178,29 @@ impl Workload {
         self.check_sizes()?;
         self.check_times()?;
         self.check_addresses()?;
+        self.check_elsewhere()?;
         self.check_kind()
+    }
+
+    fn check_elsewhere(&self) -> Result<(), Failure> {
+        let Some(side) = self.elsewhere else {
+            return Ok(());
+        };
+        let told = match (side, self.target) {
+            (Side::Server, None) => {
+                "expected the address at which the other engine's server listens where server is null"
+            }
+            (Side::Client, Some(_)) => {
+                "expected null where client is null: the client's own request has it"
+            }
+            _ if self.repeats > 1 => {
+                let told =
+                    "expected 1 where one end is null: each window is asked for at both ends";
+                return Err(Failure::invalid("repeats", told));
+            }
+            _ => return Ok(()),
+        };
+        Err(Failure::invalid("target", told))
     }
 
     fn check_sizes(&self) -> Result<(), Failure> {
@@ -257,7 +292,8 @@ impl Workload {
     }
 
     fn check_kind(&self) -> Result<(), Failure> {
-        if self.wait == Wait::Spin && self.client.core == self.server.core {
+        let share = self.elsewhere.is_none() && self.client.core == self.server.core;
+        if self.wait == Wait::Spin && share {
             let what = "spinning threads need a core each; expected another client.core, or block";
             return Err(Failure::invalid("wait", what));
         }

@@ -44,7 +44,13 @@ fn every_message_is_read_and_written_back_equal() {
         .iter()
         .map(|line| line["type"].as_str().unwrap())
         .collect();
-    for kind in ["sockets", "sockets_sample", "sockets_result"] {
+    for kind in [
+        "sockets",
+        "sockets_sample",
+        "sockets_result",
+        "sockets_listening",
+        "sockets_served",
+    ] {
         assert!(types.contains(&kind), "{kind} has no example");
     }
 }
@@ -107,10 +113,18 @@ fn a_value_that_cannot_be_met_is_refused_by_its_key() {
         );
     }
     assert!(refused("sources", json!(["10.1.0.1", "::1"])).starts_with("sources[1]: "));
-    let same_core = json!({"netns": "lab-a", "core": 1});
     let mut request = request();
+    request["client"] = Value::Null;
+    let one_end = |request: &Value| -> String {
+        let request: SocketsRequest = serde_json::from_value(request.clone()).unwrap();
+        request.workload().unwrap_err().message
+    };
+    assert!(one_end(&request).starts_with("sample_interval_s: "));
+    request["server"] = Value::Null;
+    assert!(one_end(&request).starts_with("client: "));
+    let same_core = json!({"netns": "lab-a", "core": 1});
     request["client"] = same_core.clone();
-    request["server"]["core"] = json!(1);
+    request["server"] = json!({"netns": "lab-b", "core": 1});
     request["wait"] = json!("spin");
     let request: SocketsRequest = serde_json::from_value(request).unwrap();
     assert!(

@@ -1,5 +1,6 @@
 """Carries single actions out on a host. Every removal is idempotent and takes only what is the bench's."""
 
+import re
 import signal
 import time
 from functools import singledispatch
@@ -130,7 +131,7 @@ def _(resource: r.LentInterface, host: Host) -> None:
 @remove.register
 def _(resource: r.LentInterface, host: Host) -> None:
     before = (resource.mtu_before, resource.was_up, resource.addresses, resource.steering)
-    state = interfaces.State(*before, resource.mac, resource.was_promiscuous)
+    state = interfaces.State(*before, resource.mac, resource.was_promiscuous, resource.offloads)
     interfaces.give_back(host, resource.interface, resource.netns, resource.name, state)
 
 
@@ -236,6 +237,21 @@ def _(resource: r.GuestKernel, host: Host) -> None:
     host.await_ready(lambda: _has_ended(pid), resource.BOOT_TIMEOUT_S)
     for kernel in children(LOCAL, pid):
         LOCAL.write(resource.kernel_pidfile, str(kernel))
+        _keep(resource, kernel)
+
+
+def _keep(resource: r.GuestKernel, kernel: int) -> None:
+    """Each of the threads that have a CPU of their own to it. Raises BenchError where there is no such thread."""
+    tasks = f"{PROC}/{kernel}/task"
+    names = {
+        task: LOCAL.read(f"{tasks}/{task}/comm").strip() for task in (LOCAL.names(tasks) if resource.threads else ())
+    }
+    for wanted, cpu in resource.threads:
+        found = [task for task, name in names.items() if re.fullmatch(wanted, name)]
+        if not found:
+            raise BenchError(f"the guest's process has no thread {wanted}; it has {', '.join(sorted(names.values()))}")
+        for task in found:
+            LOCAL.run(["taskset", "-p", "-c", str(cpu), task])
 
 
 def _has_ended(pid: int) -> bool:

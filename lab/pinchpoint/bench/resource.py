@@ -92,6 +92,7 @@ class LentInterface(Resource, frozen=True, tag="lent_interface"):
     steering: str = ""  # CPUs to which its receive packets were steered (rps_cpus); empty: it has no such file
     mac: str = ""  # before; empty: not known
     was_promiscuous: bool = False
+    offloads: tuple[tuple[str, str], ...] = ()  # ("tx", "on"), ...: as `ethtool -K` takes them
 
     def describe(self) -> str:
         before = ", ".join(("up" if self.was_up else "down", *(words[0] for words in self.addresses)))
@@ -239,9 +240,11 @@ class GuestKernel(Resource, frozen=True, tag="guest_kernel"):
     bench_id: str
     netns: str
     cpus: tuple[int, ...]
+    threads: tuple[tuple[str, int], ...] = ()  # (pattern of the name, CPU) of those that are kept to one of `cpus`
 
     def describe(self) -> str:
-        return f"{shell_line(self.argv, self.netns, self.cpus)} &"
+        kept = "; ".join(f"thread {name} on CPU {cpu}" for name, cpu in self.threads)
+        return f"{shell_line(self.argv, self.netns, self.cpus)} &" + (f"    # {kept}" if kept else "")
 
 
 class NoIommu(Resource, frozen=True, tag="no_iommu"):

@@ -265,7 +265,8 @@ def _sweep(file: _File, combination: _Combination, benches: Sequence[Bench], qui
         if any(hosts_of(one) and None in one.remotes for one in sweep.scenarios):
             raise InputError(
                 f"{path}: a part of its bench stands on the lab's own machine, which all sites would share",
-                "name a host for the device by runs_on, and for the engine by engine.runs_on; see [[machine]] hosts",
+                "name a host for the device by runs_on, for the engine by engine.runs_on, for each [[host]] by its "
+                "runs_on; see [[machine]] hosts",
             )
         is_anywhere = any(not hosts_of(one) for one in sweep.scenarios)
         if is_anywhere and (far := next((bench for bench in benches if bench.address), None)):

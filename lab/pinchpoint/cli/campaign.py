@@ -255,8 +255,12 @@ def _conducted(folder: CampaignFolder, how: _How) -> int:
 def _code(folder: CampaignFolder, stopped: bool, how: _How) -> int:
     result = folder.run.read_result()
     assert result is not None, "a campaign writes it as it ends"
-    for machine, reason in folder.tally(folder.read_campaign()).excluded.items():
+    tally = folder.tally(folder.read_campaign())
+    for machine, reason in tally.excluded.items():
         click.echo(f"pinchpoint: {machine} was excluded: {reason}", err=True)
+    for machine, reason in tally.uncontrolled.items():
+        if machine not in tally.excluded:
+            click.echo(f"pinchpoint: {machine} was not held against itself: its control failed: {reason}", err=True)
     again = _again(folder.path, how)
     if stopped:
         click.echo(f"pinchpoint: interrupted; what was measured is in {folder.path}\n  hint: {again}", err=True)

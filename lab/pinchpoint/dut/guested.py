@@ -26,12 +26,15 @@ from pinchpoint.bench.resource import (
     TextFile,
     Veth,
 )
+from pinchpoint.dut import guest_cpus
 from pinchpoint.dut.attach import foundation, mtu
 from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Given, Live, Pages, Places, Seen
+from pinchpoint.dut.softirq import Softnet
 from pinchpoint.host.guest import Guest, is_release
 from pinchpoint.host.guest_kernels import KERNELS, GuestKernels
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import LOCAL
+from pinchpoint.host.numa import read_topology
 from pinchpoint.keys import kinds
 from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import BenchError, PinchpointError
@@ -45,7 +48,7 @@ from pinchpoint.observe.snapshot import Collector
 _TUN = "/dev/net/tun"
 _KERNEL = "guest-kernel"  # the process that is the guest's kernel
 _ANY = re.compile(r".*")
-_RUN_NS = re.compile(r"host/thread/(.+)/run_ns")  # of this machine: the guest's process
+_LEAST_OF_NODE_MB = 64
 # The guest reads a tap when it comes to it. What finds the tap's queue full is refused, as the engine knows; some of
 # these frames are also in the tap's own tx_dropped, which is left out.
 _REFUSED = Refused("queue of the tap {port} full", Party.DUT)
@@ -63,6 +66,14 @@ def check(given: Given, source: Source, device: Device) -> None:
     if (memory_mb := guest.get("memory_mb", least_mb)) < least_mb:
         wanted = f'at least {least_mb} where guest.kernel is "{guest["kernel"]}"'
         source.mismatch(("guest", "memory_mb"), wanted, memory_mb)
+    nodes = guest.get("numa_nodes", 1)
+    if nodes > 1 and not KERNELS[guest["kernel"]].HAS_NODES:
+        others = " or ".join(f'"{word}"' for word, one in KERNELS.items() if one.HAS_NODES)
+        wanted = f'1, or guest.kernel = {others}: "{guest["kernel"]}" has one CPU and one NUMA node'
+        source.mismatch(("guest", "numa_nodes"), wanted, nodes)
+    elif memory_mb < nodes * _LEAST_OF_NODE_MB:
+        wanted = f"at least {nodes * _LEAST_OF_NODE_MB} where guest.numa_nodes is {nodes}"
+        source.mismatch(("guest", "memory_mb"), wanted, memory_mb)
     if (release := guest.get("release")) and not KERNELS[guest["kernel"]].HAS_RELEASES:
         others = " or ".join(f'"{word}"' for word, one in KERNELS.items() if one.HAS_RELEASES)
         source.mismatch(("guest", "release"), f"none, or guest.kernel = {others}, of which there are several", release)
@@ -75,13 +86,17 @@ def check(given: Given, source: Source, device: Device) -> None:
         source.mismatch(("engine", "backend"), '"auto" or "af_packet" where there is a [guest]', backend)
 
 
-def probes(kernels: Sequence[GuestKernels] = tuple(KERNELS.values()), release: str | None = None) -> Iterator[Probe]:
-    """What a machine must have for a guest with one of these kernels."""
+def probes(
+    kernels: Sequence[GuestKernels] = tuple(KERNELS.values()), release: str | None = None, nodes: int = 2
+) -> Iterator[Probe]:
+    """What a machine must have for a guest with one of these kernels and so many NUMA nodes."""
     for kernel in kernels:
         yield from (command(name, package) for name, package in kernel.PROGRAMS)
         for name, path in kernel.files(release):
             there = LOCAL.exists(path)
             yield Probe(name, there, path if there else f"{path}: missing", kernel.provided_by(release))
+        if nodes > 1 and kernel.HAS_NODES and all(LOCAL.exists(path) for _, path in kernel.files(release)):
+            yield guest_cpus.probe(kernel, release)
     yield command("unshare", "util-linux")
     there = LOCAL.exists(_TUN)
     detail = _TUN if there else f"this kernel has no {_TUN}"
@@ -100,14 +115,14 @@ def _kernel_of(scenario: Scenario) -> GuestKernels:
 
 def in_guest(device: Device, scenario: Scenario) -> Device:
     """The device as the scenario wants it: itself, or in a guest."""
-    return device if scenario.guest is None else cast(Device, GuestedDevice(device))
+    return device if scenario.guest is None else cast(Device, GuestedDevice(device, scenario.guest))
 
 
 class GuestedDevice:
     """A kind of device in a guest; what is not said here is as the kind says it."""
 
-    def __init__(self, device: Device) -> None:
-        self._device = device
+    def __init__(self, device: Device, guest: Wanted) -> None:
+        self._device, self._guest = device, guest
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._device, name)
@@ -115,7 +130,7 @@ class GuestedDevice:
     def needs(self, scenario: Scenario) -> Iterator[Probe]:
         """The guest's; where its kernel can be asked, the device's."""
         assert scenario.guest is not None
-        found = list(probes([_kernel_of(scenario)], scenario.guest.release))
+        found = list(probes([_kernel_of(scenario)], scenario.guest.release, scenario.guest.numa_nodes))
         yield from found
         if all(one.ok for one in found):
             yield from self._device.needs(scenario)
@@ -139,15 +154,8 @@ class GuestedDevice:
         return replace(graph, refused=_REFUSED, places=(_TAP, *places))
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
-        """The guest's one CPU: the threads of this machine that forward its frames, which share the device's CPU."""
-        found = {match[1]: n for name, n in seen.items() if (match := _RUN_NS.fullmatch(name))}
-        links = (n for name, n in seen.items() if re.fullmatch(r"host/link/dut/[^/]+/rx_packets", name))
-        busiest = max(found, key=lambda thread: found[thread], default="")
-        cpu = seen.get(f"host/thread/{busiest}/cpu")
-        used_s = sum(n for thread, n in found.items() if seen.get(f"host/thread/{thread}/cpu") == cpu) / 1e9
-        share = min(1.0, used_s / traffic_s) if found and traffic_s > 0 else None
-        core = None if cpu is None else int(cpu)
-        return (PmdLoad(name="guest's kernel", core=core, received=int(sum(links)), busy_share=share),)
+        """Of the CPUs of this machine on which the guest's run."""
+        return guest_cpus.loads(seen, traffic_s, self._guest)
 
 
 @dataclass(frozen=True)
@@ -182,8 +190,9 @@ class GuestedBench:
 
     def facts(self) -> Mapping[str, str]:
         """The device's, and what the guest is."""
-        kernel = _kernel_of(self.scenario)
-        told = f"{kernel.TITLE}, one CPU ({kernel.runs_on()}), {self._guest.memory_mb:,} MiB"
+        kernel, nodes = _kernel_of(self.scenario), self._guest.numa_nodes
+        cpus = "one CPU" if nodes == 1 else f"{nodes} NUMA nodes with one CPU each"
+        told = f"{kernel.TITLE}, {cpus} ({kernel.runs_on()}), {self._guest.memory_mb:,} MiB"
         return {**self.device.facts(), "guest": told}
 
     def refusal(self, error: CommandFailed) -> PinchpointError | None:
@@ -197,7 +206,8 @@ class GuestedBench:
 
     def open(self) -> Live:
         """The device, and its guest."""
-        return cast(Live, GuestedLive(self.device.open(), self.places, _kernel_of(self.scenario), self._guest.release))
+        ports = [port.name for port in self.scenario.ports]
+        return cast(Live, GuestedLive(self.device.open(), self.places, self._guest, ports))
 
     @property
     def _guest(self) -> Wanted:
@@ -210,14 +220,18 @@ class GuestedBench:
 
     def _kernel(self, taps: Sequence[str]) -> GuestKernel:
         places, given = self.places, (self._guest.memory_mb, mtu(self.scenario), taps, self._guest.release)
+        threads = guest_cpus.threads(self.scenario.dut.cpus, self._guest)
+        shares_cpu = len(threads) > 1 and len({cpu for _, cpu in threads}) == 1
+        nodes = guest_cpus.nodes_here(self.scenario, self._guest, read_topology(LOCAL))
         return GuestKernel(
-            argv=_kernel_of(self.scenario).command(str(places.directory), self._init, *given),
+            argv=_kernel_of(self.scenario).command(str(places.directory), self._init, *given, nodes, shares_cpu),
             pidfile=places.pidfile("guest"),
             kernel_pidfile=places.pidfile(_KERNEL),
             log=f"{places.directory}/guest.log",
             bench_id=places.bench_id,
             netns=places.engine_netns,
             cpus=self.scenario.dut.cpus,
+            threads=threads,
         )
 
     def _there(self, one: AnyResource) -> list[AnyResource]:
@@ -231,6 +245,7 @@ class GuestedBench:
                 return [
                     Command(("ip", "link", "set", "dev", interface, "netns", one.netns, "name", one.name)),
                     Command(("ip", "-n", one.netns, "link", "set", "dev", one.name, "up")),
+                    *guest_cpus.steered(one.name, places, self._guest),
                 ]
             case Daemon():  # CPUs and nodes are this machine's
                 return [msgspec.structs.replace(one, cpus=None, memory_nodes=None)]
@@ -240,8 +255,9 @@ class GuestedBench:
 class GuestedLive:
     """A device that stands in a guest; what is not said here is as the device says it."""
 
-    def __init__(self, device: Live, places: Places, kernel: GuestKernels, release: str | None = None) -> None:
-        self._device, self._places, self._guests_kernel, self._release = device, places, kernel, release
+    def __init__(self, device: Live, places: Places, guest: Wanted, ports: Sequence[str] = ()) -> None:
+        self._device, self._places, self._guest, self._ports = device, places, guest, ports
+        self._guests_kernel = KERNELS[guest.kernel]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._device, name)
@@ -250,25 +266,31 @@ class GuestedLive:
         """The device's, and the guest's process on this machine: nearest to the traffic, since reading the others is
         work for the guest.
         """
-        return [*self._device.collectors(), self._process()]
+        return [*self._with_cpus(self._device.collectors()), self._process()]
 
     def witnesses(self) -> list[Collector]:
         """Likewise."""
-        return [*self._device.witnesses(), self._process()]
+        return [*self._with_cpus(self._device.witnesses()), self._process()]
 
     def settings(self) -> Mapping[str, str]:
-        """The device's; the kernel's release. Raises BenchError where it is not the one that was asked for."""
-        found = self._places.host.release()
-        if self._release and not is_release(found, self._release):
-            raise BenchError(f"guest.release: {self._release} was asked for, {found} runs", self._provider())
-        return {**self._device.settings(), "guest.release": found}
+        """The device's; the kernel's release and nodes. Raises BenchError where they are not those asked for."""
+        host, wanted = self._places.host, self._guest
+        found = host.release()
+        if wanted.release and not is_release(found, wanted.release):
+            hint = self._guests_kernel.provided_by(wanted.release)
+            raise BenchError(f"guest.release: {wanted.release} was asked for, {found} runs", hint)
+        nodes = guest_cpus.settings(host, self._places.dut_netns, wanted, self._ports)
+        return {**self._device.settings(), "guest.release": found, **nodes}
 
     def ready(self) -> Mapping[str, str]:
         """The device's facts; the kernel as it names itself."""
-        return {**self._device.ready(), "guest's kernel": self._places.host.release()}
+        host = self._places.host
+        return {**self._device.ready(), "guest's kernel": host.release(), **guest_cpus.facts(host)}
 
-    def _provider(self) -> str:
-        return self._guests_kernel.provided_by(self._release)
+    def _with_cpus(self, found: Sequence[Collector]) -> list[Collector]:
+        """What each of several CPUs handled; kinds that look at the kernel's softirqs read it themselves."""
+        is_read = self._guest.numa_nodes == 1 or any(isinstance(one, Softnet) for one in found)
+        return [*found, *([] if is_read else [Softnet(self._places.host, range(self._guest.numa_nodes))])]
 
     def _process(self) -> Collector:
         return PacketThreads(LOCAL, self._places.pidfile(_KERNEL), self._guests_kernel.VCPU, _ANY)

@@ -6,6 +6,7 @@ from pinchpoint.bench import requirements
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.dut.hosted import engine
 from pinchpoint.dut.registry import device_of
+from pinchpoint.dut.setup import host_cpus
 from pinchpoint.host.machines import standing_on
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import EngineSite, Scenario
@@ -48,13 +49,14 @@ def lacking(scenario: Scenario) -> list[Probe]:
 def _lacking_engine(scenario: Scenario, site: EngineSite) -> list[Probe]:
     """What the host of an engine lacks, each named with that host."""
     with standing_on(site.remote):
-        cpus = requirements.cpus(scenario.engine.cpus[: len(site.ports)], 1)
+        ends = (cpu for host in scenario.hosts if host.name in site.ends for cpu in host.cpus)
+        cpus = requirements.cpus((*scenario.engine.cpus[: len(site.ports)], *ends), 1)
         probes = (requirements.root(), engine(), requirements.command("ip", "iproute2"), cpus)
         return [replace(probe, name=f"{probe.name} on {site.host}") for probe in probes if not probe.ok]
 
 
 def _lacking(scenario: Scenario) -> list[Probe]:
-    hosts = (cpu for host in scenario.hosts for cpu in host.cpus)
+    hosts = host_cpus(scenario)
     engines = () if scenario.engines else scenario.engine.cpus
     cpus = (*engines, *scenario.dut.cpus, *hosts)
     least = (

@@ -1,7 +1,7 @@
 """What a scenario needs on this machine, as data: the bench, the engine's request, the collectors."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
@@ -10,8 +10,9 @@ import msgspec
 from pinchpoint.bench import numa
 from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import queues
-from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, Relay
+from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, MarkedProcesses, Relay
 from pinchpoint.bulk import needs
+from pinchpoint.dut import apart
 from pinchpoint.dut.attach import HUGEPAGE_MB, mtu, pci_arguments
 from pinchpoint.dut.device import Attachment, Bench, Live, Pages, Places
 from pinchpoint.dut.placement import placed
@@ -92,7 +93,17 @@ def _engine_end(scenario: Scenario, bench: Bench, site: EngineSite) -> EngineEnd
     if site.remote == scenario.remote:
         return EngineEnd(site, opened, ())
     with standing_on(site.remote):
+        if site.ends:
+            return EngineEnd(site, opened, tuple(_ends(scenario, site, bench.places)))
         return EngineEnd(site, opened, tuple(engine_resources(scenario, site, bench.places, mtu(scenario))))
+
+
+def _ends(scenario: Scenario, site: EngineSite, places: Places) -> Iterator[AnyResource]:
+    """The ends of a socket workload on the machine at hand. Raises RequirementError as `engine_resources`."""
+    yield MarkedProcesses(places.bench_id)
+    for host in scenario.hosts:
+        if host.name in site.ends:
+            yield from apart.end_resources(host, places)
 
 
 def _left_by(bench: Setup, stands: bool) -> Pages:
@@ -199,10 +210,10 @@ def witnesses(setup: Setup, live: Live) -> list[Collector]:
 def _steal(setup: Setup) -> list[Collector]:
     scenario = setup.scenario
     if scenario.engines:  # an engine elsewhere says itself what was stolen from it
-        return [CpuSteal(LOCAL, sorted(scenario.dut.cpus))]
+        return [CpuSteal(LOCAL, sorted({*scenario.dut.cpus, *host_cpus(scenario)}))]
     return [CpuSteal(LOCAL, sorted({*scenario.engine.cpus, *scenario.dut.cpus, *host_cpus(scenario)}))]
 
 
 def host_cpus(scenario: Scenario) -> frozenset[int]:
-    """Where the scenario's hosts run their workloads."""
-    return frozenset(cpu for host in scenario.hosts for cpu in host.cpus)
+    """Where the scenario's hosts run their workloads on the device's machine."""
+    return frozenset(cpu for host in scenario.hosts if apart.is_here(scenario, host) for cpu in host.cpus)

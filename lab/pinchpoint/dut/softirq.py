@@ -69,9 +69,9 @@ def check(given: Given, source: Source, kind: str) -> None:
 
 
 def steering(guest: Guest | None = None) -> Probe:
-    """Whether the kernel can choose the CPU of received frames; a guest has only one."""
+    """Whether the kernel can choose the CPU of received frames; that of a guest is `guest_cpus`'s affair."""
     if guest:
-        return Probe("receive packet steering", True, "not needed in a guest with one CPU")
+        return Probe("receive packet steering", True, "this machine's is not needed with a guest")
     there = LOCAL.exists(f"{SYS}/class/net/lo/queues/rx-0/rps_cpus")
     detail = "there" if there else "this kernel has no rps_cpus: softirqs would run on the engine's CPU"
     return Probe("receive packet steering", there, detail, "boot a kernel with CONFIG_SMP and CONFIG_RPS")
@@ -84,21 +84,27 @@ def cpu_mask(cpus: Sequence[int]) -> str:
     return ",".join(reversed(groups))
 
 
+def as_number(mask: str) -> int:
+    """CPUs as the kernel writes them, as bits."""
+    return int(mask.replace(",", ""), 16)
+
+
 def ports(scenario: Scenario, places: Places, pages: Pages) -> list[AnyResource]:
     """The device's namespace with its ports, their softirqs steered to its CPUs."""
     mask = f"{places.directory}/rps_cpus"
     joined = [*foundation(places, pages), Namespace(places.dut_netns), *veths(scenario, places)]
-    if scenario.guest:  # it has one CPU
+    if scenario.guest:  # these CPUs are this machine's
         return joined
     return [
         *joined,
         TextFile(mask, (cpu_mask(scenario.dut.cpus),)),
-        *(Command(("cp", mask, _steering(port)), places.dut_netns) for port in scenario.ports),
+        *(Command(("cp", mask, steering_file(port.name)), places.dut_netns) for port in scenario.ports),
     ]
 
 
-def _steering(port: Port) -> str:
-    return f"{SYS}/class/net/{port.name}/queues/rx-0/rps_cpus"
+def steering_file(port: str) -> str:
+    """Where the kernel keeps the CPUs to which it steers what a port receives."""
+    return f"{SYS}/class/net/{port}/queues/rx-0/rps_cpus"
 
 
 def loads(seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
@@ -206,8 +212,8 @@ class KernelLive(PlainLive):
         """Where the softirqs of each port run. Raises BenchError where they run elsewhere."""
         wanted, found = cpu_mask(self._scenario.dut.cpus), {}
         for port in self._scenario.ports if self._scenario.guest is None else ():
-            mask = self.places.host.run(["cat", _steering(port)], self.places.dut_netns).strip()
-            if int(mask.replace(",", ""), 16) != int(wanted.replace(",", ""), 16):
+            mask = self.places.host.run(["cat", steering_file(port.name)], self.places.dut_netns).strip()
+            if as_number(mask) != as_number(wanted):
                 raise BenchError(f"rps_cpus of {port.name}: {wanted} was set, {mask} is in force")
             found[f"rps_cpus of {port.name}"] = mask
         if self.places.host.exists(_BACKLOG):  # the host's: the bench leaves it as it is, a container does not see it

@@ -23,8 +23,8 @@ def check(given: Given, source: Source, machines: Mapping[str, Values], device: 
     `over_engines`: whether the measure's trials may be sent by one engine and received by another.
     """
     if given.hosts and given.tables["engine"].get("runs_on"):
-        told = "expected nothing where there are [[host]]s: both ends of a socket workload are on the switch's host"
-        source.problem(("engine", "runs_on"), f"{told}, which runs_on names")
+        told = "expected nothing where there are [[host]]s: where each is, its own runs_on says"
+        source.problem(("engine", "runs_on"), told)
         return
     _check_cables(given, source, device)
     _check_names(given, source, machines)
@@ -151,6 +151,7 @@ def engine_links(scenario: Scenario, places: Places) -> list[Links]:
     return [
         Links(engine_host(scenario, site.ports[0]), places.engine_netns, "engine", site.ports, site.host)
         for site in scenario.engines
+        if site.ports
     ]
 
 
@@ -163,7 +164,7 @@ def is_here(scenario: Scenario, port: Port) -> bool:
 def lent(interface: str, netns: str, name: str, mtu: int, host: Host) -> LentInterface:
     """An interface as it is now. Raises RequirementError where it cannot be lent."""
     state = interfaces.look(host, interface)
-    before = (state.mtu, state.is_up, state.addresses, state.steering, state.mac, state.is_promiscuous)
+    before = (state.mtu, state.is_up, state.addresses, state.steering, state.mac, state.is_promiscuous, state.offloads)
     return LentInterface(interface, netns, name, max(mtu, state.mtu), *before)
 
 

@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 from pinchpoint.engine.sockets import SocketsRequest, SocketsResult
 from pinchpoint.engine.workload import Workloads
@@ -28,6 +30,25 @@ class PairRun:
     answered_ns: int
 
 
+class Pair(Protocol):
+    """What runs one workload after the other: `Workloads` and `Apart` have it."""
+
+    def open(self) -> Mapping[str, str]:
+        """Start what it takes; returns facts for the record."""
+
+    def begin(self, request: SocketsRequest) -> None:
+        """Do what has to be done before any pair's client connects."""
+
+    def run(self, request: SocketsRequest) -> SocketsResult:
+        """One workload to its end."""
+
+    def stop(self) -> None:
+        """End it early."""
+
+    def close(self) -> None:
+        """Release everything."""
+
+
 class Pairs:
     """Engines that run one workload each, together; `stop` ends them all."""
 
@@ -37,9 +58,14 @@ class Pairs:
         command: Sequence[str] | None = None,
         environment: Mapping[str, str] | None = None,
         log: Path | None = None,
+        make: Callable[[], Pair] | None = None,
     ) -> None:
-        """`log` takes the stderr of all engines; `environment` is added to this process's own."""
-        self._engines = [Workloads(command=command, environment=environment, log=log) for _ in range(count)]
+        """`log` takes the stderr of all engines; `environment` is added to this process's own.
+
+        `make` makes each pair instead, such as one whose ends are two engines.
+        """
+        made = make or partial(Workloads, command=command, environment=environment, log=log)
+        self._engines: list[Pair] = [made() for _ in range(count)]
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="pair")
         self._running = False
         self.stop_requested = False
@@ -68,6 +94,8 @@ class Pairs:
         """
         if len(requests) != len(self._engines):
             raise EngineError(f"{len(requests)} workloads for {len(self._engines)} engines")
+        for engine, request in zip(self._engines, requests, strict=True):
+            engine.begin(request)
         self._running = True
         try:
             futures = [

@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec import UNSET, UnsetType
 
 from pinchpoint.engine.parts import Latency, Message, Part, Status
-from pinchpoint.engine.sockets import SocketsRequest, SocketsResult, SocketsSample
+from pinchpoint.engine.sockets import SocketsListening, SocketsRequest, SocketsResult, SocketsSample, SocketsServed
 from pinchpoint.engine.streams import StreamRequest
 
 PROTOCOL_VERSION = 7
@@ -262,7 +262,20 @@ class Bye(Message, frozen=True, tag="bye"):
     """The engine's last word."""
 
 
-FromEngine = EngineHello | Opened | Begun | Sent | Sample | Result | SocketsSample | SocketsResult | Error | Bye
+FromEngine = (
+    EngineHello
+    | Opened
+    | Begun
+    | Sent
+    | Sample
+    | Result
+    | SocketsSample
+    | SocketsResult
+    | SocketsListening
+    | SocketsServed
+    | Error
+    | Bye
+)
 
 
 class LabHello(Message, frozen=True, tag="hello"):

@@ -24,8 +24,8 @@ class SocketsRequest(Message, frozen=True, tag="sockets"):
     trial: str
     kind: Kind
     transport: Transport
-    client: Place
-    server: Place
+    client: Place | None  # None: another engine has it, and this one the server alone
+    server: Place | None  # None: another engine has it, which listens at `target`
     sources: tuple[str, ...]
     listen: str | None
     port: int
@@ -44,7 +44,12 @@ class SocketsRequest(Message, frozen=True, tag="sockets"):
     sample_interval_s: float | None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for NaN and infinity: JSON has neither, and the null written instead is no limit."""
+        """Raises ValueError for NaN and infinity: JSON has neither, and the null written instead is no limit.
+
+        Also for a request of neither end.
+        """
+        if self.client is None and self.server is None:
+            raise ValueError("client: expected a place for it, or for the server")
         for name in ("rate_tps", "warm_up_s", "duration_s", "timeout_s", "sample_interval_s"):
             value = getattr(self, name)
             if value is not None and not math.isfinite(value):
@@ -85,8 +90,8 @@ class Connection(Part, frozen=True):
     """One standing connection."""
 
     transactions: int | None
-    received_bytes: int
-    goodput_bps: float
+    received_bytes: int | None
+    goodput_bps: float | None
     retransmits: int | None
 
 
@@ -130,8 +135,8 @@ class SocketsRun(Part, frozen=True):
     failed_share: float | None
     failures: Failures
     unfinished: int
-    received_bytes: int
-    goodput_bps: float
+    received_bytes: int | None
+    goodput_bps: float | None
     latency: Latency | None
     service: Latency | None
     latest_ns: int | None
@@ -139,7 +144,7 @@ class SocketsRun(Part, frozen=True):
     trend: Trend | None
     connections: tuple[Connection, ...]
     client: ThreadWitness
-    server: ThreadWitness
+    server: ThreadWitness | None
     time_wait: tuple[int | None, int | None]
     cache_line_ns: tuple[float | None, float | None]
 
@@ -166,8 +171,45 @@ class SocketsResult(Message, frozen=True, tag="sockets_result"):
     wait: Wait
     target: str
     client: PlaceFacts
-    server: PlaceFacts
+    server: PlaceFacts | None
     source_ports: int | None
     runs: tuple[SocketsRun, ...]
     transactions_per_s: Summary | None
     goodput_bps: Summary | None
+
+
+class SocketsListening(Message, frozen=True, tag="sockets_listening"):
+    """Where a server listens whose client is another engine's."""
+
+    trial: str
+    address: str
+
+
+class ServedConnection(Part, frozen=True):
+    """What one stream brought."""
+
+    received_bytes: int
+    goodput_bps: float
+
+
+class ServedWindow(Part, frozen=True):
+    """What a server counted in its window, by its own clock; null where requests were answered."""
+
+    duration_s: float
+    received_bytes: int | None
+    goodput_bps: float | None
+    per_second: tuple[int, ...]
+    trend: Trend | None
+    connections: tuple[ServedConnection, ...]
+    thread: ThreadWitness
+
+
+class SocketsServed(Message, frozen=True, tag="sockets_served"):
+    """The account of such a server."""
+
+    trial: str
+    status: Status
+    reason: str | None
+    address: str
+    server: PlaceFacts
+    window: ServedWindow | None

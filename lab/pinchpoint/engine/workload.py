@@ -36,6 +36,9 @@ class Workloads(EngineProcess):
         """Start the engine; returns facts for the record. Raises EngineError."""
         return {"engine": self.agree().engine}
 
+    def begin(self, request: SocketsRequest) -> None:
+        """Nothing: both ends of a workload begin with `run`."""
+
     def run(self, request: SocketsRequest, listener: Listener | None = None) -> SocketsResult:
         """One workload to its end; `listener` gets its samples as they come.
 

@@ -14,6 +14,7 @@ class GuestKernels(Protocol):
     ABOUT: str  # for the documentation
     PROGRAMS: tuple[tuple[str, str], ...]  # (program, Debian's package of it)
     HAS_RELEASES: bool  # whether a scenario may choose one; else `release` is always None
+    HAS_NODES: bool  # whether it can have several NUMA nodes with a CPU each; else `nodes` has always one
     LEAST_MB: int  # memory with which it boots
     STANDING_S: float  # to boot and to end
     VCPU: re.Pattern[str]  # names of the threads, beside the first, that forward frames
@@ -25,15 +26,30 @@ class GuestKernels(Protocol):
         """The command that provides the kernel and its modules."""
 
     def command(
-        self, folder: str, init: str, memory_mb: int, mtu: int, taps: Sequence[str], release: str | None = None
+        self,
+        folder: str,
+        init: str,
+        memory_mb: int,
+        mtu: int,
+        taps: Sequence[str],
+        release: str | None = None,
+        nodes: Sequence[int | None] = (None,),
+        shares_cpu: bool = False,
     ) -> tuple[str, ...]:
-        """What boots it, with `taps` as its interfaces; `init` is a file that holds `init_line`."""
+        """What boots it, with `taps` as its interfaces; `init` is a file that holds `init_line`.
+
+        `nodes` has for each of its NUMA nodes the one of this machine from which the memory is taken (None: any). With
+        `shares_cpu` all its virtual CPUs run on one CPU of this machine.
+        """
 
     def init_line(self, release: str | None = None) -> str:
         """The shell command with which the guest begins."""
 
     def interface(self, number: int) -> str:
         """The guest's name of the tap of that number."""
+
+    def thread(self, number: int) -> str:
+        """A pattern of the name of the thread that is the virtual CPU of that number, where it has several."""
 
     def runs_on(self) -> str:
         """What stands for its CPU."""

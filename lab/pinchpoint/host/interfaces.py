@@ -1,7 +1,7 @@
 """Interfaces that exist before a bench does: looked at, lent to a namespace of the bench, given back as they were.
 
-Sources: ip-link(8), ip-address(8), ip-route(8), ss(8). Needs the standard library alone, so that a host can give
-them back without the lab (`lease`).
+Sources: ip-link(8), ip-address(8), ip-route(8), ss(8), ethtool(8). Needs the standard library alone, so that a
+host can give them back without the lab (`lease`).
 """
 
 import json
@@ -18,6 +18,17 @@ _SOCKET = re.compile(r"^\S+\s+\S+\s+(?P<local>\S+):\d+\s+(?P<peer>\S+):\d+\s+use
 _SSH = re.compile(r'"sshd?(-session)?"')
 _NOT_THERE = "ip link show; if a run that was killed had it: pinchpoint clean"
 _COMES_BACK = "kernel"  # the protocol of routes that follow from an address
+_OFFLOAD = re.compile(r"^([a-z-]+): (on|off)( \[fixed\])?", re.MULTILINE)
+# As `ethtool -k` names them, and as `-K` takes them. Segmentation needs checksums, so it comes later.
+_OFFLOADS: Final = {
+    "rx-checksumming": "rx",
+    "tx-checksumming": "tx",
+    "scatter-gather": "sg",
+    "tcp-segmentation-offload": "tso",
+    "generic-segmentation-offload": "gso",
+    "generic-receive-offload": "gro",
+    "large-receive-offload": "lro",
+}
 
 
 @dataclass(frozen=True)
@@ -30,6 +41,7 @@ class State:
     steering: str = ""  # `rps_cpus` of its first queue, which a bench may change; empty: it has none
     mac: str = ""  # a router's port takes the address to which frames are sent; empty: it is left as it is
     is_promiscuous: bool = False  # a switch that is killed leaves that on
+    offloads: tuple[tuple[str, str], ...] = ()  # ("tx", "on"), ... of those that can be changed; empty: no ethtool
 
 
 def look(host: Host, name: str) -> State:
@@ -44,7 +56,15 @@ def look(host: Host, name: str) -> State:
     steering = _steering(name)
     mask = host.read(steering).strip() if host.exists(steering) else ""
     flags = link.get("flags", ())
-    return State(int(link["mtu"]), "UP" in flags, addresses, mask, str(link.get("address", "")), "PROMISC" in flags)
+    return State(
+        int(link["mtu"]),
+        "UP" in flags,
+        addresses,
+        mask,
+        str(link.get("address", "")),
+        "PROMISC" in flags,
+        tuple(_offloads(host, name).items()),
+    )
 
 
 def lend(host: Host, interface: str, netns: str, name: str, mtu: int) -> None:
@@ -68,6 +88,20 @@ def give_back(host: Host, interface: str, netns: str, name: str, state: State) -
         host.run(["ip", "address", "replace", *words, "dev", interface])
     if state.steering and host.read(_steering(interface)).strip() != state.steering:
         host.write(_steering(interface), state.steering)
+    present = _offloads(host, interface) if state.offloads else {}
+    for offload, was in state.offloads:
+        if present.get(offload, was) != was:
+            host.run(["ethtool", "-K", interface, offload, was])
+
+
+def _offloads(host: Host, name: str) -> dict[str, str]:
+    """Those that can be changed, "on" or "off". Empty on a host without ethtool, where a bench changes none either."""
+    try:
+        told = host.run(["ethtool", "-k", name])
+    except (CommandFailed, RequirementError):
+        return {}
+    found = {long: value for long, value, fixed in _OFFLOAD.findall(told) if not fixed}
+    return {short: found[long] for long, short in _OFFLOADS.items() if long in found}
 
 
 def _mac(host: Host, interface: str) -> str:

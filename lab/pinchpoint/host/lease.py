@@ -33,7 +33,9 @@ def undo(journal: Path, host: Host = OWN) -> bool:
         resources, is_whole = _present(journal)
         for lent in reversed([one for one in resources if one["kind"] == "lent_interface"]):
             before = (lent["mtu_before"], lent["was_up"], lent["addresses"], lent.get("steering", ""))
-            state = interfaces.State(*before, lent.get("mac", ""), lent.get("was_promiscuous", False))
+            state = interfaces.State(
+                *before, lent.get("mac", ""), lent.get("was_promiscuous", False), lent.get("offloads", ())
+            )
             interfaces.give_back(host, lent["interface"], lent["netns"], lent["name"], state)
             _removed(journal, lent)
         # A damaged line may have lent an interface to a namespace, which would take it with it.

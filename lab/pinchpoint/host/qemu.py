@@ -21,9 +21,12 @@ ABOUT = (
 PROGRAM = "qemu-system-x86_64"
 PROGRAMS: tuple[tuple[str, str], ...] = ((PROGRAM, "qemu-system-x86"),)
 HAS_RELEASES = True
+HAS_NODES = True
 LEAST_MB = 128
 STANDING_S = 20.0  # to boot and to end, emulated on a machine of two cores
-VCPU = re.compile(r"CPU 0/.*")  # with one thread for a CPU; the main thread moves frames between taps and rings
+VCPU = re.compile(
+    r"(CPU \d+|ALL CPUs)/.*"
+)  # with one thread for a CPU, or one for all; the main thread moves frames between taps and rings
 _PROVIDER = "packaging/guest-kernel"
 _FOLDER = Path("/var/cache/pinchpoint/guest-kernel")  # the same whoever asks, also by sudo(8)
 _MODULES = "modules"
@@ -53,20 +56,29 @@ def provided_by(release: str | None = None) -> str:
 
 
 def command(
-    folder: str, init: str, memory_mb: int, mtu: int, taps: Sequence[str], release: str | None = None
+    folder: str,
+    init: str,
+    memory_mb: int,
+    mtu: int,
+    taps: Sequence[str],
+    release: str | None = None,
+    nodes: Sequence[int | None] = (None,),
+    shares_cpu: bool = False,
 ) -> tuple[str, ...]:
     """What boots it, with `taps` as its interfaces eth0, eth1 and so on; `init` is the file of `init_line`.
 
     Its root is this machine's, read only, by 9p. Nothing listens; `folder` is not needed.
     """
     kernel = place(release)
-    accelerated = ("-accel", "kvm", "-cpu", "host") if _has_kvm() else ("-accel", "tcg,thread=multi")
+    # On one CPU a thread each would wait out its time slice at every lock that another holds; one thread takes turns.
+    threads = "single" if shares_cpu else "multi"
+    accelerated = ("-accel", "kvm", "-cpu", "host") if _has_kvm() else ("-accel", f"tcg,thread={threads}")
     # No frame is the kernel's own idea; no namespace can say so before the module is there.
     words = f"console=ttyS0 quiet panic=-1 ipv6.disable_ipv6=1 pinchpoint.init={init}"
     return (
         *guest.OWN_NAMESPACE,
         *(PROGRAM, "-name", "guest,debug-threads=on", *_BARE, "-sandbox", _SANDBOX),
-        *("-machine", "pc,graphics=off", *accelerated, "-smp", "1", "-m", f"{memory_mb}M"),
+        *("-machine", "pc,graphics=off", *accelerated, *_cpus(memory_mb, nodes)),
         *("-kernel", str(_booted(kernel)), "-initrd", str(kernel / "initrd"), "-append", words),
         *("-chardev", "file,id=console,path=/dev/stdout,append=on", "-serial", "chardev:console"),
         # The first device of virtio: its port is /dev/vport0p1.
@@ -76,6 +88,21 @@ def command(
         *("-device", "virtio-9p-pci,fsdev=root,mount_tag=root"),
         *(word for number, tap in enumerate(taps) for word in _interface(number, tap, mtu)),
     )
+
+
+def _cpus(memory_mb: int, nodes: Sequence[int | None]) -> tuple[str, ...]:
+    """Its memory and CPUs: a socket with one CPU for each node, since the CPUs of a socket are of one node."""
+    count = len(nodes)
+    if nodes == (None,):
+        return ("-smp", "1", "-m", f"{memory_mb}M")
+    each = memory_mb // count
+    sizes = (memory_mb - (count - 1) * each, *(each for _ in nodes[1:]))
+    words = ["-smp", f"{count},sockets={count},cores=1,threads=1", "-m", f"{memory_mb}M"]
+    for number, (size, here) in enumerate(zip(sizes, nodes, strict=True)):
+        bound = "" if here is None else f",host-nodes={here},policy=bind"
+        words += ["-object", f"memory-backend-ram,id=ram{number},size={size}M{bound}"]
+        words += ["-numa", f"node,nodeid={number},cpus={number},memdev=ram{number}"]
+    return tuple(words)
 
 
 def _booted(folder: Path) -> Path:
@@ -100,6 +127,11 @@ def init_line(release: str | None = None) -> str:
 def interface(number: int) -> str:
     """The guest's name of the tap of that number."""
     return f"eth{number}"
+
+
+def thread(number: int) -> str:
+    """A pattern of the name of the thread that is the virtual CPU of that number."""
+    return rf"(CPU {number}|ALL CPUs)/.*"
 
 
 def runs_on() -> str:

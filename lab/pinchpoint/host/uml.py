@@ -16,6 +16,7 @@ ABOUT = "user-mode Linux, as Debian's package user-mode-linux provides it; it ha
 PROGRAM = "linux.uml"
 PROGRAMS: tuple[tuple[str, str], ...] = ((PROGRAM, "user-mode-linux"),)
 HAS_RELEASES = False  # the package has one
+HAS_NODES = False  # it has one CPU
 LEAST_MB = 64
 STANDING_S = 4.0  # to boot and to end; seen on a machine of two cores
 VCPU = re.compile(r"(?!)")  # its process is its one CPU
@@ -33,7 +34,14 @@ def provided_by(release: str | None = None) -> str:
 
 
 def command(
-    folder: str, init: str, memory_mb: int, mtu: int, taps: Sequence[str], release: str | None = None
+    folder: str,
+    init: str,
+    memory_mb: int,
+    mtu: int,
+    taps: Sequence[str],
+    release: str | None = None,
+    nodes: Sequence[int | None] = (None,),
+    shares_cpu: bool = False,
 ) -> tuple[str, ...]:
     """What boots it, with `taps` as its interfaces vec0, vec1 and so on; `init` is the file of `init_line`.
 
@@ -60,6 +68,11 @@ def init_line(release: str | None = None) -> str:
 def interface(number: int) -> str:
     """The guest's name of the tap of that number."""
     return f"vec{number}"
+
+
+def thread(number: int) -> str:
+    """Its process is its one CPU."""
+    return re.escape(PROGRAM)
 
 
 def runs_on() -> str:

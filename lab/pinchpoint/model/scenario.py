@@ -91,6 +91,9 @@ class Host:
     name: str
     address: str  # IPv4 with prefix length, e.g. "192.168.7.1/24"
     cpus: tuple[int, ...]  # where its workload threads run
+    interface: str | None = None  # of the device's host, the end of a cable, instead of a veth pair
+    end_interface: str | None = None  # of the host's machine, at the other end of the cable
+    runs_on: str | None = None  # the machine that it is on by name; None: the device's
 
 
 class Scheduler(StrEnum):
@@ -199,11 +202,12 @@ class Established:
 
 @dataclass(frozen=True)
 class Guest:
-    """A kernel of its own on this machine, with one CPU, on which the device runs."""
+    """A kernel of its own on this machine, on which the device runs."""
 
     kernel: str  # "uml", "qemu": host/guest_kernels.py
     memory_mb: int
     release: str | None = None  # of the kernel, or the beginning of it: "6.12"; None: the kernel's own choice
+    numa_nodes: int = 1  # each with one virtual CPU
 
 
 _DESTINATION = re.compile(r"(?!-)[A-Za-z0-9._:/@%\[\]-]{1,255}")
@@ -226,10 +230,14 @@ class Remote:
 
 @dataclass(frozen=True)
 class EngineSite:
-    """One of the engines of a bench that spans hosts: where it runs, and the ports whose other ends it has."""
+    """One of the engines of a bench that spans hosts: where it runs, and the ports whose other ends it has.
+
+    Of a socket workload, the `[[host]]`s that are there: each end has engines of its own.
+    """
 
     remote: Remote | None  # None: the machine on which the lab runs
     ports: tuple[str, ...]
+    ends: tuple[str, ...] = ()
 
     @property
     def host(self) -> str:
@@ -409,8 +417,8 @@ class Scenario:
 
     @property
     def is_cabled(self) -> bool:
-        """Whether its ports are at cables that the bench does not make."""
-        return any(port.interface for port in self.ports)
+        """Whether its ports or hosts are at cables that the bench does not make."""
+        return any(port.interface for port in self.ports) or any(host.interface for host in self.hosts)
 
     @property
     def remotes(self) -> tuple[Remote | None, ...]:

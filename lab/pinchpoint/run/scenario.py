@@ -17,7 +17,7 @@ from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.standing import Record, Recorded, Standing, Stoppable
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Ceiling, ScenarioResult
-from pinchpoint.model.scenario import LAB, Remote, Scenario
+from pinchpoint.model.scenario import LAB, EngineSite, Remote, Scenario
 from pinchpoint.run.bench import standing_bench
 from pinchpoint.run.ceiling import CeilingTest
 
@@ -100,13 +100,16 @@ def planned_lines(setup: Setup) -> Iterator[str]:
     """The plan of a bench, as people read it; of one that spans hosts, host by host."""
     for end in setup.engines:
         if end.resources:
-            yield f"on {end.site.host}: engine towards {', '.join(end.site.ports)}"
+            yield f"on {end.site.host}: {_what_of(end.site)}"
             yield from describe(plan((), end.resources))
     if setup.engines:
-        here = [end.site.ports for end in setup.engines if not end.resources]
-        engine = f", engine towards {', '.join(name for ports in here for name in ports)}" if here else ""
-        yield f"on {setup.scenario.remote.name if setup.scenario.remote else LAB}: device{engine}"
+        here = [_what_of(end.site) for end in setup.engines if not end.resources]
+        yield f"on {setup.scenario.remote.name if setup.scenario.remote else LAB}: {', '.join(('device', *here))}"
     yield from describe(plan((), setup.resources))
+
+
+def _what_of(site: EngineSite) -> str:
+    return f"engine towards {', '.join(site.ports)}" if site.ports else f"host {', '.join(site.ends)}"
 
 
 def _host_facts(remote: Remote) -> dict[str, str]:

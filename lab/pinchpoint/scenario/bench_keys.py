@@ -96,11 +96,31 @@ PORT = Table(
 
 HOST = Table(
     "host",
-    "A network namespace with one interface on a bridge: an end of a socket workload, which needs two.",
+    "A network namespace with one interface on a bridge: an end of a socket workload, which needs two. It is on the "
+    "DUT's host or, by `runs_on`, on a machine of its own.",
     (
         Key("name", kinds.port_name(), "Used in [sockets] and, in braces, in rules."),
         Key("address", kinds.interface_address(), "Its IPv4 address, with the prefix's length."),
-        Key("cpus", kinds.cpus(), "Where its workload runs."),
+        Key("cpus", kinds.cpus(), "Where its workload runs: CPUs of the machine that it is on."),
+        Key(
+            "interface",
+            kinds.interface_name(),
+            "An interface of the DUT's host that exists already, the end of a cable to this end of the workload, "
+            "instead of a veth pair. The bench moves it into its namespace and gives it back as it was.",
+            Unset("a veth pair"),
+        ),
+        Key(
+            "end_interface",
+            kinds.interface_name(),
+            "The interface at the other end of that cable, on the machine of this end; it has the address meanwhile.",
+            Unset("a veth pair"),
+        ),
+        Key(
+            "runs_on",
+            kinds.machine_name(),
+            'The machine of this end: a Host of ssh_config, or "lab": the one on which the lab runs.',
+            Unset("the DUT's host"),
+        ),
     ),
     at_most=256,
 )
@@ -109,8 +129,8 @@ MACHINE = Table(
     "host",
     "Another machine; `runs_on` puts the bench there, device and engine. It is reached by OpenSSH's client with your "
     "own configuration, keys and jump hosts; nothing is installed there but the engine's file. A file "
-    "that has [[host]], an end of a socket workload, cannot have it: `runs_on` is then a Host of ssh_config, with the "
-    "defaults of these keys.",
+    "that has [[host]], an end of a socket workload, cannot have it: each `runs_on` is then a Host of ssh_config, with "
+    "the defaults of these keys.",
     (
         Key("kind", kinds.word("ssh"), 'How it is reached. "ssh": OpenSSH\'s client, without questions.', "ssh"),
         Key(
@@ -130,7 +150,7 @@ MACHINE = Table(
 GUEST = Table(
     "guest",
     "A kernel of its own, in which the device runs instead of on this machine's: for modules that this kernel lacks, "
-    "or another release. It has one CPU; the device's CPUs are those of this machine on which it runs. Each port is a "
+    "or another release. The device's CPUs are those of this machine on which its virtual CPUs run. Each port is a "
     "tap. Only devices that are the kernel itself run there, and only with measures that send frames.",
     (
         Key(
@@ -146,7 +166,15 @@ GUEST = Table(
             "--release 6.12` provides it. The result records the release that runs.",
             Unset("that of the Debian here"),
         ),
-        Key("memory_mb", kinds.integer(64, 1_048_576), "Its memory, MiB.", 512),
+        Key("memory_mb", kinds.integer(64, 1_048_576), "Its memory, MiB; at least 64 for each NUMA node.", 512),
+        Key(
+            "numa_nodes",
+            kinds.integer(1, 128),  # qemu's MAX_NODES
+            "Its NUMA nodes, each with one virtual CPU and its share of the memory (more than 1: qemu only). The "
+            "device's CPUs are dealt to the virtual ones in turn; a node's memory is taken near to that CPU. In the "
+            "guest each flow is forwarded on one of them. The result records the nodes that the guest has.",
+            1,
+        ),
     ),
 )
 

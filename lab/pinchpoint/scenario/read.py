@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
 
-from pinchpoint.dut import guested, hosted, registry, spanned
+from pinchpoint.dut import apart, guested, hosted, registry, spanned
 from pinchpoint.dut.device import Given, Read
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Table
@@ -13,6 +13,7 @@ from pinchpoint.keys.source import Source, read_text
 from pinchpoint.measure import registry as measures
 from pinchpoint.measure.checks import needed
 from pinchpoint.model.scenario import (
+    LAB,
     Engine,
     Guest,
     Measure,
@@ -82,6 +83,7 @@ def scenario_of(source: Source) -> Scenario | None:
     guested.check(given, source, device)
     machines = _machines(reader, tables, arrays)
     hosted.check(given, source, machines)
+    apart.check(given, source, device)
     spanned.check(given, source, machines, device, over_engines=bool(measure and measure.over_engines))
     if source.problems:
         return None
@@ -90,15 +92,18 @@ def scenario_of(source: Source) -> Scenario | None:
     found = _scenario(source.path, measure.made(**given_measure), tables, arrays, made(), frozenset(reader.defaulted))
     found = replace(found, remote=hosted.remote_of(tables[""]["runs_on"], machines))
     remotes = {name: remote for name in machines if (remote := hosted.remote_of(name, machines))}
-    return replace(found, engines=spanned.engines_of(found, remotes))
+    return replace(found, engines=(*spanned.engines_of(found, remotes), *apart.ends_of(found, remotes)))
 
 
 def _machines(
     reader: Reader, tables: Mapping[str, Values], arrays: Mapping[str, Sequence[Element]]
 ) -> dict[str, Values]:
-    """Other machines by their names. Beside [[host]], which has their table's name, it is the one of `runs_on`."""
-    name = tables[""].get("runs_on")
-    return {name: reader.unwritten(MACHINE, name)} if name and arrays["host"] else reader.named(MACHINE)
+    """Other machines by their names. Beside [[host]], which has their table's name, each `runs_on` is one."""
+    if not arrays["host"]:
+        return reader.named(MACHINE)
+    ends = (name for one in arrays["host"] if (name := one.values.get("runs_on")) != LAB)
+    named = filter(None, dict.fromkeys((tables[""].get("runs_on"), *ends)))
+    return {name: reader.unwritten(MACHINE, name) for name in named}
 
 
 def _single(reader: Reader, table: Table, measure: str | None) -> Values:

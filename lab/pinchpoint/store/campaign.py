@@ -47,6 +47,7 @@ class Tally:
     excluded: dict[str, str] = field(default_factory=dict)  # machine -> why
     returned: dict[str, str] = field(default_factory=dict)  # machine -> when: it may be another one since
     controls: list[Entry] = field(default_factory=list)  # finished, since the return
+    uncontrolled: dict[str, str] = field(default_factory=dict)  # machine -> why its last control gave no figure
 
     def take(self, entry: Entry, control: str = "") -> None:
         """One more line; `control` is the name of the control unit."""
@@ -70,17 +71,23 @@ class Tally:
         elif what is What.INTERRUPTED:
             pass  # it may go on
         else:
-            self.open.pop(unit, None)
-            if what is What.LOST:
-                self.lost_on[entry.machine] = self.lost_on.get(entry.machine, 0) + 1
-            elif not entry.attempt:  # of an attempt that failed, another may follow
-                self.left_out[unit] = entry
+            self._unmeasured(entry, control)
+
+    def _unmeasured(self, entry: Entry, control: str) -> None:
+        self.open.pop(entry.unit, None)
+        if entry.unit == control and entry.what in (What.FAILED, What.IMPOSSIBLE):
+            self.uncontrolled[entry.machine] = entry.reason
+        if entry.what is What.LOST:
+            self.lost_on[entry.machine] = self.lost_on.get(entry.machine, 0) + 1
+        elif not entry.attempt:  # of an attempt that failed, another may follow
+            self.left_out[entry.unit] = entry
 
     def _finished(self, entry: Entry, control: str) -> None:
         self.open.pop(entry.unit, None)
         self.left_out.pop(entry.unit, None)
         if control and entry.unit == control:
             self.controls.append(entry)
+            self.uncontrolled.pop(entry.machine, None)
         elif entry.unit in self.accepted:
             self.surplus.append(entry)
         else:

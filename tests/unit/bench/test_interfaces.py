@@ -40,7 +40,7 @@ class Machine:
     def __init__(self, *links, routes=(), sockets="", namespaces=("pp-b1-dut",), is_lent=True):
         self.links, self.routes, self.sockets, self.changes = links, routes, sockets, []
         self.namespaces, self.is_lent, self.own = namespaces, is_lent, "net:[1]"
-        self.files = {}
+        self.files, self.offloads = {}, ""
 
     def run(self, argv, *_, **__):
         line = " ".join(argv)
@@ -53,6 +53,7 @@ class Machine:
             "ip -j -6 route show table all": "",
             "ip -n pp-b1-dut link show dev left": "",
             "ss -H -t -n -p state established": self.sockets,
+            "ethtool -k eth1": self.offloads,
         }
         if line not in shown:
             self.changes.append(line)
@@ -147,6 +148,21 @@ def test_the_address_that_a_router_changed_and_a_switchs_promiscuity_are_as_befo
     machine.files[MAC] = "02:00:00:00:00:02\n"
     interfaces.give_back(machine, "eth1", "pp-b1-dut", "left", state)
     assert machine.changes[:2] == ["ip link set dev eth1 down", "ip link set dev eth1 address 02:00:00:00:00:01"]
+
+
+def test_an_offload_that_the_bench_changed_is_as_before():
+    machine = Machine(LINK, is_lent=False)
+    told = (
+        "Features for eth1:\nrx-checksumming: on [fixed]\ntx-checksumming: {}\n"
+        "\ttx-checksum-ipv4: off [fixed]\ngeneric-receive-offload: on\n"
+    )
+    machine.offloads = told.format("on")
+    state = interfaces.look(machine, "eth1")
+    assert state.offloads == (("tx", "on"), ("gro", "on"))
+    machine.offloads = told.format("off")
+    interfaces.give_back(machine, "eth1", "pp-b1-dut", "left", state)
+    assert machine.changes[-1] == "ethtool -K eth1 tx on"
+    assert not [line for line in machine.changes if "gro" in line]
 
 
 def test_an_interface_goes_home_before_its_namespace_ends_with_the_lease(tmp_path):

@@ -270,6 +270,7 @@ def test_a_control_that_gives_no_figure_has_failed(campaign):
     folder = campaign(repeats=1, more=CONTROL)
     conduct(folder, MadeUp(["a"], fails={("a", "campaign-control"): (Outcome.SKIPPED, 0)})).run()
     own = [entry for entry in folder.entries() if entry.unit == "campaign-control" and entry.what is not What.BEGUN]
+    assert "no figure" in folder.tally(folder.read_campaign()).uncontrolled["a"]
     assert own
     assert {entry.what for entry in own} == {What.FAILED}
     assert "gave no figure" in own[0].reason

@@ -23,11 +23,13 @@ from pinchpoint.dut import registry
 from pinchpoint.dut.device import Pages, Places, PlainLive
 from pinchpoint.dut.guested import GuestedLive
 from pinchpoint.dut.setup import prepare
+from pinchpoint.dut.softirq import Softnet
 from pinchpoint.dut.wire import without_device
 from pinchpoint.host import guest, qemu, uml
 from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import LOCAL, Local
+from pinchpoint.host.numa import read_topology
 from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import BenchError, InputError
 from pinchpoint.model.scenario import Guest
@@ -86,6 +88,16 @@ def test_a_scenario_without_the_table_has_no_guest():
             'guest.release: expected none, or guest.kernel = "qemu", of which there are several, found "6.12"',
         ),
         ('[[guest]]\nkernel = "uml"\n', "guest: expected a table [guest]"),
+        (
+            '[guest]\nkernel = "uml"\nnuma_nodes = 2\n',
+            'guest.numa_nodes: expected 1, or guest.kernel = "qemu": "uml" has one CPU and one NUMA node, found 2',
+        ),
+        ('[guest]\nkernel = "qemu"\nnuma_nodes = 0\n', "guest.numa_nodes: expected a whole number from 1 to 128"),
+        ('[guest]\nkernel = "qemu"\nnuma_nodes = "2"\n', "guest.numa_nodes: expected a whole number from 1 to 128"),
+        (
+            '[guest]\nkernel = "qemu"\nnuma_nodes = 3\nmemory_mb = 180\n',
+            "guest.memory_mb: expected at least 192 where guest.numa_nodes is 3, found 180",
+        ),
     ],
 )
 def test_wrong_keys_are_told_with_their_line(text, problem):
@@ -257,7 +269,8 @@ def test_the_load_of_an_emulated_guest_is_that_of_its_threads_on_the_busiest_cpu
 
 def test_the_threads_that_forward_are_known_by_name():
     assert qemu.VCPU.fullmatch("CPU 0/TCG")
-    assert qemu.VCPU.fullmatch("CPU 0/KVM")
+    assert qemu.VCPU.fullmatch("CPU 11/KVM")
+    assert qemu.VCPU.fullmatch("ALL CPUs/TCG")
     assert not qemu.VCPU.fullmatch("call_rcu")
     assert not uml.VCPU.fullmatch("linux.uml")
 
@@ -402,7 +415,8 @@ class InTheGuest(PlainLive):
 
 
 def of_another_release(wanted):
-    return GuestedLive(InTheGuest(), Places("one", PurePosixPath("/x"), LOCAL), qemu, wanted)
+    here = Guest("qemu", 128, wanted, len(read_topology(LOCAL).cpus))
+    return GuestedLive(InTheGuest(), Places("one", PurePosixPath("/x"), LOCAL), here)
 
 
 def test_the_release_that_runs_is_read_back():
@@ -417,5 +431,7 @@ def test_the_release_that_runs_is_read_back():
 @pytest.mark.parametrize("read", ["collectors", "witnesses"])
 def test_the_guests_process_is_read_nearest_to_the_traffic(read, tmp_path):
     """Reading what is in the guest is work for its CPU, which would count as load."""
-    live = GuestedLive(InTheGuest(), Places("one", PurePosixPath(tmp_path), LOCAL), uml)
+    live = GuestedLive(InTheGuest(), Places("one", PurePosixPath(tmp_path), LOCAL), Guest("uml", 128))
     assert [type(one) for one in getattr(live, read)()] == [CpuTime, PacketThreads]
+    live = GuestedLive(InTheGuest(), Places("one", PurePosixPath(tmp_path), LOCAL), Guest("qemu", 128, numa_nodes=2))
+    assert [type(one) for one in getattr(live, read)()] == [CpuTime, Softnet, PacketThreads]

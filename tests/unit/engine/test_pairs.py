@@ -75,6 +75,9 @@ def test_each_runs_with_its_callers_host_at_hand():
     seen = []
 
     class Workload:
+        def begin(self, request):
+            pass
+
         def run(self, request):
             seen.append(LOCAL.name)
             return SimpleNamespace(status="completed")

@@ -23,7 +23,10 @@ SCHEMA = json.loads((ROOT / "schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 SIDES = {"lab_to_engine": protocol.FromLab, "engine_to_lab": protocol.FromEngine}
 # sockets.jsonl holds both sides' messages.
-SOCKETS = {"lab_to_engine": {"sockets"}, "engine_to_lab": {"sockets_sample", "sockets_result"}}
+SOCKETS = {
+    "lab_to_engine": {"sockets"},
+    "engine_to_lab": {"sockets_sample", "sockets_result", "sockets_listening", "sockets_served"},
+}
 # Keys of layers that may be left out (protocol/README.md, "Streams").
 # Keys that a message may lack wherever they stand: readers take an empty list, null or zero.
 OPTIONAL = {

@@ -1,5 +1,7 @@
 """Which windows of a socket workload may be judged, and the figures they give."""
 
+from dataclasses import replace
+
 import pytest
 from socket_windows import cpu, main_thread, measurement, pair, rate
 
@@ -7,6 +9,7 @@ from pinchpoint.dut.ovs.metrics import handled
 from pinchpoint.dut.ovs.metrics import metrics as own_metrics
 from pinchpoint.measure.sockets import metrics as socket_metrics
 from pinchpoint.measure.sockets import windows
+from pinchpoint.measure.sockets.verdict import verdict
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.trial import TrialValidity
 
@@ -208,3 +211,28 @@ def test_a_window_in_which_a_relay_had_no_link_is_set_aside():
         "the relay had no link at the port of p1 for 3.00 ms",
     )
     assert judge(pair(), seen=QUIET | dict.fromkeys(ports, 0.0)) == (TrialValidity.VALID, "")
+
+
+def away(*pairs, **machines):
+    """A measurement of ends on other machines than the switch's."""
+    found = measurement(*pairs, seen=QUIET)
+    return replace(found, account={**found.account, "elsewhere": machines})
+
+
+def test_a_thread_on_another_machine_is_named_with_it_and_is_on_no_cpu_of_the_switchs():
+    found = windows.read(away(pair(client=0.99, cores=(0, 1)), client="gen"))
+    assert [(one.name, one.cpu, one.host) for one in found.threads] == [("client", 0, "gen"), ("server", 1, "")]
+    assert verdict([found], None, 1).headline == "the client's thread is saturated: 99.0 % busy on CPU 0 of gen"
+
+
+def test_cpus_of_two_machines_with_one_number_are_not_one_that_is_full():
+    found = windows.read(away(pair(client=0.6, server=0.6, cores=(1, 1)), client="gen"))
+    assert "share" not in verdict([found], None, 1).headline
+
+
+def test_time_stolen_on_the_machine_of_an_end_is_the_hosts():
+    one = pair()
+    one["runs"][0]["server"]["steal_s"] = 0.1
+    assert windows.judge(windows.read(away(one)))[0] is TrialValidity.VALID, "CPUs of the switch's machine are watched"
+    validity, reason = windows.judge(windows.read(away(one, server="sink")))
+    assert (validity, reason) == (TrialValidity.NOISY_HOST, "5.00 % of the window were stolen from CPU 1 of sink")

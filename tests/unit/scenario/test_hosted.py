@@ -4,8 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from pinchpoint.dut import hosted
+from pinchpoint.dut import apart, hosted
 from pinchpoint.dut.registry import device_of
+from pinchpoint.dut.setup import host_cpus
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Remote
 from pinchpoint.scenario import parse
@@ -96,7 +97,7 @@ def test_a_socket_workload_is_put_on_a_host_that_ssh_knows_by_its_name():
 
 
 @pytest.mark.parametrize("where", ["lab", "gen"])
-def test_the_ends_of_a_socket_workload_are_on_the_switchs_host(where):
+def test_the_ends_of_a_socket_workload_are_not_where_engine_runs_on_says(where):
     with pytest.raises(InputError) as caught:
         parse(f'runs_on = "far"{SOCKETS}engine = {{ cpus = [0], runs_on = "{where}" }}{ENDS}', "x.toml")
     assert "engine.runs_on: expected nothing where there are [[host]]s" in str(caught.value)
@@ -227,3 +228,77 @@ def test_one_machine_has_one_name_in_a_file():
     )
     with pytest.raises(InputError, match=r"host.gen.address: expected another machine than that of \[host.dut\]"):
         parse(text, "x.toml")
+
+
+APART = """
+measure = "{measure}"
+runs_on = "dut"
+{top}
+dut = {{ datapath = "{datapath}", pmd_cpus = [1], rules = "actions=NORMAL" }}
+[[host]]
+name = "alice"
+address = "192.168.7.1/24"
+cpus = [1]
+interface = "eth1"
+end_interface = "eth0"
+runs_on = "gen"
+[[host]]
+name = "bob"
+address = "192.168.7.2/24"
+cpus = [2]
+{bob}
+[sockets]
+client = "alice"
+server = "bob"
+"""
+BOB = 'interface = "eth2"\nend_interface = "eth0"\nruns_on = "sink"'
+
+
+def far_ends(measure="rr", top="", datapath="af_packet", bob=BOB):
+    return parse(APART.format(**locals()), "x.toml")
+
+
+def ends_of(scenario):
+    return [(site.host, site.ends) for site in scenario.engines]
+
+
+def test_each_end_of_a_socket_workload_may_be_on_a_machine_of_its_own():
+    found = far_ends()
+    assert ends_of(found) == [("gen", ("alice",)), ("sink", ("bob",))]
+    assert [one.name for one in found.remotes] == ["dut", "gen", "sink"]
+    assert found.is_cabled
+    assert from_plain(to_plain(found)) == found
+
+
+def test_an_end_may_be_beside_the_switch_at_a_veth_pair():
+    found = far_ends(bob="")
+    assert ends_of(found) == [("gen", ("alice",)), ("dut", ("bob",))]
+    assert (apart.is_here(found, found.hosts[0]), apart.is_here(found, found.hosts[1])) == (False, True)
+    assert host_cpus(found) == {2}, "CPU 1 of gen is none of the switch's machine"
+
+
+def test_an_end_may_be_on_the_labs_own_machine():
+    found = far_ends(bob=BOB.replace("sink", "lab"))
+    assert [(site.host, site.remote and site.remote.name) for site in found.engines] == [("gen", "gen"), ("lab", None)]
+
+
+def test_cables_to_ends_on_the_switchs_own_machine_need_no_other_one():
+    text = APART.format(measure="rr", top="", datapath="af_packet", bob='interface = "eth2"\nend_interface = "eth3"')
+    assert parse(text.replace('runs_on = "gen"', ""), "x.toml").engines == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"bob": 'runs_on = "sink"'}, "host[2].interface: missing: this end is on another machine than the device"),
+        ({"bob": 'interface = "eth2"'}, "host[2].end_interface: missing"),
+        ({"bob": BOB.replace("eth2", "eth1")}, 'an interface of dut that nothing else of this file has, found "eth1"'),
+        ({"bob": BOB.replace("sink", "gen")}, 'an interface of gen that nothing else of this file has, found "eth0"'),
+        ({"datapath": "dpdk"}, "only what forwards between kernel interfaces has cables"),
+        ({"top": 'numa = "same"'}, 'expected "any" where a [[host]] is on another machine'),
+    ],
+)
+def test_ends_that_cannot_be_apart_are_refused_with_the_reason(given, told):
+    with pytest.raises(InputError) as caught:
+        far_ends(**given)
+    assert told in str(caught.value)

@@ -210,8 +210,11 @@ fn base(kind: Kind, path: &PathArgs, time: &TimeArgs) -> SocketsRequest {
         trial: "cli".to_owned(),
         kind,
         transport: Transport::Tcp,
-        client: place(&path.client, client),
-        server: place(&path.server, path.server_core.or(other).unwrap_or(client)),
+        client: Some(place(&path.client, client)),
+        server: Some(place(
+            &path.server,
+            path.server_core.or(other).unwrap_or(client),
+        )),
         sources: path.source.clone(),
         listen: path.address,
         port: path.port,

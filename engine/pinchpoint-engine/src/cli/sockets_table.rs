@@ -42,9 +42,11 @@ fn head(result: &SocketsResult) -> String {
     };
     let reason = result.reason.as_ref();
     let reason = reason.map_or_else(String::new, |reason| format!(" ({reason})"));
+    let server = result.server.as_ref();
+    let server = server.map_or_else(String::new, |one| format!(", server on core {}", one.core));
     format!(
-        "{status}{reason}; client on core {}, server on core {}, to {}\n",
-        result.client.core, result.server.core, result.target
+        "{status}{reason}; client on core {}{server}, to {}\n",
+        result.client.core, result.target
     )
 }
 
@@ -64,7 +66,7 @@ fn summaries(result: &SocketsResult) -> String {
         return not_stationary(result);
     }
     let (unit, summary, of): (_, _, fn(&Run) -> Option<f64>) = match result.kind {
-        Kind::Stream => ("bit/s", &result.goodput_bps, |run| Some(run.goodput_bps)),
+        Kind::Stream => ("bit/s", &result.goodput_bps, |run| run.goodput_bps),
         Kind::Rr | Kind::Crr => ("transactions/s", &result.transactions_per_s, |run| {
             run.transactions_per_s
         }),
@@ -119,6 +121,10 @@ fn count(value: Option<u64>) -> String {
     value.map_or_else(|| "-".to_owned(), grouped)
 }
 
+fn gigabits(bps: Option<f64>) -> String {
+    bps.map_or_else(|| "-".to_owned(), |bps| format!("{:.6}", bps / 1e9))
+}
+
 fn runs(result: &SocketsResult) -> Table {
     if result.kind == Kind::Stream {
         let mut table = Table::new(&["run", "seconds", "bytes", "Gbit/s"]);
@@ -126,8 +132,8 @@ fn runs(result: &SocketsResult) -> Table {
             table.row([
                 (k + 1).to_string(),
                 format!("{:.3}", run.duration_s),
-                grouped(run.received_bytes),
-                format!("{:.6}", run.goodput_bps / 1e9),
+                count(run.received_bytes),
+                gigabits(run.goodput_bps),
             ]);
         }
         return table;
@@ -204,8 +210,8 @@ fn connections(result: &SocketsResult) -> Table {
         table.row([
             (k + 1).to_string(),
             count(one.transactions),
-            grouped(one.received_bytes),
-            format!("{:.6}", one.goodput_bps / 1e9),
+            count(one.received_bytes),
+            gigabits(one.goodput_bps),
             count(one.retransmits),
         ]);
     }
@@ -241,7 +247,9 @@ fn witness(result: &SocketsResult) -> Table {
     };
     for (k, run) in result.runs.iter().enumerate() {
         row(format!("client, run {}", k + 1), &run.client);
-        row(format!("server, run {}", k + 1), &run.server);
+        if let Some(server) = &run.server {
+            row(format!("server, run {}", k + 1), server);
+        }
     }
     table
 }

@@ -1,10 +1,12 @@
 //! A workload over kernel sockets under way.
 
-use super::error;
+use super::{Session, error};
 use crate::input::Event;
-use crate::protocol::{ErrorCode, ErrorReply};
-use pinchpoint_sockets::message::{self, SocketsRequest, SocketsResult, SocketsSample};
-use pinchpoint_sockets::{Failure, FailureKind, Live, Outcome};
+use crate::protocol::{ErrorCode, ErrorReply, Reply};
+use pinchpoint_sockets::message::{self, SocketsRequest, SocketsSample};
+use pinchpoint_sockets::{Failure, FailureKind, Live, Outcome, Served, Side};
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread::{self, JoinHandle};
@@ -15,12 +17,19 @@ pub(super) struct Workload {
     trial: String,
     work: pinchpoint_sockets::Workload,
     live: Arc<Live>,
-    thread: JoinHandle<Result<Outcome, Failure>>,
+    thread: JoinHandle<Result<Found, Failure>>,
     begun: Instant,
     sample_interval: Option<Duration>,
     next_sample: Option<Instant>,
     /// Why it was ended before its time, if not by the lab.
     reason: Option<&'static str>,
+}
+
+/// What its thread found: of the workload, or of a server whose client is
+/// another engine's.
+enum Found {
+    Ran(Outcome),
+    Served(Served),
 }
 
 /// Reports to the session that the workload has ended, also when its thread panics.
@@ -44,8 +53,14 @@ impl Workload {
         let begun = Instant::now();
         let thread = thread::Builder::new().name("workload".to_owned());
         let thread = thread.spawn(move || {
-            let _ended = Ended(ended);
-            pinchpoint_sockets::run(&wanted, &watched)
+            let ended = Ended(ended);
+            if wanted.elsewhere != Some(Side::Client) {
+                return pinchpoint_sockets::run(&wanted, &watched).map(Found::Ran);
+            }
+            let listening = |address| {
+                let _ = ended.0.send(Event::Listening(address));
+            };
+            pinchpoint_sockets::serve(&wanted, &watched, listening).map(Found::Served)
         });
         let thread = thread.map_err(|_| {
             error(
@@ -92,7 +107,7 @@ impl Workload {
     }
 
     /// Its account, once it has ended.
-    pub(super) fn join(self) -> Result<SocketsResult, ErrorReply> {
+    pub(super) fn join(self) -> Result<Reply, ErrorReply> {
         let died = |_| {
             let message = format!("trial {}: the workload's thread failed", self.trial);
             error(
@@ -101,15 +116,47 @@ impl Workload {
                 Some("its message is on stderr"),
             )
         };
-        let outcome = self.thread.join().map_err(died)?.map_err(refused)?;
-        let mut result = pinchpoint_sockets::result(self.trial, &self.work, &outcome);
-        if let Some(reason) = self.reason
-            && result.status == message::Status::Stopped
-        {
-            result.status = message::Status::Aborted;
-            result.reason = Some(reason.to_owned());
-        }
-        Ok(result)
+        let found = self.thread.join().map_err(died)?.map_err(refused)?;
+        let ended_by = |status: &mut message::Status, told: &mut Option<String>| {
+            if let Some(reason) = self.reason
+                && *status == message::Status::Stopped
+            {
+                *status = message::Status::Aborted;
+                *told = Some(reason.to_owned());
+            }
+        };
+        Ok(match found {
+            Found::Ran(outcome) => {
+                let mut result = pinchpoint_sockets::result(self.trial, &self.work, &outcome);
+                ended_by(&mut result.status, &mut result.reason);
+                Reply::SocketsResult(Box::new(result))
+            }
+            Found::Served(served) => {
+                let mut served = pinchpoint_sockets::served(self.trial, &served);
+                ended_by(&mut served.status, &mut served.reason);
+                Reply::SocketsServed(Box::new(served))
+            }
+        })
+    }
+}
+
+impl Session {
+    pub(super) fn finish_workload(&mut self) -> io::Result<()> {
+        let Some(workload) = self.workload.take() else {
+            return Ok(());
+        };
+        self.write(&workload.join().unwrap_or_else(Reply::Error))
+    }
+
+    /// That a client may connect to the workload's server.
+    pub(super) fn tell_listening(&mut self, address: SocketAddr) -> io::Result<()> {
+        let Some(workload) = &self.workload else {
+            return Ok(());
+        };
+        let trial = workload.trial.clone();
+        self.write(&Reply::SocketsListening(pinchpoint_sockets::listening(
+            trial, address,
+        )))
     }
 }
 

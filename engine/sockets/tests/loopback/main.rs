@@ -1,5 +1,6 @@
 //! What workloads promise, on loopback in this namespace.
 
+mod apart;
 mod failures;
 mod runs;
 mod transactions;

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from pinchpoint.bench.resource import (
     AnyResource,
     Daemon,
-    Host,
     Namespace,
     Uptime,
 )
-from pinchpoint.dut import nics
-from pinchpoint.dut.attach import STANDARD_MTU, foundation, pages_of, veths
+from pinchpoint.dut import apart, nics
+from pinchpoint.dut.attach import foundation, pages_of, veths
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.ovs import balancing, vdpa
 from pinchpoint.dut.ovs.daemons import (
@@ -82,15 +81,4 @@ def _links(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     found = [] if spec(scenario).datapath is Datapath.DPDK else veths(scenario, places)
     # A userspace switch hands on what it read: a checksum left to a device that is not there stays wrong.
     offloads = spec(scenario).datapath in IN_KERNEL
-    found += [
-        Host(
-            netns=places.host_netns(host.name),
-            address=host.address,
-            peer=host.name,
-            peer_netns=places.dut_netns,
-            mtu=STANDARD_MTU,
-            offloads=offloads,
-        )
-        for host in scenario.hosts
-    ]
-    return found
+    return [*found, *apart.links(scenario, places, offloads)]

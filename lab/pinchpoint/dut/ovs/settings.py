@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from pinchpoint.bench.resource import Host
+from pinchpoint.dut import apart
 from pinchpoint.dut.ovs.daemons import tuned, vsctl
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.spec import IN_KERNEL, POLLED, Datapath, OvsPort, ports, spec
@@ -53,7 +54,9 @@ def in_force(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[st
         found |= _port_modes(scenario, control.call("dpctl/show"))
         found |= _cores(scenario, control)
     for host in scenario.hosts:
-        found[f"offloads of {host.name}"] = _offloads(places.host, places.host_netns(host.name))
+        found[f"offloads of {host.name}"] = _offloads(
+            apart.machine_of(scenario, host, places.host), places.host_netns(host.name)
+        )
     return found
 
 

@@ -2,20 +2,27 @@
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from statistics import median_low
 from typing import Literal
 
 import msgspec
 
+from pinchpoint.dut import apart
 from pinchpoint.dut.device import Device
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import collectors
+from pinchpoint.engine.apart import Apart, ServerEngine
 from pinchpoint.engine.pairs import Pairs
+from pinchpoint.engine.process import find_engine
 from pinchpoint.engine.sockets import Place, SocketsRequest, SocketsResult
-from pinchpoint.host.local import LOCAL
+from pinchpoint.engine.workload import Workloads
+from pinchpoint.host.interface import Host as Machine
+from pinchpoint.host.local import LOCAL, on
+from pinchpoint.host.machines import host_of
 from pinchpoint.host.priority import kept_off
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.measure.kind import asked
@@ -61,14 +68,34 @@ class Ends:
         return cls(scenario, sockets, hosts[sockets.client], hosts[sockets.server])
 
     @property
+    def machines(self) -> dict[str, str]:
+        """Of client and server, as the scenario names them; empty where both are on the switch's."""
+        ends = {"client": self.client, "server": self.server}
+        sites = {name: apart.site_of(self.scenario, end) for name, end in ends.items()}
+        return {name: site.host for name, site in sites.items() if site}
+
+    @property
+    def elsewhere(self) -> dict[str, str]:
+        """The machines of those of them that are not on the switch's."""
+        ends = {"client": self.client, "server": self.server}
+        return {name: on for name, on in self.machines.items() if not apart.is_here(self.scenario, ends[name])}
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """Client and server, for people."""
+        where = {name: f" on {machine}" for name, machine in self.machines.items()}
+        return self.client.name + where.get("client", ""), self.server.name + where.get("server", "")
+
+    @property
     def pairs(self) -> int:
         """Pairs of threads: as many as either side has CPUs, each with a connection at least."""
         return min(len(self.client.cpus), len(self.server.cpus), self.sockets.connections)
 
     @property
     def cpus(self) -> tuple[int, ...]:
-        """All that take part: of the pairs, of the switch, and of the relay if there is one."""
-        used = (*self.client.cpus[: self.pairs], *self.server.cpus[: self.pairs])
+        """All that take part on the switch's machine: of the pairs, of the switch, of the relay if there is one."""
+        ends = (end for end in (self.client, self.server) if apart.is_here(self.scenario, end))
+        used = (cpu for end in ends for cpu in end.cpus[: self.pairs])
         relay = self.scenario.engine.cpus[:1] if device_of(self.scenario).relayed(self.scenario) else ()
         return tuple(sorted({*used, *self.scenario.dut.cpus, *relay}))
 
@@ -164,6 +191,7 @@ class WindowMeasurer:
                 "together_share": windows.together(results),
                 "traffic_s": traffic_s,
                 "ticks_per_s": LOCAL.ticks_per_s(),
+                "elsewhere": self._ends.elsewhere,
             },
             observed=seen,
             pmds=device_of(self._bench.scenario).loads(seen, traffic_s),
@@ -181,7 +209,7 @@ class WindowMeasurer:
         except UnreachableError as error:
             self._bracket.close()
             # The hosts exist: what keeps them apart is the bench (rules, bridges), not this machine.
-            client, server = self._ends.client.name, self._ends.server.name
+            client, server = self._ends.words
             hint = "see that the scenario's rules forward both directions, and ARP between the hosts"
             raise BenchError(f"{client} cannot reach {server}: {error.message}", hint) from error
 
@@ -211,7 +239,8 @@ def _measure(bench: Standing, ends: Ends, found: list[Measurement]) -> None:
     """Adds windows to `found` until they are enough."""
     places, record = bench.setup.places, bench.record
     environment = {ENVIRONMENT_MARK: places.bench_id}
-    with Pairs(ends.pairs, bench.engine, environment, record.engine_log) as pairs:
+    make = partial(_apart, bench, ends, environment) if ends.machines else None
+    with Pairs(ends.pairs, bench.engine, environment, record.engine_log, make) as pairs:
         facts = {**pairs.open(), **bench.live.versions()}
         more: list[Collector] = [CpuTime(LOCAL, ends.cpus), BenchProcesses(LOCAL, places.bench_id)]
         bracket = Bracket([*collectors(bench.setup, bench.live), *more])
@@ -220,6 +249,22 @@ def _measure(bench: Standing, ends: Ends, found: list[Measurement]) -> None:
         bench.on_stoppable(measurer)
         while not _enough(found, ends):
             found.append(measurer.window(1 + len(_valid(found))))
+
+
+def _apart(bench: Standing, ends: Ends, environment: Mapping[str, str]) -> Apart:
+    """A client and a server, each to be started on its own machine."""
+    log = bench.record.engine_log
+    # A machine that is lost within a unit is not connected anew.
+    with on(_machine(ends, ends.client)):
+        client = Workloads(command=[find_engine()], environment=environment, log=log)
+    with on(_machine(ends, ends.server)):
+        server = ServerEngine(command=[find_engine()], environment=environment, log=log)
+    return Apart(client, server, ends.machines["client"], ends.machines["server"])
+
+
+def _machine(ends: Ends, end: Host) -> Machine:
+    site = apart.site_of(ends.scenario, end)
+    return host_of(site.remote if site else ends.scenario.remote)
 
 
 def seconds(sockets: Sockets) -> float:

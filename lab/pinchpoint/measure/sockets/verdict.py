@@ -101,7 +101,7 @@ def _others(window: Window) -> tuple[Limit, str] | None:
 def _full_cpu(window: Window) -> tuple[Limit, str] | None:
     """A CPU without idle time though no thread of it is saturated alone."""
     for busy, cpu in sorted(_full_cpus(window), reverse=True):
-        here = sorted((one for one in window.threads if one.cpu == cpu), key=lambda one: -one.busy)
+        here = sorted((one for one in _here(window) if one.cpu == cpu), key=lambda one: -one.busy)
         shares = ", ".join(f"{one.name} {units.share(one.busy)}" for one in here)
         softirq = window.cpus[cpu].softirq if cpu in window.cpus else 0.0
         shares += f"; {units.share(softirq)} of its time was in softirq" if softirq >= TELLING else ""
@@ -111,10 +111,15 @@ def _full_cpu(window: Window) -> tuple[Limit, str] | None:
     return None
 
 
+def _here(window: Window) -> list[Thread]:
+    """The threads on the switch's machine: CPUs of others have the same numbers."""
+    return [one for one in window.threads if not one.host]
+
+
 def _full_cpus(window: Window) -> Iterator[tuple[float, int]]:
     """(busy share, CPU) of those that threads of the workload fill, by the CPU's own count or by theirs together."""
-    for cpu in sorted({one.cpu for one in window.threads if one.cpu is not None}):
-        here = [one for one in window.threads if one.cpu == cpu]
+    for cpu in sorted({one.cpu for one in _here(window) if one.cpu is not None}):
+        here = [one for one in _here(window) if one.cpu == cpu]
         worked = sum(one.busy for one in here)
         # A thread that polls leaves no idle time: there only the work of all counts.
         counted = 0.0 if any(one.polls for one in here) or cpu not in window.cpus else window.cpus[cpu].busy
@@ -220,7 +225,9 @@ def _listed(threads: Sequence[Thread]) -> str:
 
 def _where(thread: Thread) -> str:
     # A PMD's name says its CPU already.
-    return "" if thread.cpu is None or thread.name.startswith("PMD") else f" on CPU {thread.cpu}"
+    if thread.cpu is None or thread.name.startswith("PMD"):
+        return ""
+    return f" on CPU {thread.cpu} of {thread.host}" if thread.host else f" on CPU {thread.cpu}"
 
 
 def _per_s(rate: float) -> str:

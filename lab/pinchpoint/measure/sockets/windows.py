@@ -10,8 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from pinchpoint.account.cpus import CpuShare, foreign, shares, taken
-from pinchpoint.engine.sockets import SocketsResult, SocketsRun
+from pinchpoint.account.cpus import STOLEN, CpuShare, foreign, shares, taken
+from pinchpoint.engine.sockets import SocketsResult, SocketsRun, ThreadWitness
 from pinchpoint.model import units
 from pinchpoint.model.measurement import LevelChange, Measurement
 from pinchpoint.model.result import Limit
@@ -37,6 +37,7 @@ class Thread:
     cpu: int | None
     busy: float  # share of the window
     polls: bool = False  # its CPU is never idle, which says nothing
+    host: str = ""  # the machine that it is on; empty: the switch's, whose CPUs are watched
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Window:
     @property
     def goodput_bps(self) -> float:
         """Payload bits per second of all pairs together."""
-        return sum(run.goodput_bps for run in self.runs)
+        return sum(run.goodput_bps or 0.0 for run in self.runs)
 
     @property
     def transactions_per_s(self) -> float:
@@ -104,7 +105,7 @@ def read(found: Measurement) -> Window:
     return Window(
         id=found.id,
         results=results,
-        threads=(*_ends(results), *_switch(found), *_relays(seen, traffic_s, as_share)),
+        threads=(*_ends(results, _elsewhere(account)), *_switch(found), *_relays(seen, traffic_s, as_share)),
         cpus=cpus,
         foreign=foreign(seen, cpus, as_share),
         pmds=found.pmds,
@@ -142,14 +143,14 @@ def judge(window: Window) -> tuple[TrialValidity, str]:
     if broken:
         # Where one was aborted, the others were stopped for its sake.
         return TrialValidity.ABORTED, _ended(min(broken, key=lambda one: one.status != "aborted"))
-    noise = _unlinked(window) or _apart(window) or taken(window.cpus, window.foreign)
+    noise = _unlinked(window) or _apart(window) or _stolen(window) or taken(window.cpus, window.foreign)
     return (TrialValidity.NOISY_HOST, noise) if noise else (TrialValidity.VALID, "")
 
 
 def _level(run: SocketsRun, side: Literal["before_per_s", "after_per_s"]) -> float:
     change = None if run.trend is None else run.trend.change
     if run.transactions is None:
-        return run.goodput_bps if change is None else 8 * float(getattr(change, side))
+        return run.goodput_bps or 0.0 if change is None else 8 * float(getattr(change, side))
     return run.transactions_per_s or 0.0 if change is None else float(getattr(change, side))
 
 
@@ -197,14 +198,39 @@ def _unlinked(window: Window) -> str:
     return f"the relay had no link at the port {told}" if told else ""
 
 
-def _ends(results: Sequence[SocketsResult]) -> Iterator[Thread]:
+def _stolen(window: Window) -> str:
+    """What was stolen from an end's CPU on another machine than the switch's, as its engine saw it."""
+    away = {thread.name: thread for thread in window.threads if thread.host}
+    for name, witness, run in _witnesses(window.results):
+        share = (witness.steal_s or 0.0) / run.duration_s if run.duration_s else 0.0
+        if name in away and share > STOLEN:
+            return f"{units.share(share)} of the window were stolen from CPU {away[name].cpu} of {away[name].host}"
+    return ""
+
+
+def _elsewhere(account: Mapping[str, object]) -> Mapping[str, str]:
+    """The machine of client and server where it is not the switch's."""
+    return msgspec.convert(account.get("elsewhere", {}), dict[str, str])
+
+
+def _witnesses(results: Sequence[SocketsResult]) -> Iterator[tuple[str, ThreadWitness, SocketsRun]]:
+    """Each end's thread by its name, "client" or "server 2"."""
+    for number, result in enumerate(results, start=1):
+        which = f" {number}" if len(results) > 1 else ""
+        for run in result.runs[:1]:
+            for side, witness in (("client", run.client), ("server", run.server)):
+                if witness is not None:
+                    yield f"{side}{which}", witness, run
+
+
+def _ends(results: Sequence[SocketsResult], elsewhere: Mapping[str, str]) -> Iterator[Thread]:
     for number, result in enumerate(results, start=1):
         which = f" {number}" if len(results) > 1 else ""
         for run in result.runs[:1]:
             for side, limit in (("client", Limit.SENDER_CORE), ("server", Limit.RECEIVER_CORE)):
                 witness, place = getattr(run, side), getattr(result, side)
                 busy = (witness.user_s + witness.system_s) / run.duration_s if run.duration_s else 0.0
-                yield Thread(f"{side}{which}", limit, place.core, min(1.0, busy))
+                yield Thread(f"{side}{which}", limit, place.core, min(1.0, busy), host=elsewhere.get(side, ""))
 
 
 def _switch(found: Measurement) -> Iterator[Thread]:
