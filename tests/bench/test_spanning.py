@@ -65,9 +65,23 @@ DROPPING = """table ip state {
         udp dport 2 counter name drop_two drop
     }
 }"""
+BACK = """[[stream]]
+from = "right"
+to = "left"
+eth_dst = "02:00:00:00:00:07"
+ipv4_dst = "198.20.0.1"
+"""
+A_QUARTER = """table ip state {
+    counter a_quarter {}
+    chain passing {
+        type filter hook forward priority filter; policy accept;
+        iifname {right} numgen inc mod 4 == 0 counter name a_quarter drop
+    }
+}"""
 KINDS = {
     "bridge": BRIDGE,
     "nft": f'''kind = "nft"\ncpus = [1]\nrules = """\n{DROPPING}\n"""''',
+    "nft from the right": f'''kind = "nft"\ncpus = [1]\nrules = """\n{A_QUARTER}\n"""''',
     **{
         f"ovs {datapath}": f'kind = "ovs"\ndatapath = "{datapath}"\npmd_cpus = [1]\n'
         'rules = "in_port={left},actions=output:{right}"'
@@ -133,6 +147,29 @@ def test_what_forwards_between_kernel_interfaces_does_so_between_cables(hosts, s
     for one in judged:
         assert one["ledger"]["received"] > 0, one["ledger"]
         assert_closes(one["ledger"])
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("kind", ["bridge", "nft from the right"])
+def test_streams_between_two_engines_go_both_ways_and_each_has_its_own_losses(hosts, scenario, tmp_path, kind):
+    path = scenario(traffic_s=8 if kind == "bridge" else 1, dut=KINDS[kind])
+    path.write_text(path.read_text().replace("[search]", f"{BACK}[search]"))
+    done = run("run", path, "--json", "--out", tmp_path / "runs", env=hosts.environment)
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["scenarios"]
+    judged = [one for one in trials_of(tmp_path / "runs") if one["validity"] == "valid"]
+    assert judged
+    for one in judged:
+        assert_closes(one["ledger"])
+    (forth, back), (lost_forth, lost_back) = (
+        [sum(one["streams"][way][key] for one in judged) for way in (0, 1)] for key in ("sent", "lost")
+    )
+    if kind == "bridge":
+        assert min(forth, back) > 0
+        assert found["rates"][0]["lower_fps"] >= 1000, found
+    else:
+        assert lost_back >= back // 4 - 3 * len(judged)
+        assert lost_forth < forth / 8, "what is dropped from right to left is of that stream alone"
 
 
 @pytest.mark.usefixtures("nothing_left")

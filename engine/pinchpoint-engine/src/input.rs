@@ -22,6 +22,8 @@ pub enum Event {
     End,
     /// SIGTERM.
     Terminated,
+    /// The running trial has sent everything.
+    TrialSent,
     /// The running trial has ended.
     TrialEnded,
     /// The workload's server listens there; its client is another engine's.

@@ -51,6 +51,8 @@ pub enum Request {
     Run(RunRequest),
     /// Runs a workload over kernel sockets.
     Sockets(SocketsRequest),
+    /// Begins the sending of a trial that waits for it.
+    Go(Empty),
     /// Ends the running trial or workload.
     Stop(Empty),
     /// Ends the session.
@@ -65,8 +67,10 @@ pub enum Reply {
     Hello(HelloReply),
     /// The ports as opened.
     Open(OpenReply),
-    /// The workers of a trial run that receives what another engine sends.
-    Begun(Begun),
+    /// The workers of a trial that waits for `go` receive.
+    Begun(OfTrial),
+    /// Such a trial has sent everything, and still receives.
+    Sent(OfTrial),
     /// Totals of the running trial.
     Sample(Sample),
     /// A trial's account.
@@ -136,6 +140,8 @@ message! {
         loopback: bool,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         wall_clock: bool,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        on_go: bool,
         #[serde(deserialize_with = "present")]
         capture: Option<CaptureRequest>,
         #[serde(deserialize_with = "present")]
@@ -196,8 +202,8 @@ message! {
         speed_bps: Option<u64>,
     }
 
-    /// `begun` from the engine.
-    Begun { trial: String, }
+    /// `begun` and `sent` from the engine.
+    OfTrial { trial: String, }
 
     /// `sample` from the engine.
     Sample {

@@ -4,8 +4,8 @@ use crate::capture::Capture;
 use crate::convert::{self, Known};
 use crate::input::{Event, Events};
 use crate::protocol::{
-    Begun, CacheLine, Empty, ErrorCode, ErrorReply, Loopback, OpenReply, OpenRequest, Reply,
-    Request, RunRequest, Sample, StreamSample, VERSION,
+    Empty, ErrorCode, ErrorReply, OfTrial, OpenReply, OpenRequest, Reply, Request, RunRequest,
+    VERSION,
 };
 use crate::report::Beside;
 use crate::{parse, report, usage};
@@ -14,15 +14,17 @@ use nix::unistd::Pid;
 use pinchpoint_port::{OpenError, OpenErrorKind, Patience, Port};
 use pinchpoint_worker::{Clock, probe};
 use pinchpoint_workload::streams::hold::ReleaseAtEnd;
-use pinchpoint_workload::streams::{self, Live, Running, WorkersPorts, loopback};
+use pinchpoint_workload::streams::{self, Live, Stage, WorkersPorts, loopback};
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
+mod trial;
 mod workload;
 
+use trial::Trial;
 use workload::Workload;
 
 const LINK_POLL: Duration = Duration::from_millis(10);
@@ -34,24 +36,6 @@ struct OpenSession {
     known: Known,
     /// By worker; empty while a trial has them.
     ports: WorkersPorts,
-}
-
-/// A trial under way.
-struct Trial {
-    request: RunRequest,
-    capture: Option<Capture>,
-    loopback: Option<Loopback>,
-    running: Running,
-    live: Arc<Live>,
-    clock: Clock,
-    begun: Instant,
-    /// Whether every port has one queue, so that a frame that is overtaken is late or lost.
-    one_queue: bool,
-    sample_interval: Option<Duration>,
-    next_sample: Option<Instant>,
-    cache_lines: Vec<CacheLine>,
-    /// The workers do the same; this is for a session that ends without them.
-    _released: Option<ReleaseAtEnd>,
 }
 
 /// Why the engine is about to exit.
@@ -210,6 +194,7 @@ impl Session {
                 self.depart(Leave::Terminated);
                 Ok(())
             }
+            Event::TrialSent => self.tell_sent(),
             Event::TrialEnded if self.workload.is_some() => self.finish_workload(),
             Event::TrialEnded => self.finish_trial(),
             Event::Listening(address) => self.tell_listening(address),
@@ -278,6 +263,10 @@ impl Session {
                 }
                 (None, None) => Err(error(ErrorCode::State, "stop: no trial is running", None)),
             },
+            Request::Go(_) => match self.trial.as_mut().is_some_and(Trial::go) {
+                true => Ok(None),
+                false => Err(error(ErrorCode::State, "go: no trial waits for it", None)),
+            },
             _ if self.is_busy() => Err(error(
                 ErrorCode::State,
                 "a trial is running",
@@ -299,12 +288,7 @@ impl Session {
             Request::Open(request) => self.open(&request).map(|open| Some(Reply::Open(open))),
             Request::Run(request) => {
                 self.start_trial(&request)?;
-                let is_elsewhere = request
-                    .streams
-                    .iter()
-                    .any(|stream| stream.tx_port.is_none());
-                let trial = request.trial;
-                Ok(is_elsewhere.then(|| self.await_begin(trial)))
+                Ok(request.on_go.then(|| self.await_begin(request.trial)))
             }
             Request::Sockets(request) => {
                 let ended = self.events.sender.clone();
@@ -373,10 +357,15 @@ impl Session {
         } else {
             self.clock.clone()
         };
-        let done = move || {
-            let _ = ended.send(Event::TrialEnded);
+        let waits = request.on_go;
+        let tell = move |stage| {
+            let _ = match stage {
+                Stage::Sent if !waits => Ok(()),
+                Stage::Sent => ended.send(Event::TrialSent),
+                Stage::Ended => ended.send(Event::TrialEnded),
+            };
         };
-        let running = streams::start(ports, plan, &clock, &live, done);
+        let running = streams::start(ports, plan, &clock, &live, tell);
         let Ok(running) = running else {
             self.open = None;
             return Err(error(
@@ -397,7 +386,9 @@ impl Session {
             begun,
             one_queue,
             sample_interval,
-            next_sample: sample_interval.map(|interval| begun + interval),
+            next_sample: sample_interval
+                .filter(|_| !waits)
+                .map(|interval| begun + interval),
             cache_lines,
             _released: hold.map(ReleaseAtEnd),
         });
@@ -413,7 +404,16 @@ impl Session {
         {
             std::thread::sleep(BEGIN_POLL);
         }
-        Reply::Begun(Begun { trial })
+        Reply::Begun(OfTrial { trial })
+    }
+
+    fn tell_sent(&mut self) -> io::Result<()> {
+        let Some(trial) = &mut self.trial else {
+            return Ok(());
+        };
+        trial.next_sample = None;
+        let trial = trial.request.trial.clone();
+        self.write(&Reply::Sent(OfTrial { trial }))
     }
 
     fn sample(&mut self) -> io::Result<()> {
@@ -424,28 +424,7 @@ impl Session {
         let Some(trial) = &mut self.trial else {
             return Ok(());
         };
-        trial.next_sample = trial
-            .next_sample
-            .zip(trial.sample_interval)
-            .map(|(at, interval)| at + interval);
-        let totals = trial.live.sample();
-        let streams = trial.request.streams.iter().zip(trial.running.streams());
-        let streams = streams.map(|(stream, (sent, received))| StreamSample {
-            id: stream.id,
-            sent,
-            received,
-        });
-        let sample = Sample {
-            trial: trial.request.trial.clone(),
-            elapsed_s: trial.begun.elapsed().as_secs_f64(),
-            offered: totals.offered,
-            sent: totals.sent,
-            received: totals.received,
-            lost: trial.one_queue.then_some(totals.lost),
-            gaps_ns: totals.gaps_ns,
-            gap_max_ns: totals.gap_max_ns,
-            streams: streams.collect(),
-        };
+        let sample = trial.sample();
         self.write(&Reply::Sample(sample))
     }
 

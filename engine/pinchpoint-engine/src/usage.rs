@@ -22,6 +22,7 @@ for people. protocol/README.md and protocol/schema.json define the messages:
   hello   versions, cores, and what each backend can do here
   open    take a core and ports; answered when every link is up
   run     one trial; samples while it runs, then its result
+  go      begin to send in a trial that waits for it
   sockets one workload over kernel sockets; needs no open ports
   stop    end the running trial or workload early
   bye     close all ports and exit

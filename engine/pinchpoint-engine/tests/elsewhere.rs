@@ -1,11 +1,20 @@
-//! A stream that another engine sends: a memory port holds frames of an earlier trial back until this one.
+//! Trials in which other engines take part. What another engine sends comes from a memory port, which holds frames of an
+//! earlier trial back until this one.
 
 mod common;
 
-use common::{Engine, mem_pair, run, stream};
+use common::{Engine, assert_identities, mem_pair, run, stream};
 use serde_json::{Value, json};
+use std::time::Duration;
 
-/// Sends frames that nobody waits for, then receives them in a trial of their own that is stopped.
+/// Begins a trial that waits for `go`.
+fn begin(engine: &mut Engine, mut request: Value) {
+    request["on_go"] = json!(true);
+    let begun = engine.ask(&request);
+    assert_eq!(begun, json!({"type": "begun", "trial": "t"}));
+}
+
+/// Sends frames that nobody waits for, then receives them in a trial of their own.
 /// (frames sent, frames that came in the first trial, the second one's result)
 fn received(wall_clock: bool) -> (u64, u64, Value) {
     let mut engine = Engine::start();
@@ -19,11 +28,12 @@ fn received(wall_clock: bool) -> (u64, u64, Value) {
     first["drain_s"] = json!(0.0);
     first["wall_clock"] = json!(wall_clock);
     let first = engine.ask(&first);
-    let mut second = run(60.0, &[expected]);
+    let mut second = run(0.05, &[expected]);
     second["wall_clock"] = json!(wall_clock);
     second["drain_s"] = json!(1.0);
-    let begun = engine.ask(&second);
-    assert_eq!(begun, json!({"type": "begun", "trial": "t"}));
+    begin(&mut engine, second);
+    let sent = engine.ask(&json!({"type": "go"}));
+    assert_eq!(sent, json!({"type": "sent", "trial": "t"}));
     let result = engine.ask(&json!({"type": "stop"}));
     engine.bye();
     let count = |value: &Value| value.as_u64().unwrap();
@@ -34,7 +44,7 @@ fn received(wall_clock: bool) -> (u64, u64, Value) {
 #[test]
 fn its_frames_are_accounted_for_and_what_only_the_sender_knows_is_null() {
     let (sent, early, result) = received(false);
-    assert_eq!(result["status"], "stopped");
+    assert_eq!(result["status"], "completed");
     let stream = &result["streams"][0];
     assert!(stream["received"].as_u64().unwrap() > 0, "{result}");
     assert_eq!(stream["received"].as_u64().unwrap() + early, sent);
@@ -71,7 +81,16 @@ fn one_that_nobody_here_receives_or_that_takes_turns_is_refused() {
     engine.ask(&mem_pair(""));
     let mut nobody = stream(0, "left", "right", json!(1000.0));
     nobody["tx_port"] = Value::Null;
+    let unasked = engine.ask(&run(1.0, &[nobody.clone()]));
+    assert!(
+        unasked["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("streams[0].tx_port"),
+        "{unasked}"
+    );
     let mut sliced = run(1.0, &[nobody.clone()]);
+    sliced["on_go"] = json!(true);
     sliced["slices"] = json!({"groups": [[0]], "order": [0], "length_ns": 10_000_000,
         "settle_ns": 0, "discard_ns": 0, "hold": null});
     assert!(
@@ -81,7 +100,9 @@ fn one_that_nobody_here_receives_or_that_takes_turns_is_refused() {
             .starts_with("slices")
     );
     nobody["rx_port"] = Value::Null;
-    let answer = engine.ask(&run(1.0, &[nobody]));
+    let mut unheard = run(1.0, &[nobody]);
+    unheard["on_go"] = json!(true);
+    let answer = engine.ask(&unheard);
     assert!(
         answer["message"]
             .as_str()
@@ -90,4 +111,87 @@ fn one_that_nobody_here_receives_or_that_takes_turns_is_refused() {
         "{answer}"
     );
     engine.bye();
+}
+
+/// A trial of 1,000 frames within the engine.
+fn thousand() -> Value {
+    run(0.1, &[stream(0, "left", "right", json!(10_000.0))])
+}
+
+#[test]
+fn it_sends_nothing_before_go_its_time_begins_with_it_and_it_receives_until_stop() {
+    let mut engine = Engine::start();
+    engine.ask(&mem_pair(""));
+    let mut request = thousand();
+    request["sample_interval_s"] = json!(0.02);
+    begin(&mut engine, request);
+    std::thread::sleep(Duration::from_millis(300));
+    engine.send(&json!({"type": "go"}));
+    let mut sampled_s = Vec::new();
+    loop {
+        let message = engine.receive();
+        if message["type"] == "sent" {
+            break;
+        }
+        sampled_s.push(message["elapsed_s"].as_f64().unwrap());
+    }
+    assert!(
+        sampled_s[0] < 0.3,
+        "a sample before go would be later: {sampled_s:?}"
+    );
+    std::thread::sleep(Duration::from_millis(300));
+    let result = engine.ask(&json!({"type": "stop"}));
+    assert_identities(&result);
+    let stream = &result["streams"][0];
+    assert_eq!(result["status"], "completed");
+    assert_eq!(stream["intended"], 1000);
+    assert_eq!(stream["sent"], stream["received"]);
+    let (sent_s, after_s) = (&result["duration_s"], &result["drain_s"]);
+    assert!(sent_s.as_f64().unwrap() >= 0.1, "{result}");
+    assert!(
+        after_s.as_f64().unwrap() >= 0.3,
+        "it received until stop: {result}"
+    );
+    engine.bye();
+}
+
+#[test]
+fn a_stop_before_go_or_while_it_sends_ends_it_early_with_its_account() {
+    let mut engine = Engine::start();
+    engine.ask(&mem_pair(""));
+    for goes in [false, true] {
+        let mut long = thousand();
+        long["duration_s"] = json!(600.0);
+        begin(&mut engine, long);
+        if goes {
+            engine.send(&json!({"type": "go"}));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!(engine.ask(&json!({"type": "stop"}))["type"], "sent");
+        let result = engine.receive();
+        assert_identities(&result);
+        assert_eq!(result["status"], "stopped");
+        let sent = result["streams"][0]["sent"].as_u64().unwrap();
+        assert_eq!(sent > 0, goes, "{result}");
+    }
+    engine.bye();
+}
+
+#[test]
+fn a_go_that_no_trial_waits_for_is_told_and_the_end_of_input_ends_one_that_waits() {
+    let mut engine = Engine::start();
+    engine.ask(&mem_pair(""));
+    assert_eq!(engine.ask(&json!({"type": "go"}))["code"], "state");
+    begin(&mut engine, thousand());
+    engine.send(&json!({"type": "go"}));
+    assert_eq!(engine.ask(&json!({"type": "go"}))["code"], "state");
+    assert_eq!(engine.receive()["type"], "sent");
+    engine.ask(&json!({"type": "stop"}));
+    begin(&mut engine, thousand());
+    engine.close_input();
+    assert_eq!(engine.receive()["type"], "sent");
+    let result = engine.receive();
+    assert_eq!(result["status"], "aborted");
+    assert_eq!(result["reason"], "stdin ended");
+    assert_eq!(engine.wait().code(), Some(0));
 }

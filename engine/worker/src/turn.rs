@@ -195,6 +195,14 @@ impl<'a> Core<'a> {
         }
     }
 
+    /// How the loop goes is recorded anew, from `start_ns` on.
+    pub fn begin_anew(&mut self, start_ns: u64) {
+        self.gaps = GapRecorder::new(start_ns);
+        self.gaps.tick(self.now_ns, false);
+        (self.turns, self.busy_ns) = (1, 0);
+        (self.away_ns, self.longest_away_ns) = (0, 0);
+    }
+
     /// Leaves the core to others as `idle` says. That time is no gap.
     #[inline(never)]
     pub fn give_away(&mut self, idle: Idle) {

@@ -35,7 +35,7 @@ class ServerEngine(Workloads):
         """Begin to serve; returns the address for the client. Raises as `Workloads.run`."""
         told = self._ask(request, SocketsListening, OVERHEAD_S)
         # One that had ended by itself answers the last `stop` with an error, which was passed over until here.
-        self._stopping = False
+        self._may_be_late = False
         _same_trial(told.trial, request)
         return told.address
 

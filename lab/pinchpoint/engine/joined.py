@@ -1,7 +1,7 @@
 """Several engines as one Instrument: what one sends, another one receives, and their accounts are joined.
 
-Who receives what others send begins first and ends last; who sends what others receive does nothing else. What
-would need both ends at one engine is unknown then, never zero.
+All receive before one of them sends, and until all have sent: so no instant has to be agreed on. What would need both
+ends at one engine is unknown, never zero.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,6 @@ from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.trial import Sample, StreamCounts, WorkerWitness
 
 _T = TypeVar("_T")
-RECEIVES_FOR_S = 600.0  # beyond the trial's own time; the lab ends it before
 
 
 class Engine(Protocol):
@@ -30,13 +29,19 @@ class Engine(Protocol):
         """Take the ports."""
 
     def begin(self, message: protocol.Run) -> None:
-        """Begin a trial."""
+        """Begin a trial: receive."""
 
-    def finish(self, message: protocol.Run, heard: Heard | None = None) -> EngineResult:
-        """Its account."""
+    def go(self) -> None:
+        """Begin to send."""
+
+    def await_sent(self, message: protocol.Run, heard: Heard | None = None) -> None:
+        """Until everything is sent."""
 
     def stop(self) -> None:
-        """End it early."""
+        """End it, early if it still sends."""
+
+    def finish(self, message: protocol.Run) -> EngineResult:
+        """Its account."""
 
     def close(self) -> None:
         """Release everything."""
@@ -65,9 +70,9 @@ class Part:
         return any(stream.tx_port is None for stream in self.message.streams)
 
     @property
-    def stopped(self) -> "Part":
-        """The same once it was asked to end: its account is due at once."""
-        return replace(self, message=msgspec.structs.replace(self.message, duration_s=0.0))
+    def sends(self) -> bool:
+        """Whether it sends anything."""
+        return any(stream.tx_port for stream in self.message.streams)
 
 
 class JoinedInstrument:
@@ -76,7 +81,7 @@ class JoinedInstrument:
     def __init__(self, ends: Sequence[End], clock_error_ns: float | None) -> None:
         """`clock_error_ns`: by which the clocks of the hosts may be apart; None: that is not known."""
         self._ends, self._clock_error_ns = tuple(ends), clock_error_ns
-        self._senders: Sequence[Part] = ()  # of the running trial
+        self._parts: Sequence[Part] = ()  # of the running trial
 
     def open(self) -> Mapping[str, str]:
         """Open each; facts with the name of the host. Raises what an engine raises, naming the host."""
@@ -88,22 +93,25 @@ class JoinedInstrument:
 
     def run(self, request: TrialRequest, heard: Heard | None = None) -> EngineResult:
         """One trial over all engines. `heard` gets the samples of a single sender, which knows nothing of losses."""
-        parts = list(divided(request, self._ends, self._clock_error_ns is not None))
-        receivers, senders = [one for one in parts if one.receives], [one for one in parts if not one.receives]
-        self._senders = senders
-        told = _sender_only(heard, bool(receivers)) if len(senders) == 1 else None
+        is_heard = sum(any(one.tx_port in end.ports for one in request.streams) for end in self._ends) == 1
+        asked = request if is_heard else replace(request, sample_s=None)
+        self._parts = parts = tuple(divided(asked, self._ends, self._clock_error_ns is not None))
+        told = _sender_only(heard, len(parts) > 1) if is_heard else None
         with session_preferred():
-            for part in (*receivers, *senders):
+            for part in parts:
                 _named(part.end, partial(part.end.engine.begin, part.message))
-            found = [(part, _finished(part, told)) for part in senders]
-            for part in receivers:
+            for part in parts:
+                _named(part.end, part.end.engine.go)
+            for part in parts:
+                _named(part.end, partial(part.end.engine.await_sent, part.message, told if part.sends else None))
+            for part in parts:
                 _named(part.end, part.end.engine.stop)
-            found += [(part, _finished(part.stopped, None)) for part in receivers]
+            found = [(part, _named(part.end, partial(part.end.engine.finish, part.message))) for part in parts]
         return joined(request, found, self._clock_error_ns)
 
     def stop(self) -> None:
-        """End what is sent; `run` then ends what is received."""
-        for part in self._senders:
+        """End the running trial early."""
+        for part in self._parts:
             part.end.engine.stop()
 
     def close(self) -> None:
@@ -120,10 +128,6 @@ def _named(end: End, do: Callable[[], _T]) -> _T:
     except PinchpointError as error:
         error.add_note(f"the engine on {end.host}")
         raise
-
-
-def _finished(part: Part, heard: Heard | None) -> EngineResult:
-    return _named(part.end, partial(part.end.engine.finish, part.message, heard))
 
 
 def _sender_only(heard: Heard | None, is_split: bool) -> Heard | None:
@@ -149,11 +153,10 @@ def divided(request: TrialRequest, ends: Sequence[End], is_timed: bool) -> Itera
                 streams.append(msgspec.structs.replace(stream, tx_port=tx_port, rx_port=rx_port))
         if not streams:
             continue
-        message = msgspec.structs.replace(whole, streams=tuple(streams))
-        if any(stream.tx_port is None for stream in streams):
-            duration_s = whole.duration_s + RECEIVES_FOR_S
-            message = msgspec.structs.replace(message, duration_s=duration_s, sample_interval_s=None)
-        elif not any(stream.rx_port for stream in streams):
+        message = msgspec.structs.replace(whole, streams=tuple(streams), on_go=True)
+        if not any(stream.tx_port for stream in streams):
+            message = msgspec.structs.replace(message, sample_interval_s=None)  # nothing is said of what arrives
+        if not any(stream.rx_port for stream in streams):
             message = msgspec.structs.replace(message, drain_s=0.0)  # nothing comes back here
         if is_timed and any(None in (stream.tx_port, stream.rx_port) for stream in streams):
             message = msgspec.structs.replace(message, wall_clock=True)
@@ -165,12 +168,12 @@ def joined(
 ) -> EngineResult:
     """One account of several. What one engine alone cannot know is None."""
     results = [result for _, result in found]
-    senders = [result for part, result in found if not part.receives]
+    senders = [result for part, result in found if part.sends]
     counts = [stream for result in results for stream in result.streams]
-    reasons = [reason for part, result in found if (reason := _why_ended(part, result))]
+    reasons = [f"on {part.end.host}: {result.reason}" for part, result in found if result.reason]
     alone = results[0] if len(results) == 1 else None
     return EngineResult(
-        completed=not reasons and all(result.completed for result in senders),
+        completed=all(result.completed for result in results),
         sent_duration_s=max((result.sent_duration_s for result in senders), default=0.0),
         streams=tuple(
             _stream(number, one.rx_port, counts, clock_error_ns) for number, one in enumerate(request.streams)
@@ -183,15 +186,6 @@ def joined(
         reason="; ".join(reasons) or None,
         loopback=alone.loopback if alone else None,
     )
-
-
-def _why_ended(part: Part, result: EngineResult) -> str:
-    """Why the trial says nothing; empty if it does, or was stopped on request."""
-    if result.reason:
-        return f"on {part.end.host}: {result.reason}"
-    if part.receives and result.completed:
-        return f"on {part.end.host}: the receiving engine ended before the sender"
-    return ""
 
 
 def _pacing(senders: Sequence[EngineResult]) -> dict[str, float]:

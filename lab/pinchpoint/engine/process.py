@@ -104,7 +104,7 @@ class EngineProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._selector: selectors.BaseSelector | None = None
         self._buffer = bytearray()
-        self._stopping = False
+        self._may_be_late = False  # whether what was asked last may find no trial that it is for
 
     @property
     def pid(self) -> int | None:
@@ -129,7 +129,7 @@ class EngineProcess:
     def stop(self) -> None:
         """Ask the engine to end the running trial; its result still comes."""
         if self._process is not None:
-            self._stopping = True
+            self._may_be_late = True
             self._send(protocol.Stop())
 
     def close(self) -> None:
@@ -212,8 +212,8 @@ class EngineProcess:
             if isinstance(received, answer):
                 return received
             if isinstance(received, protocol.Error):
-                if self._stopping and received.code == "state":
-                    continue  # the trial had ended, or not begun, when stop came
+                if self._may_be_late and received.code == "state":
+                    continue  # the trial had ended, or not begun, when `go` or `stop` came
                 raise self._refusal(received)
             if isinstance(received, Progress):
                 heard(received)
@@ -317,23 +317,36 @@ class ProcessInstrument(EngineProcess):
         return result
 
     def begin(self, message: protocol.Run) -> None:
-        """Begin a trial; where another engine sends a stream of it, return once it is received. See `finish`."""
+        """Begin a trial; if it waits for `go`, return once it receives. See `finish`."""
         self._send(message)
-        if _receives(message):
-            self._answer(protocol.Begun, self._request.link_timeout_s)
-            self._stopping = False
+        if message.on_go is True:
+            self._answer(protocol.Begun, self._request.link_timeout_s + message.quiet_within_s)
+            self._may_be_late = False
+
+    def go(self) -> None:
+        """Have the trial send that `begin` began and that waits for it."""
+        self._may_be_late = True
+        self._send(protocol.Go())
+
+    def await_sent(self, message: protocol.Run, heard: Heard | None = None) -> None:
+        """Return once it has sent everything, if it is not over before; it receives until `stop`."""
+        self._answer(protocol.Sent, self._longest_s(message), _pass_over if heard is None else _to(heard))
 
     def finish(self, message: protocol.Run, heard: Heard | None = None) -> EngineResult:
-        """The account of the trial that `begin` began, once it has ended; of one that only receives, after `stop`."""
-        # Links that have gone down are waited for first.
-        timeout_s = self._request.link_timeout_s + message.quiet_within_s + message.duration_s
-        timeout_s += protocol.LONGEST_DRAIN * message.drain_s
-        result = self._answer(protocol.Result, timeout_s, _pass_over if heard is None else _to(heard))
-        # One that receives is always told to stop. That it had ended by itself, it answers before the next `Begun`.
-        self._stopping = self._stopping and _receives(message)
+        """The account of the trial that `begin` began, once it has ended; if it waits for `stop`, after that."""
+        waits = message.on_go is True
+        ended = msgspec.structs.replace(message, duration_s=0.0) if waits else message
+        result = self._answer(protocol.Result, self._longest_s(ended), _pass_over if heard is None else _to(heard))
+        # One that waits is always told to stop. That it had ended by itself, it answers before the next `Begun`.
+        self._may_be_late = self._may_be_late and waits
         if result.trial != message.trial:
             raise EngineError(f"the engine answered for trial {result.trial} instead of {message.trial}")
         return engine_result(result, self._request.workers, self._speeds())
+
+    def _longest_s(self, message: protocol.Run) -> float:
+        """Of the trial; links that have gone down are waited for first."""
+        before_s = self._request.link_timeout_s + message.quiet_within_s
+        return before_s + message.duration_s + protocol.LONGEST_DRAIN * message.drain_s
 
     def _speeds(self) -> dict[str, int]:
         """Of the links that can be full: a virtual device's speed is a constant of its driver."""
@@ -371,11 +384,6 @@ def _port_fact(port: protocol.OpenedPort) -> str:
     queues = f", {port.queues} queues" if port.queues > 1 else ""
     speed = "" if port.speed_bps is None else f", {port.speed_bps / 1e9:g} Gbit/s"
     return f"{port.mode}, rings {port.rx_ring}/{port.tx_ring}{queues}{speed}"
-
-
-def _receives(message: protocol.Run) -> bool:
-    """Whether another engine sends a stream of the trial."""
-    return any(stream.tx_port is None for stream in message.streams)
 
 
 def run_message(request: TrialRequest) -> protocol.Run:

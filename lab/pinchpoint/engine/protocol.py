@@ -56,7 +56,13 @@ class Opened(Message, frozen=True, tag="open"):
 
 
 class Begun(Message, frozen=True, tag="begun"):
-    """A trial receives from now on what another engine sends."""
+    """A trial that waits for `go` receives from now on."""
+
+    trial: str
+
+
+class Sent(Message, frozen=True, tag="sent"):
+    """Such a trial has sent everything; it receives until `stop`."""
 
     trial: str
 
@@ -260,6 +266,7 @@ FromEngine = (
     EngineHello
     | Opened
     | Begun
+    | Sent
     | Sample
     | Result
     | SocketsSample
@@ -349,6 +356,11 @@ class Run(Message, frozen=True, tag="run"):
     slices: SlicesRequest | None
     streams: tuple[StreamRequest, ...]
     wall_clock: bool | UnsetType = UNSET  # stamps by the system's time of day; absent: by the engine's own clock
+    on_go: bool | UnsetType = UNSET  # receives at once, sends on `go`, ends on `stop`; absent: ends by itself
+
+
+class Go(Message, frozen=True, tag="go"):
+    """Begin to send in a trial that waits for it."""
 
 
 class Stop(Message, frozen=True, tag="stop"):
@@ -359,4 +371,4 @@ class LabBye(Message, frozen=True, tag="bye"):
     """Close everything and exit."""
 
 
-FromLab = LabHello | Open | Run | SocketsRequest | Stop | LabBye
+FromLab = LabHello | Open | Run | Go | SocketsRequest | Stop | LabBye

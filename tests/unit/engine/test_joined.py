@@ -1,4 +1,4 @@
-"""One stream over two engines: what each is asked for, in which order, and what their accounts make together."""
+"""Streams over two engines: what each is asked for, in which order, and what their accounts make together."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from msgspec.structs import replace as changed
 from support import request, stream
 
 from pinchpoint.account.ledger import build
-from pinchpoint.engine.joined import RECEIVES_FOR_S, End, JoinedInstrument, divided, joined
+from pinchpoint.engine.joined import End, JoinedInstrument, divided, joined
 from pinchpoint.engine.parts import Latency
 from pinchpoint.engine.protocol import PortResult, WorkerRequest
 from pinchpoint.engine.results import engine_result
@@ -46,14 +46,21 @@ class Engine:
         return {"engine": "1"}
 
     def begin(self, message):
+        self.asked = message
         self.log.append(f"{self.name} begins")
 
-    def finish(self, message, heard=None):
-        self.log.append(f"{self.name} ends")
+    def go(self):
+        self.log.append(f"{self.name} may send")
+
+    def await_sent(self, message, heard=None):
+        self.log.append(f"{self.name} has sent")
         if heard:
             heard(Sample(0.1, 10, 1, received=0))
         if self.fails:
             raise EngineError("gone")
+
+    def finish(self, message):
+        self.log.append(f"{self.name} ends")
         return self.answer
 
     def stop(self):
@@ -63,9 +70,9 @@ class Engine:
         self.log.append(f"{self.name} is closed")
 
 
-def account(stream_result, port, status, core_gap_ns=0):
-    """An engine's account of one stream and one port."""
-    told = result([stream_result], workers=[worker(core_gap_ns, core_gap_ns)], status=status)
+def account(stream_result, port, status, core_gap_ns=0, others=()):
+    """An engine's account of one port and its streams, the first of which is all that the port's counts show."""
+    told = result([stream_result, *others], workers=[worker(core_gap_ns, core_gap_ns)], status=status)
     told = changed(told, witness=changed(told.witness, cache_lines=()))
     received = stream_result.received or 0
     told = changed(
@@ -77,7 +84,7 @@ def account(stream_result, port, status, core_gap_ns=0):
 def ends(log, sender=None, receiver=None):
     return [
         End("gen", False, ("left",), sender or Engine("gen", log, account(SENT, "left", "completed"))),
-        End("sink", False, ("right",), receiver or Engine("sink", log, account(CAME, "right", "stopped"))),
+        End("sink", False, ("right",), receiver or Engine("sink", log, account(CAME, "right", "completed"))),
     ]
 
 
@@ -85,19 +92,20 @@ def run(log, clock_error_ns=None, heard=None, **engines):
     return JoinedInstrument(ends(log, **engines), clock_error_ns).run(request(100.0), heard)
 
 
-def test_who_receives_begins_first_and_ends_last():
+def test_all_receive_before_one_sends_and_until_all_have_sent():
     log = []
     run(log)
-    assert log == ["sink begins", "gen begins", "gen ends", "sink is stopped", "sink ends"]
+    steps = ("begins", "may send", "has sent", "is stopped", "ends")
+    assert log == [f"{name} {step}" for step in steps for name in ("gen", "sink")]
 
 
-def test_a_stop_ends_who_sends_and_leaves_who_receives_to_the_end_of_the_trial():
+def test_a_stop_ends_the_trial_at_every_engine():
     log = []
     instrument = JoinedInstrument(ends(log), None)
     instrument.run(request(100.0))
     log.clear()
     instrument.stop()
-    assert log == ["gen is stopped"]
+    assert log == ["gen is stopped", "sink is stopped"]
 
 
 def test_each_engine_is_asked_for_its_end_of_the_stream_under_the_same_id():
@@ -107,7 +115,8 @@ def test_each_engine_is_asked_for_its_end_of_the_stream_under_the_same_id():
         (0, None, "right"),
     ]
     assert (sender.duration_s, sender.drain_s) == (1.0, 0.0)
-    assert (receiver.duration_s, receiver.drain_s) == (1.0 + RECEIVES_FOR_S, 0.1)
+    assert (receiver.duration_s, receiver.drain_s) == (1.0, 0.1)
+    assert sender.on_go is receiver.on_go is True
     assert sender.epoch == receiver.epoch
 
 
@@ -150,25 +159,61 @@ def test_the_ledger_closes_over_both_hosts():
     assert (found.hops[0].frames_out, found.hops[-1].frames_in) == (99, 97)
 
 
-def test_a_stopped_receiver_does_not_make_the_trial_an_early_one():
-    assert run([]).completed
-
-
-def test_a_trial_whose_sender_was_stopped_is_not_complete():
+def test_a_trial_that_was_stopped_at_one_engine_is_not_complete():
     found = run([], sender=Engine("gen", [], account(SENT, "left", "stopped")))
     assert (found.completed, found.reason) == (False, None)
 
 
-@pytest.mark.parametrize(
-    ("status", "told"),
-    [
-        ("aborted", "on sink: left: its link went down"),
-        ("completed", "on sink: the receiving engine ended before the sender"),
-    ],
-)
-def test_a_receiver_that_ended_by_itself_makes_the_account_unusable_with_the_reason(status, told):
-    found = run([], receiver=Engine("sink", [], account(CAME, "right", status)))
-    assert (found.completed, found.reason) == (False, told)
+def test_an_engine_that_breaks_off_makes_the_account_unusable_with_the_reason_and_the_others_are_ended():
+    log = []
+    found = run(log, receiver=Engine("sink", log, account(CAME, "right", "aborted")))
+    assert (found.completed, found.reason) == (False, "on sink: left: its link went down")
+    assert {"gen is stopped", "gen ends"} < set(log)
+
+
+BACK = {"tx_port": "right", "rx_port": None, "id": 1, "intended": 50, "offered": 50, "refused": 0, "sent": 50}
+
+
+def both_ways(log, lost_forth=2, lost_back=0, status="completed"):
+    """gen sends 99 frames and sink 50."""
+    forth, back = changed(CAME, received=99 - lost_forth), changed(CAME, id=1, rx_port="left", received=50 - lost_back)
+    gen = account(SENT, "left", "completed", others=(back,))
+    sink = account(forth, "right", status, others=(changed(SENT, **BACK),))
+    return ends(log, Engine("gen", log, gen), Engine("sink", log, sink))
+
+
+def run_both_ways(engines, heard=None):
+    asked = replace(request(100.0), streams=(stream(), stream(tx_port="right", rx_port="left")), sample_s=0.1)
+    return JoinedInstrument(engines, None).run(asked, heard)
+
+
+def test_where_both_send_each_is_asked_for_its_end_of_either_stream():
+    engines = both_ways([])
+    run_both_ways(engines)
+    assert [[(one.id, one.tx_port, one.rx_port) for one in end.engine.asked.streams] for end in engines] == [
+        [(0, "left", None), (1, None, "left")],
+        [(0, None, "right"), (1, "right", None)],
+    ]
+    assert [end.engine.asked.drain_s for end in engines] == [0.1, 0.1]
+
+
+@pytest.mark.parametrize(("lost_forth", "lost_back"), [(0, 0), (2, 0), (0, 7), (3, 4)])
+def test_where_both_send_each_direction_has_its_own_losses_and_the_ledger_closes(lost_forth, lost_back):
+    found = run_both_ways(both_ways([], lost_forth, lost_back))
+    assert [(one.tx_port, one.rx_port, one.lost) for one in found.streams] == [
+        ("left", "right", lost_forth),
+        ("right", "left", lost_back),
+    ]
+    whole = build(found, {}, ["left", "right"], GRAPH)
+    assert (whole.offered, whole.received) == (150, 149 - lost_forth - lost_back)
+    assert (whole.dropped, whole.unexplained) == (1, lost_forth + lost_back)
+
+
+def test_where_both_send_nobody_is_asked_for_samples_since_no_engine_knows_the_whole_load():
+    heard, engines = [], both_ways([])
+    run_both_ways(engines, heard.append)
+    assert heard == []
+    assert [end.engine.asked.sample_interval_s for end in engines] == [None, None]
 
 
 def test_samples_are_the_senders_and_say_nothing_of_what_arrives():
@@ -196,7 +241,9 @@ def test_two_streams_of_one_sender_to_two_receivers_are_joined_by_their_ids():
     asked = replace(request(100.0), streams=streams)
     second = changed(SENT, id=1)
     sender = engine_result(changed(result([SENT, second]), witness=changed(result([]).witness, cache_lines=())), ())
-    came = [account(changed(CAME, id=n, received=90 + n), port, "stopped") for n, port in enumerate(("right", "other"))]
+    came = [
+        account(changed(CAME, id=n, received=90 + n), port, "completed") for n, port in enumerate(("right", "other"))
+    ]
     three = [*ends([]), End("third", False, ("other",), Engine("third", []))]
     parts = list(divided(asked, three, False))
     found = joined(asked, list(zip(parts, [sender, *came], strict=True)), None)

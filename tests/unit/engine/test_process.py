@@ -239,18 +239,20 @@ def test_a_stop_that_came_too_early_or_too_late_is_no_error():
     engine.close()
 
 
-def test_an_engine_that_received_and_had_ended_before_its_stop_goes_on_with_the_next_trial():
-    """Its answer to the stop comes after the account, before it begins the next trial."""
+def test_an_engine_that_ended_by_itself_before_its_go_and_its_stop_goes_on_with_the_next_trial():
+    """Its answers to them come after the account, before it begins the next trial."""
     state = '{"type":"error","code":"state","message":"stop: no trial is running","hint":null}'
-    begun = '{"type":"begun","trial":"forward-0002"}'
-    engine = instrument(scripted(HELLO, OPENED, f"{begun}\n{RESULT}", state, f"{begun}\n{RESULT}"))
-    message = process.run_message(replace(REQUEST, streams=(stream(),)))
-    elsewhere = changed(message, streams=[changed(one, tx_port=None) for one in message.streams])
+    begun, sent = (f'{{"type":"{word}","trial":"forward-0002"}}' for word in ("begun", "sent"))
+    late = f"{state}\n{state}\n{begun}"
+    engine = instrument(scripted(HELLO, OPENED, begun, sent, RESULT, late, sent, RESULT))
+    message = changed(process.run_message(replace(REQUEST, streams=(stream(),))), on_go=True)
     engine.open()
     for _ in range(2):
-        engine.begin(elsewhere)
+        engine.begin(message)
+        engine.go()
+        engine.await_sent(message)
         engine.stop()
-        assert engine.finish(elsewhere).completed
+        assert engine.finish(message).completed
     engine.close()
 
 

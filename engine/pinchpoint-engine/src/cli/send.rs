@@ -106,6 +106,7 @@ fn run_request(engine: &EngineArgs, measure: &MeasureArgs, duration_s: f64) -> R
         probe_cores: Vec::new(),
         quiet_within_s: 0.0,
         wall_clock: false,
+        on_go: false,
         verify_checksums: !measure.no_verify,
         tx_burst: 64,
         latency_every: measure.latency_every,

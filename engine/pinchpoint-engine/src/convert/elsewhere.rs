@@ -24,6 +24,11 @@ pub(super) fn add_elsewhere(
         "expected the name of a port for a stream that nobody here receives by its signature",
     )?;
     check(
+        run.on_go,
+        format!("{key}.tx_port"),
+        "expected the name of a port where on_go is false: who sends it begins on a `go` of its own",
+    )?;
+    check(
         request.tracked_flows == 0,
         format!("{key}.tracked_flows"),
         "expected 0 for a stream that another engine sends",
@@ -42,12 +47,11 @@ pub(super) fn add_elsewhere(
     Ok(())
 }
 
-/// Streams of other engines are in no slice: they know nothing of this engine's turns.
+/// Where other engines take part there are no slices: they know nothing of this engine's turns.
 pub(super) fn check_elsewhere(request: &RunRequest) -> Result<(), ErrorReply> {
-    let is_here = |stream: &StreamRequest| stream.tx_port.is_some();
     check(
-        request.slices.is_none() || request.streams.iter().all(is_here),
+        request.slices.is_none() || !request.on_go,
         "slices",
-        "expected null where another engine sends a stream",
+        "expected null where on_go is true",
     )
 }

@@ -1,6 +1,7 @@
 //! What follows once everything is sent.
 
 use super::slices::SliceCounts;
+use super::trial::Stage;
 use super::work::{Stream, Streams};
 use pinchpoint_port::{AnyPort, BURST, Port};
 use pinchpoint_worker::{Core, Idle, WorkerPort};
@@ -26,6 +27,8 @@ pub(super) struct AllSent {
     last_ns: u64,
     /// Whether the drain was over in the turn before.
     looked: bool,
+    /// When this worker saw that the other engines have sent.
+    released_ns: Option<u64>,
     /// Whether the core was given away in the turn before.
     rested: bool,
 }
@@ -39,7 +42,6 @@ impl Streams<'_> {
             let horizon = &self.plan.parts[stream.planned.part].horizon;
             horizon.finish(next(core.ports, stream));
         }
-        self.live.sending_ended(core.now_ns);
         let elapsed_ns = core.now_ns - self.start_ns;
         let ring = |own: &WorkerPort| own.port.rings().0 as usize / BURST + 1;
         self.sent = Some(AllSent {
@@ -50,12 +52,30 @@ impl Streams<'_> {
             delivered: self.account.delivered(),
             last_ns: 0,
             looked: false,
+            released_ns: None,
             rested: false,
         });
+        if self.live.sending_ended(core.now_ns) {
+            (self.tell)(Stage::Sent);
+        }
     }
 
-    /// Whether the drain continues: until `drain_ns` after the last worker has
-    /// sent and after the last frame of this trial has arrived here, but at most
+    /// When the drain began: once the last worker had sent, and where other engines
+    /// take part, once they have too. None before.
+    fn drained_since(&mut self, now_ns: u64) -> Option<u64> {
+        let sent_ns = self.live.all_sent_ns()?;
+        if self.plan.patience_ns.is_none() {
+            return Some(sent_ns);
+        }
+        if !self.live.stopped() {
+            self.wait(now_ns.saturating_sub(sent_ns), "stop");
+            return None;
+        }
+        let released_ns = &mut self.sent.as_mut()?.released_ns;
+        Some(*released_ns.get_or_insert(now_ns))
+    }
+
+    /// Whether the drain continues: until `drain_ns` after it began and after the last frame of this trial has arrived here, but at most
     /// [`LONGEST_DRAIN`] times as long: a queue that still empties is no loss,
     /// and a loop of the device must not keep the trial. Then, if that is any
     /// time at all, until the rings are empty: a core that comes late finds there
@@ -65,17 +85,18 @@ impl Streams<'_> {
     /// while this worker polls, the kernel or a device on the same core may be
     /// unable to hand frames over.
     pub(super) fn drains(&mut self, core: &mut Core<'_>) -> bool {
-        let (Some(sent), drain_ns) = (&mut self.sent, self.plan.drain_ns) else {
-            return true;
-        };
         if self.live.aborted() {
             return false;
         }
+        let since_ns = self.drained_since(core.now_ns);
+        let (Some(sent), drain_ns) = (&mut self.sent, self.plan.drain_ns) else {
+            return true;
+        };
         let delivered = self.account.delivered();
         if delivered != sent.delivered {
             (sent.delivered, sent.last_ns) = (delivered, core.now_ns);
         }
-        let Some(sent_ns) = self.live.all_sent_ns() else {
+        let Some(sent_ns) = since_ns else {
             return true;
         };
         let quiet_since_ns = sent.last_ns.max(sent_ns);

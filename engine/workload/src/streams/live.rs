@@ -29,6 +29,7 @@ struct Step {
     sent_ns: AtomicU64,
     ready: AtomicUsize,
     start_ns: AtomicU64,
+    go_ns: AtomicU64,
 }
 
 /// One worker's totals: written by it alone.
@@ -74,8 +75,8 @@ impl Counters {
     }
 }
 
-/// How long after the last worker is ready the trial starts: long enough for
-/// all of them to see it coming.
+/// How long after the last worker is ready, or is told to send, it starts: long
+/// enough for all of them to see it coming.
 const START_AFTER_NS: u64 = 20_000;
 
 impl Live {
@@ -156,10 +157,27 @@ impl Live {
         self.step.start_ns.load(Ordering::Acquire) > 0 || self.stopped()
     }
 
-    /// One worker has sent its last frame, at `now_ns`.
-    pub(crate) fn sending_ended(&self, now_ns: u64) {
+    /// Has the workers of a trial that waits for it send, all from the same
+    /// instant, soon after `now_ns` of the trial's clock; false if they do already.
+    pub fn go(&self, now_ns: u64) -> bool {
+        let go_ns = now_ns + START_AFTER_NS;
+        let swapped =
+            self.step
+                .go_ns
+                .compare_exchange(0, go_ns, Ordering::AcqRel, Ordering::Relaxed);
+        swapped.is_ok()
+    }
+
+    /// When sending begins; none while that is waited for.
+    #[inline(always)]
+    pub(crate) fn go_ns(&self) -> Option<u64> {
+        Some(self.step.go_ns.load(Ordering::Acquire)).filter(|&at| at > 0)
+    }
+
+    /// One worker has sent its last frame, at `now_ns`; whether it is the last one.
+    pub(crate) fn sending_ended(&self, now_ns: u64) -> bool {
         self.step.sent_ns.fetch_max(now_ns, Ordering::AcqRel);
-        self.step.sending.fetch_sub(1, Ordering::AcqRel);
+        self.step.sending.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// When the last worker sent its last frame; none while one still sends.
@@ -239,9 +257,9 @@ mod tests {
         });
         assert!(starts[0].is_some());
         assert_eq!(starts[0], starts[1]);
-        live.sending_ended(500);
+        assert!(!live.sending_ended(500));
         assert_eq!(live.all_sent_ns(), None);
-        live.sending_ended(300);
+        assert!(live.sending_ended(300));
         assert_eq!(live.all_sent_ns(), Some(500));
     }
 

@@ -53,6 +53,7 @@ pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
     };
     let plan = Plan {
         duration_ns: DURATION_NS,
+        patience_ns: None,
         drain_ns: DRAIN_NS,
         latency_every: 1,
         jitter: false,
@@ -83,7 +84,7 @@ pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
     };
     let ports = vec![vec![port(0, one), port(1, other)]];
     let live = Arc::new(Live::new(1, plan.parts.len()));
-    let running = trial::start(ports, plan, clock, &live, || ()).ok()?;
+    let running = trial::start(ports, plan, clock, &live, |_| ()).ok()?;
     let (_, outcome) = running.join()?;
     let mut streams = outcome.ok()?.streams;
     streams.pop()?.received.map(|received| received.latency)

@@ -31,4 +31,4 @@ mod work;
 pub use live::Live;
 pub use outcome::Outcome;
 pub use plan::{Plan, PlannedStream, WorkerPlan};
-pub use trial::{Running, WorkersPorts, start};
+pub use trial::{Running, Stage, WorkersPorts, start};

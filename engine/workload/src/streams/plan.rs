@@ -72,6 +72,10 @@ pub struct Plan {
     pub duration_ns: u64,
     /// How long to receive after sending, in nanoseconds.
     pub drain_ns: u64,
+    /// Where other engines take part: how long the start of the sending, and the
+    /// end of the trial after it, are waited for, in nanoseconds. None: sending
+    /// begins at once, and the trial ends with its drain.
+    pub patience_ns: Option<u64>,
     /// Frames handed to a port at once, 1 to [`TX_BURST`].
     pub tx_burst: usize,
     /// Latency is recorded of every frame whose sequence number is a multiple

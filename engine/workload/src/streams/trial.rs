@@ -22,6 +22,15 @@ pub struct Running {
     threads: Vec<JoinHandle<Returned>>,
 }
 
+/// How far a trial has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// All workers have sent.
+    Sent,
+    /// It has ended, however it did.
+    Ended,
+}
+
 /// Ports, by worker, that a trial gives back.
 pub type WorkersPorts = Vec<Vec<WorkerPort>>;
 
@@ -64,8 +73,8 @@ impl<F: FnMut()> Drop for Finally<F> {
 }
 
 /// Starts a trial: a thread for each worker, pinned to its core. `ports` are
-/// those of each worker, in the order of the plan. `done` is called once, in
-/// the last thread, when the trial has ended, however it ended.
+/// those of each worker, in the order of the plan. `tell` is called once for each
+/// stage, in the thread of the last worker to reach it.
 ///
 /// # Errors
 /// The system's, if it makes no thread; the trial is ended and the ports are
@@ -75,27 +84,27 @@ pub fn start(
     plan: Plan,
     clock: &Clock,
     live: &Arc<Live>,
-    done: impl Fn() + Send + Sync + 'static,
+    tell: impl Fn(Stage) + Send + Sync + 'static,
 ) -> std::io::Result<Running> {
     let plan = Arc::new(plan);
-    let done = Arc::new(done);
+    let tell = Arc::new(tell);
     let left = Arc::new(AtomicUsize::new(plan.workers.len()));
     let mut threads = Vec::new();
     for (index, mut ports) in ports.into_iter().enumerate() {
         let (plan, watched, clock) = (Arc::clone(&plan), Arc::clone(live), clock.clone());
-        let (done, left) = (Arc::clone(&done), Arc::clone(&left));
+        let (tell, left) = (Arc::clone(&tell), Arc::clone(&left));
         let run = move || {
             let _ended = Finally(|| {
                 if std::thread::panicking() {
                     watched.fail(format!("worker {index} failed; its message is on stderr"));
                 }
                 if left.fetch_sub(1, Ordering::AcqRel) == 1 {
-                    done();
+                    tell(Stage::Ended);
                 }
             });
             let share = pin(plan.workers[index].core)
                 .and_then(|()| ports::load(index, &mut ports, &plan))
-                .map(|()| work::run(index, &mut ports, &plan, &clock, &watched));
+                .map(|()| work::run(index, &mut ports, &plan, &clock, (&watched, &*tell)));
             if let Err(reason) = &share {
                 watched.fail(reason.clone());
             }

@@ -9,6 +9,7 @@ use super::plan::{Part, Plan, PlannedStream};
 use super::ports::{self, Baseline, Every, Transmitted, live_number};
 use super::send::{Keeping, Plain};
 use super::slices::Slicer;
+use super::trial::Stage;
 use pinchpoint_port::{Port, ThreadGuard};
 use pinchpoint_traffic::account::{Account, Expected, Sender, Settings as AccountSettings};
 use pinchpoint_wire::answer;
@@ -37,14 +38,14 @@ pub(super) fn run(
     ports: &mut [WorkerPort],
     plan: &Plan,
     clock: &Clock,
-    live: &Live,
+    (live, tell): (&Live, &dyn Fn(Stage)),
 ) -> Share {
     let _guard = ThreadGuard::new();
     let baselines: Vec<_> = ports.iter_mut().map(Baseline::of).collect();
     let core = plan.workers[index].core;
     let hold = plan.slices.as_ref().and_then(|slices| slices.hold.clone());
     let _released = hold.map(ReleaseAtEnd);
-    let mut streams = Streams::new(index, ports, plan, live, baselines);
+    let mut streams = Streams::new(index, ports, plan, (live, tell), baselines);
     // All workers start at the same instant.
     let start_ns = live.start_together(|| clock.now_ns());
     streams.start_ns = start_ns.unwrap_or_else(|| clock.now_ns());
@@ -72,6 +73,7 @@ pub(super) struct Streams<'a> {
     pub(super) index: usize,
     pub(super) plan: &'a Plan,
     pub(super) live: &'a Live,
+    pub(super) tell: &'a dyn Fn(Stage),
     pub(super) own: Vec<Stream>,
     /// Those of `own` that are sent now.
     pub(super) active: Range<usize>,
@@ -90,6 +92,8 @@ pub(super) struct Streams<'a> {
     numbers: Vec<usize>,
     answers: Vec<HashMap<IpAddr, Mac>>,
     pub(super) start_ns: u64,
+    /// Whether sending has to wait until it is told to begin.
+    waits: bool,
     stopped: bool,
     /// Whether the ports' links are up.
     asks: Every,
@@ -104,7 +108,7 @@ impl<'a> Streams<'a> {
         index: usize,
         ports: &[WorkerPort],
         plan: &'a Plan,
-        live: &'a Live,
+        (live, tell): (&'a Live, &'a dyn Fn(Stage)),
         baselines: Vec<Baseline>,
     ) -> Self {
         let place = |wanted: usize| ports.iter().position(|own| own.index == wanted);
@@ -146,6 +150,8 @@ impl<'a> Streams<'a> {
             index,
             plan,
             live,
+            tell,
+            waits: plan.patience_ns.is_some(),
             active: 0..streams.len(),
             idle_ns: 0,
             slice_at_ns: if slicer.is_some() { 0 } else { u64::MAX },
@@ -183,6 +189,32 @@ impl<'a> Streams<'a> {
             if let Some(why) = own.port.failure() {
                 self.live.fail(format!("{}: {why}", own.name));
             }
+        }
+    }
+
+    /// Whether sending still has to wait. The time of the trial begins with it; what
+    /// was received before is of the trial, how the loop went is not.
+    #[cold]
+    #[inline(never)]
+    fn awaits_go(&mut self, core: &mut Core<'_>) -> bool {
+        let go_ns = self.live.go_ns().filter(|&at| core.now_ns >= at);
+        let stopped_ns = self.live.stopped().then_some(core.now_ns);
+        let Some(start_ns) = go_ns.or(stopped_ns) else {
+            self.wait(core.now_ns - self.start_ns, "go");
+            return true;
+        };
+        self.start_ns = start_ns;
+        core.begin_anew(start_ns);
+        self.waits = false;
+        false
+    }
+
+    /// Ends the trial if it has waited too long to hear `word`.
+    pub(super) fn wait(&self, waited_ns: u64, word: &str) {
+        if self.plan.patience_ns.is_some_and(|most| waited_ns > most) {
+            let waited_s = waited_ns / 1_000_000_000;
+            self.live
+                .fail(format!("it waited for `{word}` for {waited_s} s"));
         }
     }
 
@@ -344,6 +376,9 @@ impl Workload for Streams<'_> {
 
     #[inline(always)]
     fn poll(&mut self, core: &mut Core<'_>) -> Step {
+        if self.waits && self.awaits_go(core) {
+            return Step::Sent(0);
+        }
         if self.sent.is_none() {
             if let Some(bursts) = self.sends(core) {
                 return Step::Sent(bursts);
@@ -393,8 +428,10 @@ impl Workload for Streams<'_> {
             gaps_ns: core.gaps.over_total_ns(),
             gap_max_ns: core.gaps.take_recent_max_ns(),
         };
-        self.live.publish(self.index, sample);
-        self.publish_parts();
+        if !self.waits {
+            self.live.publish(self.index, sample);
+            self.publish_parts();
+        }
         if self.asks.is_due(core.now_ns) {
             self.ask_ports(core);
         }
