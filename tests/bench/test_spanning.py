@@ -72,10 +72,10 @@ eth_dst = "02:00:00:00:00:07"
 ipv4_dst = "198.20.0.1"
 """
 A_QUARTER = """table ip state {
-    counter a_quarter {}
+    counter drop_a_quarter {}
     chain passing {
         type filter hook forward priority filter; policy accept;
-        iifname {right} numgen inc mod 4 == 0 counter name a_quarter drop
+        iifname {right} numgen inc mod 4 == 0 counter name drop_a_quarter drop
     }
 }"""
 KINDS = {
