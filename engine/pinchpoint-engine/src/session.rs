@@ -263,10 +263,8 @@ impl Session {
                 }
                 (None, None) => Err(error(ErrorCode::State, "stop: no trial is running", None)),
             },
-            Request::Go(_) => match self.trial.as_mut().is_some_and(Trial::go) {
-                true => Ok(None),
-                false => Err(error(ErrorCode::State, "go: no trial waits for it", None)),
-            },
+            Request::Go(_) if self.trial.as_mut().is_some_and(Trial::go) => Ok(None),
+            Request::Go(_) => Err(error(ErrorCode::State, "go: no trial waits for it", None)),
             _ if self.is_busy() => Err(error(
                 ErrorCode::State,
                 "a trial is running",
