@@ -3,8 +3,8 @@
 import pytest
 from bench_tools import run, start, wait_for
 from campaign_tools import log_of, only_folder, require_whole, write_campaign
+from spanning_tools import spanning
 from ssh_tools import far_machines
-from test_spanning import spanning
 
 MACHINES = '[[machine]]\nname = "one"\naddress = "one"\n[[machine]]\nname = "two"\naddress = "two"\n'
 SPANNING = 'scenarios = ["span.toml"]\nrepeats = 2\nretries = 0\n'
