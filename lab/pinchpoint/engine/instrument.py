@@ -69,6 +69,7 @@ class TrialRequest:
     burst_frames: int | None = None
     """Exactly this many frames, all due at the start, as fast as the engine presents them. `duration_s` and
     `load_fps` are then those of HIGHEST_FPS, and the account's `sent_duration_s` is how long the burst took."""
+    there_and_back: bool = False  # who receives sends back, so that one clock times both ways; one engine sends
     slices: Slices | None = None  # None: all streams are sent all the time; else without `step` and `burst_frames`
 
 

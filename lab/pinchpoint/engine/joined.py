@@ -15,6 +15,7 @@ import msgspec
 from pinchpoint.engine import protocol
 from pinchpoint.engine.instrument import EngineResult, Heard, PortCounts, TrialRequest
 from pinchpoint.engine.process import run_message
+from pinchpoint.engine.reflected import Reflector, reflecting
 from pinchpoint.host.priority import session_preferred
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.trial import Sample, StreamCounts, WorkerWitness
@@ -55,6 +56,7 @@ class End:
     is_device: bool  # whether that is the device's
     ports: tuple[str, ...]
     engine: Engine
+    reflector: Reflector | None = None  # that takes the same ports while the engine is closed
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,8 @@ class JoinedInstrument:
 
     def run(self, request: TrialRequest, heard: Heard | None = None) -> EngineResult:
         """One trial over all engines. `heard` gets the samples of a single sender, which knows nothing of losses."""
+        if request.there_and_back:
+            return self._there_and_back(request)
         is_heard = sum(any(one.tx_port in end.ports for one in request.streams) for end in self._ends) == 1
         asked = request if is_heard else replace(request, sample_s=None)
         self._parts = parts = tuple(divided(asked, self._ends, self._clock_error_ns is not None))
@@ -108,6 +112,25 @@ class JoinedInstrument:
                 _named(part.end, part.end.engine.stop)
             found = [(part, _named(part.end, partial(part.end.engine.finish, part.message))) for part in parts]
         return joined(request, found, self._clock_error_ns)
+
+    def _there_and_back(self, request: TrialRequest) -> EngineResult:
+        """One trial whose sender receives what it sent. The engines that receive otherwise are closed meanwhile."""
+        (sender,) = (end for end in self._ends if any(one.tx_port in end.ports for one in request.streams))
+        others = [end for end in self._ends if end is not sender and end.reflector]
+        whole = run_message(request)
+        streams = tuple(msgspec.structs.replace(one, rx_port=one.tx_port) for one in whole.streams)
+        part = Part(sender, msgspec.structs.replace(whole, streams=streams))
+        self._parts = (part,)
+        with session_preferred(), ExitStack() as stack:
+            for end in others:
+                end.engine.close()
+                assert end.reflector is not None
+                _named(end, partial(stack.enter_context, reflecting(end.reflector)))
+            _named(sender, partial(sender.engine.begin, part.message))
+            result = _named(sender, partial(sender.engine.finish, part.message))
+        for end in others:
+            _named(end, end.engine.open)
+        return _returned(request, part, result)
 
     def stop(self) -> None:
         """End the running trial early."""
@@ -186,6 +209,23 @@ def joined(
         reason="; ".join(reasons) or None,
         loopback=alone.loopback if alone else None,
     )
+
+
+def _returned(request: TrialRequest, part: Part, result: EngineResult) -> EngineResult:
+    """What one engine counted of both ways. Spacings and the order are those of both, so of neither."""
+    streams = tuple(
+        replace(
+            one,
+            rx_port=request.streams[one.stream].rx_port,
+            round_trip=one.latency,
+            latency=None,
+            jitter=None,
+            reordered=None,
+            reordered_in_flow=None,
+        )
+        for one in result.streams
+    )
+    return replace(result, streams=streams, workers=tuple(_worker(one, part) for one in result.workers))
 
 
 def _pacing(senders: Sequence[EngineResult]) -> dict[str, float]:

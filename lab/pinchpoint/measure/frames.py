@@ -8,6 +8,7 @@ from pinchpoint.engine import protocol
 from pinchpoint.engine.instrument import Instrument
 from pinchpoint.engine.joined import End, JoinedInstrument
 from pinchpoint.engine.process import ProcessInstrument, find_engine
+from pinchpoint.engine.reflected import Reflector
 from pinchpoint.host.local import on
 from pinchpoint.host.machines import host_of
 from pinchpoint.host.processes import ENVIRONMENT_MARK
@@ -52,5 +53,7 @@ def instrument_of(bench: Standing) -> Instrument:
     for one in setup.engines:
         with on(host_of(one.site.remote)):  # a host that is lost within a unit is not connected anew
             engine = started(one.engine, [find_engine()])
-        ends.append(End(one.site.host, one.site.remote == bench.scenario.remote, one.site.ports, engine))
+            reflector = Reflector(one.engine, [find_engine()], environment, bench.record.engine_log)
+        is_device = one.site.remote == bench.scenario.remote
+        ends.append(End(one.site.host, is_device, one.site.ports, engine, reflector))
     return JoinedInstrument(ends, None if error_us is None else error_us * 1e3)

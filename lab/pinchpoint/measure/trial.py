@@ -27,6 +27,7 @@ EPOCHS = 256  # one byte of the signature
 PRIMING_FPS, PRIMING_S = 100_000, 0.001
 WAITING_FPS, WAITING_S = 10_000, 0.001
 _SIBLINGS = "/sibling/"  # thread by thread; the witness holds their sums
+ROUND_TRIP = "round trip"  # the phase in which what was sent comes back to its sender
 WARM_UP = "warm-up"  # the phase that prepares the DUT and is never judged
 
 
@@ -140,7 +141,8 @@ class Measurer:
         started, began = datetime.now(UTC), time.monotonic()
         self._bracket.open()
         samples = list[Sample]()
-        result = self._send(self._request(trial_id, duration_s, load_fps, burst_frames), over_time, samples)
+        request = self._request(trial_id, duration_s, load_fps, burst_frames)
+        result = self._send(replace(request, there_and_back=phase == ROUND_TRIP), over_time, samples)
         died: DutError | None = None
         seen = Observation(0.0, {}, {})
         try:

@@ -195,6 +195,7 @@ class LatencyPoint:
     loopback: Loopback | None = None  # how much of it is the engine's own
     distance_ns: float | None = None  # of the cores meanwhile; None: not probed
     validity: TrialValidity = TrialValidity.VALID  # of its trial
+    round_trip: LatencySummary | None = None  # instead: there and back, where two hosts have no clock in common
 
 
 @dataclass(frozen=True)

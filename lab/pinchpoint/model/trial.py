@@ -1,6 +1,6 @@
 """One trial: what was asked, what was sent, what came back, and who saw it happen."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -140,6 +140,7 @@ class StreamCounts:
     jitter: LatencySummary | None = None  # spacings of neighbouring frames, received against sent (RFC 3550, 6.4.1)
     last_loss_s: float | None = None  # since the start: when a frame was last refused or passed over; None: never
     reordered_in_flow: int | None = None  # of those reordered, those after a later frame of their own five-tuple
+    round_trip: LatencySummary | None = None  # there and back, of a trial whose receivers send back; the counts are too
 
 
 @dataclass(frozen=True)
@@ -260,10 +261,18 @@ class Trial:
     @property
     def latency(self) -> LatencySummary | None:
         """Of the stream whose 99th percentile is highest: the one that a user would feel."""
-        measured = [stream.latency for stream in self.streams if stream.latency]
-        return max(measured, key=lambda latency: latency.p99_ns, default=None)
+        return _highest(stream.latency for stream in self.streams)
+
+    @property
+    def round_trip(self) -> LatencySummary | None:
+        """The same of the way there and back; None but for a trial whose receivers send back."""
+        return _highest(stream.round_trip for stream in self.streams)
 
     @property
     def offered_fps(self) -> float:
         """The rate at which frames were presented to the ports."""
         return self.offered / self.sent_duration_s if self.sent_duration_s else 0.0
+
+
+def _highest(found: Iterable[LatencySummary | None]) -> LatencySummary | None:
+    return max((one for one in found if one), key=lambda one: one.p99_ns, default=None)

@@ -44,7 +44,8 @@ def of_rates(
 ) -> tuple[Metric, ...]:
     """Metrics of the measure `rates`; `limit` is the trial at the NDR, None without one, `streams` what it sent."""
     found = [*of_the_rates_alone(rates), *_in_bits(rates, streams)]
-    found += [_latency(point, point.latency) for point in latency if point.latency is not None]
+    found += [_p99("latency", point, point.latency) for point in latency if point.latency is not None]
+    found += [_p99("round trip", point, point.round_trip) for point in latency if point.round_trip is not None]
     if limit is not None:
         found += of_trial(limit, own)
         found += _five_tuples(limit, streams)
@@ -107,11 +108,11 @@ def _in_bits(rates: Sequence[Rate], streams: Sequence[Stream]) -> Iterator[Metri
             yield replace(ndr, name=f"{ndr.name} throughput", unit="bit/s", value=bits * ndr.value, low=low, high=high)
 
 
-def _latency(point: LatencyPoint, latency: LatencySummary) -> Metric:
+def _p99(of: str, point: LatencyPoint, found: LatencySummary) -> Metric:
     return Metric(
-        f"latency p99 at {point.share:.0%} of NDR",
+        f"{of} p99 at {point.share:.0%} of NDR",
         "ns",
-        latency.p99_ns,
+        found.p99_ns,
         cautions=(point.note,) if point.note else (),
         disturbed=point.validity is not TrialValidity.VALID,
     )

@@ -99,6 +99,34 @@ def test_all_receive_before_one_sends_and_until_all_have_sent():
     assert log == [f"{name} {step}" for step in steps for name in ("gen", "sink")]
 
 
+class Reflector:
+    """Notes when it has the ports."""
+
+    def __init__(self, log):
+        self.log = log
+
+    def open(self):
+        self.log.append("sink sends back")
+
+    def close(self):
+        self.log.append("sink sends back no more")
+
+
+def test_what_the_receiver_sends_back_is_timed_by_the_sender():
+    log = []
+    back = changed(SENT, rx_port="left", received=98, lost=1, latency=TIMES, jitter=TIMES, reordered=1)
+    gen, sink = ends(log, sender=Engine("gen", log, account(back, "left", "completed")))
+    instrument = JoinedInstrument([gen, replace(sink, reflector=Reflector(log))], None)
+    found = instrument.run(replace(request(100.0), there_and_back=True))
+    assert log == ["sink is closed", "sink sends back", "gen begins", "gen ends", "sink sends back no more"]
+    assert (gen.engine.asked.streams[0].tx_port, gen.engine.asked.streams[0].rx_port) == ("left", "left")
+    assert not gen.engine.asked.on_go
+    (stream_found,) = found.streams
+    assert (stream_found.rx_port, stream_found.received, stream_found.lost) == ("right", 98, 1)
+    assert stream_found.round_trip.p50_ns == 20
+    assert (stream_found.latency, stream_found.jitter, stream_found.reordered) == (None, None, None)
+
+
 def test_a_stop_ends_the_trial_at_every_engine():
     log = []
     instrument = JoinedInstrument(ends(log), None)

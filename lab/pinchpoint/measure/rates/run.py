@@ -22,7 +22,7 @@ from pinchpoint.measure.kind import TRIAL_S, asked
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.keys import Rates
 from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.trial import WARM_UP, Measurer, OverTime
+from pinchpoint.measure.trial import ROUND_TRIP, WARM_UP, Measurer, OverTime
 from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model import units
 from pinchpoint.model.offload import OffloadTruth
@@ -36,7 +36,7 @@ from pinchpoint.model.result import (
     Verdict,
 )
 from pinchpoint.model.scenario import Scenario, SearchMethod
-from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.model.trial import LatencySummary, Trial, TrialValidity
 from pinchpoint.search import SearchOutcome, find_rates
 from pinchpoint.search.repeat import until_valid
 from pinchpoint.search.slices import slice_s
@@ -142,21 +142,47 @@ def _latency(share: float, found: _Found, scenario: Scenario, measurer: Measurer
         return LatencyPoint(share, 0.0, "", None, f"no NDR to take {share:.0%} of")
     load_fps = share * ndr.quoted_fps
 
+    is_apart = bool(scenario.engines) and scenario.engine.clock_error_us is None
+    phase = ROUND_TRIP if is_apart and _comes_back(scenario) else "latency"
+
     def measure(duration_s: float, load: float) -> Trial:
-        return measurer.trial("latency", duration_s, load)
+        return measurer.trial(phase, duration_s, load)
 
     repeats = min(MOST_LATENCY_REPEATS, scenario.search.max_repeats)
     trial = until_valid(measure, asked(scenario, Rates).duration_s, load_fps, repeats)
     note = "" if trial.validity is TrialValidity.VALID else f"{trial.validity.value}: {trial.reason}"
-    if not note and trial.latency is None and scenario.engines and scenario.engine.clock_error_us is None:
+    if not note and trial.latency is None and is_apart:
         note = "two engines have no clock in common; engine.clock_error_us says by how much their hosts' are apart"
+    if trial.round_trip:
+        note = f"{_there_and_back(trial.round_trip)}; {note}"
+    elif phase == ROUND_TRIP:
+        note = f"nothing came back: the device has to forward both ways; {note}"
     if not note and trial.latency and trial.latency.clock_error_ns is not None:
         note = f"each time may be wrong by {units.nanoseconds(trial.latency.clock_error_ns)}: clocks of two hosts"
     if not note and trial.lost:
         note = f"lost {units.loss(trial.loss_ratio)} of its frames"
     return LatencyPoint(
-        share, load_fps, trial.id, trial.latency, note, trial.witness.loopback, of_trial(trial), trial.validity
+        share,
+        load_fps,
+        trial.id,
+        trial.latency,
+        note,
+        trial.witness.loopback,
+        of_trial(trial),
+        trial.validity,
+        trial.round_trip,
     )
+
+
+def _comes_back(scenario: Scenario) -> bool:
+    """Whether what is sent can be sent back to be timed: one engine sends, and others receive."""
+    sent, received = ({getattr(one, end) for one in scenario.streams} for end in ("tx_port", "rx_port"))
+    senders = [one for one in scenario.engines if sent & set(one.ports)]
+    return len(senders) == 1 and not received & set(senders[0].ports)
+
+
+def _there_and_back(found: LatencySummary) -> str:
+    return f"there and back: p50 {units.nanoseconds(found.p50_ns)}, p99 {units.nanoseconds(found.p99_ns)}"
 
 
 def _summary(
