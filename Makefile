@@ -3,7 +3,7 @@
 
 BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-real-search bench-compare bench-truth bench-causes bench-exhaustion bench-watch bench-serve bench-campaign
 
-.PHONY: demo docs test test-bench test-nics test-hosts test-campaign lint fmt setup clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
+.PHONY: demo docs test test-nics test-hosts test-campaign lint fmt setup clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -45,18 +45,9 @@ test: setup .venv/.test-packages lint
 	cargo test --quiet --manifest-path engine/Cargo.toml --features dpdk
 	$(BIN)/pytest -n auto --dist loadfile tests/unit tests/browser
 	packaging/with-hugepages 256 cargo test --quiet --manifest-path engine/Cargo.toml --features dpdk -- --ignored --test-threads=1
-	$(MAKE) --no-print-directory test-bench
+	$(BIN)/pytest tests/bench
 	$(MAKE) --no-print-directory smoke
 	packaging/in-user-mode-linux --limit 600 $(CURDIR)/$(BIN)/pytest tests/kernel
-
-# Both halves wait more than they compute, so that they run side by side, each in namespaces of its own. Machines takes no
-# hugepages; the other half does, and asserts that it gives them back.
-test-bench:
-	@PINCHPOINT_SHARED_HUGEPAGES=1 packaging/in-own-namespaces $(BIN)/pytest tests/bench/machines >.venv/machines.log 2>&1 & \
-	machines=$$!; failed=0; \
-	packaging/in-own-namespaces $(BIN)/pytest tests/bench --ignore tests/bench/machines || failed=1; \
-	wait $$machines || failed=1; \
-	cat .venv/machines.log; exit $$failed
 
 # Each is a virtual machine of its own, emulated where KVM cannot be used; `make test` runs one.
 test-nics: setup .venv/.test-packages
@@ -68,6 +59,7 @@ test-hosts: setup .venv/.test-packages
 	@$(BIN)/python tests/bench/host_faults.py $(FAULTS)
 
 # Nodes are network namespaces of this machine. `make test` has the short form: two nodes, one of which is killed.
+# Here as well: a head that dies, and a node whose actor cannot live.
 test-campaign: setup
 	$(BIN)/pytest -s tests/cluster
 

@@ -12,7 +12,6 @@ from pathlib import Path
 PINCHPOINT = str(Path(sys.executable).parent / "pinchpoint")
 STATE = Path("/run/pinchpoint")
 ROOT = Path(__file__).parents[2]
-SHARED_HUGEPAGES = "PINCHPOINT_SHARED_HUGEPAGES" in os.environ  # other tests take and return some meanwhile
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ def what_is_there():
         frozenset(re.findall(r"^pp-\S+", namespaces, re.MULTILINE)),
         frozenset(marked_processes()),
         frozenset(path.name for path in STATE.glob("*") if path.name != "run.lock"),
-        0 if SHARED_HUGEPAGES else int(Path("/proc/sys/vm/nr_hugepages").read_text()),
+        int(Path("/proc/sys/vm/nr_hugepages").read_text()),
         mount_points(),
         frozenset(re.findall(r"^\d+: ([^:@]+)", links, re.MULTILINE)),
     )
