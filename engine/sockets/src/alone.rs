@@ -18,7 +18,7 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 /// Serves the client of `work`, which is elsewhere, until `live` stops it;
-/// `listening` is told where as soon as a client may connect. The address is
+/// `listening` gets the address as soon as a client may connect. The address is
 /// one of the server's namespace, never all of them.
 ///
 /// # Errors

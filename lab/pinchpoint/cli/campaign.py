@@ -260,7 +260,9 @@ def _code(folder: CampaignFolder, stopped: bool, how: _How) -> int:
         click.echo(f"pinchpoint: {machine} was excluded: {reason}", err=True)
     for machine, reason in tally.uncontrolled.items():
         if machine not in tally.excluded:
-            click.echo(f"pinchpoint: {machine} was not held against itself: its control failed: {reason}", err=True)
+            click.echo(
+                f"pinchpoint: {machine}: its control scenario failed, so its drift is unknown: {reason}", err=True
+            )
     again = _again(folder.path, how)
     if stopped:
         click.echo(f"pinchpoint: interrupted; what was measured is in {folder.path}\n  hint: {again}", err=True)

@@ -1,6 +1,6 @@
 """One workload over kernel sockets whose two ends are two engines', each on a machine of its own.
 
-The server listens before any client connects, and serves until it is told to stop. Each end counts by its own clock:
+The server listens before any client connects, and serves until `stop`. Each end counts by its own clock:
 transactions, their times and retransmits are the client's; what streams brought, and when, is the server's.
 """
 
@@ -124,14 +124,22 @@ def joined(client: SocketsResult, served: SocketsServed, server: str) -> Sockets
         status, reason = "aborted", f"{server}: {served.reason}"
     elif status == "completed" and served.window is None:
         status, reason = "aborted", f"{server} had not begun its window when the client's ended"
+    elif status == "completed" and served.window and _missing(client, served.window):
+        status, reason = "aborted", f"{server} did not accept every stream that the client opened"
     window = served.window
     return msgspec.structs.replace(
         client,
         status=status,
         reason=reason,
         server=served.server,
-        runs=tuple(_run(run, window) for run in client.runs) if window else (),
+        runs=tuple(_run(run, window) for run in client.runs) if window and not _missing(client, window) else (),
     )
+
+
+def _missing(client: SocketsResult, window: ServedWindow) -> bool:
+    """Whether the server counted fewer streams than the client had."""
+    is_counted = window.received_bytes is not None
+    return is_counted and any(len(run.connections) > len(window.connections) for run in client.runs)
 
 
 def _run(run: SocketsRun, window: ServedWindow) -> SocketsRun:

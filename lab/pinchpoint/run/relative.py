@@ -120,7 +120,7 @@ class References:
 
         def keep(one: Stretch) -> None:
             mine.append(one)
-            self._stretches.append(one)  # a unit that begins anew after its host was lost goes on with it
+            self._stretches.append(one)  # kept for the unit's next attempt, should its host be lost
             self._keep(one)
 
         try:

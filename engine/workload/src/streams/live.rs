@@ -75,7 +75,7 @@ impl Counters {
     }
 }
 
-/// How long after the last worker is ready, or is told to send, it starts: long
+/// How long after the last worker is ready, or after `go`, a trial starts: long
 /// enough for all of them to see it coming.
 const START_AFTER_NS: u64 = 20_000;
 

@@ -92,7 +92,7 @@ pub(super) struct Streams<'a> {
     numbers: Vec<usize>,
     answers: Vec<HashMap<IpAddr, Mac>>,
     pub(super) start_ns: u64,
-    /// Whether sending has to wait until it is told to begin.
+    /// Whether sending waits for `go`.
     waits: bool,
     stopped: bool,
     /// Whether the ports' links are up.

@@ -3,7 +3,7 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pinchpoint.account.cache_line import distance, of_trial
@@ -36,7 +36,7 @@ from pinchpoint.model.result import (
     Verdict,
 )
 from pinchpoint.model.scenario import Scenario, SearchMethod
-from pinchpoint.model.trial import LatencySummary, Trial, TrialValidity
+from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search import SearchOutcome, find_rates
 from pinchpoint.search.repeat import until_valid
 from pinchpoint.search.slices import slice_s
@@ -141,7 +141,6 @@ def _latency(share: float, found: _Found, scenario: Scenario, measurer: Measurer
     if ndr.quoted_fps is None:
         return LatencyPoint(share, 0.0, "", None, f"no NDR to take {share:.0%} of")
     load_fps = share * ndr.quoted_fps
-
     is_apart = bool(scenario.engines) and scenario.engine.clock_error_us is None
     phase = ROUND_TRIP if is_apart and _comes_back(scenario) else "latency"
 
@@ -150,23 +149,12 @@ def _latency(share: float, found: _Found, scenario: Scenario, measurer: Measurer
 
     repeats = min(MOST_LATENCY_REPEATS, scenario.search.max_repeats)
     trial = until_valid(measure, asked(scenario, Rates).duration_s, load_fps, repeats)
-    note = "" if trial.validity is TrialValidity.VALID else f"{trial.validity.value}: {trial.reason}"
-    if not note and trial.latency is None and is_apart:
-        note = "two engines have no clock in common; engine.clock_error_us says by how much their hosts' are apart"
-    if trial.round_trip:
-        note = f"{_there_and_back(trial.round_trip)}; {note}"
-    elif phase == ROUND_TRIP:
-        note = f"nothing came back: the device has to forward both ways; {note}"
-    if not note and trial.latency and trial.latency.clock_error_ns is not None:
-        note = f"each time may be wrong by {units.nanoseconds(trial.latency.clock_error_ns)}: clocks of two hosts"
-    if not note and trial.lost:
-        note = f"lost {units.loss(trial.loss_ratio)} of its frames"
     return LatencyPoint(
         share,
         load_fps,
         trial.id,
         trial.latency,
-        note,
+        "; ".join(_notes(trial, is_apart)),
         trial.witness.loopback,
         of_trial(trial),
         trial.validity,
@@ -181,8 +169,20 @@ def _comes_back(scenario: Scenario) -> bool:
     return len(senders) == 1 and not received & set(senders[0].ports)
 
 
-def _there_and_back(found: LatencySummary) -> str:
-    return f"there and back: p50 {units.nanoseconds(found.p50_ns)}, p99 {units.nanoseconds(found.p99_ns)}"
+def _notes(trial: Trial, is_apart: bool) -> Iterator[str]:
+    """Why there is no latency, or what to mind. `is_apart`: two engines without a common clock."""
+    if found := trial.round_trip:
+        yield f"there and back: p50 {units.nanoseconds(found.p50_ns)}, p99 {units.nanoseconds(found.p99_ns)}"
+    elif trial.phase == ROUND_TRIP and not any(stream.received for stream in trial.streams):
+        yield "nothing came back: the device has to forward both ways"
+    if trial.validity is not TrialValidity.VALID:
+        yield f"{trial.validity.value}: {trial.reason}"
+    elif trial.latency and trial.latency.clock_error_ns is not None:
+        yield f"each time may be wrong by {units.nanoseconds(trial.latency.clock_error_ns)}: clocks of two hosts"
+    elif trial.lost:
+        yield f"lost {units.loss(trial.loss_ratio)} of its frames"
+    if trial.latency is None and is_apart:
+        yield "two engines have no clock in common; engine.clock_error_us says by how much their hosts' are apart"
 
 
 def _summary(
