@@ -119,6 +119,10 @@ def test_of_requests_only_the_servers_thread_is_the_servers_to_tell():
     [
         ({"status": "aborted", "reason": "the server failed: x"}, "the server on sink: the server failed: x"),
         ({"window": None}, "the server on sink had not begun its window when the client's ended"),
+        (
+            {"window": SERVED["window"] | {"connections": []}},
+            "the server on sink did not accept every stream that the client opened",
+        ),
     ],
 )
 def test_a_window_that_was_not_served_is_aborted_with_the_servers_machine(changes, reason):
