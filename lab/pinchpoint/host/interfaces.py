@@ -10,10 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pinchpoint.host.interface import NAMESPACES, PROC, SYS, CommandFailed, Host
+from pinchpoint.host.interface import NAMESPACES, SYS, CommandFailed, Host
 from pinchpoint.model.errors import RequirementError
 
-HOME: Final = "1"  # the process whose network namespace is the host's own
+# The shell stays in the host's own namespace, so that its number names it. The number of a container's first process
+# would not: that may have other interfaces, or be another user's.
+_BRING_HOME: Final = 'ip -n "$1" link set dev "$2" netns $$ name "$3" || exit'
 _SOCKET = re.compile(r"^\S+\s+\S+\s+(?P<local>\S+):\d+\s+(?P<peer>\S+):\d+\s+users:\(\((?P<who>.*)\)\)")
 _SSH = re.compile(r'"sshd?(-session)?"')
 _NOT_THERE = "ip link show; if a run that was killed had it: pinchpoint clean"
@@ -46,9 +48,6 @@ class State:
 
 def look(host: Host, name: str) -> State:
     """The interface as it is. Raises RequirementError where it is not there, or others depend on it."""
-    if host.run(["readlink", f"{PROC}/{HOME}/ns/net"]) != host.run(["readlink", f"{PROC}/self/ns/net"]):
-        told = f"{name}: interfaces cannot be given back: the first process {_here(host)} has other ones"
-        raise RequirementError(told, "run outside of the container, or with the host's process namespace")
     link = _link(host, name)
     if why := next(_dependents(host, name, link), None):
         raise RequirementError(f"{name}{_on(host)} {why}", "name an interface that nothing else uses")
@@ -76,7 +75,7 @@ def lend(host: Host, interface: str, netns: str, name: str, mtu: int) -> None:
 def give_back(host: Host, interface: str, netns: str, name: str, state: State) -> None:
     """Move it back, and make it what it was; nothing of one that is gone. Raises CommandFailed."""
     if host.exists(f"{NAMESPACES}/{netns}") and _has(host, name, netns):
-        host.run(["ip", "-n", netns, "link", "set", "dev", name, "netns", HOME, "name", interface])
+        host.run(["sh", "-c", _BRING_HOME, "sh", netns, name, interface])
     if not host.exists(f"{SYS}/class/net/{interface}"):
         return
     if state.mac and _mac(host, interface) != state.mac:
@@ -194,10 +193,6 @@ def address_words(address: Mapping[str, Any]) -> tuple[str, ...]:
         )
         found += [text for key, word in lifetimes if key in address for text in (word, str(address[key]))]
     return tuple(found)
-
-
-def _here(host: Host) -> str:
-    return f"on {host.name}" if host.name else "on this machine"
 
 
 def _on(host: Host) -> str:
