@@ -4,16 +4,16 @@ The lab asks meanwhile how far it is, and looks at what is made. Nothing but the
 """
 
 import json
-import math
 import resource
 import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from pinchpoint.host.guest_line import to_bytes, to_text
+from pinchpoint.host.interface import Environment
 from pinchpoint.host.many import run_fed, run_many
 from pinchpoint.host.netlink import Links
 from pinchpoint.model.errors import BenchError
@@ -22,9 +22,9 @@ _END_S: Final = 10.0  # for work that is stopped to end: a group of links is rem
 Reach = Callable[[int], None]
 
 
-def pack(value: object) -> str:
-    """A value of JSON as it goes over the line: commands and rules are alike."""
-    return to_text(zlib.compress(json.dumps(value).encode(), 1))
+def pack(given: Mapping[str, object]) -> str:
+    """What a piece of work is given, as it goes over the line: commands and rules are alike."""
+    return to_text(zlib.compress(json.dumps(given, default=list).encode(), 1))
 
 
 def _unpacked(text: str) -> Any:
@@ -37,52 +37,38 @@ def children_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _many(reach: Reach, commands: str, concurrency: int, environment: list[tuple[str, str]]) -> Callable[[], None]:
-    each = _unpacked(commands)
-    return lambda: run_many(each, concurrency, environment, reach)
+def _many(reach: Reach, *, commands: Iterable[Sequence[str]], concurrency: int, environment: Environment) -> None:
+    run_many(commands, concurrency, environment, reach)
 
 
 def _fed(
     reach: Reach,
-    argv: list[str],
-    lines: str,
-    environment: list[tuple[str, str]],
-    timeout_s: float | None,
+    *,
+    argv: Sequence[str],
+    lines: Iterable[str],
+    environment: Environment,
+    timeout_s: float,
     pipe_bytes: int | None,
-) -> Callable[[], None]:
-    every, longest_s = _unpacked(lines), math.inf if timeout_s is None else timeout_s
-    return lambda: run_fed(argv, every, environment, reach, timeout_s=longest_s, pipe_bytes=pipe_bytes)
+) -> None:
+    run_fed(argv, lines, environment, reach, timeout_s=timeout_s, pipe_bytes=pipe_bytes)
 
 
-def _veths(reach: Reach, netns: str, peer_netns: str, pairs: str) -> Callable[[], None]:
-    each = [(str(near), str(far)) for near, far in _unpacked(pairs)]
-
-    def make() -> None:
-        with Links(netns) as links:
-            links.create_veths(each, peer_netns, reach)
-
-    return make
+def _veths(reach: Reach, *, netns: str, peer_netns: str, pairs: Sequence[tuple[str, str]]) -> None:
+    with Links(netns) as links:
+        links.create_veths(pairs, peer_netns, reach)
 
 
-def _groups(reach: Reach, netns: str, count: int) -> Callable[[], None]:
-    def remove() -> None:
-        with Links(netns) as links:
-            links.remove_groups(count, reach)
-
-    return remove
+def _groups(reach: Reach, *, netns: str, count: int) -> None:
+    with Links(netns) as links:
+        links.remove_groups(count, reach)
 
 
-def _kind(reach: Reach, netns: str, kind: str, names: str) -> Callable[[], None]:
-    each = frozenset(map(str, _unpacked(names)))
-
-    def remove() -> None:
-        with Links(netns) as links:
-            reach(links.remove_kind(kind, each))
-
-    return remove
+def _kind(_: Reach, *, netns: str, kind: str, names: Collection[str]) -> None:
+    with Links(netns) as links:
+        links.remove_kind(kind, frozenset(names))
 
 
-_KINDS: Final[Mapping[str, Callable[..., Callable[[], None]]]] = {
+_KINDS: Final[Mapping[str, Callable[..., None]]] = {
     "many": _many,
     "fed": _fed,
     "veths": _veths,
@@ -91,15 +77,20 @@ _KINDS: Final[Mapping[str, Callable[..., Callable[[], None]]]] = {
 }
 
 
+def work(kind: str, reach: Reach, given: Mapping[str, Any]) -> None:
+    """Do a piece of work to its end; `reach` hears how far it is, and what it raises ends it."""
+    _KINDS[kind](reach, **given)
+
+
 class _Stopped(Exception):
     """The lab wants no more of it, or is gone."""
 
 
 class _Job:
-    """One piece of work, from its first action on."""
+    """One piece of work in a thread, timed from its first action to its end."""
 
-    def __init__(self, kind: str, given: Mapping[str, Any]) -> None:
-        self._work = _KINDS[kind](self._reach, **given)
+    def __init__(self, kind: str, packed: str) -> None:
+        self._kind, self._given = kind, _unpacked(packed)
         self._done, self._seconds = 0, 0.0
         self._is_stopped = False
         self._error: Exception | None = None
@@ -110,7 +101,7 @@ class _Job:
     def _run(self) -> None:
         self._began = time.monotonic()
         try:
-            self._work()
+            work(self._kind, self._reach, self._given)
         except Exception as error:  # whatever it is, the lab has to hear of it
             self._error = error
         self._seconds = time.monotonic() - self._began
@@ -141,8 +132,8 @@ class Jobs:
         self._running: dict[int, _Job] = {}
         self._count = 0
 
-    def begin(self, kind: str, given: Mapping[str, Any]) -> int:
-        """Begin it; returns its number."""
+    def begin(self, kind: str, given: str) -> int:
+        """Begin what `pack` was given; returns its number."""
         self._count += 1
         self._running[self._count] = _Job(kind, given)
         return self._count

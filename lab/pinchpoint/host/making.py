@@ -8,11 +8,10 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Protocol
 
 from pinchpoint.host import jobs, many, netlink
 from pinchpoint.host.interface import PROC, Environment
-from pinchpoint.host.jobs import pack
 from pinchpoint.host.local import LOCAL, at_hand
 from pinchpoint.host.ssh import Ssh
 from pinchpoint.model.errors import PinchpointError
@@ -33,12 +32,7 @@ class Clock(Protocol):
 
 def run_many(commands: Iterable[Sequence[str]], concurrency: int, environment: Environment, clock: Clock) -> None:
     """As `many.run_many`."""
-    if not isinstance(host := at_hand(), Ssh):
-        many.run_many(commands, concurrency, environment, clock.reach)
-        return
-    each = pack([list(words) for words in commands])
-    given = {"commands": each, "concurrency": concurrency, "environment": list(environment)}
-    _work(host, "many", given, clock, clock.reach)
+    _work("many", clock, clock.reach, commands=commands, concurrency=concurrency, environment=environment)
 
 
 def run_fed(
@@ -52,39 +46,23 @@ def run_fed(
     pipe_bytes: int | None = None,
 ) -> None:
     """As `many.run_fed`."""
-    if not isinstance(host := at_hand(), Ssh):
-        many.run_fed(argv, lines, environment, on_wait, timeout_s=timeout_s, pipe_bytes=pipe_bytes)
-        return
-    given = {"argv": list(argv), "lines": pack(list(lines)), "environment": list(environment)}
-    longest_s = None if math.isinf(timeout_s) else timeout_s
-    _work(host, "fed", {**given, "timeout_s": longest_s, "pipe_bytes": pipe_bytes}, clock, on_wait)
+    limits = {"timeout_s": timeout_s, "pipe_bytes": pipe_bytes}
+    _work("fed", clock, on_wait, argv=argv, lines=lines, environment=environment, **limits)
 
 
 def create_veths(netns: str, peer_netns: str, pairs: Sequence[tuple[str, str]], clock: Clock) -> None:
     """As `netlink.Links.create_veths`."""
-    if isinstance(host := at_hand(), Ssh):
-        _work(host, "veths", {"netns": netns, "peer_netns": peer_netns, "pairs": pack(pairs)}, clock, clock.reach)
-        return
-    with netlink.Links(netns) as links:
-        links.create_veths(pairs, peer_netns, clock.reach)
+    _work("veths", clock, clock.reach, netns=netns, peer_netns=peer_netns, pairs=pairs)
 
 
 def remove_groups(netns: str, count: int, clock: Clock) -> None:
     """As `netlink.Links.remove_groups`."""
-    if isinstance(host := at_hand(), Ssh):
-        _work(host, "groups", {"netns": netns, "count": count}, clock, clock.reach)
-        return
-    with netlink.Links(netns) as links:
-        links.remove_groups(count, clock.reach)
+    _work("groups", clock, clock.reach, netns=netns, count=count)
 
 
 def remove_kind(netns: str, kind: str, names: Collection[str], clock: Clock) -> None:
     """As `netlink.Links.remove_kind`."""
-    if isinstance(host := at_hand(), Ssh):
-        _work(host, "kind", {"netns": netns, "kind": kind, "names": pack(sorted(names))}, clock, clock.reach)
-        return
-    with netlink.Links(netns) as links:
-        links.remove_kind(kind, names)
+    _work("kind", clock, clock.reach, netns=netns, kind=kind, names=names)
 
 
 def count_links(netns: str) -> int:
@@ -105,8 +83,17 @@ def most_files() -> int:
     return int(line.split()[3])
 
 
-def _work(host: Ssh, kind: str, given: Mapping[str, Any], clock: Clock, on_wait: Callable[[int], None]) -> None:
-    job = host.begin(kind, given)
+def _work(kind: str, clock: Clock, on_wait: Callable[[int], None], /, **given: object) -> None:
+    if isinstance(host := at_hand(), Ssh):
+        _work_there(host, kind, clock, on_wait, given)
+    else:
+        jobs.work(kind, on_wait, given)
+
+
+def _work_there(
+    host: Ssh, kind: str, clock: Clock, on_wait: Callable[[int], None], given: Mapping[str, object]
+) -> None:
+    job = host.begin(kind, jobs.pack(given))
     clock.begins()
     try:
         while True:

@@ -182,9 +182,9 @@ class Ssh(AskedHost):
             return True
         return False
 
-    def begin(self, kind: str, given: Mapping[str, Any]) -> int:
-        """Let the agent begin work (`jobs`) beside its answers; returns its number."""
-        return self._checked(number, self._ask("begin", {"kind": kind, "given": dict(given)}, _PUT_TIMEOUT_S))
+    def begin(self, kind: str, given: str) -> int:
+        """Let the agent begin work (`jobs.pack`) beside its answers; returns its number."""
+        return self._checked(number, self._ask("begin", {"kind": kind, "given": given}, _PUT_TIMEOUT_S))
 
     def job(self, job: int) -> tuple[bool, int, float]:
         """Whether it has ended, how much is done, and the seconds that it took there. Raises what ended it."""
