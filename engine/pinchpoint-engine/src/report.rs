@@ -6,9 +6,9 @@ use crate::protocol::{
     OpenReply, OpenedPort, Pacing, PortResult, RunRequest, Silence, SliceResult, Status,
     StreamRequest, StreamResult, TrialResult, VERSION, Witness, WorkerWitness,
 };
-use hdrhistogram::Histogram;
 use pinchpoint_port::{AnyPort, Availability, Backend as PortBackend, Port, PortSpec};
 use pinchpoint_sockets::latency;
+use pinchpoint_sockets::message::Latency;
 use pinchpoint_traffic::gaps;
 use pinchpoint_traffic::latency::LatencyRecorder;
 use pinchpoint_traffic::pacer::Pacer;
@@ -215,11 +215,12 @@ fn stream(
     let latencies = outcome
         .received
         .map(|received| received.latency.into_latencies());
-    let (times, jitter) = match latencies {
-        Some(both) => (Some(both.latency), both.jitter),
-        None => (None, None),
-    };
-    let told = |histogram: Option<Histogram<u64>>| latency(&histogram?);
+    let times = latencies.as_ref().and_then(|found| {
+        let min_ns = found.least_ns?;
+        let told = latency(&found.latency)?;
+        Some(Latency { min_ns, ..told })
+    });
+    let jitter = latencies.and_then(|found| latency(&found.jitter?));
     StreamResult {
         id: request.id,
         tx_port: request.tx_port.clone(),
@@ -249,8 +250,8 @@ fn stream(
         }),
         last_loss_s: last_loss_ns.map(since_start),
         // Two engines have one time only by the system's clock.
-        latency: told(times.filter(|_| is_sent || wall_clock)),
-        jitter: told(jitter),
+        latency: times.filter(|_| is_sent || wall_clock),
+        jitter,
         flows,
     }
 }

@@ -306,7 +306,7 @@ pub fn latency(histogram: &Histogram<u64>) -> Option<Latency> {
     let written = V2DeflateSerializer::new().serialize(histogram, &mut bytes);
     Some(Latency {
         count: histogram.len(),
-        min_ns: histogram.min(),
+        min_ns: histogram.min().cast_signed(),
         mean_ns: histogram.mean(),
         stddev_ns: histogram.stdev(),
         max_ns: histogram.max(),

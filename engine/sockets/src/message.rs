@@ -250,10 +250,11 @@ message! {
         retransmitted_segments: Option<u64>,
     }
 
-    /// Latency, with the keys of a trial's latency.
+    /// Latency, with the keys of a trial's latency. Its least is below 0 if, by the
+    /// clocks of two hosts, a frame was received before it was sent.
     Latency {
         count: u64,
-        min_ns: u64,
+        min_ns: i64,
         mean_ns: f64,
         stddev_ns: f64,
         max_ns: u64,

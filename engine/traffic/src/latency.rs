@@ -33,6 +33,7 @@ pub struct LatencyRecorder {
     run: u64,
     /// Those whose latency is recorded, unless all are.
     run_sampled: u64,
+    least_ns: i64,
 }
 
 /// What was recorded, in nanoseconds.
@@ -40,6 +41,9 @@ pub struct LatencyRecorder {
 pub struct Latencies {
     /// Latencies of the sampled frames.
     pub latency: Histogram<u64>,
+    /// The least of them: below 0 if, by two clocks, a frame was received
+    /// before it was sent. None without a frame.
+    pub least_ns: Option<i64>,
     /// Jitter between every two consecutive frames, if it was asked for.
     pub jitter: Option<Histogram<u64>>,
 }
@@ -58,12 +62,13 @@ impl LatencyRecorder {
             run_ns: NO_RUN,
             run: 0,
             run_sampled: 0,
+            least_ns: i64::MAX,
         }
     }
 
     /// Records frame `sequence`, stamped at `sent_ns` (48 bits) and received
     /// at `received_ns`. One that, by the clocks, was received before it was
-    /// sent counts as 0.
+    /// sent counts as 0, but for the least latency.
     #[inline(always)]
     pub fn record(&mut self, sequence: u64, sent_ns: u64, received_ns: u64) {
         let latency_ns = received_ns.wrapping_sub(sent_ns) & MASK_48;
@@ -93,6 +98,7 @@ impl LatencyRecorder {
             None => self.run,
         };
         if recorded > 0 {
+            self.least_ns = self.least_ns.min(signed(self.run_ns));
             let latency_ns = u64::try_from(signed(self.run_ns)).unwrap_or(0);
             self.latency.saturating_record_n(latency_ns, recorded);
         }
@@ -107,6 +113,7 @@ impl LatencyRecorder {
     pub fn merge(&mut self, mut other: Self) {
         self.flush();
         other.flush();
+        self.least_ns = self.least_ns.min(other.least_ns);
         add(&mut self.latency, &other.latency);
         match (&mut self.jitter, other.jitter) {
             (Some(ours), Some(theirs)) => add(ours, &theirs),
@@ -119,6 +126,7 @@ impl LatencyRecorder {
     pub fn into_latencies(mut self) -> Latencies {
         self.flush();
         Latencies {
+            least_ns: (!self.latency.is_empty()).then_some(self.least_ns),
             latency: self.latency,
             jitter: self.jitter,
         }
@@ -217,6 +225,11 @@ mod tests {
         }
         let found = recorder.into_latencies();
         assert_eq!((found.latency.min(), found.latency.max()), (0, 100));
+        assert_eq!(
+            found.least_ns,
+            Some(-100),
+            "which tells by how much, at the least"
+        );
         assert_eq!(found.jitter.unwrap().max(), 200);
     }
 
@@ -260,7 +273,7 @@ mod tests {
             }
             let [mut all, rest] = parts;
             all.merge(rest);
-            let Latencies { latency, jitter } = all.into_latencies();
+            let Latencies { latency, jitter, .. } = all.into_latencies();
             let jitter = jitter.unwrap();
             for value in 0..120 {
                 let wanted = latencies.iter().step_by(every as usize).filter(|&&l| l == value);

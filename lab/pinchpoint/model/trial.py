@@ -24,6 +24,8 @@ class Cause(StrEnum):
     SENDER_STOOD_STILL = "sender_stood_still"  # the engine's core, so that too little of the load was offered
     RECEIVER_STOOD_STILL = "receiver_stood_still"  # the engine's core, while others sent what its ring could not hold
     BURST_INTERRUPTED = "burst_interrupted"  # the engine's core stood still within a burst
+    REFLECTOR = "reflector"  # the engine that sends back lost frames itself
+    APART = "apart"  # engines that send began too far apart to have sent together
     CONTRADICTION = "contradiction"  # counters saw more frames than were sent
     STOPPED = "stopped"  # on request, before its time
     ENDED = "ended"  # the engine could not continue
@@ -82,7 +84,7 @@ class LatencySummary:
     """A distribution of times, e.g. of one-way latency through the bench; nanoseconds."""
 
     count: int
-    min_ns: int
+    min_ns: int  # below 0: received before it was sent, by the clocks of two hosts; all else counts it as 0
     mean_ns: float
     p50_ns: int
     p90_ns: int

@@ -15,13 +15,14 @@ from pinchpoint.measure.rates import run as rates
 from pinchpoint.measure.rates.keys import Rates
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Ceiling, Rate, RateStatus
-from pinchpoint.model.scenario import SearchMethod
-from pinchpoint.model.trial import Drop, Hop, TrialValidity
+from pinchpoint.model.scenario import EngineSite, SearchMethod
+from pinchpoint.model.trial import Drop, Hop, LatencySummary, TrialValidity
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.report import words
 from pinchpoint.run.scenario import first_lines
 from pinchpoint.search import SearchOutcome
 
+LATENCY = LatencySummary(97, 10, 20.0, 20, 30, 35, 38, 39, 40, ((0.5, 20),))
 DROWNED = trials.trial(
     5000.0, counts=trials.stream_counts(offered=5000, received=400), pmds=[trials.pmd(1.0, 900.0)], number=1
 )
@@ -119,6 +120,28 @@ def test_latency_says_how_far_apart_the_cores_were_meanwhile(monkeypatch):
     (point,) = result.latency
     (made,) = [one for one in trials_made if one.phase == "latency"]
     assert (point.distance_ns, point.trial_id, point.note) == (of_trial(made), made.id, "")
+
+
+@pytest.mark.parametrize(("early_ns", "is_withheld"), [(-200, False), (50_000, False), (80_000, True)])
+def test_latency_that_two_clocks_disprove_is_withheld_with_the_reason(early_ns, is_withheld):
+    found = replace(LATENCY, min_ns=-early_ns, clock_error_ns=50_000.0)
+    slower = replace(LATENCY, p99_ns=LATENCY.p99_ns + 160_000, min_ns=160_000, clock_error_ns=50_000.0)
+    trial = trials.trial(500.0, counts=replace(trials.stream_counts(), latency=found))
+    trial = replace(trial, streams=(*trial.streams, replace(trial.streams[0], stream=1, latency=slower)))
+    ndr = Rate(0.0, RateStatus.FOUND, 1000.0, None, 1.0, 3.0, "")
+    site = EngineSite(None, ("left",))
+    scenario = replace(SCENARIO, engines=(site,), engine=replace(SCENARIO.engine, clock_error_us=50.0))
+    scenario = replace(scenario, measure=Rates((0.5,), 0.2))
+    measurer = SimpleNamespace(trial=lambda phase, duration_s, load_fps: trial)
+    point = rates._latency(0.5, rates._Found(SearchOutcome((ndr,), None), ()), scenario, measurer)
+    if is_withheld:
+        told = (
+            "a frame was received 80.0 us before it was sent, by the clocks of two hosts, which are further apart than"
+        )
+        assert (point.latency, point.note) == (None, f"{told} engine.clock_error_us says")
+    else:
+        assert point.latency == slower
+        assert point.note.startswith("each time may be wrong by 50.0 us")
 
 
 @pytest.mark.parametrize("method", list(SearchMethod))

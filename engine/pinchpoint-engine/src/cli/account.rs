@@ -179,13 +179,13 @@ fn times(result: &TrialResult) -> Table {
     let dash = || "-".to_owned();
     let mut row = |name: String, latency: &Latency| {
         let values = [
-            latency.min_ns,
-            latency.p50_ns,
-            latency.p99_ns,
-            latency.p999_ns,
-            latency.max_ns,
+            latency.min_ns as f64,
+            latency.p50_ns as f64,
+            latency.p99_ns as f64,
+            latency.p999_ns as f64,
+            latency.max_ns as f64,
         ];
-        let values = values.map(|ns| duration(ns as f64));
+        let values = values.map(duration);
         let cells = std::iter::once(name).chain(values);
         table.row(cells.chain([grouped(latency.count)]));
     };

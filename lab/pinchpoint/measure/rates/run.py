@@ -143,6 +143,8 @@ def _latency(share: float, found: _Found, scenario: Scenario, measurer: Measurer
     load_fps = share * ndr.quoted_fps
     is_apart = bool(scenario.engines) and scenario.engine.clock_error_us is None
     phase = ROUND_TRIP if is_apart and _comes_back(scenario) else "latency"
+    if phase == ROUND_TRIP:
+        load_fps /= 2  # each frame crosses the device twice
 
     def measure(duration_s: float, load: float) -> Trial:
         return measurer.trial(phase, duration_s, load)
@@ -153,7 +155,7 @@ def _latency(share: float, found: _Found, scenario: Scenario, measurer: Measurer
         share,
         load_fps,
         trial.id,
-        trial.latency,
+        None if _early_ns(trial) else trial.latency,
         "; ".join(_notes(trial, is_apart)),
         trial.witness.loopback,
         of_trial(trial),
@@ -169,19 +171,31 @@ def _comes_back(scenario: Scenario) -> bool:
     return len(senders) == 1 and not received & set(senders[0].ports)
 
 
+def _early_ns(trial: Trial) -> float:
+    """By how much a frame was received before it was sent; 0 if the stated error of the clocks allows that."""
+    found = [one.latency for one in trial.streams if one.latency]
+    return max((-one.min_ns for one in found if one.min_ns < -(one.clock_error_ns or 0)), default=0)
+
+
 def _notes(trial: Trial, is_apart: bool) -> Iterator[str]:
     """Why there is no latency, or what to mind. `is_apart`: two engines without a common clock."""
     if found := trial.round_trip:
-        yield f"there and back: p50 {units.nanoseconds(found.p50_ns)}, p99 {units.nanoseconds(found.p99_ns)}"
+        times = f"p50 {units.nanoseconds(found.p50_ns)}, p99 {units.nanoseconds(found.p99_ns)}"
+        yield f"there and back, half of the load each way: {times}"
     elif trial.phase == ROUND_TRIP and not any(stream.received for stream in trial.streams):
         yield "nothing came back: the device has to forward both ways"
     if trial.validity is not TrialValidity.VALID:
         yield f"{trial.validity.value}: {trial.reason}"
+    elif early_ns := _early_ns(trial):
+        yield (
+            f"a frame was received {units.nanoseconds(early_ns)} before it was sent, by the clocks of two hosts, which "
+            "are further apart than engine.clock_error_us says"
+        )
     elif trial.latency and trial.latency.clock_error_ns is not None:
         yield f"each time may be wrong by {units.nanoseconds(trial.latency.clock_error_ns)}: clocks of two hosts"
     elif trial.lost:
         yield f"lost {units.loss(trial.loss_ratio)} of its frames"
-    if trial.latency is None and is_apart:
+    if is_apart and any(one.received and not (one.latency or one.round_trip) for one in trial.streams):
         yield "two engines have no clock in common; engine.clock_error_us says by how much their hosts' are apart"
 
 
