@@ -6,6 +6,7 @@ A trial is discarded only where it says nothing about the device under test:
 * a core of the engine that receives stood still for longer than its rings absorb, so
   frames may have been lost at the engine's side of the wire;
 * counters saw more frames than were sent;
+* several engines that send did not send together, or one that sends back lost frames;
 * the trial ended before its time: the device died, a link went down, or it was stopped.
 
 Everything else that the host does to the device (a thread that waits for its core,
@@ -24,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pinchpoint.account.workers import from_others_fps, sending_fps
+from pinchpoint.engine.instrument import Noise
 from pinchpoint.model import units
 from pinchpoint.model.scenario import Validity
 from pinchpoint.model.trial import Cause, Ledger, StreamCounts, TrialValidity, Witness, WorkerWitness
@@ -54,8 +56,9 @@ def judge(
     duration_s: float,
     ring: int,
     rules: Validity,
+    noise: Noise | None = None,
 ) -> Judgement:
-    """The first of these that applies: ended early, too little offered, a contradiction, a receiver that stood still.
+    """The first that applies: ended early, too little offered, a contradiction, a receiver that stood still, noise.
 
     `aborted` is why the engine could not continue; of a trial that is not completed, None means
     that it was stopped on request. `ring` is the smallest ring between engine and DUT, in frames;
@@ -67,7 +70,7 @@ def judge(
         _shortfall(streams, witness, load_fps, duration_s, rules)
         or _contradiction(streams, ledger, rules)
         or _receiver_stood_still(streams, ledger, witness, load_fps, ring)
-        or VALID
+        or (Judgement(TrialValidity.NOISY_HOST, noise.cause, noise.reason) if noise else VALID)
     )
 
 

@@ -3,6 +3,7 @@
 import re
 import signal
 import time
+from contextlib import suppress
 from functools import singledispatch
 from pathlib import Path
 
@@ -243,9 +244,10 @@ def _(resource: r.GuestKernel, host: Host) -> None:
 def _keep(resource: r.GuestKernel, kernel: int) -> None:
     """Each of the threads that have a CPU of their own to it. Raises BenchError where there is no such thread."""
     tasks = f"{PROC}/{kernel}/task"
-    names = {
-        task: LOCAL.read(f"{tasks}/{task}/comm").strip() for task in (LOCAL.names(tasks) if resource.threads else ())
-    }
+    names = {}
+    for task in LOCAL.names(tasks) if resource.threads else ():
+        with suppress(OSError):  # of a thread that has ended meanwhile
+            names[task] = LOCAL.read(f"{tasks}/{task}/comm").strip()
     for wanted, cpu in resource.threads:
         found = [task for task, name in names.items() if re.fullmatch(wanted, name)]
         if not found:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pinchpoint.model.scenario import Stream
-from pinchpoint.model.trial import Loopback, Sample, StreamCounts, WorkerWitness
+from pinchpoint.model.trial import Cause, Loopback, Sample, StreamCounts, WorkerWitness
 
 Heard = Callable[[Sample], None]
 
@@ -110,6 +110,14 @@ class SliceCounts:
 
 
 @dataclass(frozen=True)
+class Noise:
+    """What several engines together know against the account of a trial."""
+
+    cause: Cause
+    reason: str  # for people
+
+
+@dataclass(frozen=True)
 class EngineResult:
     """The engine's own account of one trial."""
 
@@ -125,6 +133,7 @@ class EngineResult:
     probe_occupied_ns: Mapping[int, int] = field(default_factory=dict)  # processor time of the probes, by core
     reason: str | None = None  # why it could not continue; None: it ended on time, or was stopped
     loopback: Loopback | None = None
+    noise: Noise | None = None  # None of one engine alone
     slices: tuple[SliceCounts, ...] = ()  # in the order of time, if the request asked for slices
 
 

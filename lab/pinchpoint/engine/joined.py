@@ -4,6 +4,8 @@ All receive before one of them sends, and until all have sent: so no instant has
 ends at one engine is unknown, never zero.
 """
 
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -13,14 +15,16 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from pinchpoint.engine import protocol
-from pinchpoint.engine.instrument import EngineResult, Heard, PortCounts, TrialRequest
+from pinchpoint.engine.instrument import EngineResult, Heard, Noise, PortCounts, TrialRequest
 from pinchpoint.engine.process import run_message
-from pinchpoint.engine.reflected import Reflector, reflecting
+from pinchpoint.engine.reflected import Reflector
 from pinchpoint.host.priority import session_preferred
+from pinchpoint.model import units
 from pinchpoint.model.errors import PinchpointError
-from pinchpoint.model.trial import Sample, StreamCounts, WorkerWitness
+from pinchpoint.model.trial import Cause, Sample, StreamCounts, WorkerWitness
 
 _T = TypeVar("_T")
+MOST_APART = 0.5  # of a trial in which one engine may have sent alone: for the other half, all sent together
 
 
 class Engine(Protocol):
@@ -56,7 +60,7 @@ class End:
     is_device: bool  # whether that is the device's
     ports: tuple[str, ...]
     engine: Engine
-    reflector: Reflector | None = None  # that takes the same ports while the engine is closed
+    reflectors: tuple[Reflector, ...] = ()  # that take the same ports while the engine is closed
 
 
 @dataclass(frozen=True)
@@ -104,19 +108,22 @@ class JoinedInstrument:
         with session_preferred():
             for part in parts:
                 _named(part.end, partial(part.end.engine.begin, part.message))
-            for part in parts:
+            began_s = time.monotonic()
+            for part in sorted(parts, key=lambda one: one.sends):  # whoever only receives hears what is sent
                 _named(part.end, part.end.engine.go)
             for part in parts:
                 _named(part.end, partial(part.end.engine.await_sent, part.message, told if part.sends else None))
+            sent_s = time.monotonic() - began_s
             for part in parts:
                 _named(part.end, part.end.engine.stop)
             found = [(part, _named(part.end, partial(part.end.engine.finish, part.message))) for part in parts]
-        return joined(request, found, self._clock_error_ns)
+        noise = _apart(sent_s, request.duration_s) if sum(part.sends for part in parts) > 1 else None
+        return replace(joined(request, found, self._clock_error_ns), noise=noise)
 
     def _there_and_back(self, request: TrialRequest) -> EngineResult:
         """One trial whose sender receives what it sent. The engines that receive otherwise are closed meanwhile."""
         (sender,) = (end for end in self._ends if any(one.tx_port in end.ports for one in request.streams))
-        others = [end for end in self._ends if end is not sender and end.reflector]
+        others = [end for end in self._ends if end is not sender]
         whole = run_message(request)
         streams = tuple(msgspec.structs.replace(one, rx_port=one.tx_port) for one in whole.streams)
         part = Part(sender, msgspec.structs.replace(whole, streams=streams))
@@ -124,13 +131,18 @@ class JoinedInstrument:
         with session_preferred(), ExitStack() as stack:
             for end in others:
                 end.engine.close()
-                assert end.reflector is not None
-                _named(end, partial(stack.enter_context, reflecting(end.reflector)))
+            back = [(end, one) for end in others for one in end.reflectors]
+            for end, reflector in back:
+                stack.callback(reflector.close)
+                _named(end, reflector.open)
             _named(sender, partial(sender.engine.begin, part.message))
             result = _named(sender, partial(sender.engine.finish, part.message))
+            lost = Counter[str]()
+            for end, reflector in back:
+                lost[end.host] += _named(end, reflector.lost)
         for end in others:
             _named(end, end.engine.open)
-        return _returned(request, part, result)
+        return replace(_returned(request, part, result), noise=_not_sent_back(lost))
 
     def stop(self) -> None:
         """End the running trial early."""
@@ -209,6 +221,20 @@ def joined(
         reason="; ".join(reasons) or None,
         loopback=alone.loopback if alone else None,
     )
+
+
+def _apart(sent_s: float, duration_s: float) -> Noise | None:
+    """Each has sent for the duration between the first `go` and the last `sent`: the rest bounds what lay between."""
+    apart_s = sent_s - duration_s
+    if apart_s <= MOST_APART * duration_s:
+        return None
+    began = f"the engines may have begun to send {units.nanoseconds(apart_s * 1e9)} apart"
+    return Noise(Cause.APART, f"{began}, more than {MOST_APART:.0%} of the trial's {duration_s:g} s")
+
+
+def _not_sent_back(lost: Mapping[str, int]) -> Noise | None:
+    told = ", ".join(f"{units.frames(count)} on {host}" for host, count in lost.items() if count)
+    return Noise(Cause.REFLECTOR, f"the engine that sends back lost frames: {told}") if told else None
 
 
 def _returned(request: TrialRequest, part: Part, result: EngineResult) -> EngineResult:

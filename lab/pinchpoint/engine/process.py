@@ -182,9 +182,12 @@ class EngineProcess:
         self._selector.register(self._process.stdout, selectors.EVENT_READ)
 
     def _send(self, message: protocol.FromLab) -> None:
+        self._write(msgspec.json.encode(message))
+
+    def _write(self, line: bytes) -> None:
         assert self._process is not None and self._process.stdin is not None
         try:
-            self._process.stdin.write(msgspec.json.encode(message) + b"\n")
+            self._process.stdin.write(line + b"\n")
         except OSError as error:
             raise self._died() from error
 

@@ -4,31 +4,48 @@ Two hosts have two clocks; a round trip is timed by one (RFC 2681, 2.1).
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from pinchpoint.engine import protocol
-from pinchpoint.engine.process import GRACE_S, EngineProcess
+from pinchpoint.engine.process import GRACE_S, SAME_WHEEL, EngineProcess
 from pinchpoint.model.errors import EngineError
 
 _READY = b"ready"
 
 
+class _Reflected(msgspec.Struct):
+    dropped: int
+
+
+class _Port(msgspec.Struct):
+    rx_missed: int | None
+
+
+class _Account(msgspec.Struct):
+    """What is read of the reflector's own."""
+
+    reflected: list[_Reflected]
+    ports: list[_Port]
+
+
 class Reflector(EngineProcess):
-    """`pinchpoint-engine reflect` on ports that an engine had: Ethernet and IP addresses change places."""
+    """`pinchpoint-engine reflect` on the ports that one worker of an engine had: Ethernet and IP addresses swapped."""
 
     def __init__(
         self,
         request: protocol.Open,
+        worker: protocol.WorkerRequest,
         command: Sequence[str],
         environment: Mapping[str, str],
         log: Path | None,
     ) -> None:
-        ports = [_port(one) for one in request.ports]
-        core, ring = request.workers[0].core, request.ports[0]
-        rings = ("--rx-ring", str(ring.rx_ring), "--tx-ring", str(ring.tx_ring))
-        words = ("reflect", *ports, "--core", str(core), *rings, "--swap", "ip", "--until-eof", "--json")
+        own = [one for one in request.ports if one.name in worker.ports]
+        rings = ("--rx-ring", str(own[0].rx_ring), "--tx-ring", str(own[0].tx_ring))
+        how = ("--core", str(worker.core), "--idle", "spin", "--link-timeout", f"{request.link_timeout_s}s")
+        words = ("reflect", *map(_port, own), *how, *rings, "--swap", "ip", "--until-eof", "--json")
         super().__init__(command=(*command, *words), environment=environment, log=log)
         self._ready_s = request.link_timeout_s
 
@@ -36,20 +53,20 @@ class Reflector(EngineProcess):
         """Start it and wait for its links. Raises EngineError."""
         self._start()
         if (line := self._read_line(time.monotonic() + self._ready_s + GRACE_S)).strip() != _READY:
-            raise EngineError(f"the reflector said {line[:200]!r} where {_READY!r} was expected")
+            raise EngineError(f"the reflector said {line[:200]!r} where {_READY!r} was expected", SAME_WHEEL)
+
+    def lost(self) -> int:
+        """Frames that its ports had no room for, or that it could not send. Raises EngineError."""
+        self._write(b"counters")
+        line = self._read_line(time.monotonic() + GRACE_S)
+        try:
+            account = msgspec.json.decode(line, type=_Account)
+        except msgspec.DecodeError as error:
+            raise EngineError(f"the reflector's account is none: {error}: {line[:200]!r}", SAME_WHEEL) from error
+        return sum(one.dropped for one in account.reflected) + sum(one.rx_missed or 0 for one in account.ports)
 
 
 def _port(request: protocol.PortRequest) -> str:
     """A port as the commands have it."""
     at = f"@{request.netns}" if request.netns else ""
     return f"{request.backend}:{request.device}{at}"
-
-
-@contextmanager
-def reflecting(reflector: Reflector) -> Iterator[None]:
-    """The ports send back within the block."""
-    try:
-        reflector.open()
-        yield
-    finally:
-        reflector.close()

@@ -12,12 +12,13 @@ HIGHEST = -20  # nice(2)
 
 
 @contextmanager
-def kept_off(cpus: Collection[int]) -> Iterator[None]:
-    """Inside, who reads counters on the host at hand does not run on `cpus`, if there are others, nor what it starts.
+def kept_off(cpus: Collection[int], host: Host | None = None) -> Iterator[None]:
+    """Inside, who reads counters on the host does not run on `cpus`, if there are others, nor what it starts.
 
-    Where a PMD polls, a reader of its counters would take the core from it.
+    The host is the one at hand unless another is given. Where a PMD polls, a reader of its counters would take the
+    core from it.
     """
-    host = at_hand()
+    host = host or at_hand()
     before = host.cpus()
     host.keep_to(sorted(before - set(cpus) or before))
     try:

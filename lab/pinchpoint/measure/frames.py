@@ -53,7 +53,8 @@ def instrument_of(bench: Standing) -> Instrument:
     for one in setup.engines:
         with on(host_of(one.site.remote)):  # a host that is lost within a unit is not connected anew
             engine = started(one.engine, [find_engine()])
-            reflector = Reflector(one.engine, [find_engine()], environment, bench.record.engine_log)
+            log, command = bench.record.engine_log, [find_engine()]
+            reflectors = [Reflector(one.engine, own, command, environment, log) for own in one.engine.workers]
         is_device = one.site.remote == bench.scenario.remote
-        ends.append(End(one.site.host, is_device, one.site.ports, engine, reflector))
+        ends.append(End(one.site.host, is_device, one.site.ports, engine, tuple(reflectors)))
     return JoinedInstrument(ends, None if error_us is None else error_us * 1e3)

@@ -278,6 +278,7 @@ class Measurer:
             duration_s=result.sent_duration_s,
             ring=scenario.smallest_ring,
             rules=scenario.validity,
+            noise=result.noise,
         )
         return Trial(
             id=trial_id,

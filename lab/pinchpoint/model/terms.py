@@ -33,6 +33,8 @@ CAUSES: Final[Mapping[Cause, str]] = {
     Cause.SENDER_STOOD_STILL: "the engine's core stood still",
     Cause.RECEIVER_STOOD_STILL: "the engine's core stood still while others sent",
     Cause.BURST_INTERRUPTED: "the engine's core stood still within the burst",
+    Cause.REFLECTOR: "the engine that sends back lost frames",
+    Cause.APART: "two engines did not send together",
     Cause.CONTRADICTION: "counters saw more frames than were sent",
     Cause.STOPPED: "stopped on request",
     Cause.ENDED: "ended early",

@@ -90,7 +90,7 @@ def test_of_streams_the_server_tells_what_arrived_and_the_client_what_was_sent_a
     (run,), window = result.runs, SERVED["window"]
     assert (run.received_bytes, run.goodput_bps) == (window["received_bytes"], window["goodput_bps"])
     assert list(run.per_second) == window["per_second"]
-    assert [one.received_bytes for one in run.connections] == [one["received_bytes"] for one in window["connections"]]
+    assert [one.received_bytes for one in run.connections] == [None, None], "whose is which is not known"
     assert [one.retransmits for one in run.connections] == [
         one["retransmits"] for one in RESULT["runs"][0]["connections"]
     ]
@@ -120,8 +120,8 @@ def test_of_requests_only_the_servers_thread_is_the_servers_to_tell():
         ({"status": "aborted", "reason": "the server failed: x"}, "the server on sink: the server failed: x"),
         ({"window": None}, "the server on sink had not begun its window when the client's ended"),
         (
-            {"window": SERVED["window"] | {"connections": []}},
-            "the server on sink did not accept every stream that the client opened",
+            {"window": SERVED["window"] | {"duration_s": 0.5}},
+            "the server on sink counted for 0.50 s of the client's 2.00 s",
         ),
     ],
 )
@@ -179,7 +179,7 @@ def test_real_engines_have_an_end_each_window_after_window(kind):
         request_bytes=64,
         response_bytes=0 if kind == "stream" else 64,
         warm_up_s=0.05,
-        duration_s=0.2,
+        duration_s=1.0 if kind == "stream" else 0.2,  # the ends begin some milliseconds apart
         timeout_s=30.0,
     )
     with Pairs(1, make=of_real_engines) as pairs:

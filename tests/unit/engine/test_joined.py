@@ -14,7 +14,7 @@ from pinchpoint.engine.protocol import PortResult, WorkerRequest
 from pinchpoint.engine.results import engine_result
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.hops import HopGraph, Party, Refused
-from pinchpoint.model.trial import Sample
+from pinchpoint.model.trial import Cause, Sample
 
 TIMES = Latency(97, 10, 20.0, 1.0, 40, 20, 30, 35, 38, 40, ((0.5, 20),), "")
 SENT = changed(
@@ -96,14 +96,19 @@ def test_all_receive_before_one_sends_and_until_all_have_sent():
     log = []
     run(log)
     steps = ("begins", "may send", "has sent", "is stopped", "ends")
-    assert log == [f"{name} {step}" for step in steps for name in ("gen", "sink")]
+    expected = [f"{name} {step}" for step in steps for name in ("gen", "sink")]
+    expected[2:4] = ["sink may send", "gen may send"]  # it hears all that is sent from then on
+    assert log == expected
 
 
 class Reflector:
     """Notes when it has the ports."""
 
-    def __init__(self, log):
-        self.log = log
+    def __init__(self, log, lost=0):
+        self.log, self.frames = log, lost
+
+    def lost(self):
+        return self.frames
 
     def open(self):
         self.log.append("sink sends back")
@@ -116,7 +121,7 @@ def test_what_the_receiver_sends_back_is_timed_by_the_sender():
     log = []
     back = changed(SENT, rx_port="left", received=98, lost=1, latency=TIMES, jitter=TIMES, reordered=1)
     gen, sink = ends(log, sender=Engine("gen", log, account(back, "left", "completed")))
-    instrument = JoinedInstrument([gen, replace(sink, reflector=Reflector(log))], None)
+    instrument = JoinedInstrument([gen, replace(sink, reflectors=(Reflector(log),))], None)
     found = instrument.run(replace(request(100.0), there_and_back=True))
     assert log == ["sink is closed", "sink sends back", "gen begins", "gen ends", "sink sends back no more"]
     assert (gen.engine.asked.streams[0].tx_port, gen.engine.asked.streams[0].rx_port) == ("left", "left")
@@ -125,6 +130,14 @@ def test_what_the_receiver_sends_back_is_timed_by_the_sender():
     assert (stream_found.rx_port, stream_found.received, stream_found.lost) == ("right", 98, 1)
     assert stream_found.round_trip.p50_ns == 20
     assert (stream_found.latency, stream_found.jitter, stream_found.reordered) == (None, None, None)
+    assert found.noise is None
+
+
+def test_what_a_reflector_lost_is_no_loss_of_the_device():
+    gen, sink = ends([], sender=Engine("gen", [], account(changed(SENT, rx_port="left"), "left", "completed")))
+    instrument = JoinedInstrument([gen, replace(sink, reflectors=(Reflector([], lost=7), Reflector([])))], None)
+    noise = instrument.run(replace(request(100.0), there_and_back=True)).noise
+    assert (noise.cause, noise.reason) == (Cause.REFLECTOR, "the engine that sends back lost frames: 7 on sink")
 
 
 def test_a_stop_ends_the_trial_at_every_engine():
@@ -235,6 +248,17 @@ def test_where_both_send_each_direction_has_its_own_losses_and_the_ledger_closes
     whole = build(found, {}, ["left", "right"], GRAPH)
     assert (whole.offered, whole.received) == (150, 149 - lost_forth - lost_back)
     assert (whole.dropped, whole.unexplained) == (1, lost_forth + lost_back)
+
+
+@pytest.mark.parametrize(("late_s", "is_apart"), [(0.3, False), (0.8, True)])
+def test_two_engines_that_send_have_sent_together_for_half_of_the_trial_at_least(monkeypatch, late_s, is_apart):
+    times = iter([0.0, 1.0 + late_s])
+    monkeypatch.setattr("pinchpoint.engine.joined.time.monotonic", lambda: next(times))
+    noise = run_both_ways(both_ways([])).noise
+    assert bool(noise) is is_apart
+    if is_apart:
+        told = "the engines may have begun to send 800 ms apart, more than 50% of the trial's 1 s"
+        assert (noise.cause, noise.reason) == (Cause.APART, told)
 
 
 def test_where_both_send_nobody_is_asked_for_samples_since_no_engine_knows_the_whole_load():

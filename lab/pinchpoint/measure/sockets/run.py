@@ -92,6 +92,14 @@ class Ends:
         return min(len(self.client.cpus), len(self.server.cpus), self.sockets.connections)
 
     @property
+    def beside_lab(self) -> tuple[int, ...]:
+        """CPUs of the lab's own machine that the pairs use."""
+        ends = {"client": self.client, "server": self.server}
+        sites = {name: apart.site_of(self.scenario, end) for name, end in ends.items()}
+        here = (end for name, end in ends.items() if (site := sites[name]) and site.remote is None)
+        return tuple(sorted({cpu for end in here for cpu in end.cpus[: self.pairs]}))
+
+    @property
     def cpus(self) -> tuple[int, ...]:
         """All that take part on the switch's machine: of the pairs, of the switch, of the relay if there is one."""
         ends = (end for end in (self.client, self.server) if apart.is_here(self.scenario, end))
@@ -230,7 +238,7 @@ def measure_sockets(bench: Standing) -> ScenarioResult:
     found = [one for one in bench.recorded.measurements if one.validity in _MENDS_ITSELF]
     bench.listener.phase("windows", ends.sockets.repeats)
     if not _enough(found, ends):
-        with kept_off(ends.cpus):
+        with kept_off(ends.cpus), kept_off(ends.beside_lab, LOCAL):
             _measure(bench, ends, found)
     return summary(bench.scenario, ends, found, time.monotonic() - bench.began)
 
