@@ -105,9 +105,32 @@ class Far:
 
     def delay(self, seconds):
         """Let what is sent either way take so long, as a jump host's ProxyCommand."""
-        command = f"{sys.executable} {Path(__file__).with_name('delaying.py')} %h %p {seconds}"
-        with (self.folder / "config").open("a") as file:
-            file.write(f"  ProxyCommand {command}\n")
+        delay(self.folder, seconds)
+
+
+def write_configuration(folder, name, there):
+    """Keys, sshd's configuration, and an ssh that reaches an address by a name."""
+    given = {"folder": folder, "there": there, "name": name}
+    for key in ("host_key", "key"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key], check=True)
+    (folder / "sshd_config").write_text(CONFIG.format(**given))
+    (folder / "config").write_text(CLIENT.format(**given))
+    (folder / "known_hosts").write_text(f"{there} {(folder / 'host_key.pub').read_text()}")
+    write_ssh(folder)
+
+
+def write_ssh(folder):
+    """In bin/: ssh with the folder's configuration."""
+    (folder / "bin").mkdir()
+    (folder / "bin/ssh").write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F {folder}/config "$@"\n')
+    (folder / "bin/ssh").chmod(0o755)
+
+
+def delay(folder, seconds):
+    """Let the folder's ssh take so long for what it sends either way, as a jump host's ProxyCommand."""
+    command = f"{sys.executable} {Path(__file__).with_name('delaying.py')} %h %p {seconds}"
+    with (folder / "config").open("a") as file:
+        file.write(f"  ProxyCommand {command}\n")
 
 
 @contextmanager
@@ -116,14 +139,7 @@ def far_machine(folder, name="far", number=0):
     here, there = f"10.97.{number}.1", f"10.97.{number}.2"
     near_link, far_link = f"pp-lab{number}", f"pp-far{number}"
     given = {"folder": folder, "there": there, "link": far_link, "name": name}
-    for key in ("host_key", "key"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key], check=True)
-    (folder / "sshd_config").write_text(CONFIG.format(**given))
-    (folder / "config").write_text(CLIENT.format(**given))
-    (folder / "known_hosts").write_text(f"{there} {(folder / 'host_key.pub').read_text()}")
-    (folder / "bin").mkdir()
-    (folder / "bin/ssh").write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F {folder}/config "$@"\n')
-    (folder / "bin/ssh").chmod(0o755)
+    write_configuration(folder, name, there)
     subprocess.run(["ip", "link", "add", near_link, "type", "veth", "peer", "name", far_link], check=True)
     subprocess.run(["ip", "address", "add", f"{here}/24", "dev", near_link], check=True)
     subprocess.run(["ip", "link", "set", near_link, "up"], check=True)
@@ -154,9 +170,7 @@ def far_machines(folder, *names):
             own.mkdir(parents=True)
             found[name] = stack.enter_context(far_machine(own, name, number))
         (folder / "config").write_text("".join((folder / name / "config").read_text() for name in names))
-        (folder / "bin").mkdir()
-        (folder / "bin/ssh").write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F {folder}/config "$@"\n')
-        (folder / "bin/ssh").chmod(0o755)
+        write_ssh(folder)
         yield found, {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"}
 
 

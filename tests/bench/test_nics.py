@@ -1,8 +1,8 @@
 """A smoke round of tests/nics: one virtual machine with four emulated NICs. `make test-nics` has the rest."""
 
-from nic_tools import has_a_rate, measured
+from nic_tools import has_a_rate, measured_by_ssh
 
 
-def test_a_switch_between_emulated_nics_has_a_rate_and_the_nics_are_given_back(tmp_path):
-    one = has_a_rate(measured(tmp_path, ("virtio-net-pci-virtio-net-pci", "virtio-net-pci-virtio-net-pci")))
+def test_a_switch_between_emulated_nics_of_another_machine_has_a_rate_and_the_nics_are_given_back(tmp_path):
+    one = has_a_rate(measured_by_ssh(tmp_path, ("virtio-net-pci-virtio-net-pci", "virtio-net-pci-virtio-net-pci")))
     assert "uio_pci_generic, without an IOMMU" in one["settings"]["NIC of left"]

@@ -1,12 +1,16 @@
 """Runs the lab in a virtual machine with NICs (packaging/in-qemu) and keeps what it left in a folder."""
 
 import json
+import os
 import subprocess
 import sys
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from bench_tools import run, wait_for
+from ssh_tools import delay, write_configuration
 
 ROOT = Path(__file__).parents[2]
 IN_QEMU = ROOT / "packaging/in-qemu"
@@ -36,19 +40,32 @@ def measured(folder, cables, options=(), settings=()):
         pytest.skip(done.stderr.strip())
     if not (folder / "after").exists():
         pytest.fail(f"exit {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
-    texts = {name: (folder / name).read_text() for name in ("errors", "before", "after", "result.json")}
-    runs = next((folder / "runs").glob("*"), None)
-    if runs is None:
-        pytest.fail(f"exit {done.returncode}\n{texts['errors']}")
-    trials = runs / "trials.jsonl"
+    return left(done.returncode, (folder / "errors").read_text(), folder, folder / "runs")
+
+
+def measured_by_ssh(folder, cables):
+    """The same with the lab here: only engine and switch are in the virtual machine."""
+    path, runs = folder / "forward.toml", folder / "runs"
+    path.write_text(f'runs_on = "vm"\nhost.vm = {{}}\n{(ROOT / "tests/nics/forward.toml").read_text()}')
+    with reached_by_ssh(folder / "vm", options=[f"--cable={one}" for one in cables]) as vm:
+        done = run("run", path, "--out", runs, env=vm.environment)
+    return left(done.returncode, done.stderr, folder / "vm/out", runs)
+
+
+def left(code, errors, states, runs):
+    """What one run left: the folder of the machine's states, and that of the run."""
+    found = next(runs.glob("*"), None)
+    if found is None:
+        pytest.fail(f"exit {code}\n{errors}")
+    trials, result = found / "trials.jsonl", found / "result.json"
     return Machine(
-        done.returncode,
-        texts["errors"],
-        texts["before"],
-        texts["after"],
-        json.loads(texts["result.json"] or "{}"),
+        code,
+        errors,
+        (states / "before").read_text(),
+        (states / "after").read_text(),
+        json.loads(result.read_text()) if result.exists() else {},
         [json.loads(line) for line in trials.read_text().splitlines()] if trials.exists() else [],
-        json.loads((runs / "run.json").read_text()),
+        json.loads((found / "run.json").read_text()),
     )
 
 
@@ -80,3 +97,87 @@ def has_a_rate(found):
         dropped = sum(drop["frames"] for hop in ledger["hops"] for drop in hop["drops"])
         assert ledger["offered"] == ledger["received"] + dropped
     return one
+
+
+class Guest(NamedTuple):
+    """A virtual machine that is reached by ssh."""
+
+    folder: Path
+    tap: str  # on which its sshd is reached
+
+    @property
+    def environment(self):
+        """In which `ssh NAME` leads there."""
+        return reaching(self.folder)
+
+    def link(self, state):
+        """Cut the link to it, or join it again."""
+        subprocess.run(["ip", "link", "set", self.tap, state], check=True)
+
+    def delay(self, seconds):
+        """Let what is sent either way take so long."""
+        delay(self.folder, seconds)
+
+    def holds(self):
+        """Namespaces and files of benches there."""
+        return (self.folder / "out/holds").read_text().split()
+
+
+def reaching(folder):
+    """The environment in which ssh has the folder's configuration."""
+    return {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"}
+
+
+@contextmanager
+def reached_by_ssh(folder, name="vm", number=0, options=(), nics=()):
+    """A virtual machine of these options, with more NICs: (name there, tap interface here).
+
+    In the end benches have left nothing there, and its NICs are what they were.
+    """
+    control, here, there = f"pp-tap{number}", f"10.97.{number}.1", f"10.97.{number}.2"
+    folder.mkdir(parents=True)
+    write_configuration(folder, name, there)
+    with ExitStack() as stack:
+        stack.enter_context(tap(control))
+        subprocess.run(["ip", "address", "add", f"{here}/24", "dev", control], check=True)
+        taps = [f"--tap={one}" for one in (control, *(one for _, one in nics))]
+        words = [IN_QEMU, *taps, *options, f"--limit={LIMIT_S}", f"--out={folder / 'out'}"]
+        command = [ROOT / "tests/nics/by-ssh", folder / "sshd_config", there, *(one for one, _ in nics)]
+        log = stack.enter_context((folder / "log").open("w"))
+        machine = subprocess.Popen([*words, *command], stdout=log, stderr=log, cwd=ROOT)
+        before, after = folder / "out/before", folder / "out/after"
+        try:
+            wait_for(lambda: machine.poll() is not None or before.exists(), "the virtual machine", LIMIT_S)
+            if machine.poll() == MISSING:
+                pytest.skip((folder / "log").read_text().strip())
+            yield Guest(folder, control)
+        finally:
+            (folder / "out/end").touch()
+            code = machine.wait()
+        assert code == 0, (folder / "log").read_text()[-2000:]
+        assert after.read_text() == before.read_text()
+
+
+@contextmanager
+def tap(name):
+    """A tap interface that is up."""
+    subprocess.run(["ip", "tuntap", "add", "dev", name, "mode", "tap"], check=True)
+    try:
+        subprocess.run(["ip", "link", "set", name, "up"], check=True)
+        yield name
+    finally:
+        subprocess.run(["ip", "link", "del", name], check=True)
+
+
+@contextmanager
+def cable(one, other):
+    """Two tap interfaces: what arrives at one leaves by the other."""
+    bridge = f"{one}-br"
+    subprocess.run(["ip", "link", "add", bridge, "up", "type", "bridge", "mcast_snooping", "0"], check=True)
+    try:
+        with tap(one), tap(other):
+            for end in (one, other):
+                subprocess.run(["ip", "link", "set", end, "master", bridge], check=True)
+            yield
+    finally:
+        subprocess.run(["ip", "link", "del", bridge], check=True)

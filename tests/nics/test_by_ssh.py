@@ -1,0 +1,93 @@
+"""Hosts by ssh that are virtual machines: kernels, clocks, NICs and files of their own."""
+
+import json
+import platform
+from contextlib import ExitStack
+
+from bench_tools import run, start, trials_in, wait_for
+from nic_tools import cable, reached_by_ssh, reaching
+from spanning_tools import spanning
+from ssh_tools import write_ssh
+
+LEASE_S = 10
+KERNEL = """
+runs_on = "vm"
+[host.vm]
+lease_s = {lease_s}
+[dut]
+kind = "ovs"
+datapath = "kernel"
+pmd_cpus = [1]
+rules = "in_port={{left}},actions=output:{{right}}"
+[[port]]
+name = "left"
+[[port]]
+name = "right"
+[engine]
+cpus = [0]
+[[stream]]
+from = "left"
+to = "right"
+[search]
+min_load_fps = 200
+max_load_fps = 2000
+loss_ratios = [0, 0.5]
+trial_duration_s = 0.5
+initial_trial_duration_s = 0.5
+duration_sum_s = 0.5
+relative_width = 0.5
+max_repeats = 2
+drain_s = 0.5
+[latency]
+at = []
+[validity]
+gap_shortfall_ratio = 0.9
+"""
+NICS = {
+    "gen": [("eth9", "pp-gen")],
+    "dut": [("to-gen", "pp-left"), ("to-sink", "pp-right")],
+    "sink": [("eth9", "pp-sink")],
+}
+
+
+def measured(folder, errors):
+    (path,) = folder.iterdir()
+    (found,) = json.loads((path / "result.json").read_text())["scenarios"]
+    assert found["outcome"] == "measured", (found["reason"], errors)
+    return found, json.loads((path / "run.json").read_text())
+
+
+def test_a_switch_in_another_machines_kernel_is_measured_behind_a_slow_link_that_is_cut(tmp_path):
+    path, out = tmp_path / "there.toml", tmp_path / "runs"
+    path.write_text(KERNEL.format(lease_s=LEASE_S))
+    with reached_by_ssh(tmp_path / "vm") as vm:
+        vm.delay(0.005)
+        lab = start("run", path, "--out", out, env=vm.environment)
+        wait_for(lambda: trials_in(out), "a trial", timeout_s=120)
+        vm.link("down")
+        wait_for(lambda: vm.holds() == [], "the lease's end", timeout_s=LEASE_S + 60)
+        vm.link("up")
+        said = lab.communicate(timeout=300)
+        assert lab.returncode == 0, said
+        found, info = measured(out, said)
+        assert vm.holds() == []
+    assert found["rates"][0]["lower_fps"] >= 200
+    assert platform.release() not in info["versions"]["host vm"], "the switch forwards in another kernel"
+
+
+def test_generator_switch_and_sink_are_machines_with_nics_between_them(tmp_path):
+    path, out = tmp_path / "spanning.toml", tmp_path / "runs"
+    path.write_text(spanning(0.5).replace("clock_error_us = 50\n", ""))
+    with ExitStack() as stack:
+        stack.enter_context(cable("pp-gen", "pp-left"))
+        stack.enter_context(cable("pp-right", "pp-sink"))
+        small = ("--cpus=2", "--memory=1024", "--hugepages=0")
+        for number, (name, nics) in enumerate(NICS.items()):
+            stack.enter_context(reached_by_ssh(tmp_path / name, name, number, small, nics))
+        (tmp_path / "config").write_text("".join((tmp_path / name / "config").read_text() for name in NICS))
+        write_ssh(tmp_path)
+        done = run("run", path, "--out", out, env=reaching(tmp_path))
+        assert done.returncode == 0, done.stderr
+        found, _ = measured(out, done.stderr)
+    assert found["rates"][0]["lower_fps"] >= 1000
+    assert 0 < found["latency"][0]["round_trip"]["p50_ns"] < 1e9, "by the sender's clock; theirs differ"
