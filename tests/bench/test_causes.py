@@ -14,7 +14,6 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 SEEN_ON_ANY_HOST = (
     "rule drop",
     "tracking limit",
-    "flow limit",
     "two outputs",
     "MTU",
     "policer",

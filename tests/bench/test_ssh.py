@@ -146,7 +146,7 @@ runs_on = "far"
 engine = {{ cpus = [0] }}
 host = [
   {{ name = "hl", address = "192.168.7.1/24", cpus = [0] }},
-  {{ name = "hr", address = "192.168.7.2/24", cpus = [1] }},
+  {{ name = "hr", address = "192.168.7.2/24", cpus = [0] }},
 ]
 [dut]
 datapath = "{datapath}"
