@@ -4,9 +4,9 @@ import json
 import platform
 from contextlib import ExitStack
 
+import spanning_tools
 from bench_tools import run, start, trials_in, wait_for
 from nic_tools import cable, reached_by_ssh, reaching
-from spanning_tools import spanning
 from ssh_tools import write_ssh
 
 LEASE_S = 10
@@ -43,6 +43,15 @@ at = []
 [validity]
 gap_shortfall_ratio = 0.9
 """
+FIRST, SECOND = "0000:00:0b.0", "0000:00:0c.0"
+OVS = """kind = "ovs"
+datapath = "dpdk"
+pmd_cpus = [1]
+memory_mb = 256
+other_config = { dpdk-socket-limit = "256" }
+rules = "in_port={left},actions=output:{right}\\nin_port={right},actions=output:{left}"
+"""
+SMALL = ("[engine]\n", "[engine]\nmemory_mb = 128\n")
 NICS = {
     "gen": [("eth9", "pp-gen")],
     "dut": [("to-gen", "pp-left"), ("to-sink", "pp-right")],
@@ -75,19 +84,41 @@ def test_a_switch_in_another_machines_kernel_is_measured_behind_a_slow_link_that
     assert platform.release() not in info["versions"]["host vm"], "the switch forwards in another kernel"
 
 
+def by_nics(text):
+    """The same between DPDK's ports: NICs by their PCI addresses, device and engines each on its own host."""
+    for name, address in (("to-gen", FIRST), ("to-sink", SECOND)):
+        text = text.replace(f'interface = "{name}"', f'pci = "{address}"\nno_iommu = true\nring = 256')
+    return text.replace('engine_interface = "eth9"', f'engine_pci = "{FIRST}"').replace(*SMALL)
+
+
+def by_one_nic(text):
+    """A generator with DPDK, towards a switch in the kernel; the other end is the kernel's as well."""
+    text = text.replace('engine_interface = "eth9"', f'engine_pci = "{FIRST}"\nno_iommu = true\nring = 256', 1)
+    return text.replace(*SMALL)
+
+
+BETWEEN = {
+    "interfaces": (spanning_tools.BRIDGE, str),
+    "NICs": (OVS, by_nics),
+    "a NIC": (spanning_tools.BRIDGE, by_one_nic),
+}
+
+
 def test_generator_switch_and_sink_are_machines_with_nics_between_them(tmp_path):
-    path, out = tmp_path / "spanning.toml", tmp_path / "runs"
-    path.write_text(spanning(0.5).replace("clock_error_us = 50\n", ""))
     with ExitStack() as stack:
         stack.enter_context(cable("pp-gen", "pp-left"))
         stack.enter_context(cable("pp-right", "pp-sink"))
-        small = ("--cpus=2", "--memory=1024", "--hugepages=0")
         for number, (name, nics) in enumerate(NICS.items()):
+            small = ("--cpus=2", "--memory=1536", "--hugepages=256")
             stack.enter_context(reached_by_ssh(tmp_path / name, name, number, small, nics))
         (tmp_path / "config").write_text("".join((tmp_path / name / "config").read_text() for name in NICS))
         write_ssh(tmp_path)
-        done = run("run", path, "--out", out, env=reaching(tmp_path))
-        assert done.returncode == 0, done.stderr
-        found, _ = measured(out, done.stderr)
-    assert found["rates"][0]["lower_fps"] >= 1000
-    assert 0 < found["latency"][0]["round_trip"]["p50_ns"] < 1e9, "by the sender's clock; theirs differ"
+        for name, (dut, between) in BETWEEN.items():
+            path, out = tmp_path / f"{name}.toml", tmp_path / "runs" / name
+            path.write_text(between(spanning_tools.spanning(0.5, dut=dut).replace("clock_error_us = 50\n", "")))
+            done = run("run", path, "--out", out, env=reaching(tmp_path))
+            assert done.returncode == 0, done.stderr
+            found, _ = measured(out, done.stderr)
+            assert found["rates"][0]["lower_fps"] >= 1000, name
+            round_trip = found["latency"][0]["round_trip"]
+            assert 0 < round_trip["p50_ns"] < 1e9, "by the sender's clock; theirs differ"

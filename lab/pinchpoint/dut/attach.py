@@ -48,16 +48,18 @@ def veths(scenario: Scenario, places: Places) -> list[AnyResource]:
 
 def _ends(scenario: Scenario, places: Places, port: Port) -> list[AnyResource]:
     size = mtu(scenario)
-    if not port.interface or not port.engine_interface:
+    if not port.interface:
         return [Veth(port.name, places.dut_netns, port.name, places.engine_netns, size, port.queues)]
     ends = [(port.interface, places.dut_netns)]
-    if spanned.is_here(scenario, port):
+    if port.engine_interface and scenario.is_beside(port):
         ends.append((port.engine_interface, places.engine_netns))
     return [spanned.lent(interface, netns, port.name, size, LOCAL) for interface, netns in ends]
 
 
 def by_veth(scenario: Scenario, places: Places, port: Port, fastest: BackendName) -> Attachment:
-    """The engine's end of a veth pair; `fastest` is the backend towards this device. Raises InputError."""
+    """The engine's end of a veth pair or a cable; `fastest` is the backend towards this device. Raises InputError."""
+    if port.engine_pci:
+        return Attachment("dpdk", port.engine_pci)
     asked = scenario.engine.backend
     wanted = fastest if asked == "auto" else asked
     if (backend := next((one for one in _TO_VETHS if one == wanted), None)) is not None:
@@ -72,6 +74,8 @@ def by_dpdk(scenario: Scenario, places: Places, number: int, port: Port) -> Atta
 
     Raises InputError.
     """
+    if port.engine_interface:
+        return by_veth(scenario, places, port, "af_packet")
     if scenario.engine.backend != "auto":
         raise InputError(
             f"{scenario.path}: engine.backend = {scenario.engine.backend!r} does not reach ports of "

@@ -1,7 +1,5 @@
 """Checks across keys that several kinds of devices make; each notes its problems in the source."""
 
-from collections.abc import Sequence
-
 from pinchpoint.dut.device import Given
 from pinchpoint.keys.reader import Element
 from pinchpoint.keys.source import Source
@@ -22,14 +20,25 @@ def own_cpus(given: Given, source: Source, key: str, polls: bool) -> None:
 
 def is_elsewhere(given: Given) -> bool:
     """Whether no engine is on the device's host."""
-    own = {None, "", given.tables[""].get("runs_on") or LAB}
-    where = given.tables["engine"].get("runs_on")
-    return bool(given.ports) and not any((port.values.get("engine_runs_on") or where) in own for port in given.ports)
+    return bool(given.ports) and not any(is_beside(port, given) for port in given.ports)
+
+
+def engine_on(port: Element, given: Given) -> str:
+    """The name of the host of the engine at a port's other end."""
+    device_on = given.tables[""].get("runs_on") or LAB
+    return port.values.get("engine_runs_on") or given.tables["engine"].get("runs_on") or device_on
+
+
+def is_beside(port: Element, given: Given) -> bool:
+    """Whether that is the device's host."""
+    return engine_on(port, given) == (given.tables[""].get("runs_on") or LAB)
 
 
 def backend(given: Given, source: Source, key: str, dpdk: str) -> None:
-    """The engine's ports are DPDK's where the device's are: with `dut.KEY` at `dpdk`."""
+    """The engine's ports are DPDK's where the device's are, with `dut.KEY` at `dpdk`; not so at a kernel interface."""
     asked = given.tables["engine"].get("backend", "auto")
+    if all(port.values.get("engine_interface") for port in given.ports):
+        return
     if given.dut.get(key) == dpdk and asked != "auto":
         source.mismatch(("engine", "backend"), f'"auto" where dut.{key} is "{dpdk}"', asked)
 
@@ -42,12 +51,13 @@ def one_queue(given: Given, source: Source, why: str) -> None:
 
 
 def no_nics(given: Given, source: Source, why: str) -> None:
-    """No port is a NIC; `why` completes "expected no NIC where ..."."""
+    """No port is a NIC of the device; `why` completes "expected no NIC where ..."."""
     for port in given.ports:
-        for key in ("pci", "engine_pci"):
+        is_cable = bool(port.values.get("interface")) and not is_beside(port, given)
+        for key in ("pci",) if is_cable else ("pci", "engine_pci"):
             if address := port.values.get(key):
                 source.problem((*port.at, key), f'expected no NIC where {why}, found "{address}"')
-        if port.values.get("no_iommu"):
+        if port.values.get("no_iommu") and not (is_cable and port.values.get("engine_pci")):
             source.mismatch((*port.at, "no_iommu"), f"false where {why}", True)
 
 
@@ -57,26 +67,6 @@ def no_vhost(given: Given, source: Source, why: str) -> None:
     for port in given.ports:
         if port.values.get("ring_layout", SPLIT) != SPLIT:
             problem = f'"{SPLIT}" where {why}: only vhost-user ports have another layout'
-            source.mismatch((*port.at, "ring_layout"), problem, port.values["ring_layout"])
-
-
-def nics(ports: Sequence[Element], source: Source) -> None:
-    """A cable has two NICs, each of one port."""
-    addresses = set[str]()
-    for port in ports:
-        for key, other in (("pci", "engine_pci"), ("engine_pci", "pci")):
-            address = port.values.get(key)
-            if not address:
-                continue
-            if other in port.values and not port.values[other]:
-                source.problem((*port.at, other), f"missing; with {key} both ends of the cable are NICs")
-            if address in addresses:
-                source.problem((*port.at, key), f'expected a NIC that no other port uses, found "{address}" again')
-            addresses.add(address)
-        if port.values.get("no_iommu") and "pci" in port.values and not port.values["pci"]:
-            source.mismatch((*port.at, "no_iommu"), "false where the port is no NIC", True)
-        if port.values.get("engine_pci") and port.values.get("ring_layout", SPLIT) != SPLIT:
-            problem = f'"{SPLIT}" where the port is a NIC: its rings are its driver\'s'
             source.mismatch((*port.at, "ring_layout"), problem, port.values["ring_layout"])
 
 

@@ -1,6 +1,7 @@
 """Network cards as ports: what a machine must have for them, what a bench takes, what `pinchpoint doctor` says."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from pinchpoint.bench.requirements import Probe, kernel_module
 from pinchpoint.bench.resource import AnyResource, NoIommu
@@ -9,7 +10,7 @@ from pinchpoint.host import nics as cards
 from pinchpoint.host.local import LOCAL
 from pinchpoint.host.nics import Interface, Nic
 from pinchpoint.model.errors import RequirementError
-from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.scenario import EngineSite, Port, Scenario
 
 USERSPACE = (cards.VFIO, cards.UIO, "igb_uio")
 """Drivers by which DPDK reaches a card already."""
@@ -21,22 +22,49 @@ _UNSAFE = (
 )
 
 
-def addresses(scenario: Scenario) -> tuple[str, ...]:
-    """Of all the scenario's cards, its device's first."""
-    ports = scenario.ports
-    return tuple(one for one in (*(p.pci for p in ports), *(p.engine_pci for p in ports)) if one)
+@dataclass(frozen=True)
+class Cards:
+    """Those of a scenario on one host, by PCI address: its device's first."""
+
+    of_device: tuple[str, ...]
+    of_engine: tuple[str, ...]
+    without_iommu: frozenset[str]  # that may be used without one
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Of all of them."""
+        return (*self.of_device, *self.of_engine)
 
 
-def needs(scenario: Scenario) -> Iterator[Probe]:
+def beside_device(scenario: Scenario) -> Cards:
+    """Those of the device's host: the device's, and the engine's as far as they are there."""
+    of_device = [(port.pci, port) for port in scenario.ports if port.pci]
+    of_engine = [(port.engine_pci, port) for port in scenario.ports if port.engine_pci and scenario.is_beside(port)]
+    return _cards(of_device, of_engine)
+
+
+def of_engine(scenario: Scenario, site: EngineSite) -> Cards:
+    """Those of an engine on another host."""
+    return _cards(
+        [], [(port.engine_pci, port) for port in scenario.ports if port.engine_pci and port.name in site.ports]
+    )
+
+
+def _cards(of_device: Sequence[tuple[str, Port]], of_engine: Sequence[tuple[str, Port]]) -> Cards:
+    without = (address for address, port in (*of_device, *of_engine) if port.no_iommu)
+    return Cards(tuple(one for one, _ in of_device), tuple(one for one, _ in of_engine), frozenset(without))
+
+
+def needs(cards_here: Cards) -> Iterator[Probe]:
     """Whether each card is there and free, and what binds it."""
-    ours, lacking_iommu, bound = addresses(scenario), list[Nic](), set[str]()
+    ours, lacking_iommu, bound = cards_here.addresses, list[Nic](), set[str]()
     for address in ours:
         nic = cards.read(LOCAL, address)
         yield _free(address, nic, ours)
         if nic is None or not _is_bound(nic):
             continue
         bound.add(_driver(nic))
-        if nic.group is None and not _may_do_without(scenario, address):
+        if nic.group is None and address not in cards_here.without_iommu:
             lacking_iommu.append(nic)
     for name in sorted(bound):
         if not LOCAL.exists(f"{cards.PCI}/drivers/{name}"):
@@ -54,27 +82,27 @@ def shared(found: Iterable[str]) -> Iterator[Probe]:
             yield Probe(f"NIC {address}", not reasons, "; ".join(reasons) or _words(nic), _mend(nic))
 
 
-def resources(scenario: Scenario, bench_id: str, netns: str) -> list[AnyResource]:
+def resources(cards_here: Cards, bench_id: str, netns: str = "") -> list[AnyResource]:
     """The cards as the bench takes and returns them; `netns` is the device's, where interfaces of its own cards go.
 
     Raises RequirementError if a card is not there.
     """
-    found = [(address, _there(address)) for address in addresses(scenario)]
+    found = [(address, _there(address)) for address in cards_here.addresses]
     without = [nic for _, nic in found if _is_bound(nic) and nic.group is None and _driver(nic) == cards.VFIO]
-    asked = any(_may_do_without(scenario, nic.address) for nic in without)
-    of_device = {port.pci for port in scenario.ports}
+    asked = any(nic.address in cards_here.without_iommu for nic in without)
     taken: list[AnyResource] = []
     if asked and (before := cards.unsafe_mode(LOCAL)) != "Y":
         taken.append(NoIommu(before))
-    return taken + [_taken(nic, bench_id, netns if address in of_device else "") for address, nic in found]
+    return taken + [_taken(nic, bench_id, netns if address in cards_here.of_device else "") for address, nic in found]
 
 
-def settings(scenario: Scenario) -> Mapping[str, str]:
-    """Each card as it is now, read back: driver, IOMMU, NUMA node."""
+def settings(scenario: Scenario, cards_here: Cards) -> Mapping[str, str]:
+    """Each card of the host at hand as it is now, read back: driver, IOMMU, NUMA node."""
     found = {}
     for port in scenario.ports:
-        for end, address in (("", port.pci), (", engine's end", port.engine_pci)):
-            if address and (nic := cards.read(LOCAL, address)):
+        ends = (("", port.pci, cards_here.of_device), (", engine's end", port.engine_pci, cards_here.of_engine))
+        for end, address, here in ends:
+            if address in here and (nic := cards.read(LOCAL, address)):
                 found[f"NIC of {port.name}{end}"] = f"{address}: {_words(nic)}"
     return found
 
@@ -128,10 +156,6 @@ def _is_bound(nic: Nic) -> bool:
 def _driver(nic: Nic) -> str:
     """What is bound: vfio, also without an IOMMU where the kernel was built for that, as Debian's is not."""
     return cards.VFIO if nic.group is not None or cards.has_unsafe_mode(LOCAL) else cards.UIO
-
-
-def _may_do_without(scenario: Scenario, address: str) -> bool:
-    return any(port.no_iommu for port in scenario.ports if address in (port.pci, port.engine_pci))
 
 
 def _taken(nic: Nic, bench_id: str, netns: str) -> Taken:

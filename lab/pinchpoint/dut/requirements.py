@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from pinchpoint.bench import requirements
 from pinchpoint.bench.requirements import Probe
+from pinchpoint.dut import elsewhere
 from pinchpoint.dut.hosted import engine
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import host_cpus
@@ -50,9 +51,11 @@ def lacking(scenario: Scenario) -> list[Probe]:
 def _lacking_engine(scenario: Scenario, site: EngineSite) -> list[Probe]:
     """What the host of an engine lacks, each named with that host."""
     with standing_on(site.remote):
+        own = scenario.engine.cpus[: sum(port.queues for port in scenario.ports if port.name in site.ports)]
         ends = (cpu for host in scenario.hosts if host.name in site.ends for cpu in host.cpus)
-        cpus = requirements.cpus((*scenario.engine.cpus[: len(site.ports)], *ends), 1)
-        probes = (requirements.root(), engine(), requirements.command("ip", "iproute2"), cpus)
+        cpus = requirements.cpus((*own, *ends), 1)
+        ip, there = requirements.command("ip", "iproute2"), elsewhere.needs(scenario, site)
+        probes = (requirements.root(), engine(), ip, cpus, *there)
         return [replace(probe, name=f"{probe.name} on {site.host}") for probe in probes if not probe.ok]
 
 

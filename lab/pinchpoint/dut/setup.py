@@ -12,17 +12,16 @@ from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import queues
 from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, MarkedProcesses, Relay
 from pinchpoint.bulk import needs
-from pinchpoint.dut import apart
+from pinchpoint.dut import apart, elsewhere
 from pinchpoint.dut.attach import HUGEPAGE_MB, mtu, pci_arguments
 from pinchpoint.dut.device import Attachment, Bench, Live, Pages, Places
 from pinchpoint.dut.placement import placed
 from pinchpoint.dut.registry import device_of
-from pinchpoint.dut.spanned import engine_resources
 from pinchpoint.engine import protocol
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host import hugepages
-from pinchpoint.host.local import LOCAL
-from pinchpoint.host.machines import standing_on
+from pinchpoint.host.local import LOCAL, on
+from pinchpoint.host.machines import host_of, standing_on
 from pinchpoint.host.numa import read_topology
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import EngineSite, Scenario
@@ -87,7 +86,7 @@ def prepare(
 def _engine_end(scenario: Scenario, bench: Bench, site: EngineSite) -> EngineEnd:
     """What it opens, and what its host has of the bench. Raises RequirementError where an interface cannot be lent."""
     ports = tuple(port for port in scenario.ports if port.name in site.ports)
-    cpus = scenario.engine.cpus[: len(ports)]
+    cpus = scenario.engine.cpus[: sum(port.queues for port in ports)]
     mine = replace(scenario, ports=ports, engine=replace(scenario.engine, cpus=cpus))
     opened = engine_request(bench, mine)
     if site.remote == scenario.remote:
@@ -95,7 +94,7 @@ def _engine_end(scenario: Scenario, bench: Bench, site: EngineSite) -> EngineEnd
     with standing_on(site.remote):
         if site.ends:
             return EngineEnd(site, opened, tuple(_ends(scenario, site, bench.places)))
-        return EngineEnd(site, opened, tuple(engine_resources(scenario, site, bench.places, mtu(scenario))))
+        return EngineEnd(site, opened, tuple(elsewhere.resources(scenario, site, bench.places, mtu(scenario))))
 
 
 def _ends(scenario: Scenario, site: EngineSite, places: Places) -> Iterator[AnyResource]:
@@ -182,17 +181,25 @@ def _workers(scenario: Scenario) -> tuple[protocol.WorkerRequest, ...]:
 
 
 def await_engine_pages(*benches: Setup) -> None:
-    """Return once the hugepages are free that one engine takes for all of these benches.
+    """Return once the hugepages are free that one engine takes for all of these benches; on each host its own.
 
     Raises RequirementError naming who holds them.
     """
-    if pages := sum(_engine_pages(one) for one in benches):
+    if pages := sum(_engine_pages(one) for one in benches if not one.engines):
         hugepages.wait_for(LOCAL, pages, "the engine")
+    for one in benches:
+        for end in (end for end in one.engines if end.engine.eal_args):
+            with on(host_of(end.site.remote)):
+                hugepages.wait_for(LOCAL, _in_pages(one.scenario.engine.memory_mb), f"the engine on {end.site.host}")
 
 
 def _engine_pages(bench: Setup) -> int:
     """2 MiB pages that an engine takes for the bench's ports."""
-    return -(-bench.scenario.engine.memory_mb // HUGEPAGE_MB) if bench.engine.eal_args else 0
+    return _in_pages(bench.scenario.engine.memory_mb) if bench.engine.eal_args else 0
+
+
+def _in_pages(memory_mb: int) -> int:
+    return -(-memory_mb // HUGEPAGE_MB)
 
 
 def collectors(setup: Setup, live: Live) -> list[Collector]:

@@ -1,8 +1,10 @@
 """A bench that spans hosts: its ports are cables, and engines run elsewhere than the device."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from pinchpoint.bench.resource import AnyResource, LentInterface, MarkedProcesses, Namespace
+from pinchpoint.bench.resource import LentInterface
+from pinchpoint.dut import cables
+from pinchpoint.dut.checks import engine_on
 from pinchpoint.dut.device import Device, Given, Places
 from pinchpoint.host import interfaces
 from pinchpoint.host.interface import Host
@@ -11,10 +13,8 @@ from pinchpoint.host.machines import host_of
 from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Values
 from pinchpoint.keys.source import Source
-from pinchpoint.model.scenario import LAB, EngineSite, Port, Remote, Scenario
+from pinchpoint.model.scenario import LAB, EngineSite, Remote, Scenario
 from pinchpoint.observe.sockets import Links
-
-_ENDS = (("interface", "engine_interface"), ("engine_interface", "interface"))
 
 
 def check(
@@ -35,15 +35,11 @@ def check(
         told = "expected nothing where there are [[host]]s: where each is, its own runs_on says"
         source.problem(("engine", "runs_on"), told)
         return
-    _check_cables(given, source, device)
+    cables.check(given, source, device)
     _check_names(given, source, machines)
     _check_addresses(given, source, machines)
     device_on = given.tables[""].get("runs_on") or LAB
-    hosts = {port.values["name"]: _host(port, given, device_on) for port in given.ports if "name" in port.values}
-    for port in given.ports:
-        if hosts.get(port.values.get("name", ""), device_on) != device_on and not port.values.get("interface"):
-            told = "missing: its engine is on another host, so that the port is the end of a cable to it"
-            source.problem((*port.at, "interface"), told)
+    hosts = {port.values["name"]: engine_on(port, given) for port in given.ports if "name" in port.values}
     if set(hosts.values()) <= {device_on}:
         return
     _check_bench(given, source, over_engines or (by_any_engine and len(set(hosts.values())) == 1), by_any_engine)
@@ -54,30 +50,6 @@ def check(
 
 def _known(stream: Values, hosts: Mapping[str, str]) -> bool:
     return stream["tx_port"] in hosts and stream["rx_port"] in hosts
-
-
-def _host(port: Element, given: Given, device_on: str) -> str:
-    return port.values.get("engine_runs_on") or given.tables["engine"].get("runs_on") or device_on
-
-
-def _check_cables(given: Given, source: Source, device: Device) -> None:
-    taken = set[tuple[str, str]]()
-    cabled = device.keys.cabled
-    for port in given.ports:
-        for key, other in _ENDS:
-            name = port.values.get(key)
-            if not name:
-                continue
-            if cabled is None or not cabled(given.dut):
-                told = f'expected no {key} where dut.kind is "{device.kind}" with these ports, found "{name}"'
-                source.problem((*port.at, key), f"{told}: only what forwards between kernel interfaces has cables")
-            if other in port.values and not port.values[other]:
-                source.problem((*port.at, other), f"missing; with {key} both ends of the cable are interfaces")
-            if (key, name) in taken and key == "interface":
-                source.problem((*port.at, key), f'expected an interface that no other port has, found "{name}" again')
-            taken.add((key, name))
-    if given.tables["guest"].get("kernel") and taken:
-        source.problem(("guest",), "expected no [guest] where a [[port]] has an interface: a guest's ports are taps")
 
 
 def _check_names(given: Given, source: Source, machines: Mapping[str, Values]) -> None:
@@ -122,9 +94,13 @@ def _check_bench(given: Given, source: Source, is_fit: bool, by_any_engine: bool
             "expected no [service] where an engine is on another host: it opens connections on the device's host only"
         )
         source.problem(("service",), told)
+    is_split = len({engine_on(port, given) for port in given.ports}) > 1
     for port in given.ports:
-        if port.values.get("queues", 1) > 1:
-            told = "1 where an engine is on another host: a stream in several parts has one receiver only at one engine"
+        if port.values.get("queues", 1) > 1 and (is_split or not port.values.get("engine_pci")):
+            told = (
+                "1 where several engines, or an interface on another host, have the ports: a stream in several parts "
+            )
+            told += "has one receiver only at one engine, and the queues of an interface stay as they are"
             source.mismatch((*port.at, "queues"), told, port.values["queues"])
 
 
@@ -158,21 +134,16 @@ def engine_host(scenario: Scenario, port: str) -> Host:
 
 
 def engine_links(scenario: Scenario, places: Places) -> list[Links]:
-    """The counters of the engine's ends of the ports, each read on its own host."""
-    ports = [port.name for port in scenario.ports]
+    """The counters of the engine's ends that are interfaces of the kernel, each read on its own host."""
+    ports = [port.name for port in scenario.ports if not port.engine_pci]
     if not scenario.engines:
         return [Links(LOCAL, places.engine_netns, "engine", ports)]
+    found = ((site, [name for name in site.ports if name in ports]) for site in scenario.engines)
     return [
-        Links(engine_host(scenario, site.ports[0]), places.engine_netns, "engine", site.ports, site.host)
-        for site in scenario.engines
-        if site.ports
+        Links(engine_host(scenario, own[0]), places.engine_netns, "engine", own, site.host)
+        for site, own in found
+        if own
     ]
-
-
-def is_here(scenario: Scenario, port: Port) -> bool:
-    """Whether the engine's end of a port is on the device's host."""
-    site = next((site for site in scenario.engines if port.name in site.ports), None)
-    return site is None or site.remote == scenario.remote
 
 
 def lent(interface: str, netns: str, name: str, mtu: int, host: Host) -> LentInterface:
@@ -180,15 +151,3 @@ def lent(interface: str, netns: str, name: str, mtu: int, host: Host) -> LentInt
     state = interfaces.look(host, interface)
     before = (state.mtu, state.is_up, state.addresses, state.steering, state.mac, state.is_promiscuous, state.offloads)
     return LentInterface(interface, netns, name, max(mtu, state.mtu), *before)
-
-
-def engine_resources(scenario: Scenario, site: EngineSite, places: Places, mtu: int) -> Iterator[AnyResource]:
-    """What the engine's host has of the bench, where that is not the device's; read on the host at hand.
-
-    Raises RequirementError.
-    """
-    yield MarkedProcesses(places.bench_id)
-    yield Namespace(places.engine_netns)
-    for port in scenario.ports:
-        if port.name in site.ports and port.engine_interface:
-            yield lent(port.engine_interface, places.engine_netns, port.name, mtu, LOCAL)

@@ -89,6 +89,8 @@ def _pass_over(sample: Progress) -> None:
 class EngineProcess:
     """One engine process: its start, its lines, its end. What it is asked for is up to those who build on this."""
 
+    _BYE = msgspec.json.encode(protocol.LabBye()) + b"\n"
+
     def __init__(
         self,
         *,
@@ -139,7 +141,7 @@ class EngineProcess:
             return
         try:
             if process.stdin:
-                process.stdin.write(msgspec.json.encode(protocol.LabBye()) + b"\n")
+                process.stdin.write(self._BYE)
                 process.stdin.close()
         except OSError:
             pass  # it is gone already, which is what was wanted

@@ -34,6 +34,8 @@ class _Account(msgspec.Struct):
 class Reflector(EngineProcess):
     """`pinchpoint-engine reflect` on the ports that one worker of an engine had: Ethernet and IP addresses swapped."""
 
+    _BYE = b""  # it ends at the end of its stdin
+
     def __init__(
         self,
         request: protocol.Open,
@@ -44,7 +46,8 @@ class Reflector(EngineProcess):
     ) -> None:
         own = [one for one in request.ports if one.name in worker.ports]
         rings = ("--rx-ring", str(own[0].rx_ring), "--tx-ring", str(own[0].tx_ring))
-        how = ("--core", str(worker.core), "--idle", "spin", "--link-timeout", f"{request.link_timeout_s}s")
+        how = ["--core", str(worker.core), "--idle", "spin", "--link-timeout", f"{request.link_timeout_s}s"]
+        how += [f"--eal={' '.join(request.eal_args)}"] if request.eal_args else []
         words = ("reflect", *map(_port, own), *how, *rings, "--swap", "ip", "--until-eof", "--json")
         super().__init__(command=(*command, *words), environment=environment, log=log)
         self._ready_s = request.link_timeout_s

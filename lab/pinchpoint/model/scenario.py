@@ -75,8 +75,8 @@ class Port:
     name: str
     ring: int  # descriptors of each ring between engine and DUT
     queues: int  # receive queues of the DUT's port
-    pci: str | None  # a NIC of the DUT instead of a vhost-user or veth port (dpdk only)
-    engine_pci: str | None  # the NIC at the other end of the cable
+    pci: str | None  # a NIC of the device's host instead of a vhost-user or veth port (dpdk only)
+    engine_pci: str | None  # of the engine's host, the NIC at the other end of the cable
     ring_layout: str = SPLIT  # of vhost-user rings
     no_iommu: bool = False  # its NICs may be given to processes without an IOMMU
     interface: str | None = None  # of the device's host, instead of what the bench would make
@@ -418,7 +418,13 @@ class Scenario:
     @property
     def is_cabled(self) -> bool:
         """Whether its ports or hosts are at cables that the bench does not make."""
-        return any(port.interface for port in self.ports) or any(host.interface for host in self.hosts)
+        ends = (port.interface or port.engine_interface for port in self.ports)
+        return any(ends) or any(host.interface for host in self.hosts)
+
+    def is_beside(self, port: Port) -> bool:
+        """Whether the engine's end of a port is on the device's host."""
+        site = next((site for site in self.engines if port.name in site.ports), None)
+        return site is None or site.remote == self.remote
 
     @property
     def remotes(self) -> tuple[Remote | None, ...]:

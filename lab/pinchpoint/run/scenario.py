@@ -6,10 +6,12 @@ from contextlib import suppress
 from dataclasses import replace
 
 from pinchpoint.bench.plan import describe, plan
+from pinchpoint.dut import nics
 from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host import facts
-from pinchpoint.host.machines import machine, standing_on
+from pinchpoint.host.local import on
+from pinchpoint.host.machines import host_of, machine, standing_on
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.keys import Rates
@@ -80,7 +82,7 @@ def _run(
         live = setup.bench.open()
         bench = Standing(setup, live, engine, record, listener, began, recorded, on_stoppable, ceilings)
         try:
-            settings = live.settings()
+            settings = {**live.settings(), **_engine_settings(setup)}
             result = replace(measure(bench), settings=settings)
             _attach_dumps(bench)
         except PinchpointError:
@@ -94,6 +96,16 @@ def _run(
         result = replace(result, warnings=(*result.warnings, no_ceiling))
     listener.scenario_ends(result)
     return result
+
+
+def _engine_settings(setup: Setup) -> dict[str, str]:
+    """The NICs of engines on other hosts than the device's, as read back there."""
+    found = dict[str, str]()
+    for end in setup.engines:
+        if end.resources:
+            with on(host_of(end.site.remote)):
+                found |= nics.settings(setup.scenario, nics.of_engine(setup.scenario, end.site))
+    return found
 
 
 def planned_lines(setup: Setup) -> Iterator[str]:

@@ -47,13 +47,14 @@ PORT = Table(
         Key(
             "pci",
             kinds.pci_address(),
-            "A NIC of the DUT, instead of a vhost-user port (with DPDK only).",
+            "A NIC of the DUT's host, instead of a vhost-user port (with DPDK only).",
             Unset("no NIC"),
         ),
         Key(
             "engine_pci",
             kinds.pci_address(),
-            "The engine's NIC at the other end of its cable.",
+            "The NIC at the other end of the cable, on the engine's host. Between two hosts, an interface may be at the "
+            "other end instead.",
             Unset("no NIC"),
         ),
         Key(
@@ -74,7 +75,8 @@ PORT = Table(
         Key(
             "engine_interface",
             kinds.interface_name(),
-            "The interface at the other end of that cable, on the engine's host.",
+            "The interface at the other end of the cable, on the engine's host. Between two hosts, a NIC may be at the "
+            "other end instead.",
             Unset("a veth pair"),
         ),
         Key(

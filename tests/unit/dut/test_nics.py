@@ -16,6 +16,7 @@ from pinchpoint.host import nics
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import on
 from pinchpoint.model.errors import BenchError, DutError, RequirementError
+from pinchpoint.model.scenario import EngineSite, Remote
 from pinchpoint.scenario import parse
 
 LEFT, ENGINE, STRANGER = "0000:01:00.0", "0000:01:00.1", "0000:02:00.0"
@@ -123,7 +124,7 @@ def scenario(**changes):
 
 
 def lacking(wanted):
-    return [(one.name, one.detail) for one in ports.needs(wanted) if not one.ok]
+    return [(one.name, one.detail) for one in ports.needs(ports.beside_device(wanted)) if not one.ok]
 
 
 def test_free_cards_are_taken_as_they_are_found(machine):
@@ -141,7 +142,7 @@ def test_free_cards_are_taken_as_they_are_found(machine):
         "192.0.2.0/24 proto kernel scope link src 192.0.2.1 linkdown\n198.51.100.0/24 via 192.0.2.9 linkdown\n"
     )
     assert lacking(scenario()) == []
-    left, engine = ports.resources(scenario(), "b1", "pp-b1-dut")
+    left, engine = ports.resources(ports.beside_device(scenario()), "b1", "pp-b1-dut")
     assert left == r.Nic(
         address=LEFT,
         bench_id="b1",
@@ -249,13 +250,15 @@ def test_without_an_iommu_a_card_is_used_only_where_a_key_or_the_user_says_so(ma
     machine.files[nics.UNSAFE] = "N\n"
     ((name, detail),) = lacking(scenario())
     assert (name, LEFT in detail) == ("IOMMU", True)
-    first, *cards = ports.resources(scenario(no_iommu=True), "b1", "")
+    first, *cards = ports.resources(ports.beside_device(scenario(no_iommu=True)), "b1", "")
     assert lacking(scenario(no_iommu=True)) == []
     assert first == r.NoIommu("N")
     assert {one.driver for one in cards} == {"vfio-pci"}
     machine.files[nics.UNSAFE] = "Y\n"
     assert lacking(scenario()) == []
-    assert not any(isinstance(one, r.NoIommu) for one in ports.resources(scenario(no_iommu=True), "b1", ""))
+    assert not any(
+        isinstance(one, r.NoIommu) for one in ports.resources(ports.beside_device(scenario(no_iommu=True)), "b1", "")
+    )
 
 
 def test_a_kernel_whose_vfio_needs_an_iommu_gets_another_driver(machine):
@@ -263,20 +266,20 @@ def test_a_kernel_whose_vfio_needs_an_iommu_gets_another_driver(machine):
         del machine.files[f"/sys/kernel/iommu_groups/{group}/devices/{one}"]
     machine.files[f"{PCI}/drivers/uio_pci_generic/bind"] = ""
     assert lacking(scenario(no_iommu=True)) == []
-    found = ports.resources(scenario(no_iommu=True), "b1", "")
+    found = ports.resources(ports.beside_device(scenario(no_iommu=True)), "b1", "")
     assert [one.driver for one in found] == ["uio_pci_generic", "uio_pci_generic"]
 
 
 def test_a_bifurcated_driver_stays_and_the_devices_interface_goes_where_the_device_runs(machine):
     machine.card(LEFT, driver="mlx5_core", interface="eth1").card(ENGINE, driver="mlx5_core", interface="eth2")
-    left, engine = ports.resources(scenario(), "b1", "pp-b1-dut")
+    left, engine = ports.resources(ports.beside_device(scenario()), "b1", "pp-b1-dut")
     assert (left.driver, left.netns, engine.netns) == ("", "pp-b1-dut", "")
     actions.create(left, machine)
     assert machine.asked[-1] == ("ip", "link", "set", "dev", "eth1", "netns", "pp-b1-dut")
 
 
 def taken(machine):
-    (left, *_) = ports.resources(scenario(), "b1", "")
+    (left, *_) = ports.resources(ports.beside_device(scenario()), "b1", "")
     machine.files["/proc/self/stat"] = ""
     return left
 
@@ -344,7 +347,19 @@ def test_the_journal_holds_all_that_is_needed_to_give_a_card_back(machine):
 
 def test_a_card_that_is_not_there_is_named_before_anything_is_planned(machine):
     with pytest.raises(RequirementError, match=r"0000:09:00\.0: no network card"):
-        ports.resources(scenario(pci="0000:09:00.0"), "b1", "")
+        ports.resources(ports.beside_device(scenario(pci="0000:09:00.0")), "b1", "")
+
+
+def test_cards_of_an_engine_elsewhere_are_taken_on_its_own_host(machine):
+    site = EngineSite(Remote("gen", "gen", True, 60.0), ("left", "right"))
+    wanted = replace(scenario(engine_pci=LEFT, no_iommu=True), engines=(site,))
+    beside, there = ports.beside_device(wanted), ports.of_engine(wanted, site)
+    assert (beside.of_device, beside.of_engine) == ((LEFT,), ())
+    assert (there.of_device, there.of_engine, there.without_iommu) == ((), (LEFT,), {LEFT})
+    (taken,) = ports.resources(there, "b1")
+    assert (taken.address, taken.netns) == (LEFT, ""), "no namespace of the device is there"
+    assert list(ports.settings(wanted, beside)) == ["NIC of left"]
+    assert list(ports.settings(wanted, there)) == ["NIC of left, engine's end"]
 
 
 def test_doctor_says_of_each_card_what_it_is_and_of_its_embedded_switch_who_is_behind_it(machine):

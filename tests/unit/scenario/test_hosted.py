@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from pinchpoint.dut import apart, hosted
-from pinchpoint.dut.setup import host_cpus
+from pinchpoint.dut.setup import host_cpus, planned_ends
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Remote
 from pinchpoint.run.duet_run import why_no_duet
@@ -160,7 +160,7 @@ engine_interface = "eth0"
 [[port]]
 name = "right"
 interface = "eth2"
-engine_interface = "eth0"
+engine_interface = "eth3"
 {right}
 [[stream]]
 from = "left"
@@ -238,7 +238,9 @@ def test_what_cannot_span_hosts_is_refused_with_the_reason(given, told):
     [
         ('interface = "eth1"\nengine_interface', "engine_interface", "port[1].interface: missing"),
         ('engine_interface = "eth0"\n[[port]]', "[[port]]", "port[1].engine_interface: missing"),
-        ('"eth2"', '"eth1"', 'expected an interface that no other port has, found "eth1" again'),
+        ('"eth2"', '"eth1"', 'port[2].interface: expected one that no other port has, found "eth1" again'),
+        ('"eth3"', '"eth0"', 'port[2].engine_interface: expected one that no other port has, found "eth0" again'),
+        ('"eth2"', '"eth2"\npci = "0000:01:00.0"', "expected either pci or interface as this end of the cable"),
         ('"eth2"', '"a name that is too long"', "the name of a network interface, at most 15 characters"),
         ('kind = "bridge"', 'kind = "wire"', "only what forwards between kernel interfaces has cables"),
     ],
@@ -248,6 +250,88 @@ def test_cables_are_checked_at_both_ends(old, new, told):
     with pytest.raises(InputError) as caught:
         parse(text.replace(old, new, 1), "x.toml")
     assert told in str(caught.value)
+
+
+DPDK = """
+runs_on = "dut"
+host.dut = {{}}
+host.gen = {{}}
+host.sink = {{}}
+dut = {{ datapath = "dpdk", pmd_cpus = [1], rules = "actions=drop" }}
+engine = {{ runs_on = "gen", cpus = [0, 2] }}
+port = [{{ name = "left"{left} }}, {{ name = "right"{right} }}]
+stream = [{{ from = "left", to = "right" }}]
+"""
+NIC, OTHER, INTERFACE = '{key} = "0000:01:00.0"', '{key} = "0000:01:00.1"', '{key} = "eth1"'
+
+
+def nics(left, right):
+    left, right = ("".join(f", {one}" for one in ends) for ends in (left, right))
+    return parse(DPDK.format(left=left, right=right), "x.toml")
+
+
+def test_nics_of_device_and_engine_may_be_on_two_hosts_or_three():
+    left = (NIC.format(key="pci"), NIC.format(key="engine_pci"))
+    right = (OTHER.format(key="pci"), OTHER.format(key="engine_pci"))
+    found = nics(left, right)
+    assert sites(found) == [("gen", ("left", "right"))]
+    assert [found.is_beside(port) for port in found.ports] == [False, False]
+    found = nics(left, (OTHER.format(key="pci"), NIC.format(key="engine_pci"), 'engine_runs_on = "sink"'))
+    assert sites(found) == [("gen", ("left",)), ("sink", ("right",))]
+
+
+def test_one_engine_elsewhere_may_have_several_queues_at_its_nics():
+    left = (NIC.format(key="pci"), NIC.format(key="engine_pci"), "queues = 2")
+    found = nics(left, (OTHER.format(key="pci"), OTHER.format(key="engine_pci"), "queues = 2"))
+    assert [port.queues for port in found.ports] == [2, 2]
+
+
+def test_a_cable_between_hosts_may_have_a_nic_at_one_end_and_an_interface_at_the_other():
+    found = nics(
+        (NIC.format(key="pci"), INTERFACE.format(key="engine_interface")),
+        (OTHER.format(key="pci"), OTHER.format(key="engine_pci")),
+    )
+    assert [(end.backend, end.device) for end in planned_ends(found)] == [
+        ("af_packet", "left"),
+        ("dpdk", "0000:01:00.1"),
+    ]
+    text = SPAN.format(cpu=1, top="", engine="", right="", more="").replace(
+        'engine_interface = "eth0"', 'engine_pci = "0000:01:00.0"\nno_iommu = true'
+    )
+    assert [(end.backend, end.device) for end in planned_ends(parse(text, "x.toml"))] == [
+        ("dpdk", "0000:01:00.0"),
+        ("af_packet", "right"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("left", "told"),
+    [
+        ((NIC.format(key="pci"), OTHER.format(key="engine_pci")), "port[2].engine_pci: expected one that no other"),
+        ((OTHER.format(key="pci"), NIC.format(key="engine_pci")), "port[2].pci: expected one that no other"),
+        ((NIC.format(key="pci"),), "port[1].engine_pci: missing, as is engine_interface"),
+        ((NIC.format(key="engine_pci"),), "port[1].pci: missing, as is interface"),
+        ((), "port[1].interface: missing, as is pci: its engine is on another host"),
+        (
+            (INTERFACE.format(key="interface"), NIC.format(key="engine_pci")),
+            "only what forwards between kernel interfaces has cables",
+        ),
+    ],
+)
+def test_a_nic_at_a_cable_is_checked_at_both_ends(left, told):
+    with pytest.raises(InputError) as caught:
+        nics(left, (OTHER.format(key="pci"), OTHER.format(key="engine_pci")))
+    assert told in str(caught.value)
+
+
+def test_on_one_host_both_ends_of_a_cable_are_of_one_kind():
+    text = SPAN.format(cpu=1, top="", engine="", right="", more="").replace('runs_on = "gen"', "")
+    text = text.replace('engine_interface = "eth0"', 'engine_pci = "0000:01:00.0"')
+    with pytest.raises(InputError) as caught:
+        parse(text, "x.toml")
+    assert "port[1].engine_interface: missing; with interface both ends of the cable are interfaces" in str(
+        caught.value
+    )
 
 
 def test_one_machine_has_one_name_in_a_file():

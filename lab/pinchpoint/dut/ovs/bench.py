@@ -37,7 +37,7 @@ def hugepages_needed(scenario: Scenario) -> int:
     """2 MiB pages that the switch, the engine and the relay take together; 0 without DPDK."""
     if spec(scenario).datapath is not Datapath.DPDK:
         return 0
-    engine_mb = scenario.engine.memory_mb if scenario.ports else 0
+    engine_mb = scenario.engine.memory_mb if any(map(scenario.is_beside, scenario.ports)) else 0
     return pages_of(spec(scenario).memory_mb + engine_mb + memory_mb(scenario))
 
 
@@ -46,7 +46,7 @@ def bench(
 ) -> list[AnyResource]:
     """Everything to build for `scenario`, in order of dependency; `engine` is the command that starts one."""
     resources = [*foundation(places, pages, hugepages_needed(scenario)), Namespace(places.dut_netns)]
-    resources += nics.resources(scenario, places.bench_id, places.dut_netns)
+    resources += nics.resources(nics.beside_device(scenario), places.bench_id, places.dut_netns)
     resources += _links(scenario, places)
     resources += database(scenario, places)
     resources += settings(scenario, places)

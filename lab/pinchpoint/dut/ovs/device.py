@@ -158,7 +158,7 @@ class OvsDevice(Defaults):
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """By datapath and kind of port."""
-        nics = frozenset(port.name for port in scenario.ports if port.engine_pci)
+        nics = frozenset(port.name for port in scenario.ports if port.pci)
         return hops.graph(spec(scenario).datapath, nics, frozenset(port.name for port in scenario.ports))
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:

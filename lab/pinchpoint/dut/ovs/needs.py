@@ -38,7 +38,7 @@ def needs(scenario: Scenario) -> Iterator[Probe]:
     yield _own_program(dut.vswitchd, dut.datapath) if dut.vswitchd else program(dut.datapath)
     if dut.datapath is Datapath.DPDK:
         yield hugepages(hugepages_needed(scenario), _OTHERWISE)
-        yield from nics.needs(scenario)
+        yield from nics.needs(nics.beside_device(scenario))
         ends = [end for port in scenario.ports if isinstance(port, OvsPort) for end in (port.pf, port.vf)]
         yield from nics.shared(end for end in ends if end)
     if dut.datapath is Datapath.TC:

@@ -96,7 +96,6 @@ def _check_ports(given: Given, source: Source) -> None:
         _check_affinity(source, port, given.dut)
     if datapath and datapath != Datapath.DPDK:
         checks.no_vhost(given, source, f'dut.datapath is "{datapath}"')
-    checks.nics(given.ports, source)
     vdpa.check(given, source)
 
 
