@@ -53,8 +53,8 @@ PORT = Table(
         Key(
             "engine_pci",
             kinds.pci_address(),
-            "The NIC at the other end of the cable, on the engine's host. Between two hosts, an interface may be at the "
-            "other end instead.",
+            "The NIC at the other end of the cable, on the engine's host. Between two hosts, an interface may be at "
+            "the other end instead.",
             Unset("no NIC"),
         ),
         Key(
