@@ -13,7 +13,7 @@ ENGINE_SOURCES := $(shell find engine -name target -prune -o -type f -print)
 help:
 	@echo "make demo    measure a real Open vSwitch and write a report (as root)"
 	@echo "make test    lint, unit tests, tests with real daemons, tests in a browser (as root)"
-	@echo "make test-nics  measure a real Open vSwitch between emulated NICs, by ssh and on the spot (as root, 8 minutes)"
+	@echo "make test-nics  measure a real Open vSwitch between emulated NICs, by ssh and on the spot (as root, 10 minutes)"
 	@echo "make docs    build the documentation site into site/"
 	@echo "make bench-engine    compare the engine with its peers, in one table (as root, 10 minutes)"
 	@echo "make bench-build     compare the creation of rules, ports and veth pairs with plain commands (as root, 30 minutes)"

@@ -100,7 +100,7 @@ def by_one_nic(text):
 BETWEEN = {
     "interfaces": (spanning_tools.BRIDGE, str),
     "NICs": (OVS, by_nics),
-    "a NIC": (spanning_tools.BRIDGE, by_one_nic),
+    "one-NIC": (spanning_tools.BRIDGE, by_one_nic),
 }
 
 
@@ -120,5 +120,9 @@ def test_generator_switch_and_sink_are_machines_with_nics_between_them(tmp_path)
             assert done.returncode == 0, done.stderr
             found, _ = measured(out, done.stderr)
             assert found["rates"][0]["lower_fps"] >= 1000, name
+            (kept,) = out.glob("*/trials.jsonl")
+            ledgers = [json.loads(line)["ledger"] for line in kept.read_text().splitlines()]
+            counts = {hop[end] for ledger in ledgers for hop in ledger["hops"] for end in ("frames_in", "frames_out")}
+            assert 0 not in counts, "a place that is not counted is unknown; all others saw every frame"
             round_trip = found["latency"][0]["round_trip"]
             assert 0 < round_trip["p50_ns"] < 1e9, "by the sender's clock; theirs differ"

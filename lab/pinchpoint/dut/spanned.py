@@ -134,15 +134,19 @@ def engine_host(scenario: Scenario, port: str) -> Host:
 
 
 def engine_links(scenario: Scenario, places: Places) -> list[Links]:
-    """The counters of the engine's ends that are interfaces of the kernel, each read on its own host."""
-    ports = [port.name for port in scenario.ports if not port.engine_pci]
+    """The counters of the engine's ends of the ports, each read on its own host.
+
+    None where an end is a NIC, which the kernel does not count: the sum over the other ends would be wrong.
+    """
+    if any(port.engine_pci for port in scenario.ports):
+        return []
+    ports = [port.name for port in scenario.ports]
     if not scenario.engines:
         return [Links(LOCAL, places.engine_netns, "engine", ports)]
-    found = ((site, [name for name in site.ports if name in ports]) for site in scenario.engines)
     return [
-        Links(engine_host(scenario, own[0]), places.engine_netns, "engine", own, site.host)
-        for site, own in found
-        if own
+        Links(engine_host(scenario, site.ports[0]), places.engine_netns, "engine", site.ports, site.host)
+        for site in scenario.engines
+        if site.ports
     ]
 
 
