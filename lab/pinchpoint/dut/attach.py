@@ -58,9 +58,14 @@ def _ends(scenario: Scenario, places: Places, port: Port) -> list[AnyResource]:
 
 def by_veth(scenario: Scenario, places: Places, port: Port, fastest: BackendName) -> Attachment:
     """The engine's end of a veth pair or a cable; `fastest` is the backend towards this device. Raises InputError."""
+    asked = scenario.engine.backend
+    if port.engine_pci and asked != "auto" and all(one.engine_pci for one in scenario.ports):
+        raise InputError(
+            f"{scenario.path}: engine.backend = {asked!r} does not reach a NIC by its address",
+            'engine.backend = "auto"',
+        )
     if port.engine_pci:
         return Attachment("dpdk", port.engine_pci)
-    asked = scenario.engine.backend
     wanted = fastest if asked == "auto" else asked
     if (backend := next((one for one in _TO_VETHS if one == wanted), None)) is not None:
         return Attachment(backend, port.name, places.engine_netns)

@@ -57,9 +57,9 @@ def _check_ends(port: Element, given: Given, source: Source) -> None:
                 source.problem((*port.at, other), f"missing; with {key} both ends of the cable are {kind}")
         elif named and _is_read(port, *others) and not _has(port, *others):
             ((key, other),) = named
-            source.problem(
-                (*port.at, other), f"missing, as is {' or '.join(set(others) - {other})}; with {key} it ends"
-            )
+            (or_else,) = set(others) - {other}
+            source.problem((*port.at, other), f"missing, as is {or_else}: the cable of {key} has no other end")
+            return
     if not is_beside(port, given) and _is_read(port, *_OF_DEVICE) and not _has(port, *_OF_DEVICE):
         told = "missing, as is pci: its engine is on another host, so that the port is the end of a cable to it"
         source.problem((*port.at, "interface"), told)

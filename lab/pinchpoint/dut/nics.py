@@ -24,35 +24,34 @@ _UNSAFE = (
 
 @dataclass(frozen=True)
 class Cards:
-    """Those of a scenario on one host, by PCI address: its device's first."""
+    """Those of a scenario on one host, by the names of their ports."""
 
-    of_device: tuple[str, ...]
-    of_engine: tuple[str, ...]
-    without_iommu: frozenset[str]  # that may be used without one
+    of_device: Mapping[str, str]  # PCI addresses
+    of_engine: Mapping[str, str]
+    without_iommu: frozenset[str]  # addresses that may be used without one
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Of all of them."""
-        return (*self.of_device, *self.of_engine)
+        """Of all of them, the device's first."""
+        return (*self.of_device.values(), *self.of_engine.values())
 
 
 def beside_device(scenario: Scenario) -> Cards:
     """Those of the device's host: the device's, and the engine's as far as they are there."""
-    of_device = [(port.pci, port) for port in scenario.ports if port.pci]
-    of_engine = [(port.engine_pci, port) for port in scenario.ports if port.engine_pci and scenario.is_beside(port)]
-    return _cards(of_device, of_engine)
+    return _cards(scenario.ports, [port for port in scenario.ports if scenario.is_beside(port)])
 
 
 def of_engine(scenario: Scenario, site: EngineSite) -> Cards:
     """Those of an engine on another host."""
-    return _cards(
-        [], [(port.engine_pci, port) for port in scenario.ports if port.engine_pci and port.name in site.ports]
-    )
+    return _cards((), [port for port in scenario.ports if port.name in site.ports])
 
 
-def _cards(of_device: Sequence[tuple[str, Port]], of_engine: Sequence[tuple[str, Port]]) -> Cards:
-    without = (address for address, port in (*of_device, *of_engine) if port.no_iommu)
-    return Cards(tuple(one for one, _ in of_device), tuple(one for one, _ in of_engine), frozenset(without))
+def _cards(of_device: Sequence[Port], of_engine: Sequence[Port]) -> Cards:
+    devices = {port.name: port.pci for port in of_device if port.pci}
+    engines = {port.name: port.engine_pci for port in of_engine if port.engine_pci}
+    unguarded = {port.name for port in (*of_device, *of_engine) if port.no_iommu}
+    without = (address for found in (devices, engines) for name, address in found.items() if name in unguarded)
+    return Cards(devices, engines, frozenset(without))
 
 
 def needs(cards_here: Cards) -> Iterator[Probe]:
@@ -93,17 +92,18 @@ def resources(cards_here: Cards, bench_id: str, netns: str = "") -> list[AnyReso
     taken: list[AnyResource] = []
     if asked and (before := cards.unsafe_mode(LOCAL)) != "Y":
         taken.append(NoIommu(before))
-    return taken + [_taken(nic, bench_id, netns if address in cards_here.of_device else "") for address, nic in found]
+    return taken + [
+        _taken(nic, bench_id, netns if address in cards_here.of_device.values() else "") for address, nic in found
+    ]
 
 
-def settings(scenario: Scenario, cards_here: Cards) -> Mapping[str, str]:
+def settings(cards_here: Cards) -> Mapping[str, str]:
     """Each card of the host at hand as it is now, read back: driver, IOMMU, NUMA node."""
     found = {}
-    for port in scenario.ports:
-        ends = (("", port.pci, cards_here.of_device), (", engine's end", port.engine_pci, cards_here.of_engine))
-        for end, address, here in ends:
-            if address in here and (nic := cards.read(LOCAL, address)):
-                found[f"NIC of {port.name}{end}"] = f"{address}: {_words(nic)}"
+    for end, addresses in (("", cards_here.of_device), (", engine's end", cards_here.of_engine)):
+        for port, address in addresses.items():
+            if nic := cards.read(LOCAL, address):
+                found[f"NIC of {port}{end}"] = f"{address}: {_words(nic)}"
     return found
 
 

@@ -54,7 +54,10 @@ def _lacking_engine(scenario: Scenario, site: EngineSite) -> list[Probe]:
         own = scenario.engine.cpus[: sum(port.queues for port in scenario.ports if port.name in site.ports)]
         ends = (cpu for host in scenario.hosts if host.name in site.ends for cpu in host.cpus)
         cpus = requirements.cpus((*own, *ends), 1)
-        ip, there = requirements.command("ip", "iproute2"), elsewhere.needs(scenario, site)
+        ip = requirements.command("ip", "iproute2")
+        there = (
+            () if site.remote == scenario.remote else elsewhere.needs(scenario, site)
+        )  # the device's probes have them
         probes = (requirements.root(), engine(), ip, cpus, *there)
         return [replace(probe, name=f"{probe.name} on {site.host}") for probe in probes if not probe.ok]
 

@@ -96,7 +96,9 @@ def _check_bench(given: Given, source: Source, is_fit: bool, by_any_engine: bool
         source.problem(("service",), told)
     is_split = len({engine_on(port, given) for port in given.ports}) > 1
     for port in given.ports:
-        if port.values.get("queues", 1) > 1 and (is_split or not port.values.get("engine_pci")):
+        if port.values.get("queues", 1) > 1 and (
+            is_split or not (port.values.get("pci") and port.values.get("engine_pci"))
+        ):
             told = (
                 "1 where several engines, or an interface on another host, have the ports: a stream in several parts "
             )

@@ -4,7 +4,7 @@ Two hosts have two clocks; a round trip is timed by one (RFC 2681, 2.1).
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -47,7 +47,7 @@ class Reflector(EngineProcess):
         own = [one for one in request.ports if one.name in worker.ports]
         rings = ("--rx-ring", str(own[0].rx_ring), "--tx-ring", str(own[0].tx_ring))
         how = ["--core", str(worker.core), "--idle", "spin", "--link-timeout", f"{request.link_timeout_s}s"]
-        how += [f"--eal={' '.join(request.eal_args)}"] if request.eal_args else []
+        how += [f"--eal={' '.join(_eal(request, own))}"] if any(one.backend == "dpdk" for one in own) else []
         words = ("reflect", *map(_port, own), *how, *rings, "--swap", "ip", "--until-eof", "--json")
         super().__init__(command=(*command, *words), environment=environment, log=log)
         self._ready_s = request.link_timeout_s
@@ -67,6 +67,20 @@ class Reflector(EngineProcess):
         except msgspec.DecodeError as error:
             raise EngineError(f"the reflector's account is none: {error}: {line[:200]!r}", SAME_WHEEL) from error
         return sum(one.dropped for one in account.reflected) + sum(one.rx_missed or 0 for one in account.ports)
+
+
+def _eal(request: protocol.Open, own: Sequence[protocol.PortRequest]) -> Iterator[str]:
+    """The engine's arguments of DPDK with the NICs and the share of the memory that these ports have."""
+    devices = {one.device for one in own}
+    words = iter(request.eal_args)
+    for word in words:
+        if word == "-a":
+            address = next(words)
+            yield from (word, address) if address in devices else ()
+        elif word == "-m":
+            yield from (word, str(int(next(words)) * len(own) // len(request.ports)))
+        else:
+            yield word
 
 
 def _port(request: protocol.PortRequest) -> str:

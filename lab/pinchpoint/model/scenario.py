@@ -418,8 +418,8 @@ class Scenario:
     @property
     def is_cabled(self) -> bool:
         """Whether its ports or hosts are at cables that the bench does not make."""
-        ends = (port.interface or port.engine_interface for port in self.ports)
-        return any(ends) or any(host.interface for host in self.hosts)
+        ends = (*(port.interface for port in self.ports), *(host.interface for host in self.hosts))
+        return bool(self.engines) or any(ends)
 
     def is_beside(self, port: Port) -> bool:
         """Whether the engine's end of a port is on the device's host."""

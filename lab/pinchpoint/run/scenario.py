@@ -104,7 +104,7 @@ def _engine_settings(setup: Setup) -> dict[str, str]:
     for end in setup.engines:
         if end.resources:
             with on(host_of(end.site.remote)):
-                found |= nics.settings(setup.scenario, nics.of_engine(setup.scenario, end.site))
+                found |= nics.settings(nics.of_engine(setup.scenario, end.site))
     return found
 
 

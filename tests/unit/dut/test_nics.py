@@ -354,12 +354,12 @@ def test_cards_of_an_engine_elsewhere_are_taken_on_its_own_host(machine):
     site = EngineSite(Remote("gen", "gen", True, 60.0), ("left", "right"))
     wanted = replace(scenario(engine_pci=LEFT, no_iommu=True), engines=(site,))
     beside, there = ports.beside_device(wanted), ports.of_engine(wanted, site)
-    assert (beside.of_device, beside.of_engine) == ((LEFT,), ())
-    assert (there.of_device, there.of_engine, there.without_iommu) == ((), (LEFT,), {LEFT})
+    assert (beside.of_device, beside.of_engine) == ({"left": LEFT}, {})
+    assert (there.of_device, there.of_engine, there.without_iommu) == ({}, {"left": LEFT}, {LEFT})
     (taken,) = ports.resources(there, "b1")
     assert (taken.address, taken.netns) == (LEFT, ""), "no namespace of the device is there"
-    assert list(ports.settings(wanted, beside)) == ["NIC of left"]
-    assert list(ports.settings(wanted, there)) == ["NIC of left, engine's end"]
+    assert list(ports.settings(beside)) == ["NIC of left"]
+    assert list(ports.settings(there)) == ["NIC of left, engine's end"]
 
 
 def test_doctor_says_of_each_card_what_it_is_and_of_its_embedded_switch_who_is_behind_it(machine):

@@ -15,6 +15,7 @@ from support import stream
 from pinchpoint.engine import process, protocol
 from pinchpoint.engine.instrument import Slices, TrialRequest
 from pinchpoint.engine.process import EXPLAIN_MEMORY, ProcessInstrument
+from pinchpoint.engine.reflected import Reflector
 from pinchpoint.host import priority
 from pinchpoint.host.local import LOCAL
 from pinchpoint.host.priority import HIGHEST, preferred, session_nice
@@ -279,3 +280,12 @@ def test_closing_ends_the_process_even_if_it_will_not(monkeypatch):
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
     engine.close()
+
+
+def test_a_reflector_takes_the_nics_and_the_memory_of_its_own_ports():
+    ports = [protocol.PortRequest(name, "dpdk", f"0000:01:00.{k}", None, 256, 256, ()) for k, name in enumerate("ab")]
+    workers = [protocol.WorkerRequest(core, (name,)) for core, name in enumerate("ab")]
+    eal = ("-a", "0000:01:00.0", "-a", "0000:01:00.1", "--in-memory", "-m", "256")
+    asked = protocol.Open(workers=tuple(workers), eal_args=eal, ports=tuple(ports), link_timeout_s=20.0)
+    reflector = Reflector(asked, workers[1], ["engine"], {}, None)
+    assert "--eal=-a 0000:01:00.1 --in-memory -m 128" in reflector._command

@@ -276,6 +276,7 @@ def test_nics_of_device_and_engine_may_be_on_two_hosts_or_three():
     found = nics(left, right)
     assert sites(found) == [("gen", ("left", "right"))]
     assert [found.is_beside(port) for port in found.ports] == [False, False]
+    assert found.is_cabled, "no second bench stands beside it, and no ceiling is measured"
     found = nics(left, (OTHER.format(key="pci"), NIC.format(key="engine_pci"), 'engine_runs_on = "sink"'))
     assert sites(found) == [("gen", ("left",)), ("sink", ("right",))]
 

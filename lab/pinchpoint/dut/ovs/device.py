@@ -159,7 +159,9 @@ class OvsDevice(Defaults):
     def graph(self, scenario: Scenario) -> HopGraph:
         """By datapath and kind of port."""
         nics = frozenset(port.name for port in scenario.ports if port.pci)
-        return hops.graph(spec(scenario).datapath, nics, frozenset(port.name for port in scenario.ports))
+        found = hops.graph(spec(scenario).datapath, nics, frozenset(port.name for port in scenario.ports))
+        at_nics = {port.name for port in scenario.ports if port.engine_pci}  # an interface refuses as any cable does
+        return replace(found, refused_at={port: one for port, one in found.refused_at.items() if port in at_nics})
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
         """PMD threads and the main thread."""

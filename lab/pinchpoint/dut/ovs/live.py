@@ -83,7 +83,7 @@ class OvsLive:
         """As the switch and the hosts report them."""
         found = in_force(self._scenario, self._places, self.control)
         found |= {
-            **nics.settings(self._scenario, nics.beside_device(self._scenario)),
+            **nics.settings(nics.beside_device(self._scenario)),
             **dict(nic_status.nics(self._scenario, self._places)),
         }
         return found | connections.settings(self._scenario, self._places, self.control)
