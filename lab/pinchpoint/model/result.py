@@ -71,6 +71,46 @@ class LossFloor:
 
 
 @dataclass(frozen=True)
+class LossShare:
+    """How many trials near one load lost more than the loss ratio: a point of the loss curve."""
+
+    load_fps: float  # offered, median of the trials
+    losing: int  # trials that lost more than the ratio
+    trials: int
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A rate held against the trials beside it: at most half should lose just below it, at least half just above."""
+
+    below: LossShare  # trials at most 3 % below the rate
+    above: LossShare  # trials at most 3 % above it
+    holds: bool  # both within their binomial error
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a device carries at a load near the rate depends on the load before it, as of a policer's bucket."""
+
+    rested_fps: float  # the rate, measured after rests
+    sustained_fps: float  # the rate, measured after overloads: the one that is published
+
+
+@dataclass(frozen=True)
+class ReceiveRate:
+    """MRR, maximum receive rate: what the device forwards at the highest load that the engine offers on this bench."""
+
+    load_fps: float  # offered, median of the trials
+    estimate_fps: float  # received, median of the trials
+    lower_fps: float  # of the interval of the median at `confidence`, by ranks
+    upper_fps: float
+    band: Band  # 10 % and 90 % quantiles of the trials
+    trials: int
+    trial_duration_s: float
+    confidence: float
+
+
+@dataclass(frozen=True)
 class Rate:
     """An NDR or PDR. Its definition includes loss ratio and trial length.
 
@@ -92,6 +132,10 @@ class Rate:
     band: Band | None = None  # None: the method knows no time, or there is no rate
     floor: LossFloor | None = None  # with LOSES_ALWAYS
     lapse: float | None = None  # share of the trials whose losses no overload explains; the rate is of the others
+    at_half: LossShare | None = None  # trials near half of the rate: a share that loses there loses at any load
+    claim: Claim | None = None  # None: no rate, or no trials beside it
+    memory: Memory | None = None  # None: the load before a trial does not matter, or it was not tried
+    unusable_share: float | None = None  # of the search's trials, in which a receiving core of the engine stood still
     limited_by: Limit | None = None  # with AT_LEAST: GENERATOR or SEARCH_MAXIMUM; None: a run stored before it was
 
     @property
@@ -245,6 +289,7 @@ class ScenarioResult:
     offload: OffloadTruth | None = None  # near the NDR; None: no flow is said to be offloaded, or it was not read
     other_verdicts: tuple[Verdict, ...] = ()  # of `rates` after the first, in their order; empty: they were not judged
     reference: str = ""  # the scenario that the relative rate is a multiple of, maybe this one; empty: no such rate
+    mrr: ReceiveRate | None = None  # None: not measured, or stored before it was
     turns: Turns | None = None  # of a counter-experiment: trials in turns with the unchanged bench
 
 
