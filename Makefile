@@ -36,7 +36,7 @@ help:
 	@echo "make fmt     format everything"
 	@echo "make clean   remove build outputs; run folders stay"
 
-setup: .venv/.packages .venv/.installed
+setup: .venv/.packages .venv/.installed .venv/lib/pinchpoint/uml-ptrace.so
 
 demo: setup
 	$(BIN)/pinchpoint run studies/quickstart
@@ -184,3 +184,8 @@ clean:
 	@echo "Installing the lab and building the engine (release) into .venv"
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,export,campaign]'
 	@touch $@
+
+# User-mode Linux needs it on processors with AMX.
+.venv/lib/pinchpoint/uml-ptrace.so: lab/pinchpoint/host/uml_ptrace.c | .venv/.packages
+	@mkdir -p $(@D)
+	@cc -O2 -Wall -Wextra -shared -fPIC -o $@ $<

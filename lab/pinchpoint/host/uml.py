@@ -4,6 +4,7 @@ Options: Documentation/virt/uml/user_mode_linux_howto_v2.rst in the kernel.
 """
 
 import re
+import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,7 @@ LEAST_MB = 64
 STANDING_S = 4.0  # to boot and to end; seen on a machine of two cores
 VCPU = re.compile(r"(?!)")  # its process is its one CPU
 _MODULES = Path("/usr/lib/uml/modules")  # where modprobe(8) does not look
+_PTRACE = Path(sys.prefix) / "lib/pinchpoint/uml-ptrace.so"  # built of uml_ptrace.c by `make setup`
 
 
 def files(release: str | None = None) -> Sequence[tuple[str, str]]:
@@ -51,6 +53,7 @@ def command(
     vectors = (f"vec{n}:transport=tap,ifname={tap},mtu={mtu}" for n, tap in enumerate(taps))
     return (
         *guest.OWN_NAMESPACE,
+        *preloaded(),
         *(PROGRAM, f"mem={memory_mb}M", f"uml_dir={folder}/", "umid=guest"),
         *("rootfstype=hostfs", "rootflags=/", "ro", "quiet", "panic=-1"),
         "ipv6.disable_ipv6=1",  # no frame is the kernel's own idea; no namespace can say so before the module is there
@@ -58,6 +61,11 @@ def command(
         *vectors,
         *("init=/bin/sh", "--", init),
     )
+
+
+def preloaded() -> tuple[str, ...]:
+    """What stands before the program so that it boots on a processor with AMX, too; nothing where it is not built."""
+    return ("env", f"LD_PRELOAD={_PTRACE}") if LOCAL.exists(str(_PTRACE)) else ()
 
 
 def init_line(release: str | None = None) -> str:

@@ -202,6 +202,17 @@ def test_a_missing_program_is_told_with_its_package(monkeypatch):
     assert [(probe.name, probe.hint) for probe in missing] == [("linux.uml", "apt-get install user-mode-linux")]
 
 
+def test_user_mode_linux_is_preloaded_with_what_processors_with_amx_need_where_that_is_built(monkeypatch, tmp_path):
+    def argv():
+        (kernel,) = [one for one in planned("bridge") if isinstance(one, GuestKernel)]
+        return kernel.argv[len(guest.OWN_NAMESPACE) :]
+
+    monkeypatch.setattr(uml, "_PTRACE", tmp_path / "uml-ptrace.so")
+    assert argv()[0] == uml.PROGRAM
+    (tmp_path / "uml-ptrace.so").write_text("")
+    assert argv()[:3] == ("env", f"LD_PRELOAD={tmp_path}/uml-ptrace.so", uml.PROGRAM)
+
+
 @pytest.fixture
 def no_kvm(monkeypatch):
     monkeypatch.setattr(qemu, "_has_kvm", lambda: False)
