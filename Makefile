@@ -1,9 +1,11 @@
 # Two commands do everything: `make demo` (a real measurement with a report to open)
 # and `make test`. Both set up what is missing, into .venv in this folder.
 
+TEST := lint test-rust test-unit test-bench
+TEST_ALL := $(TEST) test-bench-rest test-kernel smoke
 BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-real-search bench-compare bench-truth bench-causes bench-exhaustion bench-watch bench-serve bench-campaign
 
-.PHONY: demo docs test test-nics test-hosts test-campaign lint fmt setup clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
+.PHONY: demo docs test test-all test-rust test-unit test-bench test-bench-rest test-kernel test-nics test-hosts test-campaign test-vdpa lint fmt setup clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -12,7 +14,8 @@ ENGINE_SOURCES := $(shell find engine -name target -prune -o -type f -print)
 
 help:
 	@echo "make demo    measure a real Open vSwitch and write a report (as root)"
-	@echo "make test    lint, unit tests, tests with real daemons, tests in a browser (as root)"
+	@echo "make test    lint, Rust, unit and browser tests, the essential tests with real daemons (as root, 15 minutes)"
+	@echo "make test-all        all of make test, all other tests with real daemons, smoke rounds (as root, 1 hour)"
 	@echo "make test-nics  measure a real Open vSwitch between emulated NICs, by ssh and on the spot (as root, 10 minutes)"
 	@echo "make docs    build the documentation site into site/"
 	@echo "make bench-engine    compare the engine with its peers, in one table (as root, 10 minutes)"
@@ -41,15 +44,30 @@ setup: .venv/.packages .venv/.installed .venv/lib/pinchpoint/uml-ptrace.so
 demo: setup
 	$(BIN)/pinchpoint run studies/quickstart
 
-test: setup .venv/.test-packages lint
+# Each part is a target of its own; the times are printed at the end, and what was skipped.
+test: setup .venv/.test-packages
+	@tests/parts.py $(TEST)
+
+test-all: setup .venv/.test-packages
+	@tests/parts.py $(TEST_ALL)
+
+test-rust: setup
 	cargo test --quiet --manifest-path engine/Cargo.toml --features dpdk
-	$(BIN)/pytest -n auto --dist loadfile tests/unit tests/browser
 	packaging/with-hugepages 256 cargo test --quiet --manifest-path engine/Cargo.toml --features dpdk -- --ignored --test-threads=1
-	$(BIN)/pytest tests/bench
-	$(MAKE) --no-print-directory smoke
+
+test-unit: setup .venv/.test-packages
+	$(BIN)/pytest -n auto --dist loadfile tests/unit tests/browser
+
+test-bench: setup .venv/.test-packages
+	$(BIN)/pytest -m tier1 tests/bench
+
+test-bench-rest: setup .venv/.test-packages
+	$(BIN)/pytest -m "not tier1" tests/bench
+
+test-kernel: setup .venv/.test-packages
 	packaging/in-user-mode-linux --limit 600 $(CURDIR)/$(BIN)/pytest tests/kernel
 
-# Each is a virtual machine of its own, emulated where KVM cannot be used; `make test` runs one.
+# Each is a virtual machine of its own, emulated where KVM cannot be used; `make test-all` runs one.
 test-nics: setup .venv/.test-packages
 	$(BIN)/pytest tests/nics
 
@@ -58,7 +76,7 @@ test-nics: setup .venv/.test-packages
 test-hosts: setup .venv/.test-packages
 	@$(BIN)/python tests/bench/host_faults.py $(FAULTS)
 
-# Nodes are network namespaces of this machine. `make test` has the short form: two nodes, one of which is killed.
+# Nodes are network namespaces of this machine. `make test-all` has the short form: two nodes, one of which is killed.
 # Here as well: a head that dies, and a node whose actor cannot live.
 test-campaign: setup
 	$(BIN)/pytest -s tests/cluster

@@ -1,9 +1,13 @@
 """Settings of all tests."""
 
+import os
 import signal
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
+import needs
 import pinchpoint  # noqa: F401  before a test imports numpy, so that no thread takes the signals of another
 
 # Machines are shared and noisy: how long an example takes says nothing about the code.
@@ -12,3 +16,20 @@ settings.load_profile("shared-machine")
 
 # A shell that starts the tests in the background has them ignore SIGINT; so would everything they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_runtest_setup(item):
+    """Skip, before any fixture, what this machine lacks something for."""
+    for name in needs.needed(item):
+        if why := needs.lack(name):
+            pytest.skip(why)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """What was skipped, by reason; `make test` prints it again at its end."""
+    lines = needs.reasons(terminalreporter.stats.get("skipped", []))
+    for line in lines:
+        terminalreporter.write_line(line)
+    if collected := os.environ.get("PINCHPOINT_SKIPPED"):
+        with Path(collected).open("a") as file:
+            file.writelines(f"{line}\n" for line in lines)

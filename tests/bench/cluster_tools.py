@@ -1,7 +1,6 @@
 """A Ray cluster for tests: each node a machine of its own, in namespaces, joined by a bridge."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -150,8 +149,3 @@ def cluster(folder, nodes, head_measures=True):
         # The kernel removes what a dead node had in its own time.
         for link in (BRIDGE, *(f"pp-c{name[1:]}" for name in found.nodes)):
             subprocess.run(["ip", "link", "del", link], check=False, capture_output=True)
-
-
-def is_possible():
-    """Whether Ray is installed."""
-    return shutil.which(RAY) is not None

@@ -31,6 +31,8 @@ from pinchpoint.model.errors import BenchError
 from pinchpoint.run.scenario import run_scenario
 from pinchpoint.scenario import parse
 
+pytestmark = pytest.mark.tier2("measure:build")
+
 RULES = "in_port={left},actions=output:{right}"
 
 
@@ -54,15 +56,21 @@ def value(result, name):
     return next(metric.value for metric in result.metrics if metric.name == name)
 
 
+FAST = {"bundle", "transaction", "netlink"}  # of each kind of item the method that `make test` has
 METHODS = [
-    *(("flows", method, 40 if method == "process" else 3000) for method in flows.METHODS),
-    *(("ports", method, 12) for method in ports.METHODS),
-    *(("veths", method, 30) for method in veths.METHODS),
+    pytest.param(what, method, count, marks=[pytest.mark.tier1("measure:build")] * (method in FAST))
+    for what, methods, count in (
+        ("flows", flows.METHODS, 3000),
+        ("ports", ports.METHODS, 12),
+        ("veths", veths.METHODS, 30),
+    )
+    for method in methods
 ]
 
 
 @pytest.mark.parametrize(("what", "method", "count"), METHODS)
 def test_every_method_is_timed_until_all_is_there_and_until_all_is_gone(nothing_left, what, method, count):
+    count = 40 if (what, method) == ("flows", "process") else count
     result, (kept,) = measured(building(what=what, method=method, count=count))
     made, removal = kept.account["making"], kept.account["removal"]
     assert 0 < made["returned_s"] <= made["visible_s"]

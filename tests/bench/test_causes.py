@@ -10,7 +10,11 @@ import pytest
 from bench_tools import run
 from cause_plants import PLANTS
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [
+    pytest.mark.usefixtures("nothing_left"),
+    pytest.mark.tier2("planted causes are named"),
+    pytest.mark.needs("dpdk"),
+]
 SEEN_ON_ANY_HOST = (
     "rule drop",
     "tracking limit",

@@ -15,7 +15,7 @@ from pinchpoint.measure.listener import Listener
 from pinchpoint.run import ceiling
 from pinchpoint.scenario import load
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("command:ceiling")]
 
 
 @pytest.fixture
@@ -48,7 +48,9 @@ def generator_of_a_million(monkeypatch):
     monkeypatch.setattr(ceiling, "_runner", limited)
 
 
-@pytest.mark.parametrize("datapath", ["dpdk", "af_packet", "af_xdp"])
+@pytest.mark.parametrize(
+    "datapath", ["dpdk", pytest.param("af_packet", marks=pytest.mark.tier1("command:ceiling")), "af_xdp"]
+)
 def test_the_engine_joined_to_itself_has_a_ceiling_and_frames_come_back(
     scenario, cache, generator_of_a_million, datapath
 ):

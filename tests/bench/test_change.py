@@ -6,7 +6,7 @@ import pytest
 from bench_tools import run
 from serving_tools import served
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("measure:change")]
 CHANGE = """
 [change]
 event = "{event}"
@@ -36,7 +36,7 @@ def test_connections_to_a_killed_backend_time_out_and_the_others_share_the_rest(
     assert shares == pytest.approx([0.5, 0.0, 0.5], abs=0.1)
 
 
-@pytest.mark.parametrize("kind", ["nft", "haproxy"])
+@pytest.mark.parametrize("kind", [pytest.param("nft", marks=pytest.mark.tier1("measure:change")), "haproxy"])
 def test_a_backend_that_is_removed_gets_no_connections_until_it_is_added_again(tmp_path, kind):
     found = changed(tmp_path, "remove", kind)
     shares = [found[f"share of backend {number}"]["value"] for number in range(3)]

@@ -14,6 +14,8 @@ from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.model.comparison import ComparisonKind, Decision
 from pinchpoint.store.folder import COMPARISON, RunFolder
 
+pytestmark = pytest.mark.tier2("command:compare")
+
 DROP = 'dut.rules="in_port={left},actions=drop"'
 REWRITE = 'dut.rules="in_port={left},actions=mod_dl_dst:02:00:00:00:00:99,output:{right}"'
 
@@ -75,6 +77,7 @@ def test_ctrl_c_in_the_second_pair_keeps_the_first_and_resume_finishes(nothing_l
     assert stored(folder).finished
 
 
+@pytest.mark.tier1("command:compare")
 def test_a_build_of_ones_own_runs_as_b_and_its_hash_is_recorded(nothing_left, load, tmp_path):
     own = tmp_path / "build" / "ovs-vswitchd-own"
     own.parent.mkdir()

@@ -6,7 +6,7 @@ import pytest
 from bench_tools import run
 from serving_tools import served
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("measure:connections")]
 PLACES = 80
 
 
@@ -43,6 +43,7 @@ def test_a_pool_of_ports_ends_a_burst_and_what_is_sustained_and_is_confirmed_by_
     assert scenario["settings"]["net.netfilter.nf_conntrack_tcp_timeout_time_wait"] == "1"
 
 
+@pytest.mark.tier1("measure:connections")
 def test_a_rate_that_is_not_ended_is_at_least_the_highest_that_was_tried(tmp_path):
     keys = "max_cps = 30\ntrial_duration_s = 0.5\nmax_traffic_s = 2\nsustain_within_s = 1\n"
     done, scenario = ran(tmp_path, "connections", 120, keys)
@@ -52,6 +53,7 @@ def test_a_rate_that_is_not_ended_is_at_least_the_highest_that_was_tried(tmp_pat
     assert found["sustained rate"]["note"].startswith("predicted, not confirmed")
 
 
+@pytest.mark.tier1("measure:capacity")
 def test_capacity_is_every_port_to_every_backend_and_closed_connections_are_forgotten(tmp_path):
     done, scenario = ran(tmp_path, "capacity", 1, "rate_cps = 400\nrelative_width = 0.1\ntimeout_s = 2")
     assert done.returncode == 0, done.stderr

@@ -11,7 +11,7 @@ from pinchpoint.model.result import Limit, Outcome, RateStatus
 from pinchpoint.scenario import parse
 from pinchpoint.store.folder import RunFolder
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("accounts of simple devices close")]
 LOW_FPS = 5_000
 FLOWS = 20
 SCENARIO = """
@@ -42,7 +42,14 @@ def drops(trial):
     return {drop.name: (drop.frames, drop.limits) for hop in trial.ledger.hops for drop in hop.drops}
 
 
-@pytest.mark.parametrize("kind", ["wire", "bridge", "nft"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param("wire", marks=pytest.mark.tier1("device:wire")),
+        pytest.param("bridge", marks=pytest.mark.tier1("device:bridge")),
+        pytest.param("nft", marks=pytest.mark.tier1("device:nft")),
+    ],
+)
 def test_every_frame_of_a_low_load_arrives_and_is_seen_at_every_place(kind):
     with standing(scenario(kind)) as (live, trial):
         settings, found = live.settings(), trial(LOW_FPS)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bench_tools import ROOT, run
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("device:dpvs"), pytest.mark.needs("dpvs")]
 FOLDER = os.environ.get("PINCHPOINT_DPVS", "")
 
 

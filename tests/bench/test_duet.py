@@ -33,6 +33,8 @@ from pinchpoint.run.together import frozen
 from pinchpoint.scenario import parse
 from pinchpoint.store.folder import COMPARISON, RunFolder
 
+pytestmark = [pytest.mark.tier2("two benches at once"), pytest.mark.needs("dpdk")]
+
 REWRITE = 'dut.rules="in_port={left},actions=mod_dl_dst:02:00:00:00:00:99,output:{right}"'
 MEASURING = "measuring  ·  slices"
 FORK = multiprocessing.get_context("fork")
@@ -66,7 +68,9 @@ def is_frozen(pid):
         return False
 
 
-@pytest.mark.parametrize("datapath", ["dpdk", "af_packet"])
+@pytest.mark.parametrize(
+    "datapath", ["dpdk", pytest.param("af_packet", marks=pytest.mark.tier1("two benches at once"))]
+)
 def test_both_benches_stand_at_once_and_slices_are_kept_and_compared(nothing_left, rates, tmp_path, datapath):
     out = tmp_path / "runs"
     done = run(*words(rates(datapath), out, "--slices", "2s", "--benches", 2))

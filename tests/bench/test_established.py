@@ -8,6 +8,8 @@ from standing_tools import standing
 from pinchpoint.host.local import LOCAL
 from pinchpoint.scenario import parse
 
+pytestmark = pytest.mark.tier2("frames on established connections")
+
 LOW_FPS = 4_000
 CONNECTIONS = 40
 ESTABLISHED = f"[established]\nconnections = {CONNECTIONS}\n"
@@ -37,6 +39,7 @@ def trials():
     return found
 
 
+@pytest.mark.tier1("frames on established connections")
 def test_every_frame_is_translated_by_its_connection_and_arrives_in_order(trials):
     _, whole, _ = trials
     (stream,) = whole.streams
@@ -47,6 +50,7 @@ def test_every_frame_is_translated_by_its_connection_and_arrives_in_order(trials
     assert seen == [CONNECTIONS, 0, 0], "the balancer knows the connections and makes none"
 
 
+@pytest.mark.tier1("frames on established connections")
 def test_frames_of_connections_that_are_forgotten_are_lost_by_name_and_make_no_new_ones(trials):
     settings, _, found = trials
     drops = {drop.name: drop.frames for hop in found.ledger.hops for drop in hop.drops}

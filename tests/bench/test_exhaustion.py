@@ -6,7 +6,7 @@ from serving_tools import FULL_NAT, served, serving
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.scenario import parse
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("exhausted resources are named")]
 KEYS = """[connections]
 max_cps = {max_cps}
 trial_duration_s = 0.5

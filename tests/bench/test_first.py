@@ -2,7 +2,10 @@
 
 import json
 
+import pytest
 from bench_tools import run
+
+pytestmark = [pytest.mark.tier2("command:init"), pytest.mark.needs("dpdk")]
 
 BRIEF = [
     word
@@ -11,6 +14,7 @@ BRIEF = [
 ]
 
 
+@pytest.mark.tier1("command:init")
 def test_the_scenario_that_init_writes_passes_check_and_runs(tmp_path, nothing_left):
     path, out = tmp_path / "first.toml", tmp_path / "runs"
     assert run("init", path).returncode == 0

@@ -8,7 +8,7 @@ from bench_tools import STATE, kill_lab, pid_of, run, start, wait_for
 
 from pinchpoint.engine.process import find_engine
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("generators of others")]
 
 SENDER = """
 import socket, struct, sys, time
@@ -37,6 +37,7 @@ def sender(tmp_path):
     return f"{sys.executable} {path}"
 
 
+@pytest.mark.tier1("generators of others")
 def test_all_that_another_generator_sends_through_the_kernel_is_counted_and_looked_into(scenario, sender):
     done = run("ceiling", scenario(datapath="af_packet"), "--json", "--generator", f"{sender} {{left}} 0")
     assert done.returncode == 0, done.stderr

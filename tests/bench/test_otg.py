@@ -8,6 +8,8 @@ import pytest
 import snappi
 from bench_tools import PINCHPOINT
 
+pytestmark = pytest.mark.tier2("command:otg")
+
 PORT = 18443
 WITHIN_S = 20.0
 
@@ -112,6 +114,7 @@ def ports(api):
     return api.get_metrics(request).port_metrics
 
 
+@pytest.mark.tier1("command:otg")
 def test_a_script_sends_counts_and_stops(nothing_left, api):
     config = two_flows(api)
     api.set_config(config)

@@ -20,6 +20,8 @@ from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import load
 from pinchpoint.store.folder import RunFolder
 
+pytestmark = pytest.mark.tier2("figures over time: soak, recovery, blocked")
+
 
 def only_folder(out):
     (path,) = out.iterdir()
@@ -64,6 +66,7 @@ def test_a_soak_accounts_for_every_frame_and_is_resumed_after_an_interruption(wr
     assert what_is_there() == before
 
 
+@pytest.mark.tier1("measure:soak")
 def test_a_switch_that_forwards_no_more_has_its_loss_in_the_windows_where_it_happened(nothing_left, written, tmp_path):
     out = tmp_path / "runs"
     watched = start_watched(tmp_path / "stderr", "run", written("soak", SOAK), "--out", out)
@@ -88,6 +91,7 @@ def test_a_switch_that_forwards_no_more_has_its_loss_in_the_windows_where_it_hap
 RECOVERY = "[recovery]\nthroughput_fps = 6e6\noverload_s = 0.5\nreduced_share = 0.05\nreduced_s = 1\nrepeats = 2"
 
 
+@pytest.mark.tier1("measure:recovery")
 def test_an_overload_loses_frames_and_the_load_after_it_hardly_any(written, tmp_path):
     out = tmp_path / "runs"
     ended = run("run", written("recovery", RECOVERY), "--out", out)
@@ -115,11 +119,11 @@ ACTIONS = [
     ("settings", "dpdk", 'settings = {emc-insert-inv-prob = "50"}'),
     ("restart", "dpdk", ""),
     ("restart", "af_xdp", ""),
-    ("restart", "af_packet", ""),
+    pytest.param("restart", "af_packet", "", marks=pytest.mark.tier1("measure:blocked")),
 ]
 
 
-@pytest.mark.parametrize(("action", "datapath", "more"), ACTIONS, ids=[f"{one[0]}-{one[1]}" for one in ACTIONS])
+@pytest.mark.parametrize(("action", "datapath", "more"), ACTIONS, ids=str)
 def test_an_action_under_traffic_is_timed_and_undone(written, tmp_path, action, datapath, more):
     before, out = what_is_there(), tmp_path / "runs"
     table = f'[blocked]\naction = "{action}"\n{more}\nload_fps = 20_000\nbefore_s = 0.2\nafter_s = 3\nrepeats = 1'

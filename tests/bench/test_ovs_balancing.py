@@ -10,7 +10,7 @@ from pinchpoint.model.limits import Resource
 from pinchpoint.model.result import Outcome
 from pinchpoint.scenario import parse
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("Open vSwitch as a balancer")]
 DUT = 'datapath = "af_packet"\npmd_cpus = [1]'
 VERIFY = "[verify]\nconnections = 150\ntimeout_s = 20.0\n"
 
@@ -20,6 +20,7 @@ def scenario(service, timeout_s=20.0):
     return replace(wanted, measure=replace(wanted.measure, timeout_s=timeout_s))
 
 
+@pytest.mark.tier1("Open vSwitch as a balancer")
 def test_full_nat_by_a_hash_and_the_same_connections_again_after_a_flush():
     with serving(scenario(FULL_NAT + "max_connections = 4000")) as (live, verified):
         table = live.balancer()

@@ -4,6 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
 from bench_tools import marked_processes, run
 
 from pinchpoint.dut.setup import prepare
@@ -13,6 +14,8 @@ from pinchpoint.run.bench import standing_bench
 from pinchpoint.run.pilot import restart_dut
 from pinchpoint.scenario import load
 from pinchpoint.store.folder import RunFolder
+
+pytestmark = pytest.mark.tier2("command:pilot")
 
 # A measure that a busy machine cannot keep from yielding a number: the pilot is tried, not the machine.
 BUILD = """
@@ -47,6 +50,7 @@ def test_a_restarted_switch_is_another_process_with_the_same_rules(nothing_left,
             assert "output" in rules
 
 
+@pytest.mark.tier1("command:pilot")
 def test_a_pilot_measures_every_combination_and_tells_components_and_advice(nothing_left, tmp_path):
     path = tmp_path / "flows.toml"
     path.write_text(BUILD)

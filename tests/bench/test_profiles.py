@@ -3,7 +3,10 @@
 import json
 from pathlib import Path
 
+import pytest
 from bench_tools import run
+
+pytestmark = [pytest.mark.tier2("command:import"), pytest.mark.needs("dpdk")]
 
 OURS = Path(__file__).parents[1] / "unit" / "profiles" / "ours"
 BRIEF = [
@@ -13,6 +16,7 @@ BRIEF = [
 ]
 
 
+@pytest.mark.tier1("command:import")
 def test_an_imported_profile_runs_with_all_its_streams(tmp_path, nothing_left):
     path, out = tmp_path / "mix.toml", tmp_path / "runs"
     assert run("import", OURS / "mix.py", "-o", path, "--both-ways").returncode == 0

@@ -21,7 +21,7 @@ from pinchpoint.observe.bracket import Bracket
 from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import parse
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("proxies as balancers")]
 BACKENDS = 3
 PORTS = 4  # of the local address towards each backend
 PLACES = BACKENDS * PORTS
@@ -55,10 +55,6 @@ class Standing:
 def standing(kind, scheduler="round-robin", local="10.1.0.240", more=""):
     service = f'scheduler = "{scheduler}"\nlocal = "{local}"\n{more}'
     wanted = parse(served(kind, service), "proxy.toml")
-    if missing := [probe for probe in registry.device_of(wanted).needs(wanted) if not probe.ok]:
-        if kind == "envoy" and missing[0].name == kind:
-            pytest.skip(f"envoy: {missing[0].detail}: {missing[0].hint}")
-        raise AssertionError(missing)
     setup = prepare(wanted)
     with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
         pids = [live.pid, *(int(task.split("/")[2]) for task in live.tasks())]
@@ -91,7 +87,14 @@ def test_a_proxy_deals_in_turn_until_its_local_ports_wait_and_forgets_them_when_
         assert client.completed == PLACES
 
 
-@pytest.mark.parametrize(("kind", "local"), [("haproxy", FOUR), ("nginx", FOUR), ("envoy", "10.1.0.240")])
+@pytest.mark.parametrize(
+    ("kind", "local"),
+    [
+        pytest.param("haproxy", FOUR, marks=pytest.mark.tier1("device:haproxy")),
+        pytest.param("nginx", FOUR, marks=pytest.mark.tier1("device:nginx")),
+        pytest.param("envoy", "10.1.0.240", marks=pytest.mark.tier1("device:envoy")),
+    ],
+)
 def test_a_proxy_deals_by_a_hash_and_says_with_which_settings_it_runs(kind, local):
     with standing(kind, "hash", local, "max_connections = 2000\nestablished_s = 30") as one:
         settings, limits = one.live.settings(), {limit.resource: limit.size for limit in one.live.balancer().limits()}

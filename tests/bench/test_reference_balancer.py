@@ -10,7 +10,7 @@ from pinchpoint.model.limits import Resource
 from pinchpoint.model.result import Outcome
 from pinchpoint.scenario import parse
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("measure:verify")]
 SERVICE = FULL_NAT + 'local_ports = "1025-2024"\nmax_connections = 1000\nclosed_s = 1'
 
 
@@ -25,6 +25,7 @@ def verified(dut, timeout_s=20.0):
     return found.outcome, found.reason, {one.name: one.value for one in found.metrics}
 
 
+@pytest.mark.tier1("measure:verify")
 def test_an_honest_balancer_passes_every_check():
     outcome, reason, metrics = verified("toa = true\nrewrites_seq = true\nrate_fps = 100000\nnew_connection_us = 20")
     assert (outcome, reason) == (Outcome.MEASURED, "")

@@ -27,6 +27,8 @@ from pinchpoint.host.priority import preferred
 from pinchpoint.model.errors import BenchError
 from pinchpoint.observe.relay import Relays, parse_account
 
+pytestmark = [pytest.mark.tier2("hosts behind vhost-user"), pytest.mark.needs("dpdk")]
+
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 VSWITCHD = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
 PAGES = 400  # 512 MB for the switch, 96 MB for the relay, and what DPDK adds

@@ -8,6 +8,8 @@ from bench_tools import ROOT, SLOW, run, start, trials_in, wait_for
 from pinchpoint.model.result import Outcome
 from pinchpoint.store.folder import RunFolder
 
+pytestmark = [pytest.mark.tier2("bursts and loss curves"), pytest.mark.needs("dpdk")]
+
 THROUGHPUT_FPS = 50_000  # as stated to the measure: less than the slow switch carries on any host
 BURST = f"""
 [burst]
@@ -43,6 +45,7 @@ def only_folder(out):
     return RunFolder.open(path)
 
 
+@pytest.mark.tier1("measure:burst")
 def test_every_burst_has_exactly_its_frames_and_the_ring_that_overflows_is_named(nothing_left, of_measure, tmp_path):
     done = run("run", of_measure("burst", BURST, rules=SLOW), "--out", tmp_path / "runs")
     folder = only_folder(tmp_path / "runs")
@@ -68,6 +71,7 @@ def test_every_burst_has_exactly_its_frames_and_the_ring_that_overflows_is_named
     assert 'id="scenario-1-bursts"' in (folder.path / "report.html").read_text()
 
 
+@pytest.mark.tier1("measure:loss_curve")
 def test_loads_that_no_engine_offers_are_marked_and_the_rest_have_a_loss(nothing_left, of_measure, tmp_path):
     path = of_measure("loss_curve", CURVE, repeats=3)
     # No engine offers half of the top load; a busy host may have its core for nine tenths of a trial.

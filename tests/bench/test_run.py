@@ -12,6 +12,8 @@ from scenario_text import one_way
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.store.folder import RunFolder
 
+pytestmark = pytest.mark.tier2("accounts of Open vSwitch close")
+
 SNAT = (
     "table=0,priority=10,ip,nw_dst=48.0.0.0/8,actions=ct(commit,table=1,nat(src=10.0.0.1))\n"
     "table=1,priority=10,ip,actions=mod_dl_dst:02:00:00:00:00:99,output:{right}"
@@ -88,7 +90,7 @@ def test_what_a_switch_slower_than_the_load_loses_is_booked_to_its_receive_ring(
         assert "receive ring of left" in name
 
 
-@pytest.mark.parametrize("datapath", ["af_xdp", "af_packet"])
+@pytest.mark.parametrize("datapath", [pytest.param("af_xdp", marks=pytest.mark.tier1("datapath:af_xdp")), "af_packet"])
 def test_what_a_veth_bench_loses_under_overload_is_named(nothing_left, loaded, datapath):
     trials = [trial for trial in loaded(datapath, 1_000_000, SLOW, ring=64) if trial.phase == "load"]
     for trial in trials:
@@ -97,8 +99,8 @@ def test_what_a_veth_bench_loses_under_overload_is_named(nothing_left, loaded, d
         assert sum(dropped(trial).values()) == trial.lost
 
 
-@pytest.mark.parametrize("layout", ["split", "packed"])
-@pytest.mark.parametrize("rules", [FORWARD, SNAT], ids=["forward", "snat"])
+@pytest.mark.tier1("device:ovs", "datapath:dpdk", "backend:dpdk")
+@pytest.mark.parametrize(("rules", "layout"), [(FORWARD, "packed"), (SNAT, "split")], ids=["packed", "snat-split"])
 def test_every_trials_account_closes_over_vhost_user(nothing_left, loaded, rules, layout):
     trials = loaded("dpdk", 20_000, rules, ring=f'4096\nring_layout = "{layout}"')
     assert_closes(trials)
@@ -118,6 +120,7 @@ def test_frames_that_a_rule_drops_are_a_named_drop_and_not_unexplained(nothing_l
     assert sum(trial.ledger.unexplained for trial in trials) == 0
 
 
+@pytest.mark.tier1("datapath:af_packet", "backend:af_packet", "measure:load")
 def test_over_veth_by_changing_one_word(nothing_left, loaded):
     trials = loaded("af_packet", 20_000, FORWARD)
     assert sum(trial.ledger.unexplained for trial in trials) == 0
@@ -136,6 +139,7 @@ def test_the_account_of_both_directions_and_of_a_third_port_closes(nothing_left,
         assert sum(trial.streams[number].received for trial in trials) > 0
 
 
+@pytest.mark.tier1("command:run", "command:show", "measure:rates")
 def test_json_is_result_json_and_progress_stays_off_stdout(nothing_left, scenario, tmp_path):
     done = run("run", scenario(), "--out", tmp_path / "runs", "--json")
     assert done.returncode == 0, done.stderr
@@ -146,6 +150,7 @@ def test_json_is_result_json_and_progress_stays_off_stdout(nothing_left, scenari
     assert (only_folder(tmp_path / "runs").path / "report.html").stat().st_size > 10_000
 
 
+@pytest.mark.tier1("command:run")
 def test_a_dry_run_prints_the_plan_and_builds_nothing(nothing_left, scenario, tmp_path):
     done = run("run", scenario(), "--dry-run", "--out", tmp_path / "runs")
     assert done.returncode == 0
@@ -154,6 +159,7 @@ def test_a_dry_run_prints_the_plan_and_builds_nothing(nothing_left, scenario, tm
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.tier1("faults: killed, interrupted, refused")
 def test_ctrl_c_saves_what_was_measured_and_resume_finishes_it(nothing_left, scenario, tmp_path):
     out = tmp_path / "runs"
     process = start("run", scenario(), "--out", out)
@@ -174,12 +180,14 @@ def test_ctrl_c_saves_what_was_measured_and_resume_finishes_it(nothing_left, sce
     assert result.finished
 
 
+@pytest.mark.tier1("command:check")
 def test_the_shipped_quickstart_is_sound():
     done = run("check", ROOT / "studies" / "quickstart")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(": ok.") == 3
 
 
+@pytest.mark.tier1("command:doctor")
 def test_doctor_finds_this_machine_able_and_says_so_for_machines_too():
     done = run("doctor")
     assert done.returncode == 0, done.stdout

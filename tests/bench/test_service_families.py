@@ -6,7 +6,7 @@ from serving_tools import serving
 from pinchpoint.model.result import Outcome
 from pinchpoint.scenario import parse
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("services of IPv6, direct return")]
 SCENARIO = """
 measure = "verify"
 {guest}
@@ -47,7 +47,9 @@ def outcome(kind, service, backends, port=8080, guest=""):
 @pytest.mark.parametrize(
     ("kind", "local", "backends", "guest"),
     [
-        ("nft", 'local = "fd00:2::f0-fd00:2::f1"', V6, ""),
+        pytest.param(
+            "nft", 'local = "fd00:2::f0-fd00:2::f1"', V6, "", marks=pytest.mark.tier1("services of IPv6, direct return")
+        ),
         ("reference", 'local = "fd00:2::f0-fd00:2::f1"', V6, ""),
         ("haproxy", 'local = "10.1.0.240-10.1.0.241"', V4, ""),
         ("ipvs", 'local = "fd00:2::f0-fd00:2::f1"', V6, GUEST),
@@ -63,7 +65,11 @@ def test_a_service_of_ipv6_does_what_it_says(kind, local, backends, guest):
 
 @pytest.mark.parametrize(
     ("kind", "service", "backends", "guest"),
-    [("reference", OF_IPV4, V4, ""), ("reference", OF_IPV6, V6, ""), ("ipvs", OF_IPV4, V4, GUEST)],
+    [
+        pytest.param("reference", OF_IPV4, V4, "", marks=pytest.mark.tier1("services of IPv6, direct return")),
+        ("reference", OF_IPV6, V6, ""),
+        ("ipvs", OF_IPV4, V4, GUEST),
+    ],
     ids=["reference", "reference, IPv6", "ipvs"],
 )
 def test_with_direct_return_no_answer_passes_the_device(kind, service, backends, guest):

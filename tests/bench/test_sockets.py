@@ -11,6 +11,8 @@ from bench_tools import run, start, wait_for
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.store.folder import RunFolder
 
+pytestmark = pytest.mark.tier2("socket workloads")
+
 SCENARIO = """
 title = "two hosts"
 measure = "{measure}"
@@ -60,7 +62,7 @@ def values(found):
     return {metric["name"]: metric["value"] for metric in found["metrics"]}
 
 
-@pytest.mark.parametrize("connections", [1, 4])
+@pytest.mark.parametrize("connections", [1, pytest.param(4, marks=pytest.mark.tier1("measure:bandwidth"))])
 def test_goodput_with_the_switchs_load_and_a_verdict(nothing_left, workload, tmp_path, connections):
     found, measurements = ran(workload("bandwidth", connections=connections), tmp_path / "runs")
     metrics = values(found)
@@ -77,8 +79,13 @@ def test_goodput_with_the_switchs_load_and_a_verdict(nothing_left, workload, tmp
     assert len(window["connections"]) == connections
 
 
-@pytest.mark.parametrize("measure", ["rr", "crr"])
-@pytest.mark.parametrize("connections", [1, 4])
+@pytest.mark.parametrize(
+    ("measure", "connections"),
+    [
+        pytest.param("rr", 4, marks=pytest.mark.tier1("measure:rr")),
+        pytest.param("crr", 1, marks=pytest.mark.tier1("measure:crr")),
+    ],
+)
 def test_transactions_with_percentiles_and_no_failure(nothing_left, workload, tmp_path, measure, connections):
     found, _ = ran(workload(measure, connections=connections), tmp_path / "runs")
     metrics = values(found)
@@ -121,9 +128,8 @@ def test_hosts_that_cannot_reach_each_other_are_the_benchs_fault(nothing_left, w
     assert "ARP" in done.stderr
 
 
+@pytest.mark.needs("one NUMA node")
 def test_one_node_cannot_hold_two_ends_apart_but_holds_them_together(nothing_left, workload, tmp_path):
-    if len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) > 1:
-        pytest.skip("this machine has several NUMA nodes")
     done = run("run", workload("rr", numa="different"), "--out", tmp_path / "apart")
     assert done.returncode == 3, done.stderr
     assert "impossible here: this machine has only one NUMA node" in done.stderr

@@ -13,6 +13,8 @@ import pytest
 from bench_tools import run, start, trials_in, wait_for
 from ssh_tools import far_machine
 
+pytestmark = pytest.mark.tier2("host:ssh")
+
 LEASE_S = 15
 SHORT_LEASE_S = 5
 SCENARIO = """
@@ -70,6 +72,7 @@ def scenario(tmp_path):
 
 
 @pytest.mark.usefixtures("nothing_left")
+@pytest.mark.tier1("host:ssh")
 def test_a_rate_is_found_on_another_machine_behind_a_slow_link(far, scenario, tmp_path):
     far.delay(0.005)
     done = run("run", scenario(), "--json", "--out", tmp_path / "runs", env=far.environment)

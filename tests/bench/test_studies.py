@@ -22,6 +22,8 @@ from pinchpoint.model.result import Outcome
 from pinchpoint.run.scenario import run_scenario
 from pinchpoint.scenario.study import load_study
 
+pytestmark = [pytest.mark.tier2("shipped studies forward"), pytest.mark.needs("dpdk")]
+
 STUDIES = ("flow-rules", "io-paths", "bridge-scale")
 GROUPS = [
     pytest.param(study, sweep, id=f"{study}-{sweep.group}")

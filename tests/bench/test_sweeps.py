@@ -13,6 +13,8 @@ from pinchpoint.model.result import Outcome, RateStatus
 from pinchpoint.run.budget import agreement
 from pinchpoint.store.folder import RunFolder
 
+pytestmark = [pytest.mark.tier2("sweeps and studies"), pytest.mark.needs("dpdk")]
+
 SWEEP = """at = []
 [[sweep.factor]]
 name = "five-tuples"
@@ -84,6 +86,7 @@ def test_ctrl_c_while_the_second_unit_is_built_ends_it_there_and_leaves_nothing(
     assert results_in(out) == 1
 
 
+@pytest.mark.tier1("sweeps and studies")
 def test_what_cannot_run_here_is_impossible_what_the_switch_refuses_fails_and_the_rest_is_measured(
     nothing_left, scenario, tmp_path
 ):
@@ -124,6 +127,7 @@ def test_a_budget_measures_the_ends_first_and_says_why_the_middle_is_left_out(no
     assert ("swept.five-tuples-64" in ran) is (not agree)
 
 
+@pytest.mark.tier1("command:study run", "command:report")
 def test_a_study_of_ones_own_runs_from_its_folder_one_group_or_all(nothing_left, scenario, tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
@@ -141,6 +145,7 @@ def test_a_study_of_ones_own_runs_from_its_folder_one_group_or_all(nothing_left,
     assert run("report", found.path).returncode == 0
 
 
+@pytest.mark.tier1("command:completion")
 def test_names_of_studies_and_groups_complete_in_the_shell():
     def completed(words):
         environment = {**os.environ, "_PINCHPOINT_COMPLETE": "bash_complete", "COMP_WORDS": words}

@@ -1,6 +1,5 @@
 """DPDK's testpmd as the device, over both of its kinds of rings."""
 
-import shutil
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +22,7 @@ from pinchpoint.model.trial import TrialValidity
 from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario.read import parse
 
-pytestmark = pytest.mark.skipif(shutil.which("dpdk-testpmd") is None, reason="dpdk-testpmd is not installed")
+pytestmark = [pytest.mark.tier2("device:testpmd"), pytest.mark.needs("testpmd", "dpdk")]
 
 SCENARIO = """
 measure = "rates"
@@ -66,7 +65,7 @@ def bench(tmp_path, io, mode="io"):
             live.close()
 
 
-@pytest.mark.parametrize("mode", ["io", "macswap", "mac"])
+@pytest.mark.parametrize("mode", ["io", pytest.param("macswap", marks=pytest.mark.tier1("device:testpmd")), "mac"])
 def test_every_frame_of_a_low_load_is_counted_at_each_place(tmp_path, nothing_left, mode):
     with bench(tmp_path, "vhost-user", mode) as measurer:
         trial = measurer.trial("load", 0.3, 10_000)

@@ -13,15 +13,20 @@ from pinchpoint.dut.ovs.spec import ArpResponder, Bridge, ExtraPorts, Patch, Rul
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import Range
 
+pytestmark = pytest.mark.tier2("bridges, hosts and tunnels of Open vSwitch")
+
 LEFT, RIGHT = host("hl", "192.168.7.1/24"), host("hr", "192.168.7.2/24")
 
 
-@pytest.mark.parametrize("datapath", ["af_packet", "af_xdp", "dpdk"])
+@pytest.mark.parametrize(
+    "datapath", ["af_packet", "af_xdp", pytest.param("dpdk", marks=pytest.mark.tier1("hosts behind vhost-user"))]
+)
 def test_hosts_reach_each_other_over_tcp(nothing_left, datapath):
     with stands(scenario(datapath, hosts=(LEFT, RIGHT))) as setup:
         assert tcp_transfer(setup, LEFT, RIGHT) == 3_000_000
 
 
+@pytest.mark.tier1("bridges, hosts and tunnels of Open vSwitch")
 def test_a_tunnel_carries_frames_encapsulated_between_two_bridges(nothing_left):
     hosts = (replace(LEFT, bridge="br0"), replace(RIGHT, bridge="br1"))
     tunnel = Tunnel("vx", "br0", "br1", 4096)
@@ -70,7 +75,9 @@ def test_an_arp_responder_answers_for_its_addresses_and_no_others(nothing_left):
     assert heard.split() == ["192.168.7.10=02:00:00:00:00:aa", "192.168.7.14=02:00:00:00:00:aa"]
 
 
-@pytest.mark.parametrize("datapath", ["af_packet", "af_xdp"])
+@pytest.mark.parametrize(
+    "datapath", ["af_packet", pytest.param("af_xdp", marks=pytest.mark.tier1("settings are read back"))]
+)
 def test_every_setting_is_read_back_from_the_running_switch(nothing_left, datapath):
     wanted = asked(
         scenario(datapath, hosts=(LEFT,)),
@@ -130,7 +137,14 @@ def test_the_account_closes_over_every_datapath_and_across_patch_ports(nothing_l
     assert inside.frames_in == inside.frames_out > 0
 
 
-@pytest.mark.parametrize(("backend", "datapath"), [("af_packet", "af_xdp"), ("af_xdp", "af_packet")])
+@pytest.mark.parametrize(
+    ("backend", "datapath"),
+    [
+        ("af_packet", "af_xdp"),
+        pytest.param("af_xdp", "af_packet", marks=pytest.mark.tier1("backend:af_xdp")),
+        pytest.param("xdp_live", "af_packet", marks=pytest.mark.tier1("backend:xdp_live")),
+    ],
+)
 def test_the_engine_drives_a_veth_as_it_is_asked_to(nothing_left, backend, datapath):
     wanted = scenario(datapath, bridges=crossing(), ports=True)
     with stands(replace(wanted, engine=replace(wanted.engine, backend=backend))) as setup:

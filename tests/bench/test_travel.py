@@ -1,14 +1,18 @@
 """A run from Python on a real bench, packed, unpacked and exported."""
 
+import pytest
 from bench_tools import run
 from scenario_text import one_way
 
 import pinchpoint
 from pinchpoint.model.result import Outcome
 
+pytestmark = pytest.mark.tier2("command:pack")
+
 LOAD = "[load]\nat_fps = [20000]\nduration_s = 0.2\n"
 
 
+@pytest.mark.tier1("command:pack", "command:export", "the Python API")
 def test_a_text_is_measured_from_python_and_its_bundle_gives_the_same_trials(nothing_left, tmp_path):
     text = one_way("load", LOAD, datapath="af_packet", search="max_repeats = 5\ndrain_s = 0.5")
     found = pinchpoint.measure(text, ceiling=False, out=tmp_path / "runs")

@@ -26,7 +26,7 @@ from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import parse
 from pinchpoint.search.rates import find_rates
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("device:reference")]
 TRIAL_S = 0.5
 USABLE = (TrialValidity.VALID, TrialValidity.GENERATOR_LIMITED)
 SCENARIO = """
@@ -108,6 +108,7 @@ PLANTED = [
 ]
 
 
+@pytest.mark.tier1("device:reference")
 @pytest.mark.parametrize(("dut", "place", "party"), PLANTED, ids=[one[1] for one in PLANTED])
 def test_frames_lost_at_a_planted_place_are_booked_there_all_of_them(dut, place, party):
     with standing(scenario(dut)) as (live, measure):

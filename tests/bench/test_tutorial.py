@@ -5,7 +5,10 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
 from bench_tools import PINCHPOINT, ROOT
+
+pytestmark = [pytest.mark.tier2("the tutorial's commands"), pytest.mark.needs("dpdk")]
 
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BRIEF = " --set search.max_traffic_s=2 --set search.max_duration_s=20 --set search.relative_width=0.3"

@@ -5,7 +5,6 @@ buffer is an overrun of its receive queue.
 """
 
 import json
-import shutil
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,17 +12,16 @@ import pytest
 from bench_tools import run
 
 from pinchpoint.host import qemu
-from pinchpoint.host.guest import MODPROBE, Guest, releases
+from pinchpoint.host.guest import MODPROBE, Guest
 from pinchpoint.host.local import LOCAL
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("vDPA")]
 RELEASE = "6.12"
 BOOT_S = 240
 OWN = "02:00:00:00:00:07"
 SIMULATORS = Path("/var/cache/pinchpoint/vdpa-sim")
 ENGINE = Path(__file__).parents[2] / ".venv/bin/pinchpoint-engine"
 EAL = "--in-memory --no-pci --single-file-segments -m 256 --iova-mode=va"
-NEEDED = "run packaging/guest-kernel --release 6.12 and packaging/vdpa-sim, or make test-vdpa"
 SWITCH = """
 [dut]
 datapath = "dpdk"
@@ -93,10 +91,8 @@ def sent(guest, device, mac):
     return stream
 
 
+@pytest.mark.needs("vdpa simulator")
 def test_what_the_engine_sends_through_a_vdpa_device_comes_back(tmp_path):
-    kernels = [one for one in releases(qemu.place(RELEASE) / "modules") if one.startswith(RELEASE)]
-    if not shutil.which("qemu-system-x86_64") or not any((SIMULATORS / one).is_dir() for one in kernels):
-        pytest.skip(NEEDED)
     with booted(tmp_path) as guest:
         device = vdpa_device(guest)
         guest.run(["sysctl", "-qw", "vm.nr_hugepages=160"])

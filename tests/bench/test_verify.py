@@ -6,7 +6,7 @@ import pytest
 from bench_tools import run
 from serving_tools import FULL_NAT, served
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("measure:verify")]
 VERIFY = "[verify]\nconnections = 150\ntimeout_s = 20.0\n"
 ALL_TO_ONE = """rules = '''
 table ip unfair {
@@ -27,7 +27,12 @@ def verified(folder, service, dut="", more=""):
 
 @pytest.mark.parametrize(
     ("service", "dut"),
-    [(FULL_NAT, ""), (f'{FULL_NAT}\nscheduler = "hash"', ""), ('mode = "dnat"', ""), (FULL_NAT, "syn_proxy = true")],
+    [
+        pytest.param(FULL_NAT, "", marks=pytest.mark.tier1("measure:verify")),
+        (f'{FULL_NAT}\nscheduler = "hash"', ""),
+        ('mode = "dnat"', ""),
+        (FULL_NAT, "syn_proxy = true"),
+    ],
     ids=["full-nat", "hash", "dnat", "syn proxy"],
 )
 def test_nftables_does_what_the_service_says(tmp_path, service, dut):

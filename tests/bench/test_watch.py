@@ -19,7 +19,7 @@ from pinchpoint.measure.listener import Listener
 from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import parse
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("command:watch")]
 DROP = "in_port={left},udp,actions=drop"
 
 
@@ -41,6 +41,7 @@ def switch():
             sending.wait()
 
 
+@pytest.mark.tier1("command:watch")
 def test_the_path_of_a_running_switch_names_where_frames_are_dropped(switch, tmp_path):
     place, _ = switch
     record = tmp_path / "switch.jsonl"

@@ -134,6 +134,7 @@ def test_the_focus_of_the_keyboard_is_visible_and_begins_with_a_way_to_the_conte
     page.context.close()
 
 
+@pytest.mark.tier1("command:serve")
 def test_a_run_in_progress_is_followed_until_it_has_finished(browser: Browser, served: Served) -> None:
     info, result, trials = sample_run()
     folder: RunFolder = keep(served.root, "followed", (info, result, trials[:20]), done=1)

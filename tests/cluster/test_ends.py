@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from bench_tools import wait_for, what_is_there
 from campaign_tools import log_of, only_folder, require_whole, write_campaign
-from cluster_tools import cluster, is_possible
+from cluster_tools import cluster
 
 import pinchpoint
 
-needs_ray = pytest.mark.skipif(not is_possible(), reason="ray is not installed: pip install 'pinchpoint[campaign]'")
+pytestmark = [pytest.mark.tier2("campaigns on a Ray cluster"), pytest.mark.needs("ray")]
 
 
 @pytest.fixture
@@ -20,7 +20,6 @@ def nothing_left():
     assert what_is_there() == before
 
 
-@needs_ray
 def test_a_node_whose_actor_cannot_live_is_excluded_with_the_reason(nothing_left, tmp_path):
     path, out = write_campaign(tmp_path, sizes=1, repeats=1), tmp_path / "runs"
     without_pinchpoint = f"mount -t tmpfs none {Path(pinchpoint.__file__).parent}"
@@ -37,7 +36,6 @@ def test_a_node_whose_actor_cannot_live_is_excluded_with_the_reason(nothing_left
     require_whole(only_folder(out), 1)
 
 
-@needs_ray
 def test_when_the_head_dies_the_campaign_ends_with_what_to_do_and_keeps_what_it_has(nothing_left, tmp_path):
     path, out = write_campaign(tmp_path, sizes=8, repeats=4), tmp_path / "runs"
     with cluster(tmp_path / "cluster", 1) as made:

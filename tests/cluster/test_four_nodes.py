@@ -7,12 +7,13 @@ import time
 import pytest
 from bench_tools import wait_for, what_is_there
 from campaign_tools import log_of, only_folder, require_whole, write_campaign
-from cluster_tools import cluster, is_possible
+from cluster_tools import cluster
+
+pytestmark = [pytest.mark.tier2("campaigns on a Ray cluster"), pytest.mark.needs("ray")]
 
 SIZES, REPEATS = 20, 3
 
 
-@pytest.mark.skipif(not is_possible(), reason="ray is not installed: pip install 'pinchpoint[campaign]'")
 def test_sixty_points_are_whole_though_two_of_four_nodes_are_killed_at_random(tmp_path):
     before = what_is_there()
     chance = random.Random(time.time_ns())

@@ -18,10 +18,13 @@ from pinchpoint.scenario import parse
 PINCHPOINT = str(Path(sys.executable).parent / "pinchpoint")
 
 # In a user-mode Linux nothing is skipped: a module that is missing there is a failure.
-pytestmark = pytest.mark.skipif(
-    not Path("/sys/module/openvswitch").exists() and "User Mode Linux" not in Path("/proc/cpuinfo").read_text(),
-    reason="needs openvswitch: packaging/in-user-mode-linux",
-)
+pytestmark = [
+    pytest.mark.skipif(
+        not Path("/sys/module/openvswitch").exists() and "User Mode Linux" not in Path("/proc/cpuinfo").read_text(),
+        reason="needs openvswitch: packaging/in-user-mode-linux",
+    ),
+    pytest.mark.tier2("datapath:kernel"),
+]
 
 HOSTS = """
 title = "two hosts on the kernel's datapath"

@@ -4,10 +4,13 @@ import json
 import platform
 from contextlib import ExitStack
 
+import pytest
 import spanning_tools
 from bench_tools import run, start, trials_in, wait_for
 from nic_tools import cable, reached_by_ssh, reaching
 from ssh_tools import write_ssh
+
+pytestmark = [pytest.mark.tier2("virtual machines as hosts by ssh"), pytest.mark.needs("qemu")]
 
 LEASE_S = 10
 KERNEL = """

@@ -3,6 +3,8 @@
 import pytest
 from nic_tools import has_a_rate, has_carried, measured
 
+pytestmark = [pytest.mark.tier2("emulated NICs"), pytest.mark.needs("qemu")]
+
 
 @pytest.mark.parametrize("model", ["virtio-net-pci", "vmxnet3"])
 def test_a_switch_between_nics_has_a_rate_and_the_nics_are_given_back(tmp_path, model):

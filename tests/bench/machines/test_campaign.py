@@ -5,9 +5,12 @@ import signal
 import pytest
 from bench_tools import run, start, wait_for
 from campaign_tools import log_of, only_folder, require_whole, write_campaign
-from cluster_tools import cluster, is_possible
+from cluster_tools import cluster
+
+pytestmark = pytest.mark.tier2("campaigns on a Ray cluster")
 
 
+@pytest.mark.tier1("command:campaign")
 def test_here_it_is_interrupted_and_resumed_and_every_unit_counts_once(nothing_left, tmp_path):
     path, out = write_campaign(tmp_path, sizes=2, repeats=1), tmp_path / "runs"
     first = start("campaign", path, "--out", out, "--no-ceiling", "--quiet")
@@ -23,10 +26,7 @@ def test_here_it_is_interrupted_and_resumed_and_every_unit_counts_once(nothing_l
     assert (refused.returncode, "campaign --resume" in refused.stderr) == (2, True)
 
 
-needs_ray = pytest.mark.skipif(not is_possible(), reason="ray is not installed: pip install 'pinchpoint[campaign]'")
-
-
-@needs_ray
+@pytest.mark.needs("ray")
 def test_a_node_of_a_ray_cluster_is_killed_and_nothing_is_lost_or_counted_twice(nothing_left, tmp_path):
     path, out = write_campaign(tmp_path, sizes=4, repeats=2), tmp_path / "runs"
     with cluster(tmp_path / "cluster", 2, head_measures=False) as made:

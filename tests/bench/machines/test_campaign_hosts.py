@@ -6,6 +6,8 @@ from campaign_tools import log_of, only_folder, require_whole, write_campaign
 from spanning_tools import spanning
 from ssh_tools import far_machines
 
+pytestmark = pytest.mark.tier2("campaigns over hosts by ssh")
+
 MACHINES = '[[machine]]\nname = "one"\naddress = "one"\n[[machine]]\nname = "two"\naddress = "two"\n'
 SPANNING = 'scenarios = ["span.toml"]\nrepeats = 2\nretries = 0\n'
 SITE = '[[machine]]\nname = "rack"\nhosts = {{ gen = "gen", dut = "dut", {sink} = "sink" }}\n'
@@ -21,6 +23,17 @@ def two(tmp_path):
 
 def of(out, machine, what):
     return [entry for entry in log_of(out) if (entry["machine"], entry["what"]) == (machine, what)]
+
+
+@pytest.mark.tier1("a campaign of two machines", "host:ssh")
+@pytest.mark.usefixtures("nothing_left")
+def test_two_machines_by_ssh_share_a_campaign(two, tmp_path):
+    _, environment = two
+    path, out = write_campaign(tmp_path, sizes=4, repeats=1, more=MACHINES), tmp_path / "runs"
+    done = run("campaign", path, "--out", out, "--no-ceiling", "--quiet", env=environment)
+    assert done.returncode == 0, done.stderr
+    require_whole(only_folder(out), 4)
+    assert of(out, "one", "finished") and of(out, "two", "finished")
 
 
 @pytest.mark.usefixtures("nothing_left")

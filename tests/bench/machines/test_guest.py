@@ -14,7 +14,7 @@ from pinchpoint.bench.resource import GuestKernel
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.scenario import parse
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("guest:uml"), pytest.mark.needs("uml")]
 LOW_FPS = 3_000
 SCENARIO = """
 title = "a device in a guest"
@@ -45,7 +45,9 @@ def scenario(kind):
     return parse(SCENARIO.format(dut=DUTS[kind]), "guest.toml")
 
 
-@pytest.mark.parametrize("kind", DUTS)
+@pytest.mark.parametrize(
+    "kind", ["bridge", "nft", pytest.param("ovs", marks=pytest.mark.tier1("datapath:kernel", "guest:uml"))]
+)
 def test_every_frame_of_a_low_load_arrives_and_is_seen_at_every_place(kind):
     with standing(scenario(kind)) as (live, trial):
         facts, found = live.ready(), trial(LOW_FPS)

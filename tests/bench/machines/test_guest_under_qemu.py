@@ -15,10 +15,9 @@ from pinchpoint.host.guest import is_release
 from pinchpoint.model.offload import Offload
 from pinchpoint.model.result import Outcome
 from pinchpoint.scenario import parse
-from pinchpoint.scenario.sweep import load_sweep
 from pinchpoint.store.folder import RunFolder
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("guest:qemu"), pytest.mark.needs("qemu")]
 LOW_FPS = 400
 BOOT_S = 240
 SCENARIO = """
@@ -63,15 +62,6 @@ DUTS = {
 
 def scenario_text(kind, more=""):
     return SCENARIO.replace("{dut}", DUTS[kind]).replace("{more}", more)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def here():
-    """Skips with what the requirement itself says."""
-    wanted = parse(scenario_text("bridge"), "guest.toml")
-    for probe in registry.device_of(wanted).needs(wanted):
-        if not probe.ok:
-            pytest.skip(f"{probe.name}: {probe.detail}; {probe.hint}")
 
 
 def assert_closed(account):
@@ -141,12 +131,8 @@ SMALL = {
 }
 
 
+@pytest.mark.needs("kernels 6.1 and 6.12")
 def test_releases_of_the_kernel_are_levels_of_a_sweep_and_are_read_back(tmp_path):
-    wanted = load_sweep(ROOT / "studies/kernels/1-bridge.toml").scenarios
-    for one in wanted:
-        missing = [probe for probe in registry.device_of(one).needs(one) if not probe.ok]
-        if missing:
-            pytest.skip(f"{missing[0].name}: {missing[0].detail}; {missing[0].hint}")
     sets = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
     done = run("run", ROOT / "studies/kernels/1-bridge.toml", "--out", tmp_path, *sets)
     assert done.returncode == 0, done.stderr

@@ -10,6 +10,8 @@ from bench_tools import run, start, trials_in, wait_for
 from fault_tools import site
 from host_faults import Campaign
 
+pytestmark = pytest.mark.tier2("faults of hosts by ssh")
+
 LONG_LEASE_S = 60
 SCENARIO = """
 measure = "load"

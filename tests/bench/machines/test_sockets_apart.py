@@ -6,6 +6,8 @@ import pytest
 from bench_tools import run
 from test_sockets import ran, values
 
+pytestmark = pytest.mark.tier2("socket workloads over hosts")
+
 SCENARIO = """
 measure = "{measure}"
 runs_on = "dut"

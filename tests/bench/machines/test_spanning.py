@@ -12,6 +12,8 @@ from bench_tools import run, start, trials_in, wait_for
 from spanning_tools import BRIDGE, spanning
 from ssh_tools import cable
 
+pytestmark = pytest.mark.tier2("benches that span hosts")
+
 DROPPING = """table ip state {
     counter drop_two {}
     chain passing {

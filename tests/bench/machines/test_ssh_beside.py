@@ -14,7 +14,7 @@ from pinchpoint.model.duet import MEASURED
 from pinchpoint.model.result import Outcome
 from pinchpoint.store.folder import RunFolder
 
-pytestmark = pytest.mark.usefixtures("nothing_left")
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("two benches at once on a host by ssh")]
 SCENARIO = """
 runs_on = "far"
 [host.far]

@@ -55,6 +55,7 @@ def ci(monkeypatch, tmp_path):
     return run
 
 
+@pytest.mark.tier1("command:ci")
 def test_a_regression_beyond_the_margin_ends_with_1_a_failure_and_an_error(ci, tmp_path, capsys):
     junit, summary = tmp_path / "ci.xml", tmp_path / "ci.md"
     assert ci(0.9, "--junit", junit, "--summary", summary, "--annotations") == 1

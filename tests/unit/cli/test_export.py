@@ -51,6 +51,7 @@ def test_what_cannot_be_written_is_refused_with_what_to_give(words, said, capsys
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.tier1("command:unpack")
 def test_a_bundle_is_shown_and_unpacked_with_a_report_made_anew(packed, tmp_path, capsys):
     assert main(["show", str(packed)]) == 0
     assert "snat-255" in capsys.readouterr().out

@@ -122,6 +122,7 @@ def test_the_package_carries_the_studies():
     assert shelf._PACKAGED.resolve() == shelf._REPOSITORY.resolve()
 
 
+@pytest.mark.tier1("command:study list")
 def test_the_list_tells_title_source_points_and_times(monkeypatch, mine):
     monkeypatch.setattr(shelf, "folders", lambda: {"mine": mine, "quickstart": shelf._REPOSITORY / "quickstart"})
     told = output("study", "list")

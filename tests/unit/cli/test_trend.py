@@ -19,6 +19,7 @@ def _store(root: Path, runs) -> Path:  # type: ignore[no-untyped-def]
     return root
 
 
+@pytest.mark.tier1("command:trend")
 def test_a_fall_ends_with_code_8_and_a_failed_test_case(tmp_path, capsys):
     runs = _store(tmp_path / "runs", history([3.0e6] * 12 + [2.8e6] * 8))
     junit = tmp_path / "trend.xml"
