@@ -4,10 +4,10 @@ import os
 import signal
 from pathlib import Path
 
+import needs
 import pytest
 from hypothesis import HealthCheck, settings
 
-import needs
 import pinchpoint  # noqa: F401  before a test imports numpy, so that no thread takes the signals of another
 
 # Machines are shared and noisy: how long an example takes says nothing about the code.
@@ -16,6 +16,19 @@ settings.load_profile("shared-machine")
 
 # A shell that starts the tests in the background has them ignore SIGINT; so would everything they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+MARKS = (  # unit/tiers.py makes docs/testing.md of the first two
+    "tier1(*behaviours): run by `make test`, which it shows these behaviours",
+    "tier2(*behaviours): run by `make test-all` only, unless the test has tier1 as well",
+    "needs(*names): skipped where the machine lacks one of them (bench/needs.py)",
+)
+
+
+def pytest_configure(config):
+    """Register the marks."""
+    for mark in MARKS:
+        config.addinivalue_line("markers", mark)
 
 
 def pytest_runtest_setup(item):

@@ -10,6 +10,7 @@ import pytest
 
 from pinchpoint.host import uml
 
+pytestmark = [pytest.mark.tier1("user-mode Linux on a processor with AMX"), pytest.mark.needs("uml")]
 TOOLS = Path(__file__).parents[1]
 REFUSED = 14  # EFAULT
 

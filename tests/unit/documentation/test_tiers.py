@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import click
-
 import tiers
+
 from pinchpoint.cli.main import cli
 from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.dut.registry import kinds
@@ -28,7 +28,7 @@ def commands(group: click.Group, path: str = "") -> Iterator[str]:
 
 
 def test_the_page_is_what_the_marks_say() -> None:
-    assert tiers.PAGE.read_text() == tiers.page(), "run: python tests/tiers.py"
+    assert tiers.PAGE.read_text() == tiers.page(), "run: python tests/unit/tiers.py"
 
 
 def test_every_file_of_tests_with_real_daemons_has_a_tier() -> None:

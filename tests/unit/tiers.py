@@ -2,17 +2,17 @@
 
 `tier1("device:nft")`: `make test` runs this test, which shows that such devices work. `tier2(...)`: only
 `make test-all` does. A module has tier2 for all of its tests, of which single ones, or single parameters, have tier1.
-`python tests/tiers.py` writes the page.
+`python tests/unit/tiers.py` writes the page.
 """
 
 import ast
 from collections import defaultdict
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/testing.md"
 REAL = ("bench", "kernel", "nics", "cluster")  # folders whose tests all have a tier; all others are in `make test`
-BEGIN, END = "<!-- made from the tests' marks: python tests/tiers.py -->\n", "<!-- end -->\n"
+BEGIN, END = "<!-- made from the tests' marks: python tests/unit/tiers.py -->\n", "<!-- end -->\n"
 
 
 def behaviours(tree, tier):
@@ -32,15 +32,15 @@ def marks(path):
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    of_module = list(behaviours(tables["pytestmark"], "tier2")) if "pytestmark" in tables else []
+    of_module = {tier: list(behaviours(tables.get("pytestmark", ast.Pass()), f"tier{tier}")) for tier in (1, 2)}
     for node in module.body:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             names = [name.id for one in node.decorator_list for name in ast.walk(one) if isinstance(name, ast.Name)]
             sources = [*node.decorator_list, *(tables[name] for name in names if name in tables)]
-            first = [what for source in sources for what in behaviours(source, "tier1")]
-            yield from ((1, what) for what in first)
-            is_whole = any(list(behaviours(one, "tier1")) for one in node.decorator_list if is_mark(one))
-            yield from ((2, what) for what in of_module if not is_whole)
+            yield from ((1, what) for source in sources for what in behaviours(source, "tier1"))
+            yield from ((1, what) for what in of_module[1])
+            if not any(is_mark(one) for one in node.decorator_list):
+                yield from ((2, what) for what in of_module[2])
 
 
 def is_mark(decorator):
@@ -60,7 +60,7 @@ def collected():
 def without():
     """Files with real daemons of which no tier is known."""
     files = (path for folder in REAL for path in (ROOT / "tests" / folder).rglob("test_*.py"))
-    return [path.name for path in files if not list(behaviours(ast.parse(path.read_text()), "tier2"))]
+    return [path.name for path in files if "pytestmark" not in (text := path.read_text()) or "mark.tier" not in text]
 
 
 def cell(paths):
