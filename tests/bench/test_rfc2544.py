@@ -21,7 +21,7 @@ max_frames = 200_000
 CURVE = """
 [loss_curve]
 max_load_fps = 100e6
-step = 0.1
+step = 0.3
 repeats = 1
 duration_s = 0.4  # a shorter trial may be the host's for nine tenths of its time, and be excused for what it lacks
 """
