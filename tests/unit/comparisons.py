@@ -11,6 +11,7 @@ from pinchpoint.model.scenario import Point, Sweep
 from pinchpoint.run.order import in_turns, info
 from pinchpoint.run.run import unmeasured
 from pinchpoint.scenario.plain import to_plain
+from pinchpoint.store.codec import SCHEMA
 
 NAME = "cycles per packet at 1.00 Mpps"
 
@@ -43,7 +44,7 @@ def paired_run(a, b, *, other=None, **request) -> tuple[RunInfo, RunResult]:
     values = {"A-forward": a, "B-forward": b}
     results = tuple(_result(unit, values[unit.point.group][unit.point.repeat - 1]) for unit in units)
     asked = ComparisonRequest("A-forward", "B-forward", len(a), **request)
-    return run_info(units, tuple(info(one) for one in sweeps), asked), RunResult(1, "run", True, results)
+    return run_info(units, tuple(info(one) for one in sweeps), asked), RunResult(SCHEMA, "run", True, results)
 
 
 def _result(unit, value) -> ScenarioResult:

@@ -37,6 +37,7 @@ from pinchpoint.model.trial import (
     WorkerWitness,
 )
 from pinchpoint.stats.metrics import of_rates
+from pinchpoint.store.codec import SCHEMA
 
 RUN_ID = "synthetic-sample-20260102T030405Z"
 DURATION_S = 1.0
@@ -392,7 +393,7 @@ def sample_run() -> tuple[RunInfo, RunResult, tuple[Trial, ...]]:
     scenarios = (_forward(), _snat_255(), _snat_65536())
     truths = ((FORWARD, 1), (SNAT_255, 255), (SNAT_65536, 65536))
     info = RunInfo(
-        schema=1,
+        schema=SCHEMA,
         run_id=RUN_ID,
         started="2026-01-02T03:04:05Z",
         argv=("pinchpoint", "run", "studies/synthetic-sample"),
@@ -421,4 +422,4 @@ def sample_run() -> tuple[RunInfo, RunResult, tuple[Trial, ...]]:
         },
     )
     trials = tuple(trial for _, made in scenarios for trial in made)
-    return info, RunResult(1, RUN_ID, True, tuple(result for result, _ in scenarios), (), ()), trials
+    return info, RunResult(SCHEMA, RUN_ID, True, tuple(result for result, _ in scenarios), (), ()), trials

@@ -32,6 +32,7 @@ from pinchpoint.model.result import (
 from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.model.trial import Cause, Trial, TrialValidity
 from pinchpoint.stats.metrics import of_rates
+from pinchpoint.store.codec import SCHEMA
 
 INFO, RESULT, TRIALS = sample.sample_run()
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -87,7 +88,7 @@ def _rate(trials: Sequence[Trial], loss_ratio: float = 0.0, factor: float = 1.0)
         loss_ratio=loss_ratio, status=RateStatus.FOUND, lower_fps=0.965 * middle, upper_fps=1.04 * middle,
         trial_duration_s=TRIAL_S, duration_sum_s=0.0, reason="", estimate_fps=middle, confidence=0.95,
         method=SearchMethod.THRESHOLD,
-        band=Band(_quantile(carried, 0.05), _quantile(carried, 0.95), _quantile(carried, 0.9)),
+        band=Band(_quantile(carried, 0.1), _quantile(carried, 0.9)),
     )  # fmt: skip
 
 
@@ -157,7 +158,7 @@ def shared_run() -> tuple[RunInfo, RunResult, tuple[Trial, ...]]:
     run_id = "quickstart-20260102T030405Z"
     info = replace(INFO, run_id=run_id, scenarios=scenarios, plans=plans, sources={},
                    argv=("pinchpoint", "run", "studies/quickstart"))  # fmt: skip
-    return info, RunResult(1, run_id, True, results), trials
+    return info, RunResult(SCHEMA, run_id, True, results), trials
 
 
 def every_status() -> RunResult:
@@ -176,4 +177,4 @@ def every_status() -> RunResult:
         _without_rate("refused", "The device died", refused, "No load could be judged.", Limit.UNEXPLAINED),
     )
     many = ("the switch missed frames", "the engine's core stood still", "two modes", "a neighbour")
-    return RunResult(1, "statuses-20260102T030405Z", True, (replace(found, warnings=many), *ended))
+    return RunResult(SCHEMA, "statuses-20260102T030405Z", True, (replace(found, warnings=many), *ended))

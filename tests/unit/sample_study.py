@@ -21,6 +21,7 @@ from pinchpoint.model.scenario import Factor, Level
 from pinchpoint.model.study import FindingRequest, Published, PublishedPoint, Study, SweepInfo
 from pinchpoint.model.trial import Trial
 from pinchpoint.stats.metrics import of_rates
+from pinchpoint.store.codec import SCHEMA
 
 RUN_ID = "synthetic-study-20260102T030405Z"
 TUPLES = Factor("five-tuples", "", (1, 512, 1024, 5120, 32768, 65536, 262144), falling=True)
@@ -207,4 +208,4 @@ def study_run() -> tuple[RunInfo, RunResult, tuple[Trial, ...]]:
         study=study,
     )  # fmt: skip
     trials = tuple(trial for _, made in (*base, *raw) for trial in made)
-    return told, RunResult(1, RUN_ID, True, results, drawn, findings(study, drawn)), trials
+    return told, RunResult(SCHEMA, RUN_ID, True, results, drawn, findings(study, drawn)), trials

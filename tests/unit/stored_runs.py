@@ -10,6 +10,7 @@ from sweeps import base, measured
 from pinchpoint.model.result import CacheLine, RunInfo, RunResult
 from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.scenario.plain import to_plain
+from pinchpoint.store.codec import SCHEMA
 
 HOST = {"kernel": "6.1.0", "memory": "15.6 GiB"}
 VERSIONS = {"pinchpoint": "0.1.0", "switch br": "3.1.0"}
@@ -32,7 +33,7 @@ def stored_run(
         scenario = replace(scenario, ports=tuple(replace(port, ring=ring) for port in scenario.ports))
     run_id = f"forward-{number:03d}"
     info = RunInfo(
-        schema=1,
+        schema=SCHEMA,
         run_id=run_id,
         started=(BEGIN + timedelta(days=number)).isoformat(),
         argv=("pinchpoint",),
@@ -45,7 +46,7 @@ def stored_run(
     found = measured(scenario, ndr_fps, low=ndr_fps * 0.999, high=ndr_fps * 1.001)
     cores = CacheLine(distance_ns, distance_ns, distance_ns, 10, 0.0, "")
     found = replace(found, rates=(replace(found.rates[0], method=method),), cache_line=cores)
-    return info, RunResult(1, run_id, True, (found,))
+    return info, RunResult(SCHEMA, run_id, True, (found,))
 
 
 def history(levels: Sequence[float], first: int = 0) -> list[tuple[RunInfo, RunResult]]:

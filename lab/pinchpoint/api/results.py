@@ -19,11 +19,10 @@ class Rate:
     name: str  # "NDR", "PDR 0.5 %"
     loss_ratio: float
     status: RateStatus
-    median_fps: float | None  # the number to quote: holds for half of the time
+    median_fps: float | None  # the number to quote: half of the trials lose at this load
     interval_fps: tuple[float | None, float | None]  # that the median lies in, at `confidence`; one end: a bound
     confidence: float | None
-    band_fps: tuple[float, float] | None  # in which the momentary rate lay for 90 % of the time
-    best_sustained_fps: float | None  # reached for a tenth of the time
+    band_fps: tuple[float, float] | None  # loads at which 10 % and 90 % of the trials lose
     reason: str
 
     @classmethod
@@ -38,7 +37,6 @@ class Rate:
             interval_fps=(found.lower_fps, found.upper_fps),
             confidence=found.confidence,
             band_fps=None if band is None else (band.low_fps, band.high_fps),
-            best_sustained_fps=None if band is None else band.best_fps,
             reason=found.reason,
         )
 

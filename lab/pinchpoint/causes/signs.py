@@ -20,11 +20,8 @@ def no_own(seen: Mapping[str, float]) -> Mapping[Sign, float]:
     return {}
 
 
-def of_trials(trials: Sequence[Trial], ring: int, own: Own = no_own, lapse: float | None = None) -> Signs:
-    """The signs of trials that lost frames near the limit; `ring` is the smallest between engine and device, in frames.
-
-    `lapse` is the share of a search's trials whose losses no overload explains.
-    """
+def of_trials(trials: Sequence[Trial], ring: int, own: Own = no_own) -> Signs:
+    """The signs of trials that lost frames near the limit; `ring`, in frames, is the smallest on their way."""
     seen = defaultdict[Sign, list[float]](list)
     for trial in trials:
         device = (*_of_threads(trial.pmds), *_of_frames(trial.ledger.hops[1:-1]), *own(trial.observed).items())
@@ -32,8 +29,6 @@ def of_trials(trials: Sequence[Trial], ring: int, own: Own = no_own, lapse: floa
         for sign, value in (*device, *_of_streams(trial.streams), *engine, *_of_time(trial, ring)):
             seen[sign].append(value)
     values = {sign: median(each) for sign, each in seen.items()}
-    if lapse is not None:
-        values[Sign.LAPSES] = lapse
     hops = [hop for trial in trials for hop in trial.ledger.hops]
     return Signs(values, _shares_of_loss(hops, sum(trial.lost for trial in trials)))
 

@@ -52,7 +52,7 @@ def verdict(
     if not losing:
         return Verdict(Limit.UNEXPLAINED, "no valid trial lost frames: nothing to explain", (), (), ())
     found = _from_losses(losing, trials, ring)
-    suspicions = likely(signs.of_trials(losing, ring, own, rate.lapse))
+    suspicions = likely(signs.of_trials(losing, ring, own))
     found = replace(found, suspicions=suspicions, headline=_with_cause(found, suspicions))
     return _with_others(found, rate, losing, trials, signs_of=lambda others: signs.of_trials(others, ring, own))
 

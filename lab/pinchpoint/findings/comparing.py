@@ -33,7 +33,7 @@ from pinchpoint.stats.paired import PairedDifference, compare_pairs, fewest_pair
 from pinchpoint.stats.repeats import bound_of, estimate
 
 CONFIDENCE = 0.95
-SCHEMA = 1
+SCHEMA = 2
 UNPROBED = ""  # the mode of numbers whose cores' distance nobody measured
 _MOVED = "the cores moved between near and far"
 

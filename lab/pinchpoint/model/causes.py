@@ -32,7 +32,6 @@ class Sign(StrEnum):
     WAITED_SHARE = "share of the trial for which the forwarding thread waited for its core"
     ENGINE_GAP = "longest gap of the engine's own core, in times of the ring"
     BURST_OF_RING = "largest burst that was sent, of the smallest ring"
-    LAPSES = "share of the trials whose losses no overload explains"
     ENGINE_BUSY = "busy share of the engine's receiving core"
     ON_MAIN_THREAD = "share of the frames that the device's main thread had to forward"
     CLAIMED = "share of the datapath's flows that are said to be offloaded"
@@ -62,7 +61,6 @@ SHARES = frozenset(
         Sign.UNTRACKED,
         Sign.WAITED_SHARE,
         Sign.BURST_OF_RING,
-        Sign.LAPSES,
         Sign.ENGINE_BUSY,
         Sign.ON_MAIN_THREAD,
         Sign.CLAIMED,

@@ -52,11 +52,10 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True)
 class Band:
-    """Where the momentary rate lay while it was measured; frames per second, offered."""
+    """The shoulder of the loss curve; frames per second, offered."""
 
-    low_fps: float  # the momentary rate was below it for 5 % of the time
-    high_fps: float  # and below it for 95 % of the time
-    best_fps: float  # best sustained: reached for a tenth of the time
+    low_fps: float  # 10 % of the trials lose more than the loss ratio
+    high_fps: float  # 90 % of them do
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,6 @@ class Rate:
     method: SearchMethod = SearchMethod.MLRSEARCH
     band: Band | None = None  # None: the method knows no time, or there is no rate
     floor: LossFloor | None = None  # with LOSES_ALWAYS
-    lapse: float | None = None  # share of the trials whose losses no overload explains; the rate is of the others
     at_half: LossShare | None = None  # trials near half of the rate: a share that loses there loses at any load
     claim: Claim | None = None  # None: no rate, or no trials beside it
     memory: Memory | None = None  # None: the load before a trial does not matter, or it was not tried

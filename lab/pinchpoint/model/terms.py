@@ -50,18 +50,19 @@ SHARES: Final[Mapping[str, str]] = {
 }
 """The metrics that say which cache answered (stats/metrics.py), fastest first."""
 
-_BAND: Final = ("band low", "band high", "best sustained")
+_BAND: Final = ("band low", "band high")
+_FORMER_BAND: Final = ("best sustained",)  # in runs stored before rates were literal
 
 
-def band_metrics(rate: str) -> tuple[str, str, str]:
-    """The metrics of a rate's band: 5 % and 95 % of the time, best sustained (`Band` in model/result.py)."""
-    low, high, best = (f"{rate} {end}" for end in _BAND)
-    return low, high, best
+def band_metrics(rate: str) -> tuple[str, str]:
+    """The metrics of a rate's band: the loads at which 10 % and 90 % of the trials lose (`Band` in model/result.py)."""
+    low, high = (f"{rate} {end}" for end in _BAND)
+    return low, high
 
 
 def is_band(metric: str) -> bool:
     """Whether a metric is an end of some rate's band."""
-    return metric.endswith(_BAND)
+    return metric.endswith((*_BAND, *_FORMER_BAND))
 
 
 def is_rate(metric: str) -> bool:

@@ -91,7 +91,7 @@ def _reading(curve: Curve, metrics: Sequence[str]) -> str:
     open_above = "Open triangles pointing up are “at least”: something else ended first. "
     open_below = "Open triangles pointing down are “below”. "
     bands = any(is_band(name) for name in metric_names(curve))
-    band = "Light bars: where the rate lay for 5 to 95 % of the time. " if bands else ""
+    band = "Light bars: the loads at which 10 to 90 % of the trials lose. " if bands else ""
     no_number = "Bars without a marker were refused a number: it lies somewhere within. "
     bounds = {one.bound for one in found}
     any_minded = any(_minds(point, name) for point in curve.points for name in point.notes)
@@ -173,7 +173,7 @@ def _joined(x: LevelAxis, line: Figure) -> Figure:
 
 def _band(part: Series, name: str, divisor: float, place: int) -> Iterator[Figure]:
     """A light bar at each level, over which the momentary rate moved; x is the levels."""
-    low_name, high_name, _ = band_metrics(name)
+    low_name, high_name = band_metrics(name)
     lows, highs = dict(part.having(low_name)), dict(part.having(high_name))
     found = [(level, one) for level, one in part.having(name) if level in lows and level in highs and _is_number(one)]
     if found:

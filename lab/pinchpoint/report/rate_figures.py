@@ -17,6 +17,7 @@ from pinchpoint.report.axes import value_axis
 from pinchpoint.report.figures import Figure, layout_of, markers, remarks
 
 _ROW: Final = 44  # pixels
+_BAND: Final = "10 to 90 % of the trials lose"
 _OPEN: Final = {RateStatus.AT_LEAST: "triangle-right-open", RateStatus.BELOW_MINIMUM: "triangle-left-open"}
 _AROUND: Final = 3  # trials before and after one, that say with it where the threshold was
 _TOP: Final = 1.4  # of the highest rate of interest: loads above are drawn at the edge
@@ -31,8 +32,7 @@ class Spread:
     label: str
     value: float | None  # the one that is quoted, or an end that is open
     ends: tuple[float, float] | None = None  # of the interval
-    band: tuple[float, float] | None = None  # 5 % and 95 % of the time
-    best: float | None = None
+    band: tuple[float, float] | None = None  # 10 % and 90 % of the trials lose
     status: RateStatus = RateStatus.FOUND
     text: str = ""
 
@@ -77,7 +77,6 @@ def spread_of(label: str, rate: Rate) -> Spread:
         value=rate.upper_fps if rate.status is RateStatus.BELOW_MINIMUM else rate.quoted_fps,
         ends=(rate.lower_fps or 0.0, rate.upper_fps or 0.0) if both else None,
         band=(rate.band.low_fps, rate.band.high_fps) if rate.band else None,
-        best=rate.band.best_fps if rate.band else None,
         status=rate.status,
         text="; ".join(filter(None, (words.quoted(rate), words.interval(rate), words.band(rate)))),
     )
@@ -104,10 +103,10 @@ def rates_figure(spreads: Sequence[Spread], title: str = "rate", *, from_zero: b
     drawn = [one for one in spreads if one.value]
     if not any(one.ends or one.band for one in drawn):
         return None
-    places = [place for one in drawn for place in (one.value, one.best, *(one.ends or ()), *(one.band or ()))]
+    places = [place for one in drawn for place in (one.value, *(one.ends or ()), *(one.band or ()))]
     x = value_axis("fps", [place for place in places if place is not None])
     data = [
-        _bars("5 to 95 % of the time", "@shade1", [(one, one.band) for one in drawn if one.band], x.divisor, 0.62),
+        _bars(_BAND, "@shade1", [(one, one.band) for one in drawn if one.band], x.divisor, 0.62),
         _bars("interval of the median", "@accent", [(one, one.ends) for one in drawn if one.ends], x.divisor, 0.3),
         _marks("median", "line-ns", 26, [one for one in drawn if one.status is RateStatus.FOUND], x.divisor),
         *(
@@ -116,7 +115,6 @@ def rates_figure(spreads: Sequence[Spread], title: str = "rate", *, from_zero: b
             )
             for status, symbol in _OPEN.items()
         ),
-        _best([one for one in drawn if one.best], x.divisor),
     ]
     layout = layout_of(height=118 + _ROW * len(drawn), top=8) | {"barmode": "overlay"}
     layout["margin"] |= {"l": 8}
@@ -150,12 +148,6 @@ def _marks(name: str, symbol: str, size: int, found: Sequence[Spread], divisor: 
     marker = {"symbol": symbol, "size": size, "color": "@ink", "line": {"width": 2.5, "color": "@ink"}}
     labels, values = [escape(one.label) for one in found], [(one.value or 0.0) / divisor for one in found]
     return markers(name, values, labels, [escape(one.text) for one in found], marker)
-
-
-def _best(found: Sequence[Spread], divisor: float) -> Figure:
-    traced = _marks("best sustained", "diamond-open", 9, found, divisor)
-    marker = traced["marker"] | {"line": {"width": 1.8, "color": "@ink"}}
-    return traced | {"x": [(one.best or 0.0) / divisor for one in found], "marker": marker}
 
 
 def search_figure(

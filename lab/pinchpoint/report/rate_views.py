@@ -20,8 +20,7 @@ class RateView:
     number: str  # "7.10", or "no number"
     unit: str
     ends: str  # of the interval, e.g. "4.71 .. 5.02"; empty if it has not two
-    band: str  # 5 % and 95 % of the time; empty if not known
-    best: str  # best sustained; empty if not known, or written as the number is
+    band: str  # loads at which 10 % and 90 % of the trials lose; empty if not known
     interval: str  # in words
     band_words: str
 
@@ -31,7 +30,6 @@ def rate_view(rate: Rate) -> RateView:
     qualifier, quoted = words.qualified(rate)
     number, _, unit = (quoted, "", "") if quoted == words.NO_NUMBER else quoted.partition(" ")
     middle, band = rate.quoted_fps, rate.band
-    best = units.beside(middle, band.best_fps, unit="fps") if middle and band else ""
     return RateView(
         name=rate.name,
         status=rate.status,
@@ -41,7 +39,6 @@ def rate_view(rate: Rate) -> RateView:
         unit=unit,
         ends=_ends(rate),
         band=units.beside(middle, band.low_fps, band.high_fps, unit="fps") if middle and band else "",
-        best="" if best == number else best,
         interval=words.interval(rate),
         band_words=words.band(rate),
     )
@@ -72,8 +69,7 @@ def rate_table(results: Sequence[ScenarioResult]) -> Table:
         column("scenario", "scenario", (one.scenario for one in results), is_number=False),
         Column("rate", names[0], tuple(replace(cell, mark=mark) for cell, mark in zip(rates, marks, strict=True))),
         of_rate("interval", _interval_heading(results, names[0]), lambda view: view.ends),
-        of_rate("band", "5 to 95 %\nof the time", lambda view: view.band),
-        of_rate("best", "best\nsustained", lambda view: view.best),
+        of_rate("band", "10 to 90 %\nlose", lambda view: view.band),
         column("busy", "thread\nbusy", map(busy, results)),
         column("cycles", "cycles/\npacket", map(cycles, results)),
         *(column("other", name, (_quoted(one, name) for one in results)) for name in names[1:]),

@@ -29,7 +29,7 @@ _STYLES: Final[Mapping[str, str]] = {
 }  # fmt: skip
 """By the mark of a cell."""
 _MOST_COLUMNS: Final = 3  # of metrics, so that a line fits a terminal
-_LEAST_FIRST: Final = ("best", "limit", "busy", "cycles", "interval")  # columns that a narrow terminal does without
+_LEAST_FIRST: Final = ("limit", "busy", "cycles", "interval")  # columns that a narrow terminal does without
 _LEAST: Final = {"limit": 12, "sentence": 24}  # characters of these columns
 _UNBOUNDED: Final = 10_000  # columns
 _MOST_WARNINGS: Final = 2  # of a scenario; all are in the report
@@ -123,8 +123,8 @@ class _Rates:
         table = rate_table(results)
         shown = [column for column in table.columns if column.key != "other"]
         tables = [
-            (draw(table, [column for column in shown if column.key not in _LEAST_FIRST[:left_out]]), left_out > 1)
-            for left_out in range(len(_LEAST_FIRST) + 1)
+            (draw(table, [column for column in shown if column.key not in left_out]), "limit" in left_out)
+            for left_out in (_LEAST_FIRST[:count] for count in range(len(_LEAST_FIRST) + 1))
         ]
         unbounded = options.update(max_width=_UNBOUNDED)
         fits = (one for one in tables if Measurement.get(console, unbounded, one[0]).maximum <= options.max_width)

@@ -114,11 +114,10 @@ def _floor(found: LossFloor) -> str:
 
 
 def band(rate: Rate) -> str:
-    """Where the momentary rate lay, e.g. `band 3.98 to 6.02 Mpps (5 to 95 % of the time)`; empty if not known."""
+    """The shoulder of the loss curve, e.g. `10 to 90 % of the trials lose from 3.98 to 6.02 Mpps`; empty: not known."""
     if rate.band is None:
         return ""
-    ends = units.fps_range(rate.band.low_fps, rate.band.high_fps)
-    return f"band {ends} (5 to 95 % of the time); best sustained {units.fps(rate.band.best_fps)}"
+    return f"10 to 90 % of the trials lose from {units.fps_range(rate.band.low_fps, rate.band.high_fps)}"
 
 
 def width(rate: Rate) -> float | None:

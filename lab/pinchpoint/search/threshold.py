@@ -294,8 +294,7 @@ class _Teller:
             lower_fps=max(known.lower_fps, least_fps),
             estimate_fps=known.median_fps,
             upper_fps=upper_fps,
-            band=Band(*(min(max(fps, least_fps), most_fps) for fps in (known.low_fps, known.high_fps, known.best_fps))),
-            lapse=known.lapse,
+            band=Band(*(min(max(fps, least_fps), most_fps) for fps in (known.low_fps, known.high_fps))),
         )
 
     def _rate(self, status: RateStatus, reason: str) -> Rate:

@@ -59,8 +59,7 @@ UNSEEN = 0.025  # share of the time about which the track may be wrong
 CERTAIN = 1e-9  # no outcome is less likely than this
 # Chance that all is lost in one slice, or not, given a lapse and given an overload; None: that is not known.
 BRIEF = {True: (0.98, 0.1), False: (0.02, 0.9), None: (1.0, 1.0)}
-BAND = (0.05, 0.95)
-BEST = 0.9
+BAND = (0.1, 0.9)
 
 
 @dataclass(frozen=True)
@@ -70,10 +69,8 @@ class OverTime:
     lower_fps: float  # of the interval of the median
     median_fps: float  # half of the time it was above
     upper_fps: float
-    low_fps: float  # 5 % of the time it was below
-    high_fps: float  # 5 % of the time it was above
-    best_fps: float  # a tenth of the time it was above
-    lapse: float  # share of the trials whose losses no overload explains
+    low_fps: float  # a tenth of the time it was below
+    high_fps: float  # a tenth of the time it was above
 
     @property
     def width(self) -> float:
@@ -190,7 +187,7 @@ class Track:
 
     @property
     def moved(self) -> float:
-        """How far apart the levels met so far are, relative: 5 and 95 % of them. Cheap, and some trials old."""
+        """How far apart the levels met so far are, relative: 10 and 90 % of them. Cheap, and some trials old."""
         return self._spread
 
     def over_time(self) -> OverTime:
@@ -200,7 +197,7 @@ class Track:
         met = self._met(paths)
         each = zip(paths.levels.T, *met.transpose(0, 2, 1), shares.T, strict=True)
         found = np.array([_quantiles(*one) for one in each])
-        middle, low, high, best, below, above = np.exp(found).T
+        middle, low, high, below, above = np.exp(found).T
         lower, upper = np.quantile(below, self._tail), np.quantile(above, 1 - self._tail)
         median = float(np.clip(np.median(middle), lower, upper))
         return OverTime(
@@ -209,8 +206,6 @@ class Track:
             upper_fps=float(upper),
             low_fps=float(np.median(low)),
             high_fps=float(np.median(high)),
-            best_fps=float(np.median(best)),
-            lapse=float(self._lapsed(paths).mean()),
         )
 
     def moments_fps(self) -> Array:
@@ -382,7 +377,7 @@ class Track:
 
 
 def _quantiles(levels: Array, centre: Array, scale: Array, least: Array, most: Array, shares: Array) -> list[float]:
-    """Of theta over the time of one path, ln fps: median, band's ends, best sustained, just below and above the median.
+    """Of theta over the time of one path, ln fps: median, band's ends, just below and above the median.
 
     Lapses are none of theta: a pause that spoils a third of the trials says how long a trial is, not where theta lies.
     Where the level moves, its median over the trials is off its median over the time between them, too.
@@ -392,7 +387,7 @@ def _quantiles(levels: Array, centre: Array, scale: Array, least: Array, most: A
     below = (np.clip(chance, 0.0, 1.0) * shares).sum(axis=1)
     between = 0.5 / np.sqrt(len(levels))  # standard error of half of the trials, were they independent
     beside = (0.5 - UNSEEN, 0.5 + UNSEEN, 0.5 - UNSEEN - between, 0.5 + UNSEEN + between)
-    *found, low, high, lowest, highest = np.interp((0.5, *BAND, BEST, *beside), below, loads)
+    *found, low, high, lowest, highest = np.interp((0.5, *BAND, *beside), below, loads)
     order = np.argsort(levels)
     middle, lower, upper = np.interp((0.5, 0.5 - between, 0.5 + between), np.cumsum(shares[order]), levels[order])
     return [float(value) for value in (*found, max(low + lower - middle, lowest), min(high + upper - middle, highest))]

@@ -26,6 +26,7 @@ from pinchpoint.serve.index import Index, Wanted, number_of
 from pinchpoint.serve.live import Live, live
 from pinchpoint.serve.shelf import FILES, Shelf
 from pinchpoint.serve.shipped import Shown
+from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.store.owner import owner
 from pinchpoint.store.tags import tags_or_fault
@@ -61,7 +62,7 @@ class Pages:
         folder = self.shelf.run(name)
         info, result = folder.read_info(), folder.read_result()
         now = None if result and result.finished else live(folder, info, result)
-        found = result or RunResult(1, name, False, ())
+        found = result or RunResult(SCHEMA, name, False, ())
         view = run_view(found, info)
         overview = rate_figures.rates_figure(
             [

@@ -120,8 +120,7 @@ def _p99(of: str, point: LatencyPoint, found: LatencySummary) -> Metric:
 
 def _of_band(rate: Rate) -> Iterator[Metric]:
     if rate.band is not None:
-        ends = (rate.band.low_fps, rate.band.high_fps, rate.band.best_fps)
-        for name, fps in zip(band_metrics(rate.name), ends, strict=True):
+        for name, fps in zip(band_metrics(rate.name), (rate.band.low_fps, rate.band.high_fps), strict=True):
             yield Metric(name, "fps", fps)
 
 

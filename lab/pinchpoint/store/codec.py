@@ -2,23 +2,25 @@
 
 msgspec decodes dataclasses itself but ignores keys it does not know. Here each
 dataclass gets a twin (a msgspec Struct that forbids unknown fields), so that a
-misspelt or foreign key is an error that says where it stands.
+misspelt or foreign key is an error that says where it stands. The twin also reads
+the fields of `former.py`, and drops them.
 """
 
 import json
 import math
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cache, reduce
 from operator import or_
-from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from pinchpoint.model.errors import InputError, StoreError
+from pinchpoint.store.former import FORMER
 
-SCHEMA = 1
+SCHEMA = 2
 """The version of the stored formats that this Pinchpoint writes, and the newest that it reads."""
 
 T = TypeVar("T")
@@ -62,6 +64,8 @@ def _struct(kind: Any, leading: tuple[tuple[str, Any], ...] = ()) -> Any:
             members.append((item.name, inner, item.default))
         else:
             members.append((item.name, inner))
+    for name, held in FORMER.get(kind.__name__, {}).items():
+        members.append((name, Annotated[Any, msgspec.Meta(description=f"no longer written: {held}")], None))
     return msgspec.defstruct(kind.__name__, members, forbid_unknown_fields=True, frozen=True, kw_only=True)
 
 
@@ -105,7 +109,7 @@ class Codec(Generic[T]):
         return {"schema": SCHEMA, **plain} if self.versioned else plain
 
     def decode(self, data: bytes, where: str) -> T:
-        """The object stored in `data`.
+        """The object stored in `data`; one of an older version comes in the words of this one.
 
         Raises InputError naming `where` and the place inside, when the JSON is broken,
         a key is unknown or missing, a type is wrong, or the version is newer than SCHEMA.
@@ -120,7 +124,8 @@ class Codec(Generic[T]):
             stored = msgspec.json.decode(data, type=self.stored)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InputError(f"{where}: {_place_first(str(error))}") from error
-        return msgspec.convert(stored, self.kind, from_attributes=True)
+        value = msgspec.convert(stored, self.kind, from_attributes=True)
+        return value if self.versioned or version == SCHEMA else replace(value, schema=SCHEMA)  # type: ignore[type-var]
 
 
 def _plain_mapping(value: object) -> object:

@@ -18,6 +18,7 @@ from pinchpoint.model.result import Outcome, RunResult
 from pinchpoint.run.run import describe_run, unmeasured
 from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.store.campaign import CampaignFolder
+from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import INFO, RESULT, RunFolder
 
 FILE = 'scenarios = ["point.toml"]\nrepeats = {repeats}\nretries = 1\n{more}'
@@ -69,7 +70,7 @@ class MadeUp:
         if outcome is Outcome.MEASURED:
             value = self._value(name, self.begun[name])
             found = replace(found, metrics=(Metric("load", "fps", value, value, value),))
-        result = RunResult(1, order.attempt, True, (found,))
+        result = RunResult(SCHEMA, order.attempt, True, (found,))
         return Ended(order.attempt, name, code, {"result.json": RESULT.encode(result, "x"), **order.files}, "")
 
     def stop(self):

@@ -18,6 +18,7 @@ from pinchpoint.run.run import unmeasured
 from pinchpoint.scenario import parse
 from pinchpoint.serve.acts import Acts
 from pinchpoint.store.campaign import CampaignFolder
+from pinchpoint.store.codec import SCHEMA
 
 HOW = cli._How(None, False, True)
 
@@ -80,7 +81,7 @@ def test_what_needs_options_to_be_resumed_is_not_resumed_from_a_page(folder, cam
 def test_a_campaign_that_measured_nothing_has_not_succeeded(folder):
     made = folder(asked())
     one = unmeasured(parse(scenario_text(), "x.toml"), Outcome.IMPOSSIBLE, "planted", 0.0)
-    made.run.write_result(RunResult(1, "going", True, (one,)))
+    made.run.write_result(RunResult(SCHEMA, "going", True, (one,)))
     assert cli._code(made, False, HOW) == 4
 
 

@@ -10,6 +10,7 @@ from pinchpoint.findings.stored_runs import of_runs
 from pinchpoint.model.comparison import ComparisonKind, Decision
 from pinchpoint.model.result import Rate, RateStatus, RunResult
 from pinchpoint.run.order import units
+from pinchpoint.store.codec import SCHEMA
 
 
 def run(values, run_id="run", scenario=None, trial_s=1.0, **cores):
@@ -22,7 +23,7 @@ def run(values, run_id="run", scenario=None, trial_s=1.0, **cores):
     for unit, value in zip(repeats, values, strict=True):
         rate = Rate(0.0, RateStatus.FOUND, value, value, trial_s, 21.0, "")
         results.append(replace(found(unit, value, name="NDR", **cores), rates=(rate,)))
-    return run_info(repeats, run_id=run_id), RunResult(1, run_id, True, tuple(results))
+    return run_info(repeats, run_id=run_id), RunResult(SCHEMA, run_id, True, tuple(results))
 
 
 A = run([8.0e6, 8.1e6, 7.9e6, 8.05e6])
@@ -88,7 +89,7 @@ def test_ranges_of_few_repeats_decide_only_where_chance_seldom_parts_them(a, b, 
 def test_points_are_found_by_group_and_levels_and_the_others_are_named():
     def swept(levels):
         made = units([sweep(factor(levels))])
-        return run_info(made), RunResult(1, "run", True, tuple(found(unit, 500.0) for unit in made))
+        return run_info(made), RunResult(SCHEMA, "run", True, tuple(found(unit, 500.0) for unit in made))
 
     comparison = of_runs(swept([1, 2, 3]), swept([2, 3, 4]))
     assert [dict(part.levels) for part in comparison.scenarios] == [{"rules": 2}, {"rules": 3}]

@@ -17,6 +17,7 @@ from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.trial import Trial
 from pinchpoint.report import render_html
 from pinchpoint.report.page import _policy
+from pinchpoint.store.codec import SCHEMA
 
 INFO, RESULT, TRIALS = sample_run()
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028\u2029'\"&"
@@ -79,7 +80,7 @@ def _hostile_run() -> tuple[RunInfo, RunResult, tuple[Trial, ...]]:
         for place, trial in enumerate(TRIALS[10:27])
     )
     info = RunInfo(
-        schema=1, run_id=HOSTILE, started=HOSTILE, argv=(HOSTILE,),
+        schema=SCHEMA, run_id=HOSTILE, started=HOSTILE, argv=(HOSTILE,),
         scenarios=({"name": HOSTILE, "dut": {HOSTILE: HOSTILE}},), sources={HOSTILE: HOSTILE},
         plans={HOSTILE: (HOSTILE,)}, versions={HOSTILE: HOSTILE}, host={HOSTILE: HOSTILE},
     )  # fmt: skip

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sample import sample_run
 
 from pinchpoint.model.errors import InputError, StoreError
-from pinchpoint.model.result import RunInfo, RunResult
+from pinchpoint.model.result import Band, RunInfo, RunResult
 from pinchpoint.model.trial import Trial
 from pinchpoint.store.codec import SCHEMA, Codec
 from pinchpoint.store.folder import INFO, RESULT, TRIAL
@@ -152,3 +152,15 @@ def test_a_value_that_is_no_plain_data_is_refused_when_writing() -> None:
 def test_only_the_current_version_is_written() -> None:
     with pytest.raises(StoreError, match="schema 7 cannot be written"):
         RESULT.encode(replace(sample_run()[1], schema=7), "here")
+
+
+def test_a_field_that_is_no_longer_written_is_read_over() -> None:
+    """As in files of schema 1: the object comes in the words of this version."""
+    plain = json.loads(RESULT.encode(sample_run()[1], "here"))
+    plain["schema"] = 1
+    rate = plain["scenarios"][0]["rates"][0]
+    rate["lapse"] = 0.25
+    rate["band"] = {"low_fps": 1.0, "high_fps": 2.0, "best_fps": 1.9}
+    read = RESULT.decode(json.dumps(plain).encode(), "here")
+    assert read.schema == SCHEMA
+    assert read.scenarios[0].rates[0].band == Band(1.0, 2.0)

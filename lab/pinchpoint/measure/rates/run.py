@@ -42,7 +42,6 @@ from pinchpoint.search.repeat import until_valid
 from pinchpoint.search.slices import slice_s
 from pinchpoint.stats.metrics import of_rates
 
-MANY_LAPSES = 0.1  # share of the trials from which there is a warning
 LATENCY_REPEATS = 1.5  # trials made for each latency, for estimates
 MOST_LATENCY_REPEATS = 3  # the last one is reported even if it is invalid, with a note
 
@@ -266,18 +265,8 @@ def _warnings(found: _Found, rejections: Rejections, scenario: Scenario) -> tupl
     """What a reader of the rates must know beside them, the gravest first."""
     quoted_fps = next((rate.quoted_fps for rate in found.outcome.rates if rate.quoted_fps is not None), None)
     held = held_back(found.searched, quoted_fps, scenario.search.relative_width)
-    every = (*rejections.warnings, _lapses(found.outcome.rates[0]), held, of_trials(found.searched).sentence)
+    every = (*rejections.warnings, held, of_trials(found.searched).sentence)
     return tuple(filter(None, every))
-
-
-def _lapses(ndr: Rate) -> str:
-    """That pauses spoil many trials whatever their load; empty if they do not."""
-    if ndr.lapse is None or ndr.lapse < MANY_LAPSES:
-        return ""
-    return (
-        f"{units.share(ndr.lapse)} of the trials lost frames that no overload explains: the switch or its host paused, "
-        "or a burst was longer than the rings bear; the rate is that of the other trials"
-    )
 
 
 def _at_the_limit(ndr: Rate, searched: Sequence[Trial]) -> Trial | None:
