@@ -41,12 +41,14 @@ def nothing_left():
 def scenario(tmp_path):
     """Writes a scenario that takes a few seconds; returns its path.
 
-    Of so small a load that the rings hold what a busy host keeps waiting: what is tried is not the host.
+    Of so small a load that the rings hold what a busy host keeps waiting: what is tried is not the host. Latency is
+    taken at one load, unless `more` says at which.
     """
 
     def write(name="tiny.toml", datapath="dpdk", rules=FORWARD, max_load_fps=2e4, trial_s=0.2, more=""):
         path = tmp_path / name
-        text = SCENARIO.replace("{datapath}", datapath).replace("{rules}", rules).replace("{more}", more)
+        tables = more if more.startswith("at =") else f"at = [0.5]\n{more}"
+        text = SCENARIO.replace("{datapath}", datapath).replace("{rules}", rules).replace("{more}", tables)
         path.write_text(text.replace("{max_load_fps}", str(max_load_fps)).replace("{trial_s}", str(trial_s)))
         return path
 

@@ -170,7 +170,7 @@ measured(building(what={what!r}, method={method!r}, count={count}))
 """
 
 
-@pytest.mark.parametrize(("what", "method", "count"), LONG)
+@pytest.mark.parametrize(("what", "method", "count"), [LONG[0], LONG[3]])
 def test_after_kill_9_clean_leaves_nothing(what, method, count):
     before = what_is_there()
     script = RUN_IT.format(

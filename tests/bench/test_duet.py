@@ -68,12 +68,10 @@ def is_frozen(pid):
         return False
 
 
-@pytest.mark.parametrize(
-    "datapath", ["dpdk", pytest.param("af_packet", marks=pytest.mark.tier1("two benches at once"))]
-)
-def test_both_benches_stand_at_once_and_slices_are_kept_and_compared(nothing_left, rates, tmp_path, datapath):
+@pytest.mark.tier1("two benches at once")
+def test_both_benches_stand_at_once_and_slices_are_kept_and_compared(nothing_left, rates, tmp_path):
     out = tmp_path / "runs"
-    done = run(*words(rates(datapath), out, "--slices", "2s", "--benches", 2))
+    done = run(*words(rates("af_packet"), out, "--slices", "2s", "--benches", 2))
     assert done.returncode == 0, done.stderr
     folder = only(out)
     measured = [one for one in folder.read_stretches() if one.phase == MEASURED]

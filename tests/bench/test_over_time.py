@@ -110,13 +110,9 @@ def test_an_overload_loses_frames_and_the_load_after_it_hardly_any(written, tmp_
 
 
 ACTIONS = [
-    ("none", "dpdk", ""),
-    ("del-flows", "dpdk", "count = 200"),
     ("add-ports", "dpdk", "count = 20"),
-    ("del-ports", "dpdk", "count = 20"),
     ("flush-flows", "dpdk", ""),
     ("rebalance", "dpdk", ""),
-    ("settings", "dpdk", 'settings = {emc-insert-inv-prob = "50"}'),
     ("restart", "dpdk", ""),
     ("restart", "af_xdp", ""),
     pytest.param("restart", "af_packet", "", marks=pytest.mark.tier1("measure:blocked")),

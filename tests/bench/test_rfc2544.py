@@ -33,7 +33,7 @@ def of_measure(scenario):
 
     def write(measure, more, repeats=30, **changes):
         path = scenario(name=f"{measure}.toml", more=more, **changes)
-        text = path.read_text().replace("[latency]\nduration_s = 0.2\n", "")
+        text = path.read_text().replace("[latency]\nduration_s = 0.2\nat = [0.5]\n", "")
         path.write_text(f'measure = "{measure}"\n{text}'.replace("max_repeats = 20", f"max_repeats = {repeats}"))
         return path
 

@@ -62,8 +62,9 @@ def values(found):
     return {metric["name"]: metric["value"] for metric in found["metrics"]}
 
 
-@pytest.mark.parametrize("connections", [1, pytest.param(4, marks=pytest.mark.tier1("measure:bandwidth"))])
-def test_goodput_with_the_switchs_load_and_a_verdict(nothing_left, workload, tmp_path, connections):
+@pytest.mark.tier1("measure:bandwidth")
+def test_goodput_with_the_switchs_load_and_a_verdict(nothing_left, workload, tmp_path):
+    connections = 4
     found, measurements = ran(workload("bandwidth", connections=connections), tmp_path / "runs")
     metrics = values(found)
     assert metrics["goodput"] > 1e6

@@ -167,9 +167,7 @@ timeout_s = 10
 
 
 @pytest.mark.usefixtures("nothing_left")
-@pytest.mark.parametrize(
-    ("measure", "datapath"), [("bandwidth", "af_packet"), ("rr", "af_packet"), ("crr", "af_packet"), ("rr", "dpdk")]
-)
+@pytest.mark.parametrize(("measure", "datapath"), [("bandwidth", "af_packet"), ("crr", "af_packet"), ("rr", "dpdk")])
 def test_a_socket_workload_runs_on_another_machine_with_its_switch(far, tmp_path, measure, datapath):
     path = tmp_path / "sockets.toml"
     path.write_text(SOCKETS.format(measure=measure, datapath=datapath))

@@ -44,20 +44,6 @@ def test_a_tunnel_carries_frames_encapsulated_between_two_bridges(nothing_left):
     assert not [how for how in actions if "hr" in how], "nothing took another way"
 
 
-def test_a_cascade_of_three_bridges_forwards_over_tcp(nothing_left):
-    names = ("br0", "br1", "br2")
-    patches = (Patch("br0", "br1"), Patch("br1", "br2"))
-    hosts = (replace(LEFT, bridge="br0"), replace(RIGHT, bridge="br2"))
-    forwarding = [
-        bridge("br0", "in_port={hl},actions=output:{to-br1}", "in_port={to-br1},actions=output:{hl}"),
-        bridge("br1", "in_port={to-br0},actions=output:{to-br2}", "in_port={to-br2},actions=output:{to-br0}"),
-        bridge("br2", "in_port={to-br1},actions=output:{hr}", "in_port={hr},actions=output:{to-br1}"),
-    ]
-    assert [one.name for one in forwarding] == list(names)
-    with stands(scenario(bridges=forwarding, hosts=hosts, patches=patches)) as setup:
-        assert tcp_transfer(setup, *hosts) == 3_000_000
-
-
 def test_fifty_bridges_in_a_row_forward(nothing_left):
     names = [f"br{number}" for number in range(50)]
     patches = tuple(Patch(*pair) for pair in pairwise(names))
@@ -110,25 +96,21 @@ def test_a_setting_that_another_has_changed_is_told_with_both_values(nothing_lef
             in_force(wanted, setup.places, control)
 
 
-def crossing(first="br0", last="br0"):
-    """The rules of bridges in a row through which frames go from left to right and back."""
-    if first == last:
-        return (bridge(first, "in_port={left},actions=output:{right}", "in_port={right},actions=output:{left}"),)
-    return (
-        bridge("br0", "in_port={left},actions=output:{to-br1}", "in_port={to-br1},actions=output:{left}"),
-        bridge("br1", "in_port={to-br0},actions=output:{to-br2}", "in_port={to-br2},actions=output:{to-br0}"),
-        bridge("br2", "in_port={to-br1},actions=output:{right}", "in_port={right},actions=output:{to-br1}"),
-    )
+# The rules of a bridge, and of three in a row, through which frames go from left to right and back.
+CROSSING = (bridge("br0", "in_port={left},actions=output:{right}", "in_port={right},actions=output:{left}"),)
+CROSSING_THREE = (
+    bridge("br0", "in_port={left},actions=output:{to-br1}", "in_port={to-br1},actions=output:{left}"),
+    bridge("br1", "in_port={to-br0},actions=output:{to-br2}", "in_port={to-br2},actions=output:{to-br0}"),
+    bridge("br2", "in_port={to-br1},actions=output:{right}", "in_port={right},actions=output:{to-br1}"),
+)
 
 
 @pytest.mark.parametrize("datapath", ["af_packet", "af_xdp", "dpdk"])
-@pytest.mark.parametrize("bridges", [1, 3])
-def test_the_account_closes_over_every_datapath_and_across_patch_ports(nothing_left, datapath, bridges):
-    wanted = scenario(datapath, bridges=crossing("br0", "br0" if bridges == 1 else "br2"), ports=True)
-    if bridges == 3:
-        patches = (Patch("br0", "br1"), Patch("br1", "br2"))
-        left, right = wanted.ports
-        wanted = replace(wanted, dut=replace(wanted.dut, patches=patches), ports=(left, replace(right, bridge="br2")))
+def test_the_account_closes_over_every_datapath_and_across_patch_ports(nothing_left, datapath):
+    wanted = scenario(datapath, bridges=CROSSING_THREE, ports=True)
+    patches = (Patch("br0", "br1"), Patch("br1", "br2"))
+    left, right = wanted.ports
+    wanted = replace(wanted, dut=replace(wanted.dut, patches=patches), ports=(left, replace(right, bridge="br2")))
     with stands(wanted) as setup:
         account = trial(setup).ledger
     assert account.received > 0
@@ -146,7 +128,7 @@ def test_the_account_closes_over_every_datapath_and_across_patch_ports(nothing_l
     ],
 )
 def test_the_engine_drives_a_veth_as_it_is_asked_to(nothing_left, backend, datapath):
-    wanted = scenario(datapath, bridges=crossing(), ports=True)
+    wanted = scenario(datapath, bridges=CROSSING, ports=True)
     with stands(replace(wanted, engine=replace(wanted.engine, backend=backend))) as setup:
         account = trial(setup).ledger
     assert account.received > 0
@@ -154,7 +136,7 @@ def test_the_engine_drives_a_veth_as_it_is_asked_to(nothing_left, backend, datap
 
 
 def test_a_queues_core_is_the_one_that_was_asked_for_and_a_queue_without_one_is_told(nothing_left):
-    wanted = scenario("af_xdp", bridges=crossing(), ports=True)
+    wanted = scenario("af_xdp", bridges=CROSSING, ports=True)
     left, right = wanted.ports
     pinned = replace(wanted, ports=(replace(left, rxq_affinity="0:1"), replace(right, rxq_affinity="0:1")))
     with stands(pinned) as setup, talking(setup) as control:

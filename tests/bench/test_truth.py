@@ -72,8 +72,7 @@ def drops(trial):
     return {drop.name: drop.frames for hop in trial.ledger.hops for drop in hop.drops if drop.frames}
 
 
-@pytest.mark.parametrize("ring", [64, 4096])
-@pytest.mark.parametrize("rate_fps", [50_000, 500_000, 2_000_000])
+@pytest.mark.parametrize(("rate_fps", "ring"), [(50_000, 4096), (500_000, 64), (2_000_000, 64)])
 def test_no_published_rate_exceeds_the_truth_and_every_lost_frame_is_booked(rate_fps, ring):
     wanted = scenario(f"rate_fps = {rate_fps}\nring = {ring}", most_fps=4 * rate_fps)
     trials = []

@@ -5,19 +5,40 @@ fields of the search object. Its own time bound goes by the computer's clock, so
 it is set out of reach; the caller's `measure` ends a search by raising.
 """
 
+import inspect
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-
-from MLRsearch import (
-    AbstractMeasurer,
-    Config,
-    GoalResult,
-    MeasurementResult,
-    MultipleLossRatioSearch,
-    SearchGoal,
-)
 
 from pinchpoint.model.scenario import Search
 from pinchpoint.search.repeat import Measure
+
+
+@contextmanager
+def _stack_of_frames() -> Iterator[None]:
+    """`inspect.stack()` returns frames without files and source lines inside the block.
+
+    At import, MLRsearch asks for the stack once a field and reads only the caller's frame; finding the files of all
+    frames among 600 modules takes seconds.
+    """
+    stack = inspect.stack
+    inspect.stack = lambda *_: [(sys._getframe(1),), (sys._getframe(2),)]  # type: ignore[assignment, list-item]
+    try:
+        yield
+    finally:
+        inspect.stack = stack
+
+
+with _stack_of_frames():
+    from MLRsearch import (
+        AbstractMeasurer,
+        Config,
+        GoalResult,
+        MeasurementResult,
+        MultipleLossRatioSearch,
+        SearchGoal,
+    )
 
 _NEVER_S = 1e12
 
