@@ -23,7 +23,7 @@ def _stack_of_frames() -> Iterator[None]:
     frames among 600 modules takes seconds.
     """
     stack = inspect.stack
-    inspect.stack = lambda *_: [(sys._getframe(1),), (sys._getframe(2),)]  # type: ignore[assignment, list-item]
+    inspect.stack = lambda *_: [(sys._getframe(1),), (sys._getframe(2),)]
     try:
         yield
     finally:
