@@ -38,7 +38,7 @@ table ip filter {
   }
 }
 """
-GUEST = '[guest]\nkernel = "qemu"'
+GUEST = '[guest]\nkernel = "auto"'
 MANY = """flows = 65536
 ipv4_dst = "48.0.0.1-48.0.255.255"
 ipv4_src = "16.0.0.1-16.0.0.255"

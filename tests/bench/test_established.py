@@ -17,7 +17,7 @@ CLIENTS = "10.0.1.1-10.0.1.4"
 OTHERS = {
     "reference": ("cpus = [1]", "", ""),
     "ovs": ('datapath = "af_packet"\npmd_cpus = [1]', 'scheduler = "hash"', ""),
-    "ipvs": ("", "", '[guest]\nkernel = "uml"\n'),
+    "ipvs": ("", "", '[guest]\nkernel = "auto"\n'),
 }
 
 

@@ -7,8 +7,8 @@ from pinchpoint.model.limits import Resource
 from pinchpoint.model.result import Outcome
 from pinchpoint.scenario import parse
 
-pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("device:ipvs"), pytest.mark.needs("uml")]
-TABLES = '[guest]\nkernel = "uml"\n[verify]\nconnections = 150\ntimeout_s = 20.0\n'
+pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("device:ipvs"), pytest.mark.needs("guest")]
+TABLES = '[guest]\nkernel = "auto"\n[verify]\nconnections = 150\ntimeout_s = 20.0\n'
 
 
 def scenario(service):
@@ -36,7 +36,7 @@ def test_full_nat_in_turn_and_the_same_connections_again_after_a_flush():
     assert seen["host/conntrack/insert_failed"] == seen["host/conntrack/table_full"] == 0
 
 
-@pytest.mark.tier1("device:ipvs", "guest:uml")
+@pytest.mark.tier1("device:ipvs", "guest:auto")
 def test_dnat_by_a_hash():
     with serving(scenario('mode = "dnat"\nscheduler = "hash"')) as (live, verified):
         settings, found = live.settings(), verified()

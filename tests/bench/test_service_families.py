@@ -31,7 +31,7 @@ cpus = [0]
 connections = 60
 timeout_s = 20.0
 """
-GUEST = '[guest]\nkernel = "uml"'
+GUEST = '[guest]\nkernel = "auto"'
 V4, V6 = "10.1.0.", "fd00:2::"
 OF_IPV4 = 'address = "10.0.0.100"\nclients = "10.0.1.1-10.0.1.20"\n'
 OF_IPV6 = 'address = "fd00::64"\nclients = "fd00:1::1-fd00:1::14"\n'

@@ -14,7 +14,7 @@ from pinchpoint.bench.requirements import Probe, Remedy
 from pinchpoint.cli.hosts import at, host_option
 from pinchpoint.cli.mending import Step, carry_out, remove_left, services_stay, steps
 from pinchpoint.cli.terminal import PIPED_WIDTH
-from pinchpoint.dut import guested, nics, registry
+from pinchpoint.dut import guest_choice, guested, nics, registry
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
 from pinchpoint.host.hugepages import pool
@@ -70,7 +70,7 @@ def _look(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_json
 
 
 def _probes(away: bool = False) -> list[Probe]:
-    guests = () if away else (replace(one, needed=False) for one in guested.probes())
+    guests = () if away else (replace(one, needed=False) for one in (*guested.probes(), *guest_choice.boots()))
     return [
         requirements.root(),
         requirements.cpus((), 2),

@@ -202,7 +202,7 @@ def _exit_code(found: "Mapping[tuple[int, int, int], ScenarioResult]") -> int:
 
 
 def _scenario(asked: Asked) -> tuple[Scenario, dict[str, str]]:
-    wanted = program.of_paths([asked.path], asked.quick, asked.changes)
+    wanted = program.of_paths([asked.path], asked.quick, asked.changes).with_kernels()
     scenarios = [one for sweep in wanted.sweeps for one in sweep.scenarios]
     if len(scenarios) != 1:
         hint = "--set KEY=VALUE, or a file without [sweep]"

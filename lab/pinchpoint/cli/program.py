@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
+from pinchpoint.dut.guest_choice import chosen
 from pinchpoint.dut.placement import alike_there
 from pinchpoint.host.local import LOCAL
 from pinchpoint.host.machines import standing_on
@@ -64,6 +66,12 @@ class Program:
         """About how long the run takes on this machine without a budget."""
         needless = alike_there(self.units)
         return Forecast().left_s(unit for unit in self.units if unit.name not in needless)
+
+    def with_kernels(self) -> "Program":
+        """The same with a kernel for every guest, where files leave it open."""
+        left = iter(chosen([scenario for sweep in self.sweeps for scenario in sweep.scenarios]))
+        sweeps = (replace(one, scenarios=tuple(islice(left, len(one.scenarios)))) for one in self.sweeps)
+        return replace(self, sweeps=tuple(sweeps))
 
     def repeated(self, repeats: int | None) -> "Program":
         """The same with this many repeats of every point; None: as the files say."""

@@ -21,6 +21,7 @@ from pinchpoint.cli.program import Program
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.terminal import print_result
 from pinchpoint.dut import requirements
+from pinchpoint.dut.guest_choice import chosen
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine import process
 from pinchpoint.host.machines import standing_on
@@ -143,7 +144,7 @@ def conduct(wanted: Program, how: How, profiles: bool = False) -> int:
 
 def conducted(wanted: Program, how: How, profiles: bool = False) -> tuple[RunFolder, Interrupted | None] | None:
     """Run it into a new folder; returns that and what interrupted it. None: the plans were to be printed only."""
-    wanted = replace(wanted.repeated(how.repeats), budget_s=how.budget_s)
+    wanted = replace(wanted.with_kernels().repeated(how.repeats), budget_s=how.budget_s)
     if not how.quiet:
         click.echo(f"{wanted.name}: {wanted.describe()}", err=True)
     if how.dry_run:
@@ -187,7 +188,7 @@ def resumed(how: How, profiles: bool = False) -> int:
         raise InputError(f"{how.resume}: a pilot cannot be resumed, because its benches no longer exist", hint)
     if is_campaign(how.resume):
         raise InputError(f"{how.resume}: the folder of a campaign", f"pinchpoint campaign --resume {how.resume}")
-    units = [from_plain(plain) for plain in info.scenarios]
+    units = chosen([from_plain(plain) for plain in info.scenarios])
     _require_programs(units, programs, how.resume)
     if how.dry_run:
         _print_plans(units, info.comparison)

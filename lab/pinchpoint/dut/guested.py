@@ -6,7 +6,7 @@ nothing of guests but whether it can run in one, and which of its resources the 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, cast
@@ -31,11 +31,11 @@ from pinchpoint.dut.attach import foundation, mtu
 from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Given, Live, Pages, Places, Seen
 from pinchpoint.dut.softirq import Softnet
 from pinchpoint.host.guest import Guest, is_release
-from pinchpoint.host.guest_kernels import KERNELS, GuestKernels
+from pinchpoint.host.guest_kernels import AUTO, KERNELS, GuestKernels
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import LOCAL
 from pinchpoint.host.numa import read_topology
-from pinchpoint.keys import kinds
+from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import HopGraph, Party, Place, Refused
@@ -45,10 +45,15 @@ from pinchpoint.model.trial import PmdLoad
 from pinchpoint.observe.host import PacketThreads
 from pinchpoint.observe.snapshot import Collector
 
+DEFAULT = AUTO  # of `guest.kernel`
 _TUN = "/dev/net/tun"
 _KERNEL = "guest-kernel"  # the process that is the guest's kernel
 _ANY = re.compile(r".*")
 _LEAST_OF_NODE_MB = 64
+_ABOUT_AUTO = (
+    "the first of the others that boots on this machine and has what the device needs, the same for all points of a "
+    "run; the result names it"
+)
 # The guest reads a tap when it comes to it. What finds the tap's queue full is refused, as the engine knows; some of
 # these frames are also in the tap's own tx_dropped, which is left out.
 _REFUSED = Refused("queue of the tap {port} full", Party.DUT)
@@ -58,25 +63,9 @@ _TAP = Place("tap", ("host/link/engine/{port}/tx_packets",), ("host/link/dut/{po
 def check(given: Given, source: Source, device: Device) -> None:
     """Whether the file asks for a guest that can be; its problems are noted in `source`."""
     guest = given.tables["guest"]
-    if "guest" in source.data and guest.get("kernel", "") is None:
-        source.problem(("guest", "kernel"), f"missing; expected {kinds.word(*KERNELS).expected}")
     if not guest.get("kernel"):
         return
-    least_mb = KERNELS[guest["kernel"]].LEAST_MB
-    if (memory_mb := guest.get("memory_mb", least_mb)) < least_mb:
-        wanted = f'at least {least_mb} where guest.kernel is "{guest["kernel"]}"'
-        source.mismatch(("guest", "memory_mb"), wanted, memory_mb)
-    nodes = guest.get("numa_nodes", 1)
-    if nodes > 1 and not KERNELS[guest["kernel"]].HAS_NODES:
-        others = " or ".join(f'"{word}"' for word, one in KERNELS.items() if one.HAS_NODES)
-        wanted = f'1, or guest.kernel = {others}: "{guest["kernel"]}" has one CPU and one NUMA node'
-        source.mismatch(("guest", "numa_nodes"), wanted, nodes)
-    elif memory_mb < nodes * _LEAST_OF_NODE_MB:
-        wanted = f"at least {nodes * _LEAST_OF_NODE_MB} where guest.numa_nodes is {nodes}"
-        source.mismatch(("guest", "memory_mb"), wanted, memory_mb)
-    if (release := guest.get("release")) and not KERNELS[guest["kernel"]].HAS_RELEASES:
-        others = " or ".join(f'"{word}"' for word, one in KERNELS.items() if one.HAS_RELEASES)
-        source.mismatch(("guest", "release"), f"none, or guest.kernel = {others}, of which there are several", release)
+    _check_kernel(guest, source)
     if why := device.why_no_guest(given.dut):
         source.problem(("guest",), f"expected no [guest] where {why}")
     if given.measure and issubclass(given.measure, Batch | Between | Change):
@@ -84,6 +73,44 @@ def check(given: Given, source: Source, device: Device) -> None:
     backend = given.tables["engine"].get("backend", "auto")
     if backend not in ("auto", "af_packet"):
         source.mismatch(("engine", "backend"), '"auto" or "af_packet" where there is a [guest]', backend)
+
+
+def _check_kernel(guest: Values, source: Source) -> None:
+    """Whether the kernel, or one of all where it is left open, can have that memory, these nodes and that release."""
+    word, release, nodes = guest["kernel"], guest.get("release"), guest.get("numa_nodes", 1)
+    suited = [one for one in KERNELS if _suits(one, release, nodes)] if word == AUTO else [word]
+    least_mb = min(KERNELS[one].LEAST_MB for one in suited)
+    if (memory_mb := guest.get("memory_mb", least_mb)) < least_mb:
+        wanted = f"at least {least_mb} where guest.kernel is {_words(suited)}"
+        source.mismatch(("guest", "memory_mb"), wanted, memory_mb)
+    if not _suits(suited[0], None, nodes):
+        others = _words(one for one in KERNELS if _suits(one, None, nodes))
+        wanted = f'1, or guest.kernel = {others}: "{word}" has one CPU and one NUMA node'
+        source.mismatch(("guest", "numa_nodes"), wanted, nodes)
+    elif memory_mb < nodes * _LEAST_OF_NODE_MB:
+        wanted = f"at least {nodes * _LEAST_OF_NODE_MB} where guest.numa_nodes is {nodes}"
+        source.mismatch(("guest", "memory_mb"), wanted, memory_mb)
+    if not _suits(suited[0], release, 1):
+        others = _words(one for one in KERNELS if _suits(one, release, 1))
+        source.mismatch(("guest", "release"), f"none, or guest.kernel = {others}, of which there are several", release)
+
+
+def _suits(word: str, release: str | None, nodes: int) -> bool:
+    kernel = KERNELS[word]
+    return (kernel.HAS_RELEASES or not release) and (kernel.HAS_NODES or nodes == 1)
+
+
+def _words(words: Iterable[str]) -> str:
+    return " or ".join(f'"{word}"' for word in words)
+
+
+def suited(guest: Wanted) -> list[str]:
+    """The kernels that can be what a guest shall be; for a file that was read there is one."""
+    return [
+        word
+        for word, kernel in KERNELS.items()
+        if _suits(word, guest.release, guest.numa_nodes) and guest.memory_mb >= kernel.LEAST_MB
+    ]
 
 
 def probes(
@@ -105,12 +132,13 @@ def probes(
 
 def kernels() -> Mapping[str, str]:
     """The words of `guest.kernel`, and what each stands for."""
-    return {word: kernel.ABOUT for word, kernel in KERNELS.items()}
+    return {AUTO: _ABOUT_AUTO, **{word: kernel.ABOUT for word, kernel in KERNELS.items()}}
 
 
 def _kernel_of(scenario: Scenario) -> GuestKernels:
+    """Its kernel; where that is left open, the first that suits."""
     assert scenario.guest is not None
-    return KERNELS[scenario.guest.kernel]
+    return KERNELS[suited(scenario.guest)[0] if scenario.guest.kernel == AUTO else scenario.guest.kernel]
 
 
 def in_guest(device: Device, scenario: Scenario) -> Device:
@@ -280,7 +308,7 @@ class GuestedLive:
             hint = self._guests_kernel.provided_by(wanted.release)
             raise BenchError(f"guest.release: {wanted.release} was asked for, {found} runs", hint)
         nodes = guest_cpus.settings(host, self._places.dut_netns, wanted, self._ports)
-        return {**self._device.settings(), "guest.release": found, **nodes}
+        return {**self._device.settings(), "guest.kernel": wanted.kernel, "guest.release": found, **nodes}
 
     def ready(self) -> Mapping[str, str]:
         """The device's facts; the kernel as it names itself."""

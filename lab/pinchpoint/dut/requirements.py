@@ -5,6 +5,7 @@ from dataclasses import replace
 from pinchpoint.bench import requirements
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.dut import elsewhere
+from pinchpoint.dut.guest_choice import chosen
 from pinchpoint.dut.hosted import engine
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import host_cpus
@@ -43,6 +44,7 @@ def require(scenario: Scenario) -> None:
 
 def lacking(scenario: Scenario) -> list[Probe]:
     """All that the hosts of its bench lack for a scenario."""
+    (scenario,) = chosen([scenario])
     with standing_on(scenario.remote):
         found = _lacking(scenario)
     return found + [probe for site in scenario.engines for probe in _lacking_engine(scenario, site)]

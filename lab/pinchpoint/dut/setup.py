@@ -15,6 +15,7 @@ from pinchpoint.bulk import needs
 from pinchpoint.dut import apart, elsewhere
 from pinchpoint.dut.attach import HUGEPAGE_MB, mtu, pci_arguments
 from pinchpoint.dut.device import Attachment, Bench, Live, Pages, Places
+from pinchpoint.dut.guest_choice import chosen
 from pinchpoint.dut.placement import placed
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine import protocol
@@ -69,6 +70,7 @@ def prepare(
     Raises RequirementError if the machine cannot place the scenario's ends as its `numa` wants,
     or a port has more queues than the engine CPUs.
     """
+    (scenario,) = chosen([scenario])
     bench_id = secrets.token_hex(3)
     topology = read_topology(LOCAL)
     scenario, facts = placed(scenario, topology)

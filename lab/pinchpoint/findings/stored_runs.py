@@ -35,6 +35,8 @@ from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.stats.ratio import ratio
 from pinchpoint.stats.repeats import estimate
 
+_GUESTS_KERNEL = "guest.kernel"  # among the settings in force
+
 Run = tuple[RunInfo, RunResult]
 METHOD = "unpaired: the worst ends of both intervals"
 
@@ -81,8 +83,17 @@ def _points(info: RunInfo, result: RunResult) -> dict[tuple[str, str], _Point]:
 
 
 def _part_differences(a: _Point, b: _Point, info_a: RunInfo, info_b: RunInfo) -> Differences:
-    in_force = [next((one.settings for one in point.repeats if one.settings), {}) for point in (a, b)]
-    return differences.between(a.plain, b.plain, (in_force[0], in_force[1]), (info_a, info_b))
+    return differences.between(a.plain, b.plain, (_in_force(a), _in_force(b)), (info_a, info_b))
+
+
+def _in_force(point: _Point) -> Mapping[str, str]:
+    return next((one.settings for one in point.repeats if one.settings), {})
+
+
+def _guests_kernels(a: _Point, b: _Point) -> tuple[Difference, ...]:
+    """Where the guests' kernels are of two kinds: user-mode Linux and an emulated processor do not compare."""
+    kernels = [_in_force(point).get(_GUESTS_KERNEL, "") for point in (a, b)]
+    return (Difference(_GUESTS_KERNEL, *kernels),) if all(kernels) and kernels[0] != kernels[1] else ()
 
 
 def _of_the_whole(parts: Sequence[Differences], info_a: RunInfo, info_b: RunInfo) -> Differences:
@@ -97,7 +108,7 @@ def _of_the_whole(parts: Sequence[Differences], info_a: RunInfo, info_b: RunInfo
 def _compared(
     a: _Point, b: _Point, info_a: RunInfo, info_b: RunInfo, metrics: Sequence[str], margin: float | None
 ) -> Compared:
-    other = differences.defining(a.plain, b.plain)
+    other = (*differences.defining(a.plain, b.plain), *_guests_kernels(a, b))
     names = _names((*a.repeats, *b.repeats))
     judged = tuple(metrics) or names[:1]
     found: list[MetricComparison] = []

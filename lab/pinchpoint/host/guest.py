@@ -4,6 +4,7 @@ import os
 import shlex
 import socket
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +13,7 @@ from pinchpoint.host.asked import ANSWER_TIMEOUT_S, AskedHost
 from pinchpoint.host.guest_line import Line, LineError
 from pinchpoint.host.interface import Environment
 from pinchpoint.host.local import LOCAL
-from pinchpoint.model.errors import BenchError, DutError
+from pinchpoint.model.errors import BenchError, DutError, PinchpointError, RequirementError
 
 NAME: Final = "guest"
 MODPROBE: Final = "/run/guest/modprobe"  # of a guest: loads its kernel's modules; guest_init.sh makes it
@@ -21,6 +22,8 @@ LINE: Final = "{line}"  # in a guest's command: the file descriptor of its end o
 OWN_NAMESPACE: Final = ("unshare", "--pid", "--fork", "--kill-child")
 _LOOK_S = 0.1  # how often a guest that boots is looked at
 _MOST_PRINTED = 12  # lines
+_PANIC = "Kernel panic"  # kernel/panic.c; what follows is the stack
+_ANOTHER = 'pinchpoint doctor says which kernels boot here; guest.kernel = "auto" takes one that does'
 
 
 def init_line(modules: Path, line: str) -> str:
@@ -66,24 +69,36 @@ class Guest(AskedHost):
     def start(self, argv: Sequence[str], environment: Environment, log: str) -> int:
         """Start its kernel with what it prints in `log`. Returns the process. Raises RequirementError."""
         ours, theirs = socket.socketpair()
-        self._line, self._log = Line(ours), log
+        self._line, self._log = Line(ours, is_dead=lambda: bool(self._panic())), log
         with theirs:
             os.set_inheritable(theirs.fileno(), True)
             command = [word.replace(LINE, str(theirs.fileno())) for word in argv]
             return LOCAL.spawn(command, environment, log, log)
 
     def await_ready(self, has_ended: Callable[[], bool], timeout_s: float) -> None:
-        """Return once its agent answers. Raises BenchError with what the guest printed last."""
+        """Return once its agent answers.
+
+        Raises RequirementError if its kernel panics or ends, BenchError if it takes longer; both say what it printed.
+        """
         assert self._line is not None, "start"
         for _ in range(max(1, round(timeout_s / _LOOK_S))):
-            if has_ended():
-                raise BenchError(f"the guest ended while it booted{self._printed()}")
+            is_gone = has_ended()
+            if is_gone or self._panic():
+                raise self._unbooted(is_gone)
             try:
                 if self._line.await_ready(_LOOK_S):
                     return
             except LineError as error:
-                raise BenchError(f"the guest did not boot: {error}{self._printed()}") from None
-        raise BenchError(f"the guest did not boot within {timeout_s:g} s{self._printed()}")
+                time.sleep(_LOOK_S)  # one that ends closes its line just before
+                raise self._unbooted(has_ended(), f": {error}") from None
+        raise self._unbooted(False, f" within {timeout_s:g} s")
+
+    def _unbooted(self, is_gone: bool, why: str = "") -> PinchpointError:
+        if panic := self._panic():
+            return RequirementError(f"the guest's kernel does not boot here: {panic}{self._printed()}", _ANOTHER)
+        if is_gone:
+            return RequirementError(f"the guest ended while it booted{self._printed()}", _ANOTHER)
+        return BenchError(f"the guest did not boot{why}{self._printed()}")
 
     def close(self) -> None:
         """Give up the line."""
@@ -100,14 +115,24 @@ class Guest(AskedHost):
             raise self._lost(error) from None
 
     def _lost(self, error: LineError) -> DutError:
-        return DutError(f"the guest does not answer: {error}{self._printed()}")
+        return DutError(f"the guest does not answer: {self._panic() or error}{self._printed()}")
+
+    def _panic(self) -> str:
+        """The line with which its kernel panicked; empty if it did not."""
+        return next((line[line.index(_PANIC) :] for line in self._lines() if _PANIC in line), "")
 
     def _printed(self) -> str:
-        """What its kernel printed last, to be appended to an error."""
+        """What its kernel printed last, or up to its panic, to be appended to an error."""
+        lines = self._lines()
+        last = next((number for number, line in enumerate(lines, 1) if _PANIC in line), len(lines))
+        shown = lines[max(0, last - _MOST_PRINTED) : last]
+        return "".join(f"\n  | {line}" for line in shown) or "; it printed nothing"
+
+    def _lines(self) -> list[str]:
+        """What its kernel has printed."""
         try:
             printed = LOCAL.read(self._log).splitlines()
         except OSError:
-            printed = []
+            return []
         plain = ("".join(filter(str.isprintable, line)).strip() for line in printed)
-        lines = [line for line in plain if line][-_MOST_PRINTED:]
-        return "".join(f"\n  | {line}" for line in lines) or "; it printed nothing"
+        return [line for line in plain if line]

@@ -1,4 +1,7 @@
-"""The kernels that a guest can have: a module each, named by the scenario's word. A new one is a row here."""
+"""The kernels that a guest can have: a module each, named by the scenario's word. A new one is a row here.
+
+AUTO stands for the first of them that boots on this machine and has what the device needs (`dut/guest_choice.py`).
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,6 +20,7 @@ class GuestKernels(Protocol):
     HAS_NODES: bool  # whether it can have several NUMA nodes with a CPU each; else `nodes` has always one
     LEAST_MB: int  # memory with which it boots
     STANDING_S: float  # to boot and to end
+    LINE: str  # the guest's device that leads to the lab
     VCPU: re.Pattern[str]  # names of the threads, beside the first, that forward frames
 
     def files(self, release: str | None = None) -> Sequence[tuple[str, str]]:
@@ -24,6 +28,9 @@ class GuestKernels(Protocol):
 
     def provided_by(self, release: str | None = None) -> str:
         """The command that provides the kernel and its modules."""
+
+    def mended_by(self) -> str:
+        """The command that may make it boot; empty if none is known."""
 
     def command(
         self,
@@ -61,4 +68,5 @@ class GuestKernels(Protocol):
         """Whether it was built with an option, or has it as a module."""
 
 
+AUTO: Final = "auto"
 KERNELS: Final[Mapping[str, GuestKernels]] = {"uml": uml, "qemu": qemu}

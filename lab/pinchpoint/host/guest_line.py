@@ -15,7 +15,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from pinchpoint.host.interface import CommandFailed
@@ -27,6 +27,7 @@ PIECE: Final = 2048  # bytes; a terminal in raw mode holds 4096 (n_tty.c, N_TTY_
 LONGEST: Final = 512 * 1024 * 1024  # bytes of one line: a dump of a million datapath flows, in base64
 _CHUNK: Final = 1 << 20
 _ENDED: Final = "the other end has closed"
+_LOOK_S: Final = 0.5  # how often the other end is looked at while it says nothing
 _SHOWN: Final = 60  # bytes of a wrong line that are shown
 
 
@@ -106,9 +107,14 @@ def _raised(told: object) -> Exception:
 class Line:
     """The lab's end. One that was interrupted within a request is not used again: what comes next would be its rest."""
 
-    def __init__(self, connection: socket.socket, piece: int = PIECE) -> None:
-        """`piece`: bytes of a request that go out before the agent credits them."""
-        self._connection, self._piece = connection, piece
+    def __init__(
+        self, connection: socket.socket, piece: int = PIECE, is_dead: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`piece`: bytes of a request that go out before the agent credits them.
+
+        `is_dead`: whether the other end will never answer, though it has not closed the line.
+        """
+        self._connection, self._piece, self._is_dead = connection, piece, is_dead
         self._received = bytearray()  # what follows the last line
         self._number = 0
         self._usable = True
@@ -165,25 +171,30 @@ class Line:
             looked_at = len(self._received)
             if looked_at > LONGEST:
                 raise LineError(f"a line of more than {LONGEST:,} bytes")
-            self._wait_until(deadline)
-            if not (chunk := self._receive()):
+            if not (chunk := self._receive(deadline)):
                 raise LineError(_ENDED)
             self._received += chunk
         line = bytes(self._received[:end])
         del self._received[: end + 1]
         return line.rstrip(b"\r")
 
-    def _receive(self) -> bytes:
-        try:
-            return self._connection.recv(_CHUNK)
-        except ConnectionError:
-            return b""
+    def _receive(self, deadline: float) -> bytes:
+        """What comes next; nothing where the other end has closed, or is dead. Raises TimeoutError."""
+        while True:
+            self._wait_until(deadline, at_most_s=_LOOK_S)
+            try:
+                return self._connection.recv(_CHUNK)
+            except ConnectionError:
+                return b""
+            except TimeoutError:
+                if self._is_dead():
+                    return b""
 
-    def _wait_until(self, deadline: float) -> None:
+    def _wait_until(self, deadline: float, at_most_s: float | None = None) -> None:
         left = deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
-        self._connection.settimeout(left)
+        self._connection.settimeout(left if at_most_s is None else min(left, at_most_s))
 
 
 def words(value: object) -> list[str]:

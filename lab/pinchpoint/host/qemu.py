@@ -27,6 +27,7 @@ STANDING_S = 20.0  # to boot and to end, emulated on a machine of two cores
 VCPU = re.compile(
     r"(CPU \d+|ALL CPUs)/.*"
 )  # with one thread for a CPU, or one for all; the main thread moves frames between taps and rings
+LINE = "/dev/vport0p1"  # to the lab
 _PROVIDER = "packaging/guest-kernel"
 _FOLDER = Path("/var/cache/pinchpoint/guest-kernel")  # the same whoever asks, also by sudo(8)
 _MODULES = "modules"
@@ -53,6 +54,11 @@ def files(release: str | None = None) -> Sequence[tuple[str, str]]:
 def provided_by(release: str | None = None) -> str:
     """The command that provides the kernel and its modules."""
     return f"{_PROVIDER} --release {release}" if release else _PROVIDER
+
+
+def mended_by() -> str:
+    """The command that may make it boot; empty if none is known."""
+    return ""
 
 
 def command(
@@ -122,7 +128,7 @@ def _interface(number: int, tap: str, mtu: int) -> tuple[str, ...]:
 
 def init_line(release: str | None = None) -> str:
     """The shell command with which the guest begins, once its root is mounted."""
-    return guest.init_line(place(release) / _MODULES, "/dev/vport0p1")
+    return guest.init_line(place(release) / _MODULES, LINE)
 
 
 def interface(number: int) -> str:

@@ -22,6 +22,7 @@ LEAST_MB = 64
 STANDING_S = 4.0  # to boot and to end; seen on a machine of two cores
 VCPU = re.compile(r"(?!)")  # its process is its one CPU
 _MODULES = Path("/usr/lib/uml/modules")  # where modprobe(8) does not look
+LINE = "/dev/ttyS0"  # to the lab
 _PTRACE = Path(sys.prefix) / "lib/pinchpoint/uml-ptrace.so"  # built of uml_ptrace.c by `make setup`
 
 
@@ -33,6 +34,14 @@ def files(release: str | None = None) -> Sequence[tuple[str, str]]:
 def provided_by(release: str | None = None) -> str:
     """The command that provides the kernel and its modules."""
     return "apt-get install user-mode-linux"
+
+
+def mended_by() -> str:
+    """The command that may make it boot; empty if none is known."""
+    if LOCAL.exists(str(_PTRACE)):
+        return ""
+    source = Path(__file__).with_name("uml_ptrace.c")
+    return f"with AMX it needs: mkdir -p {_PTRACE.parent} && cc -shared -fPIC -o {_PTRACE} {source}"
 
 
 def command(
@@ -70,7 +79,7 @@ def preloaded() -> tuple[str, ...]:
 
 def init_line(release: str | None = None) -> str:
     """The shell command with which the guest begins."""
-    return guest.init_line(_MODULES, "/dev/ttyS0")
+    return guest.init_line(_MODULES, LINE)
 
 
 def interface(number: int) -> str:

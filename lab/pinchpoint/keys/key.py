@@ -63,6 +63,7 @@ class Table:
     is_open: bool = False  # may hold other keys, which are judged elsewhere
     removed: Mapping[str, str] = field(default_factory=dict)  # keys of earlier releases -> what to write instead
     is_named: bool = False  # [name.NAME], NAME as the file likes
+    is_optional: bool = False  # its keys have defaults only where the file has the table
 
     @property
     def header(self) -> str:
@@ -78,4 +79,6 @@ class Table:
 
     def is_read_by(self, measure: str | None, is_there: bool) -> bool:
         """Whether a measure reads it in a file that has it or has it not."""
+        if self.is_optional and not is_there:
+            return False
         return not self.readers or measure in self.measures or (is_there and measure in self.also)

@@ -204,7 +204,7 @@ class Established:
 class Guest:
     """A kernel of its own on this machine, on which the device runs."""
 
-    kernel: str  # "uml", "qemu": host/guest_kernels.py
+    kernel: str  # "uml", "qemu", "auto": host/guest_kernels.py
     memory_mb: int
     release: str | None = None  # of the kernel, or the beginning of it: "6.12"; None: the kernel's own choice
     numa_nodes: int = 1  # each with one virtual CPU

@@ -159,7 +159,7 @@ GUEST = Table(
             "kernel",
             kinds.word(*guested.kernels()),
             " ".join(f'"{word}": {about}.' for word, about in guested.kernels().items()),
-            Unset("no guest"),
+            guested.DEFAULT,
         ),
         Key(
             "release",
@@ -178,6 +178,7 @@ GUEST = Table(
             1,
         ),
     ),
+    is_optional=True,
 )
 
 ENGINE = Table(

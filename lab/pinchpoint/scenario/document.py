@@ -183,9 +183,9 @@ quick = false
 GUEST_EXAMPLE = """\
 title = "The kernel datapath of Open vSwitch, on a machine whose kernel lacks it"
 
-# The switch and its datapath run in user-mode Linux, on CPU 1 of this machine.
+# The switch and its datapath run in a kernel of their own, on CPU 1 of this machine.
 [guest]
-kernel = "uml"
+kernel = "auto"
 
 [dut]
 datapath = "kernel"

@@ -146,7 +146,7 @@ def _scenario(
         ports=read.ports,
         hosts=read.hosts,
         engine=Engine(**tables["engine"]),
-        guest=Guest(**tables["guest"]) if tables["guest"]["kernel"] else None,
+        guest=Guest(**tables["guest"]) if tables["guest"] else None,
         streams=tuple(Stream(**stream.values) for stream in arrays["stream"]),
         search=_search(tables["search"] or _defaults(SEARCH)),
         validity=Validity(**tables["validity"]),

@@ -7,12 +7,31 @@ import sys
 from pathlib import Path
 
 import pytest
+from bench_tools import run
 
-from pinchpoint.host import uml
+from pinchpoint.host import guest_boot, uml
 
 pytestmark = [pytest.mark.tier1("user-mode Linux on a processor with AMX"), pytest.mark.needs("uml")]
 TOOLS = Path(__file__).parents[1]
+IN_USER_MODE_LINUX = TOOLS.parents[1] / "packaging/in-user-mode-linux"
 REFUSED = 14  # EFAULT
+SAID = "ptrace set fp regs failed, errno = 14"
+PANIC = "Kernel panic - not syncing: Attempted to kill init!"
+SCENARIO = """
+[guest]
+kernel = "uml"
+memory_mb = 128
+[dut]
+kind = "bridge"
+cpus = [1]
+[[port]]
+name = "left"
+[[port]]
+name = "right"
+[[stream]]
+from = "left"
+to = "right"
+"""
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +44,24 @@ def amx(tmp_path_factory):
 
 
 @pytest.fixture
-def with_shim(amx):
-    """The same, and before it what `make setup` has built."""
-    (_, preload) = uml.preloaded()
-    return f"{preload.removeprefix('LD_PRELOAD=')} {amx}"
+def on_such_a_processor(amx, tmp_path, monkeypatch):
+    """Every user-mode Linux is started there. Returns how: with or without what else it is preloaded with."""
+    real = subprocess.run(["which", uml.PROGRAM], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+    def start(with_shim):
+        program = tmp_path / uml.PROGRAM
+        before = "${LD_PRELOAD:-} " if with_shim else ""
+        program.write_text(f'#!/bin/sh\nLD_PRELOAD="{before}{amx}" exec {real} "$@"\n')
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    return start
+
+
+def preload():
+    """What `make setup` has built."""
+    (_, word) = uml.preloaded()
+    return word.removeprefix("LD_PRELOAD=")
 
 
 def traced(preload):
@@ -38,35 +71,46 @@ def traced(preload):
     return json.loads(subprocess.run(words, env=environment, check=True, stdout=subprocess.PIPE).stdout)
 
 
-def test_the_rest_of_the_state_stays_where_the_beginning_is_set(amx, with_shim):
+def test_the_rest_of_the_state_stays_where_the_beginning_is_set(amx):
     assert traced(amx)["error"] == REFUSED
-    found = traced(with_shim)
+    found = traced(f"{preload()} {amx}")
     assert (found["error"], found["length"]) == (0, 11008)
     assert found["register"] == 0x42, "that of the shorter state"
     assert found["rest"] == [0xA5], "all of it as it was"
 
 
 def test_what_the_kernel_takes_and_other_requests_pass_through():
-    (_, preload) = uml.preloaded()
-    plain, found = traced(""), traced(preload.removeprefix("LD_PRELOAD="))
+    plain, found = traced(""), traced(preload())
     assert found == plain
     assert (found["error"], found["register"]) == (0, 0x42)
     assert (found["peeked"], found["errno"]) == (0x5AFE_C0DE, 0)
 
 
-def booted(preload, init):
-    """What user-mode Linux prints, whose first program is a script."""
-    init.write_text("echo the first program runs >/dev/tty0\npoweroff -f\n")
-    words = (uml.PROGRAM, "mem=64M", "rootfstype=hostfs", "rootflags=/", "ro", "quiet", "panic=-1", "console=tty0")
-    words += ("con=null", "con0=null,fd:1", "ssl=null", "init=/bin/sh", "--", init)
-    environment = {**os.environ, "LD_PRELOAD": str(preload)}
-    session = {"stdin": subprocess.DEVNULL, "start_new_session": True}  # a panic ends its process group
-    done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, text=True, timeout=60, **session)
-    return done.stdout
+def test_user_mode_linux_panics_without_it_and_boots_with_it(on_such_a_processor):
+    guest_boot.booted.cache_clear()
+    on_such_a_processor(with_shim=False)
+    why = guest_boot.booted("uml", 120.0).why_not
+    assert why.splitlines()[0] == f"the guest's kernel does not boot here: {PANIC} exitcode=0x0000000b"
+    assert SAID in why
+    guest_boot.booted.cache_clear()
+    on_such_a_processor(with_shim=True)
+    assert guest_boot.booted("uml", 120.0).why_not == ""
+    guest_boot.booted.cache_clear()
 
 
-def test_user_mode_linux_panics_without_it_and_boots_with_it(amx, with_shim, tmp_path):
-    panicked = booted(amx, tmp_path / "init")
-    assert "ptrace set fp regs failed, errno = 14" in panicked
-    assert "Kernel panic - not syncing: Attempted to kill init!" in panicked
-    assert "the first program runs" in booted(with_shim, tmp_path / "init")
+@pytest.mark.usefixtures("nothing_left")
+def test_a_file_that_names_user_mode_linux_ends_with_what_the_machine_lacks(on_such_a_processor, tmp_path):
+    on_such_a_processor(with_shim=False)
+    path = tmp_path / "uml.toml"
+    path.write_text(SCENARIO)
+    done = run("run", path, "--no-ceiling", "--out", tmp_path / "runs")
+    assert done.returncode == 3
+    assert PANIC in done.stderr and SAID in done.stderr
+
+
+def test_a_command_that_does_not_get_its_kernel_is_told_the_panic(on_such_a_processor):
+    on_such_a_processor(with_shim=False)
+    done = subprocess.run([IN_USER_MODE_LINUX, "true"], stderr=subprocess.PIPE, text=True, timeout=120)
+    told, *printed = done.stderr.splitlines()
+    assert (done.returncode, told) == (125, f"user-mode Linux: {PANIC} exitcode=0x0000000b")
+    assert any(SAID in line for line in printed)

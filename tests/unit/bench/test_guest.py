@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -265,8 +266,45 @@ def test_a_guest_that_does_not_boot_in_time_is_told_with_what_it_printed(tmp_pat
 
 
 def test_a_guest_that_ends_while_it_boots_is_told_with_what_it_printed(tmp_path):
-    with pytest.raises(BenchError, match=r"(ended|has closed)[^|]*\n  \| out of memory"):
+    with pytest.raises(RequirementError, match=r"^the guest ended while it booted\n  \| out of memory"):
         booted("echo out of memory; exit 1", tmp_path, SOON_S)
+
+
+PANICS = (
+    "echo 'userspace - ptrace set fp regs failed, errno = 14'\n"
+    "echo '[    0.8] Kernel panic - not syncing: Attempted to kill init! exitcode=0x0000000b'\n"
+    "for n in 1 2 3 4 5 6 7 8 9 10 11 12 13; do echo ' [<606944ba>] ? _printk+0x0/0x94'; done\n"
+)
+QUOTED = (
+    "Kernel panic - not syncing: Attempted to kill init! exitcode=0x0000000b\n"
+    "  | userspace - ptrace set fp regs failed, errno = 14\n"
+    "  | [    0.8] Kernel panic - not syncing: Attempted to kill init! exitcode=0x0000000b"
+)
+
+
+@pytest.mark.parametrize("after", ["exit 1", "while :; do :; done"])
+def test_a_kernel_that_panics_is_awaited_no_longer_and_its_panic_is_quoted(after, tmp_path):
+    """User-mode Linux that is the first process of its namespace spins: nothing but SIGKILL ends that."""
+    begin = time.monotonic()
+    with pytest.raises(RequirementError, match="does not boot") as error:
+        booted(PANICS + after, tmp_path, timeout_s=600.0)
+    assert time.monotonic() - begin < 60.0, "long before its time is over"
+    assert error.value.message == f"the guest's kernel does not boot here: {QUOTED}"
+    assert "pinchpoint doctor" in error.value.hint
+
+
+def test_a_kernel_that_panics_later_is_not_waited_for_either(tmp_path):
+    guest, script = Guest(), f'echo ready >&"$0"\nread request <&"$0"\n{PANICS}exec sleep 600'
+    pid = guest.start(["bash", "-c", script, LINE], (), str(tmp_path / "log"))
+    try:
+        guest.await_ready(lambda: False, SOON_S)
+        with pytest.raises(DutError) as error:
+            guest.exists("/")
+        assert error.value.message == f"the guest does not answer: {QUOTED}"
+    finally:
+        LOCAL.signal([pid], 9)
+        guest.close()
+        os.waitpid(pid, 0)
 
 
 def test_a_guest_that_says_something_else_first_is_refused(tmp_path):

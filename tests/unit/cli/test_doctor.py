@@ -24,6 +24,8 @@ def diagnosis(monkeypatch, *lacking, options=()):
     monkeypatch.setattr(process, "find_engine", lambda: "/bin/engine")
     monkeypatch.setattr(doctors, "_device_probes", lambda: [requirements.Probe("ovs-vswitchd", True, "here")])
     monkeypatch.setattr(doctors.nics, "probes", lambda: [])
+    monkeypatch.setattr(doctors.guested, "probes", lambda: [])
+    monkeypatch.setattr(doctors.guest_choice, "boots", lambda: [])
     monkeypatch.setattr(requirements.os, "geteuid", lambda: 0)
     monkeypatch.setattr(requirements.os, "sched_getaffinity", lambda _: {0, 1})
     return CliRunner().invoke(doctor, list(options), standalone_mode=False)

@@ -69,12 +69,19 @@ def test_a_scenario_without_the_table_has_no_guest():
     assert guested("bridge").guest == Guest("uml", 128)
 
 
+def test_the_kernel_of_a_guest_is_left_open_unless_the_file_names_it():
+    assert guested("bridge", "[guest]\n").guest == Guest("auto", 512)
+    assert guested("bridge", '[guest]\nkernel = "auto"\nnuma_nodes = 2\n').guest == Guest("auto", 512, numa_nodes=2)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("[guest]\n", 'guest.kernel: missing; expected "uml" or "qemu"'),
-        ("[guest]\nmemory_mb = 512\n", 'guest.kernel: missing; expected "uml" or "qemu"'),
-        ('[guest]\nkernel = "kvm"\n', 'guest.kernel: expected "uml" or "qemu", found "kvm"'),
+        ('[guest]\nkernel = "kvm"\n', 'guest.kernel: expected "auto" or "uml" or "qemu", found "kvm"'),
+        (
+            '[guest]\nrelease = "6.12"\nmemory_mb = 64\n',
+            'guest.memory_mb: expected at least 128 where guest.kernel is "qemu", found 64',
+        ),
         (
             '[guest]\nkernel = "qemu"\nmemory_mb = 64\n',
             'guest.memory_mb: expected at least 128 where guest.kernel is "qemu", found 64',
@@ -433,6 +440,7 @@ def of_another_release(wanted):
 def test_the_release_that_runs_is_read_back():
     runs = os.uname().release
     assert of_another_release(None).settings()["guest.release"] == runs
+    assert of_another_release(None).settings()["guest.kernel"] == "qemu"
     assert of_another_release(runs).settings()["guest.release"] == runs
     with pytest.raises(BenchError, match=r"guest.release: 0.1 was asked for") as error:
         of_another_release("0.1").settings()

@@ -87,6 +87,17 @@ def test_a_divided_kernel_is_all_of_its_packages(program, asked):
     ]
 
 
+@pytest.mark.parametrize("place", ["lib", "usr/lib"])
+def test_modules_are_found_where_any_release_of_debian_has_them(program, tmp_path, place):
+    driver = "modules/6.12.1/kernel/drivers/net/dummy.ko"
+    (tmp_path / place / driver).parent.mkdir(parents=True)
+    (tmp_path / place / driver).write_text("x")
+    program.join_lib(tmp_path)
+    assert [(tmp_path / lib / driver).read_text() for lib in ("lib", "usr/lib")] == ["x", "x"]
+    program.keep(tmp_path / "lib/modules/6.12.1", tmp_path / "kept")
+    assert [path.name for path in (tmp_path / "kept").rglob("*.ko")] == ["dummy.ko"]
+
+
 def image(payload):
     """A kernel as a boot loader starts it: one sector, four of setup, 16 bytes, the payload and its length."""
     header = bytearray(5 * 512 + 16)

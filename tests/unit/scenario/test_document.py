@@ -25,7 +25,7 @@ def test_the_example_is_a_scenario() -> None:
 
 
 def test_the_example_of_a_guest_is_a_scenario() -> None:
-    assert parse(GUEST_EXAMPLE, "guest.toml").guest == Guest("uml", 512)
+    assert parse(GUEST_EXAMPLE, "guest.toml").guest == Guest("auto", 512)
 
 
 FOLLOWS = {"segment"}  # from [service]

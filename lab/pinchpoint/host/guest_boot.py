@@ -1,0 +1,59 @@
+"""Whether a guest's kernel boots on this machine: it is booted once, until its first program speaks over the line."""
+
+import os
+import signal
+import tempfile
+import time
+from dataclasses import dataclass
+from functools import cache, partial
+
+from pinchpoint.host.guest import OWN_NAMESPACE, Guest
+from pinchpoint.host.guest_kernels import KERNELS
+from pinchpoint.host.guest_line import READY
+from pinchpoint.host.local import OWN
+from pinchpoint.model.errors import PinchpointError
+
+_MTU = 1500
+
+
+@dataclass(frozen=True)
+class Boot:
+    """How it went."""
+
+    took_s: float
+    why_not: str = ""  # what ended it; empty: it boots
+
+
+@cache
+def booted(word: str, timeout_s: float) -> Boot:
+    """The kernel of that word, booted with its least memory and no interface; it is gone when this returns.
+
+    On an idle machine user-mode Linux takes a second or two, an emulated kernel five to ten.
+    """
+    kernel, guest = KERNELS[word], Guest()
+    with tempfile.TemporaryDirectory(prefix="pinchpoint-boot-") as folder:
+        init = f"{folder}/init"
+        # The line stays open: what a terminal has not sent is lost when it is closed.
+        OWN.write(init, f"exec 3<>{kernel.LINE}\necho {READY.decode()} >&3\nsleep {timeout_s:g}\n")
+        argv = kernel.command(folder, init, kernel.LEAST_MB, _MTU, ())
+        if os.geteuid() != 0:
+            argv = argv[len(OWN_NAMESPACE) :]  # its own group of processes does as well
+        began = time.monotonic()
+        try:
+            pid = guest.start(argv, (), f"{folder}/log")
+            try:
+                guest.await_ready(partial(OWN.ended, pid), timeout_s)
+            finally:
+                _end(pid)
+        except PinchpointError as error:
+            return Boot(time.monotonic() - began, error.message)
+        finally:
+            guest.close()
+    return Boot(time.monotonic() - began)
+
+
+def _end(pid: int) -> None:
+    """End a kernel, with the processes that stand for those of the guest."""
+    OWN.signal([-pid], signal.SIGKILL)
+    while not OWN.ended(pid):
+        time.sleep(0.01)
