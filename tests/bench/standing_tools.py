@@ -17,7 +17,7 @@ from pinchpoint.run.bench import standing_bench
 def standing(wanted):
     """The bench of `wanted` stands inside the block; hands out its device and what runs a trial at a load."""
     setup = prepare(wanted)
-    missing = [probe for probe in registry.device_of(wanted).needs(wanted) if not probe.ok]
+    missing = [probe for probe in registry.device_of(setup.scenario).needs(setup.scenario) if not probe.ok]
     assert not missing, missing
     record = Record(lambda _: None, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
     with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:

@@ -3,6 +3,7 @@
 import pytest
 from serving_tools import FULL_NAT, counted, overloaded, served, serving
 
+from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.model.limits import Resource
 from pinchpoint.model.result import Outcome
 from pinchpoint.scenario import parse
@@ -29,6 +30,7 @@ def test_full_nat_in_turn_and_the_same_connections_again_after_a_flush():
         seen = counted(live)
     assert [one.outcome for one in outcomes] == [Outcome.MEASURED] * 2, [one.reason for one in outcomes]
     assert min(tracked[0], tracked[2]) > 0 and tracked[1] == tracked[3] == 0, tracked
+    assert settings["guest.kernel"] in KERNELS, "the one that was taken"
     assert settings["net.netfilter.nf_conntrack_tcp_timeout_time_wait"] == "100"
     assert settings["ipvs time-outs"] == "Timeout (tcp tcpfin udp): 600 120 300"
     assert (limits[Resource.TABLE].size, limits[Resource.TABLE].held_s) == (4000, 100.0)

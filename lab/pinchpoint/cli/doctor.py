@@ -43,6 +43,8 @@ _REMEDIES = {"dpdk": Remedy(packages=process.LIBRARIES)}  # of a backend: its li
 def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_json: bool, address: str | None) -> int:
     """Probe everything a run needs. Exit code 3 if the quickstart cannot run here.
 
+    Each kernel that a guest can have is booted, which takes some seconds.
+
     With --fix, what Debian packages, Python packages and kernel modules can provide is provided, once you agree.
     """
     if not fix and (everything or hugepages or yes):

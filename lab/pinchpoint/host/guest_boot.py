@@ -11,7 +11,7 @@ from pinchpoint.host.guest import OWN_NAMESPACE, Guest
 from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.guest_line import READY
 from pinchpoint.host.local import OWN
-from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.errors import BenchError, PinchpointError
 
 _MTU = 1500
 
@@ -22,6 +22,7 @@ class Boot:
 
     took_s: float
     why_not: str = ""  # what ended it; empty: it boots
+    is_late: bool = False  # nothing ended it but the time: the machine may be busy
 
 
 @cache
@@ -46,7 +47,7 @@ def booted(word: str, timeout_s: float) -> Boot:
             finally:
                 _end(pid)
         except PinchpointError as error:
-            return Boot(time.monotonic() - began, error.message)
+            return Boot(time.monotonic() - began, error.message, isinstance(error, BenchError))
         finally:
             guest.close()
     return Boot(time.monotonic() - began)

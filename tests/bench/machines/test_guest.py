@@ -11,7 +11,8 @@ from bench_tools import STATE, kill_lab, run, start_watched, wait_for, what_is_t
 from standing_tools import standing
 
 from pinchpoint.bench.resource import GuestKernel
-from pinchpoint.model.errors import BenchError, DutError
+from pinchpoint.host import uml
+from pinchpoint.model.errors import BenchError, DutError, RequirementError
 from pinchpoint.scenario import parse
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("guest:uml"), pytest.mark.needs("uml")]
@@ -107,6 +108,21 @@ def test_a_guest_that_does_not_boot_in_time_is_told_with_what_it_printed(monkeyp
     monkeypatch.setattr(GuestKernel, "BOOT_TIMEOUT_S", 0.1)
     with pytest.raises(BenchError, match=r"^the guest did not boot within 0.1 s"), standing(scenario("bridge")):
         pass
+
+
+def test_a_guest_that_panics_is_given_up_at_once(monkeypatch):
+    """As the first process of its namespace it would repeat SIGABRT for ever."""
+    boots = uml.command
+
+    def without_init(*given):
+        return tuple(word.replace("init=/bin/sh", "init=/nonexistent") for word in boots(*given))
+
+    monkeypatch.setattr(uml, "command", without_init)
+    panic = r"Kernel panic - not syncing: Requested init /nonexistent failed"
+    with pytest.raises(RequirementError, match=panic) as error, standing(scenario("bridge")):
+        pass
+    (told, *printed) = error.value.message.splitlines()
+    assert panic in told and panic in printed[-1], "nothing of the stack"
 
 
 def test_a_guest_that_dies_is_told():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from bench_tools import run
 
-from pinchpoint.host import guest_boot, uml
+from pinchpoint.host import guest_boot, qemu, uml
 
 pytestmark = [pytest.mark.tier1("user-mode Linux on a processor with AMX"), pytest.mark.needs("uml")]
 TOOLS = Path(__file__).parents[1]
@@ -19,7 +19,7 @@ SAID = "ptrace set fp regs failed, errno = 14"
 PANIC = "Kernel panic - not syncing: Attempted to kill init!"
 SCENARIO = """
 [guest]
-kernel = "uml"
+kernel = "{kernel}"
 memory_mb = 128
 [dut]
 kind = "bridge"
@@ -98,12 +98,24 @@ def test_user_mode_linux_panics_without_it_and_boots_with_it(on_such_a_processor
     guest_boot.booted.cache_clear()
 
 
+@pytest.mark.parametrize(("with_shim", "program"), [(True, uml.PROGRAM), (False, qemu.PROGRAM)])
+def test_where_the_file_leaves_the_kernel_open_one_is_taken_that_boots(
+    on_such_a_processor, with_shim, program, tmp_path
+):
+    on_such_a_processor(with_shim)
+    path = tmp_path / "guest.toml"
+    path.write_text(SCENARIO.format(kernel="auto"))
+    done = run("run", path, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert f" {program} " in done.stdout
+
+
 @pytest.mark.usefixtures("nothing_left")
 def test_a_file_that_names_user_mode_linux_ends_with_what_the_machine_lacks(on_such_a_processor, tmp_path):
     on_such_a_processor(with_shim=False)
     path = tmp_path / "uml.toml"
-    path.write_text(SCENARIO)
-    done = run("run", path, "--no-ceiling", "--out", tmp_path / "runs")
+    path.write_text(SCENARIO.format(kernel="uml"))
+    done = run("run", path, "--out", tmp_path / "runs")
     assert done.returncode == 3
     assert PANIC in done.stderr and SAID in done.stderr
 

@@ -24,11 +24,11 @@ class Machine:
 
     def __init__(self):
         self.absent, self.panics, self.without_module = set(), set(), set()
-        self.booted = []
+        self.booted, self.is_late = [], False
 
     def boot(self, word, timeout_s):
         self.booted.append(word)
-        return Boot(1.5, PANIC if word in self.panics else "")
+        return Boot(1.5, PANIC if word in self.panics else "", self.is_late)
 
 
 @pytest.fixture
@@ -114,6 +114,14 @@ def test_the_doctor_says_of_each_kernel_that_is_here_whether_it_boots(machine):
     )
     machine.absent.add("qemu")
     assert [probe.name for probe in boots()] == [broken.name]
+
+
+def test_the_doctor_does_not_call_a_kernel_broken_that_a_busy_machine_boots_slowly(machine):
+    machine.panics.add("qemu")
+    machine.is_late = True
+    *_, slow = boots()
+    assert (slow.ok, slow.hint) == (False, "")
+    assert slow.detail.startswith("not booted after 30 s: this machine is busy")
 
 
 def test_where_the_library_for_amx_is_not_built_the_doctor_says_how(machine, monkeypatch, tmp_path):

@@ -64,6 +64,23 @@ def test_a_definition_is_read_from_the_results_where_the_scenarios_do_not_tell_i
     assert "10 s trials" in one.sentence
 
 
+def in_guest(kernel, values=(8.0e6, 8.1e6, 7.9e6)):
+    info, result = run(values)
+    settings = {"guest.kernel": kernel, "guest.release": "6.1.0"} if kernel else {}
+    return info, replace(result, scenarios=tuple(replace(one, settings=settings) for one in result.scenarios))
+
+
+def test_numbers_from_guests_of_different_kernels_are_refused():
+    one = main(of_runs(in_guest("uml"), in_guest("qemu")))
+    assert (one.decision, one.ratio) == (Decision.REFUSED, None)
+    assert "guest.kernel is uml in A and qemu in B" in one.sentence
+
+
+@pytest.mark.parametrize("kernels", [("uml", "uml"), ("qemu", "")])
+def test_numbers_from_guests_of_one_kernel_or_of_one_that_is_unknown_are_compared(kernels):
+    assert main(of_runs(*map(in_guest, kernels))).ratio is not None
+
+
 def test_numbers_of_different_modes_of_the_cores_are_not_compared():
     one = main(of_runs(run([8e6] * 3, distance_ns=25.0), run([4e6] * 3, distance_ns=150.0)))
     assert one.decision is Decision.REFUSED
