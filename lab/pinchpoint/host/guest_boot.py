@@ -1,7 +1,6 @@
 """Whether a guest's kernel boots on this machine: it is booted once, until its first program speaks over the line."""
 
 import os
-import signal
 import tempfile
 import time
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pinchpoint.host.guest import OWN_NAMESPACE, Guest
 from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.guest_line import READY
 from pinchpoint.host.local import OWN
+from pinchpoint.host.processes import end_processes, session
 from pinchpoint.model.errors import BenchError, PinchpointError
 
 _MTU = 1500
@@ -45,16 +45,10 @@ def booted(word: str, timeout_s: float) -> Boot:
             try:
                 guest.await_ready(partial(OWN.ended, pid), timeout_s)
             finally:
-                _end(pid)
+                end_processes(OWN, session(OWN, pid), grace_s=0.0)
+                OWN.ended(pid)
         except PinchpointError as error:
             return Boot(time.monotonic() - began, error.message, isinstance(error, BenchError))
         finally:
             guest.close()
     return Boot(time.monotonic() - began)
-
-
-def _end(pid: int) -> None:
-    """End a kernel, with the processes that stand for those of the guest."""
-    OWN.signal([-pid], signal.SIGKILL)
-    while not OWN.ended(pid):
-        time.sleep(0.01)
