@@ -19,8 +19,10 @@ from pinchpoint.dut import guested
 from pinchpoint.engine import process
 from pinchpoint.host import qemu
 from pinchpoint.host.guest import releases
+from pinchpoint.host.guest_boot import booted
 from pinchpoint.host.guest_kernels import KERNELS
 
+BOOT_S = 120.0
 HUGEPAGES = 1300  # of two switches at once, and their engine
 PERF_LEVEL = Path("/proc/sys/kernel/perf_event_paranoid")
 RECORD = ("perf", "record", "-e", "cpu-clock", "-o", "/dev/null", "--", "true")
@@ -115,7 +117,9 @@ PROBES = {
     "vdpa simulator": simulator,
     "checkout that anybody can read": readable,
     "writable /sys": lambda: writable("/sys"),
-    "uml": lambda: detail(guested.probes((KERNELS["uml"],))),
+    "guest": lambda: lack("uml") and lack("qemu"),
+    "ipvs": lambda: lack("guest"),
+    "uml": lambda: detail(guested.probes((KERNELS["uml"],))) or booted("uml", BOOT_S).why_not.partition("\n")[0],
     "qemu": lambda: detail(guested.probes((KERNELS["qemu"],))),
     "testpmd": lambda: program("dpdk-testpmd"),
     "haproxy": lambda: program("haproxy"),

@@ -11,7 +11,7 @@ from bench_tools import run
 
 from pinchpoint.host import guest_boot, qemu, uml
 
-pytestmark = [pytest.mark.tier1("user-mode Linux on a processor with AMX"), pytest.mark.needs("uml")]
+pytestmark = [pytest.mark.tier2("user-mode Linux on a processor with AMX"), pytest.mark.needs("uml")]
 TOOLS = Path(__file__).parents[1]
 IN_USER_MODE_LINUX = TOOLS.parents[1] / "packaging/in-user-mode-linux"
 REFUSED = 14  # EFAULT
@@ -71,6 +71,7 @@ def traced(preload):
     return json.loads(subprocess.run(words, env=environment, check=True, stdout=subprocess.PIPE).stdout)
 
 
+@pytest.mark.tier1("user-mode Linux on a processor with AMX")
 def test_the_rest_of_the_state_stays_where_the_beginning_is_set(amx):
     assert traced(amx)["error"] == REFUSED
     found = traced(f"{preload()} {amx}")
@@ -86,6 +87,7 @@ def test_what_the_kernel_takes_and_other_requests_pass_through():
     assert (found["peeked"], found["errno"]) == (0x5AFE_C0DE, 0)
 
 
+@pytest.mark.tier1("user-mode Linux on a processor with AMX")
 def test_user_mode_linux_panics_without_it_and_boots_with_it(on_such_a_processor):
     guest_boot.booted.cache_clear()
     on_such_a_processor(with_shim=False)

@@ -8,7 +8,7 @@ import tiers
 from pinchpoint.cli.main import cli
 from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.dut.registry import kinds
-from pinchpoint.host.guest_kernels import KERNELS
+from pinchpoint.host.guest_kernels import AUTO, KERNELS
 from pinchpoint.measure.registry import measures
 
 LATER = {  # behaviours that cannot be shown within 30 s, or on most machines
@@ -41,7 +41,7 @@ def test_make_test_shows_every_command_measure_device_and_way_to_attach_it() -> 
         *(f"measure:{one.name}" for one in measures()),
         *(f"device:{kind}" for kind in kinds()),
         *(f"datapath:{one}" for one in Datapath),
-        *(f"guest:{kernel}" for kernel in KERNELS),
+        *(f"guest:{kernel}" for kernel in (AUTO, *KERNELS)),
         *(f"backend:{name}" for name in ("dpdk", "af_xdp", "xdp_live", "af_packet")),
         "host:ssh",
     }
