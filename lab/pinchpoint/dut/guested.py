@@ -78,19 +78,19 @@ def check(given: Given, source: Source, device: Device) -> None:
 def _check_kernel(guest: Values, source: Source) -> None:
     """Whether the kernel, or one of all where it is left open, can have that memory, these nodes and that release."""
     word, release, nodes = guest["kernel"], guest.get("release"), guest.get("numa_nodes", 1)
-    suited = [one for one in KERNELS if _suits(one, release, nodes)] if word == AUTO else [word]
-    least_mb = min(KERNELS[one].LEAST_MB for one in suited)
+    candidates = [one for one in KERNELS if _suits(one, release, nodes)] if word == AUTO else [word]
+    least_mb = min(KERNELS[one].LEAST_MB for one in candidates)
     if (memory_mb := guest.get("memory_mb", least_mb)) < least_mb:
-        wanted = f"at least {least_mb} where guest.kernel is {_words(suited)}"
+        wanted = f"at least {least_mb} where guest.kernel is {_words(candidates)}"
         source.mismatch(("guest", "memory_mb"), wanted, memory_mb)
-    if not _suits(suited[0], None, nodes):
+    if not _suits(candidates[0], None, nodes):
         others = _words(one for one in KERNELS if _suits(one, None, nodes))
         wanted = f'1, or guest.kernel = {others}: "{word}" has one CPU and one NUMA node'
         source.mismatch(("guest", "numa_nodes"), wanted, nodes)
     elif memory_mb < nodes * _LEAST_OF_NODE_MB:
         wanted = f"at least {nodes * _LEAST_OF_NODE_MB} where guest.numa_nodes is {nodes}"
         source.mismatch(("guest", "memory_mb"), wanted, memory_mb)
-    if not _suits(suited[0], release, 1):
+    if not _suits(candidates[0], release, 1):
         others = _words(one for one in KERNELS if _suits(one, release, 1))
         source.mismatch(("guest", "release"), f"none, or guest.kernel = {others}, of which there are several", release)
 
