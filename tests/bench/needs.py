@@ -1,6 +1,7 @@
 """What a machine may lack. `needs("af_xdp")` skips a test where its probe says why not.
 
-A parameter that has the name of a need declares it as well: `parametrize("datapath", ["dpdk", "af_xdp"])`.
+A parameter that has the name of a need declares it as well: `parametrize("datapath", ["dpdk", "af_xdp"])`; not in
+tests/unit, which need nothing of the machine.
 """
 
 import importlib.util
@@ -146,7 +147,7 @@ def require(name):
 def needed(item):
     """The needs of a test, by its marks and its parameters."""
     marked = [name for mark in item.iter_markers("needs") for name in mark.args]
-    parameters = getattr(item, "callspec", None)
+    parameters = None if "unit" in item.path.parts else getattr(item, "callspec", None)
     values = parameters.params.values() if parameters else ()
     return list(dict.fromkeys([*marked, *(one for one in values if isinstance(one, str) and one in PROBES)]))
 

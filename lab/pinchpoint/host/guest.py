@@ -4,13 +4,12 @@ import os
 import shlex
 import socket
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from pinchpoint.host.asked import ANSWER_TIMEOUT_S, AskedHost
-from pinchpoint.host.guest_line import Line, LineError
+from pinchpoint.host.guest_line import Line, LineClosedError, LineError
 from pinchpoint.host.interface import Environment
 from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import BenchError, DutError, PinchpointError, RequirementError
@@ -88,9 +87,10 @@ class Guest(AskedHost):
             try:
                 if self._line.await_ready(_LOOK_S):
                     return
+            except LineClosedError:
+                raise self._unbooted(is_gone=True) from None
             except LineError as error:
-                time.sleep(_LOOK_S)  # one that ends closes its line just before
-                raise self._unbooted(has_ended(), f": {error}") from None
+                raise self._unbooted(False, f": {error}") from None
         raise self._unbooted(False, f" within {timeout_s:g} s")
 
     def _unbooted(self, is_gone: bool, why: str = "") -> PinchpointError:

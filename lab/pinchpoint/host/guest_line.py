@@ -35,6 +35,10 @@ class LineError(Exception):
     """The line is not usable any more: it was closed, or what came is no answer."""
 
 
+class LineClosedError(LineError):
+    """The other end has closed, or is dead."""
+
+
 def to_text(data: bytes) -> str:
     """Bytes as they stand in JSON."""
     return base64.b64encode(data).decode()
@@ -162,7 +166,7 @@ class Line:
         except TimeoutError:
             raise LineError("no answer in time") from None
         except ConnectionError:
-            raise LineError(_ENDED) from None
+            raise LineClosedError(_ENDED) from None
 
     def _hear(self, deadline: float) -> bytes:
         """The next line, without its end. Raises LineError or TimeoutError."""
@@ -172,7 +176,7 @@ class Line:
             if looked_at > LONGEST:
                 raise LineError(f"a line of more than {LONGEST:,} bytes")
             if not (chunk := self._receive(deadline)):
-                raise LineError(_ENDED)
+                raise LineClosedError(_ENDED)
             self._received += chunk
         line = bytes(self._received[:end])
         del self._received[: end + 1]
