@@ -16,6 +16,7 @@ from pinchpoint.measure.kind import MeasureKind
 from pinchpoint.model import addresses
 from pinchpoint.model.limits import too_few
 from pinchpoint.model.scenario import Backend, Established, Family, Mode, Range, Scheduler, Segment, Service
+from pinchpoint.scenario.service_addresses import check_addresses
 
 SERVED: Final = tuple(one.name for one in measures.measures() if one.is_served)
 """The measures that open connections to a service."""
@@ -125,6 +126,7 @@ def check(
     if service.get("mode") == Mode.DIRECT:
         _check_direct(source, measure, tables, arrays["backend"])
     _check_once(source, arrays["backend"])
+    check_addresses(source, service, arrays["backend"])
 
 
 def check_pool(

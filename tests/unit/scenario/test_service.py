@@ -169,3 +169,57 @@ def test_no_frame_passes_through_a_kind_that_ends_connections(monkeypatch):
     assert read().service is not None
     said = problem(('"verify"', '"rates"'))
     assert 'or "verify": nft' in said and "nft ends each connection and opens one of its own" in said
+
+
+@pytest.mark.parametrize(
+    ("change", "at", "shared"),
+    [
+        (
+            ('"10.1.0.2"', '"10.0.0.100"'),
+            "backend[2].address",
+            "10.0.0.100 is in backend.address and in service.address",
+        ),
+        (('"10.1.0.2"', '"10.1.0.241"'), "backend[2].address", "10.1.0.241 is in backend.address and in service.local"),
+        (
+            ('"10.0.1.1-10.0.1.4"', '"10.0.0.1-10.0.0.200"'),
+            "service.clients",
+            "10.0.0.100 is in service.clients and in service.address",
+        ),
+        (
+            ('"10.0.1.1-10.0.1.4"', '"10.1.0.0-10.1.0.1"'),
+            "backend[1].address",
+            "10.1.0.1 is in backend.address and in service.clients",
+        ),
+        (
+            ('"10.0.1.1-10.0.1.4"', '"10.1.0.200-10.1.0.240"'),
+            "service.clients",
+            "10.1.0.240 is in service.clients and in service.local",
+        ),
+    ],
+)
+def test_parties_that_share_an_address_are_refused_with_both_keys(change, at, shared):
+    message = problem(change)
+    assert at in message
+    assert f"{shared}: each needs addresses of its own" in message
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        (('"10.0.0.100"', '"127.0.0.1"'), "service.address: expected a unicast address, not"),
+        (('"10.0.0.100"', '"224.0.0.1"'), "service.address: expected a unicast address, not"),
+        (('"10.0.0.100"', '"255.255.255.255"'), "service.address: expected a unicast address, not"),
+        (('"10.1.0.2"', '"0.0.0.0"'), "backend[2].address: expected a unicast address, not"),
+        (
+            ('"10.1.0.240-10.1.0.241"', '"127.0.0.1-127.0.0.9"'),
+            "service.local: expected unicast addresses, not a loopback",
+        ),
+    ],
+)
+def test_an_address_that_no_host_can_have_is_refused(change, key):
+    assert key in problem(change)
+
+
+def test_client_port_0_is_refused():
+    message = problem(("port = 80\n", 'port = 80\nclient_ports = "0-0"\n'))
+    assert "service.client_ports: expected ports from 1 on" in message
