@@ -68,7 +68,8 @@ def by_veth(scenario: Scenario, places: Places, port: Port, fastest: BackendName
         return Attachment("dpdk", port.engine_pci)
     wanted = fastest if asked == "auto" else asked
     if (backend := next((one for one in _TO_VETHS if one == wanted), None)) is not None:
-        return Attachment(backend, port.name, places.engine_netns)
+        receives = ",rx=1" if backend == "xdp_live" else ""  # which else only sends
+        return Attachment(backend, f"{port.name}{receives}", places.engine_netns)
     raise InputError(
         f"{scenario.path}: engine.backend = {asked!r} does not reach a veth pair", 'engine.backend = "auto"'
     )

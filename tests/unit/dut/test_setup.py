@@ -77,6 +77,7 @@ def test_the_engines_backend_follows_the_datapath_unless_the_scenario_says_other
     plain = scenario(["left", "right"], [0], datapath)
     request = requested(replace(plain, engine=replace(plain.engine, backend=asked)))
     assert [port.backend for port in request.ports] == [backend, backend]
+    assert [port.device.endswith(",rx=1") for port in request.ports] == [backend == "xdp_live"] * 2
     assert bool(request.eal_args) is (backend == "dpdk")
 
 
