@@ -124,7 +124,7 @@ def test_the_account_closes_over_every_datapath_and_across_patch_ports(nothing_l
     [
         ("af_packet", "af_xdp"),
         pytest.param("af_xdp", "af_packet", marks=pytest.mark.tier1("backend:af_xdp")),
-        pytest.param("xdp_live", "af_packet", marks=pytest.mark.tier1("backend:xdp_live")),
+        ("xdp_live", "af_packet"),
     ],
 )
 def test_the_engine_drives_a_veth_as_it_is_asked_to(nothing_left, backend, datapath):

@@ -15,6 +15,7 @@ LATER = {  # behaviours that cannot be shown within 30 s, or on most machines
     "device:dpvs": "needs a build of DPVS",
     "guest:qemu": "is emulated where KVM cannot be used, and boots for half a minute",
     "datapath:tc": "stands in a guest under qemu",
+    "backend:xdp_live": "the engine's own tests try it",
 }
 
 
