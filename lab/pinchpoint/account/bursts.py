@@ -1,5 +1,6 @@
 """A burst's own account: when its first frame left, and whether it was one. Pure."""
 
+import math
 from dataclasses import replace
 
 from pinchpoint.model import units
@@ -28,9 +29,9 @@ def from_first_frame(trial: Trial, *, paced: bool) -> Trial:
         return trial
     sent_fps = trial.offered_fps
     later = [(at_s - before_s, gap_s) for at_s, gap_s in gaps if at_s >= FIRST_TURN_S]
-    caught_up = sum(max(0.0, min(at_s, gap_s)) * sent_fps for at_s, gap_s in later)
+    caught_up = math.fsum(max(0.0, min(at_s, gap_s)) * sent_fps for at_s, gap_s in later)
     if caught_up <= CAUGHT_UP * trial.offered:
         return trial
-    stood = units.seconds(sum(gap_s for _, gap_s in later))
+    stood = units.seconds(math.fsum(gap_s for _, gap_s in later))
     reason = f"the engine's core stood still for {stood} within the {units.seconds(length_s)} of the burst"
     return replace(trial, validity=TrialValidity.NOISY_HOST, cause=Cause.BURST_INTERRUPTED, reason=reason)

@@ -5,6 +5,7 @@ last-level cache and 140 ns or more when they do not; the hypervisor may move
 them at any time, and every rate that crosses the cores moves with them.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
@@ -20,7 +21,7 @@ def of_trial(trial: Trial) -> float | None:
     """One trial's distance, the mean of its probes before and after; None if there was none."""
     probes = (trial.witness.cache_line_before_ns, trial.witness.cache_line_after_ns)
     found = [probe for probe in probes if probe is not None]
-    return sum(found) / len(found) if found else None
+    return math.fsum(found) / len(found) if found else None
 
 
 def differ(one_ns: float, other_ns: float) -> bool:

@@ -1,5 +1,6 @@
 """What the host did to the device during a trial: facts that explain a rate, and discard nothing. Pure."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -26,7 +27,7 @@ def of(trial: Trial) -> Facts:
     return Facts(
         waited_s={name: (delay - own) / 1e9 for name, delay, own in waits if delay is not None},
         # Time stolen from a core of the engine is a gap of its loop (account/validity.py).
-        stolen_s=sum(lost_s for cpu, lost_s in witness.steal_s.items() if cpu not in engine_cores),
+        stolen_s=math.fsum(lost_s for cpu, lost_s in witness.steal_s.items() if cpu not in engine_cores),
         distance_ns=of_trial(trial),
         moved=bool(before and after and differ(before, after)),
     )

@@ -21,6 +21,7 @@ core that sends costs no frame. One of a core that receives costs what other cor
 send meanwhile, beyond the ring that it empties.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -101,7 +102,7 @@ def _contradiction(streams: Sequence[StreamCounts], ledger: Ledger, rules: Valid
 
 def frames_in_gaps(streams: Sequence[StreamCounts], workers: Sequence[WorkerWitness], load_fps: float) -> float:
     """How many frames fell due while the core that was to send them stood still."""
-    return sum(worker.gap_total_ns / 1e9 * sending_fps(worker, workers, streams, load_fps) for worker in workers)
+    return math.fsum(worker.gap_total_ns / 1e9 * sending_fps(worker, workers, streams, load_fps) for worker in workers)
 
 
 def _shortfall(
@@ -157,7 +158,7 @@ def _long_gaps(streams: Sequence[StreamCounts], witness: Witness, load_fps: floa
 
 def _siblings(workers: Sequence[WorkerWitness], witness: Witness) -> str:
     """How long the device's own threads had those cores; empty if they did not."""
-    used_s = sum(witness.siblings_s.get(core, 0.0) for core in {worker.core for worker in workers})
+    used_s = math.fsum(witness.siblings_s.get(core, 0.0) for core in {worker.core for worker in workers})
     if not used_s:
         return ""
     return f" (other threads of the switch ran there for {units.nanoseconds(used_s * 1e9)} of the trial)"

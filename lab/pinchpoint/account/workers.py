@@ -1,5 +1,6 @@
 """Which part of a trial's load went through each engine core: a core's gap costs no other core's frames."""
 
+import math
 from collections.abc import Callable, Sequence
 
 from pinchpoint.model.trial import StreamCounts, WorkerWitness
@@ -16,11 +17,11 @@ def sending_fps(worker: WorkerWitness, workers: Workers, streams: Streams, load_
 def from_others_fps(worker: WorkerWitness, workers: Workers, streams: Streams, load_fps: float) -> float:
     """The part of `load_fps` that still arrives at `worker` while it stands still: what others send."""
     weights = _weights(streams)
-    own = sum(
+    own = math.fsum(
         weight * _part(worker, workers, stream.rx_port) * (1 - _part(worker, workers, stream.tx_port))
         for stream, weight in zip(streams, weights, strict=True)
     )
-    return load_fps * own / sum(weights) if weights else 0.0
+    return load_fps * own / math.fsum(weights) if weights else 0.0
 
 
 def receivers(workers: Workers, streams: Streams) -> list[WorkerWitness]:
@@ -33,8 +34,10 @@ def _share(
 ) -> float:
     """Of the load; a port that several workers drive is divided among them evenly, as the engine does it."""
     weights = _weights(streams)
-    own = sum(weight * _part(worker, workers, port_of(stream)) for stream, weight in zip(streams, weights, strict=True))
-    return own / sum(weights) if weights else 0.0
+    own = math.fsum(
+        weight * _part(worker, workers, port_of(stream)) for stream, weight in zip(streams, weights, strict=True)
+    )
+    return own / math.fsum(weights) if weights else 0.0
 
 
 def _weights(streams: Streams) -> list[float]:

@@ -1,5 +1,6 @@
 """The loop of a campaign: free machines get units, what ends is stored, and whatever is lost is measured again."""
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -65,7 +66,7 @@ class Conduct:
         spent_s = _spent_s(folder)
         self._began_s = now_s() - max(spent_s.values(), default=0.0)  # of the machine that measured longest
         rates = {bench.name: bench.cost_per_hour for bench in campaign.benches}
-        cost = sum(wall_s / 3600 * rates.get(machine, 0.0) for machine, wall_s in spent_s.items())
+        cost = math.fsum(wall_s / 3600 * rates.get(machine, 0.0) for machine, wall_s in spent_s.items())
         for machine in list(self._tally.excluded):
             self._log(What.RETURNED, machine=machine)
         waiting = (unit for unit in campaign.units if unit.name not in self._tally.accepted)

@@ -1,5 +1,6 @@
 """What a campaign would take: points, time, machines and cost, by the scheduler on virtual time; pure."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -51,7 +52,7 @@ def plan_of(asked: Campaign, benches: Sequence[Bench]) -> Plan:
         units=len(asked.units),
         groups=tuple(_group(name, each, [bench.name for bench in benches], can) for name, each in by_group.items()),
         machines=tuple(bench.name for bench in benches),
-        work_s=sum(unit.expected_s for unit in able),
+        work_s=math.fsum(unit.expected_s for unit in able),
         makespan_s=found.makespan_s,
         cost=found.cost,
         skipped=found.skipped,
@@ -64,5 +65,5 @@ def _group(
     name: str, units: Sequence[Unit], machines: Sequence[str], can: Mapping[Requirement, Sequence[str]]
 ) -> Group:
     able = {machine for unit in units for machine in can[unit.requirement]}
-    work_s = sum(unit.expected_s for unit in units)
+    work_s = math.fsum(unit.expected_s for unit in units)
     return Group(name, len(units), work_s, tuple(machine for machine in machines if machine in able))

@@ -7,6 +7,7 @@ details instead, and what no time or money is left for is skipped.
 """
 
 import heapq
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -249,7 +250,7 @@ class Scheduler:
 
     def _money_left(self) -> float:
         """Of the budget, less what runs; never below what a machine costs that costs nothing."""
-        planned = sum(self._cost_of(unit, self._benches[name]) for name, unit in self._running.items())
+        planned = math.fsum(self._cost_of(unit, self._benches[name]) for name, unit in self._running.items())
         return max(0.0, (self._limits.cost or 0.0) - self.cost - planned)
 
     def predicted_s(self, unit: Unit) -> float:
@@ -307,7 +308,7 @@ class Scheduler:
     def left_s(self) -> float:
         """Seconds of measuring that wait, as predicted, shared by the machines that are there."""
         spent, expected = self._ratio
-        waiting = sum(one.work_s for one in self._waiting.values())
+        waiting = math.fsum(one.work_s for one in self._waiting.values())
         return waiting * (spent / expected if expected else 1.0) / max(1, len(self._benches))
 
     def waiting(self) -> Iterator[Unit]:

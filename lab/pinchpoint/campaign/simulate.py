@@ -6,6 +6,7 @@ up for as long as these units take. Work that a failure destroys is not part of 
 """
 
 import heapq
+import math
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -172,7 +173,7 @@ class _Simulation:
 
     def _time_for(self, units: Sequence[Unit], machines: Sequence[str]) -> float:
         """When these machines have been up for as long as the units take, together."""
-        work_s = sum(self._real_s[unit.name] for unit in units)
+        work_s = math.fsum(self._real_s[unit.name] for unit in units)
         changes = [(0.0, len(machines))]
         for name in machines:
             for from_s, to_s in self._down.get(name, ()):

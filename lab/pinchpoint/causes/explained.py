@@ -160,7 +160,7 @@ def _by_interval(row: Cause, tried: Tried) -> Standing:
 def _by_counters(row: Cause, turns: Turns) -> Standing | None:
     """Of a cause that drops frames: its counter vanished, and what it counted is carried. None: it drops none."""
     drops = (turns.dropped_before, turns.dropped_after)
-    before, after = (sum(each.get(kind, 0.0) for kind in row.drops) for each in drops)
+    before, after = (math.fsum(each.get(kind, 0.0) for kind in row.drops) for each in drops)
     if before < SEEN:
         return None
     if after > GONE * before:

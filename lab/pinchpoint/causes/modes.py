@@ -4,6 +4,7 @@ A mode is a fact of a trial, no reason to discard it. The rate in a mode is the 
 at its trials, as the search tracked it.
 """
 
+import math
 from collections.abc import Sequence
 from statistics import median
 
@@ -54,7 +55,7 @@ def _mode(trials: Sequence[Trial], share: float, moments: dict[str, float], widt
         label=label,
         distance_ns=distance_ns,
         trials=len(trials),
-        traffic_s=sum(trial.sent_duration_s for trial in trials),
+        traffic_s=math.fsum(trial.sent_duration_s for trial in trials),
         rates=(),
         most_offered_fps=max(trial.offered_fps for trial in trials),
         slowed=is_slowed,

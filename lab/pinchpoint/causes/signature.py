@@ -1,5 +1,6 @@
 """The parts of a cause's row: conditions on what was observed, and how much the cause would explain. Pure data."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -46,7 +47,7 @@ class Lost:
 
     def share(self, signs: Signs) -> float:
         """Of the lost frames."""
-        return sum(signs.lost.get(kind, 0.0) for kind in self.kinds)
+        return math.fsum(signs.lost.get(kind, 0.0) for kind in self.kinds)
 
     def words(self, signs: Signs) -> str:
         """The drops with their share."""

@@ -6,6 +6,7 @@ the search tolerates, nor on what a flood looks like. Where too many of a search
 frames are named by no counter, the verdict is refused, with the place where they vanish.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -320,7 +321,7 @@ def _engine_load(trials: Sequence[Trial]) -> str:
     for trial in trials:
         for worker in trial.witness.workers:
             by_core.setdefault((worker.host, worker.core), []).append(worker.busy_share)
-    busy = {core: units.share(sum(shares) / len(shares)) for core, shares in sorted(by_core.items())}
+    busy = {core: units.share(math.fsum(shares) / len(shares)) for core, shares in sorted(by_core.items())}
     if len(busy) <= 1:
         return "".join(f"the engine's core was {share} busy" for share in busy.values())
     named = (
@@ -372,4 +373,4 @@ def _busiest_of(trials: Sequence[Trial], port: str = "") -> PmdLoad | None:
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+    return math.fsum(values) / len(values) if values else None

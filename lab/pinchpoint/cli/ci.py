@@ -1,5 +1,6 @@
 """`pinchpoint ci`: does HEAD make the device slower than BASE? Answers that a CI system reads."""
 
+import math
 import os
 import sys
 from contextlib import ExitStack
@@ -177,7 +178,7 @@ def _sides(
 
 def _tell(found: Comparison, told: Told, folder: RunFolder | None = None) -> int:
     """Write and print everything; returns the exit code."""
-    took_s = None if folder is None else sum(one.wall_s for one in so_far(folder).scenarios)
+    took_s = None if folder is None else math.fsum(one.wall_s for one in so_far(folder).scenarios)
     by_metric = judged(found, told.margin)
     show_comparison(found, told.as_json, None if folder is None else folder.path)
     if told.junit is not None:

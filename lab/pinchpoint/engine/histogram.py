@@ -49,7 +49,7 @@ def merged(parts: Sequence[Latency]) -> LatencySummary | None:
         raise EngineError(f"the engine's histograms hold {total} values, its accounts another number")
     found = {q: min(max(value, least), most) for q, value in _quantiles(counts, total, _CURVE).items()}
     found |= {0.0: least, 1.0: most}
-    mean_ns = sum(part.mean_ns * part.count for part in parts) / total
+    mean_ns = math.fsum(part.mean_ns * part.count for part in parts) / total
     p50, p90, p99, p999, p9999 = (found[q] for q in _CURVE[1:-1])
     return LatencySummary(total, least, mean_ns, p50, p90, p99, p999, p9999, most, tuple(sorted(found.items())))
 

@@ -3,6 +3,7 @@
 The child ends when its stdin does, so a lab that is killed leaves no engine behind.
 """
 
+import math
 import os
 import selectors
 import shutil
@@ -76,7 +77,7 @@ def no_libraries(host: Host, program: str) -> NoLibrariesError:
     except CommandFailed as error:
         said = error.output.partition("\n")[0].rpartition("shared libraries: ")[2]
     message = f"the engine's libraries cannot be loaded: {said}" if said else "the engine's libraries cannot be loaded"
-    provided = f"apt-get install {' '.join(LIBRARIES)} (Debian 12, DPDK 22.11)"
+    provided = f"apt-get install {' '.join(LIBRARIES)} (of the Debian release that the wheel was built on)"
     return NoLibrariesError(message, f"{provided}; or build the wheel on this system: pip install .")
 
 
@@ -421,7 +422,7 @@ def _loads_fps(request: TrialRequest) -> list[float]:
     everyone = tuple(range(len(request.streams)))
     loads_fps = [0.0] * len(everyone)
     for group in request.slices.groups if request.slices else (everyone,):
-        shares = sum(request.streams[number].share for number in group)
+        shares = math.fsum(request.streams[number].share for number in group)
         for number in group:
             loads_fps[number] = request.load_fps * request.streams[number].share / shares
     return loads_fps

@@ -1,5 +1,6 @@
 """What the engine answers, in the lab's own terms."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from pinchpoint.engine import probed, protocol
@@ -73,8 +74,8 @@ def _line_shares(port: str, result: protocol.Result, speed_bps: int) -> tuple[fl
     """Bits of the trial's frames each way, with what stands around each on the link, of those that it carries."""
     if result.duration_s <= 0:
         return None, None
-    sent = sum(one.sent * wire_bits(one.bytes_mean) for one in result.streams if one.tx_port == port)
-    back = sum((one.received or 0) * wire_bits(one.bytes_mean) for one in result.streams if one.rx_port == port)
+    sent = math.fsum(one.sent * wire_bits(one.bytes_mean) for one in result.streams if one.tx_port == port)
+    back = math.fsum((one.received or 0) * wire_bits(one.bytes_mean) for one in result.streams if one.rx_port == port)
     carried = speed_bps * result.duration_s
     return (sent / carried, back / carried) if max(sent, back) <= _FULL * carried else (None, None)
 

@@ -246,7 +246,7 @@ class SimulatedInstrument:
         return ThreadWitness(
             name=f"pmd-c{self._dut_core:02d}",
             core=self._dut_core,
-            run_delay_ns=round(sum(stall.length_s for stall in stalls) * 1e9),
+            run_delay_ns=round(math.fsum(stall.length_s for stall in stalls) * 1e9),
             involuntary_switches=len(stalls),
         )
 
@@ -338,7 +338,7 @@ class _Trial:
 
     def _skipped(self) -> int:
         """Frames that fell due during gaps of the engine: never offered."""
-        return math.floor(sum(stall.length_s for stall in self.of_kind(StallKind.ENGINE)) * self._rate_fps)
+        return math.floor(math.fsum(stall.length_s for stall in self.of_kind(StallKind.ENGINE)) * self._rate_fps)
 
     def _seconds(self, until_s: float) -> float:
         """Of sending at the full rate, until then."""
@@ -446,7 +446,7 @@ class _Trial:
             busy_share=0.0 if math.isinf(self._truth.ceiling_fps) else self._rate_fps / self._truth.ceiling_fps,
             gap_threshold_ns=GAP_THRESHOLD_NS,
             gaps=len(gaps),
-            gap_total_ns=round(sum(gap.length_s for gap in gaps) * 1e9),
+            gap_total_ns=round(math.fsum(gap.length_s for gap in gaps) * 1e9),
             gap_max_ns=round(longest.length_s * 1e9) if longest else 0,
             gap_max_at_s=longest.at_s if longest else None,
             steal_s=0.0,

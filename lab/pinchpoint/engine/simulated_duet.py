@@ -225,4 +225,4 @@ def _cut(begin_s: float, end_s: float) -> list[float]:
 
 
 def _overlap(stalls: Sequence[tuple[float, float]], begin_s: float, end_s: float) -> float:
-    return sum(max(0.0, min(end_s, high_s) - max(begin_s, low_s)) for low_s, high_s in stalls)
+    return math.fsum(max(0.0, min(end_s, high_s) - max(begin_s, low_s)) for low_s, high_s in stalls)

@@ -21,7 +21,7 @@ def poisson(mean: float, random: Random) -> int:
 
 def divide(total: int, shares: Sequence[float]) -> list[int]:
     """Whole parts of `total` in proportion to `shares`, adding up to it."""
-    parts = [math.floor(total * share / sum(shares)) for share in shares]
+    parts = [math.floor(total * share / math.fsum(shares)) for share in shares]
     parts[0] += total - sum(parts)
     return parts
 

@@ -100,7 +100,7 @@ def is_enough(stretches: Sequence[Stretch]) -> bool:
         return True
     is_bound = surely_not_overloaded(measured, "B")
     found = compare_slices(stretches, carried="B" if is_bound else "")
-    if sum(one.length_s for one in found.quads) >= MOST_USED_S:
+    if math.fsum(one.length_s for one in found.quads) >= MOST_USED_S:
         return True
     ratio = _ratio(found, measured)
     is_interval = found.difference is not None and found.difference.confidence is not None

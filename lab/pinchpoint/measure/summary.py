@@ -1,5 +1,6 @@
 """The result of a measure whose findings are metrics."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,7 +48,7 @@ def result_of(
         generator_ceiling_fps=None,
         trials=len(trials),
         invalid_trials=dict(invalid),
-        traffic_s=sum(trial.sent_duration_s for trial in trials),
+        traffic_s=math.fsum(trial.sent_duration_s for trial in trials),
         wall_s=wall_s,
         cache_line=cores,
         warnings=tuple(filter(None, (cores.note if cores else "", of_trials(trials).sentence, *found.warnings))),

@@ -6,6 +6,7 @@ is dropped until its rule takes it, so the number of a flow's lost probes is
 the time until its first frame came through.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -245,7 +246,7 @@ def carried(result: protocol.Result, streams: int, ring: int) -> Carried:
 
 def load_streams(scenario: Scenario, load_fps: float) -> list[StreamRequest]:
     """The scenario's own streams, `load_fps` divided among them by their shares."""
-    shares = sum(stream.share for stream in scenario.streams)
+    shares = math.fsum(stream.share for stream in scenario.streams)
     return [
         stream_request(number, stream, load_fps * stream.share / shares)
         for number, stream in enumerate(scenario.streams)

@@ -1,5 +1,6 @@
 """The form of everything observed: flat names, so that it can be stored, compared and searched."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -107,4 +108,4 @@ def together(parts: Sequence[Observation]) -> Observation:
         changes.update(part.differences)
         times = {name: gauges.get(name, 0.0) + s for name, s in part.gauges.items() if name.startswith("elapsed_s/")}
         gauges |= {**part.gauges, **times}
-    return Observation(sum(part.elapsed_s for part in parts), changes, gauges, tuple(went_back))
+    return Observation(math.fsum(part.elapsed_s for part in parts), changes, gauges, tuple(went_back))

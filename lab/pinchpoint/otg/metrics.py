@@ -4,6 +4,7 @@ While flows are transmitting, counts are those of the engine's last sample, at m
 rates are its difference to the one before. Then they are the trial's account; "stopped" means that it is there.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -87,8 +88,8 @@ def _port(generator: Generator, name: str, trial: Trial | None) -> dict[str, Any
     }  # fmt: skip
     for way, flows, which in (("tx", sending, 0), ("rx", coming, 1)):
         rates = [(_rates(trial, _place(one, trial))[which], one.mean_bytes) for one in flows]
-        values[f"frames_{way}_rate"] = sum(fps for fps, _ in rates)
-        values[f"bytes_{way}_rate"] = sum(fps * size for fps, size in rates)
+        values[f"frames_{way}_rate"] = math.fsum(fps for fps, _ in rates)
+        values[f"bytes_{way}_rate"] = math.fsum(fps * size for fps, size in rates)
     return values | ({"speed": opened.speed_bps // 10**6} if opened.speed_bps else {})
 
 

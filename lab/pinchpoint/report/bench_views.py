@@ -1,5 +1,6 @@
 """What is shown of the bench, as plain values: its threads, what the host did to it, its settings."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -87,7 +88,7 @@ def witness_rows(trials: Sequence[Trial]) -> tuple[tuple[str, str], ...]:
     gaps = sum(worker.gaps for _, worker in workers)
     threshold = max((worker.gap_threshold_ns for _, worker in workers), default=0)
     longest = [(float(worker.gap_max_ns), trial.id) for trial, worker in workers]
-    stolen = [(sum(t.witness.steal_s.values()) * 1e9, t.id) for t in trials if t.witness.steal_s]
+    stolen = [(math.fsum(t.witness.steal_s.values()) * 1e9, t.id) for t in trials if t.witness.steal_s]
     delays = [(float(th.run_delay_ns), t.id) for t, th in threads if th.run_delay_ns is not None]
     gap_count = units.frames(gaps) if workers else words.NOT_COUNTABLE
     return (

@@ -1,5 +1,6 @@
 """What another generator was seen to send, in words."""
 
+import math
 from collections.abc import Iterator
 
 from pinchpoint.model import units
@@ -29,7 +30,7 @@ def generator_lines(found: Foreign, own_fps: float | None) -> Iterator[str]:
     if limit:
         yield limit
     if own_fps is not None:
-        times = sum(one.mean_fps for one in sending) / own_fps
+        times = math.fsum(one.mean_fps for one in sending) / own_fps
         yield f"it sent {times:.2f} times the {units.fps(own_fps)} of the scenario's frames that the engine offers here"
 
 

@@ -1,5 +1,6 @@
 """How results are put into words, the same on the page, in Markdown and on the terminal."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -377,8 +378,8 @@ def method(result: RunResult) -> str:
     for one in result.scenarios:
         made[_made(one)] += one.outcome is Outcome.MEASURED if one.measure == "build" else one.trials
     counted = ", ".join(units.counted(number, what) for what, number in made.items() if number)
-    traffic = seconds(sum(one.traffic_s for one in result.scenarios))
-    wall = seconds(sum(one.wall_s for one in result.scenarios))
+    traffic = seconds(math.fsum(one.traffic_s for one in result.scenarios))
+    wall = seconds(math.fsum(one.wall_s for one in result.scenarios))
     ran = f"{counted or '0 trials'}, {traffic} of traffic in {wall}"
     return f"{goals}; {ran}" if goals else ran
 

@@ -89,7 +89,7 @@ def find_ceilings(
         if len(probes) == 2 and differ(*probes):
             noise = "the distance of the cores changed"
             continue
-        distance_ns = sum(probes) / len(probes) if probes else None
+        distance_ns = math.fsum(probes) / len(probes) if probes else None
         mode = next((one for one in modes if one.fits(distance_ns)), None)
         if mode is None:
             mode = _Mode(distance_ns)

@@ -6,6 +6,7 @@ counts arrivals, and whether a frame was lost is known only once the bench has d
 frozen thread's clock runs on, so that its counters hold the time of its freeze.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from time import monotonic
@@ -111,7 +112,7 @@ class Duet:
     @property
     def measured_s(self) -> float:
         """Seconds of measured slices, those of an earlier run included."""
-        return sum(length_of(one) for one in self.stretches if one.phase == MEASURED)
+        return math.fsum(length_of(one) for one in self.stretches if one.phase == MEASURED)
 
     def _recorded(self) -> Slicing | None:
         """How an interrupted comparison cut its last slices, whose load is offered again; None without such."""
@@ -233,7 +234,7 @@ def _slices(found: EngineResult) -> Iterator[Slice]:
 
 def _cache_line_ns(found: EngineResult) -> float | None:
     known = [one for one in (found.cache_line_before_ns, found.cache_line_after_ns) if one is not None]
-    return sum(known) / len(known) if known else None
+    return math.fsum(known) / len(known) if known else None
 
 
 def learn(pair: Pair) -> tuple[str, ...]:

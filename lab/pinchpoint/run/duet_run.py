@@ -1,5 +1,6 @@
 """A comparison in alternating slices, from both scenarios to the run folder; resumable at any stretch."""
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -121,7 +122,7 @@ class _Run:
 
     @property
     def _measured_s(self) -> float:
-        return sum(length_of(one) for one in self._stretches if one.phase == MEASURED)
+        return math.fsum(length_of(one) for one in self._stretches if one.phase == MEASURED)
 
     def _once(self, until_s: float) -> None:
         with standing_on(self._units[0].remote):
@@ -193,10 +194,10 @@ def conclude(
     for side, unit in zip(SIDES, units, strict=True) if measured else ():
         found.append(
             replace(
-                unmeasured(unit, Outcome.MEASURED, "", sum(one.wall_s for one in stretches)),
+                unmeasured(unit, Outcome.MEASURED, "", math.fsum(one.wall_s for one in stretches)),
                 metrics=(rate_metric(quads, side),) if quads else (),
                 settings=settings.get(unit.name, {}),
-                traffic_s=sum(part.length_s for one in measured for part in one.slices if part.side == side),
+                traffic_s=math.fsum(part.length_s for one in measured for part in one.slices if part.side == side),
                 warnings=warnings if side == SIDES[0] else (),
             )
         )

@@ -4,6 +4,7 @@ The constants are what benches took on a 2-core virtual machine. They only have 
 right in proportion: the ratio of spent to estimated time corrects them group by group.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 
@@ -49,10 +50,10 @@ class Forecast:
 
     def left_s(self, units: Iterable[Scenario]) -> float:
         """Seconds that these units will take together."""
-        return sum(self.unit_s(unit) for unit in units)
+        return math.fsum(self.unit_s(unit) for unit in units)
 
     def _ratio(self, group: str) -> float:
         spent_s, expected = self._spent.get(group, 0.0), self._expected.get(group, 0.0)
         if not expected:
-            spent_s, expected = sum(self._spent.values()), sum(self._expected.values())
+            spent_s, expected = math.fsum(self._spent.values()), math.fsum(self._expected.values())
         return spent_s / expected if expected else 1.0

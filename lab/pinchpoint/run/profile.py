@@ -4,6 +4,7 @@ Sampling takes time from what it samples. So it has a bench and a trial of its o
 the run comes from it.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -61,7 +62,7 @@ def profile_all(
         return
     measured = {one.scenario for one in result.scenarios if one.outcome is Outcome.MEASURED and one.verdict}
     done = {one.scenario for one in result.profiles if not one.reason}
-    spent_s = sum(one.wall_s for one in result.scenarios)
+    spent_s = math.fsum(one.wall_s for one in result.scenarios)
     for unit in scenarios:
         if experiment_of(unit) is not None or unit.name not in measured - done:
             continue

@@ -1,5 +1,6 @@
 """A whole run: its units one after the other into one run folder, resumable at any trial."""
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -157,7 +158,7 @@ class _Run:
         if not reason and self._files.info.explains:
             reason = explaining.left_out(unit, self._units, self._done)
         if not reason and self._budget is not None:
-            spent_s = sum(found.wall_s for found in self._done.values())
+            spent_s = math.fsum(found.wall_s for found in self._done.values())
             is_first = self._files.info.explains and explaining.is_first(unit, self._done)
             if not (is_first and spent_s < (self._files.info.budget_s or 0.0)):
                 reason = self._budget.left_out(unit, self._done, spent_s, self._forecast)

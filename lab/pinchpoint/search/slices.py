@@ -3,6 +3,7 @@
 From both follows the load that the trial would have borne: a slow slice costs nothing while the queues take it up.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -69,4 +70,4 @@ def _loss_ratio(slices: Sequence[tuple[float, float]], queue: float, load_fps: f
     for length_s, carried_fps in slices:
         queued = max(0.0, queued + (load_fps - carried_fps) * length_s)
         lost, queued = lost + max(0.0, queued - queue), min(queued, queue)
-    return lost / (load_fps * sum(length_s for length_s, _ in slices))
+    return lost / (load_fps * math.fsum(length_s for length_s, _ in slices))

@@ -1,5 +1,6 @@
 """A run in progress, from its files: what is done, what is left, where its search is."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -96,4 +97,4 @@ def _left_s(info: RunInfo, done: dict[str, float], own: Sequence[Trial]) -> floa
         if unit.name in done:
             forecast.finished(unit, done[unit.name])
     left = forecast.left_s(unit for unit in units if unit.name not in done)
-    return max(0.0, left - sum(trial.duration_s for trial in own))
+    return max(0.0, left - math.fsum(trial.duration_s for trial in own))

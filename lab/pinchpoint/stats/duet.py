@@ -58,7 +58,7 @@ class Part:
     def log_fps(self) -> float:
         """Of what a usable part forwarded in the slices that are used."""
         used = [one for one, reason in zip(self.slices, self.reasons, strict=True) if not reason]
-        return math.log(sum(one.received for one in used) / sum(one.length_s for one in used))
+        return math.log(sum(one.received for one in used) / math.fsum(one.length_s for one in used))
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ def _reasons(parts: Sequence[Part]) -> Counter[str]:
 def _quad(parts: Sequence[Part], began_s: float) -> Quad:
     """Of four usable parts."""
     rates = {side: [one.log_fps for one in parts if one.side == side] for side in "AB"}
-    a, b = (sum(rates[side]) / len(rates[side]) for side in "AB")
+    a, b = (math.fsum(rates[side]) / len(rates[side]) for side in "AB")
     begin_s, last = parts[0].slices[0].at_s, parts[-1].slices[-1]
     used = sum(one.reasons.count("") for one in parts)
     return Quad(began_s + begin_s, last.at_s + last.length_s - begin_s, b - a, math.exp(a), math.exp(b), used)
@@ -221,7 +221,7 @@ def in_blocks(quads: Sequence[Quad]) -> list[Sequence[Quad]]:
     """
     if not quads:
         return []
-    lasting_s = sum(one.length_s for one in quads)
+    lasting_s = math.fsum(one.length_s for one in quads)
     number = max(1, min(MOST_BLOCKS, len(quads) // FEWEST_QUADS, int(lasting_s / SHORTEST_BLOCK_S)))
     ends = [round(place * len(quads) / number) for place in range(number + 1)]
     return [quads[first:end] for first, end in pairwise(ends)]

@@ -5,6 +5,7 @@ is named without the thread, so that curves from different machines line up; whe
 several threads forward, each has its own figure too, named after it.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
@@ -158,7 +159,7 @@ def _of_threads(pmds: Sequence[PmdLoad]) -> Iterator[Metric]:
 def _load(pmds: Sequence[PmdLoad], prefix: str) -> Iterator[Metric]:
     cycles = [pmd.cycles_per_packet for pmd in pmds if pmd.cycles_per_packet is not None]
     if len(cycles) == len(pmds):
-        spent = sum(each * pmd.received for each, pmd in zip(cycles, pmds, strict=True))
+        spent = math.fsum(each * pmd.received for each, pmd in zip(cycles, pmds, strict=True))
         yield Metric(f"{prefix}cycles per packet", "cycles", spent / sum(pmd.received for pmd in pmds))
     busy = [(pmd.busy_share, pmd.name) for pmd in pmds if pmd.busy_share is not None]
     if busy:

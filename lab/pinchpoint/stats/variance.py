@@ -70,12 +70,12 @@ def components(values: Nested) -> tuple[Component, Component, Component]:
     starts = [[fmean(measured) for measured in bench] for bench in values]
     benches = [fmean(bench) for bench in starts]
     whole = fmean(benches)
-    square_a = b * c * sum((one - whole) ** 2 for one in benches) / (a - 1)
+    square_a = b * c * math.fsum((one - whole) ** 2 for one in benches) / (a - 1)
     square_b = c * _within(starts, benches) / (a * (b - 1))
     flat = [measured for bench in values for measured in bench]
     square_c = _within(flat, [one for bench in starts for one in bench]) / (a * b * (c - 1))
     found = (max(0.0, square_a - square_b) / (b * c), max(0.0, square_b - square_c) / c, square_c)
-    total, centre = sum(found), abs(median([one for measured in flat for one in measured]))
+    total, centre = math.fsum(found), abs(median([one for measured in flat for one in measured]))
     freedom = (a - 1, a * (b - 1), a * b * (c - 1))
     one, two, three = (
         Component(level, math.sqrt(variance) / centre if centre else 0.0, variance / total if total else 0.0, free)
@@ -93,7 +93,7 @@ def _sizes(values: Nested) -> tuple[int, int, int]:
 
 
 def _within(groups: Sequence[Sequence[float]], centres: Sequence[float]) -> float:
-    return sum((one - centre) ** 2 for group, centre in zip(groups, centres, strict=True) for one in group)
+    return math.fsum((one - centre) ** 2 for group, centre in zip(groups, centres, strict=True) for one in group)
 
 
 def varies_most(found: Sequence[Component]) -> Component:

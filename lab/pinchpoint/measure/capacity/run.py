@@ -1,5 +1,6 @@
 """The measure `capacity`: how many connections a balancer holds at once, how fast it forgets them, how they age."""
 
+import math
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -142,7 +143,7 @@ class _Measured:
             generator_ceiling_fps=None,
             trials=len(found),
             invalid_trials=dict(invalid),
-            traffic_s=sum(one.wall_s for one in found),
+            traffic_s=math.fsum(one.wall_s for one in found),
             wall_s=time.monotonic() - self._bench.began,
             cache_line=None,
             warnings=(f"no {shown.AGING}: {aging.words}",) if aging.words else (),

@@ -5,6 +5,7 @@ Pearson's chi-square test needs. A window is right where no connection failed th
 that serve have equal shares as far as chance allows, and where one that is away has none.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -139,7 +140,7 @@ def equal_by_chance(counts: Sequence[float]) -> float:
     if len(counts) < 2:
         return 1.0
     mean = sum(counts) / len(counts)
-    return float(chdtrc(len(counts) - 1, sum((count - mean) ** 2 for count in counts) / mean))
+    return float(chdtrc(len(counts) - 1, math.fsum((count - mean) ** 2 for count in counts) / mean))
 
 
 def right_after(windows: Sequence[Window], phase: Phase) -> float | None:

@@ -1,5 +1,6 @@
 """The measure `connections`: how many connections a second, in a burst and for ever, and what ends either."""
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -174,7 +175,7 @@ class _Measured:
             generator_ceiling_fps=None,
             trials=len(found),
             invalid_trials=dict(invalid),
-            traffic_s=sum(one.sent_duration_s for one in self._trials),
+            traffic_s=math.fsum(one.sent_duration_s for one in self._trials),
             wall_s=time.monotonic() - self._bench.began,
             cache_line=None,
             warnings=tuple(_warnings(rates, self._asks)),

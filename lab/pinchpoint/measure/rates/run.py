@@ -228,7 +228,7 @@ def _summary(
         generator_ceiling_fps=outcome.generator_ceiling_fps or max((t.offered_fps for t in searched), default=None),
         trials=len(trials),
         invalid_trials=dict(invalid),
-        traffic_s=sum(trial.sent_duration_s for trial in trials),
+        traffic_s=math.fsum(trial.sent_duration_s for trial in trials),
         wall_s=wall_s,
         cache_line=cores,
         warnings=_warnings(found, rejections, scenario),

@@ -10,6 +10,7 @@ can be on their way: a DUT that forwards nothing any more is overtaken by no fra
 loss would else be known only at the end.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil, log
@@ -208,7 +209,7 @@ def metrics(windows: Sequence[Window], ring: int) -> tuple[Metric, ...]:
     whole = [one for one in judged if one.span_s >= WHOLE * longest_s]
     offered, lost = sum(one.offered for one in windows), sum(one.lost for one in windows)
     beside = [one for one in judged if host_took_time(one, ring)]
-    span_s = sum(one.span_s for one in windows)
+    span_s = math.fsum(one.span_s for one in windows)
     found = [
         *_between_losses(whole),
         *_longest_stop(stops(windows), span_s),
@@ -286,7 +287,7 @@ def loss_free_s(windows: Iterable[Window]) -> float:
 
 def ending(windows: Sequence[Window]) -> tuple[str, ...]:
     """What is known of a soak that ended before its time."""
-    span_s = sum(one.span_s for one in windows)
+    span_s = math.fsum(one.span_s for one in windows)
     return (f"{span_s:,.1f} s of the soak were measured", *(one.words for one in stops(windows)[-1:]))
 
 
@@ -305,7 +306,7 @@ def warnings(windows: Sequence[Window], ring: int, asked_s: float) -> tuple[str,
         lines.append(
             f"{discarded:,} of {len(windows):,} windows were discarded; shorter ones would leave more to judge"
         )
-    span_s = sum(one.span_s for one in windows)
+    span_s = math.fsum(one.span_s for one in windows)
     if span_s < 0.99 * asked_s:
         lines.append(f"{span_s:,.1f} of {asked_s:,.1f} s were measured")
     return tuple(lines)

@@ -6,6 +6,7 @@ is a further transmission for the time that is left. A DUT that no longer answer
 whether it still forwards is what a soak is about.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -53,7 +54,7 @@ class Windows:
         self._load_fps = 0.0
         self._most_under_way = 0
         self.made = list(made)
-        self.span_s = sum(one.span_s for one in self.all)
+        self.span_s = math.fsum(one.span_s for one in self.all)
         """Of all windows."""
         self.went_back: dict[str, None] = {}
         """Counters that were reset within a window."""
@@ -90,7 +91,7 @@ class Windows:
 
     def _end(self, sample: Sample) -> None:
         seen = self._seen(sample.elapsed_s - self._before.elapsed_s)
-        steal_s = sum(
+        steal_s = math.fsum(
             ticks_to_seconds(ticks)
             for name, ticks in seen.items()
             if name.startswith("host/cpu/") and name.endswith("/steal_ticks")

@@ -1,5 +1,6 @@
 """The figures of socket workloads: of one window, and of all windows of a scenario together."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pinchpoint.engine.histogram import merged
@@ -134,7 +135,7 @@ def _threads(window: Window) -> Iterator[Metric]:
         shares = [thread.busy for thread in window.threads if thread.limit is limit]
         if shares:
             several = f"mean of {len(shares)} threads, the busiest {units.share(max(shares))}"
-            yield Metric(name, "share", sum(shares) / len(shares), note=several if len(shares) > 1 else "")
+            yield Metric(name, "share", math.fsum(shares) / len(shares), note=several if len(shares) > 1 else "")
     for cpu, share in window.cpus.items():
         yield Metric(f"CPU {cpu}: busy", "share", share.busy)
         yield Metric(f"CPU {cpu}: softirq", "share", share.softirq)

@@ -1,5 +1,6 @@
 """The measures `bandwidth`, `rr` and `crr`: windows of a socket workload between two hosts of a bench that stands."""
 
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -333,7 +334,7 @@ def summary(scenario: Scenario, ends: Ends, found: Sequence[Measurement], wall_s
         generator_ceiling_fps=None,
         trials=len(found),
         invalid_trials=dict(Counter(str(one.validity) for one in found if one.validity is not TrialValidity.VALID)),
-        traffic_s=sum(ends.sockets.warm_up_s + ends.sockets.duration_s for _ in found),
+        traffic_s=math.fsum(ends.sockets.warm_up_s + ends.sockets.duration_s for _ in found),
         wall_s=wall_s,
         cache_line=None,
         warnings=tuple(_warnings(scenario, ends, found, read, limit)),

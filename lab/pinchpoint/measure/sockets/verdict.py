@@ -5,6 +5,7 @@ recognised where no single thread is saturated. What the kernel does in softirqs
 CPU, not always to a thread, and is reported beside it.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from statistics import median_low
 
@@ -120,7 +121,7 @@ def _full_cpus(window: Window) -> Iterator[tuple[float, int]]:
     """(busy share, CPU) of those that threads of the workload fill, by the CPU's own count or by theirs together."""
     for cpu in sorted({one.cpu for one in _here(window) if one.cpu is not None}):
         here = [one for one in _here(window) if one.cpu == cpu]
-        worked = sum(one.busy for one in here)
+        worked = math.fsum(one.busy for one in here)
         # A thread that polls leaves no idle time: there only the work of all counts.
         counted = 0.0 if any(one.polls for one in here) or cpu not in window.cpus else window.cpus[cpu].busy
         if max(worked, counted) >= SATURATED:
@@ -150,7 +151,7 @@ def _mean_latency_ns(window: Window) -> float | None:
     times = [run.service or run.latency for run in window.runs]
     known = [time for time in times if time is not None and time.count]
     count = sum(time.count for time in known)
-    return sum(time.mean_ns * time.count for time in known) / count if count else None
+    return math.fsum(time.mean_ns * time.count for time in known) / count if count else None
 
 
 def _evidence(window: Window) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ A window is what all pairs of client and server counted together; the account of
 engine's `sockets_result` as plain data, in `Measurement.account["pairs"]`.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -61,12 +62,12 @@ class Window:
     @property
     def goodput_bps(self) -> float:
         """Payload bits per second of all pairs together."""
-        return sum(run.goodput_bps or 0.0 for run in self.runs)
+        return math.fsum(run.goodput_bps or 0.0 for run in self.runs)
 
     @property
     def transactions_per_s(self) -> float:
         """Transactions per second that succeeded, of all pairs together."""
-        return sum(run.transactions_per_s or 0.0 for run in self.runs)
+        return math.fsum(run.transactions_per_s or 0.0 for run in self.runs)
 
     @property
     def change(self) -> LevelChange | None:
@@ -77,7 +78,7 @@ class Window:
         changes = [run.trend.change for run in self.runs if run.trend is not None and run.trend.change is not None]
         if not changes:
             return None
-        before, after = (sum(_level(run, side) for run in self.runs) for side in ("before_per_s", "after_per_s"))
+        before, after = (math.fsum(_level(run, side) for run in self.runs) for side in ("before_per_s", "after_per_s"))
         return LevelChange(min(one.at_s for one in changes), before, after)
 
     @property

@@ -1,5 +1,6 @@
 """What the account of connections says about a service. Pure."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -99,7 +100,7 @@ def _chance(counts: Sequence[int]) -> float:
     if len(counts) < 2:
         return 1.0
     mean = sum(counts) / len(counts)
-    return float(chdtrc(len(counts) - 1, sum((count - mean) ** 2 for count in counts) / mean))
+    return float(chdtrc(len(counts) - 1, math.fsum((count - mean) ** 2 for count in counts) / mean))
 
 
 def _source(service: Service, client: Client) -> Check:
