@@ -91,7 +91,7 @@ def carry_out(host: Host, wanted: Sequence[Step], begins: Callable[[Step], None]
 def _require_what_it_takes(host: Host, wanted: Sequence[Step]) -> None:
     for program in dict.fromkeys(step.argv[0] for step in wanted):
         if host.which(program) is None:
-            hint = "the names are those of Debian 12: install the same programs by your system's own means"
+            hint = "the names are those of Debian: install the same programs by your system's own means"
             raise RequirementError(f"{program}: not installed, so that --fix cannot work here", hint)
 
 
