@@ -4,6 +4,7 @@
 of man(7): sections of man-pages(7), roff's own characters escaped.
 """
 
+import inspect
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
@@ -57,7 +58,7 @@ def page(words: tuple[str, ...], command: click.Command) -> str:
         ".SH SYNOPSIS",
         f"\\fB{_text(' '.join(words))}\\fR {_text(usage)}",
         ".SH DESCRIPTION",
-        *_paragraphs(command.help or short),
+        *_paragraphs(inspect.cleandoc(command.help or short)),  # Python 3.13 does so itself
         *_options(context, command),
     ]
     if isinstance(command, click.Group):
