@@ -1,6 +1,8 @@
 """packaging/in-debian: what of this machine a bare root file system gets, and what is refused; no root is made."""
 
+import os
 import sys
+import tarfile
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -62,6 +64,20 @@ def test_bad_arguments_are_named(program, monkeypatch, capsys, words, message):
         program.main()
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_root_ends_with_its_call_and_what_a_killed_call_left_ends_with_the_next(program, monkeypatch, tmp_path):
+    monkeypatch.setattr(program, "CACHE", tmp_path)
+    (tmp_path / "hostname").write_text("bare\n")
+    with tarfile.open(tmp_path / "trixie.tar", "w") as archive:
+        archive.add(tmp_path / "hostname", "etc/hostname")
+    at_work, killed = tmp_path / f"trixie.{os.getppid()}", tmp_path / "bookworm.999999999"
+    for folder in (at_work, killed):
+        folder.mkdir()
+    with pytest.raises(RuntimeError), program.root_file_system("trixie", None, fresh=False) as root:
+        assert (root / "etc/hostname").read_text() == "bare\n"
+        raise RuntimeError
+    assert [path for path in tmp_path.iterdir() if path.is_dir()] == [at_work]
 
 
 def test_a_folder_of_something_else_is_not_written_to(program, monkeypatch, tmp_path, capsys):
