@@ -54,6 +54,6 @@ def _result(unit, value) -> ScenarioResult:
 def run_info(units, sweeps=(), comparison=None, run_id="run", **more) -> RunInfo:
     fields = {"versions": {"pinchpoint": "1"}, "host": {"kernel": "6.1"}, **more}
     return RunInfo(
-        1, run_id, "2026-01-02T03:04:05Z", ("pinchpoint",), tuple(to_plain(unit) for unit in units), {}, {},
+        SCHEMA, run_id, "2026-01-02T03:04:05Z", ("pinchpoint",), tuple(to_plain(unit) for unit in units), {}, {},
         sweeps=sweeps, comparison=comparison, **fields,
     )  # fmt: skip

@@ -23,7 +23,7 @@ def check_addresses(source: Source, service: Values, backends: Sequence[Element]
 
 
 def _check_unicast(source: Source, service: Values, backends: Sequence[Element]) -> None:
-    singles = [(("service", "address"), service.get("address"))]
+    singles: list[tuple[Path, str | None]] = [(("service", "address"), service.get("address"))]
     singles += [((*backend.at, "address"), backend.values.get("address")) for backend in backends]
     for at, address in singles:
         if address and (kind := _special(address)):
