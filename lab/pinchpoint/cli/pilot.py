@@ -33,6 +33,7 @@ from pinchpoint.run.run import describe_run
 from pinchpoint.scenario.plain import to_plain
 from pinchpoint.stats.estimate import median_interval
 from pinchpoint.stats.variance import (
+    MOST_REBUILDS,
     Allocation,
     Component,
     Costs,
@@ -94,14 +95,14 @@ class Finding:
 
 @click.command(short_help="Which level varies most: bench, DUT start or measurement.")
 @click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="SCENARIO")
-@click.option("--benches", type=click.IntRange(1, 1000), default=4, show_default=True, help="Times to build the bench.")
+@click.option("--benches", type=click.IntRange(1, 1000), default=6, show_default=True, help="Times to build the bench.")
 @click.option(
     "--starts", type=click.IntRange(1, 100), default=2, show_default=True, help="Times to start the DUT on each bench."
 )
 @click.option(
     "--measurements",
     type=click.IntRange(1, 100),
-    default=3,
+    default=2,
     show_default=True,
     help="Measurements (a search, a window) after each start.",
 )
@@ -302,4 +303,13 @@ def _advice(one: Finding, asked: Asked) -> Iterator[str]:
         f"  for +-{units.share(one.advice.half_width)}: {counted[0]}, {counted[1]} on each, "
         f"{counted[2]} after each start; about {units.duration(one.advice.time_s)}"
     )
+    if one.advice.most_rebuilds > benches:
+        seen = one.components[0].freedom
+        yield f"  the pilot saw {units.counted(seen, 'difference')} between benches: {_most(one.advice)} may be needed"
     yield f"  {asked.command(one.advice)}"
+
+
+def _most(advice: Allocation) -> str:
+    """Up to how many benches the wished interval may take."""
+    most = advice.most_rebuilds
+    return f"up to {most}" if most < MOST_REBUILDS else f"{MOST_REBUILDS} or more"

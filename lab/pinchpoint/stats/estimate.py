@@ -53,7 +53,7 @@ def median_interval(values: Sequence[float]) -> Interval:
     n, centre = len(ranked), median(ranked)
     if n < FEWEST_FOR_INTERVAL:
         return Interval(centre, ranked[0], ranked[-1], _coverages(n)[0], n)
-    outer, inwards = _place(n)
+    outer, inwards = rank_place(n)
     if 0 in ranked or len(set(ranked)) < n:
         inwards = 0.0
     far = _GAP * (ranked[-1] - ranked[0])
@@ -74,8 +74,10 @@ def _coverages(n: int) -> tuple[float, ...]:
 
 
 @cache
-def _place(n: int) -> tuple[int, float]:
-    """The outer order statistic (from 1, counted from either end), and by what share to go to the next one inwards."""
+def rank_place(n: int) -> tuple[int, float]:
+    """Where the ends of the interval of n ranked values lie: between the outer order statistic (from 1, counted from
+    either end) and the next one inwards, by what share of the gap.
+    """
     outer = sum(covered >= CONFIDENCE for covered in _coverages(n))
     covered, inner = _coverages(n)[outer - 1 : outer + 1]
     too_much = (covered - CONFIDENCE) / (covered - inner)

@@ -10,19 +10,24 @@ makes an interval over measurements on one bench narrow and wrong (0.5 % beside 
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from functools import cache
+from itertools import accumulate
+from statistics import NormalDist, fmean, median
 
-from pinchpoint.stats.estimate import FEWEST_FOR_INTERVAL
+from pinchpoint.stats.estimate import FEWEST_FOR_INTERVAL, rank_place
 
 LEVELS = ("rebuild of the bench", "restart of the DUT", "measurement")
 Nested = Sequence[Sequence[Sequence[float]]]  # by rebuild, by restart, by measurement
 
-# Half of the 95 % interval of a median of n about normal values is 1.96 x 1.2533 standard deviations over sqrt(n).
-_HALF_WIDTH = 1.96 * math.sqrt(math.pi / 2)
+# Half of a median's interval of so few normal values, in standard deviations, by simulation: its ends are often the
+# outer ranks, where the inner ones lie far off.
+_OF_FEW = {6: 1.086, 7: 0.983, 8: 0.943, 9: 0.856}
+_SURE = NormalDist().inv_cdf(0.9)
 _MOST = 24  # restarts of a bench, and measurements after a start, that are considered
-_MOST_REBUILDS = 1000
+MOST_REBUILDS = 1000
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,7 @@ class Allocation:
     measurements: int  # after each start
     half_width: float  # expected of the 95 % interval, relative
     time_s: float
+    most_rebuilds: int  # enough with 90 %, since the pilot saw only so many differences between benches
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -108,7 +114,7 @@ def for_half_width(found: Sequence[Component], costs: Costs, half_width: float) 
     """
 
     def rebuilds(variance: float, _each_s: float) -> int:
-        return math.ceil(variance * (_HALF_WIDTH / half_width) ** 2 - 1e-9)
+        return _enough(variance, half_width)
 
     able = [one for one in _allocations(found, costs, rebuilds) if one.half_width <= half_width]
     return min(able, key=lambda one: (one.time_s, one.half_width), default=None)
@@ -136,8 +142,51 @@ def _allocations(
     bench, start, measurement = (one.deviation**2 for one in found)
     for restarts in range(1, _MOST + 1):
         for measurements in range(1, _MOST + 1):
-            variance = bench + start / restarts + measurement / (restarts * measurements)
+            parts = (bench, start / restarts, measurement / (restarts * measurements))
+            variance = sum(parts)
             each_s = costs.rebuild_s + restarts * (costs.restart_s + measurements * costs.measurement_s)
-            count = min(_MOST_REBUILDS, max(FEWEST_FOR_INTERVAL, rebuilds(variance, each_s)))
-            half_width = _HALF_WIDTH * math.sqrt(variance / count)
-            yield Allocation(count, restarts, measurements, half_width, count * each_s)
+            count = min(MOST_REBUILDS, max(FEWEST_FOR_INTERVAL, rebuilds(variance, each_s)))
+            half_width = _half_width(count) * math.sqrt(variance)
+            most = _enough(variance * _underrated(_freedom(parts, found)), half_width)
+            yield Allocation(count, restarts, measurements, half_width, count * each_s, max(count, most))
+
+
+def _enough(variance: float, half_width: float) -> int:
+    """The fewest benches whose interval is expected to be +- `half_width`; MOST_REBUILDS if there are none."""
+    wished = half_width / math.sqrt(variance) if variance else math.inf
+    return FEWEST_FOR_INTERVAL + bisect_left(_narrowest(), -wished * (1 + 1e-9), key=lambda width: -width)
+
+
+@cache
+def _narrowest() -> tuple[float, ...]:
+    """By number of benches, but for the last: the narrowest half of an interval of so many or fewer."""
+    return tuple(accumulate(map(_half_width, range(FEWEST_FOR_INTERVAL, MOST_REBUILDS)), min))
+
+
+@cache
+def _half_width(n: int) -> float:
+    """Half of the interval that stats/estimate.py makes of n normal values, as expected, in standard deviations.
+
+    Its ends lie between ranks, which are expected where Blom says ("Statistical Estimates and Transformed
+    Beta-Variables", 1958). The asymptotic 1.96 sqrt(pi / 2n) is up to 9 % too small below 20 values.
+    """
+    if n in _OF_FEW:
+        return _OF_FEW[n]
+    outer, inwards = rank_place(n)
+    first, second = (-NormalDist().inv_cdf((rank - 0.375) / (n + 0.25)) for rank in (outer, outer + 1))
+    return first + inwards * (second - first)
+
+
+def _freedom(parts: Sequence[float], found: Sequence[Component]) -> float:
+    """Of a sum of variances that were estimated from few differences each (Satterthwaite 1946)."""
+    uncertain = sum(part**2 / one.freedom for part, one in zip(parts, found, strict=True))
+    return sum(parts) ** 2 / uncertain if uncertain else math.inf
+
+
+def _underrated(freedom: float) -> float:
+    """By what factor a variance may be larger than its estimate from so many differences: in 10 % it is by more.
+
+    The quantile of chi squared by Wilson and Hilferty (1931).
+    """
+    spread = 2 / (9 * freedom)
+    return 1 / (1 - spread - _SURE * math.sqrt(spread)) ** 3

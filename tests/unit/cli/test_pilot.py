@@ -48,7 +48,8 @@ def test_the_level_that_varies_most_is_told_with_what_to_do(pilot, capsys):
     assert pilot() == 0
     printed = capsys.readouterr().out
     assert "varies most from one rebuild of the bench to the next" in printed
-    assert "3 independent differences" in printed
+    assert "5 independent differences" in printed
+    assert "the pilot saw 5 differences between benches: up to " in printed
     assert "a bench takes 3.00 s to build and remove, a start of the DUT 1.00 s, a measurement 10.0 s" in printed
     assert f"pinchpoint run {FILE} --repeats " in printed
 
@@ -81,7 +82,7 @@ def test_the_advised_run_is_of_what_the_pilot_measured(pilot, capsys, tmp_path):
 def test_an_advised_pilot_is_of_the_same_scenario_and_metrics(tmp_path):
     settings = (("dut.datapath", "af_xdp"), ("search.loss_ratios", [0, 0.005]), ("dut.smc", True), ("title", "3"))
     asked = Asked(Path(FILE), True, dict(settings), ("NDR", "PDR 0.5 %"), Path("runs"), 1.0, None)
-    program, name, *words = shlex.split(asked.command(Allocation(8, 2, 5, 0.01, 100.0)))
+    program, name, *words = shlex.split(asked.command(Allocation(8, 2, 5, 0.01, 100.0, 20)))
     assert (program, name) == ("pinchpoint", "pilot")
     advised = command.pilot.make_context(name, words).params
     assert (advised["benches"], advised["starts"], advised["measurements"]) == (8, 2, 5)
