@@ -298,8 +298,8 @@ def _result(truth: Truth, trials: Sequence[Trial], rates: tuple[Rate, ...], verd
         generator_ceiling_fps=truth.generator_fps,
         trials=len(trials),
         invalid_trials=invalid,
-        traffic_s=sum(trial.sent_duration_s for trial in trials),
-        wall_s=sum(trial.wall_s for trial in trials) + 9.5,
+        traffic_s=math.fsum(trial.sent_duration_s for trial in trials),
+        wall_s=math.fsum(trial.wall_s for trial in trials) + 9.5,
         cache_line=CacheLine(31.9, 31.0, 158.0 if far else 33.4, 2 * len(trials), far, ""),
         warnings=("the cores were far apart (158 ns) for 5 % of the probes",) if far else (),
     )
