@@ -24,6 +24,7 @@ from pinchpoint.model.result import (
     Moment,
     Rate,
     RateStatus,
+    ReceiveRate,
     RunInfo,
     RunResult,
     ScenarioResult,
@@ -88,8 +89,14 @@ def _rate(trials: Sequence[Trial], loss_ratio: float = 0.0, factor: float = 1.0)
         loss_ratio=loss_ratio, status=RateStatus.FOUND, lower_fps=0.965 * middle, upper_fps=1.04 * middle,
         trial_duration_s=TRIAL_S, duration_sum_s=0.0, reason="", estimate_fps=middle, confidence=0.95,
         method=SearchMethod.THRESHOLD,
-        band=Band(_quantile(carried, 0.1), _quantile(carried, 0.9)),
+        band=Band(_quantile(carried, 0.1), _quantile(carried, 0.9)), unusable_share=0.0,
     )  # fmt: skip
+
+
+def _mrr(ndr_fps: float) -> ReceiveRate:
+    """A tenth above the NDR, at three times of it."""
+    fps = 1.1 * ndr_fps
+    return ReceiveRate(3 * ndr_fps, fps, 0.98 * fps, 1.02 * fps, Band(0.97 * fps, 1.03 * fps), 7, TRIAL_S, 0.95)
 
 
 def _modes(trials: Sequence[Trial]) -> tuple[ModeRates, ...]:
@@ -125,7 +132,7 @@ def _result(name: str, title: str, near_fps: float, far_fps: float, seed: int) -
     headline = f"PMD core 1 is saturated: 99.8 % busy at {cycles:,.0f} cycles per packet."
     made = replace(
         base, scenario=name, title=title, group=name, rates=rates, latency=latency, modes=_modes(trials),
-        track=_track(trials), unexplained_share=2.1e-6,
+        track=_track(trials), mrr=_mrr(ndr_fps), unexplained_share=2.1e-6,
         metrics=of_rates(rates, latency, None, own_metrics), trials=len(trials), invalid_trials=dict(invalid),
         pmds=tuple(replace(pmd, busy_share=0.998, cycles_per_packet=cycles) for pmd in base.pmds),
         traffic_s=len(trials) * TRIAL_S, wall_s=0.55 * len(trials) + 9.0, generator_ceiling_fps=2.1 * near_fps,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pinchpoint.export import Frame, Stored, frame
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.result import LatencyPoint, Limit, Outcome, RateStatus, RunInfo, ScenarioResult
+from pinchpoint.model.result import LatencyPoint, Limit, Outcome, RateStatus, ReceiveRate, RunInfo, ScenarioResult
 from pinchpoint.model.result import Rate as StoredRate
 from pinchpoint.model.scenario import Level
 
@@ -19,6 +19,7 @@ class Rate:
     name: str  # "NDR", "PDR 0.5 %"
     loss_ratio: float
     status: RateStatus
+    trial_duration_s: float  # T: rates of different trial lengths are not comparable
     median_fps: float | None  # the number to quote: half of the trials lose at this load
     interval_fps: tuple[float | None, float | None]  # that the median lies in, at `confidence`; one end: a bound
     confidence: float | None
@@ -33,6 +34,7 @@ class Rate:
             name=found.name,
             loss_ratio=found.loss_ratio,
             status=found.status,
+            trial_duration_s=found.trial_duration_s,
             median_fps=found.quoted_fps,
             interval_fps=(found.lower_fps, found.upper_fps),
             confidence=found.confidence,
@@ -53,6 +55,7 @@ class Result:
     reason: str  # why it was not measured
     levels: Mapping[str, Level]
     rates: tuple[Rate, ...]
+    mrr: ReceiveRate | None  # forwarded under overload; None: not measured
     metrics: Mapping[str, Metric] = field(repr=False)
     latency: tuple[LatencyPoint, ...] = field(repr=False)
     limit: Limit | None  # what limited the number; None: no verdict
@@ -73,6 +76,7 @@ class Result:
             reason=found.reason,
             levels=found.levels,
             rates=tuple(map(Rate.of, found.rates)),
+            mrr=found.mrr,
             metrics={one.name: one for one in found.metrics},
             latency=found.latency,
             limit=None if verdict is None else verdict.limit,

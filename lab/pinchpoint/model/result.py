@@ -77,6 +77,11 @@ class LossShare:
     losing: int  # trials that lost more than the ratio
     trials: int
 
+    @property
+    def share(self) -> float:
+        """Of the trials that lose; 0 of none."""
+        return self.losing / self.trials if self.trials else 0.0
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -107,6 +112,16 @@ class ReceiveRate:
     trials: int
     trial_duration_s: float
     confidence: float
+
+
+@dataclass(frozen=True)
+class PauseGap:
+    """Why an NDR lies far below the MRR: pauses or bursts against the smallest ring between engine and device."""
+
+    ring: int  # frames that it holds
+    pause_s: float  # the longest pause that it bears at the NDR
+    longer_ring: int  # frames of a ring for which a rate is predicted
+    longer_ring_fps: float  # NDR that it would give if pauses are the cause: a prediction
 
 
 @dataclass(frozen=True)
@@ -144,6 +159,11 @@ class Rate:
         return self.lower_fps if self.estimate_fps is None else self.estimate_fps
 
     @property
+    def is_literal(self) -> bool:
+        """Whether half of the trials lose at this load; not so of runs stored before rates were defined in this way."""
+        return self.method is SearchMethod.MLRSEARCH or self.unusable_share is not None
+
+    @property
     def decided(self) -> str:
         """How a load is decided, in words."""
         if self.method is SearchMethod.MLRSEARCH:
@@ -151,6 +171,9 @@ class Rate:
                 f"at most half of the {self.trial_duration_s:g} s trials exceed the loss ratio, "
                 f"by MLRsearch over {self.duration_sum_s:g} s"
             )
+        if self.is_literal:
+            lost = "nothing" if self.loss_ratio == 0 else f"at most {self.loss_ratio * 100:g} %"
+            return f"half of the {self.trial_duration_s:g} s trials lose {lost} at this load"
         if self.band is None:
             return f"half of the {self.trial_duration_s:g} s trials exceed the loss ratio, by a model of all trials"
         return f"carried within the loss ratio for half of the time, by {self.trial_duration_s:g} s trials"
@@ -288,6 +311,7 @@ class ScenarioResult:
     other_verdicts: tuple[Verdict, ...] = ()  # of `rates` after the first, in their order; empty: they were not judged
     reference: str = ""  # the scenario that the relative rate is a multiple of, maybe this one; empty: no such rate
     mrr: ReceiveRate | None = None  # None: not measured, or stored before it was
+    gap: PauseGap | None = None  # None: NDR and MRR lie near, or one of them is not known
     turns: Turns | None = None  # of a counter-experiment: trials in turns with the unchanged bench
 
 

@@ -50,6 +50,8 @@ SHARES: Final[Mapping[str, str]] = {
 }
 """The metrics that say which cache answered (stats/metrics.py), fastest first."""
 
+MRR: Final = "MRR"
+"""The metric of the maximum receive rate."""
 _BAND: Final = ("band low", "band high")
 _FORMER_BAND: Final = ("best sustained",)  # in runs stored before rates were literal
 

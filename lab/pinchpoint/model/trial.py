@@ -229,7 +229,7 @@ class Trial:
 
     id: str  # unique within the run, e.g. "forward-0007"
     scenario: str
-    phase: str  # "warm-up", "search", "latency"; of other measures also "load", "burst", "reach", "loss curve"
+    phase: str  # "warm-up", "search", "latency", "mrr"; of other measures also "load", "burst", "reach", "loss curve"
     repeat: int  # how many trials of this phase had this load before
     started: str  # ISO 8601, UTC
     duration_s: float  # intended

@@ -10,7 +10,7 @@ from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.scenario import Level
 from pinchpoint.model.series import Series, along, factor_of, published_for, series, with_unit
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Published
-from pinchpoint.model.terms import SHARES, band_metrics, is_band, is_rate
+from pinchpoint.model.terms import MRR, SHARES, band_metrics, is_band, is_rate
 from pinchpoint.report import words
 from pinchpoint.report.axes import LevelAxis, level_axis, value_axis
 from pinchpoint.report.figures import Figure, error_bars, layout_of, markers, remarks
@@ -56,7 +56,7 @@ def panels(curve: Curve, published: Sequence[Published]) -> tuple[Panel, ...]:
 
 
 def main_metrics(curve: Curve) -> tuple[str, ...]:
-    """What the curve is about: the first metric, and for rates the others of its kind (NDR and PDRs)."""
+    """What the curve is about: the first metric, and for rates the others of its kind (NDR, PDRs and MRR)."""
     names = metric_names(curve)
     first = next(iter(names), "")
     if curve.measure == "rates":
@@ -64,7 +64,7 @@ def main_metrics(curve: Curve) -> tuple[str, ...]:
         if _points_with(curve, RELATIVE) > max((_points_with(curve, name) for name in rates), default=0):
             return (RELATIVE,)
         if rates:
-            return rates
+            return (*rates, *(name for name in names if name == MRR))
     return (first,) if first else ()
 
 

@@ -9,7 +9,7 @@ from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.series import with_unit
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Study
-from pinchpoint.model.terms import LIMITS, is_band, is_rate
+from pinchpoint.model.terms import LIMITS, MRR, is_band, is_rate
 from pinchpoint.report import words
 from pinchpoint.report.curve_figures import Panel, main_metrics, metric_names, panels
 from pinchpoint.report.tables import ABSENT, Cell, Column, Table, column
@@ -94,9 +94,10 @@ def table_columns(curve: Curve) -> tuple[str, ...]:
     refused = dict.fromkeys(name for point in curve.points for name in point.notes if name and name not in names)
     if curve.measure == "rates":
         rates = set(filter(is_rate, (*wanted, *refused)))
-        wanted = tuple(sorted(rates or {*wanted, *refused}, key=lambda name: (name != "NDR", name)))
+        wanted = tuple(sorted(rates or {*wanted, *refused} - {MRR}, key=lambda name: (name != "NDR", name)))
         if RELATIVE in (*names, *refused):
             wanted = (RELATIVE, *filter(is_rate, sorted({*names, *wanted} - {RELATIVE})))
+        wanted = (*wanted, *(name for name in names if name == MRR))
     else:
         wanted = tuple(dict.fromkeys((*wanted, *refused)))
     telling = [name for name in _TELLING if name in names and name not in wanted]

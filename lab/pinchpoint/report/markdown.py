@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pinchpoint.model import units
 from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.trial import Trial
-from pinchpoint.report import words
+from pinchpoint.report import rate_words, words
 from pinchpoint.report.curve_views import CurveView, curve_table
 from pinchpoint.report.metric_views import metric_table
 from pinchpoint.report.rate_views import rate_table
@@ -34,6 +34,11 @@ def render_markdown(info: RunInfo, result: RunResult, trials: Sequence[Trial]) -
     lines = [
         f"Method: {view.method}.",
         *(f"{line}." for line in words.definitions(rate for one in result.scenarios for rate in one.rates)),
+        *(
+            [f"{rate_words.INTERVALS}."]
+            if any(rate.confidence for one in result.scenarios for rate in one.rates)
+            else []
+        ),
         f"Versions: {_facts(view.versions)}.",
         f"Host: {_facts(view.host)}.",
     ]
@@ -87,7 +92,7 @@ def _sentence(view: ScenarioView, found: ScenarioResult) -> str:
     modes = words.mode_lines(found)
     parts = [
         plain(verdict) + ("" if verdict.endswith(".") else "."),
-        *(f"{plain(line)}." for line in view.others),
+        *(f"{plain(line)}." for line in (*view.others, *view.facts)),
         *(f"Path of {plain(path.trial.id)}: {plain(path.line)}." for path in view.paths if path.trial.lost > 0),
         *_latency(found),
         *([f"Modes: {plain('; '.join(modes))}."] if modes else []),

@@ -15,8 +15,9 @@ from pinchpoint.model import units
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.trial import LatencySummary, Trial
-from pinchpoint.report import bench_views, figures, rate_figures, rate_views, rfc2544_figures, words
+from pinchpoint.report import bench_views, figures, rate_figures, rate_views, rate_words, rfc2544_figures, words
 from pinchpoint.report.figures import Figure
+from pinchpoint.report.losing_figure import losing_figure
 from pinchpoint.report.over_time_figure import over_time_figure
 from pinchpoint.report.path import SIZE
 from pinchpoint.report.view import ScenarioView, run_view
@@ -52,6 +53,8 @@ def render_html(
             for curve in view.curves
         },
         rate_names=words.rate_names(result.scenarios),
+        rates=[rate for one in result.scenarios for rate in one.rates],
+        has_mrr=any(one.mrr for one in result.scenarios),
     )
 
 
@@ -91,7 +94,11 @@ def plots_of(view: ScenarioView) -> dict[str, Figure]:
     if trials:
         loss = figures.loss_figure(found, [trial for trial in trials if trial.burst_frames is None])
         near = figures.close_up(loss["layout"], found.rates) if found else None
-        drawn |= {"loss": loss, "near": near and {"data_of": f"{view.anchor}-loss", "layout": near}}
+        drawn |= {
+            "losing": losing_figure(found, trials),
+            "loss": loss,
+            "near": near and {"data_of": f"{view.anchor}-loss", "layout": near},
+        }
     drawn |= dict(rfc2544_figures.figures_of(found, trials))
     drawn["latency"] = figures.latency_figure(found.latency) if found else None
     drawn["cores"] = figures.cache_line_figure(trials)
@@ -135,6 +142,7 @@ def environment(package: str = "pinchpoint.report") -> Environment:
     environment.globals |= {
         "units": units,
         "words": words,
+        "rate_words": rate_words,
         "busy": rate_views.busy,
         "cycles": rate_views.cycles,
         "pmd_view": bench_views.pmd_view,

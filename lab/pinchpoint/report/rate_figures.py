@@ -10,9 +10,9 @@ from statistics import median
 from typing import Final
 
 from pinchpoint.model import units
-from pinchpoint.model.result import ModeRates, Rate, RateStatus, ScenarioResult
+from pinchpoint.model.result import ModeRates, Rate, RateStatus, ReceiveRate, ScenarioResult
 from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.report import words
+from pinchpoint.report import rate_words, words
 from pinchpoint.report.axes import value_axis
 from pinchpoint.report.figures import Figure, layout_of, markers, remarks
 
@@ -83,10 +83,18 @@ def spread_of(label: str, rate: Rate) -> Spread:
 
 
 def scenario_spreads(one: ScenarioResult) -> tuple[Spread, ...]:
-    """Every rate of a scenario, then the first one in each mode of the cores."""
+    """Every rate of a scenario and the MRR, then the first rate in each mode of the cores."""
     rates = tuple(spread_of(rate.name, rate) for rate in one.rates)
+    rates += (_of_overload(one.mrr),) if one.mrr else ()
     modes = one.modes if len(one.modes) > 1 else ()
     return (*rates, *(_of_mode(mode, modes) for mode in modes))
+
+
+def _of_overload(mrr: ReceiveRate) -> Spread:
+    text = f"{rate_words.receive_rate(mrr)}; {rate_words.receive_rate_interval(mrr)}"
+    return Spread(
+        "MRR", mrr.estimate_fps, (mrr.lower_fps, mrr.upper_fps), (mrr.band.low_fps, mrr.band.high_fps), text=text
+    )
 
 
 def _of_mode(mode: ModeRates, every: Sequence[ModeRates]) -> Spread:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from pinchpoint.model import units
 from pinchpoint.model.result import Rate, RateStatus, ScenarioResult
-from pinchpoint.report import words
+from pinchpoint.report import rate_words, words
 from pinchpoint.report.tables import ABSENT, Column, Table, column
 
 
@@ -14,6 +14,7 @@ class RateView:
     """A rate with what is known of it; texts without a unit are in the unit of the number."""
 
     name: str
+    headed: str  # the name with its trial length, e.g. "NDR (0.2 s)"
     status: RateStatus
     quoted: str  # with its unit, e.g. "at least 7.10 Mpps"
     qualifier: str  # "at least", "below", "loses" or empty
@@ -32,6 +33,7 @@ def rate_view(rate: Rate) -> RateView:
     middle, band = rate.quoted_fps, rate.band
     return RateView(
         name=rate.name,
+        headed=rate_words.headed(rate.name, (rate,)),
         status=rate.status,
         quoted=words.quoted(rate),
         qualifier=qualifier,
@@ -63,16 +65,25 @@ def rate_table(results: Sequence[ScenarioResult]) -> Table:
     def of_rate(key: str, heading: str, text: Callable[[RateView], str]) -> Column:
         return column(key, heading, (text(view) if view else "" for view in main))
 
+    every = [rate for one in results for rate in one.rates]
     marks = [view.status if view else "" for view in main]
     rates = of_rate("rate", names[0], lambda view: view.quoted).cells
     found = [
         column("scenario", "scenario", (one.scenario for one in results), is_number=False),
-        Column("rate", names[0], tuple(replace(cell, mark=mark) for cell, mark in zip(rates, marks, strict=True))),
+        Column(
+            "rate",
+            rate_words.headed(names[0], every),
+            tuple(replace(cell, mark=mark) for cell, mark in zip(rates, marks, strict=True)),
+        ),
         of_rate("interval", _interval_heading(results, names[0]), lambda view: view.ends),
         of_rate("band", "10 to 90 %\nlose", lambda view: view.band),
+        column("mrr", "MRR", (rate_words.receive_rate(one.mrr) for one in results)),
         column("busy", "thread\nbusy", map(busy, results)),
         column("cycles", "cycles/\npacket", map(cycles, results)),
-        *(column("other", name, (_quoted(one, name) for one in results)) for name in names[1:]),
+        *(
+            column("other", rate_words.headed(name, every), (_quoted(one, name) for one in results))
+            for name in names[1:]
+        ),
         column("limit", "pinched by", map(words.pinched_by, results), is_number=False),
     ]
     always = ("scenario", "rate", "other")
@@ -83,7 +94,7 @@ def _interval_heading(results: Sequence[ScenarioResult], name: str) -> str:
     rates = [rate for one in results if (rate := words.rate_named(one, name)) and rate.status is RateStatus.FOUND]
     sure = {rate.confidence for rate in rates}
     confidence = sure.pop() if len(sure) == 1 else None
-    return f"{units.percent(confidence)}\ninterval" if confidence else "interval"
+    return f"{units.percent(confidence)},\nthis time" if confidence else "interval"
 
 
 def _quoted(one: ScenarioResult, name: str) -> str:

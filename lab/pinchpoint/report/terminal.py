@@ -14,7 +14,7 @@ from rich.text import Text
 from pinchpoint.model import units
 from pinchpoint.model.result import RunResult, ScenarioResult
 from pinchpoint.model.study import Finding
-from pinchpoint.report import words
+from pinchpoint.report import rate_words, words
 from pinchpoint.report.curve_views import CurveView, curve_table
 from pinchpoint.report.metric_views import metric_table
 from pinchpoint.report.rate_views import rate_table
@@ -133,10 +133,13 @@ class _Rates:
         others = [column for column in table.columns if column.key == "other"]
         dim = [f"{one.heading}: {_of_each(results, [cell.text for cell in one.cells])}" for one in others]
         dim += [*_latency(results), *words.definitions(rate for one in results for rate in one.rates[:1])]
+        if any(rate.confidence and rate.lower_fps for one in results for rate in one.rates):
+            dim.append(rate_words.INTERVALS)
         if dim:
             yield _below(Text(line, style="dim") for line in dim)
         for one in self.scenarios:
-            lines = (_verdict(one, with_limit), *_warnings(one))
+            facts = (Text(f"  {line}", style="dim") for line in one.facts)
+            lines = (_verdict(one, with_limit), *facts, *_warnings(one))
             yield from (Padding(line, (0, 0, 0, 1), expand=False) for line in lines)
 
 

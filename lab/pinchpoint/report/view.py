@@ -9,7 +9,7 @@ from pinchpoint.model.offload import Offload
 from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Finding, Study
 from pinchpoint.model.trial import Trial
-from pinchpoint.report import bench_views, words
+from pinchpoint.report import bench_views, rate_words, words
 from pinchpoint.report.curve_views import CurveView, curve_views
 from pinchpoint.report.metric_views import MeasurementsView, MetricsView, measurements_view, metrics_view
 from pinchpoint.report.path import PathView, paths
@@ -63,7 +63,12 @@ class ScenarioView:
         if self.result is None:
             return ()
         told = self.offload if self.result.offload and self.result.offload.word is not Offload.PROVEN else ""
-        return (*filter(None, (told,)), *self.result.warnings)
+        return (*filter(None, (told,)), *rate_words.warnings(self.result), *self.result.warnings)
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """What is known beside its rates."""
+        return rate_words.facts(self.result) if self.result else ()
 
     @property
     def offload(self) -> str:

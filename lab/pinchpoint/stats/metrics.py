@@ -12,10 +12,10 @@ from statistics import median
 
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.result import LatencyPoint, Rate, RateStatus
+from pinchpoint.model.result import LatencyPoint, PauseGap, Rate, RateStatus, ReceiveRate
 from pinchpoint.model.scenario import Stream
 from pinchpoint.model.study import Bound
-from pinchpoint.model.terms import band_metrics
+from pinchpoint.model.terms import MRR, band_metrics
 from pinchpoint.model.trial import LatencySummary, PmdLoad, Trial, TrialValidity
 
 _HOW = {
@@ -97,6 +97,18 @@ def _rate(rate: Rate) -> Metric:
     how = f"{units.percent(sure)} interval of its search" if sure else _HOW[rate.status]
     value_fps, note = rate.quoted_fps or rate.lower_fps, ": ".join(filter(None, (how, rate.reason)))
     return Metric(rate.name, "fps", value_fps, rate.lower_fps, rate.upper_fps, note, BOUNDS[rate.status])
+
+
+def of_overload(mrr: ReceiveRate | None, gap: PauseGap | None) -> tuple[Metric, ...]:
+    """The MRR with its interval, and the pause that keeps the NDR below it."""
+    found: list[Metric] = []
+    if mrr is not None:
+        note = f"at {units.fps(mrr.load_fps)} offered; {units.percent(mrr.confidence)} by ranks, {mrr.trials} trials"
+        found.append(Metric(MRR, "fps", mrr.estimate_fps, mrr.lower_fps, mrr.upper_fps, note, bound=Bound.FOUND))
+    if gap is not None:
+        ring = f"ring of {units.frames(gap.ring)} frames at the NDR"
+        found.append(Metric("longest pause borne", "s", gap.pause_s, note=ring))
+    return tuple(found)
 
 
 def _in_bits(rates: Sequence[Rate], streams: Sequence[Stream]) -> Iterator[Metric]:

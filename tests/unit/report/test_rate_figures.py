@@ -40,7 +40,7 @@ def test_a_rate_with_an_open_end_is_no_median() -> None:
 
 def test_modes_are_rows_with_their_share_of_the_time() -> None:
     labels = [one.label for one in scenario_spreads(SNAT)]
-    assert labels == ["NDR", "PDR 0.5 %", "cores 25 ns apart, 68 %", "cores 151 ns apart, 32 %"]
+    assert labels == ["NDR", "PDR 0.5 %", "MRR", "cores 25 ns apart, 68 %", "cores 151 ns apart, 32 %"]
 
 
 def test_nothing_is_drawn_where_no_rate_has_ends() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from pinchpoint.account.cache_line import distance, of_trial
 from pinchpoint.account.neighbour import of_trials
+from pinchpoint.account.pauses import pause_gap
 from pinchpoint.account.rejection import Rejections, held_back, of_search
 from pinchpoint.account.unexplained import unexplained_share
 from pinchpoint.causes.ceiling import held_against, in_mode
@@ -21,6 +22,7 @@ from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.kind import TRIAL_S, asked
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.keys import Rates
+from pinchpoint.measure.rates.overload import OVERLOADS, highest_load_fps, overloaded, without_rate
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.trial import ROUND_TRIP, WARM_UP, Measurer, OverTime
 from pinchpoint.measure.warm_up import first_round, warm_up
@@ -40,7 +42,8 @@ from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search import SearchOutcome, find_rates
 from pinchpoint.search.repeat import until_valid
 from pinchpoint.search.slices import slice_s
-from pinchpoint.stats.metrics import of_rates
+from pinchpoint.stats.metrics import of_overload, of_rates
+from pinchpoint.stats.receive_rate import receive_rate
 
 LATENCY_REPEATS = 1.5  # trials made for each latency, for estimates
 MOST_LATENCY_REPEATS = 3  # the last one is reported even if it is invalid, with a note
@@ -53,6 +56,7 @@ class _Found:
     outcome: SearchOutcome
     searched: Sequence[Trial]
     ceiling: Ceiling | None = None  # the generator's highest that is known
+    overloads: Sequence[Trial] = ()  # at the highest load that the engine offers, after the search
 
     @property
     def most_offered_fps(self) -> float | None:
@@ -65,7 +69,8 @@ def expected_s(scenario: Scenario) -> float:
     """Seconds on a bench that stands."""
     rates, drain_s = asked(scenario, Rates), scenario.search.drain_s
     latencies = len(rates.at) * LATENCY_REPEATS * (rates.duration_s + drain_s + TRIAL_S)
-    return first_round(scenario)[0] + searching_s(scenario) + latencies
+    overloads = OVERLOADS * (scenario.search.trial_duration_s + drain_s + TRIAL_S)
+    return first_round(scenario)[0] + searching_s(scenario) + latencies + overloads
 
 
 def searching_s(scenario: Scenario) -> float:
@@ -95,6 +100,9 @@ def measure_scenario(
     rates = asked(scenario, Rates)
     listener.phase("latency", len(rates.at))
     latency = tuple(_latency(share, found, scenario, measurer) for share in rates.at)
+    listener.phase("mrr", OVERLOADS)
+    load_fps = highest_load_fps(scenario.search, found.ceiling, found.searched)
+    found = replace(found, overloads=overloaded(measurer, scenario.search, load_fps))
     result = _summary(scenario, measurer.trials, found, latency, time.monotonic() - began)
     return replace(result, warnings=(not_learnt, *result.warnings)) if not_learnt else result
 
@@ -209,7 +217,9 @@ def _summary(
     shown = limit or next(reversed(searched), None)
     figures = of_rates(outcome.rates, latency, limit, device_of(scenario).metrics, scenario.streams)
     modes = explained(searched, outcome.track)
-    ndr, *others = _verdicts(outcome.rates, searched, scenario)
+    ndr, *others = _verdicts(outcome.rates, (*searched, *found.overloads), scenario)
+    mrr = receive_rate(found.overloads)
+    gap = pause_gap(outcome.rates[0], mrr, scenario.smallest_ring)
     return ScenarioResult(
         scenario=scenario.name,
         title=scenario.title,
@@ -219,7 +229,7 @@ def _summary(
         measure=scenario.measure.kind,
         outcome=Outcome.MEASURED,
         reason="",
-        metrics=(*figures, *rejections.metrics),
+        metrics=(*figures, *of_overload(mrr, gap), *rejections.metrics),
         rates=outcome.rates,
         latency=latency,
         pmds=limit.pmds if limit else (),
@@ -238,6 +248,8 @@ def _summary(
         ceiling=found.ceiling,
         most_offered_fps=found.most_offered_fps,
         offload=_offload(shown, device_of(scenario)) if shown else None,
+        mrr=mrr,
+        gap=gap,
     )
 
 
@@ -265,7 +277,7 @@ def _warnings(found: _Found, rejections: Rejections, scenario: Scenario) -> tupl
     """What a reader of the rates must know beside them, the gravest first."""
     quoted_fps = next((rate.quoted_fps for rate in found.outcome.rates if rate.quoted_fps is not None), None)
     held = held_back(found.searched, quoted_fps, scenario.search.relative_width)
-    every = (*rejections.warnings, held, of_trials(found.searched).sentence)
+    every = (*rejections.warnings, without_rate(found.overloads), held, of_trials(found.searched).sentence)
     return tuple(filter(None, every))
 
 

@@ -1,0 +1,39 @@
+"""The MRR is the median of what came back while trials were sent, with its interval by ranks."""
+
+from dataclasses import replace
+
+import pytest
+import trials
+
+from pinchpoint.model.trial import Sample, TrialValidity
+from pinchpoint.stats.receive_rate import forwarded_fps, receive_rate
+
+
+def overloaded(forwarded, validity=TrialValidity.VALID):
+    counts = trials.stream_counts(offered=10_000, received=forwarded)
+    return replace(trials.trial(10_000.0, counts=counts), validity=validity)
+
+
+def test_the_median_its_interval_and_the_load_are_told() -> None:
+    made = [overloaded(count) for count in (4000, 4100, 4200, 4300, 4400, 4500, 4600)]
+    found = receive_rate(made)
+    assert found is not None
+    assert (found.estimate_fps, found.load_fps, found.trials) == (4300.0, 10_000.0, 7)
+    assert 4000 <= found.lower_fps < 4300 < found.upper_fps <= 4600
+    assert found.band.low_fps == pytest.approx(4060) and found.band.high_fps == pytest.approx(4540)
+
+
+def test_trials_that_the_generator_limited_count_and_disturbed_ones_do_not() -> None:
+    limited = [overloaded(4000, TrialValidity.GENERATOR_LIMITED) for _ in range(6)]
+    found = receive_rate([*limited, overloaded(10, TrialValidity.NOISY_HOST)])
+    assert found is not None and found.trials == 6 and found.lower_fps == 4000.0
+
+
+def test_five_trials_have_no_interval_and_give_no_rate() -> None:
+    assert receive_rate([overloaded(4000)] * 5) is None
+
+
+def test_frames_that_rings_still_held_at_the_end_do_not_count() -> None:
+    samples = (Sample(0.25, 2500, 0, received=1000), Sample(1.0, 10_000, 0, received=4000))
+    assert forwarded_fps(replace(overloaded(4400), samples=samples)) == pytest.approx(4000.0)
+    assert forwarded_fps(overloaded(4400)) == pytest.approx(4400.0)
