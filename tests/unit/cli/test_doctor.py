@@ -23,7 +23,6 @@ def diagnosis(monkeypatch, *lacking, options=()):
     monkeypatch.setattr(process, "backends", lambda: found)
     monkeypatch.setattr(process, "find_engine", lambda: "/bin/engine")
     monkeypatch.setattr(doctors, "_device_probes", lambda: [requirements.Probe("ovs-vswitchd", True, "here")])
-    monkeypatch.setattr(doctors.guested, "probes", lambda: ())
     monkeypatch.setattr(doctors.nics, "probes", lambda: [])
     monkeypatch.setattr(doctors.guested, "probes", lambda: [])
     monkeypatch.setattr(doctors.guest_choice, "boots", lambda: [])
