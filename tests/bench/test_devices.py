@@ -181,8 +181,9 @@ def test_the_shipped_comparison_of_devices_has_a_line_for_each(tmp_path):
 
 
 def test_the_offload_story_ends_each_step_in_its_sentence(tmp_path):
-    words = ["--set", "search.max_traffic_s=1.5", "--set", "search.trial_duration_s=0.1", "--no-ceiling"]
-    words += ["--set", "search.initial_trial_duration_s=0.1"]
+    # That frames are lost at any load is certain after 15 usable trials; a busy host has many discarded.
+    words = ["--set", "search.max_traffic_s=6", "--set", "search.trial_duration_s=0.1", "--no-ceiling"]
+    words += ["--set", "search.initial_trial_duration_s=0.1", "--set", "search.relative_width=0.1"]
     # A busy host keeps the engine from offering what is due; here the devices are tried, not the host.
     words += ["--set", "validity.gap_shortfall_ratio=0.99", "--set", "validity.shortfall_ratio=0.99"]
     done = run("run", ROOT / "studies" / "offload-story", "--out", tmp_path / "runs", *words, timeout=280)

@@ -10,6 +10,7 @@ import msgspec
 
 from pinchpoint.host.interface import COMMAND_TIMEOUT_S, shell_line
 from pinchpoint.host.processes import ENVIRONMENT_MARK
+from pinchpoint.model import units
 
 
 class Resource(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
@@ -137,7 +138,7 @@ class TextFile(Resource, frozen=True, tag="text_file"):
 
     def describe(self) -> str:
         total = len(self.lines) + sum(count for _, count, _ in self.series)
-        return f"write {self.path}    # {total:,} lines"
+        return f"write {self.path}    # {units.counted(total, 'line')}"
 
 
 class Command(Resource, frozen=True, tag="command"):

@@ -15,18 +15,19 @@ SHELLS = {
 }
 """What a user types, or writes into the shell's start-up file."""
 
+EXAMPLE = """\b
+Once:            eval "$(pinchpoint completion bash)"
+In every shell:  write that line into ~/.bashrc or ~/.zshrc; for fish:
+                 pinchpoint completion fish \\
+                   > ~/.config/fish/completions/pinchpoint.fish
+A system-wide wheel has these scripts in share/, where the shells find them.
+"""
 
-@click.command(short_help="Completion of commands and options in your shell.")
+
+@click.command(short_help="Completion of commands and options in your shell.", epilog=EXAMPLE)
 @click.argument("shell", required=False, type=click.Choice(list(SHELLS)), metavar="[bash|zsh|fish]")
 def completion(shell: str | None) -> int:
-    r"""Print the script that completes pinchpoint's commands in a shell; without one, in yours (SHELL).
-
-    \b
-    Once:            eval "$(pinchpoint completion bash)"
-    In every shell:  write that line into ~/.bashrc or ~/.zshrc;
-                     fish: pinchpoint completion fish > ~/.config/fish/completions/pinchpoint.fish
-    A system-wide wheel has these scripts in share/, where the shells find them.
-    """
+    """Print the script that completes pinchpoint's commands in a shell; without one, in yours (SHELL)."""
     chosen = shell or Path(os.environ.get("SHELL", "")).name
     if chosen not in SHELLS:
         raise InputError("which shell is not known from SHELL", "pinchpoint completion bash")

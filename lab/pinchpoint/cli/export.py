@@ -34,7 +34,8 @@ EXAMPLE = "pinchpoint export RUN --format parquet -o results"
 )
 @click.option(
     "-o",
-    "--output",
+    "--out",
+    "output",
     type=click.Path(path_type=Path),
     metavar="PATH",
     help="A new folder; for one table, or openmetrics, a new file. [default for one file: standard output]",

@@ -8,13 +8,19 @@ import click
 from pinchpoint.model.errors import InputError, StoreError
 
 MOST_BENCH_BYTES = 1 << 20
+EXAMPLE = """\b
+Example:
+  pinchpoint import stl/imix.py -o imix.toml --bench 1-forward.toml
+  pinchpoint run imix.toml
+"""
 
 
-@click.command("import", short_help="Write a TRex profile (Python or YAML) as a scenario.")
+@click.command("import", short_help="Write a TRex profile (Python or YAML) as a scenario.", epilog=EXAMPLE)
 @click.argument("profile", type=click.Path(exists=True, dir_okay=False))
 @click.option(
     "-o",
-    "--output",
+    "--out",
+    "output",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="A new file.  [default: stdout]",
@@ -39,16 +45,11 @@ def import_profile(
     profile: str, output: Path | None, tunables: tuple[str, ...], both_ways: bool, bench: Path | None,
     ports: tuple[str, str],
 ) -> int:  # fmt: skip
-    r"""Write the streams of PROFILE as [[stream]] tables of a scenario.
+    """Write the streams of PROFILE as [[stream]] tables of a scenario.
 
     PROFILE is a stateless profile in Python (register, get_streams), or one of captures in YAML. A Python profile is
     run without privileges: no network, no files to write, no processes, 3 s of CPU time, 512 MiB. What a [[stream]]
     does not do is refused with its name and line. Rates become shares of the load, which the measure chooses.
-
-    \b
-    Example:
-      pinchpoint import stl/imix.py -o imix.toml --bench studies/quickstart/1-forward.toml
-      pinchpoint run imix.toml
     """
     if output is not None and output.exists():
         raise InputError(f"{output}: exists, and import overwrites nothing", "-o with another name")

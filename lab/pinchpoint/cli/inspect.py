@@ -27,21 +27,31 @@ MOST_LEVELS_SHOWN = 6
 @click.command(short_help="Check scenario files without running them.")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="SCENARIO...")
 @click.option("--quick", is_flag=True, help="The short form.")
-@click.option("--json", "as_json", is_flag=True, help="Print every scenario with its effective values.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print every scenario with its effective values, or the problems."
+)
 def check(paths: tuple[Path, ...], quick: bool, as_json: bool) -> int:
     """Read SCENARIO files, folders of them or studies; report every problem with its file, line and key.
 
     Of a sweep, also print the points and their estimated time.
     """
     if as_json:
-        every = [one for form in _forms(paths, quick) for sweep in form.sweeps for one in sweep.scenarios]
-        click.echo(msgspec.json.encode([to_plain(one) for one in every]))
-        return 0
+        return _check_as_json(paths, quick)
     for form in _forms(paths, quick):
         for sweep in form.sweeps:
             click.echo(f"{sweep.scenarios[0].path}: ok. {_sweep(sweep) if sweep.factors else _scenario(sweep)}")
         if not form.plain:
             click.echo(f"{form.name}: {form.describe()}")
+    return 0
+
+
+def _check_as_json(paths: Sequence[Path], quick: bool) -> int:
+    try:
+        scenarios = [scenario for form in _forms(paths, quick) for sweep in form.sweeps for scenario in sweep.scenarios]
+    except InputError as error:
+        click.echo(msgspec.json.encode({"problems": error.message.splitlines(), "hint": error.hint}))
+        return error.exit_code
+    click.echo(msgspec.json.encode([to_plain(scenario) for scenario in scenarios]))
     return 0
 
 
@@ -57,9 +67,9 @@ def _scenario(sweep: Sweep) -> str:
     (scenario,) = sweep.scenarios
     device = device_of(scenario)
     contents = [f"{count:,} {what}" for what, count in device.contents(scenario).items() if count]
-    five_tuples = f"{sum(stream.flows for stream in scenario.streams):,} five-tuples"
-    pages = f"{device.pages(scenario)} hugepages of 2 MiB"
-    return ", ".join((f"{len(scenario.ports)} ports", *contents, five_tuples, pages))
+    five_tuples = units.counted(sum(stream.flows for stream in scenario.streams), "five-tuple")
+    pages = f"{units.counted(device.pages(scenario), 'hugepage')} of 2 MiB"
+    return ", ".join((units.counted(len(scenario.ports), "port"), *contents, five_tuples, pages))
 
 
 def _sweep(sweep: Sweep) -> str:
@@ -114,7 +124,7 @@ def clean(address: str | None) -> int:
     with at(address):
         removed, alive, failures = builder.clean()
     for line in removed:
-        click.echo(f"removed {line}")
+        click.echo(f"undone: {line}")
     for bench in alive:
         click.echo(f"left alone: bench {bench} belongs to a run that is still going on", err=True)
     for line in failures:

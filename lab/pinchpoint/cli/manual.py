@@ -58,7 +58,7 @@ def page(words: tuple[str, ...], command: click.Command) -> str:
         ".SH SYNOPSIS",
         f"\\fB{_text(' '.join(words))}\\fR {_text(usage)}",
         ".SH DESCRIPTION",
-        *_paragraphs(inspect.cleandoc(command.help or short)),  # Python 3.13 does so itself
+        *_paragraphs(_description(command, short, whole)),
         *_options(context, command),
     ]
     if isinstance(command, click.Group):
@@ -71,6 +71,12 @@ def page(words: tuple[str, ...], command: click.Command) -> str:
         see = ["pinchpoint"]
     lines += [".SH SEE ALSO", *_references(see)]
     return "\n".join(lines) + "\n"
+
+
+def _description(command: click.Command, short: str, whole: bool) -> str:
+    """A command's help and epilog; Python strips the indentation of docstrings itself from 3.13 on."""
+    texts = [command.help or short, *([command.epilog] if command.epilog and not whole else [])]
+    return "\n\n".join(inspect.cleandoc(text) for text in texts)
 
 
 def _text(words: str) -> str:

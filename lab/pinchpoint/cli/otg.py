@@ -9,8 +9,14 @@ from pinchpoint.cli.run import stop_on_signals
 from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import InputError, RequirementError
 
+EXAMPLE = """\b
+Example:
+  pinchpoint otg veth0@ns1 veth1@ns2
+  python -c 'import snappi; snappi.api(location="http://127.0.0.1:8443")'
+"""
 
-@click.command(short_help="Let snappi scripts (Open Traffic Generator) drive the engine.")
+
+@click.command(short_help="Let snappi scripts (Open Traffic Generator) drive the engine.", epilog=EXAMPLE)
 @click.argument("ports", nargs=-1, required=True, metavar="PORT...")
 @click.option("--port", type=click.IntRange(1, 65535), default=8443, show_default=True, help="TCP port, on loopback.")
 @click.option(
@@ -18,24 +24,20 @@ from pinchpoint.model.errors import InputError, RequirementError
 )
 @click.option("--core", type=click.IntRange(0), help="CPU that sends and receives.  [default: the last one allowed]")
 def otg(ports: tuple[str, ...], port: int, host: str, core: int | None) -> int:
-    r"""Serve the traffic part of the Open Traffic Generator model by REST, until Ctrl-C.
+    """Serve the traffic part of the Open Traffic Generator model by REST, until Ctrl-C.
 
     A script may use each PORT by its location: veth0, veth1@ns2, af_xdp:eth0, mem:pair, or LOCATION=PORT, as in
     localhost:5555=veth0@ns1. Whoever reaches loopback may send on these ports, and on no others. docs/otg.md says which
     fields are supported; any other is refused by its name.
-
-    \b
-    Example:
-      pinchpoint otg veth0@ns1 veth1@ns2
-      python -c 'import snappi; api = snappi.api(location="http://127.0.0.1:8443")'
     """
     import uvicorn  # not to be imported by `pinchpoint --help`
 
     from pinchpoint.otg.app import application
     from pinchpoint.otg.generator import Generator
-    from pinchpoint.otg.locations import allowed
+    from pinchpoint.otg.locations import allowed, require_devices
 
     places = allowed(ports)
+    require_devices(places, LOCAL)
     cpus = LOCAL.cpus()
     if core is not None and core not in cpus:
         raise InputError(f"--core {core}: not allowed to this process", f"one of {', '.join(map(str, sorted(cpus)))}")

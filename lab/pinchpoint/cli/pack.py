@@ -20,7 +20,8 @@ ENDING = ".pinchpoint.zip"
 @click.argument("run_folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="RUN")
 @click.option(
     "-o",
-    "--output",
+    "--out",
+    "output",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help=f"The bundle; nothing is overwritten. [default: RUN{ENDING}, here]",
@@ -53,7 +54,7 @@ def pack(run_folder: Path, output: Path | None, is_anonymous: bool, names: tuple
     except BaseException:
         target.unlink(missing_ok=True)
         raise
-    click.echo(f"{target}: {len(files)} files, {units.octets(size)}")
+    click.echo(f"{target}: {units.counted(len(files), 'file')}, {units.octets(size)}")
     return 0
 
 
@@ -61,7 +62,8 @@ def pack(run_folder: Path, output: Path | None, is_anonymous: bool, names: tuple
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE")
 @click.option(
     "-o",
-    "--output",
+    "--out",
+    "output",
     type=click.Path(file_okay=False, path_type=Path),
     default="runs",
     show_default=True,

@@ -20,7 +20,7 @@ from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import program
 from pinchpoint.cli.parameters import Duration, Setting, setting_words
 from pinchpoint.cli.progress import progress
-from pinchpoint.cli.run import stop_on_signals, write_report
+from pinchpoint.cli.run import print_plans, stop_on_signals, write_report
 from pinchpoint.cli.terminal import PIPED_WIDTH
 from pinchpoint.dut import requirements
 from pinchpoint.model import units
@@ -138,6 +138,7 @@ class Finding:
     show_default=True,
     help="Folder below which the run folder is made.",
 )
+@click.option("--dry-run", is_flag=True, help="Print the plan of the bench and stop.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress display.")  # fmt: skip
 def pilot(
@@ -151,6 +152,7 @@ def pilot(
     quick: bool,
     settings: tuple[tuple[str, object], ...],
     out: Path,
+    dry_run: bool,
     as_json: bool,
     quiet: bool,
 ) -> int:
@@ -165,6 +167,9 @@ def pilot(
     if scenario.remote or scenario.engines:
         what = "a pilot starts devices on the lab's own machine only"
         raise InputError(f"{path}: runs_on: {what}", f"pinchpoint run {path} --repeats N")
+    if dry_run:
+        print_plans([scenario])
+        return 0
     requirements.require(scenario)
     with machine_lock():
         folder = RunFolder.create(out, f"{scenario.name}-pilot")

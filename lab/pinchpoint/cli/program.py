@@ -1,11 +1,14 @@
 """What a command shall run: scenario files, folders and studies made into sweeps and their units."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
+
+import click
 
 from pinchpoint.dut.guest_choice import chosen
 from pinchpoint.dut.placement import alike_there
@@ -83,8 +86,8 @@ class Program:
         """How much there is to run, e.g. `43 points in 5 groups, 3 repeats each: 129 units, about 38 min`."""
         points = sum(len(sweep.scenarios) for sweep in self.sweeps)
         if self.comparison is not None and self.comparison.slices_s is not None:
-            length = words.duration(self.comparison.slices_s)
-            return f"A and B at once, {length} of alternating slices, built {self.comparison.benches} times"
+            length, built = words.duration(self.comparison.slices_s), words.counted(self.comparison.benches, "time")
+            return f"A and B at once, {length} of alternating slices, built {built}"
         if self.comparison is not None:
             text = f"A and B in turns, {words.counted(self.comparison.pairs, 'pair')}: {len(self.units)} measurements"
             return self._with_time(text)
@@ -115,6 +118,8 @@ def of_paths(paths: Sequence[Path], quick: bool = False, changes: Changes = Mapp
     if len(paths) == 1 and (paths[0] / STUDY_FILE).is_file():
         return of_study(paths[0], quick, changes=changes)
     sweeps = _load_all(scenario_files(paths), quick, changes)
+    if quick:
+        _note_if_long(sweeps, lambda: _load_all(scenario_files(paths), False, changes))
     name = paths[0].resolve().name if len(paths) == 1 and paths[0].is_dir() else sweeps[0].group
     return Program(name, sweeps)
 
@@ -131,13 +136,25 @@ def of_study(
     """
     if (folder / STUDY_FILE).is_file():
         study, sweeps = load_study(folder, quick, only, changes)
+        if quick:
+            _note_if_long(sweeps, lambda: load_study(folder, False, only, changes)[1])
         return Program(study.name, sweeps, study)
     files = {path.stem: path for path in scenario_files([folder])}
     unknown = [name for name in only if name not in files]
     if unknown:
         raise InputError(f"{folder}: no group {', '.join(unknown)}", f"its groups: {', '.join(files)}")
     chosen = [path for name, path in files.items() if not only or name in only]
-    return Program(folder.resolve().name, _load_all(chosen, quick, changes))
+    sweeps = _load_all(chosen, quick, changes)
+    if quick:
+        _note_if_long(sweeps, lambda: _load_all(chosen, False, changes))
+    return Program(folder.resolve().name, sweeps)
+
+
+def _note_if_long(short: tuple[Sweep, ...], long: Callable[[], tuple[Sweep, ...]]) -> None:
+    """Say on stderr that the short form is the long one."""
+    with suppress(InputError):  # of levels that the short form leaves out
+        if short == long():
+            click.echo("pinchpoint: --quick changes nothing: no file here has a short form", err=True)
 
 
 def explaining(wanted: Program) -> Program:
@@ -183,15 +200,16 @@ def _load_all(files: Sequence[Path], quick: bool, changes: Changes) -> tuple[Swe
             sweeps.append(load_sweep(path, quick, changes))
         except InputError as error:
             problems.append(str(error))
-    problems += _doubles(sweep.group for sweep in sweeps)
+    problems += _doubles(sweeps)
     if problems:
         raise InputError("\n".join(problems))
     return tuple(sweeps)
 
 
-def _doubles(names: Iterable[str]) -> Iterator[str]:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            yield f"{name}: two scenarios have this name; rename one file"
-        seen.add(name)
+def _doubles(sweeps: Iterable[Sweep]) -> Iterator[str]:
+    paths: dict[str, str] = {}
+    for sweep in sweeps:
+        path = sweep.scenarios[0].path
+        if sweep.group in paths:
+            yield f"{path}: another scenario is named {sweep.group}, too: {paths[sweep.group]}; rename one file"
+        paths.setdefault(sweep.group, path)

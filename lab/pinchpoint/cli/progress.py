@@ -211,7 +211,7 @@ def _finished(result: ScenarioResult) -> str:
     if not result.rates:
         return f"{result.scenario}: {_first(result.metrics)}; {result.wall_s:.0f} s"
     rates = ", ".join(f"{rate.name} {words.quoted(rate)}" for rate in result.rates)
-    return f"{result.scenario}: {rates}; {result.trials} trials in {result.wall_s:.0f} s"
+    return f"{result.scenario}: {rates}; {units.counted(result.trials, 'trial')} in {result.wall_s:.0f} s"
 
 
 def _first(metrics: Sequence[Metric]) -> str:

@@ -148,7 +148,7 @@ def conducted(wanted: Program, how: How, profiles: bool = False) -> tuple[RunFol
     if not how.quiet:
         click.echo(f"{wanted.name}: {wanted.describe()}", err=True)
     if how.dry_run:
-        _print_plans(wanted.units, wanted.comparison)
+        print_plans(wanted.units, wanted.comparison)
         return None
     require_any(wanted)
     with held(wanted.units):
@@ -191,7 +191,7 @@ def resumed(how: How, profiles: bool = False) -> int:
     units = chosen([from_plain(plain) for plain in info.scenarios])
     _require_programs(units, programs, how.resume)
     if how.dry_run:
-        _print_plans(units, info.comparison)
+        print_plans(units, info.comparison)
         return 0
     require_same(info)
     if not info.sweeps:
@@ -224,7 +224,8 @@ def require_any(wanted: Program) -> None:
 
 def _show(folder: RunFolder, interrupted: Interrupted | None, how: How) -> int:
     write_report(folder)
-    print_stored(folder, how.as_json)
+    if how.as_json or not interrupted or so_far(folder).scenarios:
+        print_stored(folder, how.as_json)
     return _told(interrupted, folder) if interrupted else failed(folder) or wrong(folder) or gate_of(folder)
 
 
@@ -262,7 +263,7 @@ def _told(interrupted: Interrupted, folder: RunFolder) -> int:
     return interrupted.exit_code
 
 
-def _print_plans(units: Sequence[Scenario], comparison: ComparisonRequest | None) -> None:
+def print_plans(units: Sequence[Scenario], comparison: ComparisonRequest | None = None) -> None:
     """The plan of every bench; those that stand at once are planned together."""
     if comparison is not None and comparison.method is Method.DUET:
         a, b = units

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from pinchpoint.cli.shelf import folders
+from pinchpoint.model import units
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.store.ceilings import default_path
 
@@ -42,7 +43,7 @@ def serve(folder: Path, port: int, host: str) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     shelf, token = Shelf(folder.resolve()), secrets.token_urlsafe(24)
     index = Index(shelf, index_path(shelf.root))
-    click.echo(f"{folder}: {index.refresh()} runs indexed", err=True)
+    click.echo(f"{folder}: {units.counted(index.refresh(), 'run')} indexed", err=True)
     guard = Guard(token, port)
     acts = Acts(shelf, (sys.executable, os.path.abspath(sys.argv[0])))  # noqa: PTH100
     app = application(Workshop(Pages(shelf, index), acts, guard, Studies(folders)))

@@ -26,6 +26,10 @@ from pinchpoint.run.watch import Recording, head_of, readings, watched
 from pinchpoint.store.recording import Recorder, read, replace_text
 
 EXAMPLE = "pinchpoint watch --for 30s --record switch.jsonl"
+_GONE = (
+    "a bench's run directory goes when its run ends: watch while it measures, "
+    "or `pinchpoint show RUN` for what it measured"
+)
 
 
 @click.command(short_help="Watch a switch in service, without changing it.")
@@ -89,7 +93,7 @@ def watch(
         raise InputError("--wire joins the recordings of several hosts", f"{EXAMPLE} --wire uplink=uplink")
     place = places[0] if places else None
     if place is not None and not Path(place).exists():
-        raise InputError(f"{place}: no such run directory or recording", EXAMPLE)
+        raise InputError(f"{place}: no such run directory or recording", _GONE)
     device = registry.device(kind or registry.default())
     attached = device.attach(place, LOCAL)
     try:

@@ -74,9 +74,9 @@ def lend(host: Host, interface: str, netns: str, name: str, mtu: int) -> None:
 
 def give_back(host: Host, interface: str, netns: str, name: str, state: State) -> None:
     """Move it back, and make it what it was; nothing of one that is gone. Raises CommandFailed."""
-    if host.exists(f"{NAMESPACES}/{netns}") and _has(host, name, netns):
+    if exists(host, name, netns):
         host.run(["sh", "-c", _BRING_HOME, "sh", netns, name, interface])
-    if not host.exists(f"{SYS}/class/net/{interface}"):
+    if not exists(host, interface):
         return
     if state.mac and _mac(host, interface) != state.mac:
         host.run(["ip", "link", "set", "dev", interface, "down"])  # a driver may take an address only then
@@ -111,7 +111,12 @@ def _steering(name: str) -> str:
     return f"{SYS}/class/net/{name}/queues/rx-0/rps_cpus"
 
 
-def _has(host: Host, name: str, netns: str) -> bool:
+def exists(host: Host, name: str, netns: str | None = None) -> bool:
+    """Whether a namespace has the interface; None: the host's own."""
+    if netns is None:
+        return host.exists(f"{SYS}/class/net/{name}")
+    if not host.exists(f"{NAMESPACES}/{netns}"):
+        return False
     try:
         host.run(["ip", "-n", netns, "link", "show", "dev", name])
     except CommandFailed:

@@ -24,6 +24,8 @@ _DEEP_KEY = re.compile(
     rf"(?:[ \t]*+\.[ \t]*+(?:[A-Za-z0-9_-]++|\"[^\"\n]*+\"|'[^'\n]*+')){{{_DEEPEST_KEY},}}+"
 )
 _SYNTAX = re.compile(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", re.DOTALL)
+_UNCLOSED = "expected a quote at the end of the text"
+_UNCLOSED_AS_TOMLLIB_SAYS = (r"Illegal character '\n'", "Unterminated string")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -37,7 +39,7 @@ class Change:
     origin: str = ""  # where else it comes from
 
 
-CHANGED = "a change made when started"
+CHANGED = "a value set over the file's own"
 """The origin of a value that the command line gave."""
 
 
@@ -187,7 +189,8 @@ def _syntax(message: str, text: str) -> tuple[str, int]:
     found = _SYNTAX.fullmatch(message)
     if not found:
         return message, 1
-    return found[1], int(found[2]) if found[2] else last
+    what = _UNCLOSED if found[1] in _UNCLOSED_AS_TOMLLIB_SAYS else found[1]
+    return what, int(found[2]) if found[2] else last
 
 
 def dotted(path: Path) -> str:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinchpoint.engine.protocol import BackendName
+from pinchpoint.host import interfaces
+from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import InputError
 
 KERNEL: Final = ("af_packet", "af_xdp")
@@ -34,6 +36,15 @@ def allowed(words: Sequence[str]) -> Mapping[str, Place]:
             )
         found[alias] = place
     return found
+
+
+def require_devices(places: Mapping[str, Place], host: Host) -> None:
+    """Raises InputError if the interface of a port is not there."""
+    for place in places.values():
+        name, namespace = place.device.partition(",")[0], place.netns
+        if place.backend in KERNEL and not interfaces.exists(host, name, namespace):
+            where = f"namespace {namespace}" if namespace else "this machine"
+            raise InputError(f"PORT {place.device}: {where} has no interface {name}", "ip -br link lists them")
 
 
 def _parsed(word: str) -> tuple[str, Place]:

@@ -378,9 +378,11 @@ def method(result: RunResult) -> str:
     for one in result.scenarios:
         made[_made(one)] += one.outcome is Outcome.MEASURED if one.measure == "build" else one.trials
     counted = ", ".join(units.counted(number, what) for what, number in made.items() if number)
-    traffic = seconds(math.fsum(one.traffic_s for one in result.scenarios))
-    wall = seconds(math.fsum(one.wall_s for one in result.scenarios))
-    ran = f"{counted or '0 trials'}, {traffic} of traffic in {wall}"
+    traffic_s = math.fsum(one.traffic_s for one in result.scenarios)
+    wall_s = math.fsum(one.wall_s for one in result.scenarios)
+    # Trials of before a run was resumed took time that it did not see.
+    within = f"in {seconds(wall_s)}" if traffic_s <= wall_s else f"in all, in {seconds(wall_s)} since it was resumed"
+    ran = f"{counted or '0 trials'}, {seconds(traffic_s)} of traffic {within}"
     return f"{goals}; {ran}" if goals else ran
 
 

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, stats
+from scipy import optimize, special
 
 Numbers = NDArray[np.float64]
 _RATIOS: Final = (-14.0, 14.0)  # natural logarithm of machine variance over rest variance that is looked through
@@ -59,7 +59,7 @@ def fit(points: Sequence[Hashable], machines: Sequence[str], values: Sequence[fl
         return None
     seen, total = vectors.T @ (z.T @ y), float(y @ y)
     ratio = _ratio(roots, seen, total, freedom)
-    repeat_variance = _rest(ratio, roots, seen, total) / freedom
+    repeat_variance = float(_rest(np.asarray([ratio]), roots, seen, total)[0]) / freedom
     weights = ratio / (1 + ratio * roots)
     effects = vectors @ (weights * seen)
     if not ratio:  # no difference was seen; how large one may be, the values alone say
@@ -85,24 +85,28 @@ def _centred(columns: Numbers, at: NDArray[np.int64], kinds: int) -> Numbers:
     return np.asarray(columns - (sums / counts)[at])
 
 
-def _rest(ratio: float, roots: Numbers, seen: Numbers, total: float) -> float:
-    """The residual sum of squares at that ratio of variances."""
-    return max(total - float(np.sum(ratio * seen**2 / (1 + ratio * roots))), 1e-30)
+def _rest(ratios: Numbers, roots: Numbers, seen: Numbers, total: float) -> Numbers:
+    """The residual sum of squares at each ratio of variances."""
+    ratios = ratios[:, None]
+    return np.asarray(np.maximum(total - np.sum(ratios * seen**2 / (1 + ratios * roots), axis=1), 1e-30))
 
 
 def _ratio(roots: Numbers, seen: Numbers, total: float, freedom: int) -> float:
     """Of the variances, by the largest residual likelihood; 0 where the machines do not differ."""
 
-    def loss(logarithm: float | None) -> float:
-        ratio = 0.0 if logarithm is None else math.exp(logarithm)
-        return freedom * math.log(_rest(ratio, roots, seen, total)) + float(np.sum(np.log1p(ratio * roots)))
+    def losses(ratios: Numbers) -> Numbers:
+        rest = freedom * np.log(_rest(ratios, roots, seen, total))
+        return np.asarray(rest + np.sum(np.log1p(ratios[:, None] * roots), axis=1))
+
+    def loss(logarithm: float) -> float:
+        return float(losses(np.exp([logarithm]))[0])
 
     grid = np.linspace(*_RATIOS, 57)
-    best = min(grid, key=loss)
-    found = optimize.minimize_scalar(loss, bounds=(best - 0.5, best + 0.5), method="bounded", options={"xatol": 1e-8})
-    return math.exp(float(found.x)) if loss(float(found.x)) < loss(None) else 0.0
+    best = grid[np.argmin(losses(np.exp(grid)))]
+    found = optimize.minimize_scalar(loss, bounds=(best - 0.5, best + 0.5), method="bounded", options={"xatol": 1e-5})
+    return math.exp(float(found.x)) if loss(float(found.x)) < float(losses(np.zeros(1))[0]) else 0.0
 
 
 def half_width(error: float, freedom: int, confidence: float) -> float:
     """Of the interval round an effect, by Student's t."""
-    return float(stats.t.ppf((1 + confidence) / 2, max(1, freedom))) * error
+    return float(special.stdtrit(max(1, freedom), (1 + confidence) / 2)) * error

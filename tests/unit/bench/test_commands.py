@@ -20,7 +20,7 @@ def test_clean_tells_what_it_could_not_remove_and_exits_4(monkeypatch, capsys):
     monkeypatch.setattr(builder, "clean", lambda: Cleaned(("b1: mkdir /x",), (), ("b2: mkdir /y: busy",)))
     assert main.main(["clean"]) == 4
     told = capsys.readouterr()
-    assert "removed b1: mkdir /x" in told.out
+    assert "undone: b1: mkdir /x" in told.out
     assert "not removed: b2: mkdir /y: busy" in told.err
     assert "nothing to remove" not in told.out
 

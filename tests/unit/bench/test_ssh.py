@@ -284,11 +284,25 @@ def test_an_agent_that_hears_nothing_for_its_lease_undoes_what_it_holds(reached,
     assert host.is_lost()
 
 
-def test_pings_renew_the_lease(reached, tmp_path):
-    host = reached(lease_s=5.0)
+class Waits:
+    """What a thread waits for, in no time: it comes after so many waits."""
+
+    def __init__(self, count):
+        self.count, self.waited = count, []
+
+    def wait(self, seconds):
+        self.waited.append(seconds)
+        return len(self.waited) > self.count
+
+
+def test_a_lease_is_renewed_four_times_before_it_could_end(reached, monkeypatch):
+    host, asked, over = reached(lease_s=5.0), [], Waits(4)
     host.open()
-    time.sleep(6.0)
-    assert not host.is_lost()
+    answered = host._ask
+    monkeypatch.setattr(host, "_ask", lambda *words: asked.append((words, answered(*words))))
+    host._ping(over)
+    assert [words for words, _ in asked] == [("ping", {})] * 4
+    assert sum(over.waited[:4]) < 5.0 <= sum(over.waited)
 
 
 def test_a_machine_has_one_holder_who_is_named_and_the_same_lab_replaces_itself(reached, tmp_path):

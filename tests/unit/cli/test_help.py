@@ -86,3 +86,25 @@ def test_check_prints_effective_values_for_machines(monkeypatch):
 def test_each_shell_gets_a_script_that_asks_pinchpoint(shell):
     result = CliRunner().invoke(cli, ["completion", shell])
     assert f"_PINCHPOINT_COMPLETE={shell}_complete" in result.output
+
+
+def test_no_help_shows_a_mark_of_its_own_source():
+    assert not [words for words in every(cli) if "\\b" in helped(words, 80)]
+
+
+def test_problems_are_printed_for_machines_as_well(tmp_path, capsys):
+    (tmp_path / "a.toml").write_text("nonsense = 1\n")
+    assert main(["check", "--json", str(tmp_path)]) == 2
+    told = json.loads(capsys.readouterr().out)
+    assert told["problems"][0].startswith(f"{tmp_path}/a.toml:1: ")
+
+
+def test_a_pilot_prints_its_plan_and_stops(capsys):
+    quickstart = Path(__file__).parents[3] / "studies" / "quickstart" / "1-forward.toml"
+    assert main(["pilot", "--dry-run", str(quickstart)]) == 0
+    assert " + mkdir " in capsys.readouterr().out
+
+
+def test_a_watch_of_a_bench_that_is_gone_says_why(capsys, tmp_path):
+    assert main(["watch", str(tmp_path / "run")]) == 2
+    assert "goes when its run ends" in capsys.readouterr().err

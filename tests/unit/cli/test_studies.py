@@ -227,3 +227,25 @@ def test_settings_are_toml_and_bare_words_are_texts(text, found):
 def test_what_is_no_setting_is_refused(text):
     with pytest.raises(click.BadParameter, match="expected KEY=VALUE"):
         Setting().convert(text, None, None)
+
+
+def test_a_short_form_that_is_the_long_one_is_said(swept, capsys):
+    of_paths([swept], quick=True)
+    assert capsys.readouterr().err == ""
+    of_paths([shelf.find("quickstart") / "1-forward.toml"], quick=True)
+    assert "--quick changes nothing" in capsys.readouterr().err
+
+
+def test_two_files_of_one_name_are_named_both(tmp_path):
+    paths = [tmp_path / "x" / "1-forward.toml", tmp_path / "y" / "1-forward.toml"]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text((shelf.find("quickstart") / "1-forward.toml").read_text())
+    with pytest.raises(InputError) as error:
+        of_paths(paths)
+    assert all(str(path) in str(error.value) for path in paths)
+
+
+def test_what_there_is_one_of_is_not_many():
+    (line,) = (line for line in output("check", shelf.find("quickstart")).splitlines() if "1-forward" in line)
+    assert "2 ports" in line and " 1 five-tuple," in line

@@ -72,3 +72,12 @@ def test_a_daemon_that_hangs_is_told_after_the_timeout(tmp_path):
     with pytest.raises(DutError, match="timed out"):
         Unixctl(LOCAL, str(tmp_path / "s"), timeout_s=0.05).call("x")
     listener.close()
+
+
+def test_a_refusal_that_begins_with_the_command_is_told_as_it_is(tmp_path):
+    with (
+        daemon(tmp_path / "s", b'{"id":1,"result":null,"error":"dpctl/x: not supported (Operation not supported)"}'),
+        pytest.raises(UnixctlError) as told,
+    ):
+        Unixctl(LOCAL, str(tmp_path / "s")).call("dpctl/x")
+    assert told.value.message == "dpctl/x: not supported (Operation not supported)"

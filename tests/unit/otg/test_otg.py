@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from pinchpoint.engine.protocol import OpenedPort
+from pinchpoint.host.interface import CommandFailed
 from pinchpoint.model.errors import InputError
 from pinchpoint.otg import document, fields, plan, resolve
 from pinchpoint.otg.app import LARGEST_BODY, application
 from pinchpoint.otg.devices import endpoints
 from pinchpoint.otg.generator import Generator, RefusedError
-from pinchpoint.otg.locations import Place, allowed
+from pinchpoint.otg.locations import Place, allowed, require_devices
 from pinchpoint.otg.shape import Choice, Many, Problems, Record
 
 DOCS = Path(__file__).parents[3] / "docs" / "otg.md"
@@ -198,6 +199,24 @@ def test_locations_name_backend_device_and_namespace():
     for word in ("", "a=", "veth0@", "veth0@../x"):
         with pytest.raises(InputError):
             allowed([word])
+
+
+class Interfaces:
+    """A host that has lo, and one namespace with eth0."""
+
+    def exists(self, path):
+        return path in ("/sys/class/net/lo", "/run/netns/ns1")
+
+    def run(self, argv):
+        if argv != ["ip", "-n", "ns1", "link", "show", "dev", "eth0"]:
+            raise CommandFailed(argv, "no such device")
+
+
+def test_a_port_whose_interface_is_not_there_is_refused():
+    require_devices(allowed(["lo", "af_xdp:eth0,queue=2@ns1", "eth0@ns1", "mem:pair"]), Interfaces())
+    for word in ("nosuch0", "lo@ns1", "eth0@ns2"):
+        with pytest.raises(InputError, match="has no interface"):
+            require_devices(allowed([word]), Interfaces())
 
 
 COVERED = {

@@ -236,3 +236,8 @@ def test_what_was_not_measured_says_how_it_ended() -> None:
     assert words.pinched_by(lost) == "skipped"
     assert words.verdict_sentence(lost) == "Skipped: between 512 and 4,096, which agree"
     assert words.checks(lost, ()) == ()
+
+
+def test_of_a_resumed_run_the_time_is_that_since_it_was_resumed() -> None:
+    resumed = replace(RESULT, scenarios=tuple(replace(one, wall_s=5.0) for one in RESULT.scenarios))
+    assert words.method(resumed).endswith("43.3 s of traffic in all, in 15.0 s since it was resumed")

@@ -73,7 +73,8 @@ def test_every_field_of_the_switch_and_the_scenario_has_a_key_or_a_table() -> No
 
 
 def test_every_key_is_explained() -> None:
+    text = page()
     for table in keys.of_kind(default()).every:
         for key in table.keys:
             assert key.doc.endswith("."), key.name
-            assert f"| `{key.name}` |" in page()
+            assert f"| `{key.name}` |" in text

@@ -266,6 +266,7 @@ def test_a_long_list_of_problems_is_cut_and_counted() -> None:
 
 def test_toml_errors_carry_their_line() -> None:
     assert problems("[dut]\nx = = 1\n") == ["x.toml:2: TOML syntax: Invalid value"]
+    assert problems('[dut]\nx = "a\ny = 1\n') == ["x.toml:2: TOML syntax: expected a quote at the end of the text"]
     assert problems('a = """\n\n')[0].startswith("x.toml:3: TOML syntax:")
 
 

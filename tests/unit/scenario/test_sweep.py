@@ -208,7 +208,7 @@ def test_changes_replace_what_the_file_says_before_it_is_expanded(tmp_path: Path
         ({"stream[2].flows": 1}, "stream[2].flows: the file has no element of this number"),
         ({"stream[0].flows": 1}, "unknown key"),
         ({"search.max_repeats": "x"}, 'expected a whole number from 0 to 100, found "x"'),
-        ({"search.max_repeats": "x"}, "(from a change made when started)"),
+        ({"search.max_repeats": "x"}, "(from a value set over the file's own)"),
     ],
 )
 def test_a_wrong_change_is_named(tmp_path: Path, changes: dict[str, object], problem: str) -> None:

@@ -26,7 +26,7 @@ class _ControlCollector:
         try:
             self._control.call(self.command)
         except UnixctlError as error:
-            return f"{self.command}: {error}"
+            return str(error)
         return None
 
 

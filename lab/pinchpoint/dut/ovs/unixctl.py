@@ -40,7 +40,8 @@ class Unixctl:
             self.close()
             raise DutError(f"{self.path}: no answer to {command}: {error}", "see ovs-vswitchd's log") from error
         if reply.get("error") is not None:
-            raise UnixctlError(f"{command}: {reply['error']}".strip())
+            said = str(reply["error"]).strip()  # dpctl's commands begin with their own name
+            raise UnixctlError(said if said.startswith(f"{command}:") else f"{command}: {said}")
         return str(reply.get("result", ""))
 
     def close(self) -> None:
