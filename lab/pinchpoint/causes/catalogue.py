@@ -5,18 +5,18 @@ A signature makes a cause likely; only its counter-experiment confirms it. docs/
 
 from typing import Final
 
+from pinchpoint.causes.levels import EXHAUSTED, MOST, NEAR_MRR, NOTABLE
 from pinchpoint.causes.signature import Any, Cause, Is, Lost, Unless, excess_of, lost, product, share_of
 from pinchpoint.model.causes import Experiment, Sign, Signs
-from pinchpoint.model.hops import DropKind
+from pinchpoint.model.hops import DropKind, Party
+from pinchpoint.model.limits import SATURATED
+from pinchpoint.model.result import Limit
 from pinchpoint.model.wire import FULL
 
-SATURATED: Final = Is(Sign.BUSY, at_least=0.95)  # a thread that polls is never seen at more: it reads its clock too
-# A thread that hosts keep from its core, or whose frames come in bursts, loses some while its busy share is lower: what
-# it does for each frame then limits it as well.
-MOSTLY_BUSY: Final = Is(Sign.BUSY, at_least=0.8)
-HEADROOM: Final = Is(Sign.BUSY, below=0.95)
-NOTABLE: Final = 0.1  # of the losses, or of a thread's time: what explains less is not suspected
-MOST: Final = 0.5
+BUSY: Final = Is(Sign.BUSY, at_least=SATURATED)
+HEADROOM: Final = Is(Sign.BUSY, below=SATURATED)
+# What a thread does for each frame bounds what it forwards, also where pauses cost more of the loss-free rate.
+WORKS: Final = Is(Sign.BUSY, at_least=MOST)
 BATCH: Final = 32  # frames that a polling thread takes at most in a turn (rte_eth_rx_burst, NETDEV_MAX_BURST)
 
 _RECEIVE = (DropKind.RECEIVE_RING, DropKind.KERNEL_QUEUE)
@@ -26,8 +26,9 @@ _FEW = Is(Sign.RING, below=4 * BATCH)
 
 
 def _headroom(signs: Signs) -> float:
-    """What a device that never had to wait could forward more: none of a thread that is busy all the time."""
-    return 1 - signs.values.get(Sign.BUSY, 0.0)
+    """What the device could forward more if it never had to wait: up to what it forwards under overload."""
+    known = signs.values.get(Sign.NDR_OF_MRR, signs.values.get(Sign.BUSY, 0.0))
+    return max(0.0, 1 - known)
 
 
 def _of_small_ring(signs: Signs) -> float:
@@ -40,7 +41,7 @@ def _of_small_ring(signs: Signs) -> float:
 def _of_waits(signs: Signs) -> float:
     """A thread that is busy all the time forwards more by no more than the time that it waited."""
     waited = share_of(Sign.WAITED_SHARE)(signs)
-    return waited if SATURATED.holds(signs) else max(waited, lost(*_RECEIVE)(signs) * _headroom(signs))
+    return waited if BUSY.holds(signs) else max(waited, lost(*_RECEIVE)(signs) * _headroom(signs))
 
 
 CATALOGUE: Final[tuple[Cause, ...]] = (
@@ -98,7 +99,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         (
             Any(
                 (
-                    Is(Sign.TRACKED_OF_LIMIT, at_least=0.99),
+                    Is(Sign.TRACKED_OF_LIMIT, at_least=EXHAUSTED),
                     Is(Sign.UNTRACKED, at_least=0.001),
                     Lost((DropKind.TRACKING,), NOTABLE),
                 )
@@ -157,7 +158,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
     Cause(
         "recirculation",
         "more than one pass through the datapath, as connection tracking needs",
-        (MOSTLY_BUSY, Is(Sign.PASSES, at_least=1.1)),
+        (WORKS, Is(Sign.PASSES, at_least=1.1)),
         excess_of(Sign.PASSES),
         "track only what must be tracked, and give established connections a rule of their own",
         Experiment.NO_TRACKING,
@@ -166,7 +167,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
     Cause(
         "masks",
         "many masks: the classifier searches subtable after subtable",
-        (MOSTLY_BUSY, Is(Sign.SUBTABLES, at_least=2.0), Is(Sign.WILDCARD_SHARE, at_least=NOTABLE)),
+        (WORKS, Is(Sign.SUBTABLES, at_least=2.0), Is(Sign.WILDCARD_SHARE, at_least=NOTABLE)),
         product(share_of(Sign.WILDCARD_SHARE), excess_of(Sign.SUBTABLES)),
         "let rules match the same fields with the same masks, or keep flows in a cache (dut.smc = true)",
         Experiment.FEW_FLOWS,
@@ -175,7 +176,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
     Cause(
         "many-flows",
         "more five-tuples than the caches hold",
-        (MOSTLY_BUSY, Is(Sign.WILDCARD_SHARE, at_least=MOST), Is(Sign.SUBTABLES, below=2.0)),
+        (WORKS, Is(Sign.WILDCARD_SHARE, at_least=MOST), Is(Sign.SUBTABLES, below=2.0)),
         product(share_of(Sign.WILDCARD_SHARE), lambda signs: 0.5),  # a hit of either cache costs the rest of the work
         "try dut.smc = true, or dut.emc_insert_inv_prob = 0, which saves the vain insertions",
         Experiment.FEW_FLOWS,
@@ -193,7 +194,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
     Cause(
         "imbalance",
         "one forwarding thread has the work of several",
-        (SATURATED, Is(Sign.IDLEST, below=MOST)),
+        (BUSY, Is(Sign.IDLEST, below=MOST)),
         lambda signs: signs.values[Sign.BUSY] - signs.values[Sign.IDLEST],
         "give the ports more queues (port.queues), deal them (rxq_affinity), or let pmd-auto-lb do so",
         Experiment.MORE_CORES,
@@ -256,11 +257,25 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "keep others off the core: isolcpus, cpusets, or another CPU in dut.pmd_cpus",
     ),
     Cause(
+        "short-of-ring",
+        "pauses or bursts that the ring does not bear at this load, while the device could forward more",
+        (
+            Lost((DropKind.RECEIVE_RING,), MOST),
+            Is(Sign.NDR_OF_MRR, below=NEAR_MRR),
+            Is(Sign.RING_S, at_least=0.0),
+        ),
+        product(lost(DropKind.RECEIVE_RING), _headroom),
+        "raise port.ring: twice the ring bears the same pause at twice the load, up to what the device forwards",
+        Experiment.LARGE_RING,
+        "a larger ring bears the pauses up to a higher load, and the loss-free rate rises",
+    ),
+    Cause(
         "line-rate",
         "a link that carries no more of the frames that wait for it",
         (Is(Sign.LINE_SHARE, at_least=FULL), Lost((DropKind.TRANSMIT_RING,), MOST)),
         lost(DropKind.TRANSMIT_RING),
         "use a faster link or more ports; smaller frames load the device with more of them on the same link",
+        limit=Limit.WIRE,
     ),
     Cause(
         "flow-control",
@@ -274,16 +289,18 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
     Cause(
         "receiver",
         "whoever receives behind the device is too slow",
-        (Lost((DropKind.TRANSMIT_RING,), MOST), Is(Sign.ENGINE_BUSY, at_least=0.95)),
+        (Lost((DropKind.TRANSMIT_RING,), MOST), Is(Sign.ENGINE_BUSY, at_least=SATURATED)),
         lost(DropKind.TRANSMIT_RING),
         "give the engine another CPU (engine.cpus)",
         Experiment.MORE_ENGINE_CORES,
         "the engine takes what the device sends, and the rate rises",
+        limit=Limit.GENERATOR,
+        party=Party.ENGINE,
     ),
     Cause(
         "transmit-ring",
         "a full ring behind the device, although its receiver has time",
-        (Lost((DropKind.TRANSMIT_RING,), MOST), Is(Sign.ENGINE_BUSY, below=0.95)),
+        (Lost((DropKind.TRANSMIT_RING,), MOST), Is(Sign.ENGINE_BUSY, below=SATURATED)),
         lost(DropKind.TRANSMIT_RING),
         "raise port.ring: the receiver is away for longer than the ring holds",
         Experiment.LARGE_RING,
@@ -295,13 +312,15 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
 OWN_SPEED = Cause(
     "own-speed",
     "the device's own speed at this work",
-    (),
-    lambda signs: 0.0,
+    (_LOST_IN_FRONT, Is(Sign.NDR_OF_MRR, at_least=NEAR_MRR), Unless(Is(Sign.BUSY, below=MOST))),
+    lambda signs: 1.0,
     "another core, a faster datapath, or less work for each frame",
     Experiment.PLAIN,
     "frames that are only forwarded are as slow: no rule costs anything",
+    limit=Limit.PMD_CORE,
+    party=Party.DUT,
 )
-"""Where a thread is saturated and nothing in particular explains it."""
+"""Where what is forwarded stops rising with the load, and nothing in particular explains it."""
 
 
 def by_name(name: str) -> Cause:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from pinchpoint.causes.catalogue import CATALOGUE, NOTABLE, OWN_SPEED
+from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED
+from pinchpoint.causes.levels import NOTABLE
 from pinchpoint.causes.signature import Cause
 from pinchpoint.model import units
 
@@ -40,7 +41,7 @@ def page() -> str:
 def _section(cause: Cause) -> Iterator[str]:
     yield f"## {cause.name}\n"
     yield f"{cause.title[0].upper()}{cause.title[1:]}.\n"
-    yield "**Signature**" + ("" if cause.signature else ": a forwarding thread is saturated, and no other cause fits.")
+    yield "**Signature**" + (": no other cause fits, and" if cause is OWN_SPEED else "")
     yield from (f"- {condition.asks()}" for condition in cause.signature)
     yield ""
     if cause.experiment is not None:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from pinchpoint.causes.catalogue import CATALOGUE, NOTABLE, OWN_SPEED, SATURATED
+from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED
+from pinchpoint.causes.levels import NOTABLE
 from pinchpoint.causes.signature import Cause
 from pinchpoint.model.causes import Sign, Signs, Suspicion
 
@@ -10,11 +11,12 @@ from pinchpoint.model.causes import Sign, Signs, Suspicion
 def likely(signs: Signs, catalogue: Sequence[Cause] = CATALOGUE) -> tuple[Suspicion, ...]:
     """Every cause whose signature fits and that would explain something.
 
-    Where a thread is saturated and nothing in particular explains it, its own speed is the cause.
+    Where the device forwards no more, whatever is offered, and nothing in particular explains it, its own speed is the
+    cause. Where that is not shown, either, there is none.
     """
     found = [_suspicion(cause, signs) for cause in catalogue if cause.fits(signs)]
     found = sorted((one for one in found if one.share >= NOTABLE), key=lambda one: -one.share)
-    if not found and SATURATED.holds(signs):
+    if not found and OWN_SPEED.fits(signs):
         return (_suspicion(OWN_SPEED, signs),)
     return tuple(found)
 
@@ -28,5 +30,5 @@ def _suspicion(cause: Cause, signs: Signs) -> Suspicion:
 def _evidence(cause: Cause, signs: Signs) -> Iterator[str]:
     for condition in cause.signature:
         yield condition.words(signs)
-    if not cause.signature and (cycles := signs.values.get(Sign.CYCLES)) is not None:
+    if cause is OWN_SPEED and (cycles := signs.values.get(Sign.CYCLES)) is not None:
         yield f"{Sign.CYCLES}: {Sign.CYCLES.shown(cycles)}"

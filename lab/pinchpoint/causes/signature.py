@@ -7,7 +7,8 @@ from typing import Final
 
 from pinchpoint.model import units
 from pinchpoint.model.causes import Experiment, Sign, Signs
-from pinchpoint.model.hops import DropKind
+from pinchpoint.model.hops import DropKind, Party
+from pinchpoint.model.result import Limit
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,8 @@ class Cause:
     experiment: Experiment | None = None
     expects: str = ""  # what the experiment does if this is the cause
     slows: bool = True  # False: without the cause the rate may fall as well as rise
+    limit: Limit | None = None  # what pinched the number where this fits; None: the drop that most frames met
+    party: Party | None = None  # whose doing that drop has to be, for `limit`; None: anybody's
 
     @property
     def drops(self) -> frozenset[DropKind]:

@@ -15,6 +15,7 @@ class Sign(StrEnum):
     BUSY = "busy share of the busiest forwarding thread"
     IDLEST = "busy share of the idlest forwarding thread"
     CYCLES = "cycles per packet"
+    NDR_OF_MRR = "rate without loss, of the most that the device forwards"
     PASSES = "passes through the datapath for each frame"
     WILDCARD_SHARE = "share of the passes that the classifier had to answer"
     SUBTABLES = "subtables searched for each classifier hit"
@@ -54,6 +55,7 @@ SHARES = frozenset(
     {
         Sign.BUSY,
         Sign.IDLEST,
+        Sign.NDR_OF_MRR,
         Sign.WILDCARD_SHARE,
         Sign.UPCALL_TIME,
         Sign.FLOWS_OF_LIMIT,
