@@ -38,6 +38,15 @@ table ip filter {
   }
 }
 """
+NAMES = "\n".join(f"    ip daddr 203.{number // 250}.{number % 250}.1 drop" for number in range(2000))
+WALKED = f"""
+table ip filter {{
+  chain forward {{
+    type filter hook forward priority filter; policy accept;
+{NAMES}
+  }}
+}}
+"""
 GUEST = '[guest]\nkernel = "auto"'
 MANY = """flows = 65536
 ipv4_dst = "48.0.0.1-48.0.255.255"
@@ -154,6 +163,38 @@ def _pauses(every_s: float, pause_s: float) -> Callable[[], AbstractContextManag
 PAUSES = _pauses(0.1, 0.01)
 
 
+def _in_each_namespace(*words: str) -> Callable[[], AbstractContextManager[None]]:
+    """A plant by one command in the device's namespace of every bench, as soon as it succeeds there."""
+
+    def watch(ended: threading.Event) -> None:
+        planted = set[str]()
+        while not ended.wait(0.05):
+            listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=False).stdout
+            spaces = {line.split()[0] for line in listed.splitlines() if line.strip()}
+            for space in {name for name in spaces if name.startswith("pp-") and name.endswith("-dut")} - planted:
+                done = subprocess.run(["ip", "netns", "exec", space, *words], capture_output=True, check=False)
+                planted |= {space} if done.returncode == 0 else set()
+
+    @contextmanager
+    def plant() -> Iterator[None]:
+        ended = threading.Event()
+        thread = threading.Thread(target=watch, args=(ended,))
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    return plant
+
+
+BUCKET = _in_each_namespace(
+    "tc", "qdisc", "add", "dev", "right", "root", "tbf", "rate", "50mbit", "burst", "10kb", "latency", "1ms"
+)
+NO_NEIGHBOUR = _in_each_namespace("ip", "neighbour", "del", "169.254.0.2", "dev", "right")
+
+
 def hogged() -> AbstractContextManager[None]:
     """On the device's core."""
     return _hog(1)
@@ -267,6 +308,9 @@ PLANTS = (
     Plant("AF_XDP: two outputs", ("copies",), ovs(TWICE, datapath="af_xdp")),
     Plant("clean: nft", (OWN_SPEED,), nft()),
     Plant("nft: rule drop", ("rule-drop",), nft(DROPS), EIGHT),
+    Plant("nft: 2,000 linear rules", ("linear-rules",), nft(WALKED)),
+    Plant("nft: token bucket", ("policer",), nft(), beside=BUCKET, can_confirm=False),
+    Plant("nft: no neighbour", ("neighbour",), nft(), beside=NO_NEIGHBOUR, can_confirm=False),
     Plant("nft in a guest: rule drop", ("rule-drop",), nft(DROPS), EIGHT, can_confirm=False, more=GUEST),
     Plant("clean: bridge", (OWN_SPEED,), 'kind = "bridge"\ncpus = [1]'),
 )

@@ -6,7 +6,7 @@ A signature makes a cause likely; only its counter-experiment confirms it. docs/
 from typing import Final
 
 from pinchpoint.causes.levels import EXHAUSTED, MOST, NEAR_MRR, NOTABLE
-from pinchpoint.causes.signature import Any, Cause, Is, Lost, Unless, excess_of, lost, product, share_of
+from pinchpoint.causes.signature import Advice, Any, Cause, Is, Lost, Unless, excess_of, lost, product, share_of
 from pinchpoint.model.causes import Experiment, Sign, Signs
 from pinchpoint.model.hops import DropKind, Party
 from pinchpoint.model.limits import SATURATED
@@ -19,6 +19,9 @@ HEADROOM: Final = Is(Sign.BUSY, below=SATURATED)
 WORKS: Final = Is(Sign.BUSY, at_least=MOST)
 BATCH: Final = 32  # frames that a polling thread takes at most in a turn (rte_eth_rx_burst, NETDEV_MAX_BURST)
 
+FRAME_IN_RULES: Final = 300  # rules that take a kernel the time in which it forwards a frame, about
+
+_BY_RULES = Lost((DropKind.RULE,), NOTABLE)
 _RECEIVE = (DropKind.RECEIVE_RING, DropKind.KERNEL_QUEUE)
 _LOST_IN_FRONT = Lost(_RECEIVE, MOST)
 _WAITS = Is(Sign.WAITED, at_least=MOST)
@@ -48,11 +51,38 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
     Cause(
         "rule-drop",
         "a rule that drops",
-        (Lost((DropKind.RULE,), NOTABLE),),
+        (_BY_RULES, Unless(Is(Sign.RULES_NAMED, below=MOST)), Unless(Is(Sign.DROPS_OF_TRACKING, at_least=MOST))),
         lost(DropKind.RULE),
         "find the rule by its counter in the dump beside the result, and let the frames pass",
         Experiment.PLAIN,
         "no frame is dropped by a rule, and the rate rises",
+    ),
+    Cause(
+        "tracked-drop",
+        "a rule that drops what connection tracking took for invalid, or had no place for",
+        (_BY_RULES, Is(Sign.RULES_NAMED, at_least=MOST), Is(Sign.DROPS_OF_TRACKING, at_least=MOST)),
+        lost(DropKind.RULE),
+        "see the limit of the zone's connections (ovs-appctl dpctl/ct-get-limits), their states and time-outs",
+        Experiment.NO_TRACKING,
+        "no frame is dropped by the rule, and the rate rises",
+        shows=(Sign.TRACKED_OF_LIMIT,),
+    ),
+    Cause(
+        "mirror-port",
+        "frames that enter at a port to which a mirror sends, which takes none",
+        (_BY_RULES, Is(Sign.RULES_NAMED, below=MOST), Is(Sign.MIRRORED_TO, at_least=NOTABLE)),
+        product(lost(DropKind.RULE), lambda signs: 1 - signs.values[Sign.RULES_NAMED]),
+        "let the mirror send to a port of its own (ovs-vsctl list mirror)",
+    ),
+    Cause(
+        "no-rule",
+        "the pipeline drops frames, and no rule of it says so",
+        (_BY_RULES, Is(Sign.RULES_NAMED, below=MOST), Unless(Is(Sign.MIRRORED_TO, at_least=NOTABLE))),
+        product(lost(DropKind.RULE), lambda signs: 1 - signs.values[Sign.RULES_NAMED]),
+        "see what becomes of such a frame (ovs-appctl ofproto/trace): it meets a table without a rule for it, or a "
+        "port that takes none",
+        Experiment.PLAIN,
+        "no frame is dropped, and the rate rises",
     ),
     Cause(
         "policer",
@@ -78,6 +108,24 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "raise mtu_request of the port, or send shorter frames",
         Experiment.SHORT_FRAMES,
         "the shortest frames pass",
+    ),
+    Cause(
+        "reverse-path",
+        "the filter of source addresses (rp_filter)",
+        (Lost((DropKind.SOURCE,), NOTABLE),),
+        lost(DropKind.SOURCE),
+        "give the device a route to the sources by the port at which their frames enter, or set rp_filter = 0, there "
+        "and in all",
+    ),
+    Cause(
+        "neighbour",
+        "a next hop whose Ethernet address the device does not know",
+        (
+            Is(Sign.NEIGHBOURS, at_least=1.0),
+            Any((Lost((DropKind.NEIGHBOUR,), NOTABLE), Is(Sign.UNNAMED, at_least=NOTABLE))),
+        ),
+        lambda signs: min(1.0, lost(DropKind.NEIGHBOUR)(signs) + share_of(Sign.UNNAMED)(signs)),
+        "see ip neighbour in its namespace: give the next hop a permanent entry, or let it answer",
     ),
     Cause(
         "malformed",
@@ -107,7 +155,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         ),
         # The table is full or it is not: how much of the time goes into connections that find no place is not counted.
         lambda signs: 1.0,
-        "raise dut.conntrack_limit, or shorten the time-outs of connections",
+        "raise dut.conntrack_limit, or the limit of the zone, or shorten the time-outs of connections",
         Experiment.LARGE_TRACKING_LIMIT,
         "every connection finds a place, and the rate changes",
         slows=False,
@@ -169,18 +217,36 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "many masks: the classifier searches subtable after subtable",
         (WORKS, Is(Sign.SUBTABLES, at_least=2.0), Is(Sign.WILDCARD_SHARE, at_least=NOTABLE)),
         product(share_of(Sign.WILDCARD_SHARE), excess_of(Sign.SUBTABLES)),
-        "let rules match the same fields with the same masks, or keep flows in a cache (dut.smc = true)",
+        "let rules match the same fields with the same masks",
         Experiment.FEW_FLOWS,
         "few subtables are searched, and the rate rises",
+        settings=(Advice("keep flows in a cache (dut.smc = true)", Sign.SMC_ON),),
     ),
     Cause(
         "many-flows",
         "more five-tuples than the caches hold",
         (WORKS, Is(Sign.WILDCARD_SHARE, at_least=MOST), Is(Sign.SUBTABLES, below=2.0)),
         product(share_of(Sign.WILDCARD_SHARE), lambda signs: 0.5),  # a hit of either cache costs the rest of the work
-        "try dut.smc = true, or dut.emc_insert_inv_prob = 0, which saves the vain insertions",
+        "send fewer five-tuples at once, or deal them among more cores",
         Experiment.FEW_FLOWS,
         "the exact-match cache and the processor's caches hold them, and the rate rises",
+        settings=(
+            Advice("try dut.smc = true", Sign.SMC_ON),
+            Advice("try dut.emc_insert_inv_prob = 0, which saves the vain insertions", Sign.EMC_OFF),
+        ),
+    ),
+    Cause(
+        "linear-rules",
+        "a chain whose rules are walked one by one",
+        (
+            Is(Sign.RULES_WALKED, at_least=0.1 * FRAME_IN_RULES),
+            Lost((DropKind.KERNEL_QUEUE,), MOST),
+            Unless(Is(Sign.BUSY, below=MOST)),
+        ),
+        lambda signs: 1 / (1 + FRAME_IN_RULES / signs.values[Sign.RULES_WALKED]),
+        "match by a set or a verdict map, which answers in one step, or let rules that most frames meet come first",
+        Experiment.PLAIN,
+        "no rule is walked, and the rate rises",
     ),
     Cause(
         "copies",
@@ -319,6 +385,7 @@ OWN_SPEED = Cause(
     "frames that are only forwarded are as slow: no rule costs anything",
     limit=Limit.PMD_CORE,
     party=Party.DUT,
+    shows=(Sign.CYCLES, Sign.SQUEEZES),
 )
 """Where what is forwarded stops rising with the load, and nothing in particular explains it."""
 

@@ -48,4 +48,5 @@ def _section(cause: Cause) -> Iterator[str]:
         yield f"**Counter-experiment**: {cause.experiment.words}. If this is the cause, {cause.expects}.\n"
     else:
         yield "**Counter-experiment**: none on a bench; the counter itself is the evidence.\n"
-    yield f"**What to do**: {cause.mend}.\n"
+    settings = (f"{one.words}, unless it is in force" for one in cause.settings)
+    yield f"**What to do**: {'; or '.join([*settings, cause.mend])}.\n"

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED
 from pinchpoint.causes.levels import NOTABLE
 from pinchpoint.causes.signature import Cause
-from pinchpoint.model.causes import Sign, Signs, Suspicion
+from pinchpoint.model.causes import Signs, Suspicion
+from pinchpoint.model.hops import DropKind
 
 
 def likely(signs: Signs, catalogue: Sequence[Cause] = CATALOGUE) -> tuple[Suspicion, ...]:
@@ -23,12 +24,20 @@ def likely(signs: Signs, catalogue: Sequence[Cause] = CATALOGUE) -> tuple[Suspic
 
 def _suspicion(cause: Cause, signs: Signs) -> Suspicion:
     return Suspicion(
-        cause.name, cause.title, cause.weight(signs), tuple(_evidence(cause, signs)), cause.mend, cause.experiment
+        cause.name,
+        cause.title,
+        cause.weight(signs),
+        tuple(_evidence(cause, signs)),
+        cause.advice(signs),
+        cause.experiment,
     )
 
 
 def _evidence(cause: Cause, signs: Signs) -> Iterator[str]:
     for condition in cause.signature:
         yield condition.words(signs)
-    if cause is OWN_SPEED and (cycles := signs.values.get(Sign.CYCLES)) is not None:
-        yield f"{Sign.CYCLES}: {Sign.CYCLES.shown(cycles)}"
+    for sign in cause.shows:
+        if (value := signs.values.get(sign)) is not None:
+            yield f"{sign}: {sign.shown(value)}"
+    if DropKind.RULE in cause.drops and signs.rule:
+        yield f"most of them by the rule {signs.rule}"

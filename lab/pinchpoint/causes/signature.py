@@ -130,6 +130,18 @@ def lost(*kinds: DropKind) -> Weight:
 
 
 @dataclass(frozen=True)
+class Advice:
+    """Something that the user can set, and the sign that it is set already."""
+
+    words: str
+    in_force: Sign
+
+    def helps(self, signs: Signs) -> bool:
+        """Whether it is not."""
+        return not signs.values.get(self.in_force)
+
+
+@dataclass(frozen=True)
 class Cause:
     """One row of the catalogue."""
 
@@ -142,6 +154,8 @@ class Cause:
     expects: str = ""  # what the experiment does if this is the cause
     slows: bool = True  # False: without the cause the rate may fall as well as rise
     limit: Limit | None = None  # what pinched the number where this fits; None: the drop that most frames met
+    settings: tuple[Advice, ...] = ()  # before `mend`, as long as they are not in force
+    shows: tuple[Sign, ...] = ()  # evidence beside the signature, where it was observed
     party: Party | None = None  # whose doing that drop has to be, for `limit`; None: anybody's
 
     @property
@@ -149,6 +163,10 @@ class Cause:
         """The kinds of drops that only this cause has: those of full rings have many."""
         lost = (kind for one in self.signature for kind in _kinds(one))
         return frozenset(lost) - RINGS
+
+    def advice(self, signs: Signs) -> str:
+        """What the user can do that is not done yet."""
+        return "; or ".join([*(one.words for one in self.settings if one.helps(signs)), self.mend])
 
     def fits(self, signs: Signs) -> bool:
         """Whether the signature does."""

@@ -1,16 +1,17 @@
 """What losing trials show, as typed signs. Pure."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 
 from pinchpoint.account import facts, nic
 from pinchpoint.account.links import pinched, ways
+from pinchpoint.account.unexplained import unexplained_frames
 from pinchpoint.account.workers import receivers
 from pinchpoint.causes.losses import by_reason
 from pinchpoint.causes.overload import Overload
 from pinchpoint.model.causes import Sign, Signs
-from pinchpoint.model.hops import DropKind, Party
+from pinchpoint.model.hops import DROPPED_BY, DropKind, Party
 from pinchpoint.model.trial import Hop, PmdLoad, StreamCounts, Trial
 
 Own = Callable[[Mapping[str, float]], Mapping[Sign, float]]
@@ -37,14 +38,24 @@ def of_trials(trials: Sequence[Trial], ring: int, own: Own = no_own, over: Overl
     values = {sign: median(each) for sign, each in seen.items()}
     if over is not None:
         values[Sign.NDR_OF_MRR] = over.ndr_of_mrr
+    if lost := sum(trial.lost for trial in trials):
+        values[Sign.UNNAMED] = unexplained_frames(trials) / lost
     hops = [hop for trial in trials for hop in trial.ledger.hops]
-    return Signs(values, _shares_of_loss(hops, sum(trial.lost for trial in trials)))
+    return Signs(values, _shares_of_loss(hops, lost), _rule(trials))
 
 
 def _losing_port(trials: Sequence[Trial]) -> str:
     """The port at which the device lost most for want of time; empty where no port is known."""
     leading = next((group for group in by_reason(trials) if group.limits == Party.DUT), None)
     return leading.port if leading else ""
+
+
+def _rule(trials: Sequence[Trial]) -> str:
+    frames = Counter[str]()
+    for name, count in (pair for trial in trials for pair in trial.observed.items()):
+        if name.startswith(DROPPED_BY) and count:
+            frames[name.removeprefix(DROPPED_BY)] += round(count)
+    return next((name for name, _ in frames.most_common(1)), "")
 
 
 def of_device(hops: Sequence[Hop], threads: Sequence[PmdLoad], own: Mapping[Sign, float]) -> Signs:
