@@ -16,6 +16,10 @@ FORWARD = "in_port={left},actions=output:{right}"
 BY_ADDRESS = "ip,in_port={left},nw_dst=48.0.0.0/8,actions=output:{right}"
 TRACKED = """table=0,ip,in_port={left},actions=ct(commit,table=1,nat(src=10.0.0.1))
 table=1,ip,actions=output:{right}"""
+IN_ZONE = """table=0,ip,in_port={left},actions=ct(commit,zone=1,table=1,exec(set_field:1->ct_mark))
+table=1,priority=2,ct_mark=1,ip,actions=output:{right}
+table=1,priority=1,actions=drop"""
+NORMAL = "actions=NORMAL"
 EXACT = "ip,in_port={left},actions=move:NXM_OF_IP_DST[]->NXM_NX_REG0[],output:{right}"
 LENGTHS = range(9, 17)  # of prefixes, each of which is a mask of its own
 PREFIXES = {length: 2 ** (16 - length) if length < 16 else 0 for length in LENGTHS}
@@ -200,6 +204,23 @@ def hogged() -> AbstractContextManager[None]:
     return _hog(1)
 
 
+def _controlled(*words: str) -> Callable[[], AbstractContextManager[None]]:
+    """A plant by one command to each switch's control socket, repeated until it is taken."""
+
+    def plant(bench: Path, ended: threading.Event) -> None:
+        command = ["ovs-appctl", "-t", f"{bench}/vswitchd.ctl", "--timeout=5", *words]
+        while subprocess.run(command, capture_output=True, check=False).returncode and not ended.wait(0.1):
+            pass
+
+    return lambda: _in_each_bench(plant)
+
+
+ZONE_LIMIT = _controlled("dpctl/ct-set-limits", "zone=1,limit=100")
+MIRROR = _setting(
+    "--id=@in", "get", "Port", "left", "--",
+    "--id=@all", "create", "Mirror", "name=all", "select_all=true", "output_port=@in", "--",
+    "set", "Bridge", "br0", "mirrors=@all",
+)  # fmt: skip
 POLICER = _setting(
     "set",
     "Port",
@@ -268,6 +289,8 @@ PLANTS = (
     Plant("many five-tuples", ("many-flows",), ovs(BY_ADDRESS), MANY),
     Plant("connection tracking", ("recirculation",), ovs(TRACKED), FEW),
     Plant("tracking limit", ("tracking-limit",), ovs(TRACKED, "conntrack_limit = 1000"), MANY),
+    Plant("zone limit", ("tracking-limit",), ovs(IN_ZONE), MANY, beside=ZONE_LIMIT, can_confirm=False),
+    Plant("mirror to the input port", ("mirror-port",), ovs(NORMAL), beside=MIRROR, can_confirm=False),
     Plant("flow limit", ("flow-limit", "upcalls"), ovs(EXACT, "flow_limit = 1000"), MANY),
     Plant("masks", ("masks",), ovs(MASKS), SPREAD),
     Plant("two outputs", ("copies",), ovs(TWICE)),

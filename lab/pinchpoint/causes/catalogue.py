@@ -58,16 +58,6 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "no frame is dropped by a rule, and the rate rises",
     ),
     Cause(
-        "tracked-drop",
-        "a rule that drops what connection tracking took for invalid, or had no place for",
-        (_BY_RULES, Is(Sign.RULES_NAMED, at_least=MOST), Is(Sign.DROPS_OF_TRACKING, at_least=MOST)),
-        lost(DropKind.RULE),
-        "see the limit of the zone's connections (ovs-appctl dpctl/ct-get-limits), their states and time-outs",
-        Experiment.NO_TRACKING,
-        "no frame is dropped by the rule, and the rate rises",
-        shows=(Sign.TRACKED_OF_LIMIT,),
-    ),
-    Cause(
         "mirror-port",
         "frames that enter at a port to which a mirror sends, which takes none",
         (_BY_RULES, Is(Sign.RULES_NAMED, below=MOST), Is(Sign.MIRRORED_TO, at_least=NOTABLE)),
@@ -159,6 +149,16 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         Experiment.LARGE_TRACKING_LIMIT,
         "every connection finds a place, and the rate changes",
         slows=False,
+    ),
+    Cause(
+        "tracked-drop",
+        "a rule that drops what connection tracking took for invalid, or had no place for",
+        (_BY_RULES, Is(Sign.RULES_NAMED, at_least=MOST), Is(Sign.DROPS_OF_TRACKING, at_least=MOST)),
+        lost(DropKind.RULE),
+        "see the limit of the zone's connections (ovs-appctl dpctl/ct-get-limits), their states and time-outs",
+        Experiment.NO_TRACKING,
+        "no frame is dropped by the rule, and the rate rises",
+        shows=(Sign.TRACKED_OF_LIMIT,),
     ),
     Cause(
         "flow-limit",

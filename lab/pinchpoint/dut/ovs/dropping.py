@@ -65,7 +65,7 @@ class DroppingRules:
         if self._rules > MOST_RULES:
             return f"{self._rules:,} rules, more than {MOST_RULES:,}: writing them would hold the switch up"
         try:
-            self._read()
+            self.snapshot()
         except UnixctlError as error:
             return str(error)
         return None
