@@ -18,8 +18,8 @@ class DropReason:
     """Frames that the kernel freed for one reason, in its own word."""
 
     reason: str  # e.g. `NEIGH_FAILED`
-    frames: int  # about: one of so many was recorded
-    share: float  # of all that it freed meanwhile
+    frames: int  # that were recorded
+    share: float  # of all that were
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """Why the kernel freed frames that it did not deliver, in its own words: what no counter names.
 
-The tracepoint skb:kfree_skb has a reason from Linux 5.17 on (include/net/dropreason-core.h). perf takes one of many
-events, so that the recording stays small however much is lost. It slows what it watches, and belongs to a trial whose
-numbers nobody reads.
+The tracepoint skb:kfree_skb has a reason from Linux 5.17 on (include/net/dropreason-core.h). perf records
+the first of them. It slows what it watches, and belongs to a trial whose numbers nobody reads.
 """
 
 import re
@@ -16,7 +15,7 @@ from pinchpoint.model.profile import DropReason
 from pinchpoint.observe.perf import OPTIONS, Recording
 
 EVENT: Final = "skb:kfree_skb"
-EVERY: Final = 50  # events to a sample
+MOST: Final = "8M"  # bytes that are recorded, some 80,000 drops: then perf ends
 MOUNT: Final = f"mount -t tracefs nodev {SYS}/kernel/tracing"
 _FORMATS: Final = tuple(f"{SYS}/kernel/{place}/events/skb/kfree_skb/format" for place in ("tracing", "debug/tracing"))
 _REASON: Final = re.compile(r"\breason: (\w{1,60})\s*$", re.MULTILINE)
@@ -43,7 +42,7 @@ class DropReasons:
     def start(self, duration_s: float) -> None:
         """Record for so long, beside whatever happens; once."""
         cpus = ",".join(map(str, self._cpus))
-        self._perf.start((*OPTIONS, "-e", EVENT, "-c", str(EVERY), "-C", cpus), duration_s)
+        self._perf.start((*OPTIONS, "-e", EVENT, "--max-size", MOST, "-C", cpus), duration_s)
 
     def stop(self) -> None:
         """End the recording. Nothing if none runs."""
@@ -60,4 +59,4 @@ def reasons(text: str) -> tuple[DropReason, ...]:
     if text.strip() and not found:
         raise BenchError(f"perf script shows no reason: {text.strip()[:80]!r}")
     total = sum(found.values())
-    return tuple(DropReason(reason, count * EVERY, count / total) for reason, count in found.most_common())
+    return tuple(DropReason(reason, count, count / total) for reason, count in found.most_common())

@@ -84,7 +84,7 @@ def _about_drops(found: Profile) -> Iterator[str]:
     if found.drops:
         named = ", ".join(f"{drop.reason} {units.share(drop.share)}" for drop in found.drops[:MOST_REASONS])
         frames = units.frames(sum(drop.frames for drop in found.drops))
-        yield f"Frames that the kernel dropped in a trial of its own, about {frames}, by its own reasons: {named}"
+        yield f"{frames} frames that the kernel dropped in a trial of its own, by its own reasons: {named}"
     elif found.no_drops:
         yield f"The kernel's reasons for drops: not recorded: {found.no_drops}"
 

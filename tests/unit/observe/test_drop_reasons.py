@@ -20,8 +20,8 @@ SCRIPT = "".join(
 
 def test_reasons_come_by_how_many_frames_each_cost():
     first, second = reasons(SCRIPT)
-    assert (first.reason, first.frames, first.share) == ("NEIGH_QUEUEFULL", 150, 0.75)
-    assert (second.reason, second.frames) == ("IP_LOCAL_SOURCE", 50)
+    assert (first.reason, first.frames, first.share) == ("NEIGH_QUEUEFULL", 3, 0.75)
+    assert (second.reason, second.frames) == ("IP_LOCAL_SOURCE", 1)
     assert reasons("") == ()
 
 
