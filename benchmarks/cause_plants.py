@@ -16,6 +16,10 @@ FORWARD = "in_port={left},actions=output:{right}"
 BY_ADDRESS = "ip,in_port={left},nw_dst=48.0.0.0/8,actions=output:{right}"
 TRACKED = """table=0,ip,in_port={left},actions=ct(commit,table=1,nat(src=10.0.0.1))
 table=1,ip,actions=output:{right}"""
+IN_ZONE = """table=0,ip,in_port={left},actions=ct(commit,zone=1,table=1,exec(set_field:1->ct_mark))
+table=1,priority=2,ct_mark=1,ip,actions=output:{right}
+table=1,priority=1,actions=drop"""
+NORMAL = "actions=NORMAL"
 EXACT = "ip,in_port={left},actions=move:NXM_OF_IP_DST[]->NXM_NX_REG0[],output:{right}"
 LENGTHS = range(9, 17)  # of prefixes, each of which is a mask of its own
 PREFIXES = {length: 2 ** (16 - length) if length < 16 else 0 for length in LENGTHS}
@@ -37,6 +41,15 @@ table ip filter {
     ip daddr 48.0.0.2/31 counter name "drop_some" drop
   }
 }
+"""
+NAMES = "\n".join(f"    ip daddr 203.{number // 250}.{number % 250}.1 drop" for number in range(2000))
+WALKED = f"""
+table ip filter {{
+  chain forward {{
+    type filter hook forward priority filter; policy accept;
+{NAMES}
+  }}
+}}
 """
 GUEST = '[guest]\nkernel = "auto"'
 MANY = """flows = 65536
@@ -154,11 +167,60 @@ def _pauses(every_s: float, pause_s: float) -> Callable[[], AbstractContextManag
 PAUSES = _pauses(0.1, 0.01)
 
 
+def _in_each_namespace(*words: str) -> Callable[[], AbstractContextManager[None]]:
+    """A plant by one command in the device's namespace of every bench, as soon as it succeeds there."""
+
+    def watch(ended: threading.Event) -> None:
+        planted = set[str]()
+        while not ended.wait(0.05):
+            listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=False).stdout
+            spaces = {line.split()[0] for line in listed.splitlines() if line.strip()}
+            for space in {name for name in spaces if name.startswith("pp-") and name.endswith("-dut")} - planted:
+                done = subprocess.run(["ip", "netns", "exec", space, *words], capture_output=True, check=False)
+                planted |= {space} if done.returncode == 0 else set()
+
+    @contextmanager
+    def plant() -> Iterator[None]:
+        ended = threading.Event()
+        thread = threading.Thread(target=watch, args=(ended,))
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    return plant
+
+
+BUCKET = _in_each_namespace(
+    "tc", "qdisc", "add", "dev", "right", "root", "tbf", "rate", "50mbit", "burst", "10kb", "latency", "1ms"
+)
+NO_NEIGHBOUR = _in_each_namespace("ip", "neighbour", "del", "169.254.0.2", "dev", "right")
+
+
 def hogged() -> AbstractContextManager[None]:
     """On the device's core."""
     return _hog(1)
 
 
+def _controlled(*words: str) -> Callable[[], AbstractContextManager[None]]:
+    """A plant by one command to each switch's control socket, repeated until it is taken."""
+
+    def plant(bench: Path, ended: threading.Event) -> None:
+        command = ["ovs-appctl", "-t", f"{bench}/vswitchd.ctl", "--timeout=5", *words]
+        while subprocess.run(command, capture_output=True, check=False).returncode and not ended.wait(0.1):
+            pass
+
+    return lambda: _in_each_bench(plant)
+
+
+ZONE_LIMIT = _controlled("dpctl/ct-set-limits", "zone=1,limit=100")
+MIRROR = _setting(
+    "--id=@in", "get", "Port", "left", "--",
+    "--id=@all", "create", "Mirror", "name=all", "select_all=true", "output_port=@in", "--",
+    "set", "Bridge", "br0", "mirrors=@all",
+)  # fmt: skip
 POLICER = _setting(
     "set",
     "Port",
@@ -227,6 +289,8 @@ PLANTS = (
     Plant("many five-tuples", ("many-flows",), ovs(BY_ADDRESS), MANY),
     Plant("connection tracking", ("recirculation",), ovs(TRACKED), FEW),
     Plant("tracking limit", ("tracking-limit",), ovs(TRACKED, "conntrack_limit = 1000"), MANY),
+    Plant("zone limit", ("tracking-limit",), ovs(IN_ZONE), MANY, beside=ZONE_LIMIT, can_confirm=False),
+    Plant("mirror to the input port", ("mirror-port",), ovs(NORMAL), beside=MIRROR, can_confirm=False),
     Plant("flow limit", ("flow-limit", "upcalls"), ovs(EXACT, "flow_limit = 1000"), MANY),
     Plant("masks", ("masks",), ovs(MASKS), SPREAD),
     Plant("two outputs", ("copies",), ovs(TWICE)),
@@ -267,6 +331,9 @@ PLANTS = (
     Plant("AF_XDP: two outputs", ("copies",), ovs(TWICE, datapath="af_xdp")),
     Plant("clean: nft", (OWN_SPEED,), nft()),
     Plant("nft: rule drop", ("rule-drop",), nft(DROPS), EIGHT),
+    Plant("nft: 2,000 linear rules", ("linear-rules",), nft(WALKED)),
+    Plant("nft: token bucket", ("policer",), nft(), beside=BUCKET, can_confirm=False),
+    Plant("nft: no neighbour", ("neighbour",), nft(), beside=NO_NEIGHBOUR, can_confirm=False),
     Plant("nft in a guest: rule drop", ("rule-drop",), nft(DROPS), EIGHT, can_confirm=False, more=GUEST),
     Plant("clean: bridge", (OWN_SPEED,), 'kind = "bridge"\ncpus = [1]'),
 )

@@ -25,6 +25,10 @@ SEEN_ON_ANY_HOST = (
     "AF_XDP: two outputs",
     "AF_XDP: rule drop",
     "nft: rule drop",
+    "nft: token bucket",
+    "nft: no neighbour",
+    "zone limit",
+    "mirror to the input port",
     "reference: rule drop",
     "reference: false offload",
 )

@@ -13,12 +13,11 @@ from itertools import zip_longest
 
 from pinchpoint.engine.connections import Account
 from pinchpoint.model import units
-from pinchpoint.model.limits import Limit, Resource
+from pinchpoint.model.limits import SATURATED, Limit, Resource
 from pinchpoint.model.trial import PmdLoad
 
 TELLING = 0.1  # of the failed connections: fewer refusals than this share are not their reason
 FULL = 0.97  # of a size: a gauge read after the load stands a little below it
-SATURATED = 0.95  # of a thread's time
 BUSY = 0.7  # of the engine's time: what it does to frames it takes from the rest
 KNOWN = 10  # connections of a typical backend, before one without any is more than chance
 SILENT = 0.1  # of what a typical backend answered

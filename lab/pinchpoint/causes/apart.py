@@ -7,11 +7,11 @@ trials at higher loads, and there only once the frames of the first one are take
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pinchpoint.causes.levels import NEAR_LIMIT
 from pinchpoint.model.hops import DropKind
 from pinchpoint.model.trial import Hop, Trial, TrialValidity
 
 NEARLY_ALL = 0.9  # of the trials at a load and above must lose frames: a stray loss of the host does so in few
-NEAR_LIMIT = 1.1  # losing trials up to this multiple of the lowest load are evidence
 
 
 def losing_apart(trials: Sequence[Trial], kind: DropKind, loss_ratio: float) -> list[Trial]:

@@ -5,20 +5,23 @@ A signature makes a cause likely; only its counter-experiment confirms it. docs/
 
 from typing import Final
 
-from pinchpoint.causes.signature import Any, Cause, Is, Lost, Unless, excess_of, lost, product, share_of
+from pinchpoint.causes.levels import EXHAUSTED, MOST, NEAR_MRR, NOTABLE
+from pinchpoint.causes.signature import Advice, Any, Cause, Is, Lost, Unless, excess_of, lost, product, share_of
 from pinchpoint.model.causes import Experiment, Sign, Signs
-from pinchpoint.model.hops import DropKind
+from pinchpoint.model.hops import DropKind, Party
+from pinchpoint.model.limits import SATURATED
+from pinchpoint.model.result import Limit
 from pinchpoint.model.wire import FULL
 
-SATURATED: Final = Is(Sign.BUSY, at_least=0.95)  # a thread that polls is never seen at more: it reads its clock too
-# A thread that hosts keep from its core, or whose frames come in bursts, loses some while its busy share is lower: what
-# it does for each frame then limits it as well.
-MOSTLY_BUSY: Final = Is(Sign.BUSY, at_least=0.8)
-HEADROOM: Final = Is(Sign.BUSY, below=0.95)
-NOTABLE: Final = 0.1  # of the losses, or of a thread's time: what explains less is not suspected
-MOST: Final = 0.5
+BUSY: Final = Is(Sign.BUSY, at_least=SATURATED)
+HEADROOM: Final = Is(Sign.BUSY, below=SATURATED)
+# What a thread does for each frame bounds what it forwards, also where pauses cost more of the loss-free rate.
+WORKS: Final = Is(Sign.BUSY, at_least=MOST)
 BATCH: Final = 32  # frames that a polling thread takes at most in a turn (rte_eth_rx_burst, NETDEV_MAX_BURST)
 
+FRAME_IN_RULES: Final = 300  # rules that take a kernel the time in which it forwards a frame, about
+
+_BY_RULES = Lost((DropKind.RULE,), NOTABLE)
 _RECEIVE = (DropKind.RECEIVE_RING, DropKind.KERNEL_QUEUE)
 _LOST_IN_FRONT = Lost(_RECEIVE, MOST)
 _WAITS = Is(Sign.WAITED, at_least=MOST)
@@ -26,8 +29,9 @@ _FEW = Is(Sign.RING, below=4 * BATCH)
 
 
 def _headroom(signs: Signs) -> float:
-    """What a device that never had to wait could forward more: none of a thread that is busy all the time."""
-    return 1 - signs.values.get(Sign.BUSY, 0.0)
+    """What the device could forward more if it never had to wait: up to what it forwards under overload."""
+    known = signs.values.get(Sign.NDR_OF_MRR, signs.values.get(Sign.BUSY, 0.0))
+    return max(0.0, 1 - known)
 
 
 def _of_small_ring(signs: Signs) -> float:
@@ -40,18 +44,34 @@ def _of_small_ring(signs: Signs) -> float:
 def _of_waits(signs: Signs) -> float:
     """A thread that is busy all the time forwards more by no more than the time that it waited."""
     waited = share_of(Sign.WAITED_SHARE)(signs)
-    return waited if SATURATED.holds(signs) else max(waited, lost(*_RECEIVE)(signs) * _headroom(signs))
+    return waited if BUSY.holds(signs) else max(waited, lost(*_RECEIVE)(signs) * _headroom(signs))
 
 
 CATALOGUE: Final[tuple[Cause, ...]] = (
     Cause(
         "rule-drop",
         "a rule that drops",
-        (Lost((DropKind.RULE,), NOTABLE),),
+        (_BY_RULES, Unless(Is(Sign.RULES_NAMED, below=MOST)), Unless(Is(Sign.DROPS_OF_TRACKING, at_least=MOST))),
         lost(DropKind.RULE),
         "find the rule by its counter in the dump beside the result, and let the frames pass",
         Experiment.PLAIN,
         "no frame is dropped by a rule, and the rate rises",
+    ),
+    Cause(
+        "mirror-port",
+        "frames that enter at a port to which a mirror sends, which takes none",
+        (_BY_RULES, Is(Sign.RULES_NAMED, below=MOST), Is(Sign.MIRRORED_TO, at_least=NOTABLE)),
+        product(lost(DropKind.RULE), lambda signs: 1 - signs.values[Sign.RULES_NAMED]),
+        "let the mirror send to a port of its own",
+    ),
+    Cause(
+        "no-rule",
+        "the pipeline drops frames, and no rule of it says so",
+        (_BY_RULES, Is(Sign.RULES_NAMED, below=MOST), Unless(Is(Sign.MIRRORED_TO, at_least=NOTABLE))),
+        product(lost(DropKind.RULE), lambda signs: 1 - signs.values[Sign.RULES_NAMED]),
+        "trace such a frame through the tables: it meets a table without a rule for it, or a port that takes none",
+        Experiment.PLAIN,
+        "no frame is dropped, and the rate rises",
     ),
     Cause(
         "policer",
@@ -79,6 +99,24 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "the shortest frames pass",
     ),
     Cause(
+        "reverse-path",
+        "the filter of source addresses (rp_filter)",
+        (Lost((DropKind.SOURCE,), NOTABLE),),
+        lost(DropKind.SOURCE),
+        "give the device a route to the sources by the port at which their frames enter, or set rp_filter = 0, there "
+        "and in all",
+    ),
+    Cause(
+        "neighbour",
+        "a next hop whose Ethernet address the device does not know",
+        (
+            Is(Sign.NEIGHBOURS, at_least=1.0),
+            Any((Lost((DropKind.NEIGHBOUR,), NOTABLE), Is(Sign.UNNAMED, at_least=NOTABLE))),
+        ),
+        lambda signs: min(1.0, lost(DropKind.NEIGHBOUR)(signs) + share_of(Sign.UNNAMED)(signs)),
+        "see ip neighbour in its namespace: give the next hop a permanent entry, or let it answer",
+    ),
+    Cause(
         "malformed",
         "frames that the device takes for malformed",
         (Lost((DropKind.MALFORMED,), NOTABLE),),
@@ -98,7 +136,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         (
             Any(
                 (
-                    Is(Sign.TRACKED_OF_LIMIT, at_least=0.99),
+                    Is(Sign.TRACKED_OF_LIMIT, at_least=EXHAUSTED),
                     Is(Sign.UNTRACKED, at_least=0.001),
                     Lost((DropKind.TRACKING,), NOTABLE),
                 )
@@ -106,10 +144,20 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         ),
         # The table is full or it is not: how much of the time goes into connections that find no place is not counted.
         lambda signs: 1.0,
-        "raise dut.conntrack_limit, or shorten the time-outs of connections",
+        "raise dut.conntrack_limit, or the limit of the zone, or shorten the time-outs of connections",
         Experiment.LARGE_TRACKING_LIMIT,
         "every connection finds a place, and the rate changes",
         slows=False,
+    ),
+    Cause(
+        "tracked-drop",
+        "a rule that drops what connection tracking took for invalid, or had no place for",
+        (_BY_RULES, Is(Sign.RULES_NAMED, at_least=MOST), Is(Sign.DROPS_OF_TRACKING, at_least=MOST)),
+        lost(DropKind.RULE),
+        "see the limit of the zone's connections, their states and their time-outs",
+        Experiment.NO_TRACKING,
+        "no frame is dropped by the rule, and the rate rises",
+        shows=(Sign.TRACKED_OF_LIMIT,),
     ),
     Cause(
         "flow-limit",
@@ -157,7 +205,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
     Cause(
         "recirculation",
         "more than one pass through the datapath, as connection tracking needs",
-        (MOSTLY_BUSY, Is(Sign.PASSES, at_least=1.1)),
+        (WORKS, Is(Sign.PASSES, at_least=1.1)),
         excess_of(Sign.PASSES),
         "track only what must be tracked, and give established connections a rule of their own",
         Experiment.NO_TRACKING,
@@ -166,20 +214,38 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
     Cause(
         "masks",
         "many masks: the classifier searches subtable after subtable",
-        (MOSTLY_BUSY, Is(Sign.SUBTABLES, at_least=2.0), Is(Sign.WILDCARD_SHARE, at_least=NOTABLE)),
+        (WORKS, Is(Sign.SUBTABLES, at_least=2.0), Is(Sign.WILDCARD_SHARE, at_least=NOTABLE)),
         product(share_of(Sign.WILDCARD_SHARE), excess_of(Sign.SUBTABLES)),
-        "let rules match the same fields with the same masks, or keep flows in a cache (dut.smc = true)",
+        "let rules match the same fields with the same masks",
         Experiment.FEW_FLOWS,
         "few subtables are searched, and the rate rises",
+        settings=(Advice("keep flows in a cache (dut.smc = true)", Sign.SMC_ON),),
     ),
     Cause(
         "many-flows",
         "more five-tuples than the caches hold",
-        (MOSTLY_BUSY, Is(Sign.WILDCARD_SHARE, at_least=MOST), Is(Sign.SUBTABLES, below=2.0)),
+        (WORKS, Is(Sign.WILDCARD_SHARE, at_least=MOST), Is(Sign.SUBTABLES, below=2.0)),
         product(share_of(Sign.WILDCARD_SHARE), lambda signs: 0.5),  # a hit of either cache costs the rest of the work
-        "try dut.smc = true, or dut.emc_insert_inv_prob = 0, which saves the vain insertions",
+        "send fewer five-tuples at once, or deal them among more cores",
         Experiment.FEW_FLOWS,
         "the exact-match cache and the processor's caches hold them, and the rate rises",
+        settings=(
+            Advice("try dut.smc = true", Sign.SMC_ON),
+            Advice("try dut.emc_insert_inv_prob = 0, which saves the vain insertions", Sign.EMC_OFF),
+        ),
+    ),
+    Cause(
+        "linear-rules",
+        "a chain whose rules are walked one by one",
+        (
+            Is(Sign.RULES_WALKED, at_least=0.1 * FRAME_IN_RULES),
+            Lost((DropKind.KERNEL_QUEUE,), MOST),
+            Unless(Is(Sign.BUSY, below=MOST)),
+        ),
+        lambda signs: 1 / (1 + FRAME_IN_RULES / signs.values[Sign.RULES_WALKED]),
+        "match by a set or a verdict map, which answers in one step, or let rules that most frames meet come first",
+        Experiment.PLAIN,
+        "no rule is walked, and the rate rises",
     ),
     Cause(
         "copies",
@@ -193,7 +259,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
     Cause(
         "imbalance",
         "one forwarding thread has the work of several",
-        (SATURATED, Is(Sign.IDLEST, below=MOST)),
+        (BUSY, Is(Sign.IDLEST, below=MOST)),
         lambda signs: signs.values[Sign.BUSY] - signs.values[Sign.IDLEST],
         "give the ports more queues (port.queues), deal them (rxq_affinity), or let pmd-auto-lb do so",
         Experiment.MORE_CORES,
@@ -256,11 +322,25 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "keep others off the core: isolcpus, cpusets, or another CPU in dut.pmd_cpus",
     ),
     Cause(
+        "short-of-ring",
+        "pauses or bursts that the ring does not bear at this load, while the device could forward more",
+        (
+            Lost((DropKind.RECEIVE_RING,), MOST),
+            Is(Sign.NDR_OF_MRR, below=NEAR_MRR),
+            Is(Sign.RING_S, at_least=0.0),
+        ),
+        product(lost(DropKind.RECEIVE_RING), _headroom),
+        "raise port.ring: twice the ring bears the same pause at twice the load, up to what the device forwards",
+        Experiment.LARGE_RING,
+        "a larger ring bears the pauses up to a higher load, and the loss-free rate rises",
+    ),
+    Cause(
         "line-rate",
         "a link that carries no more of the frames that wait for it",
         (Is(Sign.LINE_SHARE, at_least=FULL), Lost((DropKind.TRANSMIT_RING,), MOST)),
         lost(DropKind.TRANSMIT_RING),
         "use a faster link or more ports; smaller frames load the device with more of them on the same link",
+        limit=Limit.WIRE,
     ),
     Cause(
         "flow-control",
@@ -274,16 +354,18 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
     Cause(
         "receiver",
         "whoever receives behind the device is too slow",
-        (Lost((DropKind.TRANSMIT_RING,), MOST), Is(Sign.ENGINE_BUSY, at_least=0.95)),
+        (Lost((DropKind.TRANSMIT_RING,), MOST), Is(Sign.ENGINE_BUSY, at_least=SATURATED)),
         lost(DropKind.TRANSMIT_RING),
         "give the engine another CPU (engine.cpus)",
         Experiment.MORE_ENGINE_CORES,
         "the engine takes what the device sends, and the rate rises",
+        limit=Limit.GENERATOR,
+        party=Party.ENGINE,
     ),
     Cause(
         "transmit-ring",
         "a full ring behind the device, although its receiver has time",
-        (Lost((DropKind.TRANSMIT_RING,), MOST), Is(Sign.ENGINE_BUSY, below=0.95)),
+        (Lost((DropKind.TRANSMIT_RING,), MOST), Is(Sign.ENGINE_BUSY, below=SATURATED)),
         lost(DropKind.TRANSMIT_RING),
         "raise port.ring: the receiver is away for longer than the ring holds",
         Experiment.LARGE_RING,
@@ -295,13 +377,16 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
 OWN_SPEED = Cause(
     "own-speed",
     "the device's own speed at this work",
-    (),
-    lambda signs: 0.0,
+    (_LOST_IN_FRONT, Is(Sign.NDR_OF_MRR, at_least=NEAR_MRR), Unless(Is(Sign.BUSY, below=MOST))),
+    lambda signs: 1.0,
     "another core, a faster datapath, or less work for each frame",
     Experiment.PLAIN,
     "frames that are only forwarded are as slow: no rule costs anything",
+    limit=Limit.PMD_CORE,
+    party=Party.DUT,
+    shows=(Sign.CYCLES, Sign.SQUEEZES),
 )
-"""Where a thread is saturated and nothing in particular explains it."""
+"""Where what is forwarded stops rising with the load, and nothing in particular explains it."""
 
 
 def by_name(name: str) -> Cause:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from pinchpoint.causes.catalogue import CATALOGUE, NOTABLE, OWN_SPEED
+from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED
+from pinchpoint.causes.levels import NOTABLE
 from pinchpoint.causes.signature import Cause
 from pinchpoint.model import units
 
@@ -40,11 +41,12 @@ def page() -> str:
 def _section(cause: Cause) -> Iterator[str]:
     yield f"## {cause.name}\n"
     yield f"{cause.title[0].upper()}{cause.title[1:]}.\n"
-    yield "**Signature**" + ("" if cause.signature else ": a forwarding thread is saturated, and no other cause fits.")
+    yield "**Signature**" + (": no other cause fits, and" if cause is OWN_SPEED else "")
     yield from (f"- {condition.asks()}" for condition in cause.signature)
     yield ""
     if cause.experiment is not None:
         yield f"**Counter-experiment**: {cause.experiment.words}. If this is the cause, {cause.expects}.\n"
     else:
         yield "**Counter-experiment**: none on a bench; the counter itself is the evidence.\n"
-    yield f"**What to do**: {cause.mend}.\n"
+    settings = (f"{one.words}, unless it is in force" for one in cause.settings)
+    yield f"**What to do**: {'; or '.join([*settings, cause.mend])}.\n"

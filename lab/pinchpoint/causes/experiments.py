@@ -8,7 +8,7 @@ from pinchpoint.model.causes import Experiment
 from pinchpoint.model.scenario import Scenario, Stream
 
 FEW = 16  # five-tuples: any cache holds as many
-LARGEST_RING = 4096  # descriptors: vhost-user rings of more are not common
+LARGE_RING, LONGER, LARGEST_RING = 4096, 4, 32768  # descriptors: at least so many, so many times as many, at most
 SHORTEST, SHORTEST_SEGMENT = 64, 76  # bytes; of TCP with the engine's signature
 _OPPOSITE: Final = {"ipv4_src": "ipv4_dst", "ipv4_dst": "ipv4_src", "udp_src": "udp_dst", "udp_dst": "udp_src"}
 
@@ -27,7 +27,7 @@ def _of_bench(scenario: Scenario, free_cpus: Collection[int]) -> Iterator[tuple[
         Experiment.SHORT_FRAMES,
         replace(scenario, streams=tuple(map(_short, scenario.streams))),
     )
-    rings = tuple(replace(port, ring=max(port.ring, LARGEST_RING)) for port in scenario.ports)
+    rings = tuple(replace(port, ring=max(LARGE_RING, min(LONGER * port.ring, LARGEST_RING))) for port in scenario.ports)
     yield Experiment.LARGE_RING, replace(scenario, ports=rings)
     if free_cpus and len(scenario.engine.cpus) < len(scenario.ports):
         cpus = (*scenario.engine.cpus, min(free_cpus))

@@ -7,7 +7,8 @@ from typing import Final
 
 from pinchpoint.model import units
 from pinchpoint.model.causes import Experiment, Sign, Signs
-from pinchpoint.model.hops import DropKind
+from pinchpoint.model.hops import DropKind, Party
+from pinchpoint.model.result import Limit
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,18 @@ def lost(*kinds: DropKind) -> Weight:
 
 
 @dataclass(frozen=True)
+class Advice:
+    """Something that the user can set, and the sign that it is set already."""
+
+    words: str
+    in_force: Sign
+
+    def helps(self, signs: Signs) -> bool:
+        """Whether it is not."""
+        return not signs.values.get(self.in_force)
+
+
+@dataclass(frozen=True)
 class Cause:
     """One row of the catalogue."""
 
@@ -140,12 +153,20 @@ class Cause:
     experiment: Experiment | None = None
     expects: str = ""  # what the experiment does if this is the cause
     slows: bool = True  # False: without the cause the rate may fall as well as rise
+    limit: Limit | None = None  # what pinched the number where this fits; None: the drop that most frames met
+    settings: tuple[Advice, ...] = ()  # before `mend`, as long as they are not in force
+    shows: tuple[Sign, ...] = ()  # evidence beside the signature, where it was observed
+    party: Party | None = None  # whose doing that drop has to be, for `limit`; None: anybody's
 
     @property
     def drops(self) -> frozenset[DropKind]:
         """The kinds of drops that only this cause has: those of full rings have many."""
         lost = (kind for one in self.signature for kind in _kinds(one))
         return frozenset(lost) - RINGS
+
+    def advice(self, signs: Signs) -> str:
+        """What the user can do that is not done yet."""
+        return "; or ".join([*(one.words for one in self.settings if one.helps(signs)), self.mend])
 
     def fits(self, signs: Signs) -> bool:
         """Whether the signature does."""

@@ -1,14 +1,17 @@
 """What losing trials show, as typed signs. Pure."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 
 from pinchpoint.account import facts, nic
 from pinchpoint.account.links import pinched, ways
+from pinchpoint.account.unexplained import unexplained_frames
 from pinchpoint.account.workers import receivers
+from pinchpoint.causes.losses import by_reason
+from pinchpoint.causes.overload import Overload
 from pinchpoint.model.causes import Sign, Signs
-from pinchpoint.model.hops import DropKind
+from pinchpoint.model.hops import DROPPED_BY, DropKind, Party
 from pinchpoint.model.trial import Hop, PmdLoad, StreamCounts, Trial
 
 Own = Callable[[Mapping[str, float]], Mapping[Sign, float]]
@@ -20,17 +23,39 @@ def no_own(seen: Mapping[str, float]) -> Mapping[Sign, float]:
     return {}
 
 
-def of_trials(trials: Sequence[Trial], ring: int, own: Own = no_own) -> Signs:
-    """The signs of trials that lost frames near the limit; `ring`, in frames, is the smallest on their way."""
-    seen = defaultdict[Sign, list[float]](list)
+def of_trials(trials: Sequence[Trial], ring: int, own: Own = no_own, over: Overload | None = None) -> Signs:
+    """The signs of trials that lost frames near the limit; `ring` is the smallest between engine and device, in frames.
+
+    `over` is what the device does under overload: what its threads would need for these loads follows from it.
+    """
+    seen, port = defaultdict[Sign, list[float]](list), _losing_port(trials)
     for trial in trials:
-        device = (*_of_threads(trial.pmds), *_of_frames(trial.ledger.hops[1:-1]), *own(trial.observed).items())
+        threads = _of_threads(trial.pmds, port, over, trial.sent_duration_s)
+        device = (*threads, *_of_frames(trial.ledger.hops[1:-1]), *own(trial.observed).items())
         engine = (*_of_engine(trial), *_of_links(trial))
         for sign, value in (*device, *_of_streams(trial.streams), *engine, *_of_time(trial, ring)):
             seen[sign].append(value)
     values = {sign: median(each) for sign, each in seen.items()}
+    if over is not None:
+        values[Sign.NDR_OF_MRR] = over.ndr_of_mrr
+    if lost := sum(trial.lost for trial in trials):
+        values[Sign.UNNAMED] = unexplained_frames(trials) / lost
     hops = [hop for trial in trials for hop in trial.ledger.hops]
-    return Signs(values, _shares_of_loss(hops, sum(trial.lost for trial in trials)))
+    return Signs(values, _shares_of_loss(hops, lost), _rule(trials))
+
+
+def _losing_port(trials: Sequence[Trial]) -> str:
+    """The port at which the device lost most for want of time; empty where no port is known."""
+    leading = next((group for group in by_reason(trials) if group.limits == Party.DUT), None)
+    return leading.port if leading else ""
+
+
+def _rule(trials: Sequence[Trial]) -> str:
+    frames = Counter[str]()
+    for name, count in (pair for trial in trials for pair in trial.observed.items()):
+        if name.startswith(DROPPED_BY) and count:
+            frames[name.removeprefix(DROPPED_BY)] += round(count)
+    return next((name for name, _ in frames.most_common(1)), "")
 
 
 def of_device(hops: Sequence[Hop], threads: Sequence[PmdLoad], own: Mapping[Sign, float]) -> Signs:
@@ -49,14 +74,23 @@ def _shares_of_loss(hops: Sequence[Hop], lost: int) -> dict[DropKind, float]:
     return dict(shares)
 
 
-def _of_threads(loads: Sequence[PmdLoad]) -> Iterator[tuple[Sign, float]]:
-    known = [load for load in loads if load.busy_share is not None]
+def _of_threads(
+    loads: Sequence[PmdLoad], port: str = "", over: Overload | None = None, traffic_s: float = 0.0
+) -> Iterator[tuple[Sign, float]]:
+    """Of those that poll the port, the busiest; of all of them the idlest."""
+
+    def busy(load: PmdLoad) -> float | None:
+        return over.busy_share(load, traffic_s) if over else load.busy_share
+
+    known = [(share, load) for load in loads if (share := busy(load)) is not None]
     if known:
-        busiest = max(known, key=lambda load: load.busy_share or 0.0)
-        yield Sign.BUSY, busiest.busy_share or 0.0
-        yield Sign.IDLEST, min(load.busy_share or 0.0 for load in known)
-        if busiest.cycles_per_packet is not None:
-            yield Sign.CYCLES, busiest.cycles_per_packet
+        polling = [pair for pair in known if port in pair[1].ports] or known
+        share, busiest = max(polling, key=lambda pair: pair[0])
+        yield Sign.BUSY, share
+        yield Sign.IDLEST, min(share for share, _ in known)
+        cycles = over.cycles.get(busiest.name) if over else busiest.cycles_per_packet
+        if cycles is not None:
+            yield Sign.CYCLES, cycles
     received = sum(load.received for load in loads)
     recirculated = _sum(load.recirculated for load in loads)
     if received and recirculated is not None:

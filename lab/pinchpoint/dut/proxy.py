@@ -193,7 +193,7 @@ class ProxyDevice(Defaults):
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """Only the links: it makes segments of its own, so what leaves is not what came."""
-        return HopGraph(softirq.REFUSED, (softirq.RECEIVE, softirq.SEND), softirq.SETTLES)
+        return HopGraph(softirq.REFUSED, (softirq.RECEIVE, softirq.QUEUES, softirq.SEND), softirq.SETTLES)
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
         """Its workers."""

@@ -7,7 +7,8 @@ both links, and those of every other interface of the host.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pinchpoint.bench.requirements import Probe
@@ -21,12 +22,14 @@ from pinchpoint.host.local import LOCAL
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
 from pinchpoint.keys.source import Source
+from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import DropCounter, DropKind, Party, Place, Refused
 from pinchpoint.model.scenario import Guest, Port, Scenario
 from pinchpoint.model.trial import PmdLoad
 from pinchpoint.observe.cpu import CpuTime, irq_time_is_separate
 from pinchpoint.observe.host import ticks_to_seconds
+from pinchpoint.observe.queues import Queues
 from pinchpoint.observe.snapshot import Collector, Forwarding, Snapshot, origin
 from pinchpoint.observe.sockets import Links
 
@@ -38,7 +41,8 @@ CPUS = Key(
     [1],
 )
 RECEIVED, SENT = "host/link/dut/{port}/rx_packets", "host/link/dut/{port}/tx_packets"
-SETTLES = ("host/link/",)
+SETTLES = ("host/link/", "host/queue/")
+_QUEUE = "host/queue/dut/{port}"
 _MEASURED = "softirq_time_measured"
 _BACKLOG = f"{PROC}/sys/net/core/netdev_max_backlog"
 REFUSED = Refused("backlog of {port} full", Party.DUT, DropKind.KERNEL_QUEUE)
@@ -110,9 +114,6 @@ def steering_file(port: str) -> str:
 def loads(seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
     """The softirqs of each CPU: their share of its time, and of the frames received.
 
-    That time is known only of a kernel that measures it (CONFIG_IRQ_TIME_ACCOUNTING). Others look at what runs at
-    each tick of their timer, with which paced frames keep step: 20,000 frames a second were seen to take none of the
-    time in one trial and all of it in the next.
     The kernel counts frames by CPU for the whole host and on both links, so the ports' frames are divided among
     the CPUs in the proportion of those.
     """
@@ -130,10 +131,47 @@ def loads(seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
 
 
 def _load(cpu: int, received: int, seen: Seen, traffic_s: float) -> PmdLoad:
-    ticks = seen.get(f"host/cpu/{cpu}/softirq_ticks")
-    unmeasured = ticks is None or traffic_s <= 0 or not seen.get(f"host/{_MEASURED}")
-    share = None if unmeasured or ticks is None else min(1.0, ticks_to_seconds(ticks) / traffic_s)
+    spent_s = _spent_s(cpu, seen) if traffic_s > 0 else None
+    share = None if spent_s is None else min(1.0, max(0.0, spent_s / traffic_s))
     return PmdLoad(name=f"softirq on CPU {cpu}", core=cpu, received=received, busy_share=share)
+
+
+def _spent_s(cpu: int, seen: Seen) -> float | None:
+    """Seconds that softirqs had the CPU; None where its kernel does not measure that.
+
+    A kernel without CONFIG_IRQ_TIME_ACCOUNTING looks at what runs at each tick of its timer, with which paced frames
+    keep step: 20,000 frames a second were seen to take none of the time in one trial and all of it in the next. Where
+    it measures idle time, softirqs had what neither that nor processes explain, and at least the run time of ksoftirqd,
+    to which the kernel leaves them under overload.
+    """
+    ticks = seen.get(f"host/cpu/{cpu}/softirq_ticks")
+    if ticks is not None and seen.get(f"host/{_MEASURED}"):
+        return ticks_to_seconds(ticks)
+    unused, others = (seen.get(f"host/cpu/{cpu}/{name}_ticks") for name in ("unused", "processes"))
+    elapsed_s = seen.get("elapsed_s/cpu-time")
+    if unused is None or others is None or elapsed_s is None or not seen.get("host/idle_time_measured"):
+        return None
+    return max(elapsed_s - ticks_to_seconds(unused + others), seen.get(f"host/ksoftirqd/{cpu}/run_ns", 0.0) / 1e9)
+
+
+def signs(seen: Seen) -> Mapping[Sign, float]:
+    """What softirqs tell of themselves: how often they stopped with frames still waiting."""
+    squeezes = [n for name, n in seen.items() if name.startswith("host/softnet/") and name.endswith("/time_squeeze")]
+    elapsed_s = seen.get("elapsed_s/softnet")
+    return {Sign.SQUEEZES: sum(squeezes) / elapsed_s} if squeezes and elapsed_s else {}
+
+
+QUEUES = Place(
+    "queueing disciplines",
+    (f"{_QUEUE}/packets", f"{_QUEUE}/shaped", f"{_QUEUE}/full"),
+    (f"{_QUEUE}/packets",),
+    (
+        DropCounter(f"{_QUEUE}/shaped", "beyond the rate limit of {port}", Party.RULES, DropKind.POLICER),
+        DropCounter(f"{_QUEUE}/filtered", "a filter at {port}", Party.RULES, DropKind.RULE),
+        DropCounter(f"{_QUEUE}/full", "queue of {port} full", Party.DUT, DropKind.KERNEL_QUEUE),
+    ),
+)
+"""Between a device and its port (tc(8)); veth has none unless somebody adds one."""
 
 
 class Softnet:
@@ -146,6 +184,7 @@ class Softnet:
         self._host, self._cpus = host, frozenset(cpus)
         self._origin = origin(host)
         self._measured = float(irq_time_is_separate(host) is True)
+        self._threads: dict[int, str] | None = None
 
     def can_run(self) -> str | None:
         """Always, on Linux with its CPU in the last column (5.10)."""
@@ -161,8 +200,9 @@ class Softnet:
         return Forwarding(cpus=tuple(sorted(self._cpus)))
 
     def snapshot(self) -> Snapshot:
-        """`host/softnet/N/{processed,dropped,time_squeeze}`; dropped: the CPU's backlog was full.
+        """`host/softnet/N/{processed,dropped,time_squeeze}`, `host/ksoftirqd/N/run_ns`.
 
+        dropped: the CPU's backlog was full; time_squeeze: a softirq ended by its time or budget with frames left.
         Gauge `host/softirq_time_measured`: 0 where the kernel only samples it, or where that is not known.
         """
         at_s = time.monotonic()
@@ -172,7 +212,26 @@ class Softnet:
             if cpu in self._cpus
             for name, value in values.items()
         }
+        if self._threads is None:
+            self._threads = _ksoftirqds(self._host, self._cpus)
+        for cpu, place in self._threads.items():
+            with suppress(OSError, ValueError):  # no scheduler statistics (CONFIG_SCHED_INFO)
+                counters[f"{self._origin}/ksoftirqd/{cpu}/run_ns"] = int(
+                    self._host.read(f"{place}/schedstat").split()[0]
+                )
         return Snapshot(at_s, counters, {f"{self._origin}/{_MEASURED}": self._measured})
+
+
+def _ksoftirqds(host: Host, cpus: Collection[int]) -> dict[int, str]:
+    """The place in /proc of each CPU's ksoftirqd. They begin with the kernel: the first of their name are they."""
+    wanted, found = {f"ksoftirqd/{cpu}": cpu for cpu in cpus}, dict[int, str]()
+    for number in sorted((name for name in host.names(PROC) if name.isdigit()), key=int):
+        if len(found) == len(wanted):
+            break
+        with suppress(OSError):
+            if (cpu := wanted.get(host.read(f"{PROC}/{number}/comm").strip())) is not None:
+                found.setdefault(cpu, f"{PROC}/{number}")
+    return found
 
 
 def softnet(text: str) -> dict[int, dict[str, int]]:
@@ -196,7 +255,8 @@ class KernelLive(PlainLive):
         """The links' counters at both ends, the kind's own, the CPUs'."""
         names, places = [port.name for port in self._scenario.ports], self.places
         ends = [*engine_links(self._scenario, places), Links(places.host, places.dut_netns, "dut", names)]
-        return [*ends, *self.own(), *self.witnesses()]
+        queues = Queues(places.host, places.dut_netns, "dut", names)
+        return [queues, *ends, *self.own(), *self.witnesses()]
 
     def own(self) -> list[Collector]:
         """Counters of this kind alone."""

@@ -15,6 +15,7 @@ class Sign(StrEnum):
     BUSY = "busy share of the busiest forwarding thread"
     IDLEST = "busy share of the idlest forwarding thread"
     CYCLES = "cycles per packet"
+    NDR_OF_MRR = "rate without loss, of the most that the device forwards"
     PASSES = "passes through the datapath for each frame"
     WILDCARD_SHARE = "share of the passes that the classifier had to answer"
     SUBTABLES = "subtables searched for each classifier hit"
@@ -37,6 +38,15 @@ class Sign(StrEnum):
     CLAIMED = "share of the datapath's flows that are said to be offloaded"
     SOFTWARE = "share of the frames that entered which software handled"
     ONE_WAY = "share of the frames that no stream answers"
+    SQUEEZES = "times a second that a softirq ended with frames still waiting"
+    UNNAMED = "share of the lost frames that no counter names"
+    NEIGHBOURS = "next hops whose Ethernet address is not known"
+    RULES_WALKED = "rules that a chain has each frame compared with, one after the other"
+    RULES_NAMED = "share of the frames dropped by rules for which the rule can be named"
+    DROPS_OF_TRACKING = "share of them dropped by rules that follow what connection tracking found"
+    MIRRORED_TO = "share of the frames that entered at ports to which a mirror sends"
+    EMC_OFF = "exact-match cache without new entries"
+    SMC_ON = "signature-match cache in use"
     CONTENDED = "sends that waited for another thread's lock, for each frame"
     LINE_SHARE = (
         "share of its line rate at which the fullest link was used"  # stored so; of those at which frames waited
@@ -54,6 +64,11 @@ SHARES = frozenset(
     {
         Sign.BUSY,
         Sign.IDLEST,
+        Sign.NDR_OF_MRR,
+        Sign.UNNAMED,
+        Sign.RULES_NAMED,
+        Sign.DROPS_OF_TRACKING,
+        Sign.MIRRORED_TO,
         Sign.WILDCARD_SHARE,
         Sign.UPCALL_TIME,
         Sign.FLOWS_OF_LIMIT,
@@ -102,7 +117,7 @@ _CHANGES: Final = {
     Experiment.PLAIN: "one rule that forwards and nothing else",
     Experiment.NO_TRACKING: "rules that track no connection",
     Experiment.FEW_FLOWS: "few five-tuples",
-    Experiment.LARGE_RING: "the largest ring",
+    Experiment.LARGE_RING: "a longer ring",
     Experiment.LARGE_FLOW_LIMIT: "a limit of datapath flows that is not reached",
     Experiment.LARGE_TRACKING_LIMIT: "a limit of tracked connections that is not reached",
     Experiment.SHORT_FRAMES: "the shortest frames",
@@ -119,6 +134,7 @@ class Signs:
 
     values: Mapping[Sign, float] = field(default_factory=dict)
     lost: Mapping[DropKind, float] = field(default_factory=dict)  # shares of the lost frames
+    rule: str = ""  # that dropped most, as its device prints it; empty: no rule can be named
 
 
 @dataclass(frozen=True)

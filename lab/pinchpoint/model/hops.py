@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 
 class Party(StrEnum):
@@ -28,12 +29,18 @@ class DropKind(StrEnum):
     POLICER = "policer"
     METER = "meter"
     RULE = "rule"
+    SOURCE = "reverse path filter"
+    NEIGHBOUR = "unknown neighbour"
     MALFORMED = "malformed frame"
     OTHER = "other"
 
 
 PORT = "{port}"
 """In a counter's name: runs over the ports of the bench that send or receive."""
+
+
+DROPPED_BY: Final = "dropped by/"
+"""How counters of dropped frames begin whose name goes on with the rule that dropped them, as its device prints it."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
+from typing import Final
+
+SATURATED: Final = 0.95
+"""Busy share from which a thread or a CPU has no headroom worth naming: one that polls reads its clock, too."""
 
 
 class Resource(StrEnum):

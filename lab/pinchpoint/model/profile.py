@@ -1,4 +1,4 @@
-"""Where a saturated forwarding thread spends its time, by function: what was sampled, and what was not."""
+"""What one trial of its own shows: a saturated thread's time by function, the kernel's reasons for drops."""
 
 from dataclasses import dataclass
 
@@ -11,6 +11,15 @@ class FunctionShare:
     source: str  # the file it is from, without folders: a program, a library; `kernel`, or a kernel module in brackets
     samples: int
     share: float  # of the profile's samples
+
+
+@dataclass(frozen=True)
+class DropReason:
+    """Frames that the kernel freed for one reason, in its own word."""
+
+    reason: str  # e.g. `NEIGH_FAILED`
+    frames: int  # that were recorded
+    share: float  # of all that were
 
 
 @dataclass(frozen=True)
@@ -29,3 +38,5 @@ class Profile:
     elsewhere: int = 0  # further samples of the same CPUs outside of receive softirqs; 0 where threads were sampled
     functions: tuple[FunctionShare, ...] = ()  # most samples first; their samples add up to `samples`
     file: str = ""  # of the folded stacks, below attachments/
+    drops: tuple[DropReason, ...] = ()  # of a trial of its own, most frames first
+    no_drops: str = ""  # why there are none; empty: there are some, or no kernel forwards

@@ -15,7 +15,8 @@ from pinchpoint.observe.snapshot import Snapshot, origin
 
 _STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _NOT_BUSY = ("idle", "iowait", "steal")
-_OWN_OPTION = "CONFIG_IRQ_TIME_ACCOUNTING=y"
+_OF_PROCESSES = ("user", "nice", "system")
+_IRQ_TIME, _IDLE_TIME = "CONFIG_IRQ_TIME_ACCOUNTING=y", "CONFIG_NO_HZ_COMMON=y"
 
 
 class CpuTime:
@@ -26,23 +27,32 @@ class CpuTime:
     def __init__(self, host: Host, cpus: Sequence[int]) -> None:
         self._host, self._cpus = host, frozenset(cpus)
         self._origin = origin(host)
-        self._separate = irq_time_is_separate(host)
+        self._separate, self._idle = irq_time_is_separate(host), idle_time_is_measured(host)
 
     def can_run(self) -> str | None:
         """Always, on Linux."""
         return None if self._host.exists(f"{PROC}/stat") else f"{PROC}/stat: not mounted"
 
     def snapshot(self) -> Snapshot:
-        """`host/cpu/N/{busy,softirq,irq,steal}_ticks`; gauge `host/irq_time_separate`: 0 or 1."""
+        """`host/cpu/N/{busy,unused,processes,softirq,irq,steal}_ticks`.
+
+        Gauges, 0 or 1: `host/irq_time_separate`, `host/idle_time_measured`. `unused` has what the hypervisor took.
+        """
         at_s = time.monotonic()
         counters: dict[str, int] = {}
         for cpu, ticks in cpu_ticks(self._host.read(f"{PROC}/stat")).items():
             if cpu in self._cpus:
                 place = f"{self._origin}/cpu/{cpu}"
                 counters[f"{place}/busy_ticks"] = sum(n for s, n in ticks.items() if s not in _NOT_BUSY)
+                counters[f"{place}/unused_ticks"] = sum(ticks[state] for state in _NOT_BUSY)
+                counters[f"{place}/processes_ticks"] = sum(ticks[state] for state in _OF_PROCESSES)
                 counters |= {f"{place}/{state}_ticks": ticks[state] for state in ("softirq", "irq", "steal")}
         # Unknown counts as separate: a disturbance is then missed rather than invented.
-        return Snapshot(at_s, counters, {f"{self._origin}/irq_time_separate": float(self._separate is not False)})
+        gauges = {
+            f"{self._origin}/irq_time_separate": float(self._separate is not False),
+            f"{self._origin}/idle_time_measured": float(self._idle is True),
+        }
+        return Snapshot(at_s, counters, gauges)
 
 
 def cpu_ticks(text: str) -> dict[int, dict[str, int]]:
@@ -58,17 +68,28 @@ def cpu_ticks(text: str) -> dict[int, dict[str, int]]:
 
 
 def irq_time_is_separate(host: Host) -> bool | None:
-    """Whether the time of interrupts is taken out of that of the process they interrupt; None: not known.
+    """Whether the time of interrupts is taken out of that of the process they interrupt; None: not known."""
+    return _is_configured(host, _IRQ_TIME)
 
-    From the kernel's own configuration (CONFIG_IRQ_TIME_ACCOUNTING), where it can be read.
+
+def idle_time_is_measured(host: Host) -> bool | None:
+    """Whether a CPU's idle time is a clock's, without the interrupts and softirqs in between; None: not known.
+
+    The clock of a tickless kernel stops with each interrupt (kernel/time/tick-sched.c, tick_nohz_irq_enter). Others
+    look at what runs at each tick.
     """
+    return _is_configured(host, _IDLE_TIME)
+
+
+def _is_configured(host: Host, option: str) -> bool | None:
+    """From the kernel's own configuration, where it can be read."""
     for path in (f"{PROC}/config.gz", f"/boot/config-{host.release()}"):
         try:
             text = host.read_bytes(path)
             text = gzip.decompress(text) if path.endswith(".gz") else text
         except (OSError, EOFError):
             continue
-        return _OWN_OPTION in text.decode(errors="replace").splitlines()
+        return option in text.decode(errors="replace").splitlines()
     return None
 
 

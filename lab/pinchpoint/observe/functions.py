@@ -5,33 +5,25 @@ belongs to trials whose numbers nobody reads. Formats: perf-record(1), perf-scri
 """
 
 import re
-import signal
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from pinchpoint.host.interface import CommandFailed, Environment, Host
-from pinchpoint.host.priority import share_priority
-from pinchpoint.host.processes import end_processes, session
 from pinchpoint.model.errors import BenchError, RequirementError
 from pinchpoint.model.profile import FunctionShare
+from pinchpoint.observe.perf import OPTIONS, Recording
 from pinchpoint.observe.snapshot import Forwarding
 
-INSTALL: Final = "apt-get install linux-perf"
 PERMIT: Final = "sysctl -w kernel.perf_event_paranoid=-1"
 EVENTS: Final = ("cycles", "cpu-clock")  # the first that can be sampled; perf may itself put the second for the first
 PER_S: Final = 499  # samples of each thread: not in step with timers of 100, 250 or 1,000 Hz
 MOST_THREADS: Final = 8  # that are sampled
-MOST_DATA: Final = 16 << 20  # bytes that perf may record; 8 threads with the deepest stacks take 8 MB in 2 s
 MOST_TEXT: Final = 64_000_000  # characters of its script
 MOST_STACKS: Final = 50_000  # different ones
 MOST_FRAMES: Final = 64  # of a stack, the innermost
 MOST_NAME: Final = 200  # characters of a function or a file
-_END_S: Final = 10.0  # for perf to write its file, and again to end when it is asked to
-_SCRIPT_S: Final = 60.0
 _HEAD: Final = re.compile(r" *(\d{1,10})(?: +\[(\d{1,5})\])?:? *")
 _FRAME: Final = re.compile(r"\s+[0-9a-f]{1,16} (.*\))")
 _UNKNOWN: Final = "[unknown]"
@@ -153,14 +145,11 @@ class Functions:
     def __init__(self, host: Host, folder: str, forwarding: Iterable[Forwarding], environment: Environment) -> None:
         """`environment` marks what is started as the bench's."""
         given = list(forwarding)
-        self._host, self._errors = host, f"{folder}/perf.errors"
-        self._data, self._tried = f"{folder}/perf.data", f"{folder}/perf-tried.data"
+        self._perf, self._tried = Recording(host, folder, environment), f"{folder}/perf-tried.data"
         threads = [(number, name) for one in given for number, name in one.threads.items()]
         self._threads = dict(threads[:MOST_THREADS])
         self._cpus = sorted({cpu for one in given for cpu in one.cpus})[:MOST_THREADS] if not threads else []
-        self._environment = (*environment, ("PERF_CONFIG", "/dev/null"), ("LC_ALL", "C"))
         self._event = ""
-        self._pid: int | None = None
 
     @property
     def threads(self) -> tuple[str, ...]:
@@ -171,13 +160,14 @@ class Functions:
         """Needs perf, leave to use it, and a device that names where it forwards. Finds the event, by trying."""
         if not self._threads and not self._cpus:
             return "the device names no thread that forwards"
-        if self._host.which("perf") is None:
-            return f"perf is not installed: {INSTALL}"
+        if (why := self._perf.can_run()) is not None:
+            return why
         said = ""
         for event in EVENTS:
             try:
-                self._run(["perf", "record", *self._options(event, self._tried), "--", "true"])
-                self._event = self._run(["perf", "evlist", "-i", self._tried]).partition("\n")[0].strip()[:MOST_NAME]
+                self._perf.run(["perf", "record", *self._options(event), "-o", self._tried, "--", "true"])
+                listed = self._perf.run(["perf", "evlist", "-i", self._tried])
+                self._event = listed.partition("\n")[0].strip()[:MOST_NAME]
                 return None
             except (CommandFailed, RequirementError) as error:
                 said = error.output if isinstance(error, CommandFailed) else error.message
@@ -191,68 +181,30 @@ class Functions:
 
     def start(self, duration_s: float) -> None:
         """Sample for so long, beside whatever happens; once."""
-        if self._pid is None:
-            argv = ["perf", "record", *self._options(self._event, self._data), "--", "sleep", f"{duration_s:g}"]
-            self._pid = self._host.spawn(argv, self._environment, self._errors, self._errors)
-            share_priority(self._host, self._pid)  # else it would not get a turn beside the bench before the load ends
+        self._perf.start(self._options(self._event), duration_s)
 
     def stop(self) -> None:
         """End the recording and all that it started; what it recorded stays. Nothing if none runs."""
-        if self._pid is not None and not self._host.ended(self._pid):
-            end_processes(self._host, session(self._host, self._pid), _END_S)
-            self._host.ended(self._pid)
-        self._pid = None
+        self._perf.stop()
 
     def read(self) -> Stacks:
         """The samples, once the recording has ended. Raises BenchError or RequirementError."""
-        if self._pid is None:
-            raise BenchError("the traffic ended before it could be sampled")
-        self._await_end(self._pid)
-        self._pid = None
-        try:
-            size = self._host.size(self._data)
-        except OSError as error:
-            raise BenchError(f"perf recorded nothing: {self._said() or error}") from error
-        if size > MOST_DATA:
-            raise BenchError(f"perf recorded {size:,} bytes, more than {MOST_DATA:,}")
         fields = "tid,ip,sym,dso" if self._threads else "tid,cpu,ip,sym,dso"
-        script = ["perf", "script", "-i", self._data, "--no-inline", "--max-stack", str(MOST_FRAMES), "-F", fields]
-        found = parse(self._run(script, _SCRIPT_S), self._thread_of, softirqs=not self._threads)
+        text = self._perf.script(("--no-inline", "--max-stack", str(MOST_FRAMES), "-F", fields))
+        found = parse(text, self._thread_of, softirqs=not self._threads)
         if not found.samples:
             told = f"; {found.elsewhere:,} samples of their CPUs were of other code" if found.elsewhere else ""
             raise BenchError(f"no sample found {', '.join(self.threads)} at work{told}")
         return found
-
-    def _await_end(self, pid: int) -> None:
-        """Wait for it; one that does not end is asked to (SIGINT: perf writes what it has), then ended."""
-        for number in (None, signal.SIGINT):
-            if number is not None:
-                self._host.signal([pid], number)
-            deadline = time.monotonic() + _END_S
-            while time.monotonic() < deadline:
-                if self._host.ended(pid):
-                    return
-                time.sleep(0.02)
-        self.stop()
 
     def _thread_of(self, thread: int, cpu: int | None) -> str | None:
         if self._threads:
             return self._threads.get(thread)
         return _softirq(cpu) if cpu in self._cpus else None
 
-    def _options(self, event: str, data: str) -> list[str]:
-        """No build ids: perf would keep copies of programs in the user's home folder."""
+    def _options(self, event: str) -> list[str]:
         whose = ("-t", self._threads) if self._threads else ("-C", self._cpus)
-        what = ("-e", event, "-F", str(PER_S), "-g", whose[0], ",".join(map(str, whose[1])))
-        return ["-q", *what, "-B", "-N", "--no-inherit", "-o", data]
-
-    def _run(self, argv: Sequence[str], timeout_s: float = _END_S) -> str:
-        return self._host.run(argv, environment=self._environment, timeout_s=timeout_s)
-
-    def _said(self) -> str:
-        with suppress(OSError):
-            return " ".join(self._host.read(self._errors).split())[:MOST_NAME]
-        return ""
+        return [*OPTIONS, "-e", event, "-F", str(PER_S), "-g", whose[0], ",".join(map(str, whose[1]))]
 
 
 def _softirq(cpu: int | None) -> str:

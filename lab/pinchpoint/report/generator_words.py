@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from pinchpoint.model import units
 from pinchpoint.model.generator import Foreign, Sent, Wire
+from pinchpoint.model.limits import SATURATED
 
-BUSY = 0.95  # share of the time from which the wire's core is the limit
 STILL = 0.05  # share of the time without that core, from which nothing is said of evenness
 FCS_BYTES = 4  # of the Ethernet check sequence, which sizes of scenarios include
 EVENLY, BY_CHANCE = 0.5, 2.0  # variance over mean: less than the one, like a clock; more than the other, in bursts
@@ -41,7 +41,7 @@ def _limit(wire: Wire) -> str:
     if wire.still > STILL:
         still = units.share(wire.still)
         return f"the wire's core stood still for {still} of the time: does the generator use it, too?"
-    if wire.busy > BUSY:
+    if wire.busy > SATURATED:
         return f"the wire's core was busy for {units.share(wire.busy)} of the time: it may be the limit"
     return ""
 

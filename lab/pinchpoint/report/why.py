@@ -10,6 +10,7 @@ from pinchpoint.model.profile import Profile
 from pinchpoint.report.tables import Table, column
 
 MOST_FUNCTIONS: Final = 12  # rows; all are in the stored file
+MOST_REASONS = 6  # for which the kernel drops, that are shown
 OVERLOADED: Final = 0.97  # of what is offered: a device that carries more may have time left
 NO_SYMBOL: Final = "(no symbol)"
 SUSPECTED: Final = "suspected"
@@ -60,8 +61,9 @@ def why_view(found: Explanation, profiles: Sequence[Profile] = ()) -> WhyView:
 
 def profile_view(found: Profile) -> ProfileView:
     """The functions with most samples, each with its share; and what the samples do not say."""
+    drops = tuple(_about_drops(found))
     if found.reason:
-        return ProfileView(sentences=(f"Time by function: not sampled: {found.reason}",))
+        return ProfileView(sentences=(f"Time by function: not sampled: {found.reason}", *drops))
     shown = found.functions[:MOST_FUNCTIONS]
     rows = [(one.function or NO_SYMBOL, one.share, one.source, one.samples) for one in shown]
     if rest := found.functions[MOST_FUNCTIONS:]:
@@ -74,7 +76,17 @@ def profile_view(found: Profile) -> ProfileView:
         column("source", "Source", sources, is_number=False),
         column("samples", "Samples", (f"{one:,}" for one in samples_of)),
     )
-    return ProfileView(Table(columns), tuple(_about_samples(found)))
+    return ProfileView(Table(columns), (*_about_samples(found), *drops))
+
+
+def _about_drops(found: Profile) -> Iterator[str]:
+    """Why the kernel dropped, in its own words (include/net/dropreason-core.h)."""
+    if found.drops:
+        named = ", ".join(f"{drop.reason} {units.share(drop.share)}" for drop in found.drops[:MOST_REASONS])
+        frames = units.frames(sum(drop.frames for drop in found.drops))
+        yield f"{frames} frames that the kernel dropped in a trial of its own, by its own reasons: {named}"
+    elif found.no_drops:
+        yield f"The kernel's reasons for drops: not recorded: {found.no_drops}"
 
 
 def _about_samples(found: Profile) -> Iterator[str]:

@@ -1,4 +1,5 @@
-"""The time of a saturated forwarding thread by function: one sampled trial, after all that a run measures.
+"""The time of a saturated forwarding thread by function, and why the kernel drops: a sampled trial of each, after all
+that a run measures.
 
 Sampling takes time from what it samples. So it has a bench and a trial of its own, which is in no record: no number of
 the run comes from it.
@@ -12,20 +13,21 @@ from dataclasses import replace
 from functools import partial
 
 from pinchpoint.dut.registry import device_of
-from pinchpoint.dut.setup import Setup, prepare
+from pinchpoint.dut.setup import Setup, planned_ends, prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.machines import standing_on
 from pinchpoint.host.priority import kept_off, preferred
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.standing import Record, Standing, Stoppable, Undoable
-from pinchpoint.measure.trial import Interrupted, OverTime
+from pinchpoint.measure.trial import Interrupted, Measurer, OverTime
 from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model import units
 from pinchpoint.model.errors import PinchpointError, StoreError
 from pinchpoint.model.profile import Profile
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Scenario
+from pinchpoint.observe.drop_reasons import DropReasons
 from pinchpoint.observe.functions import Functions, Stacks
 from pinchpoint.observe.snapshot import Forwards
 from pinchpoint.run.away import AWAITED_S, outliving
@@ -84,8 +86,8 @@ def profile_all(
 
 
 def expected_s(scenario: Scenario) -> float:
-    """Seconds that the sampled trial takes, its bench included, about."""
-    return device_of(scenario).standing_s(scenario) + first_round(scenario)[0] + TRIAL_S + PERF_S
+    """Seconds that the sampled trials take, their bench included, about."""
+    return device_of(scenario).standing_s(scenario) + first_round(scenario)[0] + 2 * (TRIAL_S + PERF_S)
 
 
 def _whatever_happens(
@@ -136,11 +138,13 @@ def _sampled(bench: Standing) -> tuple[Profile, Stacks | None]:
     """One trial on a bench that stands; what perf cannot do is the reason of a profile."""
     scenario, none = bench.scenario, Profile(bench.scenario.name)
     with measuring(bench) as measurer, kept_off(scenario.dut.cpus):
+        bench.listener.phase(PHASE, 1)
+        warm_up(scenario, measurer)
+        if any(end.backend != "dpdk" for end in planned_ends(scenario)):
+            none = _with_drops(none, bench, measurer)
         functions = _functions(bench.setup, bench)
         if (why := functions.can_run()) is not None:
             return replace(none, reason=why), None
-        bench.listener.phase(PHASE, 1)
-        warm_up(scenario, measurer)
         try:
             over_time = OverTime(BEGINS_S, heard=lambda _: functions.start(SAMPLED_S))
             trial = measurer.trial(PHASE, TRIAL_S, scenario.search.max_load_fps, over_time)
@@ -149,8 +153,8 @@ def _sampled(bench: Standing) -> tuple[Profile, Stacks | None]:
         finally:
             with suppress(PinchpointError):  # what failed first is what counts; the bench ends what is left
                 functions.stop()
-    found = Profile(
-        scenario.name,
+    found = replace(
+        none,
         event=functions.event,
         load_fps=trial.load_fps,
         offered=trial.offered,
@@ -162,6 +166,27 @@ def _sampled(bench: Standing) -> tuple[Profile, Stacks | None]:
         functions=stacks.functions(),
     )
     return found, stacks
+
+
+def _with_drops(found: Profile, bench: Standing, measurer: Measurer) -> Profile:
+    """The same with the kernel's reasons for what it drops at the highest load, or why there are none."""
+    scenario, places = bench.scenario, bench.setup.places
+    reasons = DropReasons(
+        places.host, str(places.directory), (*scenario.dut.cpus, *scenario.engine.cpus), places.environment
+    )
+    if (why := reasons.can_run()) is not None:
+        return replace(found, no_drops=why)
+    try:
+        over_time = OverTime(BEGINS_S, heard=lambda _: reasons.start(SAMPLED_S))
+        measurer.trial(PHASE, TRIAL_S, scenario.search.max_load_fps, over_time)
+        bench.on_stoppable(Undoable())
+        drops = reasons.read()
+        return replace(found, drops=drops, no_drops="" if drops else "the kernel dropped no frame in that trial")
+    except PinchpointError as error:
+        return replace(found, no_drops=error.message)
+    finally:
+        with suppress(PinchpointError):
+            reasons.stop()
 
 
 def _functions(setup: Setup, bench: Standing) -> Functions:

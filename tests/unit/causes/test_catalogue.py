@@ -60,10 +60,25 @@ def named(values, lost=None):
     return [one.cause for one in likely(Signs(values, lost or {}))]
 
 
-def test_a_saturated_thread_without_anything_in_particular_is_the_devices_own_speed():
-    assert named({Sign.BUSY: 0.99, Sign.CYCLES: 400.0}) == ["own-speed"]
-    assert named({Sign.BUSY: 0.5}) == []
+def test_a_device_that_forwards_no_more_under_overload_is_limited_by_its_own_speed():
+    assert named({Sign.NDR_OF_MRR: 0.97, Sign.BUSY: 0.97, Sign.CYCLES: 400.0}, RING) == ["own-speed"]
+    assert named({Sign.NDR_OF_MRR: 0.97}, RING) == ["own-speed"], "of a kernel that does not tell how busy it is"
+    assert named({Sign.NDR_OF_MRR: 0.97, Sign.BUSY: 0.2}, RING) == []
+    assert named({Sign.NDR_OF_MRR: 0.97, Sign.BUSY: 0.97}) == [], "nothing was lost in front of it"
+
+
+def test_a_busy_thread_alone_accuses_nobody():
+    """One that polls is as busy at a third of the load."""
+    assert named({Sign.BUSY: 0.99, Sign.CYCLES: 400.0}, RING) == []
     assert named({}) == []
+
+
+def test_losses_far_below_what_the_device_forwards_are_pauses_against_the_ring():
+    idle = {Sign.NDR_OF_MRR: 0.68, Sign.BUSY: 0.68, Sign.RING_S: 0.0006}
+    (found,) = likely(Signs(idle, RING))
+    assert (found.cause, found.experiment) == ("short-of-ring", Experiment.LARGE_RING)
+    assert found.share == pytest.approx(0.32)
+    assert named({**idle, Sign.SILENCE: 5.0, Sign.SILENCE_OF_GAP: 50.0}, RING) == ["pauses", "short-of-ring"]
 
 
 def test_causes_come_by_what_they_explain():
@@ -73,7 +88,7 @@ def test_causes_come_by_what_they_explain():
 
 
 def test_what_explains_less_than_a_tenth_is_not_named():
-    assert named({Sign.BUSY: 0.99, Sign.PASSES: 1.1}) == ["own-speed"]
+    assert named({Sign.BUSY: 0.99, Sign.PASSES: 1.1}) == []
     assert named({}, {DropKind.POLICER: 0.09, DropKind.METER: 0.5}) == ["meter"]
 
 
@@ -101,9 +116,9 @@ def test_a_ring_explains_no_more_than_the_threads_headroom():
 
 
 def test_a_saturated_thread_is_no_small_ring_unless_few_batches_fill_it():
-    busy = {Sign.BUSY: 0.99, Sign.ENGINE_GAP: 4.0, Sign.BURST_OF_RING: 0.9}
+    busy = {Sign.NDR_OF_MRR: 0.99, Sign.BUSY: 0.99, Sign.ENGINE_GAP: 4.0, Sign.BURST_OF_RING: 0.9}
     assert named({**busy, Sign.RING: 4096}, RING) == ["own-speed"]
-    assert named({**busy, Sign.RING: 64}, RING) == ["small-ring"]
+    assert named({**busy, Sign.RING: 64, Sign.NDR_OF_MRR: 0.5, Sign.RING_S: 1e-5}, RING)[0] == "small-ring"
 
 
 def test_a_device_that_does_not_tell_its_waits_can_still_be_seen_to_pause():
@@ -115,7 +130,7 @@ def test_a_device_that_does_not_tell_its_waits_can_still_be_seen_to_pause():
 
 
 def test_a_wait_explains_of_a_saturated_thread_no_more_than_its_time():
-    waits = {Sign.WAITED: 4.0, Sign.BUSY: 0.99}
+    waits = {Sign.WAITED: 4.0, Sign.BUSY: 0.99, Sign.NDR_OF_MRR: 0.99}
     assert named({**waits, Sign.WAITED_SHARE: 0.02}, RING) == ["own-speed"]
     (found,) = likely(Signs({**waits, Sign.WAITED_SHARE: 0.5}, RING))
     assert (found.cause, found.share) == ("preempted", 0.5)

@@ -18,6 +18,7 @@ from pinchpoint.dut.device import Pages
 from pinchpoint.dut.nft.counters import conntrack_counters, ip_counters, named
 from pinchpoint.engine.instrument import EngineResult
 from pinchpoint.host.interface import CommandFailed
+from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.hops import PORT, Party
 from pinchpoint.scenario import parse
@@ -304,6 +305,23 @@ def test_frames_of_two_cpus_are_divided_as_the_kernel_counts_them():
     assert (two.name, two.received, two.busy_share) == ("softirq on CPU 2", 100, None)
     sampled = {**counters, "host/softirq_time_measured": 0}
     assert softirq.loads(sampled, 1.0)[0].busy_share is None, "paced frames keep step with the ticks that sample"
+
+
+def test_a_kernel_that_measures_idle_time_tells_what_softirqs_had_of_a_cpu():
+    """Of 250 ms round a trial of 200 ms, 60 ms were idle and 10 ms of processes."""
+    ticks = {"host/cpu/1/softirq_ticks": 3, "host/cpu/1/unused_ticks": 6, "host/cpu/1/processes_ticks": 1}
+    seen = {"host/softnet/1/processed": 600, "elapsed_s/cpu-time": 0.25, **ticks}
+    seen = {**seen, "host/softirq_time_measured": 0, "host/idle_time_measured": 1}
+    (load,) = softirq.loads(seen, 0.2)
+    assert load.busy_share == pytest.approx((0.25 - 7 / TICKS_PER_S) / 0.2)
+    (full,) = softirq.loads({**seen, "host/ksoftirqd/1/run_ns": 199e6}, 0.2)
+    assert full.busy_share == pytest.approx(0.995), "under overload the kernel leaves softirqs to their own thread"
+    assert softirq.loads({**seen, "host/idle_time_measured": 0}, 0.2)[0].busy_share is None
+
+
+def test_softirqs_that_stop_with_frames_left_are_a_sign():
+    assert softirq.signs({"host/softnet/1/time_squeeze": 30, "elapsed_s/softnet": 0.25}) == {Sign.SQUEEZES: 120.0}
+    assert softirq.signs({"host/softnet/1/processed": 30}) == {}
 
 
 def test_a_full_backlog_is_counted_once_and_is_the_devices():

@@ -1,6 +1,7 @@
 """Samples of forwarding threads: what perf prints is read strictly, and what perf cannot do is said."""
 
 import re
+import signal
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.model.errors import BenchError
-from pinchpoint.observe import functions
+from pinchpoint.observe import functions, perf
 from pinchpoint.observe.functions import Functions, parse
 from pinchpoint.observe.snapshot import Forwarding
 
@@ -256,12 +257,12 @@ def test_nothing_is_read_that_was_not_started():
 
 
 def test_a_recording_that_does_not_end_is_asked_to_and_then_ended(monkeypatch):
-    monkeypatch.setattr(functions, "_END_S", 0.05)
+    monkeypatch.setattr(perf, "_END_S", 0.05)
     host = FakeHost(stubborn=True)
     found = functions_of(host)
     found.can_run()
     found.start(2.0)
     found.read()
-    assert host.signals[:2] == [functions.signal.SIGINT, functions.signal.SIGTERM]
+    assert host.signals[:2] == [signal.SIGINT, signal.SIGTERM]
     found.stop()
-    assert host.signals.count(functions.signal.SIGTERM) == 1, "nothing runs any more"
+    assert host.signals.count(signal.SIGTERM) == 1, "nothing runs any more"

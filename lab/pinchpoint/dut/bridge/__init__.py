@@ -20,6 +20,7 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
+from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import BenchError, InputError
 from pinchpoint.model.hops import HopGraph, Place
 from pinchpoint.model.scenario import Guest, Port, Scenario
@@ -183,11 +184,15 @@ class BridgeDevice(Defaults):
             (softirq.RECEIVED,),
             (softirq.SENT, "host/link/dut/{port}/tx_dropped"),
         )
-        return HopGraph(softirq.REFUSED, (softirq.RECEIVE, bridge, softirq.SEND), softirq.SETTLES)
+        return HopGraph(softirq.REFUSED, (softirq.RECEIVE, bridge, softirq.QUEUES, softirq.SEND), softirq.SETTLES)
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
         """Its softirqs."""
         return softirq.loads(seen, traffic_s)
+
+    def signs(self, seen: Seen) -> Mapping[Sign, float]:
+        """Its softirqs'."""
+        return softirq.signs(seen)
 
 
 _KEYS = Keys(

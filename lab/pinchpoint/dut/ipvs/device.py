@@ -21,6 +21,7 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
+from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place
 from pinchpoint.model.scenario import Family, Mode, Port, Scenario, Scheduler, Service
@@ -212,11 +213,15 @@ class IpvsDevice(Defaults):
     def graph(self, scenario: Scenario) -> HopGraph:
         """From port to port; IPVS counts no drops."""
         settles = (*softirq.SETTLES, "host/conntrack/", "ipvs/")
-        return HopGraph(softirq.REFUSED, (softirq.RECEIVE, _BALANCED, softirq.SEND), settles)
+        return HopGraph(softirq.REFUSED, (softirq.RECEIVE, _BALANCED, softirq.QUEUES, softirq.SEND), settles)
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
         """Its softirqs."""
         return softirq.loads(seen, traffic_s)
+
+    def signs(self, seen: Seen) -> Mapping[Sign, float]:
+        """Its softirqs'."""
+        return softirq.signs(seen)
 
 
 _BALANCED = Place(

@@ -24,7 +24,9 @@ _IP = (
     "FragFails",
     "InNoRoutes",
     "InTruncatedPkts",
+    "IPReversePathFilter",
 )
+_SECTIONS = ("Ip:", "IpExt:", "TcpExt:")
 _STATE = ("entries", "chainlength")  # of conntrack's columns: no counters of events
 
 
@@ -66,10 +68,10 @@ class Routing:
 
 
 def ip_counters(lines: list[str]) -> dict[str, int]:
-    """`Ip:` and `IpExt:` of /proc/net/snmp and /proc/net/netstat: a line of names, then one of values."""
+    """`Ip:`, `IpExt:`, `TcpExt:` of /proc/net/snmp and /proc/net/netstat: a line of names, then one of values."""
     found: dict[str, int] = {}
     for names, values in pairwise(lines):
-        if names.split(" ")[0] in ("Ip:", "IpExt:") and names.split(" ")[0] == values.split(" ")[0]:
+        if names.split(" ")[0] in _SECTIONS and names.split(" ")[0] == values.split(" ")[0]:
             pairs = zip(names.split()[1:], values.split()[1:], strict=True)
             found |= {name: int(value) for name, value in pairs if name in _IP and value.lstrip("-").isdigit()}
     return found

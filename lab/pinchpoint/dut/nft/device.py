@@ -10,6 +10,7 @@ from pinchpoint.bench.resource import AnyResource, Command, TextFile
 from pinchpoint.dut import addresses, softirq
 from pinchpoint.dut.device import Defaults, Given, Pages, Places, Read, Seen, Types
 from pinchpoint.dut.nft import balancing, needs, routing, tracking
+from pinchpoint.dut.nft.chains import WALKED, Chains
 from pinchpoint.dut.nft.counters import NamedCounters, Routing
 from pinchpoint.dut.nft.keys import KEYS
 from pinchpoint.dut.nft.rebalancing import Rebalancing
@@ -22,11 +23,12 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.model.addresses import is_v6
-from pinchpoint.model.causes import Experiment
+from pinchpoint.model.causes import Experiment, Sign
 from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place
 from pinchpoint.model.scenario import Port, Scenario
 from pinchpoint.model.trial import PmdLoad
+from pinchpoint.observe.neighbours import Neighbours
 from pinchpoint.observe.snapshot import Collector
 
 _INCLUDE = re.compile(r"\binclude\b")
@@ -73,8 +75,9 @@ class NftLive(softirq.KernelLive):
     """A namespace that routes, standing."""
 
     def own(self) -> list[Collector]:
-        """Its IP layer, connection tracking, the rules' counters."""
-        return [counter(self.places.host, self.places.dut_netns) for counter in (NamedCounters, Routing)]
+        """Its IP layer and neighbours, connection tracking, its rules and their counters."""
+        host, netns = self.places.host, self.places.dut_netns
+        return [Chains(host, netns), NamedCounters(host, netns), Routing(host, netns), Neighbours(host, netns)]
 
     def settings(self) -> Mapping[str, str]:
         """Its sysctls, and the host's limits of connections. Raises BenchError where one is not in force."""
@@ -224,13 +227,18 @@ class NftDevice(Defaults):
         """From port to port; what rules drop only their own counters tell."""
         return HopGraph(
             softirq.REFUSED,
-            (softirq.RECEIVE, _ROUTES, softirq.SEND),
-            (*softirq.SETTLES, "host/ip/", "host/conntrack/", "nft/counter/"),
+            (softirq.RECEIVE, _ROUTES, softirq.QUEUES, softirq.SEND),
+            (*softirq.SETTLES, "host/ip/", "host/neighbour/", "host/conntrack/", "nft/counter/"),
         )
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
         """Its softirqs."""
         return softirq.loads(seen, traffic_s)
+
+    def signs(self, seen: Seen) -> Mapping[Sign, float]:
+        """Its softirqs', its neighbours, its rules."""
+        gauges = {Sign.NEIGHBOURS: "host/neighbour/unknown", Sign.RULES_WALKED: WALKED}
+        return {**softirq.signs(seen), **{sign: seen[name] for sign, name in gauges.items() if name in seen}}
 
     def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
         """The routes alone."""
@@ -249,6 +257,13 @@ _ROUTES = Place(
         ),
         DropCounter("host/ip/InNoRoutes", "no route to the destination", Party.RULES, DropKind.RULE),
         DropCounter("host/ip/InAddrErrors", "destination not to be forwarded to", Party.RULES, DropKind.RULE),
+        DropCounter(
+            "host/ip/IPReversePathFilter",
+            "no route back to the source (rp_filter)",
+            Party.RULES,
+            DropKind.SOURCE,
+        ),
+        DropCounter("host/neighbour/discards", "no Ethernet address of the next hop", Party.RULES, DropKind.NEIGHBOUR),
         DropCounter("host/ip/InHdrErrors", "bad IP header, or time to live over", Party.RULES, DropKind.MALFORMED),
         DropCounter("host/ip/FragFails", "too long for the port", Party.RULES, DropKind.MTU),
         DropCounter(tracking.FULL, "connection tracking refused the frame: table full", Party.DUT, DropKind.TRACKING),

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 
 from pinchpoint.dut.ovs import text as ovs_text
 from pinchpoint.dut.ovs.exercised import FlowListing
@@ -133,19 +134,23 @@ class FlowDump(_ControlCollector):
 
 
 class Conntrack(_ControlCollector):
-    """Connections tracked now, and how many may be."""
+    """Connections tracked now, and how many may be, in all and in each zone."""
 
     name = "conntrack"
     command = "dpctl/ct-get-nconns"
 
     def snapshot(self) -> Snapshot:
-        """Gauges `ovs/conntrack/connections` and `ovs/conntrack/limit`."""
+        """Gauges `ovs/conntrack/{connections,limit}`; of a zone with a limit the same as `ovs/conntrack/zone N/...`."""
         at_s = time.monotonic()
         gauges = {}
         for name, command in (("connections", self.command), ("limit", "dpctl/ct-get-maxconns")):
             answer = self._control.call(command).strip()
             if answer.isdigit():
                 gauges[f"ovs/conntrack/{name}"] = float(answer)
+        with suppress(UnixctlError):  # before OVS 2.12 it has no limits of zones
+            for zone, (count, limit) in ovs_text.zone_limits(self._control.call("dpctl/ct-get-limits")).items():
+                gauges[f"ovs/conntrack/zone {zone}/connections"] = float(count)
+                gauges[f"ovs/conntrack/zone {zone}/limit"] = float(limit)
         return Snapshot(at_s, gauges=gauges)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath
 from pinchpoint.dut.ovs.tc import DROPPED
+from pinchpoint.dut.softirq import QUEUES
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
 
 _RECEIVED, _RECEIVE_DROPPED = "ovs/port/{port}/rx_pkts", "ovs/port/{port}/rx_drop"
@@ -102,7 +103,7 @@ _TO_LINK = replace(
     ),
 )
 _NIC_REFUSED = Refused("transmit queue of the engine's NIC {port} full", Party.ENGINE, DropKind.TRANSMIT_RING)
-_SETTLES = ("ovs/port/", "ovs/coverage/", "ovs/lookups/", "host/link/", "host/socket/")
+_SETTLES = ("ovs/port/", "ovs/coverage/", "ovs/lookups/", "host/link/", "host/queue/", "host/socket/")
 
 
 def graph(datapath: Datapath, nics: frozenset[str] = frozenset(), ports: frozenset[str] = frozenset()) -> HopGraph:
@@ -121,7 +122,7 @@ def graph(datapath: Datapath, nics: frozenset[str] = frozenset(), ports: frozens
     reads = Place("switch reads", (_RECEIVED,), (processed,), _READ_DROPS[datapath])
     # Sending over veth runs the kernel's receive path up to its queue, which is the device's where the kernel forwards.
     taken = Refused("socket of {port} took no more", Party.DUT if kernel else Party.HOST, DropKind.KERNEL_QUEUE)
-    return HopGraph(taken, (_VETH, reads, middle, _TRANSMIT), _SETTLES)
+    return HopGraph(taken, (_VETH, reads, middle, _TRANSMIT, QUEUES), _SETTLES)
 
 
 def _parts(of_rings: Place, of_nics: Place, nics: frozenset[str], ports: frozenset[str]) -> tuple[Place, ...]:
@@ -136,4 +137,6 @@ def _parts(of_rings: Place, of_nics: Place, nics: frozenset[str], ports: frozens
 def in_service(datapath: Datapath) -> HopGraph:
     """The path through a switch that runs already: the places at which it counts itself."""
     whole = graph(datapath)
-    return HopGraph(whole.refused, tuple(place for place in whole.places if place is not _VETH), whole.settles)
+    return HopGraph(
+        whole.refused, tuple(place for place in whole.places if place not in (_VETH, QUEUES)), whole.settles
+    )

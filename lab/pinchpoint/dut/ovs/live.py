@@ -23,16 +23,18 @@ from pinchpoint.dut.ovs.collectors import (
 )
 from pinchpoint.dut.ovs.connections import Connections
 from pinchpoint.dut.ovs.daemons import switch_versions, vsctl
+from pinchpoint.dut.ovs.dropping import Database, DroppingRules
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import switch_ports
 from pinchpoint.dut.ovs.settings import check_queues, in_force
-from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, spec
+from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, rules, spec
 from pinchpoint.dut.ovs.tc import TcFilters
 from pinchpoint.dut.ovs.unixctl import Unixctl, UnixctlError
 from pinchpoint.dut.spanned import engine_links
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.scenario import Batch, Change, Scenario
 from pinchpoint.observe.host import PacketThreads
+from pinchpoint.observe.queues import Queues
 from pinchpoint.observe.snapshot import Collector
 from pinchpoint.observe.sockets import Links, PacketSockets
 
@@ -56,6 +58,8 @@ class OvsLive:
         found: list[Collector] = [
             Coverage(control),
             Conntrack(control),
+            DroppingRules(control, [bridge.name for bridge in spec(scenario).bridges], rules(scenario)),
+            Database(places.host, places.database),
             FlowDump(control),
             DatapathFlows(control),
             ReceiveQueues(control),
@@ -63,7 +67,10 @@ class OvsLive:
         if datapath is not Datapath.DPDK:
             if scenario.ports:
                 found += engine_links(scenario, places)
-            found.append(Links(places.host, places.dut_netns, "dut", ends))
+            found += [
+                Queues(places.host, places.dut_netns, "dut", ends),
+                Links(places.host, places.dut_netns, "dut", ends),
+            ]
         if datapath in IN_KERNEL and (datapath is Datapath.TC or spec(scenario).tuning.hw_offload):
             found.append(TcFilters(places.host, places.dut_netns, ends))
         if datapath is Datapath.AF_PACKET:

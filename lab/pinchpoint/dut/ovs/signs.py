@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from pinchpoint.dut.ovs.dropping import BY_RULES, BY_TRACKING, CONFIGURED, MIRRORED
 from pinchpoint.dut.ovs.exercised import LIMIT
 from pinchpoint.dut.ovs.tc import HARDWARE, SOFTWARE
 from pinchpoint.model.causes import Sign
 from pinchpoint.model.offload import OffloadLimit
 
 MISSING: Final = 0.01  # share of the frames: counters are read one after the other
+TRACKING: Final = "ovs/conntrack/"
 Seen = Mapping[str, float]
 
 
@@ -24,19 +26,52 @@ def _signs(seen: Seen) -> Iterator[tuple[Sign, float]]:
         yield Sign.SUBTABLES, max(1.0, searched / hits)
     if (spent := _upcall_share(seen, threads)) is not None:
         yield Sign.UPCALL_TIME, spent
-    for sign, gauge, limit in (
-        (Sign.FLOWS_OF_LIMIT, "ovs/flows/flows", "ovs/flows/flow_limit"),
-        (Sign.TRACKED_OF_LIMIT, "ovs/conntrack/connections", "ovs/conntrack/limit"),
-    ):
-        if gauge in seen and seen.get(limit):
-            yield sign, seen[gauge] / seen[limit]
+    if "ovs/flows/flows" in seen and seen.get("ovs/flows/flow_limit"):
+        yield Sign.FLOWS_OF_LIMIT, seen["ovs/flows/flows"] / seen["ovs/flows/flow_limit"]
+    if tracked := list(_of_limits(seen)):
+        yield Sign.TRACKED_OF_LIMIT, max(tracked)
     yield from _of_offload(seen, threads)
+    yield from _of_rules(seen)
+    yield from _of_caches(seen)
     entered = _sum(seen, threads, "ovs/pmd/{}/packets_received")
     if entered:
         yield Sign.UNTRACKED, seen.get("ovs/coverage/conntrack_full", 0.0) / entered
         contended = [value for name, value in seen.items() if name.endswith("/vhost_tx_contention")]
         if contended:
             yield Sign.CONTENDED, sum(contended) / entered
+
+
+def _of_limits(seen: Seen) -> Iterator[float]:
+    """Tracked connections in all and in each zone, of what there may be."""
+    for name, limit in seen.items():
+        if name.startswith(TRACKING) and name.endswith("/limit") and limit:
+            connections = seen.get(f"{name.removesuffix('/limit')}/connections")
+            if connections is not None:
+                yield connections / limit
+
+
+def _of_rules(seen: Seen) -> Iterator[tuple[Sign, float]]:
+    """Whose the drops of the pipeline are: of rules that drop, of those after connection tracking, of mirrors."""
+    dropped, by_rules = seen.get("ovs/coverage/drop_action_of_pipeline"), seen.get(BY_RULES)
+    if dropped and by_rules is not None:
+        yield Sign.RULES_NAMED, min(1.0, by_rules / dropped)
+    if by_rules:
+        yield Sign.DROPS_OF_TRACKING, seen.get(BY_TRACKING, 0.0) / by_rules
+    targets = {name.removeprefix(MIRRORED) for name in seen if name.startswith(MIRRORED)}
+    received = {
+        name.split("/")[2]: count
+        for name, count in seen.items()
+        if name.startswith("ovs/port/") and name.endswith("/rx_pkts")
+    }
+    if entered := sum(received.values()):
+        yield Sign.MIRRORED_TO, sum(received.get(port, 0.0) for port in targets) / entered
+
+
+def _of_caches(seen: Seen) -> Iterator[tuple[Sign, float]]:
+    if (one_in := seen.get(f"{CONFIGURED}emc-insert-inv-prob")) is not None:
+        yield Sign.EMC_OFF, float(one_in == 0)
+    if (is_on := seen.get(f"{CONFIGURED}smc-enable")) is not None:
+        yield Sign.SMC_ON, is_on
 
 
 def _of_offload(seen: Seen, threads: list[str]) -> Iterator[tuple[Sign, float]]:

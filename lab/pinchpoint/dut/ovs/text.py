@@ -22,6 +22,7 @@ _UPCALL_TIME = re.compile(r"^\s*-?\s*Upcalls:\s+(\d{1,19})\s+\([^,]*,\s*(\d{1,9}
 _LOOKUPS = re.compile(r"lookups: hit:(\d{1,19}) missed:(\d{1,19}) lost:(\d{1,19})")
 _FLOWS = re.compile(r"^\s+flows: (\d{1,19})\s*$", re.MULTILINE)
 _UPCALL_FLOWS = re.compile(r"flows\s*: \(current (\d{1,19})\) \(avg \d+\) \(max \d+\) \(limit (\d{1,19})\)")
+_ZONE = re.compile(r"^zone=(\d{1,5}),\s*limit=(\d{1,10}),\s*count=(\d{1,10})\s*$", re.MULTILINE)
 _DUMP_DURATION = re.compile(r"dump duration\s*: (\d{1,19})ms")
 _OFFLOADED_FLOWS = re.compile(r"^\s*offloaded flows\s*:\s*(\d{1,18})", re.MULTILINE)
 
@@ -122,6 +123,12 @@ def datapath_lookups(text: str) -> dict[str, int]:
     """`dpctl/show`: lookups hit, missed and lost."""
     found = _LOOKUPS.search(text)
     return dict(zip(("hit", "missed", "lost"), map(int, found.groups()), strict=True)) if found else {}
+
+
+def zone_limits(text: str) -> dict[int, tuple[int, int]]:
+    """`dpctl/ct-get-limits`: zone -> (connections, limit) of those that have a limit."""
+    found = {int(zone): (int(count), int(limit)) for zone, limit, count in _ZONE.findall(text)}
+    return {zone: each for zone, each in found.items() if each[1]}
 
 
 def datapath_flows(text: str) -> int | None:

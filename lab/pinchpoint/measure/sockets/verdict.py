@@ -12,9 +12,9 @@ from statistics import median_low
 from pinchpoint.account.cpus import FOREIGN
 from pinchpoint.measure.sockets.windows import Thread, Window, exhausted, failures, relay_losses
 from pinchpoint.model import units
+from pinchpoint.model.limits import SATURATED
 from pinchpoint.model.result import Limit, Verdict
 
-SATURATED = 0.95  # of the window: a thread or CPU has no headroom worth naming
 PLAN_KEPT = 0.99  # of the planned transactions
 CLOSED_LOOP = 0.15  # transactions under way, rate x mean latency, may differ so much from the connections
 TELLING = 0.01  # share of softirq time worth a word

@@ -1,0 +1,82 @@
+"""One recording by perf(1), as a process of the bench; its files go with the bench's folder."""
+
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from pinchpoint.host.interface import Environment, Host
+from pinchpoint.host.priority import share_priority
+from pinchpoint.host.processes import end_processes, session
+from pinchpoint.model.errors import BenchError
+
+INSTALL: Final = "apt-get install linux-perf"
+OPTIONS: Final = ("-q", "-B", "-N", "--no-inherit")  # no build ids: perf keeps copies of programs in the home folder
+MOST_DATA: Final = 16 << 20  # bytes that perf may record; 8 threads with the deepest stacks take 8 MB in 2 s
+_MOST_SAID: Final = 200  # characters
+_END_S: Final = 10.0  # for perf to write its file, and again to end when it is asked to
+_SCRIPT_S: Final = 60.0
+
+
+class Recording:
+    """perf beside a trial: started once, ended by itself, then read."""
+
+    def __init__(self, host: Host, folder: str, environment: Environment) -> None:
+        """`environment` marks what is started as the bench's."""
+        self._host, self._data, self._errors = host, f"{folder}/perf.data", f"{folder}/perf.errors"
+        self._environment = (*environment, ("PERF_CONFIG", "/dev/null"), ("LC_ALL", "C"))
+        self._pid: int | None = None
+
+    def can_run(self) -> str | None:
+        """Needs perf."""
+        return None if self._host.which("perf") else f"perf is not installed: {INSTALL}"
+
+    def run(self, argv: Sequence[str], timeout_s: float = _END_S) -> str:
+        """What perf prints. Raises CommandFailed and RequirementError."""
+        return self._host.run(argv, environment=self._environment, timeout_s=timeout_s)
+
+    def start(self, options: Sequence[str], duration_s: float) -> None:
+        """Record for so long, beside whatever happens; once."""
+        if self._pid is None:
+            argv = ["perf", "record", *options, "-o", self._data, "--", "sleep", f"{duration_s:g}"]
+            self._pid = self._host.spawn(argv, self._environment, self._errors, self._errors)
+            share_priority(self._host, self._pid)  # else it would not get a turn beside the bench before the load ends
+
+    def stop(self) -> None:
+        """End the recording and all that it started; what it recorded stays. Nothing if none runs."""
+        if self._pid is not None and not self._host.ended(self._pid):
+            end_processes(self._host, session(self._host, self._pid), _END_S)
+            self._host.ended(self._pid)
+        self._pid = None
+
+    def script(self, options: Sequence[str]) -> str:
+        """What `perf script` prints of it, once it has ended. Raises BenchError and what `run` raises."""
+        if self._pid is None:
+            raise BenchError("the traffic ended before it could be sampled")
+        self._await_end(self._pid)
+        self._pid = None
+        try:
+            size = self._host.size(self._data)
+        except OSError as error:
+            raise BenchError(f"perf recorded nothing: {self._said() or error}") from error
+        if size > MOST_DATA:
+            raise BenchError(f"perf recorded {size:,} bytes, more than {MOST_DATA:,}")
+        return self.run(["perf", "script", "-i", self._data, *options], _SCRIPT_S)
+
+    def _await_end(self, pid: int) -> None:
+        """Wait for it; one that does not end is asked to (SIGINT: perf writes what it has), then ended."""
+        for number in (None, signal.SIGINT):
+            if number is not None:
+                self._host.signal([pid], number)
+            deadline = time.monotonic() + _END_S
+            while time.monotonic() < deadline:
+                if self._host.ended(pid):
+                    return
+                time.sleep(0.02)
+        self.stop()
+
+    def _said(self) -> str:
+        with suppress(OSError):
+            return " ".join(self._host.read(self._errors).split())[:_MOST_SAID]
+        return ""
