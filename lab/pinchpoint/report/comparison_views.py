@@ -31,6 +31,13 @@ def nothing_differs(found: Differences) -> bool:
     return not any(True for _ in places(found))
 
 
+def answers(found: Comparison) -> Iterator[str]:
+    """What every judged metric says, or why it says nothing."""
+    for part in found.scenarios:
+        where = f"{part.a}: " if len(found.scenarios) > 1 else ""
+        yield from (f"{where}{one.metric}: {one.sentence}" for one in part.metrics if one.judged)
+
+
 def method(found: Comparison) -> str:
     """How it was measured, in one sentence."""
     if found.kind is ComparisonKind.UNPAIRED:

@@ -7,7 +7,7 @@ from comparisons import paired_run
 from slices import constant, stretch
 
 from pinchpoint.findings.comparing_slices import of_duet
-from pinchpoint.model.comparison import ComparisonKind, Decision, Method
+from pinchpoint.model.comparison import ComparisonKind, Decision, HoldsFor, Method
 from pinchpoint.model.duet import FORWARDED
 
 
@@ -27,7 +27,6 @@ def test_it_names_its_metric_and_kind_and_both_rates_with_the_band_of_the_time()
     found, part, metric = compared(stretch(constant(2e6), ratio=0.98, scatter=0.02))
     assert found.kind is ComparisonKind.DUET
     assert (metric.metric, metric.unit, metric.decision) == (FORWARDED, "fps", Decision.LOWER)
-    assert metric.better is False
     assert metric.n == part.duet.quads_used == 750
     assert "16 blocks of 750 quads" in metric.method
     assert metric.a.value == pytest.approx(2e6, rel=0.01)
@@ -48,13 +47,18 @@ def test_two_benches_of_one_file_that_differ_by_two_per_cent_are_no_difference_o
     assert "8 times two benches" in metric.method and part.duet.benches == 8
     _, _, alone = compared(on_benches(1, ratios[0]))
     assert alone.decision is Decision.LOWER, "what one standing pair says of itself"
+    assert alone.better is None, "one build does not tell the build from the change"
 
 
 def test_an_interval_that_is_only_of_the_benches_that_stood_says_so():
-    _, part, _ = compared(on_benches(1, 0.98))
+    _, part, metric = compared(on_benches(1, 0.98))
+    assert metric.holds_for is HoldsFor.BENCHES
+    assert metric.sentence.startswith("of these two benches, B is 2.")
+    _, part, metric = compared(*(on_benches(number, 0.98) for number in range(1, 6)))
+    assert (metric.holds_for, metric.decision) == (HoldsFor.BENCHES, Decision.LOWER), "five builds are too few"
     assert any("two that are built anew from one file differ" in note for note in part.notes)
     _, part, metric = compared(*(on_benches(number, 0.98) for number in range(1, 9)))
-    assert metric.decision is Decision.LOWER
+    assert (metric.decision, metric.holds_for, metric.better) == (Decision.LOWER, HoldsFor.NEXT_BUILD, False)
     assert not any("built anew" in note for note in part.notes)
 
 
