@@ -50,6 +50,9 @@ def method(found: Comparison) -> str:
             "Measured as a duet: both benches stood at once, and one engine overloaded them in alternating slices "
             "(A B B A ...); neighbours are compared by Wilcoxon's signed ranks"
         )
+    if found.kind is ComparisonKind.TRIALS:
+        trials = "Measured by alternating trials (A B, B A ...) of both benches, which stood at once"
+        return f"{trials}. Not as a duet: {found.why}" if found.why else trials
     turns = (
         "Measured in turns (A B B A ...), each time on a bench built anew; neighbours are compared by "
         "Wilcoxon's signed ranks, with a fixed number of pairs"

@@ -7,6 +7,7 @@ from comparisons import paired_run
 from slices import constant, stretch
 
 from pinchpoint.findings.comparing_slices import of_duet
+from pinchpoint.findings.relative import why_hopeless
 from pinchpoint.model.comparison import ComparisonKind, Decision, HoldsFor, Method
 from pinchpoint.model.duet import FORWARDED
 
@@ -94,3 +95,16 @@ def test_few_slices_claim_nothing_and_say_so():
     _, _, metric = compared(stretch(constant(), ratio=0.5, length_s=2))
     assert metric.decision is Decision.TOO_FEW
     assert "an interval at 95 % needs 6" in metric.sentence
+
+
+def test_slices_that_will_give_no_ratio_are_known_after_one_stretch():
+    whole = stretch(constant(), length_s=2.5)
+    assert not why_hopeless([whole])
+    kept = [replace(one, received=one.offered) if place % 3 == 0 else one for place, one in enumerate(whole.slices)]
+    assert "could not overload the devices" in why_hopeless([replace(whole, slices=tuple(kept))])
+
+
+def test_a_host_that_leaves_no_slice_in_peace_is_given_five_seconds():
+    disturbed = stretch(constant(), length_s=2.5, gaps=1.0)
+    assert not why_hopeless([disturbed])
+    assert "0 of 496 slices could be used (the engine's core stood still" in why_hopeless([disturbed, disturbed])
