@@ -22,6 +22,7 @@ FIRST_STEP, LAST_STEP = 0.24, 0.03  # of the load; halved whenever the direction
 SIDES = ("A", "B")
 MOST_LIMITED = 0.1  # of a bench's turns: with more of them its rate is a bound
 BLOCK = 5  # turns in a row: loads of neighbouring turns are alike
+FEWEST_OF_BLOCK = 3  # where longer ones would be too few for an interval
 MOST_BLOCKS = 8  # of one build, whose noise lasts
 LIMITED = 0.97  # of the load: an engine that offers less cannot offer more
 
@@ -166,6 +167,8 @@ def _blocks(values: Sequence[tuple[Turn, float]]) -> Iterator[list[float]]:
             yield [value for turn, value in values if turn.build == build]
         return
     number = max(1, min(MOST_BLOCKS, len(values) // BLOCK))
+    if len(values) >= FEWEST_OF_BLOCK * fewest_pairs():
+        number = max(number, fewest_pairs())
     ends = [round(place * len(values) / number) for place in range(number + 1)]
     for first, end in pairwise(ends):
         yield [value for _, value in values[first:end]]
