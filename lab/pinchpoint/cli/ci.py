@@ -16,7 +16,7 @@ from pinchpoint.cli.parameters import Duration, Setting
 from pinchpoint.cli.run import How, conducted, failed, write_report, wrong
 from pinchpoint.findings.regressions import judged
 from pinchpoint.model.comparison import Comparison, Method
-from pinchpoint.model.errors import InputError, StoreError
+from pinchpoint.model.errors import UNDECIDED, WORSE, InputError, StoreError
 from pinchpoint.model.regression import State
 from pinchpoint.report import ci as report
 from pinchpoint.run.compared import compare_folders, comparison_of
@@ -25,8 +25,6 @@ from pinchpoint.scenario import load_sweep
 from pinchpoint.scenario.keys import program_key
 from pinchpoint.store.folder import RunFolder
 
-REGRESSION = 1
-UNDECIDED = 8
 EXAMPLE = "pinchpoint ci /opt/base /opt/head --scenario forward.toml"
 Settings = tuple[tuple[str, object], ...]
 
@@ -117,12 +115,13 @@ def ci(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Compare BASE with HEAD, side by side on this machine, and end with 1 if HEAD is worse by more than the margin.
+    """Compare BASE with HEAD, side by side on this machine: exit code 8 if HEAD is worse by more than the margin.
 
     BASE and HEAD are two builds of the device's program (the program, the folder it was built or installed into, or a
     Debian package) with --scenario; or two scenario files; or two run folders. Exit code 0: not surely worse by more
-    than the margin. 1: the whole interval of the ratio is worse by more than that, or a device does not do what its
-    service says. 8: it could not be decided. An unexpected error of Pinchpoint prints a traceback and ends with 1, too.
+    than the margin. 8: the whole interval of the ratio is worse by more than that. 9: it could not be decided, e.g.
+    because a duet of fewer than six builds cannot tell the build from the change. 1: a device does not do what its
+    service says, or an unexpected error of Pinchpoint, which prints a traceback.
     """
     shown = os.environ.get("GITHUB_ACTIONS") == "true" if annotations is None else annotations
     told = Told(margin / 100, junit, summary, shown, as_json)
@@ -130,7 +129,7 @@ def ci(
     if _is_run(base) and _is_run(head):
         found = compare_folders(RunFolder.open(base), RunFolder.open(head), metrics, told.margin)
         code = _tell(found, told)
-        return REGRESSION if wrong(RunFolder.open(head)) else code
+        return code if code == WORSE else wrong(RunFolder.open(head)) or code
     with ExitStack() as stack:
         paths, set_a, set_b = _sides(base, head, scenario, how, stack)
         wanted = Wanted(paths, set_a, set_b, pairs, metrics, told.margin, None, method, slices_s, benches)
@@ -146,7 +145,7 @@ def ci(
         click.echo(f"pinchpoint: {interrupted.message}; what was measured is in {folder.path}", err=True)
         return interrupted.exit_code
     faults, lost = wrong(folder), failed(folder)  # what was found comes before what could not be measured
-    return REGRESSION if code == REGRESSION or faults else lost or code
+    return WORSE if code == WORSE else faults or lost or code
 
 
 def _is_run(path: Path) -> bool:
@@ -194,7 +193,7 @@ def _tell(found: Comparison, told: Told, folder: RunFolder | None = None) -> int
     click.echo(f"pinchpoint: {report.headline(by_metric, told.margin)}", err=True)
     states = {one.state for one in by_metric}
     if State.REGRESSION in states:
-        return REGRESSION
+        return WORSE
     return UNDECIDED if State.UNDECIDED in states or not found.finished or not states else 0
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from pinchpoint.cli.compared import gate, show_comparison
+from pinchpoint.cli.compared import gate, gate_of, show_comparison
 from pinchpoint.cli.parameters import Duration, Setting
 from pinchpoint.cli.program import Program
 from pinchpoint.cli.run import How, conduct, print_stored, resumed
@@ -17,15 +17,12 @@ from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Point, Sweep
 from pinchpoint.report import render_comparison
 from pinchpoint.run.compared import compare_folders, require_alike
-from pinchpoint.run.duet_run import require_duet, why_no_duet
+from pinchpoint.run.duet_run import BUILDING_S, CALIBRATING_S, SHORTEST_S, require_duet, why_no_duet
 from pinchpoint.scenario import load_sweep
 from pinchpoint.scenario.plain import to_plain
 from pinchpoint.store.folder import RunFolder
 
 SLICES_S = 60.0  # of alternating slices: 7.5 s for each of the pairs of benches
-BUILDING_S = 10.0  # of a budget: both benches made, warmed up and removed
-CALIBRATING_S = 10.0
-SHORTEST_S = 5.0  # of slices, however small a budget
 BENCHES = 8  # times that a duet builds both: an interval at 95 % needs 6
 PAIRS = 8  # an interval at 95 % needs 6: two may be lost to the host
 EXAMPLE = "pinchpoint compare forward.toml --set-b dut.smc=true"
@@ -109,7 +106,8 @@ _SETTING = Setting()
     "--fail-if-worse",
     type=click.FloatRange(0, 100),
     metavar="PERCENT",
-    help="Exit with code 8 if B is worse by more than PERCENT with its whole interval, or cannot be judged.",
+    help="Exit with code 8 if B is worse by more than PERCENT with its whole interval; with 9 if that cannot be "
+    "decided, without a ratio or with fewer than six builds of each.",
 )
 @click.option(
     "--budget",
@@ -205,7 +203,7 @@ def both(wanted: Wanted, how: How) -> Program:
 
 
 def requested(wanted: Wanted, how: How, a: Sweep, b: Sweep) -> ComparisonRequest:
-    """What is to be measured, and by which method. Raises InputError or RequirementError for an impossible duet."""
+    """What is to be measured, and by which method. Raises InputError or RequirementError for an impossible one."""
     in_turns = ComparisonRequest(
         a.group, b.group, wanted.pairs or PAIRS, wanted.metrics, wanted.margin, wanted.fail_if_worse
     )
@@ -213,8 +211,8 @@ def requested(wanted: Wanted, how: How, a: Sweep, b: Sweep) -> ComparisonRequest
     if wanted.method == Method.TURNS:
         return in_turns
     if why := _asks_for_turns(wanted):
-        if wanted.method == Method.DUET:
-            raise InputError(f"no duet: {why}", "leave out --method duet, or the option that needs turns")
+        if wanted.method != AUTO:
+            raise InputError(f"no {wanted.method}: {why}", "leave out --method, or the option that needs turns")
         return replace(in_turns, why=why)
     if wanted.method == AUTO:
         if why := why_no_duet(*scenarios):
@@ -223,18 +221,18 @@ def requested(wanted: Wanted, how: How, a: Sweep, b: Sweep) -> ComparisonRequest
             return replace(in_turns, why=f"{lacking.message} (hint: {lacking.hint})")
     require_duet(*scenarios)
     benches, slices_s = _lengths(wanted, how.budget_s)
-    duet = replace(in_turns, pairs=1, metrics=(FORWARDED,), method=Method.DUET)
-    return replace(duet, slices_s=slices_s, benches=benches)
+    at_once = replace(in_turns, pairs=1, slices_s=slices_s, benches=benches, may_fall_back=wanted.method == AUTO)
+    if wanted.method == Method.TRIALS:
+        return replace(at_once, method=Method.TRIALS, metrics=())
+    return replace(at_once, method=Method.DUET, metrics=(FORWARDED,))
 
 
 def _lengths(wanted: Wanted, budget_s: float | None) -> tuple[int, float]:
-    """How many times both benches are built, and seconds of slices. A small budget pays for one time only."""
+    """How many times both benches are built, and seconds of slices; a budget is held by the clock (BuildTime)."""
+    benches = wanted.benches or BENCHES
     if budget_s is None:
-        return wanted.benches or BENCHES, wanted.slices_s or SLICES_S
-    building_s = CALIBRATING_S + BENCHES * BUILDING_S
-    benches = wanted.benches or (BENCHES if budget_s >= building_s + SHORTEST_S else 1)
-    left_s = max(SHORTEST_S, budget_s - CALIBRATING_S - benches * BUILDING_S)
-    return benches, wanted.slices_s or left_s
+        return benches, wanted.slices_s or SLICES_S
+    return benches, wanted.slices_s or max(SHORTEST_S, budget_s - CALIBRATING_S - BUILDING_S)
 
 
 def _asks_for_turns(wanted: Wanted) -> str:
@@ -277,7 +275,7 @@ def _stored(wanted: Wanted, how: How, out: Path | None, runs: Sequence[Path]) ->
         if folder.read_info().comparison is None:
             raise InputError(f"{runs[0]}: expected a second run folder", "pinchpoint compare RUN1 RUN2")
         print_stored(folder, how.as_json)
-        return 0
+        return gate_of(folder)
     if len(runs) > 2:
         raise InputError(f"expected two run folders, found {len(runs)}", "pinchpoint trend compares many runs")
     found = compare_folders(RunFolder.open(runs[0]), RunFolder.open(runs[1]), wanted.metrics, wanted.margin)

@@ -7,13 +7,14 @@ import click
 from rich.console import Console
 
 from pinchpoint.cli.terminal import PIPED_WIDTH
+from pinchpoint.findings.regressions import is_answer, judged, why_undecided
+from pinchpoint.findings.wording import percent
 from pinchpoint.model.comparison import Comparison
+from pinchpoint.model.errors import UNDECIDED, WORSE
+from pinchpoint.model.regression import Judged, State
 from pinchpoint.report import render_comparison_table
-from pinchpoint.run.compared import comparison_of, worse
+from pinchpoint.run.compared import comparison_of
 from pinchpoint.store.folder import COMPARISON, RunFolder
-
-WORSE = 8
-"""The exit code of a comparison that --fail-if-worse does not let pass."""
 
 
 def show_comparison(found: Comparison, as_json: bool, folder: Path | None = None) -> None:
@@ -28,11 +29,26 @@ def show_comparison(found: Comparison, as_json: bool, folder: Path | None = None
 
 
 def gate(found: Comparison, limit: float | None) -> int:
-    """0, or WORSE where a judged metric is worse than `limit` allows or could not be judged; reported on stderr."""
-    against = [] if limit is None else list(worse(found, limit))
-    for line in against:
+    """The exit code, with its reason on stderr: 0, or UNDECIDED without a ratio.
+
+    With a `limit`, WORSE where a judged metric is worse by more, and UNDECIDED where one cannot be held against it.
+    """
+    by_metric = judged(found, limit or 0.0)
+    against = [one for one in by_metric if limit is not None and one.state is State.REGRESSION]
+    open_ones = [one.metric for one in by_metric if _is_open(one, limit)]
+    lines = [
+        f"{one.metric.metric}: B is worse by more than {percent(limit or 0.0)}: {one.metric.sentence}"
+        for one in against
+    ]
+    lines += [f"could not be decided: {why_undecided(one)}" for one in open_ones]
+    lines += [] if by_metric else ["could not be decided: no metric could be judged"]
+    for line in lines:
         click.echo(f"pinchpoint: {line}", err=True)
-    return WORSE if against else 0
+    return WORSE if against else UNDECIDED if lines else 0
+
+
+def _is_open(one: Judged, limit: float | None) -> bool:
+    return not is_answer(one.metric) or (limit is not None and one.state is State.UNDECIDED)
 
 
 def gate_of(folder: RunFolder) -> int:

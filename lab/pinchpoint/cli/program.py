@@ -15,11 +15,12 @@ from pinchpoint.dut.placement import alike_there
 from pinchpoint.host.local import LOCAL
 from pinchpoint.host.machines import standing_on
 from pinchpoint.model import units as words
-from pinchpoint.model.comparison import ComparisonRequest
+from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Scenario, Sweep
 from pinchpoint.model.study import Study, SweepInfo
 from pinchpoint.run import order
+from pinchpoint.run.duet_run import expected_s as run_expected_s
 from pinchpoint.run.estimate import Forecast
 from pinchpoint.run.experiments import sweep_of
 from pinchpoint.scenario import load_study, load_sweep
@@ -86,8 +87,10 @@ class Program:
         """How much there is to run, e.g. `43 points in 5 groups, 3 repeats each: 129 units, about 38 min`."""
         points = sum(len(sweep.scenarios) for sweep in self.sweeps)
         if self.comparison is not None and self.comparison.slices_s is not None:
-            length, built = words.duration(self.comparison.slices_s), words.counted(self.comparison.benches, "time")
-            return f"A and B at once, {length} of alternating slices, built {built}"
+            what = "slices" if self.comparison.method is Method.DUET else "trials"
+            expected_s = run_expected_s(self.comparison) if self.budget_s is None else self.budget_s
+            times = words.counted(self.comparison.benches, "time")
+            return f"A and B at once, alternating {what}, built {times}, about {words.duration(expected_s)}"
         if self.comparison is not None:
             text = f"A and B in turns, {words.counted(self.comparison.pairs, 'pair')}: {len(self.units)} measurements"
             return self._with_time(text)

@@ -265,7 +265,7 @@ def _told(interrupted: Interrupted, folder: RunFolder) -> int:
 
 def print_plans(units: Sequence[Scenario], comparison: ComparisonRequest | None = None) -> None:
     """The plan of every bench; those that stand at once are planned together."""
-    if comparison is not None and comparison.method is Method.DUET:
+    if comparison is not None and comparison.method is not Method.TURNS:
         a, b = units
         with standing_on(a.remote):
             setups = prepare_both(a, b)
@@ -289,7 +289,7 @@ def _measure(units: Sequence[Scenario], folder: RunFolder, how: How, profiles: b
     comparison = folder.read_info().comparison
     try:
         with progress(how.quiet) as listener, stop_on_signals() as remember:
-            if comparison is not None and comparison.method is Method.DUET:
+            if comparison is not None and comparison.method is not Method.TURNS:
                 run_duet(units, folder, listener, remember, how.await_host_s)
                 return None
             run_one = functools.partial(run_scenario, ceiling_test=test)

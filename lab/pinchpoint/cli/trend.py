@@ -9,13 +9,10 @@ import msgspec
 from rich.console import Console
 
 from pinchpoint.cli.terminal import PIPED_WIDTH
-from pinchpoint.model.errors import InputError, StoreError
+from pinchpoint.model.errors import UNDECIDED, WORSE, InputError, StoreError
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.report.trend import render_junit, render_trends
 from pinchpoint.store.folder import RunFolder
-
-WORSE = 8
-"""The exit code when the latest level of a metric is worse than the one before it."""
 
 
 @click.command(short_help="Where a number changed over stored runs.")
@@ -43,8 +40,8 @@ def trend(
     """Find change points over RUNS: run folders, or folders of them, in the order of their start.
 
     Only runs of the newest one's scenario and definition are compared; the others are named. Exit code 8
-    if the latest level of a metric is worse than the one before it. At most 2 of 100 series without a change raise
-    an alarm; at least 10 runs are needed.
+    if the latest level of a metric is worse than the one before it, 9 if no series has enough runs. At most 2 of 100
+    series without a change raise an alarm; at least 10 runs are needed.
     """
     from pinchpoint.findings.trend import trends  # numpy is not to be imported by `pinchpoint --help`
 
@@ -57,7 +54,9 @@ def trend(
         live = sys.stdout.isatty()
         console = Console(highlight=False, width=None if live else PIPED_WIDTH)
         console.print(render_trends(found, bars=live))
-    return WORSE if any(one.worse for one in found) else 0
+    if any(one.worse for one in found):
+        return WORSE
+    return UNDECIDED if all(one.too_few for one in found) else 0
 
 
 def _read(paths: Sequence[Path]) -> Iterator[tuple[RunInfo, RunResult]]:

@@ -20,6 +20,7 @@ from pinchpoint.model.comparison import (
     ComparisonRequest,
     Decision,
     Differences,
+    HoldsFor,
     MetricComparison,
     Pair,
     Side,
@@ -267,6 +268,7 @@ def _compared(
         n=found.n,
         method=found.method,
         decision=decision_of(found),
+        holds_for=HoldsFor.NEXT_BUILD if found.confidence is not None else None,
     )
     compared = replace(compared, better=wording.better(compared))
     return replace(compared, sentence=wording.sentence(compared, margin))

@@ -6,7 +6,7 @@ from statistics import median
 
 from pinchpoint.findings import comparing, wording
 from pinchpoint.model import units
-from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision, MetricComparison
+from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision, HoldsFor, MetricComparison
 from pinchpoint.model.duet import FORWARDED, MEASURED, DuetSummary, Stretch
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import RunInfo, RunResult
@@ -40,8 +40,8 @@ def _metric(duet: Duet | None, margin: float | None) -> MetricComparison:
     assert found is not None  # else every slice was discarded, which has a reason
     judged = replace(
         base,
-        a=rate_over_time([one.a_fps for one in duet.quads]),
-        b=rate_over_time([one.b_fps for one in duet.quads]),
+        a=over_time([one.a_fps for one in duet.quads]),
+        b=over_time([one.b_fps for one in duet.quads]),
         ratio=found.ratio,
         low=found.low,
         high=found.high,
@@ -51,9 +51,15 @@ def _metric(duet: Duet | None, margin: float | None) -> MetricComparison:
         n=len(duet.quads),
         method=interval_of(duet),
         decision=comparing.decision_of(found),
+        holds_for=holds_for(duet.summary.benches) if found.confidence is not None else None,
     )
     judged = replace(judged, better=wording.better(judged))
     return replace(judged, sentence=wording.sentence(judged, margin, of="quad"))
+
+
+def holds_for(builds: int) -> HoldsFor:
+    """What an interval is for that was made over so many builds of both benches."""
+    return HoldsFor.NEXT_BUILD if builds >= fewest_pairs() else HoldsFor.BENCHES
 
 
 def why_refused(summary: DuetSummary) -> str:
@@ -73,14 +79,14 @@ def interval_of(duet: Duet) -> str:
     """What the interval of the ratio is, in words. The duet has a ratio."""
     found = duet.difference
     assert found is not None
-    several = duet.summary.benches > 1
+    several = holds_for(duet.summary.benches) is HoldsFor.NEXT_BUILD
     blocks = f"{len(duet.blocks)} times two benches" if several else units.counted(len(duet.blocks), "block")
     if found.confidence is None:
         return f"range of {blocks} of {len(duet.quads):,} quads; an interval at 95 % needs {fewest_pairs()}"
     return f"95 %, Wilcoxon's signed ranks over {blocks} of {len(duet.quads):,} quads A B B A"
 
 
-def rate_over_time(rates_fps: Sequence[float]) -> Estimate:
+def over_time(rates_fps: Sequence[float]) -> Estimate:
     """The median of momentary rates, and between which two they lay for most of the time. At least one."""
     ranked = sorted(rates_fps)
     low, high = (ranked[round(share * (len(ranked) - 1))] for share in BAND)
@@ -90,7 +96,7 @@ def rate_over_time(rates_fps: Sequence[float]) -> Estimate:
 
 def rate_metric(quads: Sequence[Quad], side: str) -> Metric:
     """The same as a figure of one bench."""
-    found = rate_over_time([one.a_fps if side == "A" else one.b_fps for one in quads])
+    found = over_time([one.a_fps if side == "A" else one.b_fps for one in quads])
     return Metric(FORWARDED, found.unit, found.value, found.low, found.high, found.interval)
 
 
@@ -105,8 +111,8 @@ def _notes(summary: DuetSummary) -> Iterator[str]:
         yield f"{lost:,} of {summary.slices:,} slices ({share}) are not used: {reasons(summary)}"
     if summary.benches < fewest_pairs():
         yield (
-            "the interval is of these benches: two that are built anew from one file differ by some per cent, which "
-            f"--benches {fewest_pairs()} or more includes"
+            "the interval is for these two benches: two that are built anew from one file differ by some per cent, "
+            f"which --benches {fewest_pairs()} or more includes"
         )
     yield f"compared is the {FORWARDED}, not the loss-free rate: `--metric NDR` compares that in turns"
     yield "cycles per packet are unknown: the clock of a frozen thread runs on"

@@ -5,15 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from pinchpoint.findings.comparing_slices import MOST_NOT_OVERLOADED, interval_of, rate_metric, why_refused
+from pinchpoint.findings.comparing_slices import MOST_NOT_OVERLOADED, interval_of, rate_metric, reasons, why_refused
 from pinchpoint.model import units
 from pinchpoint.model.duet import FORWARDED, RELATIVE, Stretch
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.study import Bound
-from pinchpoint.stats.duet import NOT_OVERLOADED, Duet, compare_slices, counted, in_parts, loss_after_thaw
+from pinchpoint.stats.duet import NOT_OVERLOADED, Duet, compare_slices, counted, in_parts, length_of, loss_after_thaw
 
 NARROW = 0.04  # half of an interval, as a share, at which slices end: 0.05 is aimed at, and stopping early flatters
 MOST_USED_S = 30.0  # of slices that could be used: half of an interval shrinks with the root of the time
+LEAST_USED = 0.02  # of the slices: with fewer, whole trials of the same time say more
+LEAST_TRIED_S = 5.0  # of slices, before too few could be used
 Z = 1.96
 UNIT = "x"
 
@@ -111,6 +113,18 @@ def surely_not_overloaded(stretches: Sequence[Stretch], side: str) -> bool:
     """Whether the engine could not overload the bench in more slices than chance explains, and a ratio bears."""
     share, number = _without_overload(counted(stretches), side)
     return number > 0 and share - Z * math.sqrt(share * (1 - share) / number) > MOST_NOT_OVERLOADED
+
+
+def why_hopeless(stretches: Sequence[Stretch]) -> str:
+    """Why more slices would give no ratio of two benches either; empty if they may."""
+    measured = counted(stretches)
+    if any(surely_not_overloaded(measured, side) for side in "AB"):
+        return why_refused(compare_slices(stretches).summary)
+    if sum(map(length_of, measured)) < LEAST_TRIED_S:
+        return ""
+    summary = compare_slices(stretches).summary
+    is_poor = summary.used < LEAST_USED * summary.slices
+    return f"{summary.used:,} of {summary.slices:,} slices could be used ({reasons(summary)})" if is_poor else ""
 
 
 def _without_overload(measured: Sequence[Stretch], side: str) -> tuple[float, int]:

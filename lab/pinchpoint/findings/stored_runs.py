@@ -28,6 +28,7 @@ from pinchpoint.model.comparison import (
     Decision,
     Difference,
     Differences,
+    HoldsFor,
     MetricComparison,
     Side,
 )
@@ -236,6 +237,7 @@ def _judged(
         high=found.high,
         largest_hidden=hidden,
         decision=decision,
+        holds_for=HoldsFor.RUNS,
         method=f"{METHOD}; A: {a.interval}; B: {b.interval}",
     )
     compared = replace(compared, better=wording.better(compared))

@@ -4,7 +4,7 @@ import math
 
 from pinchpoint.findings.find_compare import MORE_IS_BETTER, RATES, less_is_better
 from pinchpoint.model import units
-from pinchpoint.model.comparison import Decision, MetricComparison
+from pinchpoint.model.comparison import Decision, HoldsFor, MetricComparison
 
 
 def direction(metric: str, unit: str) -> int:
@@ -15,9 +15,9 @@ def direction(metric: str, unit: str) -> int:
 
 
 def better(one: MetricComparison) -> bool | None:
-    """Whether B is the better one; None if no difference was found, or neither is better."""
+    """Whether B is the better one; None if no difference was found, neither is better, or it is of two benches only."""
     rising = direction(one.metric, one.unit)
-    if not rising or one.decision not in (Decision.HIGHER, Decision.LOWER):
+    if not rising or one.holds_for is HoldsFor.BENCHES or one.decision not in (Decision.HIGHER, Decision.LOWER):
         return None
     return (one.decision is Decision.HIGHER) == (rising > 0)
 
@@ -34,13 +34,17 @@ def sentence(one: MetricComparison, margin: float | None, of: str = "pair") -> s
     assert one.ratio is not None and one.low is not None and one.high is not None
     if one.decision is Decision.TOO_FEW:
         return f"unknown: {one.method}; the ratios of the {of}s lie between {one.low:.4g} and {one.high:.4g}"
+    of_benches = one.holds_for is HoldsFor.BENCHES
     if one.decision is Decision.NOT_FOUND:
         hidden = one.largest_hidden or 0.0
         same = _margin_hidden(one, hidden, margin, of)
-        return f"no difference found; none larger than {percent(hidden)} could hide{same}"
+        where = " between these two benches" if of_benches else ""
+        return f"no difference found{where}; one of up to {percent(hidden)} cannot be excluded{same}"
     smaller, larger = sorted((abs(1 - one.low), abs(1 - one.high)))
     word = "higher" if one.decision is Decision.HIGHER else "lower"
     text = f"B is {percent(abs(1 - one.ratio))} {_between(smaller, larger)} {word}"
+    if of_benches:
+        return f"of these two benches, {text}; one build of each cannot tell the build from the change"
     if margin is not None and larger <= margin:
         text += f", within the margin of {percent(margin)}"
     return text

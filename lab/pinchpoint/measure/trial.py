@@ -16,6 +16,7 @@ from pinchpoint.measure.listener import Listener
 from pinchpoint.model.errors import DutError, EngineError, PinchpointError
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.trial import WARM_UP as WARM_UP
 from pinchpoint.model.trial import Cause, Ledger, Sample, Trial, TrialValidity, Witness
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.host import ticks_to_seconds
@@ -28,7 +29,6 @@ PRIMING_FPS, PRIMING_S = 100_000, 0.001
 WAITING_FPS, WAITING_S = 10_000, 0.001
 _SIBLINGS = "/sibling/"  # thread by thread; the witness holds their sums
 ROUND_TRIP = "round trip"  # the phase in which what was sent comes back to its sender
-WARM_UP = "warm-up"  # the phase that prepares the DUT and is never judged
 
 
 class Interrupted(PinchpointError):

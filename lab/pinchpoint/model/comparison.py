@@ -17,6 +17,7 @@ class Method(StrEnum):
     """How a run measures its two scenarios."""
 
     DUET = "duet"  # both benches stand at once and are measured in alternating slices
+    TRIALS = "trials"  # both benches stand at once and are measured by alternating trials
     TURNS = "turns"  # one bench after the other, each built anew
 
 
@@ -29,17 +30,19 @@ class ComparisonRequest:
     pairs: int
     metrics: tuple[str, ...] = ()  # to be judged; none: the measure's main one
     margin: float | None = None  # share below which a difference does not matter
-    fail_if_worse: float | None = None  # share from which on a worse B ends with an exit code of its own
+    fail_if_worse: float | None = None  # share from which on a worse B ends with WORSE
     method: Method = Method.TURNS
     why: str = ""  # this method and not the other; empty: it was asked for, or there was no other
-    slices_s: float | None = None  # seconds of alternating slices; None: in turns
-    benches: int = 1  # how many times a duet builds both benches
+    slices_s: float | None = None  # seconds of alternating slices or trials; None: in turns
+    benches: int = 1  # how many times both benches are built, to stand at once
+    may_fall_back: bool = False  # to trials, where the engine cannot overload the devices
 
 
 class ComparisonKind(StrEnum):
     """What stands against what."""
 
     DUET = "duet"  # slices of two benches that stand at once: what the host does meets both within milliseconds
+    TRIALS = "trials"  # alternating trials of two benches that stand at once
     PAIRED = "paired"  # neighbours of one run: what drifts on the host meets both
     UNPAIRED = "unpaired"  # two runs: whatever changed on the host in between is part of the difference
 
@@ -52,6 +55,14 @@ class Decision(StrEnum):
     NOT_FOUND = "not_found"  # no difference, and none larger than `largest_hidden` could hide
     TOO_FEW = "too_few"  # pairs for an interval
     REFUSED = "refused"  # the numbers must not or cannot be compared; the sentence says why
+
+
+class HoldsFor(StrEnum):
+    """What the interval of a ratio is for."""
+
+    BENCHES = "these two benches"  # as they stood: what one build differs from the next by is not in it
+    NEXT_BUILD = "the next build of each"  # six builds of each, or more
+    RUNS = "these two runs"  # what changed on the host between them is in the ratio
 
 
 @dataclass(frozen=True)
@@ -93,13 +104,15 @@ class MetricComparison:
     judged: bool  # asked for, or the main metric; others are shown without a verdict
     decision: Decision
     sentence: str  # e.g. "B is 2.1 % [1.6 .. 2.6 %] lower"
-    better: bool | None = None  # B's number is the better one; None: no difference found, or neither is better
+    better: bool | None = None  # B's number is the better one; None: no difference found, or neither is better, or
+    # too few builds tell the build from the change
     mode: str = ""  # of the machine's cores, in which all its numbers were measured; empty: there is one, or none known
     a: Estimate | None = None
     b: Estimate | None = None
     ratio: float | None = None  # B / A
     low: float | None = None
     high: float | None = None
+    holds_for: HoldsFor | None = None  # the interval is for; None: there is none, or a run stored before it was
     confidence: float | None = None  # that the ratio lies between low and high; None: low and high are extremes
     p_value: float | None = None  # None: unpaired
     largest_hidden: float | None = None  # share by which B could at most differ
@@ -120,7 +133,7 @@ class Compared:
     differences: Differences  # between these two; versions and host: of the whole
     metrics: tuple[MetricComparison, ...]  # judged ones first
     notes: tuple[str, ...] = ()
-    duet: DuetSummary | None = None  # None: measured in turns, or stored runs
+    duet: DuetSummary | None = None  # None: measured by whole trials, or stored runs
 
 
 @dataclass(frozen=True)

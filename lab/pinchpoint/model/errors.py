@@ -8,8 +8,17 @@ PinchpointError                 exit code 1
 ├── DutError                    exit code 6: the device under test died or stopped answering
 └── StoreError                  exit code 7: results could not be written (disk full, folder exists)
 
+Two answers have an exit code of their own, whatever command found them: WORSE, 8, and UNDECIDED, 9.
 SIGINT ends with 130 after saving what was measured and removing the bench.
 """
+
+from typing import Final
+
+WORSE: Final = 8
+"""The exit code of a comparison or a trend that found the newer one worse."""
+
+UNDECIDED: Final = 9
+"""The exit code of a comparison or a trend without an answer: no ratio, too few builds or runs."""
 
 
 class PinchpointError(Exception):

@@ -6,6 +6,9 @@ from enum import StrEnum
 
 from pinchpoint.model.hops import DropKind
 
+WARM_UP = "warm-up"  # the phase that prepares the DUT and is never judged
+ALTERNATING = "alternating"  # the phase of trials of two benches, one after the other
+
 
 class TrialValidity(StrEnum):
     """Whether the account of a trial can be used."""

@@ -1,4 +1,4 @@
-"""A comparison for the terminal: what differs first, then every metric with its ratio and what it says."""
+"""A comparison for the terminal: the answer, what differs, then every metric with its ratio and what it says."""
 
 from collections.abc import Iterator
 
@@ -14,6 +14,7 @@ from pinchpoint.report.terminal import caution, draw
 def render_comparison_table(found: Comparison) -> Group:
     """What a comparison found; the caller prints it, plain or in colour."""
     parts: list[RenderableType] = [
+        *(Text(line, style="bold") for line in views.answers(found)),
         Text.assemble(("A", "bold"), f"  {found.a.name}, started {found.a.started}"),
         Text.assemble(("B", "bold"), f"  {found.b.name}, started {found.b.started}"),
         Text(f"{views.method(found)}.", style="dim"),

@@ -31,6 +31,13 @@ def nothing_differs(found: Differences) -> bool:
     return not any(True for _ in places(found))
 
 
+def answers(found: Comparison) -> Iterator[str]:
+    """What every judged metric says, or why it says nothing."""
+    for part in found.scenarios:
+        where = f"{part.a}: " if len(found.scenarios) > 1 else ""
+        yield from (f"{where}{one.metric}: {one.sentence}" for one in part.metrics if one.judged)
+
+
 def method(found: Comparison) -> str:
     """How it was measured, in one sentence."""
     if found.kind is ComparisonKind.UNPAIRED:
@@ -43,6 +50,9 @@ def method(found: Comparison) -> str:
             "Measured as a duet: both benches stood at once, and one engine overloaded them in alternating slices "
             "(A B B A ...); neighbours are compared by Wilcoxon's signed ranks"
         )
+    if found.kind is ComparisonKind.TRIALS:
+        trials = "Measured by alternating trials (A B, B A ...) of both benches, which stood at once"
+        return f"{trials}. Not as a duet: {found.why}" if found.why else trials
     turns = (
         "Measured in turns (A B B A ...), each time on a bench built anew; neighbours are compared by "
         "Wilcoxon's signed ranks, with a fixed number of pairs"

@@ -24,6 +24,7 @@ from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Relative, Scenario
+from pinchpoint.model.study import Bound
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.run.bench import standing_bench
 from pinchpoint.run.duet import measure_duet
@@ -118,7 +119,10 @@ class ReferenceBench:
             turns.append(measure_turns(pair, is_below, trials))
 
         warnings = self._duet(bench, 0.0 if is_below else EXPLAINED_S, stretches, keep, in_turns)
-        metrics = () if is_below else relative_metrics(stretches, self.scenario.name, needs_interval=True)
+        sliced = () if is_below else relative_metrics(stretches, self.scenario.name, needs_interval=True)
+        # Where slices give no ratio the trials in turns are the answer, so that it is no result that they do not.
+        metrics = tuple(one for one in sliced if one.bound is not Bound.REFUSED)
+        warnings += tuple(f"no ratio of slices: {one.note}" for one in sliced if one.bound is Bound.REFUSED)
         metrics += _explaining(trials, device_of(bench.scenario).metrics)
         wall_s = time.monotonic() - began
         found = result_of(bench.scenario, trials, Found(metrics, warnings), wall_s)

@@ -1,12 +1,15 @@
 """Comparisons out of run folders: of one that compared two scenarios, or of two."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+
+import msgspec
 
 from pinchpoint.findings import comparing, differences, stored_runs
 from pinchpoint.findings.comparing_slices import of_duet
-from pinchpoint.findings.wording import direction, percent, surely_worse_by
-from pinchpoint.model.comparison import Comparison, Decision, Method
+from pinchpoint.findings.comparing_trials import alternation, of_trials
+from pinchpoint.model.comparison import Comparison, Method
 from pinchpoint.model.errors import InputError
+from pinchpoint.model.scenario import Search
 from pinchpoint.run.run import so_far
 from pinchpoint.store.folder import RunFolder
 
@@ -18,6 +21,10 @@ def comparison_of(folder: RunFolder) -> Comparison | None:
         return None
     if info.comparison.method is Method.DUET:
         return of_duet(info, so_far(folder), folder.read_stretches())
+    if info.comparison.method is Method.TRIALS:
+        search = msgspec.convert(info.scenarios[0]["search"], Search)
+        made = alternation(folder.read_trials(), [str(plain["name"]) for plain in info.scenarios], search)
+        return of_trials(info, so_far(folder), made, search)
     return comparing.of_run(info, so_far(folder))
 
 
@@ -41,18 +48,3 @@ def require_alike(a: Mapping[str, object], b: Mapping[str, object]) -> None:
     if different := differences.defining(a, b):
         told = "; ".join(f"{one.what} is {one.a} in A and {one.b} in B" for one in different)
         raise InputError(f"A and B are not measured alike, so their numbers mean different things: {told}")
-
-
-def worse(found: Comparison, limit: float) -> Iterator[str]:
-    """What speaks against B for a gate: judged metrics that are surely worse by more than `limit`, or not compared."""
-    judged = [one for part in found.scenarios for one in part.metrics if one.judged]
-    if not judged:
-        yield "no metric could be judged"
-    for one in judged:
-        by = surely_worse_by(one)
-        if one.decision in (Decision.REFUSED, Decision.TOO_FEW):
-            yield f"{one.metric}: {one.sentence}"
-        elif not direction(one.metric, one.unit):
-            yield f"{one.metric}: neither higher nor lower is better; name another with --metric"
-        elif by is not None and by > limit:
-            yield f"{one.metric}: B is worse by more than {percent(limit)}: {one.sentence}"

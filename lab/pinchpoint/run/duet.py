@@ -48,10 +48,12 @@ def measure_duet(
     recorded: Sequence[Stretch] = (),
     enough: Enough = lambda _: False,
     first: Callable[[Pair], None] = lambda _: None,
+    then: Callable[[Pair], None] = lambda _: None,
 ) -> tuple[str, ...]:
     """Slices of any two benches that stand, `length_s` at most; `keep` gets each stretch as it ends.
 
-    They end before that once all stretches are `enough`. `first` has the benches, warm, before the slices.
+    They end before that once all stretches are `enough`. `first` has the benches, warm, before the slices, `then` after
+    them.
 
     A point of a sweep is compared with its group's reference the same way: the reference stands on, and the engine
     is opened for each pair of them (run/beside.py). Returns warnings. Raises what the engine and the
@@ -64,6 +66,7 @@ def measure_duet(
         a.on_stoppable(duet)
         a.listener.measurement_begins("slices", max(0.0, length_s - duet.measured_s))
         duet.measure(length_s)
+        then(pair)
     return warnings
 
 

@@ -1,4 +1,7 @@
-"""A comparison in alternating slices, from both scenarios to the run folder; resumable at any stretch."""
+"""A comparison of two benches that stand at once, from both scenarios to the run folder.
+
+It is resumable at any stretch of slices and any trial.
+"""
 
 import math
 import time
@@ -12,24 +15,41 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import Setup
 from pinchpoint.engine.process import find_engine
 from pinchpoint.findings.comparing_slices import rate_metric
+from pinchpoint.findings.comparing_trials import alternation, rate_name, rate_of
 from pinchpoint.findings.curves import curves
+from pinchpoint.findings.relative import why_hopeless
 from pinchpoint.host.machines import standing_on
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.keys import Rates
 from pinchpoint.measure.standing import Recorded, Standing, Stoppable, Undoable
+from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.duet import MEASURED, Stretch
 from pinchpoint.model.errors import InputError, StoreError
+from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.trial import ALTERNATING
+from pinchpoint.run.alternate import FEWEST_TURNS, alternate, turn_s
 from pinchpoint.run.away import AWAITED_S, outliving
+from pinchpoint.run.build_time import BuildTime
 from pinchpoint.run.duet import measure_duet
 from pinchpoint.run.growing import Growing, RunContext
 from pinchpoint.run.run import so_far, unmeasured
 from pinchpoint.run.scenario import host_facts_of
-from pinchpoint.run.together import SIDES, prepare_both, standing_both
+from pinchpoint.run.together import SIDES, Pair, prepare_both, standing_both
+from pinchpoint.stats.alternating import Turn
 from pinchpoint.stats.duet import compare_slices, length_of
 from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
+
+BUILDING_S = 10.0  # both benches made, warmed up and removed
+CALIBRATING_S = 10.0
+SHORTEST_S = 5.0  # of slices on two benches, however small a budget
+
+
+def expected_s(request: ComparisonRequest) -> float:
+    """About how long both benches take that stand at once."""
+    return CALIBRATING_S + request.benches * BUILDING_S + (request.slices_s or 0.0)
 
 
 def why_no_duet(a: Scenario, b: Scenario) -> str:
@@ -97,6 +117,18 @@ class _Run:
         self._stretches = list(context.folder.read_stretches())
         self._warnings: tuple[str, ...] = ()
         self._began = time.monotonic()
+        self._turns = alternation(context.folder.read_trials(), [unit.name for unit in units], units[0].search)
+        request, budget_s = self._request, self._files.info.budget_s
+        spent_s = math.fsum(one.wall_s for one in (*self._stretches, *context.folder.read_trials()))
+        whole_s = expected_s(request) if budget_s is None else budget_s
+        self._time = BuildTime(whole_s - spent_s, request.benches, is_limit=budget_s is not None)
+
+    @property
+    def _request(self) -> ComparisonRequest:
+        """What was asked for, or what became of it."""
+        request = self._files.info.comparison
+        assert request is not None and request.slices_s is not None
+        return request
 
     def whole(self) -> None:
         self._context.on_stoppable(Undoable())
@@ -111,25 +143,25 @@ class _Run:
         self._conclude(True)
 
     def _both(self) -> None:
-        """Both benches are built as often as asked for, and measured for an equal share each time."""
-        request = self._files.info.comparison
-        assert request is not None and request.slices_s is not None
-        share_s = request.slices_s / request.benches
-        for _ in range(request.benches):
-            if request.slices_s - self._measured_s <= share_s / 2:
-                return
-            self._once(min(request.slices_s, self._measured_s + share_s))
+        """Both benches are built as often as asked for, as far as the time goes, and measured for an equal share."""
+        while self._is_going_on():
+            with self._time.building(), standing_on(self._units[0].remote):
+                self._stood()
+
+    def _is_going_on(self) -> bool:
+        if self._time.is_over:
+            return False
+        slices_s = self._request.slices_s or 0.0
+        if self._request.method is Method.TRIALS:
+            return True
+        return slices_s - self._measured_s > slices_s / self._request.benches / 2
 
     @property
     def _measured_s(self) -> float:
         return math.fsum(length_of(one) for one in self._stretches if one.phase == MEASURED)
 
-    def _once(self, until_s: float) -> None:
-        with standing_on(self._units[0].remote):
-            self._stood(until_s)
-
-    def _stood(self, until_s: float) -> None:
-        """The same, on the host at hand."""
+    def _stood(self) -> None:
+        """Both benches once, on the host at hand."""
         a, b = self._units
         engine = [find_engine()]  # before anything is built
         if a.remote:
@@ -142,12 +174,13 @@ class _Run:
         with standing_both(setups, self._context.listener):
             first, second = (self._standing(setup, engine) for setup in setups)
             try:
-                self._measured(first, second, until_s)
+                self._measured(first, second)
             finally:
                 first.live.close()
                 second.live.close()
 
-    def _measured(self, a: Standing, b: Standing, until_s: float) -> None:
+    def _measured(self, a: Standing, b: Standing) -> None:
+        self._time.stands()
         for bench in (a, b):
             self._settings[bench.scenario.name] = bench.live.settings()
         number = 1 + max((one.benches for one in self._stretches), default=0)
@@ -157,8 +190,34 @@ class _Run:
             self._context.folder.append_stretch(marked)
             self._stretches.append(marked)
 
-        told = measure_duet(a, b, until_s, keep, tuple(self._stretches))
+        def enough(stretches: Sequence[Stretch]) -> bool:
+            return self._time.is_up or (self._request.may_fall_back and bool(why_hopeless(stretches)))
+
+        told = measure_duet(a, b, self._until_s(), keep, tuple(self._stretches), enough, then=self._then)
         self._warnings = tuple(dict.fromkeys((*self._warnings, *told)))
+
+    def _until_s(self) -> float:
+        """How many seconds of slices there are to be when these benches are removed."""
+        request = self._request
+        if request.method is not Method.DUET:
+            return 0.0
+        slices_s, share_s = request.slices_s or 0.0, self._time.share_s(SHORTEST_S)
+        if self._time.builds_left == 1:
+            return min(slices_s, self._measured_s + (share_s if self._time.is_limit else slices_s))
+        return min(slices_s, self._measured_s + min(share_s, slices_s / request.benches))
+
+    def _then(self, pair: Pair) -> None:
+        """Alternating trials, where slices can give no ratio."""
+        if self._request.method is Method.DUET:
+            why = why_hopeless(self._stretches) if self._request.may_fall_back else ""
+            if not why:
+                return
+            self._files.note_comparison(replace(self._request, method=Method.TRIALS, metrics=(), why=why))
+            self._time.again()
+        self._turns.build()
+        self._context.listener.phase(ALTERNATING, 1)
+        share_s = self._time.share_s(FEWEST_TURNS * turn_s(pair))
+        alternate(pair, self._turns, time.monotonic() + share_s)
 
     def _standing(self, setup: Setup, engine: Sequence[str]) -> Standing:
         context, record = self._context, self._files.record()
@@ -176,7 +235,8 @@ class _Run:
 
     def _conclude(self, is_finished: bool) -> None:
         self._files.flush()  # run.json
-        conclude(self._units, self._context.folder, is_finished, self._settings, self._warnings)
+        turns = self._turns.turns if self._request.method is Method.TRIALS else None
+        conclude(self._units, self._context.folder, is_finished, self._settings, self._warnings, turns)
 
 
 def conclude(
@@ -185,19 +245,31 @@ def conclude(
     is_finished: bool,
     settings: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     warnings: tuple[str, ...] = (),
+    turns: Sequence[Turn] | None = None,
 ) -> None:
-    """Write what the folder's slices say of A and of B as the run's result; `settings` in force, by the unit's name."""
-    stretches = folder.read_stretches()
+    """Write what the folder's slices, or `turns`, say of A and of B as the run's result.
+
+    `settings`: in force, by the unit's name.
+    """
+    stretches, trials = folder.read_stretches(), folder.read_trials()
     measured = [one for one in stretches if one.phase == MEASURED and one.slices]
+    quads = compare_slices(measured).quads if measured and turns is None else ()
+    wall_s = math.fsum(one.wall_s for one in (*stretches, *trials))
     found = list[ScenarioResult]()
-    quads = compare_slices(measured).quads if measured else ()
-    for side, unit in zip(SIDES, units, strict=True) if measured else ():
+    for side, unit in zip(SIDES, units, strict=True) if measured or turns is not None else ():
+        rates = (rate_metric(quads, side),) if quads else ()
+        if turns:
+            rate = rate_of(turns, side)
+            rates = (Metric(rate_name(unit.search), rate.unit, rate.value, rate.low, rate.high, rate.interval),)
+        sliced_s = math.fsum(part.length_s for one in measured for part in one.slices if part.side == side)
+        own = [one for one in trials if one.scenario == unit.name and one.phase == ALTERNATING]
         found.append(
             replace(
-                unmeasured(unit, Outcome.MEASURED, "", math.fsum(one.wall_s for one in stretches)),
-                metrics=(rate_metric(quads, side),) if quads else (),
+                unmeasured(unit, Outcome.MEASURED, "", wall_s),
+                metrics=rates,
                 settings=settings.get(unit.name, {}),
-                traffic_s=math.fsum(part.length_s for one in measured for part in one.slices if part.side == side),
+                trials=len(own),
+                traffic_s=sliced_s + math.fsum(one.sent_duration_s for one in own),
                 warnings=warnings if side == SIDES[0] else (),
             )
         )

@@ -13,6 +13,7 @@ from pinchpoint.findings.curves import curves
 from pinchpoint.findings.findings import findings
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.standing import Record, Stoppable
+from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.result import Ceiling, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.study import Curve
@@ -80,6 +81,12 @@ class Growing:
         """Versions, and what could not be observed. Raises InputError if a program is not the one of the record."""
         require_same_programs(self.info.run_id, self._begun_with, found)
         self._change(replace(self.info, versions={**self.info.versions, **found}))
+
+    def note_comparison(self, request: ComparisonRequest) -> None:
+        """What became of the way to compare; it is on the disk when this returns."""
+        self._change(replace(self.info, comparison=request))
+        if self._changed_info:
+            self._write_info()
 
     def changed(self, group: str) -> None:
         """`done` has a new result of this group."""

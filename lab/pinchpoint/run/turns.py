@@ -12,14 +12,12 @@ from dataclasses import dataclass, replace
 
 from pinchpoint.causes import signs
 from pinchpoint.dut.registry import device_of
-from pinchpoint.dut.setup import collectors
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.measure.warm_up import first_round
 from pinchpoint.model.causes import Signs, Turns
 from pinchpoint.model.hops import DropKind
 from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.observe.bracket import Bracket
-from pinchpoint.run.together import SIDES, Pair, frozen
+from pinchpoint.run.together import SIDES, Pair, frozen, measurer_of
 from pinchpoint.stats.turns import Gain, turned
 
 TURN_S = 0.2  # of one trial: most searches use as much
@@ -183,9 +181,7 @@ def _lossy(both: _Both, most_fps: float) -> float:
 
 
 def _measurer(pair: Pair, side: str, what: str) -> Measurer:
-    bench = pair.benches[side]
-    bracket = Bracket(collectors(bench.setup, bench.live))
-    return Measurer(bench.scenario, pair.one_sided(side), bracket, _keep(pair, what), bench.listener)
+    return measurer_of(pair, side, _keep(pair, what))
 
 
 def _keep(pair: Pair, what: str) -> Callable[[Trial], None]:

@@ -6,8 +6,8 @@ quads are alike, because the host is slow for seconds at a time, and their value
 taken for independent: they are put together in blocks of time, each block yields the pseudomedian of its quads, and the
 blocks are compared by Wilcoxon's signed ranks (paired.py). Two benches built from one file differ by some per cent for
 as long as they stand: where their memory lies, which seeds their tables have. Where both were built several times, the
-quads of each two benches are one block. The test assumes that blocks are independent and lie symmetrically about the
-truth, nothing about the shape of the noise.
+quads of each two benches are one block, from six builds on; of fewer, the interval is for the benches that stood. The
+test assumes that blocks are independent and lie symmetrically about the truth, nothing about the shape of the noise.
 
 A slice is discarded for what disturbed it and never for its rate: a rule that looked at rates would move them. Once
 slices were found too short for the caches of a bench, only the longer ones after them are compared.
@@ -104,7 +104,7 @@ def compare_slices(stretches: Sequence[Stretch], confidence: float = 0.95, carri
         at_s += length_of(stretch)
     if too_short := sum(len(one.slices) for one in stretches if one.phase == MEASURED and one not in measured):
         reasons[TOO_SHORT] = too_short
-    several = len({one.benches for one in measured}) > 1
+    several = len({one.benches for one in measured}) >= fewest_pairs()
     blocks = tuple(map(_in_short, by_benches.values())) if several else tuple(map(_of_block, in_blocks(found)))
     difference = None
     if blocks:
@@ -123,7 +123,7 @@ def compare_slices(stretches: Sequence[Stretch], confidence: float = 0.95, carri
             quads=made,
             quads_used=len(found),
             thaw=thaw_of(stretches),
-            benches=len(by_benches) if several else 1,
+            benches=len({one.benches for one in measured}),
             series=tuple(_moment(block) for block in in_blocks(found)),
         ),
     )

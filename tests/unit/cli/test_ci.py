@@ -56,9 +56,9 @@ def ci(monkeypatch, tmp_path):
 
 
 @pytest.mark.tier1("command:ci")
-def test_a_regression_beyond_the_margin_ends_with_1_a_failure_and_an_error(ci, tmp_path, capsys):
+def test_a_regression_beyond_the_margin_ends_with_8_a_failure_and_an_error(ci, tmp_path, capsys):
     junit, summary = tmp_path / "ci.xml", tmp_path / "ci.md"
-    assert ci(0.9, "--junit", junit, "--summary", summary, "--annotations") == 1
+    assert ci(0.9, "--junit", junit, "--summary", summary, "--annotations") == 8
     suite = ElementTree.parse(junit).getroot()[0]
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "1", "0")
     assert suite[0][0].tag == "failure" and "worse by more than the margin of 3 %" in suite[0][0].get("message")
@@ -74,7 +74,7 @@ def test_a_regression_within_the_margin_ends_with_0_and_a_warning(ci, capsys):
 
 
 @pytest.mark.parametrize(
-    ("factor", "ends", "code"), [(1.0, Outcome.WRONG, 1), (0.9, Outcome.FAILED, 1), (1.0, Outcome.FAILED, 4)]
+    ("factor", "ends", "code"), [(1.0, Outcome.WRONG, 1), (0.9, Outcome.FAILED, 8), (1.0, Outcome.FAILED, 4)]
 )
 def test_a_wrong_service_ends_with_1_and_a_regression_is_not_hidden_by_points_that_failed(
     ci, capsys, factor, ends, code
@@ -97,7 +97,7 @@ def test_a_stored_head_whose_service_is_wrong_ends_with_1(tmp_path, capsys):
 
 
 def test_the_margin_can_be_chosen(ci):
-    assert ci(0.98, "--margin", 1) == 1
+    assert ci(0.98, "--margin", 1) == 8
 
 
 def test_no_difference_ends_with_0_and_without_annotations(ci, tmp_path, capsys):
@@ -107,9 +107,9 @@ def test_no_difference_ends_with_0_and_without_annotations(ci, tmp_path, capsys)
     assert ElementTree.parse(junit).getroot()[0][0][0].tag == "system-out"
 
 
-def test_too_few_pairs_end_with_8_and_an_error_of_junit(ci, tmp_path, capsys):
+def test_too_few_pairs_end_with_9_and_an_error_of_junit(ci, tmp_path, capsys):
     junit = tmp_path / "ci.xml"
-    assert ci(0.9, "--pairs", 2, "--junit", junit) == 8
+    assert ci(0.9, "--pairs", 2, "--junit", junit) == 9
     assert ElementTree.parse(junit).getroot()[0].get("errors") == "1"
     assert "could not be decided" in capsys.readouterr().err
 
@@ -119,10 +119,10 @@ def test_github_gets_its_annotations_and_its_summary_from_the_environment(ci, tm
     step.write_text("before\n")
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(step))
-    assert ci(0.9) == 1
+    assert ci(0.9) == 8
     assert step.read_text().startswith("before\n### Pinchpoint: HEAD is worse")
     assert "::error" in capsys.readouterr().out
-    assert ci(0.9, "--no-annotations", "--json") == 1
+    assert ci(0.9, "--no-annotations", "--json") == 8
     assert json.loads(capsys.readouterr().out)["kind"] == "paired"
 
 

@@ -40,7 +40,7 @@ def test_without_a_difference_it_is_told_what_could_hide():
     one = main(of_run(*paired_run(A, A[::-1])))
     assert one.decision is Decision.NOT_FOUND
     assert one.better is None
-    assert "no difference found; none larger than 0." in one.sentence
+    assert "no difference found; one of up to 0." in one.sentence
     assert one.largest_hidden < 0.01
 
 

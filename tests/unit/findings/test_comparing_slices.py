@@ -7,7 +7,8 @@ from comparisons import paired_run
 from slices import constant, stretch
 
 from pinchpoint.findings.comparing_slices import of_duet
-from pinchpoint.model.comparison import ComparisonKind, Decision, Method
+from pinchpoint.findings.relative import why_hopeless
+from pinchpoint.model.comparison import ComparisonKind, Decision, HoldsFor, Method
 from pinchpoint.model.duet import FORWARDED
 
 
@@ -27,7 +28,6 @@ def test_it_names_its_metric_and_kind_and_both_rates_with_the_band_of_the_time()
     found, part, metric = compared(stretch(constant(2e6), ratio=0.98, scatter=0.02))
     assert found.kind is ComparisonKind.DUET
     assert (metric.metric, metric.unit, metric.decision) == (FORWARDED, "fps", Decision.LOWER)
-    assert metric.better is False
     assert metric.n == part.duet.quads_used == 750
     assert "16 blocks of 750 quads" in metric.method
     assert metric.a.value == pytest.approx(2e6, rel=0.01)
@@ -48,13 +48,18 @@ def test_two_benches_of_one_file_that_differ_by_two_per_cent_are_no_difference_o
     assert "8 times two benches" in metric.method and part.duet.benches == 8
     _, _, alone = compared(on_benches(1, ratios[0]))
     assert alone.decision is Decision.LOWER, "what one standing pair says of itself"
+    assert alone.better is None, "one build does not tell the build from the change"
 
 
 def test_an_interval_that_is_only_of_the_benches_that_stood_says_so():
-    _, part, _ = compared(on_benches(1, 0.98))
+    _, part, metric = compared(on_benches(1, 0.98))
+    assert metric.holds_for is HoldsFor.BENCHES
+    assert metric.sentence.startswith("of these two benches, B is 2.")
+    _, part, metric = compared(*(on_benches(number, 0.98) for number in range(1, 6)))
+    assert (metric.holds_for, metric.decision) == (HoldsFor.BENCHES, Decision.LOWER), "five builds are too few"
     assert any("two that are built anew from one file differ" in note for note in part.notes)
     _, part, metric = compared(*(on_benches(number, 0.98) for number in range(1, 9)))
-    assert metric.decision is Decision.LOWER
+    assert (metric.decision, metric.holds_for, metric.better) == (Decision.LOWER, HoldsFor.NEXT_BUILD, False)
     assert not any("built anew" in note for note in part.notes)
 
 
@@ -90,3 +95,16 @@ def test_few_slices_claim_nothing_and_say_so():
     _, _, metric = compared(stretch(constant(), ratio=0.5, length_s=2))
     assert metric.decision is Decision.TOO_FEW
     assert "an interval at 95 % needs 6" in metric.sentence
+
+
+def test_slices_that_will_give_no_ratio_are_known_after_one_stretch():
+    whole = stretch(constant(), length_s=2.5)
+    assert not why_hopeless([whole])
+    kept = [replace(one, received=one.offered) if place % 3 == 0 else one for place, one in enumerate(whole.slices)]
+    assert "could not overload the devices" in why_hopeless([replace(whole, slices=tuple(kept))])
+
+
+def test_a_host_that_leaves_no_slice_in_peace_is_given_five_seconds():
+    disturbed = stretch(constant(), length_s=2.5, gaps=1.0)
+    assert not why_hopeless([disturbed])
+    assert "0 of 496 slices could be used (the engine's core stood still" in why_hopeless([disturbed, disturbed])

@@ -1,0 +1,174 @@
+"""What alternating trials say about two benches: A B, B A, each at a load of its own; pure.
+
+After a trial that lost no more than its loss ratio the bench's load rises by a step, after another it falls by one: the
+up-and-down method (Dixon and Mood 1948), whose loads lie about the one at which half of the trials lose more. That is
+the NDR or PDR of trials of this length. What moves on the host moves the loads of both benches, so that a turn, one
+trial of each, gives the ratio of their rates at that time.
+
+A bench that forwards all that the engine offers shows no more than a bound. Where no ratio of rates is known for that,
+the cycles that a packet costs are compared, at the load that both carry.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from random import Random
+from statistics import fmean
+
+from pinchpoint.stats.paired import PairedDifference, compare_pairs, fewest_pairs
+
+FIRST_STEP, LAST_STEP = 0.24, 0.03  # of the load; halved whenever the direction changes
+SIDES = ("A", "B")
+MOST_LIMITED = 0.1  # of a bench's turns: with more of them its rate is a bound
+BLOCK = 5  # turns in a row: loads of neighbouring turns are alike
+FEWEST_OF_BLOCK = 3  # where longer ones would be too few for an interval
+MOST_BLOCKS = 8  # of one build, whose noise lasts
+LIMITED = 0.97  # of the load: an engine that offers less cannot offer more
+
+
+class Staircase:
+    """The load of one bench's next trial."""
+
+    def __init__(self, load_fps: float, low_fps: float, high_fps: float, seed: str, step: float = FIRST_STEP) -> None:
+        """`seed`: steps vary by it, since equal ones would hide differences that are smaller than a step."""
+        self.load_fps = min(high_fps, max(low_fps, load_fps))
+        self._low_fps, self._high_fps, self._step = low_fps, high_fps, step
+        self._rose: bool | None = None
+        self._random = Random(seed)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it goes up and down about one load."""
+        return self._step <= LAST_STEP
+
+    def follow(self, tried: "Tried") -> None:
+        """Choose the next load."""
+        if self._rose not in (None, not tried.loses) or (tried.is_bound and not self.is_settled):
+            self._step = max(LAST_STEP, self._step / 2)
+        self._rose = not tried.loses
+        step = 1 + self._step * self._random.uniform(0.5, 1.5)
+        factor = 1 / step if tried.loses else step
+        self.load_fps = min(self._high_fps, max(self._low_fps, tried.fps * factor))
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One trial as the staircase sees it."""
+
+    fps: float  # what was offered
+    loses: bool  # more than the loss ratio
+    is_bound: bool  # it forwards what the engine offers, and the engine offers no more
+    cycles: float | None = None  # for a packet, of the busiest forwarding thread
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A trial of each bench, close in time."""
+
+    a: Tried
+    b: Tried
+    build: int  # number of the two benches
+
+    @property
+    def log_ratio(self) -> float:
+        """Of the loads."""
+        return math.log(self.b.fps / self.a.fps)
+
+
+class Alternation:
+    """Turns of two benches, built several times, as they are made or were stored."""
+
+    def __init__(self, low_fps: float, high_fps: float) -> None:
+        self._range = low_fps, high_fps
+        self._stairs: dict[str, Staircase] = {}
+        self._pending: dict[str, Tried | None] = {}
+        self._is_settled = False
+        self._begun = 0  # turns
+        self.builds = 0
+        self.turns: list[Turn] = []  # of settled staircases
+
+    def build(self) -> None:
+        """Both benches were built anew; their loads go on where they were."""
+        self.builds += 1
+        self._pending.clear()
+        before = self._stairs
+        self._stairs = {side: self._stair(side, before.get(side)) for side in SIDES}
+
+    def _stair(self, side: str, before: Staircase | None) -> Staircase:
+        seed, high_fps = f"{self.builds}/{side}", self._range[1]
+        if before is None or not before.is_settled:
+            return Staircase(before.load_fps if before else high_fps, *self._range, seed)
+        return Staircase(before.load_fps, *self._range, seed, 2 * LAST_STEP)
+
+    @property
+    def order(self) -> tuple[str, str]:
+        """Who comes first in the next turn."""
+        return SIDES if self._begun % 2 == 0 else SIDES[::-1]
+
+    def load_fps(self, side: str) -> float:
+        """Of the side's next trial."""
+        return self._stairs[side].load_fps
+
+    def answer(self, side: str, tried: Tried | None) -> None:
+        """The trial of a side; None: it has no usable account. A turn has one of each."""
+        if not self._pending:
+            self._begun += 1
+            self._is_settled = all(one.is_settled for one in self._stairs.values())
+        self._pending[side] = tried
+        if tried is not None:
+            self._stairs[side].follow(tried)
+        if len(self._pending) == len(SIDES):
+            a, b = (self._pending[side] for side in SIDES)
+            if a is not None and b is not None and self._is_settled:
+                self.turns.append(Turn(a, b, self.builds))
+            self._pending.clear()
+
+
+@dataclass(frozen=True)
+class Alternated:
+    """What all turns say. Turns in which a staircase had not settled are not among them."""
+
+    turns: tuple[Turn, ...]
+    builds: int
+    rate: PairedDifference | None  # of B's rate to A's; None: no turn
+    cycles: PairedDifference | None  # of B's cost of a packet to A's, at one load; None: it is not known
+    a_is_bound: bool  # A forwards what the engine offers
+    b_is_bound: bool
+
+
+def compare_turns(turns: Sequence[Turn]) -> Alternated:
+    """The ratios of B to A over all turns: from six builds on of the next build, else of these benches."""
+    builds = len({turn.build for turn in turns})
+    bounds = [fmean(getattr(turn, side).is_bound for turn in turns) > MOST_LIMITED if turns else False for side in "ab"]
+    costs = [(turn, math.log(turn.b.cycles / turn.a.cycles)) for turn in turns if turn.b.cycles and turn.a.cycles]
+    alike = [(turn, ratio) for turn, ratio in costs if abs(turn.log_ratio) < 2 * LAST_STEP]
+    return Alternated(
+        tuple(turns),
+        builds,
+        _difference([(turn, turn.log_ratio) for turn in turns]),
+        _difference(alike),
+        *bounds,
+    )
+
+
+def _difference(values: Sequence[tuple[Turn, float]]) -> PairedDifference | None:
+    if not values:
+        return None
+    blocks = [math.exp(fmean(block)) for block in _blocks(values)]
+    return compare_pairs([1.0] * len(blocks), blocks)
+
+
+def _blocks(values: Sequence[tuple[Turn, float]]) -> Iterator[list[float]]:
+    """One of each build if there are enough of them, else of neighbours in time."""
+    builds = list(dict.fromkeys(turn.build for turn, _ in values))
+    if len(builds) >= fewest_pairs():
+        for build in builds:
+            yield [value for turn, value in values if turn.build == build]
+        return
+    number = max(1, min(MOST_BLOCKS, len(values) // BLOCK))
+    if len(values) >= FEWEST_OF_BLOCK * fewest_pairs():
+        number = max(number, fewest_pairs())
+    ends = [round(place * len(values) / number) for place in range(number + 1)]
+    for first, end in pairwise(ends):
+        yield [value for _, value in values[first:end]]
