@@ -28,7 +28,7 @@ from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import ALTERNATING
+from pinchpoint.model.trial import ALTERNATING, Trial
 from pinchpoint.run.alternate import FEWEST_TURNS, alternate, turn_s
 from pinchpoint.run.away import AWAITED_S, outliving
 from pinchpoint.run.build_time import BuildTime
@@ -105,6 +105,11 @@ def run_duet(
     return so_far(folder)
 
 
+def _wall_s(stretches: Sequence[Stretch], trials: Sequence[Trial]) -> float:
+    """Seconds that slices and trials took, as stored."""
+    return math.fsum([*(stretch.wall_s for stretch in stretches), *(trial.wall_s for trial in trials)])
+
+
 class _Run:
     """One run between its first action and its last."""
 
@@ -119,7 +124,7 @@ class _Run:
         self._began = time.monotonic()
         self._turns = alternation(context.folder.read_trials(), [unit.name for unit in units], units[0].search)
         request, budget_s = self._request, self._files.info.budget_s
-        spent_s = math.fsum(one.wall_s for one in (*self._stretches, *context.folder.read_trials()))
+        spent_s = _wall_s(self._stretches, context.folder.read_trials())
         whole_s = expected_s(request) if budget_s is None else budget_s
         self._time = BuildTime(whole_s - spent_s, request.benches, is_limit=budget_s is not None)
 
@@ -254,7 +259,7 @@ def conclude(
     stretches, trials = folder.read_stretches(), folder.read_trials()
     measured = [one for one in stretches if one.phase == MEASURED and one.slices]
     quads = compare_slices(measured).quads if measured and turns is None else ()
-    wall_s = math.fsum(one.wall_s for one in (*stretches, *trials))
+    wall_s = _wall_s(stretches, trials)
     found = list[ScenarioResult]()
     for side, unit in zip(SIDES, units, strict=True) if measured or turns is not None else ():
         rates = (rate_metric(quads, side),) if quads else ()
