@@ -137,8 +137,14 @@ def kernels() -> Mapping[str, str]:
 
 def _kernel_of(scenario: Scenario) -> GuestKernels:
     """Its kernel; where that is left open, the first that suits."""
+    return KERNELS[_named(scenario).kernel]
+
+
+def _named(scenario: Scenario) -> Wanted:
+    """Its guest, with a kernel that is named."""
     assert scenario.guest is not None
-    return KERNELS[suited(scenario.guest)[0] if scenario.guest.kernel == AUTO else scenario.guest.kernel]
+    is_open = scenario.guest.kernel == AUTO
+    return replace(scenario.guest, kernel=suited(scenario.guest)[0]) if is_open else scenario.guest
 
 
 def in_guest(device: Device, scenario: Scenario) -> Device:
@@ -161,7 +167,7 @@ class GuestedDevice:
         found = list(probes([_kernel_of(scenario)], scenario.guest.release, scenario.guest.numa_nodes))
         yield from found
         if all(one.ok for one in found):
-            yield from self._device.needs(scenario)
+            yield from self._device.needs(replace(scenario, guest=_named(scenario)))
 
     def standing_s(self, scenario: Scenario) -> float:
         """A kernel boots, too."""

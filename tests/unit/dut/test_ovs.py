@@ -174,6 +174,14 @@ def test_what_polls_which_queue_and_how_a_port_is_driven_are_read():
     assert settings.port_configs(SHOWN).get("ovs-netdev", {}) == {}
 
 
+def test_the_xdp_mode_in_use_is_read_where_either_version_of_the_switch_tells_it():
+    status = '{"data":[["left",["map",[["xdp-mode","%s"]]]],["br0",["map",[]]]],"headings":["name","status"]}'
+    older, newer = SHOWN, SHOWN.replace(", xdp-mode-in-use=native", "")
+    assert settings.xdp_modes(older, status.replace("xdp-mode", "driver_name")) == {"left": "native"}
+    assert settings.xdp_modes(newer, status % "native-with-zerocopy") == {"left": "native-with-zerocopy"}
+    assert settings.xdp_modes(newer, status.replace("xdp-mode", "driver_name")) == {}
+
+
 @given(st.lists(st.sampled_from((RXQ + SHOWN).splitlines()) | st.text(max_size=60), max_size=20).map("\n".join))
 def test_no_text_makes_them_fail(text):
     settings.polled_queues(text)

@@ -51,7 +51,7 @@ def in_force(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[st
         _same("conntrack limit", str(limit), answer)
         found["conntrack limit"] = answer
     if spec(scenario).datapath in POLLED:
-        found |= _port_modes(scenario, control.call("dpctl/show"))
+        found |= _port_modes(scenario, places, control.call("dpctl/show"))
         found |= _cores(scenario, control)
     for host in scenario.hosts:
         found[f"offloads of {host.name}"] = _offloads(
@@ -133,6 +133,13 @@ def port_configs(text: str) -> dict[str, dict[str, str]]:
     return found
 
 
+def xdp_modes(shown: str, interfaces: str) -> dict[str, str]:
+    """Port -> the XDP mode in use: in `dpctl/show` of Open vSwitch 3.1, a status of the interface in 3.5."""
+    modes = {name: dict(status).get("xdp-mode") for name, (_, status) in json.loads(interfaces)["data"]}
+    modes |= {name: config.get("xdp-mode-in-use", modes.get(name)) for name, config in port_configs(shown).items()}
+    return {name: mode for name, mode in modes.items() if mode}
+
+
 def ring_layouts(text: str) -> dict[str, str]:
     """The switch's log: socket of a vhost-user port -> the layout that was negotiated last."""
     layouts = {socket: int(features, 16) >> _RING_PACKED & 1 for socket, features in _NEGOTIATED.findall(text)}
@@ -194,12 +201,13 @@ def _other_config(scenario: Scenario, places: OvsPlaces) -> Iterator[tuple[str, 
         yield key, stored[key]
 
 
-def _port_modes(scenario: Scenario, shown: str) -> dict[str, str]:
+def _port_modes(scenario: Scenario, places: OvsPlaces, shown: str) -> dict[str, str]:
     if spec(scenario).datapath is not Datapath.AF_XDP:
         return {}
-    configs = port_configs(shown)
+    argv = ["ovs-vsctl", *vsctl(places), "--format=json", "--columns=name,status", "list", "Interface"]
+    modes = xdp_modes(shown, places.host.run(argv, environment=places.environment))
     ends = [*(port.name for port in scenario.ports), *(host.name for host in scenario.hosts)]
-    return {f"xdp mode of {name}": configs.get(name, {}).get("xdp-mode-in-use", "not reported") for name in ends}
+    return {f"xdp mode of {name}": modes.get(name, "not reported") for name in ends}
 
 
 def _offloads(host: Machine, netns: str) -> str:
