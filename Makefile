@@ -3,7 +3,7 @@
 
 TEST := lint test-rust test-unit test-bench
 TEST_ALL := $(TEST) test-bench-rest test-kernel test-debian smoke
-BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-real-search bench-compare bench-truth bench-causes bench-exhaustion bench-watch bench-serve bench-campaign
+BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-referee bench-compare bench-truth bench-causes bench-exhaustion bench-watch bench-serve bench-campaign
 
 .PHONY: demo docs test test-all test-rust test-unit test-bench test-bench-rest test-kernel test-nics test-debian test-hosts test-campaign test-vdpa lint fmt setup clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
 .DEFAULT_GOAL := help
@@ -23,8 +23,8 @@ help:
 	@echo "make bench-causes    plant causes in real devices; which does the lab name first (as root, 25 minutes)"
 	@echo "make bench-compare   count false alarms of A against A, and how often a small change is found (as root, 20 minutes)"
 	@echo "make bench-exhaustion  exhaust a resource of real balancers; does the lab name it (as root, 15 minutes)"
-	@echo "make bench-real-search  run both searches on a real switch, alone and beside a busy loop (as root, 30 minutes)"
-	@echo "make bench-search    check searches for NDR and PDR on simulated devices of known rates (5 minutes)"
+	@echo "make bench-referee   hold published NDRs of a real switch against trials that no search sees (as root, 40 minutes)"
+	@echo "make bench-search    check searches for NDR and PDR on simulated devices of known rates (40 minutes)"
 	@echo "make bench-serve     time the pages of pinchpoint serve over 1,000 runs (2 minutes)"
 	@echo "make bench-campaign  schedule 100,000 points on 1,000 simulated machines that fail (no root, 1 minute)"
 	@echo "make test-campaign   measure 60 points on a Ray cluster of four nodes, two of which are killed (as root, 5 minutes)"
@@ -128,9 +128,9 @@ bench-build: bench-tools
 # BENCH takes --comparisons N, --changed N, --benches N, --more ACTIONS, --json.
 bench-compare: setup
 	@$(BIN)/python benchmarks/compare_rows.py $(BENCH)
-# BENCH: --rounds N, --seconds-budget S, --duty SHARE, --json.
-bench-real-search: setup
-	@$(BIN)/python benchmarks/real_search.py $(BENCH)
+# BENCH: --runs N, --scenario FILE, --json. Fails where an aim is missed.
+bench-referee: setup
+	@$(BIN)/python benchmarks/referee_rows.py $(BENCH)
 
 # BENCH: --benches N, --scenario FILE, --json.
 bench-turnover: setup

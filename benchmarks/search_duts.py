@@ -1,76 +1,48 @@
-"""The devices that searches are tried on, all simulated on a virtual clock, and the truth about each."""
+"""The devices that searches are tried on, all simulated on a virtual clock, and trials on them."""
 
 import csv
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
+from search_truth import Array, begins_s, thresholds_fps
+
 from pinchpoint.account.validity import judge
 from pinchpoint.engine.instrument import TrialRequest
-from pinchpoint.engine.simulated import (
-    CoreDistance,
-    Counts,
-    RandomLoss,
-    SimulatedInstrument,
-    SlowPeriods,
-    StallKind,
-    Stalls,
-    Truth,
-)
-from pinchpoint.engine.simulated_moves import Jumps, Moves, RandomWalk, Replay
+from pinchpoint.engine.simulated import CoreDistance, Counts, RandomLoss, SimulatedInstrument, Truth
+from pinchpoint.engine.simulated_moves import Jumps, RandomWalk, Replay, Sine
+from pinchpoint.engine.simulated_queue import Collapse, Lengths, StallKind, Stalls
 from pinchpoint.model.scenario import Range, Stream, Validity
 from pinchpoint.model.trial import Drop, Hop, Ledger, StreamCounts, Trial, Witness
 from pinchpoint.search.slices import slice_s
 
-CAPACITY_FPS = 5e6
 RATIOS = (0.0, 0.005)  # NDR and PDR 0.5 %
-DRAIN_S = 0.05
-TRUTH_TRIALS = 1500
-TRUTH_SEED = 20_000_001
-TRUTH_RESOLUTION = 2e-4  # relative
-TRUTH_STEP_S = 0.05  # of devices that move: a trial is thought to begin this often
+TRIAL_S, MAX_TRAFFIC_S = 0.2, 16.0
+DRAIN_S, OVERHEAD_S = 0.05, 0.05
 RULES = Validity(shortfall_ratio=0.001, gap_shortfall_ratio=0.07, unexplained_ratio=1e-4, quiet_within_s=0.0)
 TRACES = Path(__file__).parent / "traces"
 
 
 @dataclass(frozen=True)
-class Aims:
-    """What a search of a device is held to, for either loss ratio."""
-
-    traffic_s: float | None = None  # mean, at most
-    error_median: float | None = None  # relative, of found rates, at most
-    error_p90: float | None = None
-    coverage: float = 0.93  # of the intervals, at least
-    band: tuple[float, float] | None = None  # share of the true momentary rates that the band holds, mean
-    found: float | None = None  # share of the searches, at least
-
-
-@dataclass(frozen=True)
 class Dut:
-    """A simulated device, and what an honest search can be expected to say about it."""
+    """A simulated device, and what can be expected of a search of it."""
 
     name: str
     truth: Truth
-    has_ndr: bool = True  # False: frames are lost at any load, and the loss ratio is the number
-    has_pdr: bool = True
+    family: str = ""
+    is_still: bool = False  # one load divides trials that lose from those that do not
     is_limited: bool = False  # by the generator: no rate may be called found
-    ceiling_fps: float | None = None  # of the generator, as known to the search
-    trial_s: float = 1.0
-    max_traffic_s: float = 50.0
-    aims: Aims = Aims()
-
-    @property
-    def moves(self) -> bool:
-        """Whether its rate is a function of time, so that each search has a truth of its own."""
-        truth = self.truth
-        return bool(truth.moves or truth.core_distance or truth.drift_per_s or (truth.slow and not truth.stalls))
+    sustained_fps: float | None = None  # of a device with memory: what it carries after an overload
+    is_tuned_on: bool = False  # whether the search was developed on this kind, on other seeds
+    trial_s: float = TRIAL_S
+    max_traffic_s: float = MAX_TRAFFIC_S
 
 
-def _stalled(per_second: float, length_s: float, **changes: object) -> Truth:
-    stalls = (Stalls(StallKind.DUT, per_second, length_s),)
-    return replace(Truth(CAPACITY_FPS, stalls=stalls), **changes)  # type: ignore[arg-type]
+def pauses(
+    per_second: float, length_ms: float, lengths: Lengths = Lengths.FIXED, in_burst: int = 1, apart_s: float = 0.0005
+) -> Stalls:
+    """Of the device itself."""
+    return Stalls(StallKind.DUT, per_second, length_ms / 1e3, lengths, in_burst, apart_s)
 
 
 def recorded(path: Path) -> Replay:
@@ -79,52 +51,83 @@ def recorded(path: Path) -> Replay:
     return Replay(tuple(rate / median(rates) for rate in rates), 0.1)
 
 
-def _moving(name: str, moves: Moves | None = None, most_in_band: float = 0.98, **changes: object) -> Dut:
-    truth = replace(Truth(3e6, ring=4096, moves=moves, overhead_s=0.1), **changes)  # type: ignore[arg-type]
-    aims = Aims(traffic_s=30.0, error_median=0.02, error_p90=0.06, coverage=0.90, band=(0.8, most_in_band), found=1.0)
-    return Dut(name, truth, trial_s=0.2, max_traffic_s=28.0, aims=aims)
+def _dut(
+    family: str,
+    name: str,
+    capacity_fps: float,
+    *stalls: Stalls,
+    tuned: bool = False,
+    ring: int = 4096,
+    still: bool = False,
+    limited: bool = False,
+    sustained_fps: float | None = None,
+    **changes: object,
+) -> Dut:
+    truth = Truth(capacity_fps, ring, stalls=stalls, overhead_s=OVERHEAD_S, **changes)  # type: ignore[arg-type]
+    return Dut(name, truth, family, still, limited, sustained_fps, tuned)
 
 
-QUIET = _stalled(0.02, 0.0003, dips=0.0015)
+EXPONENTIAL, PARETO = Lengths.EXPONENTIAL, Lengths.PARETO
+RARE, EXPONENTIALS = pauses(0.02, 0.3), pauses(10, 0.2, EXPONENTIAL)
 STILL = (
-    # Traffic and errors are those of the search for one threshold, which this one replaced.
-    Dut("ideal", Truth(CAPACITY_FPS), aims=Aims(18.5, error_p90=0.0007)),
-    Dut("quiet", QUIET, aims=Aims(19.5, error_p90=0.0013)),
-    Dut("noisy VM", _stalled(0.3, 0.002, dips=0.01), aims=Aims(50.0, error_p90=0.0075)),
-    Dut("small ring", replace(QUIET, ring=64), aims=Aims(19.5, error_p90=0.0012)),
-    Dut("large ring", replace(QUIET, ring=32_768), aims=Aims(19.5, error_p90=0.0012)),
-    Dut("ceiling below", replace(QUIET, ceiling_fps=0.8 * CAPACITY_FPS), is_limited=True, aims=Aims(19.5)),
-    Dut(
-        "ceiling below, known",
-        replace(QUIET, ceiling_fps=0.8 * CAPACITY_FPS),
-        is_limited=True,
-        ceiling_fps=0.8 * CAPACITY_FPS,
-        aims=Aims(19.5),
-    ),
-    Dut("ceiling just above", replace(QUIET, ceiling_fps=1.03 * CAPACITY_FPS), aims=Aims(19.5, error_p90=0.0014)),
-    Dut("gradual loss", Truth(CAPACITY_FPS, random_loss=RandomLoss(1e-3, 0.02)), aims=Aims(50.0)),
+    _dut("still", "ideal", 5e6, ring=1024, still=True, tuned=True),
+    _dut("still", "quiet", 5e6, RARE, dips=0.0015, ring=1024, still=True),
+    _dut("still", "small ring", 5e6, RARE, dips=0.0015, ring=64, still=True),
+    _dut("still", "large ring", 5e6, RARE, dips=0.0015, ring=32_768, still=True),
+    _dut("still", "ceiling below", 5e6, RARE, dips=0.0015, ceiling_fps=4e6, limited=True),
+    _dut("still", "ceiling just above", 5e6, RARE, dips=0.0015, ceiling_fps=5.15e6, still=True),
+    _dut("still", "gradual loss", 5e6, ring=1024, random_loss=RandomLoss(1e-3, 0.02), still=True),
 )
-LOSSY = (
-    Dut(
-        "hostile",
-        _stalled(2.0, 0.004, dips=0.02, slow=SlowPeriods(0.8, 20.0, 3.0)),
-        has_ndr=False,
-        has_pdr=False,
-    ),
-    Dut("loses 1e-6 always", Truth(CAPACITY_FPS, random_loss=RandomLoss(1e-6)), has_ndr=False),
+PAUSES = (
+    _dut("pauses", "0.6 ms, 10 a second, ring 4096", 10e6, pauses(10, 0.6), still=True, tuned=True),
+    _dut("pauses", "0.4 ms, 10 a second, ring 1024", 4e6, pauses(10, 0.4), ring=1024, still=True),
+    _dut("pauses", "0.4 ms, 10 a second, 3 % noise", 4e6, pauses(10, 0.4), ring=1024, noise=0.03, still=True),
+    _dut("pauses", "0.2 ms, 20 a second, ring 512", 6e6, pauses(20, 0.2), ring=512, still=True),
+    _dut("pauses", "1 ms, 6 a second, ring 4096", 8e6, pauses(6, 1.0), still=True),
+    _dut("pauses", "4 ms, 20 a second, ring 256", 4e6, pauses(20, 4.0), ring=256),
+    _dut("pauses", "0.5 ms, 1 a second, ring 1024", 6e6, pauses(1, 0.5), ring=1024, still=True),
+    _dut("pauses", "2 ms, 0.5 a second, ring 256", 3e6, pauses(0.5, 2.0), ring=256, still=True),
+)
+UNDECIDED = (  # about half of the trials lose over a wide range of loads
+    _dut("undecided", "0.6 ms, 4 a second, ring 4096", 10e6, pauses(4, 0.6), tuned=True),
+    _dut("undecided", "2 ms, 4 a second, ring 2048", 6e6, pauses(4, 2.0), ring=2048),
+    _dut("undecided", "0.2 ms exponential, 10 a second", 8e6, EXPONENTIALS, ring=1024),
 )
 MOVING = (
-    *(_moving(path.stem, recorded(path)) for path in sorted(TRACES.glob("*.csv"))),
-    _moving("walk, 2 % a second", RandomWalk(0.02)),
-    _moving("walk, 10 % a second", RandomWalk(0.10)),
-    # Of two levels, a band from 5 to 95 % of the time holds both, and so all rates.
-    _moving("jumps by 1.6, every 5 s", Jumps(1.6, 5.0), most_in_band=1.0),
-    _moving("jumps by 1.6, every 20 s", Jumps(1.6, 20.0), most_in_band=1.0),
-    _moving("slow periods", slow=SlowPeriods(0.6, 10.0, 3.0), most_in_band=1.0),
-    _moving("two modes of the cores", most_in_band=1.0, core_distance=CoreDistance(dwell_s=10.0)),
-    _moving("slow drift", drift_per_s=-2e-3),
+    *(_dut("moving", path.stem, 3e6, moves=recorded(path)) for path in sorted(TRACES.glob("*.csv"))),
+    _dut("moving", "walk, 2 % a second", 3e6, moves=RandomWalk(0.02)),
+    _dut("moving", "walk, 10 % a second", 3e6, moves=RandomWalk(0.10), tuned=True),
+    _dut("moving", "jumps by 1.6, every 5 s", 3e6, moves=Jumps(1.6, 5.0)),
+    _dut("moving", "sine of 20 % in 6 s, 5 % noise", 3e6, noise=0.05, moves=Sine(0.2, 6.0)),
+    _dut("moving", "two modes of the cores", 3e6, core_distance=CoreDistance(dwell_s=10.0)),
+    _dut("moving", "two levels within 50 ms", 3e6, moves=Jumps(1.6, 0.05, 0.005)),
 )
-DUTS = (*STILL, *LOSSY, *MOVING)
+HEAVY = (
+    _dut("heavy tails", "Pareto 0.2 ms, 10 a second", 8e6, pauses(10, 0.2, PARETO), ring=1024),
+    _dut("heavy tails", "Pareto 0.5 ms, 20 a second", 6e6, pauses(20, 0.5, PARETO), ring=2048),
+)
+SHARED = (
+    *(_dut("shared host", f"{path.stem}, 0.4 ms 8 a second", 3e6, pauses(8, 0.4), ring=1024, moves=recorded(path))
+      for path in sorted(TRACES.glob("*.csv"))),
+    _dut("shared host", "walk, 0.4 ms 8 a second", 4e6, pauses(8, 0.4), ring=1024, moves=RandomWalk(0.05), tuned=True),
+    _dut("shared host", "walk, 0.2 ms exponential", 4e6, EXPONENTIALS, ring=1024, moves=RandomWalk(0.05)),
+    _dut("shared host", "jumps, 0.35 ms 8 a second", 4e6, pauses(8, 0.35), ring=1024, moves=Jumps(1.6, 5.0)),
+)  # fmt: skip
+MIXED = (
+    _dut("mixed pauses", "0.3 ms 3 and 1.2 ms 1.5 a second", 8e6, pauses(3, 0.3), pauses(1.5, 1.2), ring=2048),
+    _dut("mixed pauses", "0.5 ms 8 and 2 ms 1 a second", 6e6, pauses(8, 0.5), pauses(1, 2.0), ring=1024),
+    _dut("mixed pauses", "bursts of four of 0.2 ms", 6e6, pauses(12, 0.2, in_burst=4), ring=1024),
+)
+LOSSY = (
+    _dut("lossy", "1e-5 at any load", 5e6, ring=1024, random_loss=RandomLoss(1e-5)),
+    _dut("lossy", "3e-7 at any load", 5e6, ring=1024, random_loss=RandomLoss(3e-7)),
+)
+REMEMBERING = (
+    _dut("memory", "cliff", 4e6, ring=1024, collapse=Collapse(0.6), still=True),
+    _dut("memory", "cliff that lasts 1 s", 4e6, ring=1024, collapse=Collapse(0.6, 1.0), sustained_fps=2.4e6),
+    _dut("memory", "meter of 300 kpps", 3e5, ring=60_000, is_meter=True, sustained_fps=3e5),
+)
+DUTS = (*STILL, *PAUSES, *UNDECIDED, *MOVING, *HEAVY, *SHARED, *MIXED, *LOSSY, *REMEMBERING)
 
 
 @dataclass
@@ -136,7 +139,8 @@ class Simulated:
     trials: list[Trial] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._instrument = SimulatedInstrument(replace(self.dut.truth, seed=self.seed))
+        self.truth = replace(self.dut.truth, seed=self.seed)
+        self._instrument = SimulatedInstrument(self.truth)
         self._instrument.open()
 
     def now_s(self) -> float:
@@ -144,53 +148,16 @@ class Simulated:
 
     def measure(self, duration_s: float, load_fps: float) -> Trial:
         counts = self._instrument.count(_request(duration_s, load_fps, slice_s(duration_s)))
-        trial = _trial(counts, duration_s, load_fps, self.dut.truth.ring, str(len(self.trials)))
+        trial = _trial(counts, duration_s, load_fps, self.truth.ring, str(len(self.trials)))
         self.trials.append(trial)
         return trial
 
-    def momentary_fps(self, loss_ratio: float) -> list[float]:
-        """The threshold of a trial begun at each TRUTH_STEP_S of the search."""
-        truth, trial_s = self.dut.truth, self.dut.trial_s
-        begins = range(max(1, int((self.now_s() - trial_s) / TRUTH_STEP_S)))
-        spans = (self._instrument.capacity(at * TRUTH_STEP_S, at * TRUTH_STEP_S + trial_s) for at in begins)
-        return [_carried_fps(one, truth.capacity_fps, truth.ring, loss_ratio) for one in spans]
-
-
-def _carried_fps(spans: Sequence[tuple[float, float]], capacity_fps: float, ring: int, loss_ratio: float) -> float:
-    """The highest load of which a queue served at these capacities loses no more than a share, by bisection."""
-    duration_s = sum(length_s for length_s, _ in spans)
-    low = min(share for _, share in spans) * capacity_fps
-    high = max(share for _, share in spans) * capacity_fps / (1 - loss_ratio) + 2 * ring / duration_s
-    while high > low * (1 + TRUTH_RESOLUTION):
-        middle = (low + high) / 2
-        queued = lost = 0.0
-        for length_s, share in spans:
-            queued = max(0.0, queued + (middle - share * capacity_fps) * length_s)
-            lost, queued = lost + max(0.0, queued - ring), min(queued, ring)
-        low, high = (low, middle) if lost > max(0.5, loss_ratio * middle * duration_s) else (middle, high)
-    return low
-
-
-def threshold_fps(task: tuple[Truth, float, float]) -> float:
-    """The load at which half of all trials exceed a loss ratio, by bisection over the same trials at every load."""
-    truth, ratio, trial_s = task
-    truth = replace(truth, ceiling_fps=math.inf, stalls=(), seed=TRUTH_SEED)  # of the trials that no stall spoils
-    low, high = 0.01 * truth.capacity_fps, 2 * truth.capacity_fps
-    for trials, margin, resolution in ((100, 1.1, 0.02), (TRUTH_TRIALS, 1.0, TRUTH_RESOLUTION)):
-        while high > low * (1 + resolution):
-            middle = (low * high) ** 0.5
-            is_over = _exceeding(truth, middle, ratio, trial_s, trials) > 0.5
-            low, high = (low, middle) if is_over else (middle, high)
-        low, high = low / margin, high * margin
-    return float((low * high) ** 0.5)
-
-
-def _exceeding(truth: Truth, load_fps: float, ratio: float, trial_s: float, trials: int) -> float:
-    """The share of trials at one load that lose more than `ratio`."""
-    instrument = SimulatedInstrument(truth)
-    request = _request(trial_s, load_fps)
-    counts = (instrument.count(request) for _ in range(trials))
-    return sum(one.refused + one.lost_inside > ratio * one.offered for one in counts) / trials
+    def thresholds_fps(self, loss_ratio: float) -> Array:
+        """Of trials begun at irregular moments of the search, sorted; their median is the literal rate."""
+        begins = begins_s(self.now_s(), self.dut.trial_s, self.seed)
+        thresholds = thresholds_fps(self._instrument, self.truth, begins, self.dut.trial_s, loss_ratio)
+        thresholds.sort()
+        return thresholds
 
 
 ONE = Range(1, 1)

@@ -1,15 +1,14 @@
-"""The searches that are compared: ours, MLRsearch with CSIT's goals, and binary searches as of RFC 2544."""
+"""The searches that are compared: ours, and MLRsearch with CSIT's goals."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
 
 from search_duts import RATIOS, Dut, Simulated
 
-from pinchpoint.model.result import Ceiling, Rate, RateStatus
 from pinchpoint.model.scenario import Search, SearchMethod
 from pinchpoint.search import SearchOutcome, find_rates
 
-WIDTH = 0.005  # of CSIT's goals and of the binary searches, relative
+WIDTH = 0.005  # of CSIT's goals, relative
 OURS_WIDTH = 0.01  # of our own
 CONFIDENCE = 0.95
 MIN_FPS, MAX_FPS = 10_000.0, 20e6
@@ -39,34 +38,12 @@ def goals(method: SearchMethod, relative_width: float, dut: Dut) -> Search:
 
 def by_library(method: SearchMethod, relative_width: float, bench: Simulated) -> SearchOutcome:
     """Either of the two methods that a scenario may name."""
-    known = () if bench.dut.ceiling_fps is None else (Ceiling(bench.dut.ceiling_fps, "", "", None),)
-    return find_rates(bench.measure, goals(method, relative_width, bench.dut), bench.now_s, ceilings=known)
-
-
-def binary(trial_s: float, bench: Simulated) -> SearchOutcome:
-    """One trial decides a load (RFC 2544, 26.1); a rate for each loss ratio by a search of its own.
-
-    A generator that falls short is not noticed, as in the tools that do this.
-    """
-    return SearchOutcome(tuple(_halved(trial_s, ratio, bench) for ratio in RATIOS), None)
-
-
-def _halved(trial_s: float, ratio: float, bench: Simulated) -> Rate:
-    low, high = MIN_FPS, MAX_FPS
-    load = high
-    while high - low > WIDTH * high:
-        trial = bench.measure(trial_s, load)
-        low, high = (load, high) if trial.loss_ratio <= ratio else (low, load)
-        if low == high:
-            break
-        load = (low + high) / 2
-    return Rate(ratio, RateStatus.FOUND, low, high, trial_s, trial_s, "")
+    return find_rates(bench.measure, goals(method, relative_width, bench.dut), bench.now_s)
 
 
 METHODS: Mapping[str, Callable[[Simulated], SearchOutcome]] = {
     "ours": partial(by_library, SearchMethod.THRESHOLD, OURS_WIDTH),
     "MLRsearch": partial(by_library, SearchMethod.MLRSEARCH, WIDTH),
-    "binary 10 s": partial(binary, 10.0),
 }
 
 

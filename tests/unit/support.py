@@ -1,13 +1,13 @@
 """Trials out of the simulated engine, for tests of search and validity."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pinchpoint.account.validity import judge
 from pinchpoint.engine.instrument import EngineResult, TrialRequest
 from pinchpoint.engine.simulated import SimulatedInstrument, Truth
 from pinchpoint.model.scenario import Range, Scenario, Search, SearchMethod, Stream, Validity
-from pinchpoint.model.trial import Drop, Hop, Ledger, Trial, Witness
+from pinchpoint.model.trial import Drop, Hop, Ledger, Sample, Trial, Witness
 from pinchpoint.scenario import parse
 
 RULES = Validity(shortfall_ratio=0.001, gap_shortfall_ratio=0.05, quiet_within_s=0.0, unexplained_ratio=1e-4)
@@ -127,6 +127,7 @@ class Bench:
     truth: Truth
     names_losses: bool = True  # whether counters of the DUT name what it loses
     rules: Validity = RULES
+    slices: int = 0  # samples of each trial; 0: none
     trials: list[Trial] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -137,8 +138,12 @@ class Bench:
         return self.instrument.now_s()
 
     def measure(self, duration_s: float, load_fps: float) -> Trial:
-        result = self.instrument.run(request(load_fps, duration_s))
-        trial = self._trial(result, duration_s, load_fps)
+        samples: list[Sample] = []
+        asked = request(load_fps, duration_s)
+        if self.slices:
+            asked = replace(asked, sample_s=duration_s / self.slices)
+        result = self.instrument.run(asked, samples.append)
+        trial = replace(self._trial(result, duration_s, load_fps), samples=tuple(samples))
         self.trials.append(trial)
         return trial
 

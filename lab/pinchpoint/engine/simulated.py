@@ -6,10 +6,11 @@ frames that is served at a constant rate, `capacity_fps`.
 * Overload: what arrives above the capacity fills the ring, then is refused.
 * Noise: each trial's capacity is the true one times a normal factor. Dips: it is lower by half a normal one.
 * Slow periods: now and then the DUT has a share of its capacity, and nothing tells. Drift: it changes with time.
-* Stalls: Poisson events of fixed length. `ENGINE`: the engine's core stands
+* Stalls: Poisson events, alone or in bursts. `ENGINE`: the engine's core stands
   still and never offers the frames that fell due meanwhile; it reports the gap. `DUT_THREAD`: the host takes the
   core from the DUT; `dut_threads` reports the delay. `DUT`: the DUT pauses by
-  itself and nobody reports anything, which is a loss that is the DUT's own.
+  itself and nobody reports anything, which is a loss that is the DUT's own. They come between trials, too.
+* Collapse: a DUT that has lost frames serves less for a while. Meter: its ring is a bucket of tokens.
 * A step of the load: what arrives until `recovery_s` after it is lost, if the load before it was too much.
 * A stop: for a time the DUT forwards nothing, and loses what comes without refusing it, so that nobody knows before
   frames come again.
@@ -22,7 +23,7 @@ frames that is served at a constant rate, `capacity_fps`.
 * A burst (TrialRequest.burst_frames) arrives at the generator's ceiling, and its last frame ends the trial.
 
 Its limits: no other bursts but those after a gap, no memory from one trial to the
-next except the core distance, one queue for all streams, and latency that is
+next but for core distance, collapse and meter, one queue for all streams, and latency that is
 a formula. The same seed and the same requests give the same results.
 
 It must never stand in for a measurement: it exists to test the search, the
@@ -32,35 +33,18 @@ sweep, the store and the report, and says "simulated" in the facts it gives.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from itertools import pairwise
 from random import Random
 
 from pinchpoint.engine.instrument import EngineResult, Heard, PortCounts, TrialRequest, duration_of
 from pinchpoint.engine.simulated_moves import Moves, Path
+from pinchpoint.engine.simulated_queue import Collapse, Queue, Stall, Stalling, StallKind, Stalls, paused
 from pinchpoint.engine.whole import divide, poisson, port_counts, stream_counts
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.trial import LatencySummary, Sample, StreamCounts, ThreadWitness, WorkerWitness
 
 GAP_THRESHOLD_NS = 20_000
 BASE_LATENCY_NS = 5_000
-
-
-class StallKind(StrEnum):
-    """Who stands still during a stall."""
-
-    ENGINE = "engine"
-    DUT_THREAD = "dut_thread"
-    DUT = "dut"
-
-
-@dataclass(frozen=True)
-class Stalls:
-    """Stalls of one kind: how many a second on average, and how long each is."""
-
-    kind: StallKind
-    per_second: float
-    length_s: float
 
 
 @dataclass(frozen=True)
@@ -126,15 +110,10 @@ class Truth:
     failures: tuple[PortFailure, ...] = ()
     recovery_s: float = 0.0  # after an overload that a step of the load ends
     stop: Stop | None = None
+    collapse: Collapse | None = None  # under overload
+    is_meter: bool = False  # the ring is a bucket of tokens: it delays nothing, and fills at the capacity all the time
     overhead_s: float = 0.05  # of each trial, besides traffic and drain
     seed: int = 0
-
-
-@dataclass(frozen=True)
-class _Stall:
-    kind: StallKind
-    at_s: float
-    length_s: float
 
 
 @dataclass(frozen=True)
@@ -148,6 +127,14 @@ class Counts:
     before_ns: float | None
     after_ns: float | None
     samples: tuple[Sample, ...]
+
+
+@dataclass(frozen=True)
+class _State:
+    """What a device remembers of the trial before."""
+
+    taken: float = 0.0  # tokens, of a meter
+    collapsed_until_s: float = 0.0  # by the instrument's clock
 
 
 class SimulatedInstrument:
@@ -164,6 +151,8 @@ class SimulatedInstrument:
         self._modes = _Modes(truth.core_distance, Random(f"{truth.seed}/modes"))
         self._path = Path(truth.moves, Random(f"{truth.seed}/moves")) if truth.moves else None
         self._slow = _Slow(truth.slow, Random(f"{truth.seed}/slow"))
+        self._stalling = Stalling(truth.stalls, truth.seed)
+        self._state = _State()
         self.dut_threads: tuple[ThreadWitness, ...] = ()
         """What the host did to the DUT's thread during the last trial."""
 
@@ -226,9 +215,19 @@ class SimulatedInstrument:
     def _next(self, request: TrialRequest) -> "_Trial":
         """The trial that begins now; the clock moves to its end."""
         end_s = self._clock_s + request.duration_s
-        trial = _Trial(self._truth, request, self.capacity(self._clock_s, end_s), self._runs)
-        self._clock_s = end_s + request.drain_s + self._truth.overhead_s
+        spans, stalls = self.capacity(self._clock_s, end_s), self._stalling.between(self._clock_s, end_s)
+        trial = _Trial(self._truth, request, spans, stalls, self._state, self._clock_s, self._runs)
+        idle_s = request.drain_s + self._truth.overhead_s
+        taken = (
+            max(0.0, trial.queue.at(math.inf)[1] - self._truth.capacity_fps * idle_s) if self._truth.is_meter else 0.0
+        )
+        self._state = _State(taken, self._clock_s + trial.queue.collapsed_s)
+        self._clock_s = end_s + idle_s
         return trial
+
+    def stalls(self, begin_s: float, end_s: float) -> list[Stall]:
+        """Those that touch a span, by the time since its begin."""
+        return self._stalling.between(begin_s, end_s)
 
     def capacity(self, begin_s: float, end_s: float) -> list[tuple[float, float]]:
         """(seconds, share of the usual capacity) of each span in which the capacity is constant."""
@@ -312,29 +311,36 @@ class _Slow:
 class _Trial:
     """The fluid model of one trial, in frames of all streams together."""
 
-    def __init__(self, truth: Truth, request: TrialRequest, spans: Sequence[tuple[float, float]], number: int) -> None:
+    def __init__(self, truth: Truth, request: TrialRequest, spans: Sequence[tuple[float, float]],
+                 stalls: Sequence[Stall], state: "_State", begin_s: float, number: int) -> None:  # fmt: skip
         self._truth = truth
         self._request = request
         random = Random(f"{truth.seed}/{number}")
         self._capacity_fps = max(0.0, truth.capacity_fps * random.gauss(1.0, truth.noise))
         if truth.dips:
             self._capacity_fps *= max(0.0, 1.0 - abs(random.gauss(0.0, truth.dips)))
-        self._stalls = _stalls(truth.stalls, request.duration_s, random)
+        self._stalls = stalls
         self._rate_fps = min(request.load_fps, truth.ceiling_fps)
         step = request.step
         self._falls_s = min(step.after_s, request.duration_s) if step else request.duration_s
         self._later = step.to_share if step else 1.0
         self.intended = math.floor(request.load_fps * self._seconds(request.duration_s))
         self.offered = max(0, math.floor(self._rate_fps * self._seconds(request.duration_s)) - self._skipped())
-        self._spans = spans
+        stops = [stall for stall in stalls if stall.kind is not StallKind.ENGINE]
+        served = list(paused(spans, stops)) if stops else spans
+        self.queue = Queue(
+            served, self._rate_fps, self._capacity_fps, truth.ring, waiting=state.taken, collapse=truth.collapse,
+            collapsed_s=state.collapsed_until_s - begin_s,
+        )  # fmt: skip
         self._overloaded = self._overload()
-        self.refused = min(self.offered, round(self._overloaded + self._recovering(math.inf) + self._stalled()))
+        self.refused = min(self.offered, round(self._overloaded + self._recovering(math.inf)))
         carried = self.offered - self.refused
         self._scattered = round(carried * truth.loss_ratio) + self._lost_at_random(carried, random)
         self.lost_inside = min(carried, self._scattered + round(self._stopped(math.inf)))
 
-    def of_kind(self, kind: StallKind) -> list[_Stall]:
-        return [stall for stall in self._stalls if stall.kind is kind]
+    def of_kind(self, kind: StallKind) -> list[Stall]:
+        """Those that began in the trial."""
+        return [stall for stall in self._stalls if stall.kind is kind and stall.at_s >= 0]
 
     def _skipped(self) -> int:
         """Frames that fell due during gaps of the engine: never offered."""
@@ -344,18 +350,8 @@ class _Trial:
         """Of sending at the full rate, until then."""
         return min(until_s, self._falls_s) + max(0.0, until_s - self._falls_s) * self._later
 
-    def _queue(self, until_s: float) -> tuple[float, float]:
-        """Frames lost since the trial began, and frames that wait, both then."""
-        queued = lost = 0.0
-        for length_s, scale in self._spans:
-            length_s = min(length_s, until_s)
-            until_s -= length_s
-            queued = max(0.0, queued + (self._rate_fps - scale * self._capacity_fps) * length_s)
-            lost, queued = lost + max(0.0, queued - self._truth.ring), min(queued, self._truth.ring)
-        return lost, queued
-
     def _overload(self) -> float:
-        lost, queued = self._queue(math.inf)
+        lost, queued = self.queue.at(math.inf)
         if self._falls_s < self._request.duration_s:  # the load steps down before the end
             lost = max(0.0, (lost + queued) * self._falls_s / self._request.duration_s - self._truth.ring)
         return lost
@@ -380,28 +376,28 @@ class _Trial:
     def samples(self) -> Iterator[Sample]:
         """Totals at each multiple of the request's interval."""
         interval_s = self._request.sample_s or math.inf
-        gaps, lossy = self.of_kind(StallKind.ENGINE), self._lossy()
+        gaps = self.of_kind(StallKind.ENGINE)
         before_s = 0.0
         for number in range(1, math.floor(self._request.duration_s / interval_s * (1 + 1e-9)) + 1):
             at_s = number * interval_s
             passed = [gap.length_s for gap in gaps if gap.at_s < at_s]
-            stalled = sum(frames for stall, frames in lossy if stall.at_s + stall.length_s <= at_s)
             if self._request.step:
                 overloaded, queued = self._overloaded * min(1.0, at_s / self._falls_s), 0.0
             else:
-                overloaded, queued = self._queue(at_s)
+                overloaded, queued = self.queue.at(at_s)
+                queued = 0.0 if self._truth.is_meter else queued
             offered = math.floor(self._rate_fps * (self._seconds(at_s) - sum(passed)))
             stopped = self._stopped(at_s)
-            lost = overloaded + self._recovering(at_s) + stalled + offered * self._truth.loss_ratio + stopped
+            lost = overloaded + self._recovering(at_s) + offered * self._truth.loss_ratio + stopped
             recent = [gap.length_s for gap in gaps if before_s <= gap.at_s < at_s]
             known, received = lost if self._goes_on(at_s) else lost - stopped, offered - round(lost + queued)
             yield Sample(at_s, offered, round(known), sum(passed), max(recent, default=0.0), received)
             before_s = at_s
 
     def _last_loss_s(self) -> float | None:
-        ends = [stall.at_s + stall.length_s for stall, frames in self._lossy() if frames]
-        if self._overloaded:
-            ends.append(min(self._falls_s + self._truth.recovery_s, self._request.duration_s))
+        ends = [] if self.queue.last_loss_s is None else [self.queue.last_loss_s]
+        if self._overloaded and self._falls_s < self._request.duration_s:
+            ends = [min(self._falls_s + self._truth.recovery_s, self._request.duration_s)]
         if (stop := self._truth.stop) and self._stopped(math.inf) and self._goes_on(self._request.duration_s):
             ends.append(stop.after_s + stop.length_s)
         if self._scattered:
@@ -414,17 +410,6 @@ class _Trial:
             return 0
         below = self._rate_fps / self._truth.capacity_fps - 1
         return poisson(frames * min(1.0, loss.ratio * math.exp(min(0.0, below / loss.scale))), random)
-
-    def _stalled(self) -> float:
-        return sum(frames for _, frames in self._lossy())
-
-    def _lossy(self) -> "list[tuple[_Stall, float]]":
-        """Stalls with the frames refused in them: all that arrive in one, less what the ring takes."""
-        is_full = self._rate_fps >= self._capacity_fps
-        free = 0 if is_full else self._truth.ring
-        arriving_fps = min(self._rate_fps, self._capacity_fps)
-        lossy = [stall for stall in self._stalls if stall.kind is not StallKind.ENGINE]
-        return [(stall, max(0.0, stall.length_s * arriving_fps - free)) for stall in lossy]
 
     def streams(self) -> tuple[StreamCounts, ...]:
         shares = [stream.share for stream in self._request.streams]
@@ -475,13 +460,3 @@ class _Trial:
             max_ns=most,
             curve=((0.5, p50), (0.9, p90), (0.99, p99), (0.999, p999), (0.9999, p9999), (1.0, most)),
         )
-
-
-def _stalls(kinds: Sequence[Stalls], duration_s: float, random: Random) -> list[_Stall]:
-    found = []
-    for stalls in kinds:
-        at_s = random.expovariate(stalls.per_second)
-        while at_s < duration_s:
-            found.append(_Stall(stalls.kind, at_s, stalls.length_s))
-            at_s += random.expovariate(stalls.per_second)
-    return found

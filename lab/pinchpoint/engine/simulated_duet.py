@@ -15,7 +15,8 @@ from itertools import pairwise
 from random import Random
 
 from pinchpoint.engine.instrument import EngineResult, Heard, SliceCounts, Slices, TrialRequest
-from pinchpoint.engine.simulated import SimulatedInstrument, StallKind, Truth
+from pinchpoint.engine.simulated import SimulatedInstrument, Truth
+from pinchpoint.engine.simulated_queue import StallKind
 from pinchpoint.engine.whole import divide, port_counts, stream_counts
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.trial import StreamCounts

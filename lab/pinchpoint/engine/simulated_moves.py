@@ -31,7 +31,16 @@ class Jumps:
     step_s: float = 0.02
 
 
-Moves = Replay | RandomWalk | Jumps
+@dataclass(frozen=True)
+class Sine:
+    """The capacity swings round its usual value, from a random phase on."""
+
+    swing: float  # relative
+    period_s: float
+    step_s: float = 0.02
+
+
+Moves = Replay | RandomWalk | Jumps | Sine
 
 
 class Path:
@@ -44,6 +53,7 @@ class Path:
         self._start = random.randrange(len(moves.shares)) if isinstance(moves, Replay) else 0
         self._left_s = 0.0  # until the next jump
         self._is_high = random.random() < 0.5
+        self._phase = random.random()
 
     def shares(self, until_s: float) -> Sequence[float]:
         """Of the usual capacity, one for each step from time 0 until then."""
@@ -69,6 +79,8 @@ class Path:
         if isinstance(moves, RandomWalk):
             before = self._shares[-1] if self._shares else 1.0
             return before * math.exp(self._random.gauss(0.0, moves.per_sqrt_s * moves.step_s**0.5))
+        if isinstance(moves, Sine):
+            return 1 + moves.swing * math.sin(2 * math.pi * (self._phase + count * moves.step_s / moves.period_s))
         if self._left_s <= 0.0:
             self._left_s = self._random.expovariate(1 / moves.every_s)
             self._is_high = not self._is_high

@@ -16,6 +16,8 @@ SURPASSED = 1.03  # times a known ceiling: it was only a lower bound, and bounds
 ABOVE = 1.02  # of the most that was offered: a load that shows whether the generator can offer more by now
 BELOW = 0.98  # of what was offered by a generator that fell short: MLRsearch's new maximum, which it can offer again
 NEARLY = 0.99  # of the most that was offered: a rate above it may be the generator's
+UNUSABLE = 3  # trials in which the engine fell short of receiving at loads that no usable trial had: it will again
+AWAY = 0.8  # of their lowest load: the next to try
 OVERLOADED = 0.3  # loss ratio beyond which a DUT's full rings slow the generator as well: no evidence of its ceiling
 
 
@@ -27,6 +29,8 @@ class Reach:
         self._search = search
         self._known = max(ceilings, key=lambda one: one.fps, default=None)
         self._most_offered_fps = 0.0
+        self._most_usable_fps = 0.0  # load of a usable trial
+        self._left_fps: list[float] = []  # loads of unusable trials above it
         self._lowered_fps: float | None = None
         self.fell_short_fps: float | None = None
         """The most that was offered by a generator that fell short of its load; None: it never did."""
@@ -41,6 +45,8 @@ class Reach:
             most_fps = min(most_fps, ABOVE * self._most_offered_fps)
         elif self._known is not None:
             most_fps = min(most_fps, HEADROOM * self._known.fps)
+        if len(self._left_fps) >= UNUSABLE:
+            most_fps = min(most_fps, max(self._most_usable_fps, AWAY * min(self._left_fps)))
         return max(most_fps, self._search.min_load_fps)
 
     @property
@@ -61,10 +67,17 @@ class Reach:
     def note(self, trial: Trial) -> None:
         """Take what one usable trial shows about the generator."""
         self._most_offered_fps = max(self._most_offered_fps, trial.offered_fps)
+        self._most_usable_fps = max(self._most_usable_fps, trial.load_fps)
+        self._left_fps = [load_fps for load_fps in self._left_fps if load_fps > self._most_usable_fps]
         if self._known is not None and self._most_offered_fps > SURPASSED * self._known.fps:
             self._known = None  # it was met in a slower moment, or while the cores were further apart
         if trial.validity is TrialValidity.GENERATOR_LIMITED and trial.loss_ratio <= OVERLOADED:
             self.fell_short_fps = max(self.fell_short_fps or 0.0, trial.offered_fps)
+
+    def leave(self, trial: Trial) -> None:
+        """Take that a trial was not usable: after UNUSABLE above all usable ones, no load there is tried again."""
+        if trial.load_fps > self._most_usable_fps:
+            self._left_fps.append(trial.load_fps)
 
     def lower(self, limited: Trial) -> bool:
         """Come below a load that the generator could not keep up with (MLRsearch); False if that makes no sense."""

@@ -1,16 +1,17 @@
-"""Our own search: NDR and PDRs as thresholds that move, each a distribution over time.
+"""Our own search: NDR and PDRs as the loads at which half of the trials lose more than the ratio.
 
-The rate for loss ratio r is the load that trials of search.trial_duration_s exceed r at for half of the time. `track`
-holds what is known about one such threshold; `floor` says whether there is one at all; here loads are chosen, and what
-was found becomes rates. Every trial whose account is usable counts; one that the generator limited, with what it
-offered.
+The rate for loss ratio r is literal: of trials of search.trial_duration_s begun at moments spread over the measured
+time, half lose more than r there, whatever the reason. `track` holds what is known about the thresholds of trials;
+here loads are chosen, and what is known becomes rates. Every trial whose account is usable counts; one of which too
+little was offered, with what was offered.
 
-* found: the median over time with its interval and the band. On a quiet DUT the search ends when both are narrower
-  than search.relative_width; else when search.max_traffic_s or search.max_duration_s is used up;
-* at least: the median may lie beyond what the generator offers, or beyond search.max_load_fps;
+* found: the load with its interval and the band. On a quiet DUT the search ends when the interval is narrower than
+  search.relative_width; else when search.max_traffic_s or search.max_duration_s is used up. Before it ends early, the
+  shares of losing trials beside the rate are held against what is claimed;
+* at least: the rate may lie beyond what the generator offers, or beyond search.max_load_fps;
 * below minimum: it lies below search.min_load_fps;
-* loses always: frames are lost at any load, and the loss ratio is the number;
-* refused: there is no usable trial.
+* loses always: so it does, and what is lost at any load is one ratio: that is the number;
+* refused: there are too few usable trials.
 """
 
 from collections import Counter
@@ -22,25 +23,32 @@ from statistics import median
 
 import numpy as np
 
-from pinchpoint.model import units
-from pinchpoint.model.result import Band, Ceiling, LossFloor, Moment, Rate, RateStatus
+from pinchpoint.model import result, units
+from pinchpoint.model.result import Band, Ceiling, Moment, Rate, RateStatus
 from pinchpoint.model.scenario import Search, SearchMethod
-from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.search.floor import Doubts, Floor
+from pinchpoint.model.trial import Trial
+from pinchpoint.search.claims import claim, constant_loss, share_near
+from pinchpoint.search.memory import REST, Memory, Role
 from pinchpoint.search.reach import Reach
-from pinchpoint.search.repeat import Measure
-from pinchpoint.search.slices import bearable_fps, is_brief
-from pinchpoint.search.track import OverTime, Track
+from pinchpoint.search.repeat import Measure, is_usable
+from pinchpoint.search.slices import loss_of, most_waiting
+from pinchpoint.search.track import OverTime, Seen, Track
 
-LEVELS = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95)  # quantiles of a threshold: loads worth comparing
-FLOOR_AFTER = 6  # usable trials: then there is an estimate whose half can be tried
+QUANTILES = (0.5, 0.35, 0.65, 0.5, 0.3, 0.7)  # of the threshold that the next trial will meet: loads on both sides
+BESIDE = (0.985, 1.015)  # of the rate: loads that show whether the claim holds, whatever the level is just then
+PDR_EVERY = 3  # trials: a PDR is easier to find, since what it loses also says how much
+HALF_EVERY = 8  # trials: at half of the rate, for what is lost at any load
+HALF, NEARLY = 0.5, 0.8  # of a rate
+ESTIMATED = 12  # usable trials from which there is an estimate that loads are taken beside of
+RECENT = 5  # trials that an estimate, of which loads are shares, may be old
+ROOM = 30.0  # trials that the look for a memory takes, and the search after it
+BACK = 0.85  # of a load at which several trials in a row were not usable
+FEWEST = 6  # usable trials: of fewer, the ends are no 95 % interval of a median (2 / 2^5)
+QUIET = 22  # usable trials before a search may end early
 ENOUGH = 0.55  # of the width that was asked for: a search that ends as soon as it is reached ends rather by luck
-OVERLOADED = 0.02  # loss ratio from which a trial shows what an overloaded DUT forwards
-ANEW = 2.0  # factor by which an estimate of the capacity may move before it is another one
+OVERLOADED = 0.02  # loss ratio from which a trial shows what the rings hold
 LONGEST_PAUSE = 20.0  # trials
-MAYBE = 0.1  # chance that most trials exceed a ratio whatever the load, from which more are made at low loads
 DIGITS = 5  # of a load, significant
-USABLE = (TrialValidity.VALID, TrialValidity.GENERATOR_LIMITED)
 
 
 @dataclass(frozen=True)
@@ -70,37 +78,55 @@ def find(
 
 
 class _Goal:
-    """One loss ratio: its threshold's track, and whether there is a threshold at all."""
+    """One loss ratio: its threshold's track, and the loads that are tried for it."""
 
     def __init__(self, loss_ratio: float, search: Search, overload_measures: bool) -> None:
         self.loss_ratio = loss_ratio
         self.track = Track(
             search.min_load_fps, search.max_load_fps, search.confidence, overload_measures=overload_measures
         )
-        self.floor: Floor | None = None
-        self.lost: LossFloor | None = None  # set once it is certain that frames are lost at any load
-        self._search = search
+        self._width = search.relative_width
+        self._asked = 0  # loads that were chosen for it
+        self._known: OverTime | None = None
+        self._known_of = 0  # trials
 
-    def add(self, at_s: float, trial: Trial) -> None:
+    def add(self, at_s: float, trial: Trial, ring: int) -> None:
         """One more usable trial, around `at_s`."""
-        exceeded = trial.loss_ratio > self.loss_ratio
-        if exceeded:
-            self.track.add(at_s, trial.offered_fps, bearable_fps(trial, self.loss_ratio), is_brief(trial))
-        else:
-            self.track.add(at_s, trial.offered_fps)
+        load = float(np.log(trial.offered_fps))
+        if trial.loss_ratio <= self.loss_ratio:
+            self.track.add(Seen(at_s, load))
+            return
+        loss = loss_of(trial, self.loss_ratio, ring)
+        borne, pause = (float(np.log(max(1.0, fps))) for fps in (loss.bearable_fps, loss.pause_fps))
+        self.track.add(Seen(at_s, load, min(borne, load), loss.is_pause, pause))
 
-    def is_done(self, at_s: float, top_fps: float) -> bool:
+    @property
+    def known(self) -> OverTime:
+        """The distribution over the time, as of at most RECENT trials ago."""
+        if self._known is None or len(self.track) >= self._known_of + RECENT:
+            self._known, self._known_of = self.track.over_time(), len(self.track)
+        return self._known
+
+    def load_fps(self, at_s: float) -> float:
+        """The next load to try for this goal."""
+        self._asked += 1
+        turn = self._asked
+        if len(self.track) >= ESTIMATED and turn % 3 == 0:
+            return self.known.median_fps * BESIDE[turn // 3 % 2]
+        return self.track.met_fps(at_s, (QUANTILES[turn % len(QUANTILES)],))[0]
+
+    def is_beyond(self, top_fps: float) -> bool:
+        """Whether the rate lies beyond the loads that may be tried."""
+        return self.known.lower_fps >= (1 - self._width) * top_fps
+
+    def is_done(self, trials: Sequence[Trial], top_fps: float) -> bool:
         """Whether more trials would tell nothing that was asked for."""
-        if self.lost is not None:
+        if self.is_beyond(top_fps):
             return True
-        low_fps, high_fps = self.track.quantiles_fps(at_s, (self.track.tail, 1 - self.track.tail))
-        width = self._search.relative_width
-        if low_fps >= (1 - width) * top_fps:
-            return True
-        if high_fps - low_fps > 2 * width * high_fps or self.track.moved > 2 * width:
-            return False  # what is seen of the level at once is no wider than the median's interval and the band
-        known = self.track.over_time()
-        return max(known.width, known.spread) <= ENOUGH * width
+        if max(self.known.width, self.known.spread) > ENOUGH * self._width:
+            return False
+        held = claim(trials, self.loss_ratio, self.known.median_fps)
+        return held.holds and min(held.below.trials, held.above.trials) > 0
 
 
 class _Run:
@@ -115,126 +141,128 @@ class _Run:
         overload_measures: bool,
     ) -> None:
         self.search, self.reach = search, reach
-        self._overload_measures = overload_measures
+        self.memory = Memory(is_known=not overload_measures)
         self.goals = [_Goal(ratio, search, overload_measures) for ratio in sorted(search.loss_ratios)]
         self.trials: list[Trial] = []  # usable ones
-        self._measure, self._now_s = measure, now_s
+        self.discarded: Counter[str] = Counter()
+        self._in_a_row = 0  # unusable trials
+        self._measure, self._now_s, self._overload_measures = measure, now_s, overload_measures
         self._traffic_s = 0.0  # of discarded trials too
-        self._offered_fps = 0.0  # in the last discarded trial; 0: there is none
+        self._ring = 0  # the most frames that were seen to wait under overload
         self._clock = _Clock(search.trial_duration_s)
 
     def until(self, end_s: float) -> str:
         """Trials until all is known; why they ended before that, or nothing."""
-        stopped = self._until(end_s)
-        self._judge_floors(is_over=True)
-        return stopped
-
-    def _until(self, end_s: float) -> str:
-        discarded: Counter[str] = Counter()
         search = self.search
         while not self._is_done():
             if self._now_s() >= end_s:
-                return self._used_up(f"search.max_duration_s = {search.max_duration_s:g} s", discarded)
+                return self._used_up(f"search.max_duration_s = {search.max_duration_s:g} s")
             if self._traffic_s >= search.max_traffic_s:
-                return self._used_up(f"search.max_traffic_s = {search.max_traffic_s:g} s", discarded)
-            began_s = self._now_s()
-            trial = self._measure(search.trial_duration_s, self._load_fps())
+                return self._used_up(f"search.max_traffic_s = {search.max_traffic_s:g} s")
+            began_s, role = self._now_s(), self._role()
+            load_fps = self._load_fps(role)
+            trial = self._measure(search.trial_duration_s * (REST if role is Role.REST else 1.0), load_fps)
             self._traffic_s += trial.sent_duration_s
-            if trial.validity in USABLE and trial.offered:
-                self._add(self._clock.at_s(trial, began_s), trial)
-                continue
-            discarded[trial.validity.value] += 1
-            self._offered_fps = trial.offered_fps
-            if discarded.total() > search.max_repeats and not self.trials:
-                return self._unusable(discarded, trial)
+            if is_usable(trial):
+                self._in_a_row = 0
+                self._add(role, began_s, trial)
+            else:
+                self._in_a_row += 1
+                self.discarded[trial.validity.value] += 1
+                self.reach.leave(trial)
+                if self._in_a_row > search.max_repeats:
+                    return self._unusable(trial)
         return ""
 
     def moments(self) -> tuple[Moment, ...]:
-        """Where the first goal's threshold was at each trial."""
+        """Where the first goal's level was at each trial."""
         if not self.trials:
             return ()
         levels = self.goals[0].track.moments_fps()
         return tuple(
-            Moment(trial.id, at_s, *map(float, level))
+            Moment(trial.id, at_s, *level)
             for trial, at_s, level in zip(self.trials, self._clock.times_s, levels, strict=True)
         )
 
-    def _add(self, at_s: float, trial: Trial) -> None:
+    def _role(self) -> Role:
+        """Of the next trial. What a device remembers is looked for once there is an estimate, and room for it."""
+        left_s = self.search.max_traffic_s - self._traffic_s
+        room_s = ROOM * self.search.trial_duration_s
+        if len(self.trials) == ESTIMATED and not (self.memory.is_planned or self.memory.is_known) and left_s > room_s:
+            self.memory.plan(self.goals[0].known.median_fps)
+        return self.memory.role
+
+    def _add(self, role: Role, began_s: float, trial: Trial) -> None:
+        if role is not Role.SEARCH:
+            was_there = self.memory.is_there
+            self.memory.note(trial, self.goals[0].loss_ratio)
+            if self.memory.is_there and not was_there:
+                self._begin_anew()
+        if role is Role.REST or (self.memory.is_there and role is not Role.AFTER_REST):
+            return
+        at_s = self._clock.at_s(trial, began_s)
         self.trials.append(trial)
         self.reach.note(trial)
+        if trial.loss_ratio > OVERLOADED:
+            self._ring = max(self._ring, most_waiting(trial))
         for goal in self.goals:
-            goal.add(at_s, trial)
-        self._judge_floors()
+            goal.add(at_s, trial, self._ring)
 
-    def _judge_floors(self, *, is_over: bool = False) -> None:
-        for goal in self.goals:
-            if goal.floor is not None and goal.lost is None:
-                goal.lost = goal.floor.found(self.trials, self._doubts(goal), is_over=is_over)
+    def _begin_anew(self) -> None:
+        """Forget what trials showed whose order decided; from now on they are made after rests."""
+        self.goals = [_Goal(goal.loss_ratio, self.search, self._overload_measures) for goal in self.goals]
+        self.trials = []
+        self._clock = _Clock(self.search.trial_duration_s)
 
     def _is_done(self) -> bool:
-        if len(self.trials) < FLOOR_AFTER or any(self._floor_load_fps(goal) is not None for goal in self.goals):
+        count, top_fps = len(self.trials), self.reach.top_fps
+        if count < ESTIMATED or self.memory.is_there:
             return False
-        return all(goal.is_done(self._clock.next_s, self.reach.top_fps) for goal in self.goals)
+        if all(goal.is_beyond(top_fps) for goal in self.goals):
+            return True
+        is_tried = self.memory.is_known or not self.memory.is_planned
+        return is_tried and count >= QUIET and all(goal.is_done(self.trials, top_fps) for goal in self.goals)
 
-    def _load_fps(self) -> float:
-        """The load of which a trial now tells most about all goals; that of a floor test first."""
+    def _load_fps(self, role: Role) -> float:
         top_fps, least_fps = self.reach.top_fps, self.search.min_load_fps
-        if not self.trials:  # a load that was not offered once will hardly be the next time
-            return max(least_fps, min(top_fps, self._offered_fps or top_fps))
-        floors = (self._floor_load_fps(goal) for goal in self.goals)
-        floor_fps = next((load_fps for load_fps in floors if load_fps is not None), None)
-        if floor_fps is not None:
-            return floor_fps
-        goals = [goal for goal in self.goals if goal.lost is None]
-        loads = sorted(
-            {
-                min(max(_rounded(load_fps), least_fps), top_fps)
-                for goal in goals
-                for load_fps in goal.track.quantiles_fps(self._clock.next_s, LEVELS)
-            }
-        )
-        told = np.sum([goal.track.information(self._clock.next_s, loads) for goal in goals], axis=0)
-        return loads[int(np.argmax(told))]
+        count = len(self.trials)
+        if role is not Role.SEARCH and not (self.memory.is_there and role is Role.AFTER_REST):
+            load_fps = self.memory.load_fps(top_fps, least_fps)
+        elif not count:
+            load_fps = top_fps
+        elif count >= ESTIMATED and count % HALF_EVERY == 0:
+            load_fps = self._apart_fps(count // HALF_EVERY)
+        else:
+            first, *others = self.goals
+            goal = others[count // PDR_EVERY % len(others)] if others and count % PDR_EVERY == 0 else first
+            load_fps = goal.load_fps(self._clock.next_s)
+        load_fps *= BACK ** max(0, self._in_a_row - 1)
+        return min(max(_rounded(load_fps), least_fps), top_fps)
 
-    def _floor_load_fps(self, goal: _Goal) -> float | None:
-        """The load that the floor test of a goal wants next; None when it has ended, or it is too early for it."""
-        if len(self.trials) < FLOOR_AFTER or goal.lost is not None:
-            return None
-        # A trial within a pause of the DUT may have forwarded nothing at all.
-        estimate_fps = max(min(self._capacity_fps(goal), self.reach.top_fps), self.search.min_load_fps)
-        if goal.floor is None or not 1 / ANEW < estimate_fps / goal.floor.estimate_fps < ANEW:
-            goal.floor = Floor(estimate_fps, goal.loss_ratio, self.search.min_load_fps, self.search.confidence)
-        return goal.floor.next_load_fps(self.trials, self._doubts(goal))
+    def _apart_fps(self, turn: int) -> float:
+        """A load that shows what is lost far from a rate: half of the NDR, or below the PDR where that is far above."""
+        strictest_fps, lenient_fps = (goal.known.median_fps for goal in (self.goals[0], self.goals[-1]))
+        if strictest_fps > HALF * lenient_fps:
+            return HALF * strictest_fps
+        return (HALF * strictest_fps, HALF * lenient_fps, NEARLY * lenient_fps)[turn % 3]
 
-    def _doubts(self, goal: _Goal) -> Doubts:
-        capacity_fps = self._capacity_fps(goal)
-        within = [trial for trial in self.trials if trial.load_fps <= capacity_fps]
-        exceeding = sum(trial.loss_ratio > goal.loss_ratio for trial in within)
-        return Doubts(
-            is_stricter_lost=any(other.lost is not None for other in self.goals if other.loss_ratio < goal.loss_ratio),
-            is_lapsing=exceeding > max(1.0, len(within) / 2) or goal.track.mostly_lapses > MAYBE,
-        )
-
-    def _capacity_fps(self, goal: _Goal) -> float:
-        """What the DUT forwards when it is overloaded; else where the threshold is.
-
-        A DUT that loses frames one by one has a threshold far below its capacity: where trials happen to lose none.
-        """
-        overloaded = [trial for trial in self.trials if trial.loss_ratio > max(OVERLOADED, 2 * goal.loss_ratio)]
-        if overloaded and self._overload_measures:
-            forwarded = [trial.offered_fps * (1 - trial.loss_ratio) for trial in overloaded]
-            return median(fps for fps in forwarded if fps >= max(forwarded) / ANEW)  # the others: pauses at low loads
-        return goal.track.quantiles_fps(self._clock.next_s, (0.5,))[0]
-
-    def _used_up(self, budget: str, discarded: Counter[str]) -> str:
+    def _used_up(self, budget: str) -> str:
+        discarded = self.discarded
         unusable = f"; {discarded.total()} were discarded ({_counted(discarded)})" if discarded else ""
         return f"{budget} used up after {units.counted(len(self.trials), 'usable trial')}{unusable}"
 
-    def _unusable(self, discarded: Counter[str], last: Trial) -> str:
+    def _unusable(self, last: Trial) -> str:
+        discarded = self.discarded
+        which = f"the last {self._in_a_row} of {self.made} trials" if self.trials else f"none of {self.made} trials"
+        usable = "no usable account" if self.trials else "a usable account"
         return (
-            f"none of {discarded.total()} trials had a usable account ({_counted(discarded)}); the last one, at "
-            f"{units.fps(last.load_fps)}: {last.reason}"
+            f"{which} had {usable} ({_counted(discarded)}); the last one, at {units.fps(last.load_fps)}: {last.reason}"
         )
+
+    @property
+    def made(self) -> int:
+        """Trials, unusable ones included."""
+        return len(self.trials) + self.discarded.total()
 
 
 class _Clock:
@@ -275,30 +303,52 @@ class _Teller:
     stopped: str  # why the search ended early; empty if it did not
 
     def rate(self) -> Rate:
-        if not self.run.trials:
-            return self._rate(RateStatus.REFUSED, self.stopped)
-        if self.goal.lost is not None:
-            return replace(self._rate(RateStatus.LOSES_ALWAYS, ""), floor=self.goal.lost)
-        known, reach = self._no_finer_than_asked(self.goal.track.over_time()), self.run.reach
-        least_fps, most_fps = self.run.search.min_load_fps, reach.offered_fps
+        run, ratio = self.run, self.goal.loss_ratio
+        if len(run.trials) < FEWEST:
+            few = f"no interval follows from {units.counted(len(run.trials), 'usable trial')}: {self.stopped}"
+            return self._rate(RateStatus.REFUSED, few if run.trials else self.stopped)
+        if run.memory.is_there:
+            return self._remembering()
+        known, reach = self._no_finer_than_asked(self.goal.track.over_time()), run.reach
+        least_fps, most_fps = run.search.min_load_fps, reach.offered_fps
+        if known.median_fps >= reach.nearly_top_fps:
+            return replace(self._rate(RateStatus.AT_LEAST, reach.limit()), lower_fps=min(known.lower_fps, most_fps))
+        floor = constant_loss(run.trials, ratio, known.median_fps, run.search.confidence)
         if known.median_fps <= least_fps:
+            if floor is not None:
+                return replace(self._rate(RateStatus.LOSES_ALWAYS, ""), floor=floor)
             return replace(
                 self._rate(RateStatus.BELOW_MINIMUM, self._too_much()), upper_fps=max(known.upper_fps, least_fps)
             )
-        if known.median_fps >= reach.nearly_top_fps:
-            return replace(self._rate(RateStatus.AT_LEAST, reach.limit()), lower_fps=min(known.lower_fps, most_fps))
-        upper_fps = known.upper_fps if known.upper_fps < most_fps else None
         cut = "" if known.high_fps < most_fps else f"the band is cut off where the generator is: {reach.limit()}"
         return replace(
             self._rate(RateStatus.FOUND, "; ".join(filter(None, (self._wide(known), cut)))),
             lower_fps=max(known.lower_fps, least_fps),
             estimate_fps=known.median_fps,
-            upper_fps=upper_fps,
+            upper_fps=known.upper_fps if known.upper_fps < most_fps else None,
             band=Band(*(min(max(fps, least_fps), most_fps) for fps in (known.low_fps, known.high_fps))),
+            floor=floor,
+            at_half=share_near(run.trials, ratio, HALF * known.median_fps),
+            claim=claim(run.trials, ratio, known.median_fps),
+        )
+
+    def _remembering(self) -> Rate:
+        """Of a device with memory: what it sustains, and beside it what it carries after a rest."""
+        memory, ratio = self.run.memory, self.goal.loss_ratio
+        sustained_fps, (lower_fps, upper_fps) = memory.sustained_fps, memory.ends_fps
+        return replace(
+            self._rate(RateStatus.FOUND, ""),
+            lower_fps=lower_fps,
+            estimate_fps=sustained_fps,
+            upper_fps=upper_fps,
+            band=Band(lower_fps, upper_fps, upper_fps),
+            memory=result.Memory(self.goal.track.over_time().median_fps, sustained_fps),
+            claim=claim(memory.after_overloads, ratio, sustained_fps),
         )
 
     def _rate(self, status: RateStatus, reason: str) -> Rate:
         search = self.run.search
+        made = self.run.made
         return Rate(
             loss_ratio=self.goal.loss_ratio,
             status=status,
@@ -310,6 +360,7 @@ class _Teller:
             confidence=search.confidence,
             limited_by=self.run.reach.limited_by if status is RateStatus.AT_LEAST else None,
             method=SearchMethod.THRESHOLD,
+            unusable_share=self.run.discarded.total() / made if made else None,
         )
 
     def _no_finer_than_asked(self, known: OverTime) -> OverTime:

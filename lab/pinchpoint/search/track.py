@@ -1,65 +1,70 @@
-"""What trials say about a threshold that moves: the highest load a DUT carries within one loss ratio, over time.
+"""What trials say about the threshold that they met: the lower of a level that moves and of a bound of their own.
 
-On a shared host the threshold is a function of time, so it is tracked rather than bracketed. For trial k,
+The threshold of a trial is the highest load of which it loses no more than the ratio, whatever the reason. For trial k
 
-    x(k+1) = x(k) + drift + jump      the level, ln fps: a random walk with rare heavy-tailed jumps
-    theta(k) = x(k) + noise           what a trial of this length meets
-    P(loss at load l) = lapse + (1 - lapse) P(theta(k) < l)
+    x(k+1) = x(k) + drift + jump      the level, ln fps: what the device carries; a random walk with rare jumps
+    theta(k) = min(x(k) + noise, b)   where a share of the trials has a bound b: a pause that its ring does not bear
+    ln b ~ normal(place, width)
 
-with the speed of the walk, the rate of jumps, the noise and the lapse (loss whatever the load) unknown: a grid over
-x and over these nuisances holds the joint posterior (a hidden Markov model; Rabiner 1989). A quiet device makes the
-speeds that do not fit it improbable, and the model becomes a bisection.
+The speed of the walk, the noise, and share, place and width of the bound are unknown and do not change. They are
+particles (Chopin 2002), each with the exact filter of its level on one grid (a hidden Markov model, Rabiner 1989).
+Once their weights differ, particles are chosen by weight and drawn anew: a path of the level backwards in time (Carter
+and Kohn 1994), then each unknown given that path and the others (Gibbs), then the filter.
 
-An overloaded trial also measures: what the DUT forwarded is its momentary capacity. Whether that equals the threshold
-is a property of the device (a collapse under overload, or a ring too small for its pauses, make them differ), so it
-is one more nuisance: forwarding says nothing about the threshold, agrees with it, or exceeds it as the mean of a
-trial exceeds its worst moment. When within a trial its frames were lost tells a lapse from an overload.
-
-Paths of x are drawn by forward filtering and backward sampling (Carter and Kohn 1994; Frühwirth-Schnatter 1994). The
-share of the time in which the threshold was below a load follows from each path, and so do the median over
-time, its interval and the band. A trial stands for the time around it; where between two trials the level changed is
-unknown, so each path divides that time at random.
-
-The grid of x is laid anew where the paths run whenever its cells are coarser than what is known, from all trials.
+A losing trial says more than that its threshold was below its load: an overload measures what the device carried, a
+pause what the ring would have borne (slices.py). Neither is trusted fully, since some devices forward less once they
+are overloaded, and since a pause is a shape among slices.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 Array = NDArray[np.floating[Any]]
+Ints = NDArray[np.intp]
 
 NOISES = (0.0005, 0.002, 0.006, 0.015, 0.035, 0.08, 0.16)  # of theta from trial to trial, relative
-NOISE_WEIGHTS = (1.0, 1.0, 1.5, 2.0, 2.0, 2.0, 1.0)  # more noise than none: intervals must cover
-LAPSES = (0.0, 0.03, 0.15, 0.35, 0.6, 0.85)
-LAPSE_WEIGHTS = (6.0, 3.0, 1.5, 1.0, 0.5, 0.3)
 MOVES = ((0.0, 0.002), (0.0, 0.1), (0.01, 0.03), (0.03, 0.05), (0.08, 0.1), (0.2, 0.2))  # (drift per sqrt s, jumps/s)
 MOVE_WEIGHTS = (3.0, 1.0, 1.0, 1.0, 1.0, 0.7)
-FORWARDS = (-1.0, 0.0, 0.7)  # forwarded minus theta, in units of the noise; -1: they have nothing to do with each other
-FORWARD_WEIGHTS = (0.4, 0.3, 0.3)
 JUMP = 0.4  # mean size of a jump, ln
+COLLAPSES = 0.03  # chance that what an overloaded device forwards says nothing about its level
 AGREES = 0.8  # share of the overloaded trials whose forwarding agrees, of a device whose forwarding does
-EXACT = 0.01  # forwarding never says more than this about theta, relative
-DEPTH = 0.02  # median relative depth of a loss that says nothing else
+EXACT = 0.01  # no trial measures more exactly, relative
+DEPTH, COLLAPSED = 0.02, 0.3  # median relative depth of a loss that says nothing else, and of one that is a collapse
+SHAPED = 0.95  # chance that a loss has the shape among slices of what caused it
+# Chance of the shape, given a pause and given an overload; None: the shape is not known.
+CAUSED = {True: (SHAPED, 1 - SHAPED), False: (1 - SHAPED, SHAPED), None: (1.0, 1.0)}
+HINTS = 0.5  # share of the pauses whose loss says how long they were
+WIDTHS = (0.003, 0.01, 0.04, 0.12, 0.35, 1.0)  # of the bound, ln
+SHARES = (0.003, 0.02, 0.06, 0.13, 0.23, 0.35, 0.45, 0.55, 0.65, 0.77, 0.87, 0.95, 0.99)  # of the trials with a bound
+PLACES, FAR_PLACES = 60, 24  # that are tried of the bound: among loads and hints, and over the whole range
+BOUNDS = 2  # kinds of pauses
+PARTICLES = 64
+PATHS = 64
 BEYOND = 1.4  # the threshold may lie this far outside of the loads that may be tried, ln
-FIRST, NEAR, FAR = 161, 121, 60  # points of the first grid; of later ones along the paths, and over the whole range
+FIRST, NEAR, FAR = 101, 50, 24  # points of the first grid; of later ones along the paths, and over the whole range
 FINEST = 2e-4  # relative: what no trial resolves
 COARSE = 0.45  # width of a cell over the standard deviation of a level, above which the grid is laid anew
-FINE = 0.9  # share of the levels whose cells must not be coarse: a level that is seldom visited counts, too
-PATHS, ROUGH_PATHS = 200, 48
-TELLING = 0.02  # share of the spread over time: differences of the level that are worth a trial
-PRUNED = 1e-5  # weight of a nuisance, of the likeliest one's, below which it is given up
-NORMAL_WIDTH = float(np.sqrt(2 * np.pi * np.e))  # of the flat distribution of a normal one's entropy, in deviations
-UNSEEN = 0.025  # share of the time about which the track may be wrong
 CERTAIN = 1e-9  # no outcome is less likely than this
-# Chance that all is lost in one slice, or not, given a lapse and given an overload; None: that is not known.
-BRIEF = {True: (0.98, 0.1), False: (0.02, 0.9), None: (1.0, 1.0)}
-BAND = (0.1, 0.9)
+FEW = 16  # trials, of which the likelihood is a product
+ROUNDS = 17  # of a bisection over the whole range
+BAND = (0.1, 0.9)  # shares of the trials that lose at its ends
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One trial; loads in ln fps."""
+
+    at_s: float
+    load: float
+    borne: float | None = None  # by an overload; None: it kept the ratio
+    is_pause: bool | None = None
+    pause: float = 0.0  # what the ring would have borne
 
 
 @dataclass(frozen=True)
@@ -67,10 +72,10 @@ class OverTime:
     """The threshold as a distribution over the time of the trials; frames per second."""
 
     lower_fps: float  # of the interval of the median
-    median_fps: float  # half of the time it was above
+    median_fps: float  # half of the trials lose there
     upper_fps: float
-    low_fps: float  # a tenth of the time it was below
-    high_fps: float  # a tenth of the time it was above
+    low_fps: float  # a tenth of them
+    high_fps: float  # nine tenths
 
     @property
     def width(self) -> float:
@@ -83,29 +88,32 @@ class OverTime:
         return (self.high_fps - self.low_fps) / self.high_fps
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """One trial; loads in ln fps."""
+@dataclass
+class _Particles:
+    """What does not change, one value for each particle, and the filter of the level given it."""
 
-    at_s: float
-    load: float
-    forwarded: float | None  # None: it kept the ratio
-    is_brief: bool | None = None  # all that was lost, was lost in one slice; None: that is not known
+    move: Ints
+    noise: Ints
+    collapses: Ints
+    place: Array  # bound x particle
+    width: Ints
+    share: Ints
+    filtered: list[Array]  # of each trial: particle x cell
 
+    @cached_property
+    def alike(self) -> list[tuple[int, Ints]]:
+        """Particles of each kind of move."""
+        return [(kind, np.flatnonzero(self.move == kind)) for kind in np.unique(self.move)]
 
-@dataclass(frozen=True)
-class _Paths:
-    """Levels drawn from the posterior."""
-
-    cells: NDArray[np.intp]  # trial, path: index of a grid cell
-    levels: Array  # trial, path: ln fps
-    noise: Array  # of each path
-    lapse: Array
-    forward: Array
+    def take(self, chosen: Ints) -> "_Particles":
+        return _Particles(
+            self.move[chosen], self.noise[chosen], self.collapses[chosen], self.place[:, chosen],
+            self.width[:, chosen], self.share[:, chosen], [weights[chosen] for weights in self.filtered],
+        )  # fmt: skip
 
 
 class Track:
-    """The posterior of one threshold that moves. The same trials give the same answers."""
+    """The posterior of one threshold. The same trials give the same answers."""
 
     def __init__(
         self, min_load_fps: float, max_load_fps: float, confidence: float = 0.95, *, overload_measures: bool = True
@@ -113,295 +121,306 @@ class Track:
         self._low = float(np.log(min_load_fps)) - BEYOND
         self._high = float(np.log(max_load_fps)) + BEYOND
         self._tail = (1 - confidence) / 2
-        forwards = FORWARDS if overload_measures else FORWARDS[:1]
-        nuisances = np.meshgrid(NOISES, LAPSES, forwards, indexing="ij")
-        self._noise, self._lapse, self._forward = (one.ravel()[:, None] for one in nuisances)
-        forward_weights = np.array(FORWARD_WEIGHTS[: len(forwards)])
-        forward_weights = forward_weights / forward_weights.sum()
-        weights = np.einsum("n,l,f->nlf", NOISE_WEIGHTS, LAPSE_WEIGHTS, forward_weights).ravel()
-        self._prior = np.outer(MOVE_WEIGHTS, weights)
-        self._seen: list[_Seen] = []
-        self._spread = 0.0  # of the levels met so far, ln
+        self._random = np.random.default_rng(0)
+        self._measures = overload_measures
+        self._seen: list[Seen] = []
+        self._particles = self._drawn()
+        self._weights = np.zeros(PARTICLES)  # ln, of particles since they were last chosen
         self._lay(np.linspace(self._low, self._high, FIRST))
 
     def __len__(self) -> int:
         """Trials."""
         return len(self._seen)
 
-    def add(
-        self, at_s: float, load_fps: float, forwarded_fps: float | None = None, is_brief: bool | None = None
-    ) -> None:
-        """One more trial, around `at_s`: `forwarded_fps` is None where it kept the ratio, else what that made of it.
-
-        `load_fps` is what was offered. What was forwarded within the ratio is forwarded_fps = received / (1 - ratio).
-        """
-        load, forwarded = float(np.log(load_fps)), None
-        if forwarded_fps is not None:
-            forwarded = max(self._low, min(float(np.log(max(forwarded_fps, 1.0))), load - FINEST / 100))
-        self._seen.append(_Seen(at_s, load, forwarded, is_brief))
-        self._step(self._seen[-1])
-        if len(self) % 8 == 0:
-            self._prune()
-        if len(self) < 30 or len(self) % 6 == 0:
-            self._refine()
-
-    def quantiles_fps(self, at_s: float, shares: Sequence[float]) -> list[float]:
-        """Quantiles of the level at a time to come."""
-        level = self._predicted(at_s).sum(axis=(0, 1))
-        return [float(value) for value in np.exp(np.interp(shares, _cumulated(level), self._edges))]
-
-    def information(self, at_s: float, loads_fps: Sequence[float]) -> Array:
-        """Bits that a trial at each load, at a time to come, is expected to tell about the level.
-
-        As exactly as the band over time asks for: of a level that jumps, where it is now counts, not its last digit.
-        """
-        joint = self._predicted(at_s).sum(axis=0)  # nuisance, level
-        first = np.unique(np.floor(self._x / max(TELLING * self._spread, FINEST)), return_index=True)[1]
-        level = np.add.reduceat(joint.sum(axis=0), first)
-        threshold = np.array([((1 - self._lapse) * joint)[self._noise[:, 0] == noise].sum(axis=0) for noise in NOISES])
-        below = self._below(np.log(loads_fps)[:, None, None])
-        losing = np.add.reduceat((self._lapse * joint).sum(axis=0) + (threshold * below).sum(axis=1), first, axis=1)
-        told = _bits(losing.sum(axis=1)) - (level * _bits(losing / np.maximum(level, 1e-30))).sum(axis=1)
-        return np.asarray(told + self._measured(joint, np.log(loads_fps)))
-
-    def _measured(self, joint: Array, loads: Array) -> Array:
-        """Bits that forwarding is expected to tell about theta if each load is too much: beyond EXACT, it tells all."""
-        weights = joint.sum(axis=1)  # of each nuisance
-        level = joint / np.maximum(weights[:, None], 1e-30)
-        entropy = (level * np.log2(self._widths / np.maximum(level, 1e-30))).sum(axis=1)
-        spread = np.maximum(2.0**entropy / NORMAL_WIDTH, self._noise[:, 0])
-        bits = np.maximum(np.log2(spread / EXACT), 0.0)
-        agreeing = weights * np.where(self._forward[:, 0] == 0, AGREES, 0.0) * (1 - self._lapse[:, 0]) * bits
-        centre = (level * self._x).sum(axis=1)
-        return np.asarray(ndtr((loads[:, None] - centre) / spread) @ agreeing)
-
-    @property
-    def mostly_lapses(self) -> float:
-        """Chance that most trials exceed the ratio whatever the load."""
-        return float(self._weights.sum(axis=(0, 2))[self._lapse[:, 0] > 0.5].sum())
-
-    @property
-    def tail(self) -> float:
-        """Probability on either side of an interval."""
-        return self._tail
-
-    @property
-    def moved(self) -> float:
-        """How far apart the levels met so far are, relative: 10 and 90 % of them. Cheap, and some trials old."""
-        return self._spread
-
-    def over_time(self) -> OverTime:
-        """The threshold's distribution over the time of the trials, which are one at least."""
-        paths = self._paths(PATHS)
-        shares = self._shares_of_time(PATHS)
-        met = self._met(paths)
-        each = zip(paths.levels.T, *met.transpose(0, 2, 1), shares.T, strict=True)
-        found = np.array([_quantiles(*one) for one in each])
-        middle, low, high, below, above = np.exp(found).T
-        lower, upper = np.quantile(below, self._tail), np.quantile(above, 1 - self._tail)
-        median = float(np.clip(np.median(middle), lower, upper))
-        return OverTime(
-            lower_fps=float(lower),
-            median_fps=median,
-            upper_fps=float(upper),
-            low_fps=float(np.median(low)),
-            high_fps=float(np.median(high)),
+    def _drawn(self) -> _Particles:
+        """From what is believed before the first trial."""
+        random, count = self._random, PARTICLES
+        return _Particles(
+            random.choice(len(MOVES), count, p=np.array(MOVE_WEIGHTS) / sum(MOVE_WEIGHTS)),
+            random.integers(len(NOISES), size=count),
+            (random.random(count) < (COLLAPSES if self._measures else 1.0)).astype(np.intp),
+            np.array([random.permutation(np.linspace(self._low, self._high, count)) for _ in range(BOUNDS)]),
+            random.integers(len(WIDTHS), size=(BOUNDS, count)),
+            random.integers(len(SHARES), size=(BOUNDS, count)),
+            [],
         )
 
-    def moments_fps(self) -> Array:
-        """For each trial the 5, 50 and 95 % quantiles of the level, given all trials; trial x 3."""
-        return np.asarray(np.exp(np.quantile(self._paths(PATHS).levels, (0.05, 0.5, 0.95), axis=1).T))
+    def add(self, seen: Seen) -> None:
+        """One more trial."""
+        self._seen.append(seen)
+        self._tables.append(self._table(seen))
+        weights, told = self._step(self._particles, len(self) - 1, self._particles.filtered[-1:])
+        self._particles.filtered.append(weights)
+        self._weights = self._weights + told
+        self._ahead: tuple[float, Array] | None = None
+        chance = self._chances()
+        self._rejuvenate(is_due=1 / (chance**2).sum() < PARTICLES / 2)
+
+    def _chances(self) -> Array:
+        chance = np.exp(self._weights - self._weights.max())
+        return np.asarray(chance / chance.sum())
 
     def _lay(self, points: Array) -> None:
-        """Put the grid on these points, and every trial on the grid."""
+        """Another grid; what is known on it follows from all trials."""
         self._x = points
-        self._edges = np.concatenate(([self._low], (points[1:] + points[:-1]) / 2, [self._high]))
+        middles = (points[1:] + points[:-1]) / 2
+        self._edges = np.concatenate(([points[0]], middles, [points[-1]]))
         self._widths = np.diff(self._edges)
         self._moves: dict[int, Array] = {}
-        self._ahead: tuple[float, Array] | None = None  # the last prediction: its time, and its weights
-        self._filtered: list[Array] = []
-        flat = self._widths / self._widths.sum()
-        self._weights: Array = (self._prior[:, :, None] / self._prior.sum() * flat).astype(np.float32)
-        for number, seen in enumerate(self._seen):
-            self._step(seen, first=number == 0, before_s=self._seen[number - 1].at_s)
-
-    def _step(self, seen: _Seen, first: bool | None = None, before_s: float | None = None) -> None:
-        if first is None:
-            first, before_s = len(self._seen) == 1, self._seen[-2].at_s if len(self._seen) > 1 else None
-        moved = self._weights if first else self._weights @ self._moving(seen.at_s - (before_s or 0.0))
-        likely = np.maximum(self._likelihood(seen), CERTAIN).astype(np.float32)
-        weights = moved * likely
-        self._weights = weights / weights.sum()
-        self._filtered.append(self._weights)
+        self._tables = [self._table(seen) for seen in self._seen]
         self._ahead = None
 
-    def _predicted(self, at_s: float) -> Array:
-        """Weights of (move, nuisance, level) at a time to come."""
-        if self._ahead is None or self._ahead[0] != at_s:
-            moved = self._weights @ self._moving(at_s - self._seen[-1].at_s) if self._seen else self._weights
-            self._ahead = at_s, moved
-        return self._ahead[1]
-
     def _moving(self, after_s: float) -> Array:
-        """Chance of each level after a time, given one before it: (move, before, after). Times are rounded to 12 %."""
+        """Chance of each cell after a time, given one before it: (kind, after, before). Times are rounded to 12 %."""
         key = round(8 * float(np.log(max(after_s, 1e-3))))
         if key not in self._moves:
             after_s = float(np.exp(key / 8))
             jumped = np.exp(-np.abs(self._x[None, :] - self._x[:, None]) / JUMP) * self._widths
             jumped /= jumped.sum(axis=1, keepdims=True)
-            moving = partial(_moved, self._x, self._edges, after_s)
-            chances = [1 - np.exp(-rate * after_s) for _, rate in MOVES]
-            kept = zip(MOVES, chances, strict=True)
-            self._moves[key] = np.array([(1 - p) * moving(drift) + p * jumped for (drift, _), p in kept], np.float32)
+            kinds = []
+            for drift, rate in MOVES:
+                stays = np.exp(-rate * after_s)
+                kinds.append((stays * _moved(self._x, self._edges, after_s, drift) + (1 - stays) * jumped).T)
+            self._moves[key] = np.ascontiguousarray(np.array(kinds, np.float32))
         return self._moves[key]
 
-    def _below(self, load: Any) -> Array:
-        """P(theta < load), by noise and level."""
-        return np.asarray(ndtr((load - self._x) / np.array(NOISES)[:, None]))
+    def _table(self, seen: Seen) -> Array:
+        """Likelihood of a trial, by (kind, noise, cell).
 
-    def _likelihood(self, seen: _Seen) -> Array:
-        """Of what a trial showed, by nuisance and level."""
-        number = np.searchsorted(NOISES, self._noise[:, 0])  # of each nuisance's noise
-        exceeding = self._below(seen.load)[number]
-        if seen.forwarded is None:
-            return np.asarray((1 - self._lapse) * (1 - exceeding))
-        depth = seen.load - seen.forwarded
-        any_depth = _any_depth(depth)
-        lapsing, other = BRIEF[seen.is_brief]
-        lapsed = self._lapse * any_depth * lapsing
-        plain = lapsed + (1 - self._lapse) * exceeding * any_depth * other
-        spread = np.hypot(self._noise, EXACT)
-        mean = self._x + np.maximum(self._forward, 0.0) * self._noise
+        Its level was above the load; or below, and measured as what was forwarded says, or as by a device that
+        collapses under overload.
+        """
+        noise, x = np.array(NOISES)[:, None], self._x
+        below = ndtr((seen.load - x) / noise)
+        if seen.borne is None:
+            return np.array((1 - below, np.zeros_like(below), np.zeros_like(below)), np.float32)
+        _, overloaded = CAUSED[seen.is_pause]
+        depth, deep = (_any_depth(seen.load - seen.borne, middle) for middle in (DEPTH, COLLAPSED))
+        spread = np.hypot(np.hypot(noise, EXACT), self._widths / 2)  # no finer than the grid
         # That theta was below the load is known exactly, where it was below only within the measurement's own error.
-        share = (self._noise / spread) ** 2
-        theta = self._x + share * (seen.forwarded - mean)
-        was_below = ndtr((seen.load - theta) / (self._noise * np.sqrt(1 - share)))
-        measured = _normal(seen.forwarded - mean, self._noise) * was_below
-        # Theta was below the load, but the mean of the trial was not: the loss is small.
-        shallow = np.maximum(exceeding - ndtr((seen.load - mean) / spread), 0.0) * np.exp(-depth / DEPTH) / DEPTH
-        agreeing = AGREES * (measured + shallow) + (1 - AGREES) * exceeding * any_depth
-        agreed = lapsed + (1 - self._lapse) * agreeing * other
-        return np.asarray(np.where(self._forward >= 0, agreed, plain))
+        share = noise**2 / (noise**2 + EXACT**2)
+        theta = x + share * (seen.borne - x)
+        was_below = ndtr((seen.load - theta) / (noise * np.sqrt(1 - share)))
+        measured = np.exp(-(((seen.borne - x) / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi)) * was_below
+        agreeing = AGREES * measured + (1 - AGREES) * below * depth
+        return np.array((1 - below, overloaded * agreeing, overloaded * below * deep), np.float32)
 
-    def _prune(self) -> None:
-        """Give up nuisances that the trials have ruled out: each costs as much as a likely one."""
-        weights = self._weights.sum(axis=(0, 2))
-        kept = weights > PRUNED * weights.max()
-        self._noise, self._lapse, self._forward = (one[kept] for one in (self._noise, self._lapse, self._forward))
-        self._prior, self._weights = self._prior[:, kept], self._weights[:, kept]
-        self._filtered = [one[:, kept] for one in self._filtered]
-        self._ahead = None
+    def _bounded(self, seen: Seen, place: Any, width: Any) -> tuple[Array, Array]:
+        """Chance that a bound is below the load of a trial, and the likelihood of what was lost if it was."""
+        below = ndtr((seen.load - place) / width)
+        if seen.borne is None:
+            return below, np.zeros_like(below)
+        paused, _ = CAUSED[seen.is_pause]
+        told = below * _any_depth(seen.load - seen.borne)
+        if seen.is_pause:
+            spread = np.hypot(width, EXACT)
+            hinted = np.exp(-(((seen.pause - place) / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi))
+            told = HINTS * hinted * below + (1 - HINTS) * told
+        return below, paused * told
 
-    def _refine(self) -> None:
-        """Lay the grid anew while its cells are coarser than what is known of the levels."""
-        for _ in range(5):
-            paths = self._paths(ROUGH_PATHS)
-            known = np.maximum(paths.levels.std(axis=1, keepdims=True), FINEST)
-            self._spread = float(np.subtract(*np.quantile(paths.levels, BAND[::-1])))
-            if np.quantile(self._widths[paths.cells] / known, FINE) < COARSE:
-                return
-            aside = np.random.default_rng(2).normal(size=paths.levels.shape) * 0.8 * known
-            along = np.sort((paths.levels + aside).ravel())
-            near = along[np.linspace(0, len(along) - 1, NEAR).astype(int)]
-            middle = along[len(along) // 2]
-            scale = max(float(np.subtract(*np.quantile(along, (0.98, 0.02)))), 1e-3)
-            ends = np.arcsinh((np.array((self._low, self._high)) - middle) / scale)
-            far = middle + scale * np.sinh(np.linspace(ends[0], ends[1], FAR))
-            points = np.unique(np.clip(np.concatenate((near, far)), self._low, self._high))
-            self._lay(points[np.concatenate(([True], np.diff(points) > FINEST / 4))])
+    def _step(self, particles: _Particles, number: int, before: Sequence[Array]) -> tuple[Array, Array]:
+        """The filter after a trial, and ln of its likelihood, of each particle."""
+        seen = self._seen[number]
+        below, told = self._bounded(seen, particles.place, np.array(WIDTHS)[particles.width])
+        share = np.array(SHARES)[particles.share]
+        by_bound = (1 - share * below).prod(axis=0) if seen.borne is None else (share * told).sum(axis=0)
+        table = self._tables[number]
+        above, overloaded = table[0, particles.noise], table[1 + particles.collapses, particles.noise]
+        likely = by_bound.astype(np.float32)[:, None] * above + overloaded
+        if before:
+            weights = self._after(particles, before[0], self._seen[number].at_s - self._seen[number - 1].at_s)
+            weights = weights * np.maximum(likely, CERTAIN)
+        else:
+            weights = np.maximum(likely, CERTAIN) * (self._widths / self._widths.sum()).astype(np.float32)
+        told = weights.sum(axis=1)
+        return weights / told[:, None], np.log(told.astype(np.float64))
 
-    def _paths(self, count: int) -> _Paths:
-        """Levels of all trials, drawn from the joint posterior backwards in time."""
-        random = np.random.default_rng(0)
-        wanted = (np.arange(count) + 0.5) / count
-        cumulated = np.cumsum(self._weights.ravel(), dtype=np.float64)
-        place = np.minimum(np.searchsorted(cumulated, wanted * cumulated[-1]), cumulated.size - 1)
-        move, nuisance, cell = np.unravel_index(place, self._weights.shape)
+    def _after(self, particles: _Particles, weights: Array, after_s: float) -> Array:
+        moving, moved = self._moving(after_s), np.empty_like(weights)
+        for kind, same in particles.alike:
+            moved[same] = weights[same] @ moving[kind].T
+        return moved
+
+    def _filter(self, particles: _Particles) -> None:
+        """All trials anew."""
+        particles.filtered = []
+        for number in range(len(self)):
+            particles.filtered.append(self._step(particles, number, particles.filtered[-1:])[0])
+
+    def _rejuvenate(self, *, is_due: bool) -> None:
+        """Choose particles by their weights and draw them anew, once the weights differ or the grid is too coarse."""
+        if not (is_due or len(self) < 16 or len(self) % 4 == 0):
+            return
+        kept = self._particles.take(self._chosen(PARTICLES))
+        cells, levels = self._paths(kept)
+        known = np.maximum(levels.std(axis=1, keepdims=True), FINEST)
+        is_coarse = bool(np.quantile(self._widths[cells] / known, 0.9) > COARSE)
+        if not (is_due or is_coarse):
+            return
+        self._draw(kept, cells)
+        kept = replace(kept)  # another set of moves
+        if is_coarse:
+            self._lay(self._points(levels, known))
+        self._filter(kept)
+        self._particles, self._weights, self._ahead = kept, np.zeros(PARTICLES), None
+
+    def _draw(self, particles: _Particles, cells: Ints) -> None:
+        """What does not change, given a path of each particle and all else."""
+        numbers, ours = np.arange(len(self))[:, None], np.arange(PARTICLES)
+        widths, shares = np.array(WIDTHS), np.array(SHARES, np.float32)
+        by_level = np.array([table[:, :, path] for table, path in zip(self._tables, cells, strict=True)])
+        above = by_level[numbers, 0, particles.noise, ours][:, :, None]  # trial x particle x (all that follows)
+        overloaded = by_level[numbers, 1 + particles.collapses, particles.noise, ours][:, :, None]
+        places, spans = self._places()
+        bounded = np.array([self._bounded(seen, places, widths[:, None]) for seen in self._seen], np.float32)
+        is_kept = np.array([seen.borne is None for seen in self._seen])[:, None, None]
+        told = np.where(is_kept, -bounded[:, 0], bounded[:, 1]).reshape(len(self), -1)  # trial x (width, place)
+        chosen = np.array([self._nearest(*one, places) for one in zip(particles.width, particles.place, strict=True)])
+        for bound in range(BOUNDS):
+            others = np.delete(np.arange(BOUNDS), bound)
+            rest = told[:, chosen[others]] * shares[particles.share[others]]  # trial x other x particle
+            # A trial that kept the ratio met none of the bounds, one that did not met one of them.
+            times = np.where(is_kept[:, :, 0], (1 + rest).prod(axis=1), 1.0).astype(np.float32)[:, :, None]
+            plus = np.where(is_kept, times, rest.sum(axis=1)[:, :, None])
+            tried = told[:, None, :] * (times * shares[particles.share[bound]][:, None]) + plus
+            prior = np.log(np.tile(spans, len(WIDTHS)))
+            chosen[bound] = self._picked(_summed(tried, above, overloaded) + prior)
+            particles.width[bound], place = np.unravel_index(chosen[bound], (len(WIDTHS), len(places)))
+            particles.place[bound] = places[place] + (self._random.random(PARTICLES) - 0.5) * spans[place]
+            tried = told[:, chosen[bound], None] * times * shares + plus  # trial x particle x share
+            particles.share[bound] = self._picked(_summed(tried, above, overloaded))
+        tried = tried[numbers, ours, particles.share[bound]]
+        told = _summed(tried[:, None, None], by_level[:, :1], by_level[:, 1:])  # collapses x noise x particle
+        prior = np.log((1 - COLLAPSES, COLLAPSES)) if self._measures else np.array((-np.inf, 0.0))
+        chosen = self._picked((told + prior[:, None, None]).reshape(-1, PARTICLES).T)
+        particles.collapses, particles.noise = np.unravel_index(chosen, told.shape[:2])
+        particles.move = self._picked(self._moved_like(cells) + np.log(MOVE_WEIGHTS))
+
+    def _nearest(self, width: Ints, place: Array, places: Array) -> Ints:
+        """Of (width, place), those of a bound."""
+        return width * len(places) + np.clip(np.searchsorted(places, place), 0, len(places) - 1)
+
+    def _moved_like(self, cells: Ints) -> Array:
+        """Ln of the likelihood of each path by each kind of move; path x kind."""
+        told = np.zeros((cells.shape[1], len(MOVES)))
+        for number in range(1, len(self)):
+            moving = self._moving(self._seen[number].at_s - self._seen[number - 1].at_s)
+            told += np.log(np.maximum(moving[:, cells[number], cells[number - 1]], CERTAIN)).T
+        return told
+
+    def _places(self) -> tuple[Array, Array]:
+        """Of the bound that are tried, and the span that each stands for."""
+        hints = [seen.pause for seen in self._seen if seen.is_pause]
+        loads = np.unique([seen.load for seen in self._seen] + hints)
+        near = np.sort(np.concatenate((loads, (loads[1:] + loads[:-1]) / 2)))
+        near = near[np.unique(np.linspace(0, len(near) - 1, PLACES).astype(int))]
+        places = np.unique(np.concatenate((near, np.linspace(self._low, self._high, FAR_PLACES))))
+        edges = np.concatenate(([self._low], (places[1:] + places[:-1]) / 2, [self._high]))
+        return places, np.maximum(np.diff(edges), FINEST / 10)
+
+    def _picked(self, told: Array) -> Ints:
+        """One of each row, by ln of its likelihood."""
+        chance = np.cumsum(np.exp(told - told.max(axis=1, keepdims=True)), axis=1)
+        drawn = self._random.random(len(told))[:, None] * chance[:, -1:]
+        return np.asarray(np.minimum((chance < drawn).sum(axis=1), told.shape[1] - 1))
+
+    def _points(self, paths: Array, known: Array) -> Array:
+        """Of a grid that is fine where the paths run."""
+        along = np.sort((paths + self._random.normal(size=paths.shape) * 0.8 * known).ravel())
+        near = along[np.linspace(0, len(along) - 1, NEAR).astype(int)]
+        middle, scale = along[len(along) // 2], max(float(np.subtract(*np.quantile(along, (0.98, 0.02)))), 1e-3)
+        ends = np.arcsinh((np.array((self._low, self._high)) - middle) / scale)
+        far = middle + scale * np.sinh(np.linspace(ends[0], ends[1], FAR))
+        points = np.unique(np.clip(np.concatenate((near, far)), self._low, self._high))
+        return np.asarray(points[np.concatenate(([True], np.diff(points) > FINEST / 4))])
+
+    def _chosen(self, count: int) -> Ints:
+        """Particles by their weights, as evenly as possible."""
+        cumulated = np.cumsum(self._chances())
+        return np.minimum(np.searchsorted(cumulated, (np.arange(count) + 0.5) / count), PARTICLES - 1)
+
+    def _paths(self, particles: _Particles) -> tuple[Ints, Array]:
+        """A level of each trial for each particle, drawn backwards in time: its cell and itself; trial x particle."""
+        random, count = self._random, len(particles.move)
         cells = np.empty((len(self), count), np.intp)
-        cells[-1] = cell
-        for number in range(len(self) - 2, -1, -1):
-            moving = self._moving(self._seen[number + 1].at_s - self._seen[number].at_s)
-            weights = self._filtered[number][move, nuisance, :] * moving[move, :, cells[number + 1]]
+        weights = particles.filtered[-1]
+        for number in range(len(self) - 1, -1, -1):
             chance = np.cumsum(weights, axis=1, dtype=np.float64)
             drawn = random.random(count)[:, None] * chance[:, -1:]
             cells[number] = np.minimum((chance < drawn).sum(axis=1), len(self._x) - 1)
-        levels = self._edges[cells] + random.random(count) * self._widths[cells]  # one place in a cell: no walk within
-        nuisances = (one[nuisance, 0] for one in (self._noise, self._lapse, self._forward))
-        return _Paths(cells, levels, *nuisances)
+            if number:
+                moving = self._moving(self._seen[number].at_s - self._seen[number - 1].at_s)
+                weights = particles.filtered[number - 1] * moving[particles.move, cells[number]]
+        return cells, self._edges[cells] + random.random(count) * self._widths[cells]  # one place in a cell: no walk
 
-    def _met(self, paths: _Paths) -> Array:
-        """The normal distribution of theta in each trial of each path, between two of its quantiles.
+    def met_fps(self, at_s: float, shares: Sequence[float]) -> list[float]:
+        """Quantiles of the threshold that a trial at a time to come will meet."""
+        particles = self._particles
+        if not self._seen:
+            return [float(value) for value in np.exp(self._low + (self._high - self._low) * np.array(shares))]
+        ahead = self._after(particles, particles.filtered[-1], at_s - self._seen[-1].at_s)
+        ahead = ahead * self._chances()[:, None]
+        width, share = np.array(WIDTHS)[particles.width], np.array(SHARES)[particles.share]
+        points = self._edges
+        below = ndtr((points - particles.place[..., None]) / width[..., None])
+        above = (1 - share[..., None] * below).prod(axis=0)  # particle x point
+        carried = np.zeros(len(points))
+        for number, noise in enumerate(NOISES):
+            same = particles.noise == number
+            if same.any():
+                over = 1 - ndtr((points[None, :] - self._x[:, None]) / noise)
+                carried += ((ahead[same] @ over) * above[same]).sum(axis=0)
+        below = np.maximum.accumulate(1 - carried)
+        return [float(value) for value in np.exp(np.interp(shares, below, points))]
 
-        (centre, scale, least, most) x trial x path. A trial that kept the ratio met a theta above its load, one that
-        exceeded it a theta below, as measured where forwarding agrees; a lapse says nothing of theta.
-        """
-        load, measured = self._loads()
-        below = ndtr((load - paths.levels) / paths.noise)
-        is_lost = np.array([seen.forwarded is not None for seen in self._seen])[:, None]
-        is_plain = is_lost & ~self._lapsed(paths)
-        is_measured = is_plain & (paths.forward == 0)
-        weight = np.where(is_measured, paths.noise**2 / (paths.noise**2 + EXACT**2), 0.0)  # of what was measured
-        centre = weight * measured + (1 - weight) * paths.levels
-        scale = paths.noise * np.sqrt(1 - weight)
-        return np.array((centre, scale, np.where(is_lost, 0.0, below), np.where(is_plain & ~is_measured, below, 1.0)))
+    def over_time(self, count: int = PATHS) -> OverTime:
+        """The threshold's distribution over the time of the trials, which are one at least."""
+        particles = self._particles.take(self._chosen(count))
+        _, paths = self._paths(particles)
+        noise, place = np.array(NOISES)[particles.noise], particles.place
+        width, share = np.array(WIDTHS)[particles.width], np.array(SHARES)[particles.share]
+        times_s = np.array([seen.at_s for seen in self._seen])
+        spans = np.diff(times_s, prepend=times_s[:1], append=times_s[-1:])
+        shares = (spans[1:] + spans[:-1])[:, None]
+        shares = shares / shares.sum() if len(self) > 1 else np.ones((1, 1))
+        luck = self._random.permutation(ndtri((np.arange(count) + 0.5) / count))
 
-    def _lapsed(self, paths: _Paths) -> NDArray[np.bool_]:
-        """Which trials exceeded the ratio for a lapse, drawn in each path; trial x path."""
-        load, measured = self._loads()
-        is_lost = np.array([seen.forwarded is not None for seen in self._seen])[:, None]
-        is_measuring = paths.forward == 0
-        below = ndtr((load - paths.levels) / paths.noise)
-        agreeing = np.where(is_measuring, _normal(measured - paths.levels, paths.noise), below)
-        lapsing, other = np.array([BRIEF[seen.is_brief] for seen in self._seen]).T[:, :, None]
-        lapsed = paths.lapse * np.where(is_measuring, _any_depth(load - measured), 1.0) * lapsing
-        chance = np.random.default_rng(3).random(below.shape) * (lapsed + (1 - paths.lapse) * agreeing * other)
-        return np.asarray(is_lost & (chance < lapsed))
+        def losing(loads: Array) -> tuple[Array, Array]:
+            """The share of the trials of each path that lose, and how far off the share over the time may be."""
+            kept = (1 - share * ndtr((loads - place) / width)).prod(axis=0) * (1 - ndtr((loads - paths) / noise))
+            return 1 - (kept * shares).sum(axis=0), np.sqrt((kept * (1 - kept) * shares**2).sum(axis=0))
 
-    def _loads(self) -> tuple[Array, Array]:
-        """What each trial offered, and what it forwarded if it exceeded the ratio; trial x 1, ln fps."""
-        load = [seen.load for seen in self._seen]
-        measured = [seen.load if seen.forwarded is None else seen.forwarded for seen in self._seen]
-        return np.array(load)[:, None], np.array(measured)[:, None]
+        def quantile(wanted: float, luck: Any = 0.0) -> Array:
+            low, high = np.full(count, self._low), np.full(count, self._high)
+            for _ in range(ROUNDS):
+                middle = (low + high) / 2
+                lost, off = losing(middle)
+                is_over = lost + luck * off > wanted
+                low, high = np.where(is_over, low, middle), np.where(is_over, middle, high)
+            return np.asarray((low + high) / 2)
 
-    def _shares_of_time(self, count: int) -> Array:
-        """The share of the time that each trial stands for, in each path; trial x path."""
-        if len(self) == 1:
-            return np.ones((1, count))
-        between_s = np.diff([seen.at_s for seen in self._seen])
-        first = np.random.default_rng(1).random((len(between_s), count)) * between_s[:, None]
-        shares = np.zeros((len(self), count))
-        shares[:-1] += first
-        shares[1:] += between_s[:, None] - first
-        shares[[0, -1]] += between_s.mean() / 2
-        return np.asarray(shares / shares.sum(axis=0))
+        middle = quantile(0.5, luck)
+        lower, median, upper = (float(fps) for fps in np.exp(np.quantile(middle, (self._tail, 0.5, 1 - self._tail))))
+        low, high = (float(np.exp(np.median(quantile(wanted)))) for wanted in BAND)
+        return OverTime(lower, median, upper, low, high)
 
-
-def _quantiles(levels: Array, centre: Array, scale: Array, least: Array, most: Array, shares: Array) -> list[float]:
-    """Of theta over the time of one path, ln fps: median, band's ends, just below and above the median.
-
-    Lapses are none of theta: a pause that spoils a third of the trials says how long a trial is, not where theta lies.
-    Where the level moves, its median over the trials is off its median over the time between them, too.
-    """
-    loads = np.linspace((centre - 4 * scale).min(), (centre + 4 * scale).max(), 200)
-    chance = (ndtr((loads[:, None] - centre) / scale) - least) / np.maximum(most - least, CERTAIN)
-    below = (np.clip(chance, 0.0, 1.0) * shares).sum(axis=1)
-    between = 0.5 / np.sqrt(len(levels))  # standard error of half of the trials, were they independent
-    beside = (0.5 - UNSEEN, 0.5 + UNSEEN, 0.5 - UNSEEN - between, 0.5 + UNSEEN + between)
-    *found, low, high, lowest, highest = np.interp((0.5, *BAND, *beside), below, loads)
-    order = np.argsort(levels)
-    middle, lower, upper = np.interp((0.5, 0.5 - between, 0.5 + between), np.cumsum(shares[order]), levels[order])
-    return [float(value) for value in (*found, max(low + lower - middle, lowest), min(high + upper - middle, highest))]
+    def moments_fps(self) -> list[tuple[float, float, float]]:
+        """Quantiles of the level at each trial: the band's ends and the median."""
+        _, levels = self._paths(self._particles.take(self._chosen(PATHS)))
+        quantiles = np.quantile(levels, (BAND[0], 0.5, BAND[1]), axis=1)
+        return [(float(low), float(middle), float(high)) for low, middle, high in np.exp(quantiles).T]
 
 
-def _any_depth(depth: Any) -> Any:
+def _summed(bound: Array, above: Array, overloaded: Array) -> Array:
+    """Ln of the likelihood of all trials, which are the first axis."""
+    likely = np.maximum(bound * above + overloaded, CERTAIN)
+    ends = np.arange(0, len(likely), FEW)  # a logarithm costs more than products that stay within what floats hold
+    return np.asarray(np.log(np.multiply.reduceat(likely, ends, axis=0, dtype=np.float64)).sum(axis=0))
+
+
+def _any_depth(depth: Any, middle: float = DEPTH) -> Any:
     """Density of a relative loss that says nothing else."""
-    return DEPTH / (depth + DEPTH) ** 2
-
-
-def _normal(off: Array, noise: Array) -> Array:
-    """Density of what forwarding measures this far off its mean."""
-    spread = np.hypot(noise, EXACT)
-    return np.asarray(np.exp(-((off / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi)))
+    return middle / (depth + middle) ** 2
 
 
 def _moved(points: Array, edges: Array, after_s: float, drift: float) -> Array:
@@ -410,12 +429,3 @@ def _moved(points: Array, edges: Array, after_s: float, drift: float) -> Array:
         return np.eye(len(points))
     reached = np.diff(ndtr((edges - points[:, None]) / (drift * after_s**0.5)), axis=1)
     return np.asarray(reached / reached.sum(axis=1, keepdims=True))
-
-
-def _cumulated(weights: Array) -> Array:
-    return np.concatenate(([0.0], np.cumsum(weights) / weights.sum()))
-
-
-def _bits(chance: Any) -> Any:
-    chance = np.clip(chance, CERTAIN, 1 - CERTAIN)
-    return -chance * np.log2(chance) - (1 - chance) * np.log2(1 - chance)

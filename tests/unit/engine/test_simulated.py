@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from support import request, stream
 
 from pinchpoint.engine.instrument import EngineResult, Instrument
-from pinchpoint.engine.simulated import CoreDistance, PortFailure, SimulatedInstrument, StallKind, Stalls, Stop, Truth
+from pinchpoint.engine.simulated import CoreDistance, PortFailure, SimulatedInstrument, Stop, Truth
+from pinchpoint.engine.simulated_queue import StallKind, Stalls
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.trial import Sample
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from support import request, stream
 
 from pinchpoint.engine.instrument import EngineResult, Instrument, SliceCounts, Slices, TrialRequest
-from pinchpoint.engine.simulated import StallKind, Stalls, Truth
+from pinchpoint.engine.simulated import Truth
 from pinchpoint.engine.simulated_duet import SimulatedDuet, Twins, Walk
+from pinchpoint.engine.simulated_queue import StallKind, Stalls
 from pinchpoint.model.errors import EngineError
 
 DUET = Slices(((0,), (1,)), (0, 1, 1, 0), 0.02, 0.002, 0.006, ((4021,), (4022,)))

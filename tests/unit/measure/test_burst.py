@@ -6,7 +6,8 @@ import pytest
 from support import TWO_PORTS as SCENARIO
 from support import Truth
 
-from pinchpoint.engine.simulated import SimulatedInstrument, StallKind, Stalls
+from pinchpoint.engine.simulated import SimulatedInstrument
+from pinchpoint.engine.simulated_queue import StallKind, Stalls
 from pinchpoint.measure.burst.keys import Burst
 from pinchpoint.measure.burst.run import expected_bursts, measure_bursts
 from pinchpoint.measure.listener import Listener

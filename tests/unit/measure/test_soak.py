@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from support import TWO_PORTS, Truth
 
-from pinchpoint.engine.simulated import PortFailure, SimulatedInstrument, StallKind, Stalls, Stop
+from pinchpoint.engine.simulated import PortFailure, SimulatedInstrument, Stop
+from pinchpoint.engine.simulated_queue import StallKind, Stalls
 from pinchpoint.measure import trial as measure
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.soak.keys import Soak

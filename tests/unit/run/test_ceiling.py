@@ -9,7 +9,8 @@ from trials import trial
 
 from pinchpoint.account.cache_line import distance
 from pinchpoint.cli.run import _Stopper
-from pinchpoint.engine.simulated import CoreDistance, SimulatedInstrument, StallKind, Stalls, Truth
+from pinchpoint.engine.simulated import CoreDistance, SimulatedInstrument, Truth
+from pinchpoint.engine.simulated_queue import StallKind, Stalls
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.load.keys import Load
 from pinchpoint.measure.standing import Recorded, Undoable

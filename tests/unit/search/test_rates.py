@@ -9,7 +9,8 @@ from support import Bench, search_with
 
 from pinchpoint.account import facts
 from pinchpoint.account.unexplained import unexplained_share
-from pinchpoint.engine.simulated import CoreDistance, PortFailure, StallKind, Stalls, Truth
+from pinchpoint.engine.simulated import CoreDistance, PortFailure, Truth
+from pinchpoint.engine.simulated_queue import StallKind, Stalls
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.result import Rate, RateStatus
 from pinchpoint.model.scenario import Search, SearchMethod

@@ -6,8 +6,9 @@ import pytest
 from support import Bench
 
 from pinchpoint.engine.simulated import Truth
-from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.model.trial import Cause, Trial, TrialValidity
 from pinchpoint.search import until_valid
+from pinchpoint.search.repeat import is_usable
 
 VALID, LIMITED = TrialValidity.VALID, TrialValidity.GENERATOR_LIMITED
 NOISY, MISMATCH, ABORTED = TrialValidity.NOISY_HOST, TrialValidity.COUNTER_MISMATCH, TrialValidity.ABORTED
@@ -48,3 +49,20 @@ def test_trials_are_repeated_until_one_is_valid_or_the_bound_is_reached(
     assert script.asked == [(1.0, 4e6)] * measured
     assert trial.id == str(measured)
     assert trial.validity is validities[measured - 1]
+
+
+@pytest.mark.parametrize(
+    ("validity", "cause", "usable"),
+    [
+        (VALID, None, True),
+        (LIMITED, Cause.GENERATOR, True),
+        (NOISY, Cause.SENDER_STOOD_STILL, True),
+        (NOISY, Cause.RECEIVER_STOOD_STILL, False),
+        (MISMATCH, Cause.CONTRADICTION, False),
+        (ABORTED, Cause.DEVICE_DIED, False),
+    ],
+)
+def test_a_trial_of_which_too_little_was_offered_counts_with_what_was(validity, cause, usable):
+    trial = replace(Script().good, validity=validity, cause=cause)
+    assert is_usable(trial) is usable
+    assert not is_usable(replace(trial, offered=0))

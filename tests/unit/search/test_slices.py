@@ -1,69 +1,91 @@
-"""What an overloaded trial measures, slice by slice."""
+"""What a losing trial says, slice by slice."""
 
 from dataclasses import replace
 
 import pytest
-from support import Bench, request
+from support import Bench
 
-from pinchpoint.engine.simulated import StallKind, Stalls, Truth
-from pinchpoint.engine.simulated_moves import Replay
-from pinchpoint.model.trial import Sample, Trial
-from pinchpoint.search.slices import bearable_fps, is_brief, slice_s
+from pinchpoint.engine.simulated import Truth
+from pinchpoint.engine.simulated_moves import RandomWalk, Replay
+from pinchpoint.engine.simulated_queue import StallKind, Stalls
+from pinchpoint.model.trial import Trial
+from pinchpoint.search.slices import SLICES, late_fps, loss_of, most_waiting
 
 CAPACITY = 3e6
+RING = 1024
+PAUSING = Truth(CAPACITY, ring=RING, stalls=(Stalls(StallKind.DUT, 5.0, 0.0005),))
 
 
 def overloaded(ring: int = 64, load_fps: float = 6e6, *, sampled: bool = True) -> Trial:
     """A trial of 0.2 s on a DUT whose capacity falls to a half in the middle of each 0.1 s."""
-    bench = Bench(Truth(CAPACITY, ring=ring, moves=Replay((1.0, 0.5), 0.05), seed=1))
-    samples: list[Sample] = []
-    bench.instrument.run(replace(request(load_fps, 0.2), sample_s=slice_s(0.2)), samples.append)
-    again = Bench(bench.truth)
-    return replace(again.measure(0.2, load_fps), samples=tuple(samples) if sampled else ())
+    truth = Truth(CAPACITY, ring=ring, moves=Replay((1.0, 0.5), 0.05), seed=1)
+    return Bench(truth, slices=SLICES if sampled else 0).measure(0.2, load_fps)
+
+
+def borne_fps(trial: Trial, loss_ratio: float) -> float:
+    return loss_of(trial, loss_ratio, RING).bearable_fps
 
 
 def test_the_slowest_slice_decides_what_is_borne_without_loss() -> None:
-    assert bearable_fps(overloaded(), 0.0) == pytest.approx(CAPACITY / 2, rel=0.01)
+    assert borne_fps(overloaded(), 0.0) == pytest.approx(CAPACITY / 2, rel=0.01)
 
 
 def test_queues_take_up_a_slow_slice() -> None:
     ring = 20_000  # over 0.05 s: 400 kfps
-    borne_fps = bearable_fps(overloaded(ring), 0.0)
-    assert 1.03 * CAPACITY / 2 < borne_fps <= CAPACITY / 2 + ring / 0.05
+    assert 1.03 * CAPACITY / 2 < borne_fps(overloaded(ring), 0.0) <= CAPACITY / 2 + ring / 0.05
 
 
 def test_a_share_that_may_be_lost_is_lost_in_the_slow_slices() -> None:
-    borne_fps = bearable_fps(overloaded(), 0.05)
-    assert 1.05 * CAPACITY / 2 < borne_fps < 0.75 * CAPACITY
+    assert 1.05 * CAPACITY / 2 < borne_fps(overloaded(), 0.05) < 0.75 * CAPACITY
 
 
 def test_without_samples_the_trial_is_one_slice() -> None:
     trial = overloaded(sampled=False)
-    assert bearable_fps(trial, 0.0) == pytest.approx(trial.offered_fps * (1 - trial.loss_ratio), rel=0.001)
-    assert bearable_fps(trial, 0.005) == pytest.approx(trial.offered_fps * (1 - trial.loss_ratio) / 0.995, rel=0.001)
+    assert borne_fps(trial, 0.0) == pytest.approx(trial.offered_fps * (1 - trial.loss_ratio), rel=0.001)
+    assert borne_fps(trial, 0.005) == pytest.approx(trial.offered_fps * (1 - trial.loss_ratio) / 0.995, rel=0.001)
+    assert late_fps(trial) == pytest.approx(trial.offered_fps * (1 - trial.loss_ratio))
 
 
-def sampled(truth: Truth, load_fps: float) -> Trial:
-    """A trial with the samples of 1 s."""
-    samples: list[Sample] = []
-    Bench(truth).instrument.run(replace(request(load_fps, 1.0), sample_s=slice_s(1.0)), samples.append)
-    return replace(overloaded(), samples=tuple(samples))
+def losing(truth: Truth, load_fps: float, count: int = 30) -> list[Trial]:
+    bench = Bench(truth, slices=SLICES)
+    return [trial for trial in (bench.measure(0.2, load_fps) for _ in range(count)) if trial.lost]
 
 
-def test_a_pause_loses_all_its_frames_in_one_slice_and_an_overload_does_not() -> None:
-    trials = [sampled(paused(seed), CAPACITY / 2) for seed in range(30)]
-    losing = [trial for trial in trials if trial.samples[-1].lost]
-    assert losing and all(is_brief(trial) for trial in losing)
-    assert is_brief(sampled(Truth(CAPACITY, ring=64), 1.1 * CAPACITY)) is False
+def test_a_pause_is_told_from_an_overload_and_tells_what_the_ring_bears() -> None:
+    losses = [loss_of(trial, 0.0, RING) for trial in losing(PAUSING, 0.8 * CAPACITY)]
+    assert len(losses) > 10
+    assert sum(loss.is_pause is True for loss in losses) >= 0.9 * len(losses)
+    alone = [loss.pause_fps for loss in losses if loss.is_pause]
+    assert sorted(alone)[len(alone) // 2] == pytest.approx(RING / 0.0005, rel=0.01)
 
 
-def paused(seed: int) -> Truth:
-    """A DUT that pauses for 10 ms once in 3 s."""
-    return Truth(CAPACITY, ring=64, stalls=(Stalls(StallKind.DUT, 0.3, 0.01),), seed=seed)
+def test_an_overload_and_a_slow_drift_are_no_pauses() -> None:
+    walking = Truth(CAPACITY, ring=RING, moves=RandomWalk(0.1))
+    for trial in (*losing(Truth(CAPACITY, ring=RING), 1.02 * CAPACITY, 1), *losing(walking, 1.2 * CAPACITY)):
+        assert loss_of(trial, 0.0, RING).is_pause is False
+
+
+def test_with_a_ratio_a_pause_bears_more() -> None:
+    """A pause that costs 0.5 % of 0.2 s may be 1 ms longer than the ring bears."""
+    longer = replace(PAUSING, stalls=(Stalls(StallKind.DUT, 2.0, 0.004),))
+    trial = min(losing(longer, 0.8 * CAPACITY), key=lambda trial: trial.lost)  # of one pause
+    strict, lenient = (loss_of(trial, ratio, RING).pause_fps for ratio in (0.0, 0.005))
+    assert strict == pytest.approx(RING / 0.004, rel=0.02)
+    assert lenient == pytest.approx(RING / 0.003, rel=0.02)
+
+
+def test_the_ring_is_the_most_that_waits_under_overload() -> None:
+    assert most_waiting(losing(Truth(CAPACITY, ring=RING), 2 * CAPACITY, 1)[0]) == pytest.approx(RING, abs=2)
 
 
 def test_samples_without_counts_of_loss_do_not_say_when_it_came() -> None:
-    trial = overloaded()
+    trial = losing(PAUSING, 0.8 * CAPACITY)[0]
     unknown = tuple(replace(sample, lost=None) for sample in trial.samples)
-    assert is_brief(replace(trial, samples=unknown)) is None
-    assert is_brief(replace(trial, samples=())) is None
+    assert loss_of(replace(trial, samples=unknown), 0.0, RING).is_pause is None
+    assert loss_of(replace(trial, samples=()), 0.0, RING).is_pause is None
+    assert loss_of(trial, 0.0, 0).is_pause is None, "without an overload the ring is not known"
+
+
+def test_what_a_bucket_lets_pass_late_in_an_overload_is_its_rate() -> None:
+    bucket = Truth(3e5, ring=60_000, is_meter=True)
+    assert late_fps(Bench(bucket, slices=SLICES).measure(0.2, 5e6)) == pytest.approx(3e5, rel=0.001)

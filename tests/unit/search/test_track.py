@@ -1,59 +1,79 @@
-"""What trials say about a threshold over time."""
+"""What trials say about the thresholds that they met."""
 
+from math import log
 from random import Random
-from statistics import fmean
 
-from pinchpoint.search.track import Track
+import pytest
+
+from pinchpoint.search.track import Seen, Track
 
 CAPACITY = 5e6
 
 
-def estimate(seed: int) -> float:
-    """Of a threshold that scatters by 0.6 % from trial to trial, from loads near it; relative to the true median."""
-    random, track = Random(seed), Track(1e4, 2e7)
-    for number in range(30):
-        theta = CAPACITY * random.gauss(1.0, 0.006)
-        load = CAPACITY * (4.0 if number < 3 else random.uniform(0.99, 1.01))
-        track.add(1.1 * number, load, theta if theta < load else None)
-    return track.over_time().median_fps / CAPACITY
+def seen(at_s: float, load_fps: float, threshold_fps: float, *, is_pause: bool | None = False) -> Seen:
+    """A trial that met a threshold, and what it says if it lost."""
+    if load_fps <= threshold_fps:
+        return Seen(at_s, log(load_fps))
+    borne_fps = 0.98 * load_fps if is_pause else threshold_fps
+    return Seen(at_s, log(load_fps), log(borne_fps), is_pause, log(threshold_fps) if is_pause else 0.0)
 
 
-def test_trials_that_lose_count_as_much_as_those_that_do_not() -> None:
-    assert abs(fmean(estimate(seed) for seed in range(8)) - 1) < 0.001
+def near(track: Track, at_s: float, number: int) -> float:
+    """A load that a search would try."""
+    return track.met_fps(at_s, ((0.5, 0.35, 0.65)[number % 3],))[0]
+
+
+def test_a_level_that_stands_still_is_bracketed() -> None:
+    track = Track(1e4, 2e7)
+    for number in range(20):
+        track.add(seen(0.3 * number, near(track, 0.3 * number, number), CAPACITY))
+    known = track.over_time()
+    assert known.lower_fps <= CAPACITY <= known.upper_fps
+    assert known.width < 0.01 and known.spread < 0.02
+
+
+def test_a_pause_that_most_trials_meet_is_the_threshold_and_not_what_the_device_forwards() -> None:
+    random, track = Random(1), Track(1e4, 2e7)
+    for number in range(40):
+        load_fps = near(track, 0.3 * number, number)
+        is_paused = random.random() < 0.85 and load_fps < 1.02 * CAPACITY
+        track.add(seen(0.3 * number, load_fps, 0.6 * CAPACITY if is_paused else CAPACITY, is_pause=is_paused))
+    known = track.over_time()
+    assert known.lower_fps <= 0.6 * CAPACITY <= known.upper_fps
+    assert known.median_fps == pytest.approx(0.6 * CAPACITY, rel=0.03)
+
+
+def test_a_pause_that_few_trials_meet_lowers_the_band_and_not_the_rate() -> None:
+    random, track = Random(2), Track(1e4, 2e7)
+    for number in range(40):
+        load_fps = near(track, 0.3 * number, number)
+        is_paused = random.random() < 0.2 and load_fps < 1.02 * CAPACITY
+        track.add(seen(0.3 * number, load_fps, 0.6 * CAPACITY if is_paused else CAPACITY, is_pause=is_paused))
+    known = track.over_time()
+    assert known.median_fps == pytest.approx(CAPACITY, rel=0.02)
+    assert known.low_fps < 0.8 * CAPACITY
 
 
 def test_a_level_that_few_trials_met_is_known_as_well_as_the_others() -> None:
     track = Track(1e4, 2e7)
-    for number in range(100):
-        fps = CAPACITY / 2 if 40 <= number < 60 else CAPACITY
-        track.add(0.2 * number, 1.02 * fps, fps)
-    levels = track.moments_fps()[:, 1]
-    assert all(abs(level / CAPACITY - 0.5) < 0.02 for level in levels[42:58])
-    assert all(abs(level / CAPACITY - 1.0) < 0.02 for level in (*levels[:38], *levels[62:]))
+    track.add(seen(0.0, 4 * CAPACITY, CAPACITY))
+    for number in range(1, 60):
+        fps = CAPACITY / 2 if 25 <= number < 40 else CAPACITY
+        track.add(seen(0.2 * number, 1.02 * fps, fps))
+    levels = [median for _, median, _ in track.moments_fps()]
+    assert all(abs(level / CAPACITY - 0.5) < 0.02 for level in levels[27:38])
+    assert all(abs(level / CAPACITY - 1.0) < 0.02 for level in (*levels[:23], *levels[42:]))
 
 
-def lapsing(*, is_brief: bool) -> Track:
-    """Of a level that stands still: every third trial just below it loses frames."""
-    track = Track(1e4, 2e7)
-    for number in range(30):
-        if number % 2:
-            track.add(1.1 * number, 1.1 * CAPACITY, CAPACITY, False)
-        elif number % 3:
-            track.add(1.1 * number, 0.99 * CAPACITY)
-        else:
-            track.add(1.1 * number, 0.99 * CAPACITY, 0.975 * CAPACITY, is_brief)
-    return track
+def test_the_same_trials_give_the_same_answer() -> None:
+    tracks = [Track(1e4, 2e7), Track(1e4, 2e7)]
+    for track in tracks:
+        for number in range(12):
+            track.add(seen(0.3 * number, CAPACITY * (0.9, 1.1, 1.0)[number % 3], CAPACITY))
+    assert tracks[0].over_time() == tracks[1].over_time()
 
 
-def test_losses_of_one_moment_say_less_about_the_level_than_those_of_a_whole_trial() -> None:
-    pauses, slower = lapsing(is_brief=True).over_time(), lapsing(is_brief=False).over_time()
-    assert pauses.low_fps > slower.low_fps
-
-
-def test_trials_that_lose_at_any_load_are_mostly_lapses() -> None:
-    track = Track(1e4, 2e7)
-    for number in range(16):
-        load_fps = CAPACITY * (0.1, 0.5, 0.9, 1.3)[number % 4]
-        track.add(1.1 * number, load_fps, 0.98 * min(load_fps, CAPACITY), True)
-    assert track.mostly_lapses > 0.9
-    assert lapsing(is_brief=True).mostly_lapses < 0.01
+def test_before_the_first_trial_any_load_is_as_likely() -> None:
+    low_fps, middle_fps, high_fps = Track(1e4, 1e6).met_fps(0.0, (0.25, 0.5, 0.75))
+    assert middle_fps == pytest.approx(1e5)
+    assert low_fps < middle_fps < high_fps

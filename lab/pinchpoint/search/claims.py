@@ -1,0 +1,76 @@
+"""What a reader who counts the trials finds: shares of losing trials by load, held against what is claimed."""
+
+from collections.abc import Sequence
+from statistics import median, stdev
+
+from scipy.special import bdtr, bdtrc, stdtrit  # scipy.stats takes a second to import
+
+from pinchpoint.model.result import Claim, LossFloor, LossShare
+from pinchpoint.model.trial import Trial
+
+BESIDE = 0.03  # relative: trials this near to a rate, on either side, are held against it
+NEAR = 0.15  # relative: trials this near to a load stand for it
+ERROR = 0.05  # of saying that a claim does not hold, by the binomial of each side
+WITHIN = 0.9  # of a device's capacity: trials up to there were not overloaded
+CONSTANT = 4.0  # loss ratios within this factor at different loads are one constant
+ALIKE_ERROR = 0.01  # of saying that they are not
+FAR = 2.0  # of the rate: loads from there on are other loads
+FEWEST = 2  # losing trials at each distance
+
+
+def claim(trials: Sequence[Trial], loss_ratio: float, rate_fps: float) -> Claim:
+    """Whether at most half of the trials just below a rate lose, and at least half of those just above."""
+    below = [trial for trial in trials if (1 - BESIDE) * rate_fps <= trial.offered_fps <= rate_fps]
+    above = [trial for trial in trials if rate_fps < trial.offered_fps <= (1 + BESIDE) * rate_fps]
+    low, high = _share(below, loss_ratio, rate_fps), _share(above, loss_ratio, rate_fps)
+    too_many = bdtrc(low.losing - 1, low.trials, 0.5) < ERROR if low.losing else False
+    too_few = high.trials > 0 and bdtr(high.losing, high.trials, 0.5) < ERROR
+    return Claim(low, high, holds=not (too_many or too_few))
+
+
+def share_near(trials: Sequence[Trial], loss_ratio: float, load_fps: float) -> LossShare | None:
+    """How many trials near a load lost; None where there is none."""
+    near = [trial for trial in trials if abs(trial.offered_fps - load_fps) <= NEAR * load_fps]
+    return _share(near, loss_ratio, load_fps) if near else None
+
+
+def constant_loss(trials: Sequence[Trial], loss_ratio: float, rate_fps: float, confidence: float) -> LossFloor | None:
+    """The share of frames that is lost at any load; None where there is none, or none is seen.
+
+    Frames are lost whatever the load where the pooled loss ratio at loads up to the rate is the same far above it, and
+    still below what the device forwards.
+    """
+    most_fps = WITHIN * max(trial.offered_fps * (1 - trial.loss_ratio) for trial in trials)
+    low = [trial for trial in trials if trial.offered_fps <= (1 + NEAR) * rate_fps]
+    high = [trial for trial in trials if FAR * rate_fps <= trial.offered_fps <= most_fps]
+    if min(_losing(low, loss_ratio), _losing(high, loss_ratio)) < FEWEST or not _is_alike(low, high):
+        return None
+    within = [*low, *high]
+    ratios = [trial.loss_ratio for trial in within]
+    half = float(stdtrit(len(ratios) - 1, (1 + confidence) / 2)) * stdev(ratios) / len(ratios) ** 0.5
+    lost = sum(trial.lost for trial in within) / sum(trial.offered for trial in within)
+    least_fps = min(trial.offered_fps for trial in within)
+    return LossFloor(lost, max(0.0, lost - half), lost + half, least_fps, len(within))
+
+
+def _losing(trials: Sequence[Trial], loss_ratio: float) -> int:
+    return sum(trial.loss_ratio > loss_ratio for trial in trials)
+
+
+def _share(trials: Sequence[Trial], loss_ratio: float, load_fps: float) -> LossShare:
+    at_fps = median(trial.offered_fps for trial in trials) if trials else load_fps
+    return LossShare(at_fps, _losing(trials, loss_ratio), len(trials))
+
+
+def _is_alike(some: Sequence[Trial], others: Sequence[Trial]) -> bool:
+    """Whether the loss ratios may be within CONSTANT of each other: few frames of a small ratio come by chance.
+
+    Given how many frames were lost in all, those of the others are binomial.
+    """
+    lost, others_lost = (sum(trial.lost for trial in trials) for trials in (some, others))
+    offered, others_offered = (sum(trial.offered for trial in trials) for trials in (some, others))
+    least, most = (share / (offered + share) for share in (others_offered / CONSTANT, others_offered * CONSTANT))
+    return bool(
+        bdtr(others_lost, lost + others_lost, least) >= ALIKE_ERROR
+        and bdtrc(others_lost - 1, lost + others_lost, most) >= ALIKE_ERROR
+    )
