@@ -1,7 +1,7 @@
 """`make bench-referee`: published NDRs of a real switch against a referee that the search never sees.
 
-After each trial of a search, some trials of random loads from a preset range are made in a phase of their own. Of those
-the load at which half lose, by isotonic regression, with a bootstrap interval, is what the search should have published.
+After each trial of a search, some trials of random loads from a preset range are made, in a phase of their own. Of
+those, the load at which half lose, by isotonic regression, with a bootstrap interval, is what should be published.
 """
 
 import argparse
@@ -187,7 +187,9 @@ def _brief(outcome: Outcome) -> str:
     low, middle, high = outcome.referee
     published = outcome.ndr[1]
     told = f"{outcome.status}" if published is None else f"published {published / 1e6:.3f}"
-    return f"{told}, referee {middle / 1e6:.3f} [{low / 1e6:.3f} .. {high / 1e6:.3f}] Mpps of {outcome.near} trials near"
+    return (
+        f"{told}, referee {middle / 1e6:.3f} [{low / 1e6:.3f} .. {high / 1e6:.3f}] Mpps of {outcome.near} trials near"
+    )
 
 
 def missed(outcomes: Sequence[Outcome]) -> list[str]:
@@ -200,7 +202,9 @@ def missed(outcomes: Sequence[Outcome]) -> list[str]:
     for side, sign in (("below", 1), ("above", -1)):
         lost, count = (sum(getattr(outcome, side)[place] for outcome in outcomes) for place in (0, 1))
         if sign * (lost - count / 2) > 1.64 * 0.5 * count**0.5:
-            misses.append(f"of {count} trials at most 3 % {side} an NDR {lost} lost, aim {('most', 'least')[sign < 0]} half")
+            misses.append(
+                f"of {count} trials at most 3 % {side} an NDR {lost} lost, aim {('most', 'least')[sign < 0]} half"
+            )
     return misses
 
 

@@ -1,15 +1,16 @@
 """NDR and PDR: knows only `measure(duration_s, load_fps) -> Trial`.
 
 `rates`      the entrance: one call, by the method that is asked for
-`watch`      valid trials only, and in time
+`watch`      valid trials only, and in time (MLRsearch)
 `reach`      the highest load that may be tried: what the generator can offer
-`repeat`     invalid trials are repeated, within a bound, and never judged
+`repeat`     which trials are usable; invalid ones repeated, within a bound
 `library`    MLRsearch (IETF BMWG), behind an interface of our own
 `mlrsearch`  what its bounds mean, and what is said when there are none
 `threshold`  our own search: which load to try next, and rates from what is known
-`slices`     what an overloaded trial measures
-`track`      the statistical model of one threshold that moves
-`floor`      whether frames are lost at any load
+`slices`     what a losing trial says beyond that it lost
+`track`      the statistical model of the thresholds that trials meet
+`claims`     shares of losing trials, held against what is claimed
+`memory`     whether the load before a trial matters
 `burst`      the longest burst without loss
 """
 

@@ -97,6 +97,8 @@ class Reach:
         """What bounds the reach, as it was measured."""
         if self.fell_short_fps is not None:
             return f"generator-limited: the engine offers at most {units.fps(self._most_offered_fps)} on this bench"
+        if len(self._left_fps) >= UNUSABLE:
+            return f"generator-limited: no trial above {units.fps(self._most_usable_fps)} had a usable account"
         if self.offered_fps < NEARLY * self.top_fps:
             return f"generator-limited: no trial with a usable account offered more than {units.fps(self.offered_fps)}"
         if self._known is None or HEADROOM * self._known.fps >= self._search.max_load_fps:

@@ -341,7 +341,7 @@ class _Teller:
             lower_fps=lower_fps,
             estimate_fps=sustained_fps,
             upper_fps=upper_fps,
-            band=Band(lower_fps, upper_fps, upper_fps),
+            band=Band(lower_fps, upper_fps),
             memory=result.Memory(self.goal.track.over_time().median_fps, sustained_fps),
             claim=claim(memory.after_overloads, ratio, sustained_fps),
         )

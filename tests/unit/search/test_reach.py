@@ -6,7 +6,7 @@ from trials import stream_counts, trial
 
 from pinchpoint.model.result import Ceiling, Limit
 from pinchpoint.model.trial import TrialValidity
-from pinchpoint.search.reach import ABOVE, BELOW, HEADROOM, Reach
+from pinchpoint.search.reach import ABOVE, AWAY, BELOW, HEADROOM, Reach
 
 NEAR = Ceiling(10e6, "2026-01-02T03:00:00+00:00", "a key", 30.0)
 FAR = Ceiling(5e6, "2026-01-02T03:00:00+00:00", "a key", 160.0)
@@ -62,3 +62,16 @@ def test_for_mlrsearch_it_comes_down_below_what_was_offered_and_gives_up_below_t
     assert reach.lower(limited(20e6, 11e6)) and reach.top_fps == pytest.approx(BELOW * 11e6)
     assert reach.lower(limited(reach.top_fps, 2e6)) and reach.top_fps == pytest.approx(BELOW * 2e6)
     assert not reach.lower(limited(reach.top_fps, 9_000))
+
+
+def test_loads_at_which_trials_are_not_usable_are_left_once_three_were_not():
+    reach = Reach(SEARCH)
+    reach.note(trial(3e6))
+    for load_fps in (2e6, 9e6, 8e6):
+        reach.leave(trial(load_fps))
+        assert reach.top_fps == 20e6
+    reach.leave(trial(7e6))
+    assert reach.top_fps == pytest.approx(AWAY * 7e6)
+    assert reach.limit() == "generator-limited: no trial above 3.00 Mpps had a usable account"
+    reach.note(trial(10e6))
+    assert reach.top_fps == 20e6
