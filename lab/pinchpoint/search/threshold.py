@@ -80,7 +80,7 @@ def find(
 class _Goal:
     """One loss ratio: its threshold's track, and the loads that are tried for it."""
 
-    def __init__(self, loss_ratio: float, search: Search, overload_measures: bool) -> None:
+    def __init__(self, loss_ratio: float, search: Search, *, overload_measures: bool) -> None:
         self.loss_ratio = loss_ratio
         self.track = Track(
             search.min_load_fps, search.max_load_fps, search.confidence, overload_measures=overload_measures
@@ -142,11 +142,12 @@ class _Run:
     ) -> None:
         self.search, self.reach = search, reach
         self.memory = Memory(is_known=not overload_measures)
-        self.goals = [_Goal(ratio, search, overload_measures) for ratio in sorted(search.loss_ratios)]
+        self.goals = [_Goal(ratio, search, overload_measures=overload_measures) for ratio in sorted(search.loss_ratios)]
         self.trials: list[Trial] = []  # usable ones
         self.discarded: Counter[str] = Counter()
         self._in_a_row = 0  # unusable trials
-        self._measure, self._now_s, self._overload_measures = measure, now_s, overload_measures
+        self._rested: list[tuple[float, Trial]] = []  # when they began, and trials after rests
+        self._measure, self._now_s = measure, now_s
         self._traffic_s = 0.0  # of discarded trials too
         self._ring = 0  # the most frames that were seen to wait under overload
         self._clock = _Clock(search.trial_duration_s)
@@ -196,10 +197,15 @@ class _Run:
         if role is not Role.SEARCH:
             was_there = self.memory.is_there
             self.memory.note(trial, self.goals[0].loss_ratio)
+            if role is Role.AFTER_REST and not was_there:
+                self._rested.append((began_s, trial))
             if self.memory.is_there and not was_there:
                 self._begin_anew()
-        if role is Role.REST or (self.memory.is_there and role is not Role.AFTER_REST):
-            return
+                return
+        if role is not Role.REST and (role is Role.AFTER_REST or not self.memory.is_there):
+            self._count(began_s, trial)
+
+    def _count(self, began_s: float, trial: Trial) -> None:
         at_s = self._clock.at_s(trial, began_s)
         self.trials.append(trial)
         self.reach.note(trial)
@@ -209,10 +215,14 @@ class _Run:
             goal.add(at_s, trial, self._ring)
 
     def _begin_anew(self) -> None:
-        """Forget what trials showed whose order decided; from now on they are made after rests."""
-        self.goals = [_Goal(goal.loss_ratio, self.search, self._overload_measures) for goal in self.goals]
-        self.trials = []
-        self._clock = _Clock(self.search.trial_duration_s)
+        """Keep the trials after rests alone, since the order of the others decided; more of them follow.
+
+        What such a device forwards under overload is what it sustains, and no measure of what it carries after a rest.
+        """
+        self.goals = [_Goal(goal.loss_ratio, self.search, overload_measures=False) for goal in self.goals]
+        self.trials, self._clock = [], _Clock(self.search.trial_duration_s)
+        for began_s, trial in self._rested:
+            self._count(began_s, trial)
 
     def _is_done(self) -> bool:
         count, top_fps = len(self.trials), self.reach.top_fps
@@ -313,7 +323,7 @@ class _Teller:
         least_fps, most_fps = run.search.min_load_fps, reach.offered_fps
         if known.median_fps >= reach.nearly_top_fps:
             return replace(self._rate(RateStatus.AT_LEAST, reach.limit()), lower_fps=min(known.lower_fps, most_fps))
-        floor = constant_loss(run.trials, ratio, known.median_fps, run.search.confidence)
+        floor = constant_loss(run.trials, ratio, max(known.median_fps, least_fps), run.search.confidence)
         if known.median_fps <= least_fps:
             if floor is not None:
                 return replace(self._rate(RateStatus.LOSES_ALWAYS, ""), floor=floor)
@@ -340,7 +350,7 @@ class _Teller:
             self._rate(RateStatus.FOUND, ""),
             lower_fps=lower_fps,
             estimate_fps=sustained_fps,
-            upper_fps=upper_fps,
+            upper_fps=min(upper_fps, self.run.reach.offered_fps),
             band=Band(lower_fps, upper_fps),
             memory=result.Memory(self.goal.track.over_time().median_fps, sustained_fps),
             claim=claim(memory.after_overloads, ratio, sustained_fps),

@@ -55,7 +55,7 @@ def test_on_an_ideal_bench_the_intervals_hold_the_truth_and_are_as_narrow_as_ask
         assert lower <= truth <= upper
         assert upper - lower <= 0.01 * upper
         assert rate.band is not None and rate.band.high_fps - rate.band.low_fps <= 0.01 * upper
-    assert len(bench.trials) <= 30
+    assert len(bench.trials) <= 40
 
 
 def paused(per_second: float, length_s: float, **changes: object) -> Truth:
