@@ -36,7 +36,7 @@ from pinchpoint.model.trial import Trial
 from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import load
 from pinchpoint.search import find_rates
-from pinchpoint.search.repeat import is_usable
+from pinchpoint.search.repeat import Measure, is_usable
 from pinchpoint.search.slices import slice_s
 
 STUDIES = Path(__file__).parents[1] / "studies"
@@ -172,7 +172,7 @@ def _run(scenario: Scenario, measurer: Measurer, about_fps: float, run: int, at_
     return judged(scenario.name, run, ndr, points)
 
 
-def _search(measurer: Measurer):  # type: ignore[no-untyped-def]
+def _search(measurer: Measurer) -> Measure:
     def measure(duration_s: float, load_fps: float) -> Trial:
         return measurer.trial("search", duration_s, load_fps, OverTime(slice_s(duration_s)))
 

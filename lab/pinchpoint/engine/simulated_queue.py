@@ -153,6 +153,8 @@ class Queue:
             most_s = min(most_s, (self._ring - waiting) / surplus_fps)
             waiting = min(self._ring, waiting + surplus_fps * most_s)
         elif surplus_fps > 0:
+            if self._collapse is not None and at_s >= self._collapsed_s:
+                most_s = SHORT_S  # from the first loss on it serves less
             lost += surplus_fps * most_s
             self.last_loss_s = at_s + most_s
             if self._collapse is not None:

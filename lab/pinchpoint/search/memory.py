@@ -59,12 +59,12 @@ class Memory:
         """Of the next trial."""
         return self._planned[0] if self._planned else Role.SEARCH
 
-    def load_fps(self, top_fps: float, least_fps: float) -> float:
+    def load_fps(self, highest_fps: float, least_fps: float) -> float:
         """Of the next trial, unless it is one after a rest once there is memory."""
         sustained_fps = self.sustained_fps if self.is_there else self.about_fps
         side = 1 if self.is_there and len(self.after_overloads) % 2 else -1
         return {
-            Role.OVERLOAD: top_fps,
+            Role.OVERLOAD: highest_fps,
             Role.REST: least_fps,
             Role.AFTER_OVERLOAD: sustained_fps * (1 + side * APART / 2)
             if self.is_there

@@ -29,7 +29,7 @@ class Reach:
         self._search = search
         self._known = max(ceilings, key=lambda one: one.fps, default=None)
         self._most_offered_fps = 0.0
-        self._most_usable_fps = 0.0  # load of a usable trial
+        self.highest_fps = 0.0  # load of a usable trial
         self._left_fps: list[float] = []  # loads of unusable trials above it
         self._lowered_fps: float | None = None
         self.fell_short_fps: float | None = None
@@ -46,7 +46,7 @@ class Reach:
         elif self._known is not None:
             most_fps = min(most_fps, HEADROOM * self._known.fps)
         if len(self._left_fps) >= UNUSABLE:
-            most_fps = min(most_fps, max(self._most_usable_fps, AWAY * min(self._left_fps)))
+            most_fps = min(most_fps, max(self.highest_fps, AWAY * min(self._left_fps)))
         return max(most_fps, self._search.min_load_fps)
 
     @property
@@ -67,8 +67,8 @@ class Reach:
     def note(self, trial: Trial) -> None:
         """Take what one usable trial shows about the generator."""
         self._most_offered_fps = max(self._most_offered_fps, trial.offered_fps)
-        self._most_usable_fps = max(self._most_usable_fps, trial.load_fps)
-        self._left_fps = [load_fps for load_fps in self._left_fps if load_fps > self._most_usable_fps]
+        self.highest_fps = max(self.highest_fps, trial.load_fps)
+        self._left_fps = [load_fps for load_fps in self._left_fps if load_fps > self.highest_fps]
         if self._known is not None and self._most_offered_fps > SURPASSED * self._known.fps:
             self._known = None  # it was met in a slower moment, or while the cores were further apart
         if trial.validity is TrialValidity.GENERATOR_LIMITED and trial.loss_ratio <= OVERLOADED:
@@ -76,7 +76,7 @@ class Reach:
 
     def leave(self, trial: Trial) -> None:
         """Take that a trial was not usable: after UNUSABLE above all usable ones, no load there is tried again."""
-        if trial.load_fps > self._most_usable_fps:
+        if trial.load_fps > self.highest_fps:
             self._left_fps.append(trial.load_fps)
 
     def lower(self, limited: Trial) -> bool:
@@ -98,7 +98,7 @@ class Reach:
         if self.fell_short_fps is not None:
             return f"generator-limited: the engine offers at most {units.fps(self._most_offered_fps)} on this bench"
         if len(self._left_fps) >= UNUSABLE:
-            return f"generator-limited: no trial above {units.fps(self._most_usable_fps)} had a usable account"
+            return f"generator-limited: no trial above {units.fps(self.highest_fps)} had a usable account"
         if self.offered_fps < NEARLY * self.top_fps:
             return f"generator-limited: no trial with a usable account offered more than {units.fps(self.offered_fps)}"
         if self._known is None or HEADROOM * self._known.fps >= self._search.max_load_fps:

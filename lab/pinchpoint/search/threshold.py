@@ -237,7 +237,7 @@ class _Run:
         top_fps, least_fps = self.reach.top_fps, self.search.min_load_fps
         count = len(self.trials)
         if role is not Role.SEARCH and not (self.memory.is_there and role is Role.AFTER_REST):
-            load_fps = self.memory.load_fps(top_fps, least_fps)
+            load_fps = self.memory.load_fps(self.reach.highest_fps, least_fps)
         elif not count:
             load_fps = top_fps
         elif count >= ESTIMATED and count % HALF_EVERY == 0:

@@ -49,6 +49,7 @@ PATHS = 64
 BEYOND = 1.4  # the threshold may lie this far outside of the loads that may be tried, ln
 FIRST, NEAR, FAR = 101, 50, 24  # points of the first grid; of later ones along the paths, and over the whole range
 FINEST = 2e-4  # relative: what no trial resolves
+SELDOM = 12  # trials: after so many, every second one is followed by a look at the grid, and so on
 COARSE = 0.45  # width of a cell over the standard deviation of a level, above which the grid is laid anew
 CERTAIN = 1e-9  # no outcome is less likely than this
 FEW = 16  # trials, of which the likelihood is a product
@@ -249,7 +250,7 @@ class Track:
 
     def _rejuvenate(self, *, is_due: bool) -> None:
         """Choose particles by their weights and draw them anew, once the weights differ or the grid is too coarse."""
-        if not (is_due or len(self) < 16 or len(self) % 4 == 0):
+        if not is_due and len(self) % (1 + len(self) // SELDOM):
             return
         kept = self._particles.take(self._chosen(PARTICLES))
         cells, levels = self._paths(kept)

@@ -86,7 +86,7 @@ NEAR_FPS = 5e6
 
 def measured(monkeypatch, truth, ceilings=(), recorded=(), **search):
     """The measure over a simulated bench, in virtual time; `recorded` are trials of an interrupted run."""
-    length = {"trial_duration_s": 0.2, "initial_trial_duration_s": 0.2, "duration_sum_s": 2.0}
+    length = {"trial_duration_s": 0.2, "initial_trial_duration_s": 0.2, "duration_sum_s": 2.0, "max_traffic_s": 16.0}
     changes = {**length, "relative_width": 0.02, "max_repeats": 15} | search
     scenario = replace(SCENARIO, search=search_with(**changes), measure=Rates((0.5,), 0.2))
     instrument = SimulatedInstrument(truth)
