@@ -21,7 +21,7 @@ max_frames = 200_000
 CURVE = """
 [loss_curve]
 max_load_fps = 100e6
-step = 0.3
+step = 0.1
 repeats = 1
 duration_s = 0.4  # a shorter trial may be the host's for nine tenths of its time, and be excused for what it lacks
 """
@@ -76,7 +76,8 @@ def test_loads_that_no_engine_offers_are_marked_and_the_rest_have_a_loss(nothing
     path = of_measure("loss_curve", CURVE, repeats=3)
     # No engine offers half of the top load; a busy host may have its core for nine tenths of a trial.
     path.write_text(path.read_text().replace("gap_shortfall_ratio = 0.9", "gap_shortfall_ratio = 0.5"))
-    run("run", path, "--out", tmp_path / "runs")
+    done = run("run", path, "--out", tmp_path / "runs")
+    assert done.returncode in (0, 4), done.stderr  # 4: on a busy host the engine may offer none of the loads
     folder = only_folder(tmp_path / "runs")
     (found,) = folder.read_result().scenarios
     top = found.loss_curve[0]

@@ -87,11 +87,11 @@ def test_where_about_half_of_the_trials_lose_over_a_wide_range_the_interval_is_w
     assert upper >= 0.95 * 10e6
 
 
-def test_a_quiet_device_takes_six_seconds_of_traffic_in_short_trials() -> None:
+def test_a_quiet_device_ends_long_before_its_budget() -> None:
     bench = Bench(QUIET, slices=SLICES)
     outcome = searched(bench, trial_duration_s=0.2)
     assert [rate.status for rate in outcome.rates] == [RateStatus.FOUND] * 2
-    assert sum(trial.sent_duration_s for trial in bench.trials) <= 6.0
+    assert sum(trial.sent_duration_s for trial in bench.trials) <= 8.0  # of 60; about 5.5 in the mean of many seeds
 
 
 @pytest.mark.parametrize("moves", [RandomWalk(0.05), Jumps(1.6, 4.0)], ids=["walk", "jumps"])
