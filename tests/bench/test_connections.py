@@ -28,7 +28,7 @@ def loads(folder):
 
 
 def test_a_pool_of_ports_ends_a_burst_and_what_is_sustained_and_is_confirmed_by_doubling_it(tmp_path):
-    keys = "max_cps = 300\ntrial_duration_s = 0.5\nmax_traffic_s = 2\ntimeout_s = 0.5\nconfirm = true\n"
+    keys = "max_cps = 300\ntrial_duration_s = 0.5\nmax_traffic_s = 4\ntimeout_s = 0.5\nconfirm = true\n"
     done, scenario = ran(tmp_path, "connections", 1, keys)
     assert done.returncode == 0, done.stderr
     found, verdict = metrics(scenario), scenario["verdict"]
@@ -45,7 +45,7 @@ def test_a_pool_of_ports_ends_a_burst_and_what_is_sustained_and_is_confirmed_by_
 
 @pytest.mark.tier1("measure:connections")
 def test_a_rate_that_is_not_ended_is_at_least_the_highest_that_was_tried(tmp_path):
-    keys = "max_cps = 30\ntrial_duration_s = 0.5\nmax_traffic_s = 2\nsustain_within_s = 1\n"
+    keys = "max_cps = 30\ntrial_duration_s = 0.5\nmax_traffic_s = 4\nsustain_within_s = 1\n"
     done, scenario = ran(tmp_path, "connections", 120, keys)
     assert done.returncode == 0, done.stderr
     found = metrics(scenario)

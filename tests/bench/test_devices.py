@@ -57,8 +57,10 @@ def test_every_frame_of_a_low_load_arrives_and_is_seen_at_every_place(kind):
     assert account.offered > 0
     assert account.unexplained == 0, account
     assert account.received == account.offered, account
+    uncounted = {"queueing disciplines"} if kind != "wire" else set()  # a veth has none unless somebody adds one
     for hop in account.hops[1:-1]:
-        assert hop.frames_in == hop.frames_out == account.offered, hop
+        expected = None if hop.name in uncounted else account.offered
+        assert hop.frames_in == hop.frames_out == expected, hop
     if kind != "wire":
         assert settings["rps_cpus of left"] == "2"
         (load,) = found.pmds

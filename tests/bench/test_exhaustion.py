@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("exhaus
 KEYS = """[connections]
 max_cps = {max_cps}
 trial_duration_s = 0.5
-max_traffic_s = 2
+max_traffic_s = 4
 timeout_s = 0.5
 sustain_within_s = 0
 {more}

@@ -134,7 +134,7 @@ def test_a_guest_that_dies_is_told():
 @pytest.mark.parametrize("moment", ["linux.uml", "in the guest: ip netns add", "  ·  latency"])
 def test_a_lab_killed_while_its_guest_boots_or_stands_is_cleaned_up_after(moment, tmp_path):
     path = tmp_path / "guest.toml"
-    path.write_text(SCENARIO.format(dut=DUTS["bridge"]) + "[search]\nmax_traffic_s = 1\n")
+    path.write_text(SCENARIO.format(dut=DUTS["bridge"]) + "[search]\nmax_traffic_s = 2\n")
     watched = start_watched(tmp_path / "stderr", "run", path, "--out", tmp_path / "runs")
     watched.wait_until_it_says(moment)
     wait_for(lambda: what_is_there().processes, "a process of the bench")
