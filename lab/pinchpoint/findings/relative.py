@@ -15,7 +15,7 @@ from pinchpoint.stats.duet import NOT_OVERLOADED, Duet, compare_slices, counted,
 NARROW = 0.04  # half of an interval, as a share, at which slices end: 0.05 is aimed at, and stopping early flatters
 MOST_USED_S = 30.0  # of slices that could be used: half of an interval shrinks with the root of the time
 LEAST_USED = 0.02  # of the slices: with fewer, whole trials of the same time say more
-LEAST_TRIED_S = 5.0  # of slices, before too few could be used
+LEAST_TRIED_S = 4.9  # of slices, before too few could be used: two stretches, which whole groups of slices do not fill
 Z = 1.96
 UNIT = "x"
 
