@@ -67,17 +67,17 @@ TOPICS: Mapping[str, tuple[click.Command, ...]] = {
 EXIT_CODES = """\b
 Exit codes:
   0    done; what is impossible here or needless was left out
-  1    verify: the device does not do what its service says; ci: HEAD is worse than BASE by
-       more than the margin; or an unexpected error of pinchpoint itself, with a traceback
+  1    verify: the device does not do what its service says; or an unexpected error of
+       pinchpoint itself, with a traceback
   2    bad input: scenario, option or stored file
   3    this machine lacks something; the message has the command that fixes it
   4    building the bench failed, e.g. the switch refused a rule; or points of a run failed
   5    the traffic engine failed or died
   6    the device under test died or stopped answering
   7    results could not be written
-  8    worse: compare --fail-if-worse: B is worse than allowed, or could not be judged;
-       trend: the latest level of a metric is worse than the one before;
-       ci: it could not be decided
+  8    worse: compare --fail-if-worse, ci: B or HEAD is worse than allowed;
+       trend: the latest level of a metric is worse than the one before
+  9    could not be decided: no ratio, fewer than six builds of each, too few runs
   130  interrupted; finished trials are kept, --resume continues
 """
 ENVIRONMENT = """\b
@@ -93,7 +93,8 @@ EPILOG = """\b
 Exit codes:
   0 done              3 machine lacks something  6 device died
   1 fault found, bug  4 bench not built          7 results not written
-  2 bad input         5 engine failed            8 worse     130 interrupted
+  2 bad input         5 engine failed            8 worse
+                                                 9 undecided  130 interrupted
 Each command has --help; `man pinchpoint` has the environment variables, too.
 """
 ABOUT = """A performance lab for virtual switches and load balancers: what they carry without loss, and what pinched it.

@@ -77,7 +77,7 @@ def test_a_run_of_which_nothing_finished_is_passed_over(tmp_path, capsys):
     info, _ = stored_run(30, 3e6)
     _store(tmp_path, history([3e6] * 3))
     RunFolder.create(tmp_path, info.run_id).write_info(info)
-    assert main(["trend", str(tmp_path)]) == 0
+    assert main(["trend", str(tmp_path)]) == 9
     assert "too few" in capsys.readouterr().out
 
 
