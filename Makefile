@@ -8,6 +8,9 @@ BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-referee
 .PHONY: demo docs test test-all test-rust test-unit test-bench test-bench-rest test-kernel test-nics test-debian test-hosts test-campaign test-vdpa lint fmt setup clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
 .DEFAULT_GOAL := help
 
+# Where it is set, every command of every test would compile the lab anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 CARGO_RELEASE := cargo build --quiet --release --locked --manifest-path engine/Cargo.toml
 ENGINE_SOURCES := $(shell find engine -name target -prune -o -type f -print)
