@@ -17,8 +17,8 @@ ENGINE_SOURCES := $(shell find engine -name target -prune -o -type f -print)
 
 help:
 	@echo "make demo    measure a real Open vSwitch and write a report (as root)"
-	@echo "make test    lint, Rust, unit and browser tests, the essential tests with real daemons (as root, 15 minutes)"
-	@echo "make test-all        all of make test, all other tests with real daemons, smoke rounds (as root, 1 hour)"
+	@echo "make test    lint, Rust, unit and browser tests, the essential tests with real daemons (as root)"
+	@echo "make test-all        all of make test, all other tests with real daemons, smoke rounds (as root)"
 	@echo "make test-nics  measure a real Open vSwitch between emulated NICs, by ssh and on the spot (as root, 10 minutes)"
 	@echo "make docs    build the documentation site into site/"
 	@echo "make bench-engine    compare the engine with its peers, in one table (as root, 10 minutes)"

@@ -261,7 +261,10 @@ def main() -> int:
         print(json.dumps({"runs": [asdict(outcome) for outcome in outcomes], "missed": misses}))
     else:
         show(outcomes)
-        print("\n".join(misses) if misses else "Aims not judged." if arguments.smoke else "All aims met.")
+        is_judged = not arguments.smoke and any(outcome.is_confirmed for outcome in outcomes)
+        print(
+            "\n".join(misses) if misses else "All aims met." if is_judged else "Aims not judged: no run was confirmed."
+        )
     return bool(misses)
 
 
