@@ -146,15 +146,26 @@ def test_of_an_unknown_kind_no_other_key_is_judged():
     assert len(str(raised.value).splitlines()) == 1
 
 
-def test_no_other_distribution_replaces_a_kind_of_this_one(monkeypatch):
-    monkeypatch.setattr(registry, "entry_points", lambda group: [Failing(name="ovs")])
-    registry.device.cache_clear()
+@pytest.fixture
+def declared(monkeypatch):
+    """A list of what other distributions declare, read anew before the test and after it."""
+    entry_points = []
+    monkeypatch.setattr(registry, "entry_points", lambda group: entry_points)
+    for cached in (registry._foreign, registry.device):
+        cached.cache_clear()
+    yield entry_points
+    for cached in (registry._foreign, registry.device):
+        cached.cache_clear()
+
+
+def test_no_other_distribution_replaces_a_kind_of_this_one(declared):
+    declared.append(Failing(name="ovs"))
     assert registry.device("ovs").is_default
     assert registry.kinds().count("ovs") == 1
 
 
-def test_a_device_that_raises_while_it_declares_itself_is_named_with_its_error(monkeypatch):
-    monkeypatch.setattr(registry, "entry_points", lambda group: [Failing()])
+def test_a_device_that_raises_while_it_declares_itself_is_named_with_its_error(declared):
+    declared.append(Failing())
     with pytest.raises(InputError, match="'failing' cannot be used: RuntimeError: no library") as error:
         registry.device("failing")
     assert error.value.exit_code == 2
