@@ -66,12 +66,17 @@ STARTS_PROCESSES = {
 parsed = cache(ast.parse)
 
 
+@cache
+def nodes_of(text):
+    """Every node of the syntax tree."""
+    return tuple(ast.walk(parsed(text)))
+
+
+@cache
 def imports_of(text):
-    for node in ast.walk(parsed(text)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+    """The modules that a text imports."""
+    names = [alias.name for node in nodes_of(text) if isinstance(node, ast.Import) for alias in node.names]
+    return names + [node.module for node in nodes_of(text) if isinstance(node, ast.ImportFrom) and node.module]
 
 
 def modules(part):
@@ -91,7 +96,7 @@ def does_io(text, but_for=""):
     """The modules and calls by which a module could read or write, `but_for` one function."""
     tree = parsed(text)
     excused = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == but_for]
-    calls = {called(node) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    calls = {called(node) for node in nodes_of(text) if isinstance(node, ast.Call)}
     calls -= {called(node) for part in excused for node in ast.walk(part) if isinstance(node, ast.Call)}
     modules = {name.split(".")[0] for name in imports_of(text)}
     return modules & IO_MODULES | {name for name in calls if name.split(".")[-1] in IO_CALLS}
@@ -108,15 +113,14 @@ def called(call):
 
 def starts_processes(text):
     """Whether a module could start a process: by a module made for it, or by calls and names of os."""
-    tree = parsed(text)
     names = {
         f"{node.value.id}.{node.attr}"
-        for node in ast.walk(tree)
+        for node in nodes_of(text)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
     }
     names |= {
         f"{node.module}.{alias.name}"
-        for node in ast.walk(tree)
+        for node in nodes_of(text)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
@@ -173,9 +177,8 @@ OWN_FILES = {"bench/journal.py", "dut/ovs/programs.py", "dut/ovs/needs.py", "dut
 
 def kernels_files(text):
     """Literals, docstrings left out, that name files of the kernel."""
-    tree = parsed(text)
-    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    docs = {id(node.value) for node in nodes_of(text) if isinstance(node, ast.Expr)}
+    for node in nodes_of(text):
         is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs
         if is_text and KERNELS_FILES.match(node.value):
             yield node.value
@@ -209,7 +212,7 @@ def test_functions_fit_a_screen_and_files_an_idea():
     for path in PACKAGE.rglob("*.py"):
         text = path.read_text()
         assert text.count("\n") <= MOST_LINES, path
-        for node in ast.walk(parsed(text)):
+        for node in nodes_of(text):
             if isinstance(node, ast.FunctionDef):
                 assert node.end_lineno is not None
                 assert node.end_lineno - node.lineno < 60, f"{path}: {node.name}"
@@ -242,7 +245,7 @@ def is_sentence(node):
 
 def reads_sentences(text):
     """Lines in which a sentence is searched, or compared with anything but the empty one."""
-    for node in ast.walk(parsed(text)):
+    for node in nodes_of(text):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             pairs = list(zip(node.ops, node.comparators, strict=True))

@@ -238,8 +238,10 @@ def _of_block(quads: Sequence[Quad]) -> float:
 
 def pseudomedian(values: Sequence[float]) -> float:
     """The median of the means of all pairs, each value with itself included (Hodges and Lehmann 1963)."""
-    n = len(values)
-    return median((values[i] + values[j]) / 2 for i in range(n) for j in range(i, n))
+    import numpy as np  # which commands that compare nothing do without
+
+    sums = np.add.outer(values, values)
+    return float(np.median(sums[np.triu_indices(len(values))] / 2))
 
 
 def _moment(block: Sequence[Quad]) -> DuetMoment:

@@ -1,3 +1,4 @@
+import shutil
 import sqlite3
 from dataclasses import replace
 
@@ -11,9 +12,11 @@ from pinchpoint.serve.index import Index, Wanted
 from pinchpoint.serve.shelf import Shelf
 
 
-@pytest.fixture
-def index(tmp_path):
-    root = tmp_path / "runs"
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A shelf of three runs and its index, which each test copies."""
+    place = tmp_path_factory.mktemp("kept")
+    root = place / "runs"
     info, result, trials = sample_run()
     keep(root, "first", (info, result, trials), started="2026-01-02T03:04:05Z")
     guarded = tuple({**one, "dut": {**one["dut"], "kind": "bridge"}} for one in info.scenarios)
@@ -21,9 +24,14 @@ def index(tmp_path):
         root, "second", (info, result, trials), started="2026-02-02T03:04:05Z", scenarios=guarded, host={"cpu": "other"}
     )
     keep(root, "third", study_run(), started="2026-03-02T03:04:05Z")
-    made = Index(Shelf(root), tmp_path / "index")
-    made.refresh()
-    return made
+    Index(Shelf(root), place / "index").refresh()
+    return place
+
+
+@pytest.fixture
+def index(kept, tmp_path):
+    shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
+    return Index(Shelf(tmp_path / "runs"), tmp_path / "index")
 
 
 def found(index, **wanted):
