@@ -105,20 +105,18 @@ def test_every_page_is_accessible_and_fits_wide_and_narrow_light_and_dark(
     browser: Browser, served: Served, name: str, tmp_path: Path
 ) -> None:
     """By axe-core with its rules for WCAG 2.2, A and AA, and best practices: contrast, names, roles, order."""
-    page, said = opened(browser, served, PAGES[name])
-    found = []
+    violations, messages = [], []
     for width, scheme in VIEWS:
-        page.set_viewport_size({"width": width, "height": 1000})
-        page.emulate_media(color_scheme=scheme)
-        page.goto(served.home + PAGES[name])
+        page, said = opened(browser, served, PAGES[name], width, scheme)
         page.wait_for_function("document.documentElement.scrollWidth <= innerWidth", timeout=20_000)
         page.screenshot(path=tmp_path / f"{name}-{width}-{scheme}.png", full_page=True)
         seen = Axe().run(page, context={"exclude": [[".js-plotly-plot"]]})
         for line in seen.response["violations"]:
-            found += [f"{width} {scheme}: {line['id']}: {node['html'][:150]}" for node in line["nodes"]]
-    page.context.close()
-    assert found == []
-    assert [line for line in said if name != "error" or "404" not in line] == []
+            violations += [f"{width} {scheme}: {line['id']}: {node['html'][:150]}" for node in line["nodes"]]
+        page.context.close()
+        messages += said
+    assert violations == []
+    assert [line for line in messages if name != "error" or "404" not in line] == []
 
 
 def test_the_focus_of_the_keyboard_is_visible_and_begins_with_a_way_to_the_content(

@@ -37,8 +37,15 @@ def receive_rate(trials: Sequence[Trial]) -> ReceiveRate | None:
 
 
 def forwarded_fps(trial: Trial) -> float:
-    """Frames a second that came back while the trial was sent; without samples, all that came back over that time."""
-    counted = [(one.elapsed_s, one.received) for one in trial.samples if one.received is not None]
+    """Frames a second that came back while the trial was sent; without samples, all that came back over that time.
+
+    Samples of the time after sending, in which the engine waits for the last frames, are left out.
+    """
+    counted = [
+        (sample.elapsed_s, sample.received)
+        for sample in trial.samples
+        if sample.received is not None and sample.elapsed_s <= trial.sent_duration_s
+    ]
     rising = [(before, after) for before, after in pairwise(counted) if after[0] > before[0]]
     if not rising:
         return trial.received / trial.sent_duration_s if trial.sent_duration_s else 0.0
