@@ -94,7 +94,7 @@ relative_width = 0.3
 max_duration_s = 60
 loss_ratios = [0, 0.005]
 max_repeats = 20
-drain_s = 0.3
+drain_s = 0.1
 [validity]
 gap_shortfall_ratio = 0.9
 [latency]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from bench_tools import PINCHPOINT, kill_lab, run, start_watched, what_is_there
+from scenario_text import one_way
 
 from pinchpoint.model.result import Outcome, RateStatus
 from pinchpoint.run.budget import agreement
@@ -15,14 +16,16 @@ from pinchpoint.store.folder import RunFolder
 
 pytestmark = [pytest.mark.tier2("sweeps and studies"), pytest.mark.needs("dpdk")]
 
-SWEEP = """at = []
+FACTOR = """
 [[sweep.factor]]
 name = "five-tuples"
 keys = ["stream[1].flows"]
 levels = [1, 64, 200]
 falling = true
 """
-POINTS = """at = []
+SWEEP = f"at = []{FACTOR}"
+LOAD = "[load]\nat_fps = [1000]\nduration_s = 0.2\nrepeats = 1\n"
+POINTS = """
 [[sweep.point]]
 name = "nowhere"
 "dut.pmd_cpus" = [63]
@@ -87,9 +90,10 @@ def test_ctrl_c_while_the_second_unit_is_built_ends_it_there_and_leaves_nothing(
 
 @pytest.mark.tier1("sweeps and studies")
 def test_what_cannot_run_here_is_impossible_what_the_switch_refuses_fails_and_the_rest_is_measured(
-    nothing_left, scenario, tmp_path
+    nothing_left, tmp_path
 ):
-    done = run("run", scenario("swept.toml", max_load_fps=20_000, more=POINTS), "--out", tmp_path / "runs")
+    (tmp_path / "swept.toml").write_text(one_way("load", LOAD + POINTS, dut="memory_mb = 1024"))
+    done = run("run", tmp_path / "swept.toml", "--out", tmp_path / "runs")
     assert done.returncode == 4, done.stderr  # a point failed
     nowhere, refused, good = only_folder(tmp_path / "runs").read_result().scenarios
     assert nowhere.outcome is Outcome.IMPOSSIBLE
@@ -127,11 +131,11 @@ def test_a_budget_measures_the_ends_first_and_says_why_the_middle_is_left_out(no
 
 
 @pytest.mark.tier1("command:study run", "command:report")
-def test_a_study_of_ones_own_runs_from_its_folder_one_group_or_all(nothing_left, scenario, tmp_path):
+def test_a_study_of_ones_own_runs_from_its_folder_one_group_or_all(nothing_left, tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
-    scenario("one.toml", max_load_fps=20_000, more="at = []").rename(folder / "one.toml")
-    scenario("two.toml", max_load_fps=20_000, more=SWEEP).rename(folder / "two.toml")
+    (folder / "one.toml").write_text(one_way("load", LOAD, dut="memory_mb = 1024"))
+    (folder / "two.toml").write_text(one_way("load", LOAD + FACTOR, dut="memory_mb = 1024"))
     (folder / "study.toml").write_text(
         'title = "Mine"\nabout = "Mine."\nsource = "nowhere"\nscenarios = ["one", "two"]\n'
     )
