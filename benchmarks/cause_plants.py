@@ -194,7 +194,7 @@ def _in_each_namespace(*words: str) -> Callable[[], AbstractContextManager[None]
 
 
 BUCKET = _in_each_namespace(
-    "tc", "qdisc", "add", "dev", "right", "root", "tbf", "rate", "50mbit", "burst", "10kb", "latency", "1ms"
+    "tc", "qdisc", "add", "dev", "right", "root", "tbf", "rate", "5mbit", "burst", "10kb", "latency", "1ms"
 )
 NO_NEIGHBOUR = _in_each_namespace("ip", "neighbour", "del", "169.254.0.2", "dev", "right")
 

@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import random
+import re
 import statistics
 import sys
 import tempfile
@@ -52,7 +53,7 @@ class Row:
 
 def measured(plant: Plant, folder: Path, traffic_s: float, is_confirmed: bool) -> Row:
     """One run of it."""
-    path = folder / f"{plant.name.replace(' ', '-').replace(':', '')}-{time.monotonic_ns()}.toml"
+    path = folder / f"{re.sub(r'[^a-z0-9]+', '-', plant.name.lower())}-{time.monotonic_ns()}.toml"
     path.write_text(plant.text(traffic_s))
     verb = "explain" if is_confirmed and plant.can_confirm else "run"
     began = time.monotonic()
