@@ -67,7 +67,12 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
     Cause(
         "no-rule",
         "the pipeline drops frames, and no rule of it says so",
-        (_BY_RULES, Is(Sign.RULES_NAMED, below=MOST), Unless(Is(Sign.MIRRORED_TO, at_least=NOTABLE))),
+        (
+            _BY_RULES,
+            Is(Sign.RULES_NAMED, below=MOST),
+            Unless(Is(Sign.MIRRORED_TO, at_least=NOTABLE)),
+            Unless(Is(Sign.TRACKED_OF_LIMIT, at_least=EXHAUSTED)),  # frames without a place are dropped by no rule
+        ),
         product(lost(DropKind.RULE), lambda signs: 1 - signs.values[Sign.RULES_NAMED]),
         "trace such a frame through the tables: it meets a table without a rule for it, or a port that takes none",
         Experiment.PLAIN,
