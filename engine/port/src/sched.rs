@@ -18,6 +18,23 @@ pub fn pin(core: usize) -> io::Result<()> {
     Ok(())
 }
 
+/// Waits until every load before it has its value. The processor may otherwise
+/// read its time stamp counter first (Intel SDM, `RDTSC`; Linux'
+/// `rdtsc_ordered`), so that the reading is older than what was loaded.
+#[inline(always)]
+pub fn load_fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has SSE2.
+    unsafe {
+        std::arch::x86_64::_mm_lfence();
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a barrier touches neither memory nor registers.
+    unsafe {
+        std::arch::asm!("isb", options(nostack, preserves_flags));
+    }
+}
+
 /// Moves the calling thread to `SCHED_FIFO` with the lowest real-time
 /// priority, so that it runs beside a thread that never sleeps (`sched(7)`).
 ///

@@ -100,6 +100,13 @@ impl Clock {
         }
     }
 
+    /// Now, after every load before the call: no earlier than what they saw.
+    #[inline(always)]
+    pub fn now_after_loads_ns(&self) -> u64 {
+        sched::load_fence();
+        self.now_ns()
+    }
+
     /// Ticks of the underlying counter per second.
     pub fn hz(&self) -> u64 {
         const TICKS: u64 = 1 << 40;
@@ -134,6 +141,7 @@ fn goes_back<F: Fn() -> u64 + Sync>(sides: [(usize, &F); 2]) -> u64 {
         while begun.elapsed() < COMPARING {
             for _ in 0..64 {
                 let before = latest.load(Ordering::SeqCst);
+                sched::load_fence();
                 let now = read();
                 back_ns = back_ns.max(before.saturating_sub(now));
                 latest.fetch_max(now, Ordering::SeqCst);

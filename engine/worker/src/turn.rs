@@ -156,7 +156,7 @@ struct Arriving<'a, W> {
 impl<W: Workload> Sink for Arriving<'_, W> {
     #[inline(always)]
     fn arrived(&mut self, count: usize) {
-        self.now_ns = self.clock.now_ns();
+        self.now_ns = self.clock.now_after_loads_ns();
         self.workload.on_burst(self.port, count, self.now_ns);
     }
 
