@@ -14,6 +14,7 @@
 
 mod af_packet;
 mod af_xdp;
+mod ahead;
 mod any;
 mod availability;
 mod bpf;

@@ -2,9 +2,12 @@
 //!
 //! Each direction is a ring of fixed slots with one writer and one reader, so
 //! the two ends may live in one thread or in two. A frame is written straight
-//! into its slot and read from it; nothing is allocated after [`pair`].
+//! into its slot and read from it; nothing is allocated after [`pair`]. The
+//! slots lie in one piece, each on lines of its own, and the reader asks for
+//! the lines of frames ahead of the one it reads.
 #![allow(unsafe_code)]
 
+use crate::ahead::{AHEAD, LINE, prefetch_frame};
 use crate::{BURST, Port, Sink, Source};
 use pinchpoint_wire::ethernet::Mac;
 use std::cell::UnsafeCell;
@@ -20,8 +23,18 @@ pub const MAX_LEN: usize = 9216;
 #[derive(Default)]
 struct Counter(AtomicUsize);
 
+#[repr(align(64))]
+struct Line {
+    _bytes: [u8; LINE],
+}
+
+/// Lines of a slot. An odd number: the first lines of neighbouring slots, all
+/// that short frames have, then share no set of the cache.
+const SLOT_LINES: usize = MAX_LEN.div_ceil(LINE) | 1;
+
 struct Ring {
-    slots: Box<[UnsafeCell<Box<[u8]>>]>,
+    /// `SLOT_LINES` for each slot.
+    lines: Box<[UnsafeCell<Line>]>,
     lens: Box<[UnsafeCell<u16>]>,
     /// Frames ever written; advanced by the writer.
     head: Counter,
@@ -36,9 +49,11 @@ unsafe impl Sync for Ring {}
 
 impl Ring {
     fn new(capacity: usize) -> Arc<Self> {
-        let slot = || UnsafeCell::new(vec![0; MAX_LEN].into_boxed_slice());
+        let line = || UnsafeCell::new(Line { _bytes: [0; LINE] });
         Arc::new(Self {
-            slots: std::iter::repeat_with(slot).take(capacity).collect(),
+            lines: std::iter::repeat_with(line)
+                .take(capacity * SLOT_LINES)
+                .collect(),
             lens: std::iter::repeat_with(|| UnsafeCell::new(0))
                 .take(capacity)
                 .collect(),
@@ -47,8 +62,32 @@ impl Ring {
         })
     }
 
+    fn capacity(&self) -> usize {
+        self.lens.len()
+    }
+
     fn index(&self, count: usize) -> usize {
-        count % self.slots.len()
+        count & (self.capacity() - 1)
+    }
+
+    /// Where the bytes of a slot begin, `MAX_LEN` at least.
+    ///
+    /// # Panics
+    /// If there is no slot of that number.
+    #[inline(always)]
+    fn slot(&self, index: usize) -> *mut u8 {
+        assert!(index < self.capacity());
+        let first = UnsafeCell::raw_get(self.lines.as_ptr());
+        // SAFETY: there are `SLOT_LINES` lines for each of `capacity` slots.
+        unsafe { first.add(index * SLOT_LINES).cast() }
+    }
+
+    /// Asks for the lines of a slot that the writer has handed over.
+    #[inline(always)]
+    fn prefetch(&self, index: usize) {
+        // SAFETY: handed over, hence the reader's, which asks.
+        let len = unsafe { *self.lens[index].get() };
+        prefetch_frame(self.slot(index), usize::from(len));
     }
 }
 
@@ -60,21 +99,23 @@ impl RingWriter {
         let ring = &*self.0;
         let head = ring.head.0.load(Ordering::Relaxed);
         let used = head.wrapping_sub(ring.tail.0.load(Ordering::Acquire));
-        let taken = count.min(ring.slots.len() - used);
+        let taken = count.min(ring.capacity() - used);
         let mut at = ring.index(head);
         for i in 0..taken {
-            // SAFETY: this slot is outside `tail..head`, hence the writer's,
-            // and `&mut self` makes this the only access by a writer.
-            let (slot, slot_len) =
-                unsafe { (&mut *ring.slots[at].get(), &mut *ring.lens[at].get()) };
             let len = source.len(i);
-            source.frame(i, &mut slot[..len]);
-            *slot_len = len as u16;
-            at = if at + 1 == ring.slots.len() {
-                0
-            } else {
-                at + 1
+            assert!(len <= MAX_LEN, "a frame of {len} bytes");
+            // SAFETY: this slot is outside `tail..head`, hence the writer's,
+            // `&mut self` makes this the only access by a writer, and a slot
+            // holds `MAX_LEN` bytes.
+            let (frame, slot_len) = unsafe {
+                (
+                    std::slice::from_raw_parts_mut(ring.slot(at), len),
+                    &mut *ring.lens[at].get(),
+                )
             };
+            source.frame(i, frame);
+            *slot_len = len as u16;
+            at = ring.index(at + 1);
         }
         ring.head
             .0
@@ -95,18 +136,23 @@ impl RingReader {
         if count == 0 {
             return 0;
         }
+        for ahead in 0..count.min(AHEAD) {
+            ring.prefetch(ring.index(tail.wrapping_add(ahead)));
+        }
         sink.arrived(count);
-        let mut at = ring.index(tail);
-        for _ in 0..count {
+        for number in 0..count {
+            if number + AHEAD < count {
+                ring.prefetch(ring.index(tail.wrapping_add(number + AHEAD)));
+            }
+            let at = ring.index(tail.wrapping_add(number));
             // SAFETY: this slot is inside `tail..head`, hence the reader's,
-            // and `&mut self` makes this the only access by a reader.
-            let (slot, len) = unsafe { (&*ring.slots[at].get(), *ring.lens[at].get()) };
-            sink.frame(&slot[..usize::from(len)]);
-            at = if at + 1 == ring.slots.len() {
-                0
-            } else {
-                at + 1
+            // `&mut self` makes this the only access by a reader, and the
+            // writer left a length of `MAX_LEN` at most.
+            let frame = unsafe {
+                let len = usize::from(*ring.lens[at].get());
+                std::slice::from_raw_parts(ring.slot(at), len)
             };
+            sink.frame(frame);
         }
         ring.tail
             .0
@@ -169,10 +215,7 @@ impl Port for MemPort {
     }
 
     fn rings(&self) -> (u32, u32) {
-        (
-            self.input.0.slots.len() as u32,
-            self.out.0.slots.len() as u32,
-        )
+        (self.input.0.capacity() as u32, self.out.0.capacity() as u32)
     }
 
     fn rx_missed(&mut self) -> Option<u64> {

@@ -8,6 +8,7 @@
 
 use super::socket::Socket;
 use super::{Cut, Sent, vlan};
+use crate::ahead::{AHEAD, LINE, prefetch_frame};
 use crate::{BURST, Sink, Source};
 use std::io;
 use std::ptr::{self, NonNull};
@@ -280,6 +281,11 @@ impl RingReceiver {
         }
         sink.arrived(count);
         for k in 0..count {
+            if k + AHEAD < count {
+                // The header's line came with the status; the frame begins behind it.
+                let slot = self.ring.slot(k + AHEAD).as_ptr();
+                prefetch_frame(slot.wrapping_add(LINE), 2 * LINE);
+            }
             sink.frame(self.frame(k));
             let status = self.ring.status(k);
             status.store(libc::TP_STATUS_KERNEL, Ordering::Release);

@@ -1,6 +1,7 @@
 //! Mapped memory: the rings, and the area that holds the frames.
 #![allow(unsafe_code)]
 
+use crate::ahead::prefetch_frame;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr::{self, NonNull};
@@ -68,6 +69,13 @@ impl Mapping {
         );
         // SAFETY: inside the mapping.
         unsafe { self.start.add(offset).cast() }
+    }
+
+    /// Asks for the lines of a frame that is about to be read.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, frame: libc::xdp_desc) {
+        let start = self.start.as_ptr().wrapping_add(frame.addr as usize);
+        prefetch_frame(start, frame.len as usize);
     }
 
     /// The bytes from `offset` on; none if they would reach past the end.

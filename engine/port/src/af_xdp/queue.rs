@@ -5,6 +5,7 @@ use super::device::Copy;
 use super::memory::Mapping;
 use super::socket::{RingSizes, Rings, Socket};
 use crate::af_packet::Promiscuous;
+use crate::ahead::AHEAD;
 use crate::bpf::AttachMode;
 use crate::interface::Questions;
 use crate::{BURST, Port, Sink, Source};
@@ -273,9 +274,15 @@ impl Port for AfXdpPort {
             }
             return 0;
         }
+        for index in 0..count.min(AHEAD as u32) {
+            self.frames.prefetch(rx.read(index));
+        }
         sink.arrived(count as usize);
         let inside = self.chunk as u64 - 1;
         for index in 0..count {
+            if index + (AHEAD as u32) < count {
+                self.frames.prefetch(rx.read(index + AHEAD as u32));
+            }
             let descriptor = rx.read(index);
             sink.frame(self.frames.bytes(descriptor.addr, descriptor.len as usize));
             self.rings.fill.write(index, descriptor.addr & !inside);
