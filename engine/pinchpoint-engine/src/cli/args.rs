@@ -283,7 +283,8 @@ pub struct EngineArgs {
     /// How long to wait for links to come up
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = numbers::seconds)]
     pub link_timeout: f64,
-    /// Keep the first frames sent and received in a new pcapng file
+    /// Keep the first frames sent and received in a new pcapng file. Meanwhile frames leave in bursts,
+    /// and those of a burst have one time stamp
     #[arg(long, value_name = "FILE")]
     pub capture: Option<String>,
     /// Number of sent and of received frames to keep, each
