@@ -36,7 +36,7 @@ from pinchpoint.model.trial import Trial
 from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import load
 from pinchpoint.search import find_rates
-from pinchpoint.search.repeat import Measure, is_usable
+from pinchpoint.search.repeat import Measure
 from pinchpoint.search.slices import slice_s
 
 STUDIES = Path(__file__).parents[1] / "studies"
@@ -157,7 +157,7 @@ def _run(scenario: Scenario, measurer: Measurer, about_fps: float, run: int, at_
     def refereed() -> None:
         load_fps = about_fps * random.uniform(*RANGE)
         trial = measurer.trial(PHASE, scenario.search.trial_duration_s, load_fps)
-        if is_usable(trial):
+        if trial.is_usable:
             points.append((trial.offered_fps, trial.lost > 0))
 
     def both(duration_s: float, load_fps: float) -> Trial:

@@ -5,12 +5,12 @@ from functools import partial
 
 from search_duts import RATIOS, Dut, Simulated
 
+from pinchpoint.model.levels import CONFIDENCE
 from pinchpoint.model.scenario import Search, SearchMethod
 from pinchpoint.search import SearchOutcome, find_rates
 
 WIDTH = 0.005  # of CSIT's goals, relative
 OURS_WIDTH = 0.01  # of our own
-CONFIDENCE = 0.95
 MIN_FPS, MAX_FPS = 10_000.0, 20e6
 
 

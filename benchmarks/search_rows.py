@@ -18,7 +18,9 @@ from rich.console import Console
 from rich.table import Table
 from search_aims import Row, Searched, missed, rate_name, rows, share, verdict
 from search_duts import DUTS, Dut, Simulated
-from search_methods import CONFIDENCE, METHODS, traffic_s
+from search_methods import METHODS, traffic_s
+
+from pinchpoint.model.levels import CONFIDENCE
 
 SEEDS = 40
 FIRST_SEED = 6_000_000  # of these tables; the search was developed on others

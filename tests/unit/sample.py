@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pinchpoint.dut.ovs.metrics import metrics as own_metrics
+from pinchpoint.measure.rates.metrics import of_rates
 from pinchpoint.model.result import (
     CacheLine,
     LatencyPoint,
@@ -36,7 +37,6 @@ from pinchpoint.model.trial import (
     Witness,
     WorkerWitness,
 )
-from pinchpoint.stats.metrics import of_rates
 from pinchpoint.store.codec import SCHEMA
 
 RUN_ID = "synthetic-sample-20260102T030405Z"

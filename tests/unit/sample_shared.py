@@ -15,6 +15,7 @@ from statistics import median
 import sample
 
 from pinchpoint.dut.ovs.metrics import metrics as own_metrics
+from pinchpoint.measure.rates.metrics import of_rates
 from pinchpoint.model.result import (
     Band,
     CacheLine,
@@ -32,7 +33,6 @@ from pinchpoint.model.result import (
 )
 from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.model.trial import Cause, Trial, TrialValidity
-from pinchpoint.stats.metrics import of_rates
 from pinchpoint.store.codec import SCHEMA
 
 INFO, RESULT, TRIALS = sample.sample_run()

@@ -15,12 +15,12 @@ import sample
 from pinchpoint.dut.ovs.metrics import metrics as own_metrics
 from pinchpoint.findings.curves import curves
 from pinchpoint.findings.findings import findings
+from pinchpoint.measure.rates.metrics import of_rates
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Limit, Outcome, Rate, RateStatus, RunInfo, RunResult, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Factor, Level
 from pinchpoint.model.study import FindingRequest, Published, PublishedPoint, Study, SweepInfo
 from pinchpoint.model.trial import Trial
-from pinchpoint.stats.metrics import of_rates
 from pinchpoint.store.codec import SCHEMA
 
 RUN_ID = "synthetic-study-20260102T030405Z"

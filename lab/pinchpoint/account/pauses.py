@@ -4,9 +4,8 @@ A device that stands still for t seconds loses nothing while its ring takes up l
 under overload than it carries without loss, half of the trials meet a pause that is longer than that, or a burst.
 """
 
+from pinchpoint.model.levels import FAR_BELOW_MRR
 from pinchpoint.model.result import PauseGap, Rate, RateStatus, ReceiveRate
-
-FAR_BELOW = 0.9  # of the MRR: the NDR's own interval and the host's moving level make smaller differences
 
 
 def pause_gap(ndr: Rate, mrr: ReceiveRate | None, ring: int) -> PauseGap | None:
@@ -16,7 +15,7 @@ def pause_gap(ndr: Rate, mrr: ReceiveRate | None, ring: int) -> PauseGap | None:
     """
     if mrr is None or ndr.status is not RateStatus.FOUND or not ndr.quoted_fps:
         return None
-    if (ndr.upper_fps or ndr.quoted_fps) >= FAR_BELOW * mrr.lower_fps:
+    if (ndr.upper_fps or ndr.quoted_fps) >= FAR_BELOW_MRR * mrr.lower_fps:
         return None
     return PauseGap(
         ring=ring,

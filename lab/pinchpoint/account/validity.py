@@ -22,7 +22,7 @@ send meanwhile, beyond the ring that it empties.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pinchpoint.account.workers import from_others_fps, sending_fps
@@ -139,26 +139,36 @@ def _receiver_stood_still(
 
     Judged by the gap alone, whatever was lost: a rule that looked at the loss would favour one side.
     """
-    gaps = list(_long_gaps(streams, witness, load_fps, ring))
-    if not gaps:
+    still = [
+        worker
+        for worker in witness.workers
+        if worker.gap_max_ns / 1e9 * from_others_fps(worker, witness.workers, streams, load_fps) > ring
+    ]
+    if not still:
         return None
     lost = units.frames(ledger.offered - ledger.received)
-    reason = f"{' and '.join(gaps)}, longer than its rings absorb: the engine may have missed frames ({lost} lost)"
-    return Judgement(TrialValidity.NOISY_HOST, Cause.RECEIVER_STOOD_STILL, reason)
+    gaps = " and ".join(_gap(worker) + _siblings([worker], witness) for worker in still)
+    reason = f"{gaps}, longer than its rings absorb: the engine may have missed frames ({lost} lost)"
+    stood_s = math.fsum(worker.gap_total_ns / 1e9 for worker in still)
+    is_taken = _taken_s(still, witness) >= GAP_MAJORITY * stood_s
+    cause = Cause.RECEIVER_TAKEN if is_taken else Cause.RECEIVER_STOOD_STILL
+    return Judgement(TrialValidity.NOISY_HOST, cause, reason)
 
 
-def _long_gaps(streams: Sequence[StreamCounts], witness: Witness, load_fps: float, ring: int) -> Iterator[str]:
-    for worker in witness.workers:
-        if worker.gap_max_ns / 1e9 * from_others_fps(worker, witness.workers, streams, load_fps) > ring:
-            at = "" if worker.gap_max_at_s is None else f" at {worker.gap_max_at_s:.2f} s"
-            where = f" on {worker.host}" if worker.host else ""
-            stood = f"the engine's core {worker.core}{where} stood still for {units.nanoseconds(worker.gap_max_ns)}{at}"
-            yield stood + _siblings([worker], witness)
+def _gap(worker: WorkerWitness) -> str:
+    at = "" if worker.gap_max_at_s is None else f" at {worker.gap_max_at_s:.2f} s"
+    where = f" on {worker.host}" if worker.host else ""
+    return f"the engine's core {worker.core}{where} stood still for {units.nanoseconds(worker.gap_max_ns)}{at}"
+
+
+def _taken_s(workers: Sequence[WorkerWitness], witness: Witness) -> float:
+    """How long the device's own threads had the cores of these workers."""
+    return math.fsum(witness.siblings_s.get(core, 0.0) for core in {worker.core for worker in workers})
 
 
 def _siblings(workers: Sequence[WorkerWitness], witness: Witness) -> str:
-    """How long the device's own threads had those cores; empty if they did not."""
-    used_s = math.fsum(witness.siblings_s.get(core, 0.0) for core in {worker.core for worker in workers})
+    """The same in words; empty if they did not."""
+    used_s = _taken_s(workers, witness)
     if not used_s:
         return ""
     return f" (other threads of the switch ran there for {units.nanoseconds(used_s * 1e9)} of the trial)"

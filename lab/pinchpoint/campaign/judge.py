@@ -15,13 +15,13 @@ from typing import Final
 
 from pinchpoint.findings.curves import metrics_of
 from pinchpoint.model.campaign import Calibration, Exclusion, MachineFactor
+from pinchpoint.model.levels import CONFIDENCE
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.study import Bound
 from pinchpoint.stats import mixed
 from pinchpoint.stats.change_points import segments
-from pinchpoint.stats.repeats import bound_of
+from pinchpoint.stats.estimate import bound_of
 
-CONFIDENCE: Final = 0.95
 SURE: Final = 0.99  # of the interval by which a machine is excluded
 FEWEST_MACHINES: Final = 3
 FEWEST_FIGURES: Final = 3  # of the control on a machine

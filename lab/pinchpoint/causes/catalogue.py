@@ -5,10 +5,11 @@ A signature makes a cause likely; only its counter-experiment confirms it. docs/
 
 from typing import Final
 
-from pinchpoint.causes.levels import EXHAUSTED, MOST, NEAR_MRR, NOTABLE
+from pinchpoint.causes.levels import EXHAUSTED, MOST, NOTABLE
 from pinchpoint.causes.signature import Advice, Any, Cause, Is, Lost, Unless, excess_of, lost, product, share_of
 from pinchpoint.model.causes import Experiment, Sign, Signs
 from pinchpoint.model.hops import DropKind, Party
+from pinchpoint.model.levels import FAR_BELOW_MRR
 from pinchpoint.model.limits import SATURATED
 from pinchpoint.model.result import Limit
 from pinchpoint.model.wire import FULL
@@ -331,7 +332,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "pauses or bursts that the ring does not bear at this load, while the device could forward more",
         (
             Lost((DropKind.RECEIVE_RING,), MOST),
-            Is(Sign.NDR_OF_MRR, below=NEAR_MRR),
+            Is(Sign.NDR_OF_MRR, below=FAR_BELOW_MRR),
             Is(Sign.RING_S, at_least=0.0),
         ),
         product(lost(DropKind.RECEIVE_RING), _headroom),
@@ -382,7 +383,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
 OWN_SPEED = Cause(
     "own-speed",
     "the device's own speed at this work",
-    (_LOST_IN_FRONT, Is(Sign.NDR_OF_MRR, at_least=NEAR_MRR), Unless(Is(Sign.BUSY, below=MOST))),
+    (_LOST_IN_FRONT, Is(Sign.NDR_OF_MRR, at_least=FAR_BELOW_MRR), Unless(Is(Sign.BUSY, below=MOST))),
     lambda signs: 1.0,
     "another core, a faster datapath, or less work for each frame",
     Experiment.PLAIN,

@@ -26,14 +26,13 @@ from pinchpoint.model.comparison import (
     Side,
 )
 from pinchpoint.model.duet import DuetSummary
+from pinchpoint.model.levels import CONFIDENCE
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.result import ModeRates, Outcome, Rate, RateStatus, RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.result import BOUNDS, ModeRates, Outcome, Rate, RateStatus, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Bound
-from pinchpoint.stats.metrics import BOUNDS
+from pinchpoint.stats.estimate import bound_of, estimate
 from pinchpoint.stats.paired import PairedDifference, compare_pairs, fewest_pairs
-from pinchpoint.stats.repeats import bound_of, estimate
 
-CONFIDENCE = 0.95
 SCHEMA = 2
 UNPROBED = ""  # the mode of numbers whose cores' distance nobody measured
 _MOVED = "the cores moved between near and far"

@@ -7,11 +7,10 @@ from pinchpoint.findings.visibility import with_visibility
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
+from pinchpoint.model.result import BOUNDS, Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Factor, Level
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Refusal, SweepInfo
-from pinchpoint.stats.metrics import BOUNDS
-from pinchpoint.stats.repeats import bound_of, estimate
+from pinchpoint.stats.estimate import bound_of, estimate
 
 DISTURBED = "disturbed by the host"
 _OF_WINDOWS = ("bandwidth", "rr", "crr")  # measures that had no bounds in runs of earlier releases

@@ -11,7 +11,6 @@ from math import comb
 
 from pinchpoint.findings import differences, wording
 from pinchpoint.findings.comparing import (
-    CONFIDENCE,
     SCHEMA,
     UNPROBED,
     Reading,
@@ -32,9 +31,10 @@ from pinchpoint.model.comparison import (
     MetricComparison,
     Side,
 )
+from pinchpoint.model.levels import CONFIDENCE
 from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
+from pinchpoint.stats.estimate import estimate
 from pinchpoint.stats.ratio import ratio
-from pinchpoint.stats.repeats import estimate
 
 _GUESTS_KERNEL = "guest.kernel"  # among the settings in force
 
@@ -154,10 +154,8 @@ def _metric(
 def _refused(name: str, a: _Point, b: _Point, other: Sequence[Difference]) -> str:
     """How the definitions differ; empty if they are the same."""
     differing = [f"{one.what} is {one.a} in A and {one.b} in B" for one in other]
-    defined = [
-        {rate.definition for one in point.repeats for rate in one.rates if rate.name == name} for point in (a, b)
-    ]
-    if not differing and defined[0] and defined[1] and defined[0] != defined[1]:
+    defined = [{one.definition_of(name) for one in point.repeats} - {""} for point in (a, b)]
+    if not differing and all(defined) and defined[0] != defined[1]:
         differing = [f"A is {_either(defined[0])}, B is {_either(defined[1])}"]
     return f"numbers of different definitions: {'; '.join(differing)}" if differing else ""
 

@@ -15,8 +15,7 @@ from pinchpoint.model.study import Bound, Estimate
 from pinchpoint.model.trend import Trend, TrendChange, TrendRun, TrendSegment
 from pinchpoint.stats.change_points import FEWEST_VALUES
 from pinchpoint.stats.change_points import segments as cut
-from pinchpoint.stats.estimate import median_interval
-from pinchpoint.stats.repeats import bound_of
+from pinchpoint.stats.estimate import bound_of, median_interval
 
 StoredRun = tuple[RunInfo, RunResult]
 
@@ -38,6 +37,9 @@ class _Measured:
     @property
     def rates(self) -> Mapping[str, Rate]:
         return {rate.name: rate for one in self.repeats for rate in one.rates}
+
+    def definition_of(self, metric: str) -> str:
+        return next(filter(None, (one.definition_of(metric) for one in self.repeats)), "")
 
 
 def trends(
@@ -106,12 +108,11 @@ def _trend(name: str, metric: str, runs: Sequence[_Measured]) -> Trend:
     points = tuple(_run(metric, run, before) for before, run in zip([None, *kept], kept, strict=False))
     levels = tuple(_segment(points, one.first, one.end) for one in cut([one.value for one in points]) if points)
     unit = next((run.found[metric].unit for run in kept), "")
-    rate = runs[-1].rates.get(metric)
     return Trend(
         scenario=name,
         metric=metric,
         unit=unit,
-        definition=rate.definition if rate else "",
+        definition=runs[-1].definition_of(metric),
         runs=points,
         segments=levels,
         changes=tuple(_change(old, new, points, less_is_better(metric, unit)) for old, new in pairwise(levels)),
@@ -127,9 +128,9 @@ def _incomparable(metric: str, run: _Measured, newest: _Measured) -> str:
             return f"another definition: {_words(other)}"
         if other := differences.scenarios(run.plain, newest.plain):
             return f"another scenario: {_words(other)}"
-    mine, its = run.rates.get(metric), newest.rates.get(metric)
-    if mine and its and mine.definition != its.definition:
-        return f"another definition: {mine.definition}"
+    mine, its = run.definition_of(metric), newest.definition_of(metric)
+    if mine and its and mine != its:
+        return f"another definition: {mine}"
     found = run.found.get(metric)
     if found is None:
         return run.notes.get(metric) or "not measured"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from pinchpoint.model.causes import Explanation, Suspicion, Turns
 from pinchpoint.model.comparison import ComparisonRequest
@@ -11,7 +12,7 @@ from pinchpoint.model.offload import OffloadTruth
 from pinchpoint.model.profile import Profile
 from pinchpoint.model.rfc2544 import BurstResult, LossPoint
 from pinchpoint.model.scenario import Level, SearchMethod
-from pinchpoint.model.study import Curve, Finding, Study, SweepInfo
+from pinchpoint.model.study import Bound, Curve, Finding, Study, SweepInfo
 from pinchpoint.model.trial import LatencySummary, Loopback, PmdLoad, TrialValidity
 
 
@@ -23,6 +24,16 @@ class RateStatus(StrEnum):
     BELOW_MINIMUM = "below_minimum"  # even the lowest load lost too much
     LOSES_ALWAYS = "loses_always"  # frames are lost at any load: the loss ratio (`floor`) is the number
     REFUSED = "refused"  # the bench could not support a number; see reason
+
+
+BOUNDS: Final[Mapping[RateStatus, Bound]] = {
+    RateStatus.FOUND: Bound.FOUND,
+    RateStatus.AT_LEAST: Bound.AT_LEAST,
+    RateStatus.BELOW_MINIMUM: Bound.BELOW,
+    RateStatus.LOSES_ALWAYS: Bound.REFUSED,
+    RateStatus.REFUSED: Bound.REFUSED,
+}
+"""How the number of a rate is to be read, as that of any metric."""
 
 
 class Limit(StrEnum):
@@ -112,6 +123,16 @@ class ReceiveRate:
     trials: int
     trial_duration_s: float
     confidence: float
+
+    @property
+    def name(self) -> str:
+        """As metrics have it."""
+        return "MRR"
+
+    @property
+    def definition(self) -> str:
+        """What the number means: a device that slows down under overload has a higher one in shorter trials."""
+        return f"forwarded under overload in {self.trial_duration_s:g} s trials"
 
 
 @dataclass(frozen=True)
@@ -313,6 +334,14 @@ class ScenarioResult:
     mrr: ReceiveRate | None = None  # None: not measured, or stored before it was
     gap: PauseGap | None = None  # None: NDR and MRR lie near, or one of them is not known
     turns: Turns | None = None  # of a counter-experiment: trials in turns with the unchanged bench
+
+    def definition_of(self, metric: str) -> str:
+        """What a rate means, or a metric that is named after it; empty of other metrics.
+
+        Numbers of different definitions are not compared.
+        """
+        rates = (*self.rates, *(() if self.mrr is None else (self.mrr,)))
+        return next((rate.definition for rate in rates if f"{metric} ".startswith(f"{rate.name} ")), "")
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ CAUSES: Final[Mapping[Cause, str]] = {
     Cause.GENERATOR: "the generator did not offer the load",
     Cause.SENDER_STOOD_STILL: "the engine's core stood still",
     Cause.RECEIVER_STOOD_STILL: "the engine's core stood still while others sent",
+    Cause.RECEIVER_TAKEN: "the device's own threads had the engine's core while others sent",
     Cause.BURST_INTERRUPTED: "the engine's core stood still within the burst",
     Cause.REFLECTOR: "the engine that sends back lost frames",
     Cause.APART: "two engines did not send together",
@@ -48,7 +49,7 @@ SHARES: Final[Mapping[str, str]] = {
     "megaflow share": "megaflow classifier",
     "upcall share": "upcalls",
 }
-"""The metrics that say which cache answered (stats/metrics.py), fastest first."""
+"""The metrics that say which cache answered (measure/forwarding.py), fastest first."""
 
 MRR: Final = "MRR"
 """The metric of the maximum receive rate."""

@@ -26,6 +26,7 @@ class Cause(StrEnum):
     GENERATOR = "generator"  # it did not offer the load
     SENDER_STOOD_STILL = "sender_stood_still"  # the engine's core, so that too little of the load was offered
     RECEIVER_STOOD_STILL = "receiver_stood_still"  # the engine's core, while others sent what its ring could not hold
+    RECEIVER_TAKEN = "receiver_taken"  # the same, since the device's own threads had that core most of the time
     BURST_INTERRUPTED = "burst_interrupted"  # the engine's core stood still within a burst
     REFLECTOR = "reflector"  # the engine that sends back lost frames itself
     APART = "apart"  # engines that send began too far apart to have sent together
@@ -262,6 +263,12 @@ class Trial:
     def loss_ratio(self) -> float:
         """Lost over offered; 0 when nothing was offered."""
         return self.lost / self.offered if self.offered else 0.0
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it says what the device does with what was offered, even if that was less than the load."""
+        is_whole = self.validity in (TrialValidity.VALID, TrialValidity.GENERATOR_LIMITED)
+        return self.offered > 0 and (is_whole or self.cause is Cause.SENDER_STOOD_STILL)
 
     @property
     def latency(self) -> LatencySummary | None:

@@ -9,11 +9,10 @@ from typing import Final
 
 from pinchpoint.model import units
 from pinchpoint.model.result import Rate, ScenarioResult
-from pinchpoint.model.trial import Cause, Trial, TrialValidity
+from pinchpoint.model.trial import Trial
 from pinchpoint.report.axes import value_axis
 from pinchpoint.report.figures import Figure, error_bars, layout_of, markers
 
-_USABLE: Final = (TrialValidity.VALID, TrialValidity.GENERATOR_LIMITED)
 _PHASES: Final = ("search", "mrr")
 _FEWEST: Final = 8  # trials of a point of the curve
 _NARROW, _WIDE = 1.015, 1.12  # of its lowest load: a point goes so far, and no farther
@@ -44,12 +43,7 @@ class Point:
 
 def usable(trials: Sequence[Trial]) -> list[Trial]:
     """The trials that a rate rests on, and those of the MRR."""
-    return [trial for trial in trials if trial.phase in _PHASES and _is_usable(trial) and trial.burst_frames is None]
-
-
-def _is_usable(trial: Trial) -> bool:
-    """As the search has it: a trial of which too little was offered counts with what was offered."""
-    return trial.offered > 0 and (trial.validity in _USABLE or trial.cause is Cause.SENDER_STOOD_STILL)
+    return [trial for trial in trials if trial.phase in _PHASES and trial.is_usable and trial.burst_frames is None]
 
 
 def points(trials: Sequence[Trial], loss_ratio: float) -> list[Point]:

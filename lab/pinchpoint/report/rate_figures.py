@@ -293,5 +293,6 @@ def search_words(result: ScenarioResult | None) -> str:
     grey = f" Grey background: {others}; most of the time: {usual.label}." if usual else ""
     return (
         "Each marker is a trial; point at one for its account. The grey line follows the device, "
-        f"the straight one is the rate that holds half of the time, within its interval and its band.{grey}"
+        f"the straight one is the load at which half of the trials lose more than allowed, within its interval and its "
+        f"band.{grey}"
     )

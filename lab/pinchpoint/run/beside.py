@@ -14,6 +14,7 @@ from pinchpoint.findings.relative import is_enough, relative_metrics
 from pinchpoint.host.local import on
 from pinchpoint.host.machines import connection_of, host_of, standing_on
 from pinchpoint.host.priority import preferred
+from pinchpoint.measure.forwarding import Own, of_trial
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.run import measure_rates
 from pinchpoint.measure.standing import Record, Recorded, Standing
@@ -31,7 +32,6 @@ from pinchpoint.run.duet import measure_duet
 from pinchpoint.run.explaining import experiment_of
 from pinchpoint.run.together import Pair, frozen, thawed
 from pinchpoint.run.turns import measure_turns, overload
-from pinchpoint.stats.metrics import Own, of_trial
 
 MOST_S = 60.0  # of slices of one point, however few of them could be used and however wide its interval is then
 EXPLAINED_S = 15.0  # of slices of a counter-experiment, whose trials in turns have decided before

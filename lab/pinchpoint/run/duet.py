@@ -29,7 +29,7 @@ ORDER = (0, 1, 1, 0)  # places of SIDES: a linear drift over a quad meets both a
 STRETCH_S = 2.5  # of one request: what a kill can lose, and how often it is asked whether the slices are enough
 FIRST_S = 0.3  # of the request that only finds out how much there is to overload
 CALIBRATION_S = 0.6  # of one slicing that is tried: 15 quads of the longest slices but one
-OVERLOAD = 2.5  # times the most that either bench forwards: hosts move it by 1.6 within seconds, some by more
+TIMES_THE_MOST = 2.5  # that either bench forwards: hosts move it by 1.6 within seconds, some by more
 TOLERANCE = 0.03  # by which a part right after a thaw may forward less: half of what a ratio may lose or win by it
 
 # The number of slices decides how precise a ratio is, hardly their length: the shortest that is steady is taken. Where
@@ -144,7 +144,7 @@ class Duet:
         """Choose the next load by what was forwarded: enough for an overload, no more work for the engine than that."""
         rates = sorted(one.received / one.length_s for one in seen.slices if one.length_s)
         if rates and (best_fps := rates[int(BEST * (len(rates) - 1))]):
-            self._load_fps = min(self._most_fps, OVERLOAD * best_fps)
+            self._load_fps = min(self._most_fps, TIMES_THE_MOST * best_fps)
 
     def stretch(self, phase: str, slicing: Slicing, length_s: float, load_fps: float) -> Stretch:
         """One request: `length_s` of alternating slices, `load_fps` offered to the bench whose turn it is.

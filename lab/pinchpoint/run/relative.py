@@ -28,7 +28,7 @@ from pinchpoint.model.scenario import LAB, Relative, Scenario
 from pinchpoint.model.study import Bound
 from pinchpoint.run.beside import ReferenceBench, RunOne
 from pinchpoint.run.duet_run import why_no_duet
-from pinchpoint.stats.repeats import bound_of
+from pinchpoint.stats.estimate import bound_of
 
 
 class References:

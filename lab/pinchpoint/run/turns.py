@@ -16,6 +16,7 @@ from pinchpoint.measure.trial import Measurer
 from pinchpoint.measure.warm_up import first_round
 from pinchpoint.model.causes import Signs, Turns
 from pinchpoint.model.hops import DropKind
+from pinchpoint.model.levels import OVERLOADED
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.run.together import SIDES, Pair, frozen, measurer_of
 from pinchpoint.stats.turns import Gain, turned
@@ -28,7 +29,6 @@ FEW_PAIRS = 14  # of which one may disagree with the others
 MOST_PAIRS = 40
 EFFECT = 1.05  # by which a figure must change for a cause to be seen: half of what makes it suspected
 FEWER = 1 / 0.9  # of losses: a cause that explains a tenth of them is suspected
-OVERLOADED = 0.97  # of what is offered: a bench that carries more may be able to carry all of it
 BEYOND = 1000.0  # times: a gain that is not finite, and the largest that is noted
 LOSES = 0.001  # of what is offered
 BUSY = 0.8  # share of a thread's time: below it, turns for few frames each cost more for every frame
@@ -157,7 +157,7 @@ def _cost(trial: Trial) -> tuple[float, float] | None:
 
 
 def _is_overloaded(trial: Trial) -> bool:
-    return trial.received < OVERLOADED * trial.offered
+    return trial.received < (1 - OVERLOADED) * trial.offered
 
 
 def _carried_fps(trial: Trial) -> float:

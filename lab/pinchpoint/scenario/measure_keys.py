@@ -5,6 +5,7 @@ from typing import Final
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Computed, Key, Table
 from pinchpoint.measure import registry
+from pinchpoint.model.levels import CONFIDENCE
 from pinchpoint.model.scenario import Between, SearchMethod
 
 FRAMES: Final = tuple(one.name for one in registry.measures() if not (one.is_served or issubclass(one.made, Between)))
@@ -70,7 +71,7 @@ SEARCH = Table(
             "confidence",
             kinds.number(0.5, 0.999),
             "Of the interval around every rate (threshold only).",
-            0.95,
+            CONFIDENCE,
         ),
         Key(
             "max_traffic_s",

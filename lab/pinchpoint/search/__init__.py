@@ -1,11 +1,9 @@
 """NDR and PDR: knows only `measure(duration_s, load_fps) -> Trial`.
 
 `rates`      the entrance: one call, by the method that is asked for
-`watch`      valid trials only, and in time (MLRsearch)
 `reach`      the highest load that may be tried: what the generator can offer
 `repeat`     which trials are usable; invalid ones repeated, within a bound
-`library`    MLRsearch (IETF BMWG), behind an interface of our own
-`mlrsearch`  what its bounds mean, and what is said when there are none
+`mlrsearch`  MLRsearch (IETF BMWG), the cross-check
 `threshold`  our own search: which load to try next, and rates from what is known
 `slices`     what a losing trial says beyond that it lost
 `track`      the statistical model of the thresholds that trials meet

@@ -5,7 +5,6 @@ after pair, the higher one is carried and the lower one is not, the order of the
 right: then trials after rests give the rested rate, and what is forwarded late in an overload is the sustained one.
 """
 
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from statistics import median
 
@@ -15,7 +14,7 @@ from pinchpoint.search.slices import late_fps
 REST = 5.0  # trials that a rest lasts: longer than what a device is likely to remember
 APART = 0.03  # relative: the loads of a pair, below and above the estimate
 PAIRS = 4  # all of which must show it: a device that moves does so by chance in one of 250
-EXACT = 0.01  # relative: what late slices measure no more exactly
+NO_FINER = 0.01  # relative: what late slices measure
 
 
 class Role(Enum):
@@ -32,18 +31,19 @@ PAIR = (Role.OVERLOAD, Role.AFTER_OVERLOAD, Role.REST, Role.AFTER_REST)
 BOTH = (*(Role.REST, Role.AFTER_REST) * 3, Role.OVERLOAD, Role.AFTER_OVERLOAD)
 
 
-@dataclass
 class Memory:
     """What trials have shown of a device's memory."""
 
-    is_known: bool = False  # whether pairs have shown that there is some, or none
-    is_there: bool = False
-    about_fps: float = 0.0  # the estimate that the pairs are beside of
-    overloads: list[Trial] = field(default_factory=list)
-    after_overloads: list[Trial] = field(default_factory=list)
-    _planned: list[Role] = field(default_factory=list)
-    _pairs: int = 0
-    _lost: bool = False
+    def __init__(self, *, is_known: bool = False) -> None:
+        """`is_known`: it is known beforehand that there is none."""
+        self.is_known = is_known  # whether pairs have shown that there is some, or none
+        self.is_there = False
+        self.about_fps = 0.0  # the estimate that the pairs are beside of
+        self.overloads: list[Trial] = []
+        self.after_overloads: list[Trial] = []
+        self._planned: list[Role] = []
+        self._pairs = 0
+        self._lost = False  # after the last overload
 
     def plan(self, about_fps: float) -> None:
         """Begin with the pairs."""
@@ -61,27 +61,22 @@ class Memory:
 
     def load_fps(self, highest_fps: float, least_fps: float) -> float:
         """Of the next trial, unless it is one after a rest once there is memory."""
-        sustained_fps = self.sustained_fps if self.is_there else self.about_fps
-        side = 1 if self.is_there and len(self.after_overloads) % 2 else -1
-        return {
-            Role.OVERLOAD: highest_fps,
-            Role.REST: least_fps,
-            Role.AFTER_OVERLOAD: sustained_fps * (1 + side * APART / 2)
-            if self.is_there
-            else (1 - APART) * sustained_fps,
-            Role.AFTER_REST: (1 + APART) * self.about_fps,
-        }[self.role]
+        if self.role is Role.OVERLOAD:
+            return highest_fps
+        if self.role is Role.REST:
+            return least_fps
+        if self.is_there:  # on either side of what is sustained, by turns
+            return self.sustained_fps * (1 + (APART if len(self.after_overloads) % 2 else -APART) / 2)
+        return self.about_fps * (1 + (APART if self.role is Role.AFTER_REST else -APART))
 
     def note(self, trial: Trial, loss_ratio: float) -> None:
         """One usable trial in the role that was asked for."""
-        role = self._planned.pop(0)
-        lost = trial.loss_ratio > loss_ratio
+        role, lost = self._planned.pop(0), trial.loss_ratio > loss_ratio
         if role is Role.OVERLOAD:
             self.overloads.append(trial)
         elif role is Role.AFTER_OVERLOAD:
             self._lost = lost
-            if self.is_there:
-                self.after_overloads.append(trial)
+            self.after_overloads += [trial] if self.is_there else []
         elif role is Role.AFTER_REST and not self.is_known:
             self._pairs += 1
             is_reversed = self._lost and not lost
@@ -100,4 +95,4 @@ class Memory:
     def ends_fps(self) -> tuple[float, float]:
         """Of the interval of that: all that was measured, and no finer than slices are."""
         late = [late_fps(trial) for trial in self.overloads]
-        return min(late) * (1 - EXACT), max(late) * (1 + EXACT)
+        return min(late) * (1 - NO_FINER), max(late) * (1 + NO_FINER)

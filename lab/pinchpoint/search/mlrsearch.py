@@ -1,92 +1,186 @@
-"""MLRsearch's bounds as NDR and PDR, and what is said when there can be none.
+"""MLRsearch 1.2.1 (FD.io CSIT; draft-ietf-bmwg-mlrsearch): the cross-check of our own search.
 
-Only valid trials reach the library. A generator at its ceiling lowers the
-search's maximum instead of the DUT's rate; a rate that ends at that maximum is
-"at least", never found. Rates are told as offered, not as intended: what the
-engine really presented to the ports at the loads that bound them (RFC 2285, 3.5.2).
+By its documented interface: an AbstractMeasurer, a Config and the public fields of the search object. Its own time
+bound goes by the computer's clock, so it is set out of reach; the measurer ends a search by raising.
+
+Only valid trials reach the library. A generator at its ceiling lowers the search's maximum instead of the DUT's rate; a
+rate that ends at that maximum is "at least", never found. Rates are told as offered, not as intended (RFC 2285, 3.5.2).
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+import inspect
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from statistics import median
 
 from pinchpoint.model import units
-from pinchpoint.model.result import Rate, RateStatus
+from pinchpoint.model.result import Ceiling, Rate, RateStatus
 from pinchpoint.model.scenario import Search
-from pinchpoint.search.library import Bounds, LibraryError, LossRatioSearch
+from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.search.rates import SearchOutcome
 from pinchpoint.search.reach import Reach
-from pinchpoint.search.watch import GeneratorLimitedError, StoppedError, Watch
+from pinchpoint.search.repeat import Measure, until_valid
 
 
-def find(watch: Watch, reach: Reach) -> tuple[Rate, ...]:
-    """NDR and PDRs by MLRsearch, the lowest loss ratio first. Raises only what a trial raises."""
-    search = watch.search
-    while True:
-        attempt = LossRatioSearch(search, reach.top_fps)
-        stopped = ""
-        try:
-            attempt.run(watch.measure)
-        except GeneratorLimitedError as error:
-            if reach.lower(error.trial):
-                continue
-            stopped = reach.limit()
-        except (StoppedError, LibraryError) as error:
-            stopped = str(error)
-        judge = _Judge(search, watch, reach, stopped)
-        return _never_falling(judge.rate(bounds) for bounds in attempt.bounds())
+@contextmanager
+def _stack_of_frames() -> Iterator[None]:
+    """`inspect.stack()` returns frames without files and source lines inside the block.
 
-
-def _never_falling(rates: Iterable[Rate]) -> tuple[Rate, ...]:
-    """The same rates, lowest loss ratio first: what satisfied one goal satisfied all more lenient ones too.
-
-    Only unequal shortfalls of neighbouring loads can make it look otherwise.
+    At import, MLRsearch asks for the stack once a field and reads only the caller's frame; finding the files of all
+    frames among 600 modules takes seconds.
     """
-    found: list[Rate] = []
-    for rate in rates:
-        stricter_fps = max((other.lower_fps for other in found if other.lower_fps is not None), default=None)
-        if stricter_fps is not None and rate.lower_fps is not None and rate.lower_fps < stricter_fps:
-            upper_fps = None if rate.upper_fps is None else max(rate.upper_fps, stricter_fps)
-            rate = replace(rate, lower_fps=stricter_fps, upper_fps=upper_fps)
-        found.append(rate)
-    return tuple(found)
+    stack = inspect.stack
+    inspect.stack = lambda *_: [(sys._getframe(1),), (sys._getframe(2),)]
+    try:
+        yield
+    finally:
+        inspect.stack = stack
 
 
-@dataclass(frozen=True)
-class _Judge:
-    """What the bounds of one goal mean in this search."""
+with _stack_of_frames():
+    from MLRsearch import AbstractMeasurer, Config, GoalResult, MeasurementResult, MultipleLossRatioSearch, SearchGoal
 
-    search: Search
-    watch: Watch
-    reach: Reach
-    stopped: str  # why the search ended early; empty if it did not
+_NEVER_S = 1e12
 
-    def rate(self, bounds: Bounds) -> Rate:
-        status, reason = self._status(bounds)
-        lower_fps, upper_fps = (self.watch.offered_fps(load) for load in (bounds.lower_fps, bounds.upper_fps))
-        if lower_fps is not None and upper_fps is not None:
-            # Unequal shortfalls may turn neighbours round: the lower of the two is what may be claimed.
-            lower_fps, upper_fps = sorted((lower_fps, upper_fps))
-        return Rate(
-            loss_ratio=bounds.loss_ratio,
-            status=status,
-            lower_fps=lower_fps,
-            upper_fps=upper_fps,
-            trial_duration_s=self.search.trial_duration_s,
-            duration_sum_s=self.search.duration_sum_s,
-            reason=reason,
-            limited_by=self.reach.limited_by if status is RateStatus.AT_LEAST else None,
-        )
 
-    def _status(self, bounds: Bounds) -> tuple[RateStatus, str]:
-        lower, upper = bounds.lower_fps, bounds.upper_fps
-        if upper is None and lower is not None and lower >= self.reach.top_fps:
-            return RateStatus.AT_LEAST, self.reach.limit()
-        if lower is None and upper is not None and upper <= self.search.min_load_fps:
-            lost = "a frame" if bounds.loss_ratio == 0 else f"more than {units.loss(bounds.loss_ratio)}"
-            minimum = units.fps(self.search.min_load_fps)
-            return RateStatus.BELOW_MINIMUM, f"lost {lost} even at search.min_load_fps = {minimum}"
-        if lower is not None and upper is not None and upper - lower <= self.search.relative_width * upper:
-            return RateStatus.FOUND, ""
-        return (
-            RateStatus.REFUSED,
-            self.stopped or "MLRsearch ended between bounds wider than search.relative_width",
-        )
+class _StoppedError(Exception):
+    """No further trial, and why; `limited`: a trial of which a repeat confirmed that the generator cannot keep up."""
+
+    def __init__(self, reason: str, limited: Trial | None = None) -> None:
+        super().__init__(reason)
+        self.limited = limited
+
+
+def find(measure: Measure, search: Search, now_s: Callable[[], float], ceilings: Sequence[Ceiling]) -> SearchOutcome:
+    """NDR and PDRs by MLRsearch, the lowest loss ratio first. Raises only what a trial raises."""
+    measurer, reach = _Measurer(measure, search, now_s), Reach(search, ceilings)
+    goals = [_goal(search, loss_ratio) for loss_ratio in sorted(search.loss_ratios)]
+    while True:
+        library, stopped = MultipleLossRatioSearch(_config(search, goals, reach.top_fps)), ""
+        try:
+            library.search(measurer, debug=lambda _: None)  # the first trial is a full one at the maximum load
+        except _StoppedError as error:
+            if error.limited is not None and reach.lower(error.limited):
+                continue
+            stopped = str(error) if error.limited is None else reach.limit()
+        except RuntimeError as error:
+            if error is measurer.failure:
+                raise
+            stopped = str(error)  # the library gave up
+        rates = [_rate(library, goal, measurer, reach, stopped) for goal in goals]
+        return SearchOutcome(tuple(rates), measurer.ceiling_fps)
+
+
+class _Measurer(AbstractMeasurer):  # type: ignore[misc]
+    """Lets only valid trials through, and keeps the time."""
+
+    def __init__(self, measure: Measure, search: Search, now_s: Callable[[], float]) -> None:
+        self.search = search
+        self.ceiling_fps: float | None = None  # the highest rate offered by a generator that fell short
+        self.failure: Exception | None = None  # that ended a search, as opposed to one of the library's own
+        self._measure, self._now_s = measure, now_s
+        self._end_s = now_s() + search.max_duration_s
+        self._trials = self._valid = 0
+        self._tries: Counter[TrialValidity] = Counter()  # of one load
+        self._offered: dict[float, list[float]] = {}  # of valid trials, by intended load
+
+    def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
+        """A valid trial, as the library has it."""
+        try:
+            trial = self._valid_trial(intended_duration, intended_load)
+        except Exception as error:
+            self.failure = error
+            raise
+        # Not the intended count: a shortfall small enough for a valid trial is the engine's, and would count as the
+        # DUT's loss.
+        return MeasurementResult(intended_duration, intended_load, offered_count=trial.offered, loss_count=trial.lost)
+
+    def _valid_trial(self, duration_s: float, load_fps: float) -> Trial:
+        self._tries.clear()
+        trial = until_valid(self._in_time, duration_s, load_fps, self.search.max_repeats)
+        if trial.validity is TrialValidity.GENERATOR_LIMITED:
+            self.ceiling_fps = max(self.ceiling_fps or 0.0, trial.offered_fps)
+            raise _StoppedError(trial.reason, trial)
+        if trial.validity is not TrialValidity.VALID:
+            counts = ", ".join(f"{count} {validity.value}" for validity, count in self._tries.most_common())
+            tries = f"no valid trial at {units.fps(load_fps)} in {self._tries.total()} tries ({counts})"
+            raise _StoppedError(f"{tries}; last: {trial.reason}")
+        self._valid += 1
+        self._offered.setdefault(load_fps, []).append(trial.offered_fps)
+        return trial
+
+    def _in_time(self, duration_s: float, load_fps: float) -> Trial:
+        if self._now_s() >= self._end_s:
+            spent = f"search.max_duration_s = {self.search.max_duration_s:g} s reached"
+            raise _StoppedError(f"{spent} after {self._trials} trials, {self._valid} of them valid")
+        self._trials += 1
+        trial = self._measure(duration_s, load_fps)
+        self._tries[trial.validity] += 1
+        return trial
+
+    def offered_fps(self, load_fps: float) -> float:
+        """The median rate that valid trials at an intended load really offered."""
+        return median(self._offered[load_fps])
+
+
+def _goal(search: Search, loss_ratio: float) -> SearchGoal:
+    return SearchGoal(
+        loss_ratio=loss_ratio,
+        exceed_ratio=search.exceed_ratio,
+        relative_width=search.relative_width,
+        initial_trial_duration=search.initial_trial_duration_s,
+        final_trial_duration=search.trial_duration_s,
+        duration_sum=search.duration_sum_s,
+        preceding_targets=search.preceding_targets,
+        expansion_coefficient=search.expansion_coefficient,
+        fail_fast=False,
+    )
+
+
+def _config(search: Search, goals: Sequence[SearchGoal], max_load_fps: float) -> Config:
+    return Config(
+        goals=goals,
+        min_load=search.min_load_fps,
+        max_load=max_load_fps,
+        search_duration_max=_NEVER_S,
+        warmup_duration=0.0,
+    )
+
+
+def _rate(library: MultipleLossRatioSearch, goal: SearchGoal, measurer: _Measurer, reach: Reach, stopped: str) -> Rate:
+    """By the goal's relevant bounds, from the trials so far; None: no load is known to satisfy (to fail) it."""
+    target = library.scaling.goal_to_final_target[goal]
+    known = GoalResult.from_bounds(library.database.get_relevant_bounds(target))
+    ends = (known.relevant_lower_bound, known.relevant_upper_bound)
+    lower, upper = (None if end is None else float(end) for end in ends)
+    status, reason = _status(measurer.search, goal.loss_ratio, lower, upper, reach, stopped)
+    lower_fps, upper_fps = (None if end is None else measurer.offered_fps(end) for end in (lower, upper))
+    if lower_fps is not None and upper_fps is not None:
+        # Unequal shortfalls may turn neighbours round: the lower of the two is what may be claimed.
+        lower_fps, upper_fps = sorted((lower_fps, upper_fps))
+    return Rate(
+        loss_ratio=goal.loss_ratio,
+        status=status,
+        lower_fps=lower_fps,
+        upper_fps=upper_fps,
+        trial_duration_s=measurer.search.trial_duration_s,
+        duration_sum_s=measurer.search.duration_sum_s,
+        reason=reason,
+        limited_by=reach.limited_by if status is RateStatus.AT_LEAST else None,
+    )
+
+
+def _status(
+    search: Search, loss_ratio: float, lower: float | None, upper: float | None, reach: Reach, stopped: str
+) -> tuple[RateStatus, str]:
+    """What bounds mean, as loads that were intended."""
+    if upper is None and lower is not None and lower >= reach.top_fps:
+        return RateStatus.AT_LEAST, reach.limit()
+    if lower is None and upper is not None and upper <= search.min_load_fps:
+        lost = "a frame" if loss_ratio == 0 else f"more than {units.loss(loss_ratio)}"
+        minimum = units.fps(search.min_load_fps)
+        return RateStatus.BELOW_MINIMUM, f"lost {lost} even at search.min_load_fps = {minimum}"
+    if lower is not None and upper is not None and upper - lower <= search.relative_width * upper:
+        return RateStatus.FOUND, ""
+    return RateStatus.REFUSED, stopped or "MLRsearch ended between bounds wider than search.relative_width"

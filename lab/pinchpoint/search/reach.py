@@ -18,7 +18,7 @@ BELOW = 0.98  # of what was offered by a generator that fell short: MLRsearch's 
 NEARLY = 0.99  # of the most that was offered: a rate above it may be the generator's
 UNUSABLE = 3  # trials in which the engine fell short of receiving at loads that no usable trial had: it will again
 AWAY = 0.8  # of their lowest load: the next to try
-OVERLOADED = 0.3  # loss ratio beyond which a DUT's full rings slow the generator as well: no evidence of its ceiling
+FULL_RINGS = 0.3  # loss ratio beyond which a DUT's full rings slow the generator as well: no evidence of its ceiling
 
 
 class Reach:
@@ -71,7 +71,7 @@ class Reach:
         self._left_fps = [load_fps for load_fps in self._left_fps if load_fps > self.highest_fps]
         if self._known is not None and self._most_offered_fps > SURPASSED * self._known.fps:
             self._known = None  # it was met in a slower moment, or while the cores were further apart
-        if trial.validity is TrialValidity.GENERATOR_LIMITED and trial.loss_ratio <= OVERLOADED:
+        if trial.validity is TrialValidity.GENERATOR_LIMITED and trial.loss_ratio <= FULL_RINGS:
             self.fell_short_fps = max(self.fell_short_fps or 0.0, trial.offered_fps)
 
     def leave(self, trial: Trial) -> None:

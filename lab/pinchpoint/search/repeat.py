@@ -2,18 +2,12 @@
 
 from collections.abc import Callable
 
-from pinchpoint.model.trial import Cause, Trial, TrialValidity
+from pinchpoint.model.trial import Trial, TrialValidity
 
 Measure = Callable[[float, float], Trial]
 """measure(duration_s, load_fps): runs one trial, valid or not."""
 
 GENERATOR_TRIES = 2  # a generator at its ceiling stays there: one repeat tells it from a slow moment
-
-
-def is_usable(trial: Trial) -> bool:
-    """Whether a trial says what the device does with what was offered, even if that was less than the load."""
-    is_whole = trial.validity in (TrialValidity.VALID, TrialValidity.GENERATOR_LIMITED)
-    return trial.offered > 0 and (is_whole or trial.cause is Cause.SENDER_STOOD_STILL)
 
 
 def until_valid(

@@ -1,22 +1,14 @@
 """Our own search: NDR and PDRs as the loads at which half of the trials lose more than the ratio.
 
-The rate for loss ratio r is literal: of trials of search.trial_duration_s begun at moments spread over the measured
-time, half lose more than r there, whatever the reason. `track` holds what is known about the thresholds of trials;
-here loads are chosen, and what is known becomes rates. Every trial whose account is usable counts; one of which too
-little was offered, with what was offered.
-
-* found: the load with its interval and the band. On a quiet DUT the search ends when the interval is narrower than
-  search.relative_width; else when search.max_traffic_s or search.max_duration_s is used up. Before it ends early, the
-  shares of losing trials beside the rate are held against what is claimed;
-* at least: the rate may lie beyond what the generator offers, or beyond search.max_load_fps;
-* below minimum: it lies below search.min_load_fps;
-* loses always: so it does, and what is lost at any load is one ratio: that is the number;
-* refused: there are too few usable trials.
+`track` holds what is known about the thresholds of trials; here loads are chosen, and what is known becomes rates
+(docs/method.md, "The search"). Every trial whose account is usable counts; one of which too little was offered, with
+what was offered. A search ends when the interval is narrower than search.relative_width and the trials beside the rate
+agree with it, else when search.max_traffic_s or search.max_duration_s is used up.
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 from statistics import median
@@ -24,21 +16,22 @@ from statistics import median
 import numpy as np
 
 from pinchpoint.model import result, units
-from pinchpoint.model.result import Band, Ceiling, Moment, Rate, RateStatus
+from pinchpoint.model.levels import OVERLOADED
+from pinchpoint.model.result import Band, Ceiling, LossFloor, Moment, Rate, RateStatus
 from pinchpoint.model.scenario import Search, SearchMethod
-from pinchpoint.model.trial import Trial
+from pinchpoint.model.trial import Cause, Trial
 from pinchpoint.search.claims import claim, constant_loss, share_near
 from pinchpoint.search.memory import REST, Memory, Role
+from pinchpoint.search.rates import SearchOutcome
 from pinchpoint.search.reach import Reach
-from pinchpoint.search.repeat import Measure, is_usable
+from pinchpoint.search.repeat import Measure
 from pinchpoint.search.slices import loss_of, most_waiting
 from pinchpoint.search.track import OverTime, Seen, Track
 
 QUANTILES = (0.5, 0.35, 0.65, 0.5, 0.3, 0.7)  # of the threshold that the next trial will meet: loads on both sides
 BESIDE = (0.985, 1.015)  # of the rate: loads that show whether the claim holds, whatever the level is just then
-PDR_EVERY = 3  # trials: a PDR is easier to find, since what it loses also says how much
-HALF_EVERY = 8  # trials: at half of the rate, for what is lost at any load
-HALF, NEARLY = 0.5, 0.8  # of a rate
+BESIDE_EVERY, PDR_EVERY, HALF_EVERY = 3, 3, 8  # trials; a PDR needs fewer, since what it loses also says how much
+HALF, NEARLY = 0.5, 0.8  # of a rate: loads that show what is lost far below it
 ESTIMATED = 12  # usable trials from which there is an estimate that loads are taken beside of
 RECENT = 5  # trials that an estimate, of which loads are shares, may be old
 ROOM = 30.0  # trials that the look for a memory takes, and the search after it
@@ -46,18 +39,9 @@ BACK = 0.85  # of a load at which several trials in a row were not usable
 FEWEST = 6  # usable trials: of fewer, the ends are no 95 % interval of a median (2 / 2^5)
 QUIET = 22  # usable trials before a search may end early
 ENOUGH = 0.55  # of the width that was asked for: a search that ends as soon as it is reached ends rather by luck
-OVERLOADED = 0.02  # loss ratio from which a trial shows what the rings hold
-LONGEST_PAUSE = 20.0  # trials
+STOOD_STILL = (Cause.RECEIVER_STOOD_STILL, Cause.RECEIVER_TAKEN)
+LONGEST_PAUSE = 20.0  # trials: of a longer pause, in which the search stood still, no level says more than of this
 DIGITS = 5  # of a load, significant
-
-
-@dataclass(frozen=True)
-class Found:
-    """The rates, the lowest loss ratio first, and the track of the first of them."""
-
-    rates: tuple[Rate, ...]
-    moments: tuple[Moment, ...]
-    generator_ceiling_fps: float | None  # the most that was offered by a generator that fell short; None: it never did
 
 
 def find(
@@ -67,14 +51,12 @@ def find(
     ceilings: Sequence[Ceiling] = (),
     *,
     overload_measures: bool = True,
-) -> Found:
+) -> SearchOutcome:
     """NDR and PDRs of whatever `measure` measures. Raises only what a trial raises."""
     run = _Run(measure, search, now_s, Reach(search, ceilings), overload_measures)
     stopped = run.until(now_s() + search.max_duration_s)
-    rates: list[Rate] = []
-    for goal in run.goals:
-        rates.append(_never_below(_Teller(run, goal, stopped).rate(), rates[-1] if rates else None))
-    return Found(tuple(rates), run.moments(), run.reach.fell_short_fps)
+    rates = tuple(_Teller(run, goal, stopped).rate() for goal in run.goals)
+    return SearchOutcome(rates, run.reach.fell_short_fps, run.moments())
 
 
 class _Goal:
@@ -82,9 +64,8 @@ class _Goal:
 
     def __init__(self, loss_ratio: float, search: Search, *, overload_measures: bool) -> None:
         self.loss_ratio = loss_ratio
-        self.track = Track(
-            search.min_load_fps, search.max_load_fps, search.confidence, overload_measures=overload_measures
-        )
+        ends_fps = search.min_load_fps, search.max_load_fps
+        self.track = Track(*ends_fps, search.confidence, overload_measures=overload_measures)
         self._width = search.relative_width
         self._asked = 0  # loads that were chosen for it
         self._known: OverTime | None = None
@@ -110,10 +91,9 @@ class _Goal:
     def load_fps(self, at_s: float) -> float:
         """The next load to try for this goal."""
         self._asked += 1
-        turn = self._asked
-        if len(self.track) >= ESTIMATED and turn % 3 == 0:
-            return self.known.median_fps * BESIDE[turn // 3 % 2]
-        return self.track.met_fps(at_s, (QUANTILES[turn % len(QUANTILES)],))[0]
+        if len(self.track) >= ESTIMATED and self._asked % BESIDE_EVERY == 0:
+            return self.known.median_fps * BESIDE[self._asked // BESIDE_EVERY % len(BESIDE)]
+        return self.track.met_fps(at_s, (QUANTILES[self._asked % len(QUANTILES)],))[0]
 
     def is_beyond(self, top_fps: float) -> bool:
         """Whether the rate lies beyond the loads that may be tried."""
@@ -133,18 +113,13 @@ class _Run:
     """The trials of one search, and the next load."""
 
     def __init__(
-        self,
-        measure: Measure,
-        search: Search,
-        now_s: Callable[[], float],
-        reach: Reach,
-        overload_measures: bool,
+        self, measure: Measure, search: Search, now_s: Callable[[], float], reach: Reach, overload_measures: bool
     ) -> None:
         self.search, self.reach = search, reach
         self.memory = Memory(is_known=not overload_measures)
         self.goals = [_Goal(ratio, search, overload_measures=overload_measures) for ratio in sorted(search.loss_ratios)]
         self.trials: list[Trial] = []  # usable ones
-        self.discarded: Counter[str] = Counter()
+        self.discarded: list[Trial] = []
         self._in_a_row = 0  # unusable trials
         self._rested: list[tuple[float, Trial]] = []  # when they began, and trials after rests
         self._measure, self._now_s = measure, now_s
@@ -164,45 +139,40 @@ class _Run:
             load_fps = self._load_fps(role)
             trial = self._measure(search.trial_duration_s * (REST if role is Role.REST else 1.0), load_fps)
             self._traffic_s += trial.sent_duration_s
-            if is_usable(trial):
+            if trial.is_usable:
                 self._in_a_row = 0
                 self._add(role, began_s, trial)
             else:
                 self._in_a_row += 1
-                self.discarded[trial.validity.value] += 1
+                self.discarded.append(trial)
                 self.reach.leave(trial)
                 if self._in_a_row > search.max_repeats:
-                    return self._unusable(trial)
+                    return self._unusable()
         return ""
 
     def moments(self) -> tuple[Moment, ...]:
         """Where the first goal's level was at each trial."""
-        if not self.trials:
-            return ()
-        levels = self.goals[0].track.moments_fps()
-        return tuple(
-            Moment(trial.id, at_s, *level)
-            for trial, at_s, level in zip(self.trials, self._clock.times_s, levels, strict=True)
-        )
+        levels = self.goals[0].track.moments_fps() if self.trials else []
+        known = zip(self.trials, self._clock.times_s, levels, strict=True)
+        return tuple(Moment(trial.id, at_s, *level) for trial, at_s, level in known)
 
     def _role(self) -> Role:
         """Of the next trial. What a device remembers is looked for once there is an estimate, and room for it."""
         left_s = self.search.max_traffic_s - self._traffic_s
-        room_s = ROOM * self.search.trial_duration_s
-        if len(self.trials) == ESTIMATED and not (self.memory.is_planned or self.memory.is_known) and left_s > room_s:
+        is_asked = len(self.trials) == ESTIMATED and not (self.memory.is_planned or self.memory.is_known)
+        if is_asked and left_s > ROOM * self.search.trial_duration_s:
             self.memory.plan(self.goals[0].known.median_fps)
         return self.memory.role
 
     def _add(self, role: Role, began_s: float, trial: Trial) -> None:
+        was_there = self.memory.is_there
         if role is not Role.SEARCH:
-            was_there = self.memory.is_there
             self.memory.note(trial, self.goals[0].loss_ratio)
-            if role is Role.AFTER_REST and not was_there:
-                self._rested.append((began_s, trial))
-            if self.memory.is_there and not was_there:
-                self._begin_anew()
-                return
-        if role is not Role.REST and (role is Role.AFTER_REST or not self.memory.is_there):
+        if role is Role.AFTER_REST and not was_there:
+            self._rested.append((began_s, trial))
+        if self.memory.is_there and not was_there:
+            self._begin_anew()
+        elif role is not Role.REST and (role is Role.AFTER_REST or not self.memory.is_there):
             self._count(began_s, trial)
 
     def _count(self, began_s: float, trial: Trial) -> None:
@@ -247,7 +217,7 @@ class _Run:
             goal = others[count // PDR_EVERY % len(others)] if others and count % PDR_EVERY == 0 else first
             load_fps = goal.load_fps(self._clock.next_s)
         load_fps *= BACK ** max(0, self._in_a_row - 1)
-        return min(max(_rounded(load_fps), least_fps), top_fps)
+        return min(max(float(f"{load_fps:.{DIGITS - 1}e}"), least_fps), top_fps)
 
     def _apart_fps(self, turn: int) -> float:
         """A load that shows what is lost far from a rate: half of the NDR, or below the PDR where that is far above."""
@@ -257,22 +227,30 @@ class _Run:
         return (HALF * strictest_fps, HALF * lenient_fps, NEARLY * lenient_fps)[turn % 3]
 
     def _used_up(self, budget: str) -> str:
-        discarded = self.discarded
-        unusable = f"; {discarded.total()} were discarded ({_counted(discarded)})" if discarded else ""
+        unusable = f"; {len(self.discarded)} were discarded ({self._validities()})" if self.discarded else ""
         return f"{budget} used up after {units.counted(len(self.trials), 'usable trial')}{unusable}"
 
-    def _unusable(self, last: Trial) -> str:
-        discarded = self.discarded
-        which = f"the last {self._in_a_row} of {self.made} trials" if self.trials else f"none of {self.made} trials"
+    def _unusable(self) -> str:
+        last = self.discarded[-1]
+        which = f"the last {self._in_a_row}" if self.trials else "none"
         usable = "no usable account" if self.trials else "a usable account"
-        return (
-            f"{which} had {usable} ({_counted(discarded)}); the last one, at {units.fps(last.load_fps)}: {last.reason}"
-        )
+        which = f"{which} of {self.made} trials had {usable} ({self._validities()})"
+        return f"{which}; the last one, at {units.fps(last.load_fps)}: {last.reason}"
+
+    def _validities(self) -> str:
+        counts = Counter(trial.validity.value.replace("_", " ") for trial in self.discarded)
+        return ", ".join(f"{count} {validity}" for validity, count in counts.most_common())
 
     @property
     def made(self) -> int:
         """Trials, unusable ones included."""
-        return len(self.trials) + self.discarded.total()
+        return len(self.trials) + len(self.discarded)
+
+    @property
+    def unusable_share(self) -> float | None:
+        """Of all trials, those in which a receiving core of the engine stood still for longer than its ring bears."""
+        stood_still = sum(trial.cause in STOOD_STILL for trial in self.discarded)
+        return stood_still / self.made if self.made else None
 
 
 class _Clock:
@@ -304,35 +282,44 @@ class _Clock:
         return self.times_s[-1]
 
 
-@dataclass(frozen=True)
 class _Teller:
     """Makes a rate of what is known about one goal. Loads are as offered (RFC 2285, 3.5.2)."""
 
-    run: _Run
-    goal: _Goal
-    stopped: str  # why the search ended early; empty if it did not
+    def __init__(self, run: _Run, goal: _Goal, stopped: str) -> None:
+        """`stopped`: why the search ended early; empty if it did not."""
+        self.run, self.goal, self.stopped = run, goal, stopped
 
     def rate(self) -> Rate:
-        run, ratio = self.run, self.goal.loss_ratio
+        """The rate, or why there is none."""
+        run, ratio, least_fps = self.run, self.goal.loss_ratio, self.run.search.min_load_fps
         if len(run.trials) < FEWEST:
             few = f"no interval follows from {units.counted(len(run.trials), 'usable trial')}: {self.stopped}"
             return self._rate(RateStatus.REFUSED, few if run.trials else self.stopped)
         if run.memory.is_there:
             return self._remembering()
-        known, reach = self._no_finer_than_asked(self.goal.track.over_time()), run.reach
-        least_fps, most_fps = run.search.min_load_fps, reach.offered_fps
-        if known.median_fps >= reach.nearly_top_fps:
-            return replace(self._rate(RateStatus.AT_LEAST, reach.limit()), lower_fps=min(known.lower_fps, most_fps))
+        known = self._no_finer_than_asked(self.goal.track.over_time())
+        if known.median_fps >= run.reach.nearly_top_fps:
+            lower_fps = min(known.lower_fps, run.reach.offered_fps)
+            return replace(self._rate(RateStatus.AT_LEAST, run.reach.limit()), lower_fps=lower_fps)
         floor = constant_loss(run.trials, ratio, max(known.median_fps, least_fps), run.search.confidence)
-        if known.median_fps <= least_fps:
-            if floor is not None:
-                return replace(self._rate(RateStatus.LOSES_ALWAYS, ""), floor=floor)
-            return replace(
-                self._rate(RateStatus.BELOW_MINIMUM, self._too_much()), upper_fps=max(known.upper_fps, least_fps)
-            )
-        cut = "" if known.high_fps < most_fps else f"the band is cut off where the generator is: {reach.limit()}"
+        if known.median_fps > least_fps:
+            return self._found(known, floor)
+        if floor is not None:
+            return replace(self._rate(RateStatus.LOSES_ALWAYS), floor=floor)
+        lost = "frames" if ratio == 0 else f"more than {units.loss(ratio)} of their frames"
+        too_much = f"most trials lost {lost} even at search.min_load_fps = {units.fps(least_fps)}"
+        return replace(self._rate(RateStatus.BELOW_MINIMUM, too_much), upper_fps=max(known.upper_fps, least_fps))
+
+    def _found(self, known: OverTime, floor: LossFloor | None) -> Rate:
+        run, ratio = self.run, self.goal.loss_ratio
+        least_fps, most_fps = run.search.min_load_fps, run.reach.offered_fps
+        reasons = []
+        if known.width > run.search.relative_width and self.stopped:
+            reasons.append(f"{self.stopped}: the interval is {units.share(known.width)} wide")
+        if known.high_fps >= most_fps:
+            reasons.append(f"the band is cut off where the generator is: {run.reach.limit()}")
         return replace(
-            self._rate(RateStatus.FOUND, "; ".join(filter(None, (self._wide(known), cut)))),
+            self._rate(RateStatus.FOUND, "; ".join(reasons)),
             lower_fps=max(known.lower_fps, least_fps),
             estimate_fps=known.median_fps,
             upper_fps=known.upper_fps if known.upper_fps < most_fps else None,
@@ -344,21 +331,20 @@ class _Teller:
 
     def _remembering(self) -> Rate:
         """Of a device with memory: what it sustains, and beside it what it carries after a rest."""
-        memory, ratio = self.run.memory, self.goal.loss_ratio
-        sustained_fps, (lower_fps, upper_fps) = memory.sustained_fps, memory.ends_fps
+        memory, sustained_fps = self.run.memory, self.run.memory.sustained_fps
+        lower_fps, upper_fps = memory.ends_fps
         return replace(
-            self._rate(RateStatus.FOUND, ""),
+            self._rate(RateStatus.FOUND),
             lower_fps=lower_fps,
             estimate_fps=sustained_fps,
             upper_fps=min(upper_fps, self.run.reach.offered_fps),
             band=Band(lower_fps, upper_fps),
             memory=result.Memory(self.goal.track.over_time().median_fps, sustained_fps),
-            claim=claim(memory.after_overloads, ratio, sustained_fps),
+            claim=claim(memory.after_overloads, self.goal.loss_ratio, sustained_fps),
         )
 
-    def _rate(self, status: RateStatus, reason: str) -> Rate:
+    def _rate(self, status: RateStatus, reason: str = "") -> Rate:
         search = self.run.search
-        made = self.run.made
         return Rate(
             loss_ratio=self.goal.loss_ratio,
             status=status,
@@ -370,7 +356,7 @@ class _Teller:
             confidence=search.confidence,
             limited_by=self.run.reach.limited_by if status is RateStatus.AT_LEAST else None,
             method=SearchMethod.THRESHOLD,
-            unusable_share=self.run.discarded.total() / made if made else None,
+            unusable_share=self.run.unusable_share,
         )
 
     def _no_finer_than_asked(self, known: OverTime) -> OverTime:
@@ -380,35 +366,3 @@ class _Teller:
             low_fps, high_fps = min(known.low_fps, known.lower_fps), max(known.high_fps, known.upper_fps)
             return replace(known, low_fps=low_fps, high_fps=high_fps)
         return replace(known, lower_fps=known.lower_fps * (1 - half), upper_fps=known.upper_fps * (1 + half))
-
-    def _wide(self, known: OverTime) -> str:
-        """Why the interval is wider than was asked for; empty if it is not."""
-        if known.width <= self.run.search.relative_width or not self.stopped:
-            return ""
-        return f"{self.stopped}: the interval is {units.share(known.width)} wide"
-
-    def _too_much(self) -> str:
-        ratio = self.goal.loss_ratio
-        lost = "frames" if ratio == 0 else f"more than {units.loss(ratio)} of their frames"
-        least = units.fps(self.run.search.min_load_fps)
-        return f"most trials lost {lost} even at search.min_load_fps = {least}"
-
-
-def _never_below(rate: Rate, stricter: Rate | None) -> Rate:
-    """The same rate, at least that of the stricter loss ratio: what keeps one keeps the other."""
-    if stricter is None or stricter.status is not RateStatus.FOUND or rate.status is not RateStatus.FOUND:
-        return rate
-    ends = {
-        name: max(own, least)
-        for name in ("lower_fps", "estimate_fps", "upper_fps")
-        if (own := getattr(rate, name)) is not None and (least := getattr(stricter, name)) is not None
-    }
-    return replace(rate, **ends)
-
-
-def _counted(discarded: Counter[str]) -> str:
-    return ", ".join(f"{count} {validity.replace('_', ' ')}" for validity, count in discarded.most_common())
-
-
-def _rounded(load_fps: float) -> float:
-    return float(f"{load_fps:.{DIGITS - 1}e}")

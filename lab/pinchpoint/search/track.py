@@ -28,7 +28,7 @@ from scipy.special import ndtr, ndtri
 Array = NDArray[np.floating[Any]]
 Ints = NDArray[np.intp]
 
-NOISES = (0.0005, 0.002, 0.006, 0.015, 0.035, 0.08, 0.16)  # of theta from trial to trial, relative
+NOISES = np.array((0.0005, 0.002, 0.006, 0.015, 0.035, 0.08, 0.16))  # of theta from trial to trial, relative
 MOVES = ((0.0, 0.002), (0.0, 0.1), (0.01, 0.03), (0.03, 0.05), (0.08, 0.1), (0.2, 0.2))  # (drift per sqrt s, jumps/s)
 MOVE_WEIGHTS = (3.0, 1.0, 1.0, 1.0, 1.0, 0.7)
 JUMP = 0.4  # mean size of a jump, ln
@@ -40,14 +40,17 @@ SHAPED = 0.95  # chance that a loss has the shape among slices of what caused it
 # Chance of the shape, given a pause and given an overload; None: the shape is not known.
 CAUSED = {True: (SHAPED, 1 - SHAPED), False: (1 - SHAPED, SHAPED), None: (1.0, 1.0)}
 HINTS = 0.5  # share of the pauses whose loss says how long they were
-WIDTHS = (0.003, 0.01, 0.04, 0.12, 0.35, 1.0)  # of the bound, ln
-SHARES = (0.003, 0.02, 0.06, 0.13, 0.23, 0.35, 0.45, 0.55, 0.65, 0.77, 0.87, 0.95, 0.99)  # of the trials with a bound
+WIDTHS = np.array((0.003, 0.01, 0.04, 0.12, 0.35, 1.0))  # of the bound, ln
+# Of the trials, those with a bound.
+SHARES = np.array((0.003, 0.02, 0.06, 0.13, 0.23, 0.35, 0.45, 0.55, 0.65, 0.77, 0.87, 0.95, 0.99))
 PLACES, FAR_PLACES = 60, 24  # that are tried of the bound: among loads and hints, and over the whole range
 BOUNDS = 2  # kinds of pauses
 PARTICLES = 64
 PATHS = 64
 BEYOND = 1.4  # the threshold may lie this far outside of the loads that may be tried, ln
 FIRST, NEAR, FAR = 101, 50, 24  # points of the first grid; of later ones along the paths, and over the whole range
+BESIDE = 0.8  # of what is not known of a level: so far beside the paths the grid is fine, for those drawn next
+MOST_OF_IT = (0.98, 0.02)  # of the paths: within their span the far points are as dense as at their middle
 FINEST = 2e-4  # relative: what no trial resolves
 SELDOM = 12  # trials: after so many, every second one is followed by a look at the grid, and so on
 COARSE = 0.45  # width of a cell over the standard deviation of a level, above which the grid is laid anew
@@ -117,7 +120,7 @@ class Track:
     """The posterior of one threshold. The same trials give the same answers."""
 
     def __init__(
-        self, min_load_fps: float, max_load_fps: float, confidence: float = 0.95, *, overload_measures: bool = True
+        self, min_load_fps: float, max_load_fps: float, confidence: float, *, overload_measures: bool = True
     ) -> None:
         self._low = float(np.log(min_load_fps)) - BEYOND
         self._high = float(np.log(max_load_fps)) + BEYOND
@@ -191,7 +194,7 @@ class Track:
         Its level was above the load; or below, and measured as what was forwarded says, or as by a device that
         collapses under overload.
         """
-        noise, x = np.array(NOISES)[:, None], self._x
+        noise, x = NOISES[:, None], self._x
         below = ndtr((seen.load - x) / noise)
         if seen.borne is None:
             return np.array((1 - below, np.zeros_like(below), np.zeros_like(below)), np.float32)
@@ -222,8 +225,8 @@ class Track:
     def _step(self, particles: _Particles, number: int, before: Sequence[Array]) -> tuple[Array, Array]:
         """The filter after a trial, and ln of its likelihood, of each particle."""
         seen = self._seen[number]
-        below, told = self._bounded(seen, particles.place, np.array(WIDTHS)[particles.width])
-        share = np.array(SHARES)[particles.share]
+        below, told = self._bounded(seen, particles.place, WIDTHS[particles.width])
+        share = SHARES[particles.share]
         by_bound = (1 - share * below).prod(axis=0) if seen.borne is None else (share * told).sum(axis=0)
         table = self._tables[number]
         above, overloaded = table[0, particles.noise], table[1 + particles.collapses, particles.noise]
@@ -268,12 +271,12 @@ class Track:
     def _draw(self, particles: _Particles, cells: Ints) -> None:
         """What does not change, given a path of each particle and all else."""
         numbers, ours = np.arange(len(self))[:, None], np.arange(PARTICLES)
-        widths, shares = np.array(WIDTHS), np.array(SHARES, np.float32)
+        shares = SHARES.astype(np.float32)
         by_level = np.array([table[:, :, path] for table, path in zip(self._tables, cells, strict=True)])
         above = by_level[numbers, 0, particles.noise, ours][:, :, None]  # trial x particle x (all that follows)
         overloaded = by_level[numbers, 1 + particles.collapses, particles.noise, ours][:, :, None]
         places, spans = self._places()
-        bounded = np.array([self._bounded(seen, places, widths[:, None]) for seen in self._seen], np.float32)
+        bounded = np.array([self._bounded(seen, places, WIDTHS[:, None]) for seen in self._seen], np.float32)
         is_kept = np.array([seen.borne is None for seen in self._seen])[:, None, None]
         told = np.where(is_kept, -bounded[:, 0], bounded[:, 1]).reshape(len(self), -1)  # trial x (width, place)
         chosen = np.array([self._nearest(*one, places) for one in zip(particles.width, particles.place, strict=True)])
@@ -327,9 +330,9 @@ class Track:
 
     def _points(self, paths: Array, known: Array) -> Array:
         """Of a grid that is fine where the paths run."""
-        along = np.sort((paths + self._random.normal(size=paths.shape) * 0.8 * known).ravel())
+        along = np.sort((paths + self._random.normal(size=paths.shape) * BESIDE * known).ravel())
         near = along[np.linspace(0, len(along) - 1, NEAR).astype(int)]
-        middle, scale = along[len(along) // 2], max(float(np.subtract(*np.quantile(along, (0.98, 0.02)))), 1e-3)
+        middle, scale = along[len(along) // 2], max(float(np.subtract(*np.quantile(along, MOST_OF_IT))), 1e-3)
         ends = np.arcsinh((np.array((self._low, self._high)) - middle) / scale)
         far = middle + scale * np.sinh(np.linspace(ends[0], ends[1], FAR))
         points = np.unique(np.clip(np.concatenate((near, far)), self._low, self._high))
@@ -361,7 +364,7 @@ class Track:
             return [float(value) for value in np.exp(self._low + (self._high - self._low) * np.array(shares))]
         ahead = self._after(particles, particles.filtered[-1], at_s - self._seen[-1].at_s)
         ahead = ahead * self._chances()[:, None]
-        width, share = np.array(WIDTHS)[particles.width], np.array(SHARES)[particles.share]
+        width, share = WIDTHS[particles.width], SHARES[particles.share]
         points = self._edges
         below = ndtr((points - particles.place[..., None]) / width[..., None])
         above = (1 - share[..., None] * below).prod(axis=0)  # particle x point
@@ -378,8 +381,8 @@ class Track:
         """The threshold's distribution over the time of the trials, which are one at least."""
         particles = self._particles.take(self._chosen(count))
         _, paths = self._paths(particles)
-        noise, place = np.array(NOISES)[particles.noise], particles.place
-        width, share = np.array(WIDTHS)[particles.width], np.array(SHARES)[particles.share]
+        noise, place = NOISES[particles.noise], particles.place
+        width, share = WIDTHS[particles.width], SHARES[particles.share]
         times_s = np.array([seen.at_s for seen in self._seen])
         spans = np.diff(times_s, prepend=times_s[:1], append=times_s[-1:])
         shares = (spans[1:] + spans[:-1])[:, None]

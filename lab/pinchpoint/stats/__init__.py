@@ -1,7 +1,7 @@
 """Numbers with their intervals. Pure.
 
-`metrics`        a measure's findings as figures; `estimate`: one figure from repeats
-`ratio`, `paired`, `duet`  ratios of estimates, of pairs, of alternating slices
+`estimate`       one figure from repeats
+`ratio`, `paired`, `duet`, `alternating`, `turns`  two benches, by how they were measured
 `variance`       which level of repeating varies most
 `change_points`  where the level of a series changes
 """

@@ -14,6 +14,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pinchpoint.stats.change_points import ranks
+
 CHANCE: Final = 0.001
 SHORTEST_S: Final = 0.001  # a reading shorter than this says nothing of a rate
 LEAST_STEPS: Final = 10  # that two series must share
@@ -94,13 +96,7 @@ def _sampled(series: Sequence[Span], step_s: float) -> Floats:
     counted = np.repeat(np.cumsum([0.0, *(span.frames for span in series)]), 2)[1:-1]
     edges = times[0] + step_s * np.arange(int((times[-1] - times[0]) / step_s) + 1)
     rates = np.diff(np.interp(edges, times, counted))
-    return _ranks(rates[2:] - rates[:-2])
-
-
-def _ranks(values: Floats) -> Floats:
-    """From 1; equal values share their middle rank."""
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[places], np.float64)
+    return ranks(rates[2:] - rates[:-2])
 
 
 def _correlation(a: Floats, b: Floats, shift: int, least: int) -> tuple[float, int]:

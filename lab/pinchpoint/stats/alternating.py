@@ -1,22 +1,18 @@
 """What alternating trials say about two benches: A B, B A, each at a load of its own; pure.
 
-After a trial that lost no more than its loss ratio the bench's load rises by a step, after another it falls by one: the
-up-and-down method (Dixon and Mood 1948), whose loads lie about the one at which half of the trials lose more. That is
-the NDR or PDR of trials of this length. What moves on the host moves the loads of both benches, so that a turn, one
-trial of each, gives the ratio of their rates at that time.
-
-A bench that forwards all that the engine offers shows no more than a bound. Where no ratio of rates is known for that,
-the cycles that a packet costs are compared, at the load that both carry.
+A bench's load rises by a step after a trial that lost no more than its loss ratio, and falls by one after another: the
+up-and-down method (Dixon and Mood 1948), whose loads lie about the NDR or PDR. A turn, one trial of each, gives the
+ratio of the rates at that time. A bench that forwards all that the engine offers shows a bound: then the cycles that a
+packet costs are compared, at the load that both carry.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from random import Random
 from statistics import fmean
 
-from pinchpoint.stats.paired import PairedDifference, compare_pairs, fewest_pairs
+from pinchpoint.stats.paired import PairedDifference, compare_log_ratios, fewest_pairs, in_blocks
 
 FIRST_STEP, LAST_STEP = 0.24, 0.03  # of the load; halved whenever the direction changes
 SIDES = ("A", "B")
@@ -153,22 +149,15 @@ def compare_turns(turns: Sequence[Turn]) -> Alternated:
 
 
 def _difference(values: Sequence[tuple[Turn, float]]) -> PairedDifference | None:
+    """Over one block of each build if there are enough of them, else over blocks of neighbours in time."""
     if not values:
         return None
-    blocks = [math.exp(fmean(block)) for block in _blocks(values)]
-    return compare_pairs([1.0] * len(blocks), blocks)
-
-
-def _blocks(values: Sequence[tuple[Turn, float]]) -> Iterator[list[float]]:
-    """One of each build if there are enough of them, else of neighbours in time."""
-    builds = list(dict.fromkeys(turn.build for turn, _ in values))
-    if len(builds) >= fewest_pairs():
-        for build in builds:
-            yield [value for turn, value in values if turn.build == build]
-        return
+    by_build: dict[int, list[float]] = {}
+    for turn, value in values:
+        by_build.setdefault(turn.build, []).append(value)
+    if len(by_build) >= fewest_pairs():
+        return compare_log_ratios([fmean(block) for block in by_build.values()])
     number = max(1, min(MOST_BLOCKS, len(values) // BLOCK))
     if len(values) >= FEWEST_OF_BLOCK * fewest_pairs():
         number = max(number, fewest_pairs())
-    ends = [round(place * len(values) / number) for place in range(number + 1)]
-    for first, end in pairwise(ends):
-        yield [value for _, value in values[first:end]]
+    return compare_log_ratios([fmean(block) for block in in_blocks([value for _, value in values], number)])

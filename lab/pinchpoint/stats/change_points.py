@@ -1,12 +1,9 @@
 """Where the level of a series changes: circular binary segmentation with permutation tests; pure.
 
-Olshen, Venkatraman, Lucito and Wigler (2004), "Circular binary segmentation": the stretch whose mean
-differs most from the rest is a change if less than one shuffled series in a hundred has such a stretch. A shuffled
-series of two modes, skewed or with outliers is still one, so the test is exact for any distribution
-and needs no penalty to be chosen. It is made on the values and on their ranks: values find
-a shift from the third run on, ranks find shifts that outliers or a second mode hide.
-
-What it cannot know is a mode that lasts for several runs: that is a change of level while it lasts.
+Olshen, Venkatraman, Lucito and Wigler (2004), "Circular binary segmentation": the stretch whose mean differs most from
+the rest is a change if less than one shuffled series in a hundred has such a stretch, whatever the distribution. By
+values a shift is found from the third run on, by ranks also one that outliers or a second mode hide. A mode that lasts
+for several runs is a change of level while it lasts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -63,7 +60,7 @@ def _stretch(series: Numbers, shuffled: np.random.Generator) -> tuple[int, int] 
     if n < FEWEST_VALUES or np.ptp(series) == 0:
         return None
     weights = _weights(n)
-    for scores in (series, _ranks(series)):
+    for scores in (series, ranks(series)):
         differences = _differences(scores, weights)
         if _rare(float(differences.max()), scores, weights, shuffled):
             place = int(differences.argmax())
@@ -71,7 +68,7 @@ def _stretch(series: Numbers, shuffled: np.random.Generator) -> tuple[int, int] 
     return None
 
 
-def _ranks(series: Numbers) -> Numbers:
+def ranks(series: Numbers) -> Numbers:
     """Ranks from 1; equal values share the middle one."""
     ordered = np.sort(series)
     return (np.searchsorted(ordered, series, "left") + np.searchsorted(ordered, series, "right") + 1) / 2
@@ -130,7 +127,7 @@ def _without_needless(series: Numbers, points: list[int], shuffled: np.random.Ge
 def _doubt(before: Numbers, after: Numbers, shuffled: np.random.Generator) -> float:
     """How often chance alone parts two sides as far as this; by values or by ranks, whichever is rarer."""
     together, n = np.concatenate([before, after]), len(before)
-    return min(_p_value(scores, n, shuffled) for scores in (together, _ranks(together)))
+    return min(_p_value(scores, n, shuffled) for scores in (together, ranks(together)))
 
 
 def _p_value(scores: Numbers, n: int, shuffled: np.random.Generator) -> float:

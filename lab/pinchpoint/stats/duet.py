@@ -1,16 +1,9 @@
 """What alternating slices say about two benches: quads A B B A, and the interval of their ratio; pure.
 
-Each of A B B A is a part: one slice, or several in a row where caches need longer to fill after a thaw. A quad's value
-is half of ln(B B / A A): whatever drifts linearly on the host during its four parts is in none of them. Neighbouring
-quads are alike, because the host is slow for seconds at a time, and their values have heavy tails. So quads are not
-taken for independent: they are put together in blocks of time, each block yields the pseudomedian of its quads, and the
-blocks are compared by Wilcoxon's signed ranks (paired.py). Two benches built from one file differ by some per cent for
-as long as they stand: where their memory lies, which seeds their tables have. Where both were built several times, the
-quads of each two benches are one block, from six builds on; of fewer, the interval is for the benches that stood. The
-test assumes that blocks are independent and lie symmetrically about the truth, nothing about the shape of the noise.
-
-A slice is discarded for what disturbed it and never for its rate: a rule that looked at rates would move them. Once
-slices were found too short for the caches of a bench, only the longer ones after them are compared.
+Each of A B B A is a part: one slice, or several in a row where caches need longer to fill after a thaw. Neighbouring
+quads are alike, so blocks of time are compared; where both benches were built often enough, the quads of each two
+benches are one block (docs/method.md, "Comparison"). A slice is discarded for what disturbed it and never for its rate:
+a rule that looked at rates would move them.
 """
 
 import math
@@ -18,10 +11,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median
+from statistics import fmean, median
 
 from pinchpoint.model.duet import MEASURED, DuetMoment, DuetSummary, Slice, Slicing, Stretch, Thaw
-from pinchpoint.stats.paired import PairedDifference, compare_pairs, fewest_pairs
+from pinchpoint.model.levels import CONFIDENCE, OVERLOADED
+from pinchpoint.stats.paired import PairedDifference, compare_log_ratios, fewest_pairs, in_blocks, pseudomedian
 
 STOOD_STILL = "the engine's core stood still"
 NOT_OVERLOADED = "the engine offered too little for an overload"
@@ -33,7 +27,6 @@ WARMING = "caches were filling after a thaw"
 TOO_SHORT = "slices turned out too short for the caches to fill"
 
 BEST = 0.95  # of a stretch's slices forward less than what counts as the most
-OVERLOAD = 0.97  # of what is offered: a bench that forwards more may be able to carry all of it
 MOST_BLOCKS = 16  # longer blocks depend less on each other; twice as many would narrow an interval by 4 %
 FEWEST_QUADS = 4  # of a block; fewer have no pseudomedian that tails do not move
 SHORTEST_BLOCK_S = 0.5  # quads of one such time are alike on hosts whose cores move or are shared
@@ -83,7 +76,7 @@ class Duet:
     summary: DuetSummary
 
 
-def compare_slices(stretches: Sequence[Stretch], confidence: float = 0.95, carried: str = "") -> Duet:
+def compare_slices(stretches: Sequence[Stretch], confidence: float = CONFIDENCE, carried: str = "") -> Duet:
     """The ratio of B to A by the slices of all measured stretches. Raises ValueError without a measured stretch.
 
     Slices of the side `carried` count although that bench forwarded all that was offered: it forwards as much at least.
@@ -104,16 +97,15 @@ def compare_slices(stretches: Sequence[Stretch], confidence: float = 0.95, carri
         at_s += length_of(stretch)
     if too_short := sum(len(one.slices) for one in stretches if one.phase == MEASURED and one not in measured):
         reasons[TOO_SHORT] = too_short
-    several = len({one.benches for one in measured}) >= fewest_pairs()
-    blocks = tuple(map(_in_short, by_benches.values())) if several else tuple(map(_of_block, in_blocks(found)))
-    difference = None
-    if blocks:
-        difference = compare_pairs([1.0] * len(blocks), [math.exp(one) for one in blocks], confidence=confidence)
+    benches = len({one.benches for one in measured})
+    blocks = _of_blocks(found)
+    if benches >= fewest_pairs():
+        blocks = [pseudomedian(_of_blocks(quads)) for quads in by_benches.values()]
     last = measured[-1]
     return Duet(
         tuple(found),
-        blocks,
-        difference,
+        tuple(blocks),
+        compare_log_ratios(blocks, confidence) if blocks else None,
         DuetSummary(
             slicing=last.slicing,
             load_fps=last.load_fps,
@@ -123,8 +115,8 @@ def compare_slices(stretches: Sequence[Stretch], confidence: float = 0.95, carri
             quads=made,
             quads_used=len(found),
             thaw=thaw_of(stretches),
-            benches=len({one.benches for one in measured}),
-            series=tuple(_moment(block) for block in in_blocks(found)),
+            benches=benches,
+            series=tuple(_moment(block) for block in quads_in_blocks(found)),
         ),
     )
 
@@ -178,7 +170,7 @@ def why_discarded(one: Slice, slicing: Slicing, absorbed_s: float, is_carried: b
         return LATE
     if not one.received:
         return NOTHING
-    return "" if is_carried or one.received < OVERLOAD * one.offered else NOT_OVERLOADED
+    return "" if is_carried or one.received < (1 - OVERLOADED) * one.offered else NOT_OVERLOADED
 
 
 def _part(slices: Sequence[Slice], slicing: Slicing, limit_s: float, carried: str) -> Part:
@@ -208,13 +200,13 @@ def _reasons(parts: Sequence[Part]) -> Counter[str]:
 def _quad(parts: Sequence[Part], began_s: float) -> Quad:
     """Of four usable parts."""
     rates = {side: [one.log_fps for one in parts if one.side == side] for side in "AB"}
-    a, b = (math.fsum(rates[side]) / len(rates[side]) for side in "AB")
+    a, b = fmean(rates["A"]), fmean(rates["B"])
     begin_s, last = parts[0].slices[0].at_s, parts[-1].slices[-1]
     used = sum(one.reasons.count("") for one in parts)
     return Quad(began_s + begin_s, last.at_s + last.length_s - begin_s, b - a, math.exp(a), math.exp(b), used)
 
 
-def in_blocks(quads: Sequence[Quad]) -> list[Sequence[Quad]]:
+def quads_in_blocks(quads: Sequence[Quad]) -> list[Sequence[Quad]]:
     """The quads in at most MOST_BLOCKS blocks of neighbours, of as equal numbers as there may be.
 
     Each lasts for SHORTEST_BLOCK_S at least and has FEWEST_QUADS, so that few quads make few blocks.
@@ -223,25 +215,11 @@ def in_blocks(quads: Sequence[Quad]) -> list[Sequence[Quad]]:
         return []
     lasting_s = math.fsum(one.length_s for one in quads)
     number = max(1, min(MOST_BLOCKS, len(quads) // FEWEST_QUADS, int(lasting_s / SHORTEST_BLOCK_S)))
-    ends = [round(place * len(quads) / number) for place in range(number + 1)]
-    return [quads[first:end] for first, end in pairwise(ends)]
+    return in_blocks(quads, number)
 
 
-def _in_short(quads: Sequence[Quad]) -> float:
-    """The pseudomedian of the blocks of two benches."""
-    return pseudomedian([_of_block(block) for block in in_blocks(quads)])
-
-
-def _of_block(quads: Sequence[Quad]) -> float:
-    return pseudomedian([one.log_ratio for one in quads])
-
-
-def pseudomedian(values: Sequence[float]) -> float:
-    """The median of the means of all pairs, each value with itself included (Hodges and Lehmann 1963)."""
-    import numpy as np  # which commands that compare nothing do without
-
-    sums = np.add.outer(values, values)
-    return float(np.median(sums[np.triu_indices(len(values))] / 2))
+def _of_blocks(quads: Sequence[Quad]) -> list[float]:
+    return [pseudomedian([one.log_ratio for one in block]) for block in quads_in_blocks(quads)]
 
 
 def _moment(block: Sequence[Quad]) -> DuetMoment:
@@ -281,10 +259,8 @@ def steady(stretches: Sequence[Stretch], tolerance: float) -> bool | None:
 def _is_steady(ratios: Sequence[float], tolerance: float) -> bool | None:
     if len(ratios) < fewest_pairs():
         return None
-    number = min(MOST_TURNS, len(ratios))
-    ends = [round(place * len(ratios) / number) for place in range(number + 1)]
-    values = [pseudomedian(ratios[first:end]) for first, end in pairwise(ends)]
-    found = compare_pairs([1.0] * number, [math.exp(one) for one in values])
+    blocks = in_blocks(ratios, min(MOST_TURNS, len(ratios)))
+    found = compare_log_ratios([pseudomedian(block) for block in blocks])
     return found.high >= 1 - tolerance and found.low <= 1 + tolerance
 
 

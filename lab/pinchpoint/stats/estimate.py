@@ -13,7 +13,10 @@ from functools import cache
 from itertools import accumulate
 from statistics import fmean, median
 
-CONFIDENCE = 0.95
+from pinchpoint.model.levels import CONFIDENCE
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.study import Bound, Estimate
+
 FEWEST_FOR_INTERVAL = 6  # the range of five holds the median in 93.75 % of cases, and nothing holds it more often
 FEWEST_FOR_PUBLISHED_TRIMMING = 5
 _GAP = 0.5  # of the range: so far apart two neighbours are two modes, and nothing is known between them
@@ -89,3 +92,44 @@ def without_extremes(values: Sequence[float]) -> float | None:
     if len(values) < FEWEST_FOR_PUBLISHED_TRIMMING:
         return None
     return fmean(sorted(values)[1:-1])
+
+
+def bound_of(metric: Metric) -> Bound:
+    """How a metric's value is to be read. One that does not say so and has one end only is a bound."""
+    if metric.bound is not None:
+        return metric.bound
+    if (metric.low is None) == (metric.high is None):
+        return Bound.FOUND
+    return Bound.AT_LEAST if metric.high is None else Bound.BELOW
+
+
+def estimate(metrics: Sequence[Metric]) -> Estimate:
+    """One metric over its repeats, none of them refused.
+
+    The value is the median. The interval is taken at the lower ends for its low and at the
+    upper ends for its high: so it is never narrower than what one search leaves open. A single
+    "at least" leaves it open above, a single "below" open below.
+    """
+    values = [metric.value for metric in metrics]
+    lows = [metric.value if metric.low is None else metric.low for metric in metrics]
+    highs = [metric.value if metric.high is None else metric.high for metric in metrics]
+    bounds = {bound_of(metric) for metric in metrics}
+    n, first = len(values), metrics[0]
+    known = n > 1 or first.low is not None or first.high is not None
+    # One repeat with one end only is open at the other, and so is the median of all.
+    open_above = Bound.AT_LEAST in bounds or any(one.high is None and one.low is not None for one in metrics)
+    open_below = Bound.BELOW in bounds or any(one.low is None and one.high is not None for one in metrics)
+    low, high = median_interval(lows), median_interval(highs)
+    words = low.words() if n > 1 else first.note or "of the one measurement"
+    if n >= FEWEST_FOR_INTERVAL and lows != highs:
+        words += ", widened by each one's own bounds"
+    return Estimate(
+        unit=first.unit,
+        value=median_interval(values).centre,
+        low=low.low if known and not open_below else None,
+        high=high.high if known and not open_above else None,
+        n=n,
+        interval=words if known else "",
+        trimmed_mean=without_extremes(values),
+        bound=next((one for one in (Bound.AT_LEAST, Bound.BELOW) if one in bounds), Bound.FOUND),
+    )

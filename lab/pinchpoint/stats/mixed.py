@@ -2,11 +2,9 @@
 
     log value = point + machine + rest,   machine ~ N(0, machine_sd^2), rest ~ N(0, repeat_sd^2)
 
-Points are fixed effects, so that nothing is assumed of them. They are taken out by their means, which is the same
-as the residual likelihood's contrasts (Patterson and Thompson, 1971); what is left has one variance ratio, and its
-profiled likelihood is evaluated exactly through the eigenvalues of a matrix as large as there are machines. Effects
-are the best linear unbiased predictions, with their prediction errors (Henderson, 1975; Searle, Casella and McCulloch,
-"Variance Components", 6.6 and 7.4).
+Points are fixed effects, taken out by their means (Patterson and Thompson, 1971). The one ratio of variances that is
+left has a profiled likelihood, exact through the eigenvalues of a matrix as large as there are machines. Effects are
+the best linear unbiased predictions (Henderson, 1975; Searle, Casella and McCulloch, "Variance Components", 6.6, 7.4).
 """
 
 import math

@@ -1,20 +1,22 @@
 """Two series measured in pairs (A B, B A, ...): by how much B differs from A, and what could hide; pure.
 
-The logarithms of the ratios B/A are put together by Wilcoxon's signed ranks: an exact test over
-all ways to swap the two of a pair, and the interval that belongs to it (Hodges and Lehmann 1963;
-Hollander and Wolfe, "Nonparametric Statistical Methods", 3.1 to 3.3). It assumes no more than that the
-ratios lie symmetrically about the true one, which holds for any distribution that A and B share: skewed,
-bimodal, with outliers, and with a drift over the pairs if the order within a pair alternates. Student's
-and Yuen's t assume more, and with few pairs of two modes they cover less than they say.
+The logarithms of the ratios B/A are put together by Wilcoxon's signed ranks: an exact test over all ways to swap the
+two of a pair, and the interval that belongs to it (Hodges and Lehmann 1963; Hollander and Wolfe, "Nonparametric
+Statistical Methods", 3.1 to 3.3). The ratios have to lie symmetrically about the true one, as they do for any
+distribution that A and B share, also with a drift if the order within a pair alternates.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate, pairwise
 from statistics import median
+from typing import TypeVar
 
-CONFIDENCE = 0.95
+from pinchpoint.model.levels import CONFIDENCE
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -40,64 +42,64 @@ def fewest_pairs(confidence: float = CONFIDENCE) -> int:
 def compare_pairs(a: Sequence[float], b: Sequence[float], *, confidence: float = CONFIDENCE) -> PairedDifference:
     """The ratio of B to A over pairs measured side by side: `a[i]` with `b[i]`, in alternating order.
 
-    Values are of one unit and positive. With fewer than `fewest_pairs(confidence)` the ends are
-    those of the pairs themselves, and no difference is claimed. Raises ValueError for series of different
-    length, for none, for a value that is not positive, and for a confidence not between 0 and 1.
+    Values are of one unit. Raises ValueError for series of different length, for none, for a value that is not
+    positive, and for a confidence not between 0 and 1.
     """
-    _check(a, b, confidence)
-    ratios = [math.log(two / one) for one, two in zip(a, b, strict=True)]
-    n = len(ratios)
-    walsh = sorted((ratios[i] + ratios[j]) / 2 for i in range(n) for j in range(i, n))
+    if len(a) != len(b) or not a:
+        raise ValueError(f"{len(a)} values of A and {len(b)} of B: pairs are needed")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence {confidence:g} is not between 0 and 1")
+    for number, pair in enumerate(zip(a, b, strict=True), start=1):
+        for name, value in zip("AB", pair, strict=True):
+            if not 0 < value < math.inf:
+                raise ValueError(f"pair {number}: {value:g} of {name} is not positive: there is no ratio")
+    return compare_log_ratios([math.log(two / one) for one, two in zip(a, b, strict=True)], confidence)
+
+
+def compare_log_ratios(ratios: Sequence[float], confidence: float = CONFIDENCE) -> PairedDifference:
+    """The same of natural logarithms of B / A, at least one.
+
+    With fewer than `fewest_pairs(confidence)` the ends are those of the pairs themselves, and no difference is claimed.
+    """
+    n, sure, walsh = len(ratios), f"{confidence * 100:g} %", _walsh(ratios)
     # Ties with 0 count against a difference on either side, so that equal values never make one.
     against = min(sum(one <= 0 for one in walsh), sum(one >= 0 for one in walsh))
     p_value = min(1.0, 2 * _at_most(n)[against])
     ratio = math.exp(median(walsh))
     if n < fewest_pairs(confidence):
-        method = f"range of {n} pairs; an interval at {_percent(confidence)} needs {fewest_pairs(confidence)}"
+        method = f"range of {n} pairs; an interval at {sure} needs {fewest_pairs(confidence)}"
         low, high = math.exp(min(ratios)), math.exp(max(ratios))
         return PairedDifference(ratio, low, high, None, p_value, n, False, None, method)
     allowed = sum(2 * share <= 1 - confidence for share in _at_most(n))
     low, high = math.exp(walsh[allowed - 1]), math.exp(walsh[-allowed])
-    return PairedDifference(
-        ratio=ratio,
-        low=low,
-        high=high,
-        confidence=confidence,
-        p_value=p_value,
-        n=n,
-        differs=low > 1 or high < 1,
-        largest_hidden=max(high - 1, 1 - low),
-        method=f"{_percent(confidence)}, Wilcoxon's signed ranks over {n} pairs",
-    )
+    method = f"{sure}, Wilcoxon's signed ranks over {n} pairs"
+    differs, hidden = low > 1 or high < 1, max(high - 1, 1 - low)
+    return PairedDifference(ratio, low, high, confidence, p_value, n, differs, hidden, method)
 
 
-def _check(a: Sequence[float], b: Sequence[float], confidence: float) -> None:
-    if len(a) != len(b) or not a:
-        raise ValueError(f"{len(a)} values of A and {len(b)} of B: pairs are needed")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence {confidence:g} is not between 0 and 1")
-    for name, values in (("A", a), ("B", b)):
-        for number, value in enumerate(values, start=1):
-            if not 0 < value < math.inf:
-                raise ValueError(f"pair {number}: {value:g} of {name} is not positive: there is no ratio")
+def pseudomedian(values: Sequence[float]) -> float:
+    """The median of the means of all pairs, each value with itself included (Hodges and Lehmann 1963)."""
+    import numpy as np  # which commands that compare nothing do without
+
+    sums = np.add.outer(values, values)
+    return float(np.median(sums[np.triu_indices(len(values))] / 2))
+
+
+def in_blocks(values: Sequence[Value], number: int) -> list[Sequence[Value]]:
+    """The values in so many blocks of neighbours, of as equal numbers as there may be."""
+    ends = [round(place * len(values) / number) for place in range(number + 1)]
+    return [values[first:end] for first, end in pairwise(ends)]
+
+
+def _walsh(values: Sequence[float]) -> list[float]:
+    """The means of all pairs, in order."""
+    return sorted((one + other) / 2 for place, one in enumerate(values) for other in values[place:])
 
 
 @cache
 def _at_most(n: int) -> tuple[float, ...]:
     """By t = 0, 1, ...: the chance that the ranks 1..n of positive differences sum to t or less, signs being chance."""
-    shares = [1.0]
+    ways = [1]
     for rank in range(1, n + 1):
-        longer = [0.0] * (len(shares) + rank)
-        for total, share in enumerate(shares):
-            longer[total] += share / 2
-            longer[total + rank] += share / 2
-        shares = longer
-    sums, so_far = [], 0.0
-    for share in shares:
-        so_far += share
-        sums.append(so_far)
-    return tuple(sums)
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:g} %"
+        ways = [without + with_it for without, with_it in zip(ways + [0] * rank, [0] * rank + ways, strict=True)]
+    return tuple(total / 2**n for total in accumulate(ways))

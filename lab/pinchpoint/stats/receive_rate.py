@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median, quantiles
 
+from pinchpoint.model.levels import CONFIDENCE
 from pinchpoint.model.result import Band, ReceiveRate
 from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.stats.estimate import CONFIDENCE, FEWEST_FOR_INTERVAL, median_interval
+from pinchpoint.stats.estimate import FEWEST_FOR_INTERVAL, median_interval
 
 USABLE = (TrialValidity.VALID, TrialValidity.GENERATOR_LIMITED)
 """The latter at what was offered. One whose sender stood still for a while has no overload in that time."""

@@ -1,12 +1,9 @@
 """What trials of two benches in turns say: evidence that may be looked at after every pair; pure.
 
-A pair is one trial of each bench, close in time. Whatever the host does meets both alike, so that without an effect
-either bench is as likely to come out ahead. The evidence is the wealth of a gambler who bets on pairs that show the
-effect, with the share of such pairs unknown: P(win) uniform between 1/2 and 1. Without the effect that wealth is a
-supermartingale, and it ever reaches 1 / alpha with a probability of at most alpha, however often one looks (Ville 1939;
-Shafer, "Testing by betting", 2021). So pairs are measured until it does, without a correction for looking.
-
-All pairs are of one build of each bench. The evidence is that these two differ, whatever made them differ.
+Without an effect either bench of a pair is as likely to come out ahead. The evidence is the wealth of a gambler who
+bets on pairs that show the effect, with P(win) uniform between 1/2 and 1: without the effect it ever reaches 1 / alpha
+with a probability of at most alpha, however often one looks (Ville 1939; Shafer, "Testing by betting", 2021). All
+pairs are of one build of each bench: the evidence is that these two differ, whatever made them differ.
 """
 
 import math

@@ -1,32 +1,33 @@
 """Which level of repeating varies most, and how to spend time on it: nested components of variance; pure.
 
-A number differs from one bench to the next, on one bench from one start of the DUT to the next, and between
-measurements after one start. A pilot repeats all three; the balanced nested analysis of variance (method of
-moments; Searle, Casella and McCulloch, "Variance Components", 3.5) takes them apart.
-
-Repeats that count are always benches: what differs from bench to bench and is too small for a pilot to see
-makes an interval over measurements on one bench narrow and wrong (0.5 % beside a noise of 3 % lets 95 % become
-75 %). What the components decide is how much to do on each bench.
+A pilot repeats benches, starts of the DUT on each and measurements after each; the balanced nested analysis of variance
+(method of moments; Searle, Casella and McCulloch, "Variance Components", 3.5) takes them apart. Repeats that count are
+always benches: what differs from bench to bench, if too small for a pilot to see, makes an interval over measurements
+on one bench too narrow (0.5 % beside a noise of 3 % lets 95 % become 75 %).
 """
 
 import math
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate
-from statistics import NormalDist, fmean, median
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtri, ndtri
 
 from pinchpoint.stats.estimate import FEWEST_FOR_INTERVAL, rank_place
 
 LEVELS = ("rebuild of the bench", "restart of the DUT", "measurement")
 Nested = Sequence[Sequence[Sequence[float]]]  # by rebuild, by restart, by measurement
 
-# Half of a median's interval of so few normal values, in standard deviations, by simulation: its ends are often the
-# outer ranks, where the inner ones lie far off.
-_OF_FEW = {6: 1.086, 7: 0.983, 8: 0.943, 9: 0.856}
-_SURE = NormalDist().inv_cdf(0.9)
-_MOST = 24  # restarts of a bench, and measurements after a start, that are considered
+Numbers = NDArray[np.float64]
+Allowed = NDArray[np.bool_]
+
+# Half of a median's interval of 6, 7, 8 and 9 normal values, in standard deviations, by simulation: its ends are often
+# the outer ranks, where the inner ones lie far off.
+OF_FEW = (1.086, 0.983, 0.943, 0.856)
+SURE = 0.9  # of the most rebuilds that an allocation names
+MOST = 24  # restarts of a bench, and measurements after a start, that are considered
 MOST_REBUILDS = 1000
 
 
@@ -72,34 +73,23 @@ def components(values: Nested) -> tuple[Component, Component, Component]:
     `values[i][j][k]` is measurement k after start j on bench i, all of one sign. Raises ValueError unless every
     bench has as many starts, every start as many measurements, and each at least two.
     """
-    a, b, c = _sizes(values)
-    starts = [[fmean(measured) for measured in bench] for bench in values]
-    benches = [fmean(bench) for bench in starts]
-    whole = fmean(benches)
-    square_a = b * c * math.fsum((one - whole) ** 2 for one in benches) / (a - 1)
-    square_b = c * _within(starts, benches) / (a * (b - 1))
-    flat = [measured for bench in values for measured in bench]
-    square_c = _within(flat, [one for bench in starts for one in bench]) / (a * b * (c - 1))
-    found = (max(0.0, square_a - square_b) / (b * c), max(0.0, square_b - square_c) / c, square_c)
-    total, centre = math.fsum(found), abs(median([one for measured in flat for one in measured]))
-    freedom = (a - 1, a * (b - 1), a * b * (c - 1))
-    one, two, three = (
-        Component(level, math.sqrt(variance) / centre if centre else 0.0, variance / total if total else 0.0, free)
-        for level, variance, free in zip(LEVELS, found, freedom, strict=True)
-    )
-    return one, two, three
-
-
-def _sizes(values: Nested) -> tuple[int, int, int]:
     sizes = {(len(bench), len(measured)) for bench in values for measured in bench}
     if len(values) < 2 or len(sizes) != 1 or min(next(iter(sizes))) < 2:
         raise ValueError("two or more of every level are needed, and equally many everywhere")
-    ((b, c),) = sizes
-    return len(values), b, c
-
-
-def _within(groups: Sequence[Sequence[float]], centres: Sequence[float]) -> float:
-    return math.fsum((one - centre) ** 2 for group, centre in zip(groups, centres, strict=True) for one in group)
+    measured = np.array(values)
+    starts = measured.mean(axis=2)
+    benches = starts.mean(axis=1)
+    a, b, c = measured.shape
+    freedom = (a - 1, a * (b - 1), a * b * (c - 1))
+    apart = (b * c * benches.var() * a, c * starts.var(axis=1).sum() * b, measured.var(axis=2).sum() * c)
+    squares = [float(sum_of_squares) / free for sum_of_squares, free in zip(apart, freedom, strict=True)]
+    variances = (max(0.0, squares[0] - squares[1]) / (b * c), max(0.0, squares[1] - squares[2]) / c, squares[2])
+    total, centre = math.fsum(variances), abs(float(np.median(measured)))
+    one, two, three = (
+        Component(level, math.sqrt(variance) / centre if centre else 0.0, variance / total if total else 0.0, free)
+        for level, variance, free in zip(LEVELS, variances, freedom, strict=True)
+    )
+    return one, two, three
 
 
 def varies_most(found: Sequence[Component]) -> Component:
@@ -112,81 +102,60 @@ def for_half_width(found: Sequence[Component], costs: Costs, half_width: float) 
 
     The interval is that of the median over benches (stats/estimate.py), so there are at least six.
     """
-
-    def rebuilds(variance: float, _each_s: float) -> int:
-        return _enough(variance, half_width)
-
-    able = [one for one in _allocations(found, costs, rebuilds) if one.half_width <= half_width]
-    return min(able, key=lambda one: (one.time_s, one.half_width), default=None)
+    return _best(found, costs, lambda half_widths, times_s: (half_widths <= half_width, times_s, half_widths))
 
 
 def for_time(found: Sequence[Component], costs: Costs, time_s: float) -> Allocation | None:
     """The narrowest interval that `time_s` allows; None if it does not suffice for six benches."""
-
-    def rebuilds(_variance: float, each_s: float) -> int:
-        return math.floor(time_s / each_s + 1e-9)
-
-    able = [one for one in _allocations(found, costs, rebuilds) if one.time_s <= time_s + 1e-6]
-    return min(able, key=lambda one: (one.half_width, one.time_s), default=None)
+    return _best(found, costs, lambda half_widths, times_s: (times_s <= time_s + 1e-6, half_widths, times_s))
 
 
-def _allocations(
-    found: Sequence[Component], costs: Costs, rebuilds: Callable[[float, float], int]
-) -> Iterator[Allocation]:
-    """For each number of starts on a bench and of measurements after a start, the benches that are needed or allowed.
+def _best(
+    found: Sequence[Component], costs: Costs, wished: Callable[[Numbers, Numbers], tuple[Allowed, Numbers, Numbers]]
+) -> Allocation | None:
+    """Of all numbers of benches, starts and measurements, what is allowed and has the least of the first figure.
 
-    `rebuilds` is asked with the variance of one bench's mean and the time that it takes. Without whole numbers the best
-    would be sqrt(cost of the level above / cost of this one x variance of this one / variance of the level
-    above) of each level (Cochran, "Sampling Techniques", 10.6); with them it is quickest to try all.
+    Of those alike, the least of the second. Without whole numbers the best would be sqrt(cost of the level above / cost
+    of this one x variance of this one / variance of the level above) of each level (Cochran, "Sampling Techniques",
+    10.6); with them it is quickest to try all.
     """
     bench, start, measurement = (one.deviation**2 for one in found)
-    for restarts in range(1, _MOST + 1):
-        for measurements in range(1, _MOST + 1):
-            parts = (bench, start / restarts, measurement / (restarts * measurements))
-            variance = sum(parts)
-            each_s = costs.rebuild_s + restarts * (costs.restart_s + measurements * costs.measurement_s)
-            count = min(MOST_REBUILDS, max(FEWEST_FOR_INTERVAL, rebuilds(variance, each_s)))
-            half_width = _half_width(count) * math.sqrt(variance)
-            most = _enough(variance * _underrated(_freedom(parts, found)), half_width)
-            yield Allocation(count, restarts, measurements, half_width, count * each_s, max(count, most))
-
-
-def _enough(variance: float, half_width: float) -> int:
-    """The fewest benches whose interval is expected to be +- `half_width`; MOST_REBUILDS if there are none."""
-    wished = half_width / math.sqrt(variance) if variance else math.inf
-    return FEWEST_FOR_INTERVAL + bisect_left(_narrowest(), -wished * (1 + 1e-9), key=lambda width: -width)
-
-
-@cache
-def _narrowest() -> tuple[float, ...]:
-    """By number of benches, but for the last: the narrowest half of an interval of so many or fewer."""
-    return tuple(accumulate(map(_half_width, range(FEWEST_FOR_INTERVAL, MOST_REBUILDS)), min))
+    rebuilds, restarts, measurements = np.ogrid[FEWEST_FOR_INTERVAL : MOST_REBUILDS + 1, 1 : MOST + 1, 1 : MOST + 1]
+    variances = bench + start / restarts + measurement / (restarts * measurements)
+    half_widths = _half_widths()[:, None, None] * np.sqrt(variances)
+    times_s = rebuilds * (costs.rebuild_s + restarts * (costs.restart_s + measurements * costs.measurement_s))
+    allowed, first, second = wished(half_widths, times_s)
+    if not allowed.any():
+        return None
+    alike = np.flatnonzero(allowed & (first <= first[allowed].min() * (1 + 1e-9)))
+    place = np.unravel_index(alike[second.ravel()[alike].argmin()], allowed.shape)
+    count, starts, each = (int(one) + least for one, least in zip(place, (FEWEST_FOR_INTERVAL, 1, 1), strict=True))
+    half_width = float(half_widths[place])
+    deviation = math.sqrt(_underrated((bench, start / starts, measurement / (starts * each)), found))
+    is_enough = _half_widths() * deviation <= half_width * (1 + 1e-9)
+    most = FEWEST_FOR_INTERVAL + int(is_enough.argmax()) if is_enough.any() else MOST_REBUILDS
+    return Allocation(count, starts, each, half_width, float(times_s[place]), max(count, most))
 
 
 @cache
-def _half_width(n: int) -> float:
-    """Half of the interval that stats/estimate.py makes of n normal values, as expected, in standard deviations.
+def _half_widths() -> Numbers:
+    """By number of benches from six on: half of the interval that stats/estimate.py makes of so many normal values.
 
-    Its ends lie between ranks, which are expected where Blom says ("Statistical Estimates and Transformed
-    Beta-Variables", 1958). The asymptotic 1.96 sqrt(pi / 2n) is up to 9 % too small below 20 values.
+    As expected, in standard deviations. Its ends lie between ranks, which are expected where Blom says ("Statistical
+    Estimates and Transformed Beta-Variables", 1958). The asymptotic 1.96 sqrt(pi / 2n) is up to 9 % too small below 20.
     """
-    if n in _OF_FEW:
-        return _OF_FEW[n]
-    outer, inwards = rank_place(n)
-    first, second = (-NormalDist().inv_cdf((rank - 0.375) / (n + 0.25)) for rank in (outer, outer + 1))
-    return first + inwards * (second - first)
+    by_rank = []
+    for n in range(FEWEST_FOR_INTERVAL + len(OF_FEW), MOST_REBUILDS + 1):
+        outer, inwards = rank_place(n)
+        first, second = (-ndtri((rank - 0.375) / (n + 0.25)) for rank in (outer, outer + 1))
+        by_rank.append(first + inwards * (second - first))
+    return np.array((*OF_FEW, *by_rank))
 
 
-def _freedom(parts: Sequence[float], found: Sequence[Component]) -> float:
-    """Of a sum of variances that were estimated from few differences each (Satterthwaite 1946)."""
+def _underrated(parts: Sequence[float], found: Sequence[Component]) -> float:
+    """What a sum of variances is at most, with SURE: each was estimated from few differences (Satterthwaite 1946)."""
     uncertain = sum(part**2 / one.freedom for part, one in zip(parts, found, strict=True))
-    return sum(parts) ** 2 / uncertain if uncertain else math.inf
-
-
-def _underrated(freedom: float) -> float:
-    """By what factor a variance may be larger than its estimate from so many differences: in 10 % it is by more.
-
-    The quantile of chi squared by Wilson and Hilferty (1931).
-    """
-    spread = 2 / (9 * freedom)
-    return 1 / (1 - spread - _SURE * math.sqrt(spread)) ** 3
+    if not uncertain:
+        return sum(parts)
+    freedom = sum(parts) ** 2 / uncertain
+    return sum(parts) * freedom / float(chdtri(freedom, SURE))

@@ -10,12 +10,12 @@ from pinchpoint.dut.ovs.collectors import FlowDump
 from pinchpoint.dut.ovs.metrics import metrics as own_metrics
 from pinchpoint.findings.curves import curves, metrics_of
 from pinchpoint.findings.visibility import MOST_LISTED
+from pinchpoint.measure.rates.metrics import of_rates
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Factor
 from pinchpoint.model.study import Bound, Curve, Refusal
-from pinchpoint.stats.metrics import of_rates
-from pinchpoint.stats.repeats import bound_of, estimate
+from pinchpoint.stats.estimate import bound_of, estimate
 
 
 def _one(*results: ScenarioResult, factors: tuple[Factor, ...] = (FLOWS,)) -> Curve:

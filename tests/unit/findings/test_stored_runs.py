@@ -8,7 +8,8 @@ from sweeps import base, factor, sweep
 
 from pinchpoint.findings.stored_runs import of_runs
 from pinchpoint.model.comparison import ComparisonKind, Decision
-from pinchpoint.model.result import Rate, RateStatus, RunResult
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.result import Band, Rate, RateStatus, ReceiveRate, RunResult
 from pinchpoint.run.order import units
 from pinchpoint.store.codec import SCHEMA
 
@@ -62,6 +63,23 @@ def test_a_definition_is_read_from_the_results_where_the_scenarios_do_not_tell_i
     one = main(of_runs(A, run([8e6] * 3, trial_s=10.0)))
     assert one.decision is Decision.REFUSED
     assert "10 s trials" in one.sentence
+
+
+def overloaded(trial_s):
+    """A run whose MRR is of trials of this length; its scenario does not tell."""
+    info, result = run([8e6] * 3)
+    mrr = ReceiveRate(2e7, 9e6, 8.9e6, 9.1e6, Band(8.8e6, 9.2e6), 7, trial_s, 0.95)
+    metric = Metric("MRR", "fps", 9e6, 8.9e6, 9.1e6)
+    scenarios = tuple(replace(one, mrr=mrr, metrics=(*one.metrics, metric)) for one in result.scenarios)
+    return info, replace(result, scenarios=scenarios)
+
+
+def test_mrrs_of_different_trial_lengths_are_refused_with_both_definitions():
+    one = next(one for one in of_runs(overloaded(0.2), overloaded(1.0), ["MRR"]).scenarios[0].metrics)
+    assert (one.metric, one.decision, one.ratio) == ("MRR", Decision.REFUSED, None)
+    assert "A is forwarded under overload in 0.2 s trials, B is forwarded under overload in 1 s trials" in one.sentence
+    same = next(one for one in of_runs(overloaded(0.2), overloaded(0.2), ["MRR"]).scenarios[0].metrics)
+    assert same.ratio == 1.0
 
 
 def in_guest(kernel, values=(8.0e6, 8.1e6, 7.9e6)):

@@ -9,7 +9,7 @@ from pinchpoint.model.result import RateStatus
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.report import words
 from pinchpoint.report.figures import Figure
-from pinchpoint.report.rate_figures import rates_figure, scenario_spreads, search_figure, spread_of
+from pinchpoint.report.rate_figures import rates_figure, scenario_spreads, search_figure, search_words, spread_of
 
 INFO, RESULT, TRIALS = shared_run()
 SNAT = RESULT.scenarios[1]
@@ -46,6 +46,10 @@ def test_modes_are_rows_with_their_share_of_the_time() -> None:
 def test_nothing_is_drawn_where_no_rate_has_ends() -> None:
     assert rates_figure([spread_of("x", rate(0.0, None, None, RateStatus.REFUSED))]) is None
     assert rates_figure([]) is None
+
+
+def test_the_figure_of_a_search_is_told_with_the_definition_of_its_rate() -> None:
+    assert "the straight one is the load at which half of the trials lose more than allowed" in search_words(SNAT)
 
 
 def test_every_trial_of_a_search_is_one_marker() -> None:

@@ -8,7 +8,6 @@ from support import Bench
 from pinchpoint.engine.simulated import Truth
 from pinchpoint.model.trial import Cause, Trial, TrialValidity
 from pinchpoint.search import until_valid
-from pinchpoint.search.repeat import is_usable
 
 VALID, LIMITED = TrialValidity.VALID, TrialValidity.GENERATOR_LIMITED
 NOISY, MISMATCH, ABORTED = TrialValidity.NOISY_HOST, TrialValidity.COUNTER_MISMATCH, TrialValidity.ABORTED
@@ -64,5 +63,5 @@ def test_trials_are_repeated_until_one_is_valid_or_the_bound_is_reached(
 )
 def test_a_trial_of_which_too_little_was_offered_counts_with_what_was(validity, cause, usable):
     trial = replace(Script().good, validity=validity, cause=cause)
-    assert is_usable(trial) is usable
-    assert not is_usable(replace(trial, offered=0))
+    assert trial.is_usable is usable
+    assert not replace(trial, offered=0).is_usable

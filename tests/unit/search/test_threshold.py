@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from random import Random
 from statistics import median
 
 import pytest
@@ -17,8 +18,8 @@ from pinchpoint.model.result import Ceiling, Limit, Rate, RateStatus
 from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.model.trial import Cause, Trial, TrialValidity
 from pinchpoint.search import SearchOutcome, find_rates
-from pinchpoint.search.repeat import is_usable
 from pinchpoint.search.slices import SLICES
+from pinchpoint.search.threshold import FEWEST
 
 CAPACITY = 5e6
 QUIET = Truth(CAPACITY, dips=0.0015, stalls=(Stalls(StallKind.DUT, 0.02, 0.0003),))
@@ -109,7 +110,7 @@ def test_a_device_that_moves_gets_a_number_between_what_it_carried_and_a_band(mo
 def test_the_track_has_a_moment_for_each_trial_that_counts() -> None:
     bench = Bench(Truth(CAPACITY, noise=0.01, stalls=(Stalls(StallKind.ENGINE, 0.5, 0.06),)))
     track = searched(bench, max_traffic_s=20.0).track
-    counted = [trial.id for trial in bench.trials if is_usable(trial) and trial.duration_s == 1.0]
+    counted = [trial.id for trial in bench.trials if trial.is_usable and trial.duration_s == 1.0]
     assert [moment.trial_id for moment in track] == counted
 
 
@@ -207,6 +208,16 @@ def test_a_device_that_forwards_less_under_overload_but_forgets_it_has_no_memory
     assert assert_found(rate)[1] == pytest.approx(4e6, rel=0.01)
 
 
+@pytest.mark.parametrize("share", [0.9, 0.95, 0.98, 1.02, 1.05])
+def test_what_a_device_forwards_under_overload_is_not_believed_without_trials_beside_the_rate(share: float) -> None:
+    """It forwards a little less or more once it is overloaded, so near that either may be taken for its level."""
+    rate = short(Truth(4e6, collapse=Collapse(share), overhead_s=0.05))
+    lower, estimate, upper = assert_found(rate)
+    assert lower <= 4e6 * 1.002 and upper >= 4e6 * 0.998
+    assert estimate == pytest.approx(4e6, rel=0.01)
+    assert rate.claim is not None and min(rate.claim.below.trials, rate.claim.above.trials) > 0
+
+
 def test_a_spent_budget_leaves_a_number_and_says_why_it_is_no_better() -> None:
     noisy = Truth(CAPACITY, noise=0.02)
     rate = searched(Bench(noisy), max_traffic_s=12.0, relative_width=0.001).rates[0]
@@ -253,6 +264,60 @@ def test_unusable_trials_are_counted_and_the_load_that_they_had_is_left() -> Non
     loads = [trial.load_fps for trial in bench.trials if trial.load_fps > 4e6]
     assert len(loads) <= 15
     assert len(bench.trials) - len(loads) >= 10
+
+
+def test_the_published_share_of_unusable_trials_is_of_those_in_which_a_receiver_stood_still() -> None:
+    bench = Bench(Truth(CAPACITY))
+
+    def measure(duration_s: float, load_fps: float) -> Trial:
+        trial = bench.measure(duration_s, load_fps)
+        if len(bench.trials) % 5 == 0:
+            return replace(trial, validity=TrialValidity.ABORTED, cause=Cause.STOPPED, reason="stopped")
+        return unusable(trial) if len(bench.trials) % 5 == 1 else trial
+
+    rate = searched(bench, measure).rates[0]
+    assert rate.unusable_share == pytest.approx(0.2, abs=0.04)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_a_noisy_host_spends_no_search_at_one_load_and_a_handful_of_trials_is_no_number(share: float) -> None:
+    """As many trials as the budget pays for; a share of them has no usable account, at random."""
+    bench, random, max_repeats = Bench(Truth(CAPACITY, overhead_s=0.05), slices=SLICES), Random(5), 15
+    usable = 0
+
+    def measure(duration_s: float, load_fps: float) -> Trial:
+        nonlocal usable
+        trial = bench.measure(duration_s, load_fps)
+        if random.random() < share:
+            return unusable(trial)
+        usable += 1
+        return trial
+
+    rate = searched(bench, measure, trial_duration_s=0.2, max_traffic_s=16.0, max_repeats=max_repeats).rates[0]
+    loads = sorted(trial.load_fps for trial in bench.trials)
+    alike = max(sum(load <= other <= 1.001 * load for other in loads) for load in loads)
+    assert alike <= max(max_repeats + 1, len(loads) / 4)
+    assert (rate.status is RateStatus.REFUSED) == (usable < FEWEST)
+    if rate.status is RateStatus.FOUND:
+        lower, _, upper = assert_found(rate)
+        assert lower <= CAPACITY * 1.003 and upper >= CAPACITY
+
+
+def test_a_generator_that_falls_short_again_and_again_is_not_asked_for_one_load_until_the_budget_is_spent() -> None:
+    """What the engine offers at most scatters by a tenth."""
+    random = Random(3)
+    bench = Bench(Truth(4 * CAPACITY, overhead_s=0.05), slices=SLICES)
+
+    def measure(duration_s: float, load_fps: float) -> Trial:
+        most_fps = CAPACITY * random.uniform(0.9, 1.0)
+        trial = bench.measure(duration_s, min(load_fps, most_fps))
+        if load_fps <= most_fps:
+            return trial
+        return replace(trial, load_fps=load_fps, validity=TrialValidity.GENERATOR_LIMITED, cause=Cause.GENERATOR)
+
+    rate = searched(bench, measure, trial_duration_s=0.2, max_traffic_s=16.0).rates[0]
+    assert (rate.status, rate.limited_by) == (RateStatus.AT_LEAST, Limit.GENERATOR)
+    assert len(bench.trials) <= 40
 
 
 def test_a_few_unusable_trials_change_little() -> None:

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from pinchpoint.model.levels import CONFIDENCE
 from pinchpoint.search.track import Seen, Track
 
 CAPACITY = 5e6
@@ -24,7 +25,7 @@ def near(track: Track, at_s: float, number: int) -> float:
 
 
 def test_a_level_that_stands_still_is_bracketed() -> None:
-    track = Track(1e4, 2e7)
+    track = Track(1e4, 2e7, CONFIDENCE)
     for number in range(20):
         track.add(seen(0.3 * number, near(track, 0.3 * number, number), CAPACITY))
     known = track.over_time()
@@ -33,7 +34,7 @@ def test_a_level_that_stands_still_is_bracketed() -> None:
 
 
 def test_a_pause_that_most_trials_meet_is_the_threshold_and_not_what_the_device_forwards() -> None:
-    random, track = Random(1), Track(1e4, 2e7)
+    random, track = Random(1), Track(1e4, 2e7, CONFIDENCE)
     for number in range(40):
         load_fps = near(track, 0.3 * number, number)
         is_paused = random.random() < 0.85 and load_fps < 1.02 * CAPACITY
@@ -44,7 +45,7 @@ def test_a_pause_that_most_trials_meet_is_the_threshold_and_not_what_the_device_
 
 
 def test_a_pause_that_few_trials_meet_lowers_the_band_and_not_the_rate() -> None:
-    random, track = Random(2), Track(1e4, 2e7)
+    random, track = Random(2), Track(1e4, 2e7, CONFIDENCE)
     for number in range(40):
         load_fps = near(track, 0.3 * number, number)
         is_paused = random.random() < 0.2 and load_fps < 1.02 * CAPACITY
@@ -55,7 +56,7 @@ def test_a_pause_that_few_trials_meet_lowers_the_band_and_not_the_rate() -> None
 
 
 def test_a_level_that_few_trials_met_is_known_as_well_as_the_others() -> None:
-    track = Track(1e4, 2e7)
+    track = Track(1e4, 2e7, CONFIDENCE)
     track.add(seen(0.0, 4 * CAPACITY, CAPACITY))
     for number in range(1, 60):
         fps = CAPACITY / 2 if 25 <= number < 40 else CAPACITY
@@ -66,7 +67,7 @@ def test_a_level_that_few_trials_met_is_known_as_well_as_the_others() -> None:
 
 
 def test_the_same_trials_give_the_same_answer() -> None:
-    tracks = [Track(1e4, 2e7), Track(1e4, 2e7)]
+    tracks = [Track(1e4, 2e7, CONFIDENCE), Track(1e4, 2e7, CONFIDENCE)]
     for track in tracks:
         for number in range(12):
             track.add(seen(0.3 * number, CAPACITY * (0.9, 1.1, 1.0)[number % 3], CAPACITY))
@@ -74,6 +75,6 @@ def test_the_same_trials_give_the_same_answer() -> None:
 
 
 def test_before_the_first_trial_any_load_is_as_likely() -> None:
-    low_fps, middle_fps, high_fps = Track(1e4, 1e6).met_fps(0.0, (0.25, 0.5, 0.75))
+    low_fps, middle_fps, high_fps = Track(1e4, 1e6, CONFIDENCE).met_fps(0.0, (0.25, 0.5, 0.75))
     assert middle_fps == pytest.approx(1e5)
     assert low_fps < middle_fps < high_fps

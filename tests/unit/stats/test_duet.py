@@ -9,7 +9,8 @@ from slices import RING, SLICING, constant, jumping, stretch, wandering
 
 from pinchpoint.model.duet import CALIBRATION, Slicing
 from pinchpoint.stats import duet
-from pinchpoint.stats.duet import absorbed_s, compare_slices, in_blocks, pseudomedian, steady, why_discarded
+from pinchpoint.stats.duet import absorbed_s, compare_slices, quads_in_blocks, steady, why_discarded
+from pinchpoint.stats.paired import pseudomedian
 
 HOSTS = {"quiet": lambda seed: constant(), "wandering": wandering, "jumping": jumping}
 # Hosts, and simulated comparisons: more of them only where simulations are run.
@@ -114,12 +115,12 @@ def test_few_quads_make_few_blocks_and_no_claim():
 @pytest.mark.parametrize("length_s", [4, 30, 300])
 def test_blocks_are_of_equal_size_in_the_order_of_time_and_hold_every_quad_once(length_s):
     quads = compare_slices([stretch(constant(), length_s=length_s)]).quads
-    blocks = in_blocks(quads)
+    blocks = quads_in_blocks(quads)
     assert [one for block in blocks for one in block] == list(quads)
     sizes = [len(block) for block in blocks]
     assert max(sizes) - min(sizes) <= 1
     assert len(blocks) <= duet.MOST_BLOCKS
-    assert in_blocks([]) == []
+    assert quads_in_blocks([]) == []
 
 
 def test_a_series_tells_both_rates_over_the_time_of_all_stretches():

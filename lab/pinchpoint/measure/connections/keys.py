@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.kinds import Kind, MismatchError
+from pinchpoint.model.levels import CONFIDENCE
 from pinchpoint.model.scenario import Search, SearchMethod
 
 WORKS: Final = ("syn", "abandon", "reset", "request")
@@ -38,7 +39,7 @@ class Connections:
         """The same search as for rates, of connections in place of frames."""
         return Search(
             method=SearchMethod.THRESHOLD,
-            confidence=0.95,
+            confidence=CONFIDENCE,
             max_traffic_s=self.max_traffic_s,
             min_load_fps=self.min_cps,
             max_load_fps=self.max_cps,

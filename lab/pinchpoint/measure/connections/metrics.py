@@ -9,9 +9,8 @@ from pinchpoint.measure.exhaustion import LIMITS
 from pinchpoint.model import units
 from pinchpoint.model.limits import Limit as Bounds
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.result import Limit, Rate, RateStatus, Verdict
+from pinchpoint.model.result import BOUNDS, Limit, Rate, RateStatus, Verdict
 from pinchpoint.model.study import Bound
-from pinchpoint.stats.metrics import BOUNDS
 
 BURST, SUSTAINED, DOUBLED = "burst rate", "sustained rate", "sustained rate, doubled"
 

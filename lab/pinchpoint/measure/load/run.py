@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.priority import kept_off
+from pinchpoint.measure.forwarding import of_trial
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.kind import TRIAL_S, asked
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.load.keys import Load
+from pinchpoint.measure.load.metrics import of_load
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import Found, result_of
 from pinchpoint.measure.trial import WARM_UP, Measurer
@@ -18,7 +20,6 @@ from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search.repeat import until_valid
-from pinchpoint.stats import metrics
 
 PHASE = "load"
 
@@ -79,8 +80,8 @@ def _summary(
     hint = "a quieter machine, or lower load.at_fps"
     told = Found(
         (
-            *(one for rate in rates for one in metrics.of_load(rate.at_fps, rate.trials)),
-            *(metrics.of_trial(highest.trials[0], device_of(scenario).metrics) if highest else ()),
+            *(one for rate in rates for one in of_load(rate.at_fps, rate.trials)),
+            *(of_trial(highest.trials[0], device_of(scenario).metrics) if highest else ()),
         ),
         (not_learnt, *(rate.why_not for rate in rates)),
         failed="" if highest else f"no load could be measured: {reasons}\n  hint: {hint}",

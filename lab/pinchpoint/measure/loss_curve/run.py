@@ -7,6 +7,7 @@ from dataclasses import replace
 from pinchpoint.causes.verdict import verdict
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.priority import kept_off
+from pinchpoint.measure.forwarding import of_trial
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.kind import TRIAL_S, asked
 from pinchpoint.measure.listener import Listener
@@ -22,7 +23,6 @@ from pinchpoint.model.rfc2544 import LossPoint
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search.repeat import until_valid
-from pinchpoint.stats.metrics import of_trial
 
 PHASE = "loss curve"
 REACH = "reach"  # the phase that finds what the engine offers in full

@@ -22,6 +22,7 @@ from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.kind import TRIAL_S, asked
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.keys import Rates
+from pinchpoint.measure.rates.metrics import of_overload, of_rates
 from pinchpoint.measure.rates.overload import OVERLOADS, highest_load_fps, overloaded, without_rate
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.trial import ROUND_TRIP, WARM_UP, Measurer, OverTime
@@ -42,7 +43,6 @@ from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search import SearchOutcome, find_rates
 from pinchpoint.search.repeat import until_valid
 from pinchpoint.search.slices import slice_s
-from pinchpoint.stats.metrics import of_overload, of_rates
 from pinchpoint.stats.receive_rate import receive_rate
 
 LATENCY_REPEATS = 1.5  # trials made for each latency, for estimates

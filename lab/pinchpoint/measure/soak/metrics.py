@@ -18,10 +18,10 @@ from statistics import fmean
 
 from pinchpoint.account.load import dut_threads
 from pinchpoint.model import units
+from pinchpoint.model.levels import CONFIDENCE
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.trial import PmdLoad, Sample
 
-CONFIDENCE = 0.95
 WHOLE = 0.5  # of a window's length: what is left of the time after the last one is not counted as one
 BEGIN = Sample(0.0, 0, 0, received=0)
 KERNEL_FRAMES = 2000  # in queues between the rings: net.core.netdev_max_backlog (1000), a packet socket's buffer

@@ -10,7 +10,7 @@ from pinchpoint.model.measurement import CARRIED, LevelChange, Metric
 from pinchpoint.model.result import Limit
 from pinchpoint.model.study import Bound, Estimate
 from pinchpoint.model.trial import PmdLoad
-from pinchpoint.stats.repeats import estimate
+from pinchpoint.stats.estimate import estimate
 
 FEW_FLOWS = 64  # datapath flows: with fewer, a factor of a hundred and more items was not seen
 MANY_ITEMS = 100

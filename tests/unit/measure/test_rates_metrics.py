@@ -7,10 +7,12 @@ import support
 import trials
 
 from pinchpoint.dut.ovs.metrics import metrics as own_metrics
+from pinchpoint.measure.forwarding import of_trial
+from pinchpoint.measure.load.metrics import of_load
+from pinchpoint.measure.rates.metrics import of_rates
 from pinchpoint.model.result import Band, LossFloor, Rate, RateStatus
 from pinchpoint.model.scenario import Segment
 from pinchpoint.model.trial import PmdLoad
-from pinchpoint.stats.metrics import of_load, of_rates, of_trial
 
 CORE_1 = PmdLoad("PMD core 1", 1, 1000, 1000, 0.8, 600.0, 0, 1500, 100, 380, 15, 5, 2.6e9)
 CORE_2 = PmdLoad("PMD core 2", 2, 3000, 0, 0.4, 200.0, 0, 3000, 0, 0, 0, 0, 2.6e9)

@@ -1,39 +1,25 @@
-"""A measure's findings as metrics: the figures that curves are drawn from.
+"""What is told of a search: its rates, their latency, and what the device did with a trial at the NDR."""
 
-What was not counted is absent, never zero. A figure that one packet thread alone has
-is named without the thread, so that curves from different machines line up; where
-several threads forward, each has its own figure too, named after it.
-"""
-
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from statistics import median
+from typing import Final
 
+from pinchpoint.measure.forwarding import Own, of_trial
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.result import LatencyPoint, PauseGap, Rate, RateStatus, ReceiveRate
+from pinchpoint.model.result import BOUNDS, LatencyPoint, PauseGap, Rate, RateStatus, ReceiveRate
 from pinchpoint.model.scenario import Stream
 from pinchpoint.model.study import Bound
 from pinchpoint.model.terms import MRR, band_metrics
-from pinchpoint.model.trial import LatencySummary, PmdLoad, Trial, TrialValidity
+from pinchpoint.model.trial import LatencySummary, Trial, TrialValidity
 
-_HOW = {
+_HOW: Final[Mapping[RateStatus, str]] = {
     RateStatus.FOUND: "bounds of the search",
     RateStatus.AT_LEAST: "at least",
     RateStatus.BELOW_MINIMUM: "below the lowest load tried",
     RateStatus.LOSES_ALWAYS: "frames are lost at any load",
     RateStatus.REFUSED: "",  # the reason follows
 }
-BOUNDS: Mapping[RateStatus, Bound] = {
-    RateStatus.FOUND: Bound.FOUND,
-    RateStatus.AT_LEAST: Bound.AT_LEAST,
-    RateStatus.BELOW_MINIMUM: Bound.BELOW,
-    RateStatus.LOSES_ALWAYS: Bound.REFUSED,
-    RateStatus.REFUSED: Bound.REFUSED,
-}
-Own = Callable[[Mapping[str, float]], Iterable[Metric]]
-"""What a device's own counters say of one trial."""
 
 
 def of_rates(
@@ -68,27 +54,6 @@ def of_the_rates_alone(rates: Sequence[Rate]) -> tuple[Metric, ...]:
             if rate.floor is not None
         ),
     )
-
-
-def of_load(at_fps: float, trials: Sequence[Trial]) -> tuple[Metric, ...]:
-    """Metrics of the measure `load` at one rate: the medians over `trials`, all valid, with their extremes."""
-    every = [(*_of_threads(trial.pmds), Metric("loss", "share", trial.loss_ratio)) for trial in trials]
-    if not every:
-        return ()
-    at = f"at {units.fps(at_fps)}"
-    values: dict[tuple[str, str], list[float]] = {}
-    for metrics in every:
-        for one in metrics:
-            values.setdefault((one.name, one.unit), []).append(one.value)
-    return tuple(
-        Metric(f"{name} {at}", unit, median(found), min(found), max(found), _extremes(len(found)))
-        for (name, unit), found in values.items()
-    )
-
-
-def of_trial(trial: Trial, own: Own) -> tuple[Metric, ...]:
-    """What the DUT did with the frames of one trial: cycles, lookups, and what its own counters say."""
-    return (*_of_threads(trial.pmds), *own(trial.observed))
 
 
 def _rate(rate: Rate) -> Metric:
@@ -154,56 +119,3 @@ def _order(limit: Trial, streams: Sequence[Stream]) -> Iterator[Metric]:
     if known and len(known) == len(counts) and all(one.segment for one in streams):
         late, received = map(sum, zip(*known, strict=True))
         yield Metric("reordered in connections", "share", late / received)
-
-
-def _of_threads(pmds: Sequence[PmdLoad]) -> Iterator[Metric]:
-    """Of the threads that received frames: all together, then each by its name if there are several."""
-    forwarding = [pmd for pmd in pmds if pmd.received > 0]
-    if not forwarding:
-        return
-    yield from _load(forwarding, "")
-    yield from _lookups(forwarding)
-    if len(forwarding) > 1:
-        for pmd in forwarding:
-            yield from _load([pmd], f"{pmd.name}: ")
-
-
-def _load(pmds: Sequence[PmdLoad], prefix: str) -> Iterator[Metric]:
-    cycles = [pmd.cycles_per_packet for pmd in pmds if pmd.cycles_per_packet is not None]
-    if len(cycles) == len(pmds):
-        spent = math.fsum(each * pmd.received for each, pmd in zip(cycles, pmds, strict=True))
-        yield Metric(f"{prefix}cycles per packet", "cycles", spent / sum(pmd.received for pmd in pmds))
-    busy = [(pmd.busy_share, pmd.name) for pmd in pmds if pmd.busy_share is not None]
-    if busy:
-        share, name = max(busy)
-        note = name if len(pmds) == 1 else f"{name}, the busiest of {len(pmds)}"
-        yield Metric(f"{prefix}PMD busy", "share", share, note=note)
-
-
-def _lookups(pmds: Sequence[PmdLoad]) -> Iterator[Metric]:
-    """Where lookups were answered, as shares of all lookups; a recirculated frame is looked up again."""
-    answered = {
-        "simple match": _sum(pmd.simple_match_hits for pmd in pmds),
-        "EMC": _sum(pmd.emc_hits for pmd in pmds),
-        "SMC": _sum(pmd.smc_hits for pmd in pmds),
-        "megaflow": _sum(pmd.megaflow_hits for pmd in pmds),
-        "upcall": _sum(None if pmd.upcalls is None else pmd.upcalls + (pmd.lost_upcalls or 0) for pmd in pmds),
-    }
-    total = sum(count for count in answered.values() if count is not None)
-    if total:
-        for name, count in answered.items():
-            if count is not None:
-                yield Metric(f"{name} share", "share", count / total)
-    received, recirculated = sum(pmd.received for pmd in pmds), _sum(pmd.recirculated for pmd in pmds)
-    if recirculated is not None:
-        yield Metric("passes per packet", "count", (received + recirculated) / received)
-
-
-def _sum(counts: Iterable[int | None]) -> int | None:
-    """Of those counted; None if none was."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
-
-
-def _extremes(count: int) -> str:
-    return f"median, lowest and highest of {count} trials" if count > 1 else "one trial"
