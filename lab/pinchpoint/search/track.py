@@ -32,7 +32,11 @@ NOISES = np.array((0.0005, 0.002, 0.006, 0.015, 0.035, 0.08, 0.16))  # of theta 
 MOVES = ((0.0, 0.002), (0.0, 0.1), (0.01, 0.03), (0.03, 0.05), (0.08, 0.1), (0.2, 0.2))  # (drift per sqrt s, jumps/s)
 MOVE_WEIGHTS = (3.0, 1.0, 1.0, 1.0, 1.0, 0.7)
 JUMP = 0.4  # mean size of a jump, ln
-COLLAPSES = 0.03  # chance that what an overloaded device forwards says nothing about its level
+# What an overloaded device forwards, relative to its level, ln: most forward their level, which is the first; others
+# less, or a little more. None: it says nothing.
+OFFSETS = (0.0, -0.035, -0.07, -0.15, -0.3, -0.6, 0.035, 0.07, None)
+APART = 0.3  # of an offset: how exactly one stands for those beside it
+OTHERWISE = 0.03  # chance that it is not the first
 AGREES = 0.8  # share of the overloaded trials whose forwarding agrees, of a device whose forwarding does
 EXACT = 0.01  # no trial measures more exactly, relative
 DEPTH, COLLAPSED = 0.02, 0.3  # median relative depth of a loss that says nothing else, and of one that is a collapse
@@ -98,7 +102,7 @@ class _Particles:
 
     move: Ints
     noise: Ints
-    collapses: Ints
+    offset: Ints
     place: Array  # bound x particle
     width: Ints
     share: Ints
@@ -111,7 +115,7 @@ class _Particles:
 
     def take(self, chosen: Ints) -> "_Particles":
         return _Particles(
-            self.move[chosen], self.noise[chosen], self.collapses[chosen], self.place[:, chosen],
+            self.move[chosen], self.noise[chosen], self.offset[chosen], self.place[:, chosen],
             self.width[:, chosen], self.share[:, chosen], [weights[chosen] for weights in self.filtered],
         )  # fmt: skip
 
@@ -126,7 +130,9 @@ class Track:
         self._high = float(np.log(max_load_fps)) + BEYOND
         self._tail = (1 - confidence) / 2
         self._random = np.random.default_rng(0)
-        self._measures = overload_measures
+        others = len(OFFSETS) - 1
+        usual = (1 - OTHERWISE, *(OTHERWISE / others,) * others)
+        self._offset_chances = np.array(usual if overload_measures else (*(0.0,) * others, 1.0))
         self._seen: list[Seen] = []
         self._particles = self._drawn()
         self._weights = np.zeros(PARTICLES)  # ln, of particles since they were last chosen
@@ -142,7 +148,7 @@ class Track:
         return _Particles(
             random.choice(len(MOVES), count, p=np.array(MOVE_WEIGHTS) / sum(MOVE_WEIGHTS)),
             random.integers(len(NOISES), size=count),
-            (random.random(count) < (COLLAPSES if self._measures else 1.0)).astype(np.intp),
+            random.choice(len(OFFSETS), count, p=self._offset_chances),
             np.array([random.permutation(np.linspace(self._low, self._high, count)) for _ in range(BOUNDS)]),
             random.integers(len(WIDTHS), size=(BOUNDS, count)),
             random.integers(len(SHARES), size=(BOUNDS, count)),
@@ -191,23 +197,27 @@ class Track:
     def _table(self, seen: Seen) -> Array:
         """Likelihood of a trial, by (kind, noise, cell).
 
-        Its level was above the load; or below, and measured as what was forwarded says, or as by a device that
-        collapses under overload.
+        Its level was above the load; or below, by each offset of what was forwarded.
         """
         noise, x = NOISES[:, None], self._x
         below = ndtr((seen.load - x) / noise)
+        table = np.zeros((1 + len(OFFSETS), *below.shape), np.float32)
+        table[0] = 1 - below
         if seen.borne is None:
-            return np.array((1 - below, np.zeros_like(below), np.zeros_like(below)), np.float32)
+            return table
         _, overloaded = CAUSED[seen.is_pause]
         depth, deep = (_any_depth(seen.load - seen.borne, middle) for middle in (DEPTH, COLLAPSED))
-        spread = np.hypot(np.hypot(noise, EXACT), self._widths / 2)  # no finer than the grid
+        offset = np.array(OFFSETS[:-1], float)[:, None, None]
+        exact = np.hypot(EXACT, APART * offset)
+        spread = np.hypot(np.hypot(noise, exact), self._widths / 2)  # no finer than the grid
         # That theta was below the load is known exactly, where it was below only within the measurement's own error.
-        share = noise**2 / (noise**2 + EXACT**2)
-        theta = x + share * (seen.borne - x)
-        was_below = ndtr((seen.load - theta) / (noise * np.sqrt(1 - share)))
-        measured = np.exp(-(((seen.borne - x) / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi)) * was_below
-        agreeing = AGREES * measured + (1 - AGREES) * below * depth
-        return np.array((1 - below, overloaded * agreeing, overloaded * below * deep), np.float32)
+        share = noise**2 / (noise**2 + exact**2)
+        off = seen.borne - offset - x
+        was_below = ndtr((seen.load - x - share * off) / (noise * np.sqrt(1 - share)))
+        measured = np.exp(-((off / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi)) * was_below
+        table[1:-1] = overloaded * (AGREES * measured + (1 - AGREES) * below * depth)
+        table[-1] = overloaded * below * deep
+        return table
 
     def _bounded(self, seen: Seen, place: Any, width: Any) -> tuple[Array, Array]:
         """Chance that a bound is below the load of a trial, and the likelihood of what was lost if it was."""
@@ -229,7 +239,7 @@ class Track:
         share = SHARES[particles.share]
         by_bound = (1 - share * below).prod(axis=0) if seen.borne is None else (share * told).sum(axis=0)
         table = self._tables[number]
-        above, overloaded = table[0, particles.noise], table[1 + particles.collapses, particles.noise]
+        above, overloaded = table[0, particles.noise], table[1 + particles.offset, particles.noise]
         likely = by_bound.astype(np.float32)[:, None] * above + overloaded
         if before:
             weights = self._after(particles, before[0], self._seen[number].at_s - self._seen[number - 1].at_s)
@@ -274,7 +284,7 @@ class Track:
         shares = SHARES.astype(np.float32)
         by_level = np.array([table[:, :, path] for table, path in zip(self._tables, cells, strict=True)])
         above = by_level[numbers, 0, particles.noise, ours][:, :, None]  # trial x particle x (all that follows)
-        overloaded = by_level[numbers, 1 + particles.collapses, particles.noise, ours][:, :, None]
+        overloaded = by_level[numbers, 1 + particles.offset, particles.noise, ours][:, :, None]
         places, spans = self._places()
         bounded = np.array([self._bounded(seen, places, WIDTHS[:, None]) for seen in self._seen], np.float32)
         is_kept = np.array([seen.borne is None for seen in self._seen])[:, None, None]
@@ -294,10 +304,11 @@ class Track:
             tried = told[:, chosen[bound], None] * times * shares + plus  # trial x particle x share
             particles.share[bound] = self._picked(_summed(tried, above, overloaded))
         tried = tried[numbers, ours, particles.share[bound]]
-        told = _summed(tried[:, None, None], by_level[:, :1], by_level[:, 1:])  # collapses x noise x particle
-        prior = np.log((1 - COLLAPSES, COLLAPSES)) if self._measures else np.array((-np.inf, 0.0))
+        told = _summed(tried[:, None, None], by_level[:, :1], by_level[:, 1:])  # offset x noise x particle
+        with np.errstate(divide="ignore"):
+            prior = np.log(self._offset_chances)
         chosen = self._picked((told + prior[:, None, None]).reshape(-1, PARTICLES).T)
-        particles.collapses, particles.noise = np.unravel_index(chosen, told.shape[:2])
+        particles.offset, particles.noise = np.unravel_index(chosen, told.shape[:2])
         particles.move = self._picked(self._moved_like(cells) + np.log(MOVE_WEIGHTS))
 
     def _nearest(self, width: Ints, place: Array, places: Array) -> Ints:
