@@ -66,4 +66,6 @@ def _loses(loads: Array, lengths_s: Array, capacities: Array, drawn: Array, trut
         below = np.minimum(0.0, loads / truth.capacity_fps - 1) / truth.random_loss.scale
         expected = offered * np.minimum(1.0, truth.random_loss.ratio * np.exp(below))
         lost = lost + np.where(expected > drawn, np.maximum(expected, 1.0), 0.0)
-    return np.asarray(lost > np.maximum(0.5, ratio * offered))
+    # A device that collapses carries less from its first loss on, which is much more than the ratio.
+    allowed = 0.0 if truth.collapse is not None else ratio * offered
+    return np.asarray(lost > np.maximum(0.5, allowed))

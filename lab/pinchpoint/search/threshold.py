@@ -31,9 +31,10 @@ from pinchpoint.search.track import OverTime, Seen, Track
 QUANTILES = (0.5, 0.35, 0.65, 0.5, 0.3, 0.7)  # of the threshold that the next trial will meet: loads on both sides
 BESIDE = (0.985, 1.015)  # of the rate: loads that show whether the claim holds, whatever the level is just then
 BESIDE_EVERY, PDR_EVERY, HALF_EVERY = 3, 3, 8  # trials; a PDR needs fewer, since what it loses also says how much
+KNOWN_EVERY = 3  # turns of a rate that is known exactly enough: whether it still is
 HALF, NEARLY = 0.5, 0.8  # of a rate: loads that show what is lost far below it
 ESTIMATED = 12  # usable trials from which there is an estimate that loads are taken beside of
-RECENT = 5  # trials that an estimate, of which loads are shares, may be old
+RECENT = 3  # trials that an estimate, of which loads are shares, may be old
 ROOM = 30.0  # trials that the look for a memory takes, and the search after it
 BACK = 0.85  # of a load at which several trials in a row were not usable
 FEWEST = 6  # usable trials: of fewer, the ends are no 95 % interval of a median (2 / 2^5)
@@ -95,6 +96,11 @@ class _Goal:
             return self.known.median_fps * BESIDE[self._asked // BESIDE_EVERY % len(BESIDE)]
         return self.track.met_fps(at_s, (QUANTILES[self._asked % len(QUANTILES)],))[0]
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether its interval is as narrow as was asked for."""
+        return self.known.width <= ENOUGH * self._width
+
     def is_beyond(self, top_fps: float) -> bool:
         """Whether the rate lies beyond the loads that may be tried."""
         return self.known.lower_fps >= (1 - self._width) * top_fps
@@ -103,7 +109,7 @@ class _Goal:
         """Whether more trials would tell nothing that was asked for."""
         if self.is_beyond(top_fps):
             return True
-        if max(self.known.width, self.known.spread) > ENOUGH * self._width:
+        if not self.is_narrow or self.known.spread > ENOUGH * self._width:
             return False
         held = claim(trials, self.loss_ratio, self.known.median_fps)
         return held.holds and min(held.below.trials, held.above.trials) > 0
@@ -213,11 +219,18 @@ class _Run:
         elif count >= ESTIMATED and count % HALF_EVERY == 0:
             load_fps = self._apart_fps(count // HALF_EVERY)
         else:
-            first, *others = self.goals
-            goal = others[count // PDR_EVERY % len(others)] if others and count % PDR_EVERY == 0 else first
-            load_fps = goal.load_fps(self._clock.next_s)
+            load_fps = self._next_goal(count).load_fps(self._clock.next_s)
         load_fps *= BACK ** max(0, self._in_a_row - 1)
         return min(max(float(f"{load_fps:.{DIGITS - 1}e}"), least_fps), top_fps)
+
+    def _next_goal(self, count: int) -> _Goal:
+        """Whose turn it is. A rate that is known as exactly as asked for gives most of its turns to the others."""
+        first, *others = self.goals
+        turn, left = divmod(count, PDR_EVERY)
+        goal = first if left or not others else others[turn % len(others)]
+        if count < ESTIMATED or turn % KNOWN_EVERY == 0 or not goal.is_narrow:
+            return goal
+        return max(self.goals, key=lambda goal: goal.known.width)
 
     def _apart_fps(self, turn: int) -> float:
         """A load that shows what is lost far from a rate: half of the NDR, or below the PDR where that is far above."""
@@ -360,9 +373,10 @@ class _Teller:
         )
 
     def _no_finer_than_asked(self, known: OverTime) -> OverTime:
-        """Of a threshold that moves, single levels are known no better than loads were chosen to tell them apart."""
+        """Where a level that moves loses, it is known no better than loads were chosen to tell its places apart."""
         half = self.run.search.relative_width / 2
         if known.spread <= 2 * half:  # the band is known no better than the median
             low_fps, high_fps = min(known.low_fps, known.lower_fps), max(known.high_fps, known.upper_fps)
             return replace(known, low_fps=low_fps, high_fps=high_fps)
+        half *= min(1.0, 2 * known.by_level)  # of the half that lose
         return replace(known, lower_fps=known.lower_fps * (1 - half), upper_fps=known.upper_fps * (1 + half))

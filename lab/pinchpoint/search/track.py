@@ -84,6 +84,7 @@ class OverTime:
     upper_fps: float
     low_fps: float  # a tenth of them
     high_fps: float  # nine tenths
+    by_level: float  # share of the trials that lose at the median because of the level, not of a bound of their own
 
     @property
     def width(self) -> float:
@@ -417,7 +418,8 @@ class Track:
         middle = quantile(0.5, luck)
         lower, median, upper = (float(fps) for fps in np.exp(np.quantile(middle, (self._tail, 0.5, 1 - self._tail))))
         low, high = (float(np.exp(np.median(quantile(wanted)))) for wanted in BAND)
-        return OverTime(lower, median, upper, low, high)
+        by_level = float((ndtr((np.log(median) - paths) / noise) * shares).sum(axis=0).mean())
+        return OverTime(lower, median, upper, low, high, by_level)
 
     def moments_fps(self) -> list[tuple[float, float, float]]:
         """Quantiles of the level at each trial: the band's ends and the median."""

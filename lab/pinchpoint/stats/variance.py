@@ -10,18 +10,19 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-
-import numpy as np
-from numpy.typing import NDArray
-from scipy.special import chdtri, ndtri
+from typing import TYPE_CHECKING
 
 from pinchpoint.stats.estimate import FEWEST_FOR_INTERVAL, rank_place
 
+if TYPE_CHECKING:  # functions import them: `pinchpoint --help` does without numpy
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
+    Allowed = NDArray[np.bool_]
+
 LEVELS = ("rebuild of the bench", "restart of the DUT", "measurement")
 Nested = Sequence[Sequence[Sequence[float]]]  # by rebuild, by restart, by measurement
-
-Numbers = NDArray[np.float64]
-Allowed = NDArray[np.bool_]
 
 # Half of a median's interval of 6, 7, 8 and 9 normal values, in standard deviations, by simulation: its ends are often
 # the outer ranks, where the inner ones lie far off.
@@ -73,6 +74,8 @@ def components(values: Nested) -> tuple[Component, Component, Component]:
     `values[i][j][k]` is measurement k after start j on bench i, all of one sign. Raises ValueError unless every
     bench has as many starts, every start as many measurements, and each at least two.
     """
+    import numpy as np
+
     sizes = {(len(bench), len(measured)) for bench in values for measured in bench}
     if len(values) < 2 or len(sizes) != 1 or min(next(iter(sizes))) < 2:
         raise ValueError("two or more of every level are needed, and equally many everywhere")
@@ -102,48 +105,74 @@ def for_half_width(found: Sequence[Component], costs: Costs, half_width: float) 
 
     The interval is that of the median over benches (stats/estimate.py), so there are at least six.
     """
-    return _best(found, costs, lambda half_widths, times_s: (half_widths <= half_width, times_s, half_widths))
+    return _best(
+        found,
+        costs,
+        lambda variances, each_s: _enough(variances, half_width),
+        lambda half_widths, times_s: (half_widths <= half_width, times_s, half_widths),
+    )
 
 
 def for_time(found: Sequence[Component], costs: Costs, time_s: float) -> Allocation | None:
     """The narrowest interval that `time_s` allows; None if it does not suffice for six benches."""
-    return _best(found, costs, lambda half_widths, times_s: (times_s <= time_s + 1e-6, half_widths, times_s))
+    return _best(
+        found,
+        costs,
+        lambda variances, each_s: time_s / each_s + 1e-9,
+        lambda half_widths, times_s: (times_s <= time_s + 1e-6, half_widths, times_s),
+    )
 
 
 def _best(
-    found: Sequence[Component], costs: Costs, wished: Callable[[Numbers, Numbers], tuple[Allowed, Numbers, Numbers]]
+    found: Sequence[Component],
+    costs: Costs,
+    rebuilds: "Callable[[Numbers, Numbers], Numbers]",
+    wished: "Callable[[Numbers, Numbers], tuple[Allowed, Numbers, Numbers]]",
 ) -> Allocation | None:
-    """Of all numbers of benches, starts and measurements, what is allowed and has the least of the first figure.
+    """Of all numbers of starts on a bench and of measurements after a start, what is allowed and has the least figures.
 
-    Of those alike, the least of the second. Without whole numbers the best would be sqrt(cost of the level above / cost
-    of this one x variance of this one / variance of the level above) of each level (Cochran, "Sampling Techniques",
-    10.6); with them it is quickest to try all.
+    `rebuilds` is asked with the variance of a bench's mean and the time that it takes. Without whole numbers the best
+    would be sqrt(cost of the level above / cost of this one x variance of this one / variance of the level above) of
+    each level (Cochran, "Sampling Techniques", 10.6); with them it is quickest to try all.
     """
+    import numpy as np
+
     bench, start, measurement = (one.deviation**2 for one in found)
-    rebuilds, restarts, measurements = np.ogrid[FEWEST_FOR_INTERVAL : MOST_REBUILDS + 1, 1 : MOST + 1, 1 : MOST + 1]
+    restarts, measurements = np.ogrid[1 : MOST + 1, 1 : MOST + 1]
     variances = bench + start / restarts + measurement / (restarts * measurements)
-    half_widths = _half_widths()[:, None, None] * np.sqrt(variances)
-    times_s = rebuilds * (costs.rebuild_s + restarts * (costs.restart_s + measurements * costs.measurement_s))
-    allowed, first, second = wished(half_widths, times_s)
+    each_s = costs.rebuild_s + restarts * (costs.restart_s + measurements * costs.measurement_s)
+    counts = np.clip(rebuilds(variances, each_s), FEWEST_FOR_INTERVAL, MOST_REBUILDS).astype(int)
+    half_widths = _half_widths()[counts - FEWEST_FOR_INTERVAL] * np.sqrt(variances)
+    allowed, first, second = wished(half_widths, counts * each_s)
     if not allowed.any():
         return None
-    alike = np.flatnonzero(allowed & (first <= first[allowed].min() * (1 + 1e-9)))
-    place = np.unravel_index(alike[second.ravel()[alike].argmin()], allowed.shape)
-    count, starts, each = (int(one) + least for one, least in zip(place, (FEWEST_FOR_INTERVAL, 1, 1), strict=True))
-    half_width = float(half_widths[place])
-    deviation = math.sqrt(_underrated((bench, start / starts, measurement / (starts * each)), found))
-    is_enough = _half_widths() * deviation <= half_width * (1 + 1e-9)
-    most = FEWEST_FOR_INTERVAL + int(is_enough.argmax()) if is_enough.any() else MOST_REBUILDS
-    return Allocation(count, starts, each, half_width, float(times_s[place]), max(count, most))
+    row, column = min(np.argwhere(allowed), key=lambda place: (first[tuple(place)], second[tuple(place)]))
+    parts = (bench, start / (row + 1), measurement / ((row + 1) * (column + 1)))
+    count, half_width = int(counts[row, column]), float(half_widths[row, column])
+    most = int(_enough(np.array(_underrated(parts, found)), half_width))
+    time_s = float(count * each_s[row, column])
+    return Allocation(count, int(row) + 1, int(column) + 1, half_width, time_s, max(count, most))
+
+
+def _enough(variances: "Numbers", half_width: float) -> "Numbers":
+    """The fewest benches whose interval is expected to be +- `half_width`; MOST_REBUILDS if there are none."""
+    import numpy as np
+
+    narrowest = np.minimum.accumulate(_half_widths()[:-1])
+    wished = half_width / np.sqrt(np.maximum(variances, 1e-300))
+    return np.asarray(FEWEST_FOR_INTERVAL + np.searchsorted(-narrowest, -wished * (1 + 1e-9)))
 
 
 @cache
-def _half_widths() -> Numbers:
+def _half_widths() -> "Numbers":
     """By number of benches from six on: half of the interval that stats/estimate.py makes of so many normal values.
 
     As expected, in standard deviations. Its ends lie between ranks, which are expected where Blom says ("Statistical
     Estimates and Transformed Beta-Variables", 1958). The asymptotic 1.96 sqrt(pi / 2n) is up to 9 % too small below 20.
     """
+    import numpy as np
+    from scipy.special import ndtri
+
     by_rank = []
     for n in range(FEWEST_FOR_INTERVAL + len(OF_FEW), MOST_REBUILDS + 1):
         outer, inwards = rank_place(n)
@@ -154,6 +183,8 @@ def _half_widths() -> Numbers:
 
 def _underrated(parts: Sequence[float], found: Sequence[Component]) -> float:
     """What a sum of variances is at most, with SURE: each was estimated from few differences (Satterthwaite 1946)."""
+    from scipy.special import chdtri
+
     uncertain = sum(part**2 / one.freedom for part, one in zip(parts, found, strict=True))
     if not uncertain:
         return sum(parts)
