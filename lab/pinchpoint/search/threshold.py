@@ -373,10 +373,15 @@ class _Teller:
         )
 
     def _no_finer_than_asked(self, known: OverTime) -> OverTime:
-        """Where a level that moves loses, it is known no better than loads were chosen to tell its places apart."""
-        half = self.run.search.relative_width / 2
-        if known.spread <= 2 * half:  # the band is known no better than the median
-            low_fps, high_fps = min(known.low_fps, known.lower_fps), max(known.high_fps, known.upper_fps)
-            return replace(known, low_fps=low_fps, high_fps=high_fps)
-        half *= min(1.0, 2 * known.by_level)  # of the half that lose
-        return replace(known, lower_fps=known.lower_fps * (1 - half), upper_fps=known.upper_fps * (1 + half))
+        """Loads were chosen to tell an interval as wide as asked for: by chance it may come out narrower.
+
+        Where a level that moves loses, it is known no better than loads told its places apart; nor is any band.
+        """
+        half, moves = self.run.search.relative_width / 2, known.spread > self.run.search.relative_width
+        lower_fps = min(known.lower_fps, known.median_fps * (1 - half / 2))
+        upper_fps = max(known.upper_fps, known.median_fps * (1 + half / 2))
+        if moves:
+            half *= min(1.0, 2 * known.by_level)  # of the half that lose
+            return replace(known, lower_fps=lower_fps * (1 - half), upper_fps=upper_fps * (1 + half))
+        low_fps, high_fps = min(known.low_fps, lower_fps), max(known.high_fps, upper_fps)
+        return replace(known, lower_fps=lower_fps, upper_fps=upper_fps, low_fps=low_fps, high_fps=high_fps)
