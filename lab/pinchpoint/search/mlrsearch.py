@@ -7,12 +7,11 @@ Only valid trials reach the library. A generator at its ceiling lowers the searc
 rate that ends at that maximum is "at least", never found. Rates are told as offered, not as intended (RFC 2285, 3.5.2).
 """
 
-import inspect
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from statistics import median
+
+from MLRsearch import AbstractMeasurer, Config, GoalResult, MeasurementResult, MultipleLossRatioSearch, SearchGoal
 
 from pinchpoint.model import units
 from pinchpoint.model.result import Ceiling, Rate, RateStatus
@@ -21,25 +20,6 @@ from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search.rates import SearchOutcome
 from pinchpoint.search.reach import Reach
 from pinchpoint.search.repeat import Measure, until_valid
-
-
-@contextmanager
-def _stack_of_frames() -> Iterator[None]:
-    """`inspect.stack()` returns frames without files and source lines inside the block.
-
-    At import, MLRsearch asks for the stack once a field and reads only the caller's frame; finding the files of all
-    frames among 600 modules takes seconds.
-    """
-    stack = inspect.stack
-    inspect.stack = lambda *_: [(sys._getframe(1),), (sys._getframe(2),)]
-    try:
-        yield
-    finally:
-        inspect.stack = stack
-
-
-with _stack_of_frames():
-    from MLRsearch import AbstractMeasurer, Config, GoalResult, MeasurementResult, MultipleLossRatioSearch, SearchGoal
 
 _NEVER_S = 1e12
 
