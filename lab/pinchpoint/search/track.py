@@ -163,7 +163,6 @@ class Track:
         weights, told = self._step(self._particles, len(self) - 1, self._particles.filtered[-1:])
         self._particles.filtered.append(weights)
         self._weights = self._weights + told
-        self._ahead: tuple[float, Array] | None = None
         chance = self._chances()
         self._rejuvenate(is_due=1 / (chance**2).sum() < PARTICLES / 2)
 
@@ -179,7 +178,6 @@ class Track:
         self._widths = np.diff(self._edges)
         self._moves: dict[int, Array] = {}
         self._tables = [self._table(seen) for seen in self._seen]
-        self._ahead = None
 
     def _moving(self, after_s: float) -> Array:
         """Chance of each cell after a time, given one before it: (kind, after, before). Times are rounded to 12 %."""
@@ -215,8 +213,8 @@ class Track:
         share = noise**2 / (noise**2 + exact**2)
         off = seen.borne - offset - x
         was_below = ndtr((seen.load - x - share * off) / (noise * np.sqrt(1 - share)))
-        measured = np.exp(-((off / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi)) * was_below
-        table[1:-1] = overloaded * (AGREES * measured + (1 - AGREES) * below * depth)
+        agreeing = AGREES * _normal(off, spread) * was_below
+        table[1:-1] = overloaded * (agreeing + (1 - AGREES) * below * depth)
         table[-1] = overloaded * below * deep
         return table
 
@@ -228,8 +226,7 @@ class Track:
         paused, _ = CAUSED[seen.is_pause]
         told = below * _any_depth(seen.load - seen.borne)
         if seen.is_pause:
-            spread = np.hypot(width, EXACT)
-            hinted = np.exp(-(((seen.pause - place) / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi))
+            hinted = _normal(seen.pause - place, np.hypot(width, EXACT))
             told = HINTS * hinted * below + (1 - HINTS) * told
         return below, paused * told
 
@@ -277,7 +274,7 @@ class Track:
         if is_coarse:
             self._lay(self._points(levels, known))
         self._filter(kept)
-        self._particles, self._weights, self._ahead = kept, np.zeros(PARTICLES), None
+        self._particles, self._weights = kept, np.zeros(PARTICLES)
 
     def _draw(self, particles: _Particles, cells: Ints) -> None:
         """What does not change, given a path of each particle and all else."""
@@ -433,6 +430,11 @@ def _summed(bound: Array, above: Array, overloaded: Array) -> Array:
     likely = np.maximum(bound * above + overloaded, CERTAIN)
     ends = np.arange(0, len(likely), FEW)  # a logarithm costs more than products that stay within what floats hold
     return np.asarray(np.log(np.multiply.reduceat(likely, ends, axis=0, dtype=np.float64)).sum(axis=0))
+
+
+def _normal(off: Any, spread: Any) -> Any:
+    """Density of the normal distribution."""
+    return np.exp(-((off / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi))
 
 
 def _any_depth(depth: Any, middle: float = DEPTH) -> Any:
