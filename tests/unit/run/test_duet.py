@@ -14,7 +14,7 @@ from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model.duet import CALIBRATION, MEASURED
 from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.scenario import Established
-from pinchpoint.run.duet import OVERLOAD, SLICINGS, UNDECIDED, Duet
+from pinchpoint.run.duet import SLICINGS, TIMES_THE_MOST, UNDECIDED, Duet
 from pinchpoint.run.duet_run import why_no_duet
 from pinchpoint.run.together import OneSide, Pair, of_side
 from pinchpoint.scenario import parse
@@ -126,7 +126,7 @@ def test_the_load_follows_what_the_faster_bench_forwards():
     engine = Engine((3e6, 1e6))
     duet(engine)[0].measure(2.0)
     assert engine.asked[0].load_fps == TWO_PORTS.search.max_load_fps
-    assert engine.asked[-1].load_fps == pytest.approx(OVERLOAD * 3e6, rel=0.01)
+    assert engine.asked[-1].load_fps == pytest.approx(TIMES_THE_MOST * 3e6, rel=0.01)
 
 
 @pytest.mark.parametrize(("fill_s", "chosen"), [(0.0, 0), (0.001, 0), (0.002, 1), (0.004, 2), (0.02, 3)])
