@@ -6,8 +6,9 @@ Formats: proc_net(5) and Documentation/networking/snmp_counter.rst in the kernel
 import time
 from itertools import pairwise
 
-from pinchpoint.host.interface import PROC, CommandFailed, Host
+from pinchpoint.host.interface import PROC, Host
 from pinchpoint.model.errors import DutError
+from pinchpoint.observe.printed import Printed
 from pinchpoint.observe.snapshot import Snapshot
 
 TIME_WAIT_S = 60.0
@@ -23,21 +24,14 @@ COUNTERS = "host/tcp/"
 PAIRS, PORTS = f"{COUNTERS}pairs", f"{COUNTERS}local_ports"
 
 
-class TcpStack:
+class TcpStack(Printed):
     """TCP of the device's namespace."""
 
     name = "tcp"
 
     def __init__(self, host: Host, netns: str) -> None:
-        self._host, self._netns = host, netns
-
-    def can_run(self) -> str | None:
-        """Needs /proc."""
-        try:
-            self._read()
-        except CommandFailed as error:
-            return error.message
-        return None
+        v6 = [_SOCKSTAT6] if host.exists(_SOCKSTAT6) else []  # where the kernel has IPv6
+        super().__init__(host, ["cat", _SNMP, _NETSTAT, _SOCKSTAT, *v6], netns)
 
     def snapshot(self) -> Snapshot:
         """`host/tcp/COUNTER`; gauges `host/tcp/{inuse,tw,pairs,local_ports}`.
@@ -66,11 +60,6 @@ class TcpStack:
         if len(sockets) < 2:
             raise DutError(f"{_SOCKSTAT} names no TCP sockets")
         return sum(sockets.values())
-
-    def _read(self) -> str:
-        """All files, the last where the kernel has IPv6; the namespace's are seen only from within."""
-        v6 = [_SOCKSTAT6] if self._host.exists(_SOCKSTAT6) else []
-        return self._host.run(["cat", _SNMP, _NETSTAT, _SOCKSTAT, *v6], self._netns)
 
 
 def tcp_counters(text: str) -> dict[str, int]:

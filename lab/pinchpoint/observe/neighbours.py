@@ -7,7 +7,8 @@ import json
 import time
 from typing import Final
 
-from pinchpoint.host.interface import PROC, CommandFailed, Host
+from pinchpoint.host.interface import PROC, Host
+from pinchpoint.observe.printed import Printed
 from pinchpoint.observe.snapshot import Snapshot, origin
 
 _UNKNOWN: Final = frozenset({"INCOMPLETE", "FAILED"})
@@ -15,22 +16,14 @@ _FILES: Final = tuple(f"{PROC}/net/stat/{table}_cache" for table in ("arp", "ndi
 _DISCARDS: Final = "unresolved_discards"
 
 
-class Neighbours:
+class Neighbours(Printed):
     """Next hops that do not answer, and frames that found no room to wait for one."""
 
     name = "neighbours"
 
     def __init__(self, host: Host, netns: str) -> None:
-        self._host, self._netns = host, netns
+        super().__init__(host, ["ip", "-n", netns, "-j", "neighbour", "show"])
         self._origin = origin(host)
-
-    def can_run(self) -> str | None:
-        """Needs ip from iproute2."""
-        try:
-            self._read()
-        except CommandFailed as error:
-            return error.message
-        return None
 
     def snapshot(self) -> Snapshot:
         """`host/neighbour/discards`, of all namespaces of the host; gauge `host/neighbour/unknown`."""
@@ -39,9 +32,6 @@ class Neighbours:
         known = [count for count in counts if count is not None]
         counters = {f"{self._origin}/neighbour/discards": sum(known)} if known else {}
         return Snapshot(at_s, counters, {f"{self._origin}/neighbour/unknown": float(unknown(self._read()))})
-
-    def _read(self) -> str:
-        return self._host.run(["ip", "-n", self._netns, "-j", "neighbour", "show"])
 
 
 def unknown(text: str) -> int:

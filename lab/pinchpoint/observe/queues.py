@@ -9,7 +9,8 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from pinchpoint.host.interface import CommandFailed, Host
+from pinchpoint.host.interface import Host
+from pinchpoint.observe.printed import Printed
 from pinchpoint.observe.snapshot import Snapshot
 
 _SHAPING: Final = frozenset(
@@ -19,21 +20,14 @@ _FILTERING: Final = frozenset({"ingress", "clsact"})  # drop what their filters 
 _NONE: Final = "noqueue"  # drops nothing and counts nothing
 
 
-class Queues:
+class Queues(Printed):
     """Frames that the queueing disciplines dropped, by port."""
 
     def __init__(self, host: Host, netns: str, side: str, ports: Sequence[str]) -> None:
         """`side` is `dut` or `engine`: which end of the links the namespace holds."""
         self.name = f"queues-{side}"
-        self._host, self._netns, self._side, self._ports = host, netns, side, frozenset(ports)
-
-    def can_run(self) -> str | None:
-        """Needs tc from iproute2, and a kernel with traffic control."""
-        try:
-            self._read()
-        except CommandFailed as error:
-            return error.message
-        return None
+        super().__init__(host, ["tc", "-n", netns, "-s", "-j", "qdisc", "show"])
+        self._side, self._ports = side, frozenset(ports)
 
     def snapshot(self) -> Snapshot:
         """`host/queue/SIDE/PORT/{packets,shaped,filtered,full}`; of a port without a discipline: none."""
@@ -43,9 +37,6 @@ class Queues:
             if port in self._ports:
                 counters[f"host/queue/{self._side}/{port}/{name}"] = frames
         return Snapshot(at_s, counters, sparse=True)
-
-    def _read(self) -> str:
-        return self._host.run(["tc", "-n", self._netns, "-s", "-j", "qdisc", "show"])
 
 
 def counts(text: str) -> dict[tuple[str, str], int]:

@@ -10,9 +10,10 @@ its owner can read them: its d0 means nothing. So the engine tells its own (rx_m
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from pinchpoint.host.interface import CommandFailed, Host
+from pinchpoint.host.interface import Host
+from pinchpoint.observe.printed import Printed
 from pinchpoint.observe.snapshot import Snapshot
 
 _SOCKET = re.compile(r"^p_\w+\s+\S+\s+\d+\s+\d+\s+\S+:(?P<port>[\w.-]+)\s")
@@ -30,27 +31,14 @@ def packet_socket_drops(text: str) -> dict[str, int]:
     return drops
 
 
-def _why_not(read: Callable[[], str]) -> str | None:
-    """What a reading's command said if it failed; None if it can be read."""
-    try:
-        read()
-    except CommandFailed as error:
-        return error.message
-    return None
-
-
-class PacketSockets:
+class PacketSockets(Printed):
     """Drops of the switch's packet sockets, by port."""
 
     name = "sockets"
 
     def __init__(self, host: Host, netns: str, ports: Sequence[str]) -> None:
-        self._host, self._netns = host, netns
+        super().__init__(host, ["ss", "-0", "-a", "-e", "-m", "-O", "-H"], netns)
         self._ports = tuple(ports)
-
-    def can_run(self) -> str | None:
-        """Needs ss from iproute2."""
-        return _why_not(self._read)
 
     def snapshot(self) -> Snapshot:
         """`host/socket/PORT/drops`."""
@@ -58,11 +46,8 @@ class PacketSockets:
         drops = packet_socket_drops(self._read())
         return Snapshot(at_s, {f"host/socket/{port}/drops": drops[port] for port in self._ports if port in drops})
 
-    def _read(self) -> str:
-        return self._host.run(["ss", "-0", "-a", "-e", "-m", "-O", "-H"], self._netns)
 
-
-class Links:
+class Links(Printed):
     """The kernel's own counters of every veth end in a namespace."""
 
     def __init__(self, host: Host, netns: str | None, side: str, ports: Sequence[str], where: str = "") -> None:
@@ -71,13 +56,9 @@ class Links:
         `where` distinguishes one of several hosts.
         """
         self.name = f"links-{side}" + (f"-{where}" if where else "")
-        self._host, self._netns = host, netns
+        super().__init__(host, ["ip", *(["-n", netns] if netns else []), "-s", "-j", "link", "show"])
         self._side = side
         self._ports = tuple(ports)
-
-    def can_run(self) -> str | None:
-        """Needs ip from iproute2."""
-        return _why_not(self._read)
 
     def snapshot(self) -> Snapshot:
         """`host/link/SIDE/PORT/{rx,tx}_{packets,dropped}`."""
@@ -90,6 +71,3 @@ class Links:
                 for name in ("packets", "dropped"):
                     counters[f"host/link/{self._side}/{link['ifname']}/{direction}_{name}"] = int(values[name])
         return Snapshot(at_s, counters)
-
-    def _read(self) -> str:
-        return self._host.run(["ip", *(["-n", self._netns] if self._netns else []), "-s", "-j", "link", "show"])

@@ -6,7 +6,8 @@ Formats: `/proc/net/ip_vs_stats_percpu` and `/proc/net/ip_vs` in net/netfilter/i
 import re
 import time
 
-from pinchpoint.host.interface import PROC, CommandFailed, Host
+from pinchpoint.host.interface import PROC, Host
+from pinchpoint.observe.printed import Printed
 from pinchpoint.observe.snapshot import Snapshot
 
 _PER_CPU, _SERVERS = f"{PROC}/net/ip_vs_stats_percpu", f"{PROC}/net/ip_vs"
@@ -15,26 +16,18 @@ _COLUMNS = ("connections", "packets_in", "packets_out", "bytes_in", "bytes_out")
 _PAIR = re.compile(r"(\w+)=(\d+)")
 
 
-class Balanced:
+class Balanced(Printed):
     """What IPVS did, by CPU, and the connections in its table."""
 
     name = "ipvs"
 
     def __init__(self, host: Host, netns: str) -> None:
-        self._host, self._netns = host, netns
-
-    def can_run(self) -> str | None:
-        """Needs the kernel's module."""
-        try:
-            self.snapshot()
-        except CommandFailed as error:
-            return error.message
-        return None
+        super().__init__(host, ["cat", _PER_CPU, _SERVERS], netns)
 
     def snapshot(self) -> Snapshot:
         """`ipvs/cpu/N/COLUMN`; gauges `ipvs/connections/{active,inactive}`, which are TCP's established and others."""
         at_s = time.monotonic()
-        said = self._host.run(["cat", _PER_CPU, _SERVERS], self._netns)
+        said = self._read()
         counters = {
             f"ipvs/cpu/{cpu}/{name}": value for cpu, values in per_cpu(said).items() for name, value in values.items()
         }
@@ -59,26 +52,18 @@ def connections(text: str) -> tuple[int, int]:
     return sum(int(row[-2]) for row in rows), sum(int(row[-1]) for row in rows)
 
 
-class Tracked:
+class Tracked(Printed):
     """What connection tracking did, which full-NAT needs."""
 
     name = "conntrack"
 
     def __init__(self, host: Host, netns: str) -> None:
-        self._host, self._netns = host, netns
-
-    def can_run(self) -> str | None:
-        """Needs conntrack(8)."""
-        try:
-            self.snapshot()
-        except CommandFailed as error:
-            return error.message
-        return None
+        super().__init__(host, ["conntrack", "-S"], netns)
 
     def snapshot(self) -> Snapshot:
         """`host/conntrack/COUNTER` of all CPUs, `host/conntrack/table_full` among them; gauge `.../entries`."""
         at_s = time.monotonic()
-        found = tracking(self._host.run(["conntrack", "-S"], self._netns))
+        found = tracking(self._read())
         entries = float(self._host.run(["cat", _CONNECTIONS], self._netns))
         counters = {f"host/conntrack/{name}": value for name, value in found.items()}
         return Snapshot(at_s, counters, {"host/conntrack/entries": entries})

@@ -8,7 +8,8 @@ import json
 import time
 from itertools import pairwise
 
-from pinchpoint.host.interface import PROC, CommandFailed, Host
+from pinchpoint.host.interface import PROC, Host
+from pinchpoint.observe.printed import Printed
 from pinchpoint.observe.snapshot import Snapshot
 
 _SNMP, _NETSTAT = f"{PROC}/net/snmp", f"{PROC}/net/netstat"
@@ -30,41 +31,36 @@ _SECTIONS = ("Ip:", "IpExt:", "TcpExt:")
 _STATE = ("entries", "chainlength")  # of conntrack's columns: no counters of events
 
 
-class Routing:
+class Routing(Printed):
     """What the namespace's IP layer and connection tracking did."""
 
     name = "routing"
 
     def __init__(self, host: Host, netns: str) -> None:
-        self._host, self._netns = host, netns
-
-    def can_run(self) -> str | None:
-        """Needs /proc."""
-        try:
-            self._read()
-        except CommandFailed as error:
-            return error.message
-        return None
+        super().__init__(host, ["grep", "-H", "", _SNMP, _NETSTAT], netns)
 
     def snapshot(self) -> Snapshot:
         """`host/ip/COUNTER`, `host/conntrack/COUNTER` of all CPUs; gauge `host/conntrack/entries`."""
         at_s = time.monotonic()
-        files = self._read()
+        files = _by_file(self._read())
         counters = {f"host/ip/{name}": value for name, value in ip_counters(files[_SNMP] + files[_NETSTAT]).items()}
         tracked = conntrack_counters(files.get(_CONNTRACK, []))
         counters |= {f"host/conntrack/{name}": value for name, value in tracked.items()}
         entries = files.get(_CONNECTIONS)
         return Snapshot(at_s, counters, {"host/conntrack/entries": float(entries[0])} if entries else {})
 
-    def _read(self) -> dict[str, list[str]]:
-        """The lines of each file; the namespace's are seen only from within."""
+    def _read(self) -> str:
         tracked = [_CONNTRACK, _CONNECTIONS] if self._host.exists(_CONNTRACK) else []  # not before a rule has needed it
-        argv = ["grep", "-H", "", _SNMP, _NETSTAT, *tracked]
-        found: dict[str, list[str]] = {_SNMP: [], _NETSTAT: []}
-        for line in self._host.run(argv, self._netns).splitlines():
-            path, _, text = line.partition(":")
-            found.setdefault(path, []).append(text)
-        return found
+        return self._host.run([*self._argv, *tracked], self._netns)
+
+
+def _by_file(said: str) -> dict[str, list[str]]:
+    """`grep -H`: the lines of each file."""
+    found: dict[str, list[str]] = {_SNMP: [], _NETSTAT: []}
+    for line in said.splitlines():
+        path, _, text = line.partition(":")
+        found.setdefault(path, []).append(text)
+    return found
 
 
 def ip_counters(lines: list[str]) -> dict[str, int]:
@@ -93,29 +89,18 @@ def conntrack_counters(lines: list[str]) -> dict[str, int]:
     return found
 
 
-class NamedCounters:
+class NamedCounters(Printed):
     """The rules' own counters that have a name (nft(8), COUNTERS)."""
 
     name = "nft-counters"
 
     def __init__(self, host: Host, netns: str) -> None:
-        self._host, self._netns = host, netns
-
-    def can_run(self) -> str | None:
-        """Needs nft."""
-        try:
-            self._read()
-        except CommandFailed as error:
-            return error.message
-        return None
+        super().__init__(host, ["nft", "-j", "list", "counters"], netns)
 
     def snapshot(self) -> Snapshot:
         """`nft/counter/NAME` in packets; counters of one name in several tables are added up."""
         at_s = time.monotonic()
         return Snapshot(at_s, {f"nft/counter/{name}": packets for name, packets in named(self._read()).items()})
-
-    def _read(self) -> str:
-        return self._host.run(["nft", "-j", "list", "counters"], self._netns)
 
 
 def named(text: str) -> dict[str, int]:
