@@ -31,7 +31,8 @@ from pinchpoint.dut.ovs.bulk_ports import Ports
 from pinchpoint.dut.ovs.places import OvsPlaces, ovs_places
 from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.dut.setup import prepare
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.scenario import parse
 
@@ -72,10 +73,12 @@ class Switch:
 @contextmanager
 def switch() -> Iterator[Switch]:
     """Two ports, no traffic; on the last processor."""
-    setup = prepare(parse(SWITCH.format(cpu=min(1, cpu.present() - 1)), "benchmark.toml"), STATE_DIRECTORY)
-    builder = Builder(setup.places.bench_id)
+    setup = prepare(
+        parse(SWITCH.format(cpu=min(1, cpu.present() - 1)), "benchmark.toml"), Machines(Local()), STATE_DIRECTORY
+    )
+    builder = Builder(setup.places.bench_id, Local())
     builder.apply((*setup.resources, TapLinks(setup.places.dut_netns)))
-    control = Unixctl(LOCAL, ovs_places(setup.places).control, 60.0)
+    control = Unixctl(Local(), ovs_places(setup.places).control, 60.0)
     try:
         yield Switch(ovs_places(setup.places), control)
     finally:
@@ -88,7 +91,7 @@ def namespaces() -> Iterator[tuple[str, str]]:
     """Two empty ones."""
     bench = f"bench-{secrets.token_hex(3)}"
     names = (f"pp-{bench}-near", f"pp-{bench}-far")
-    builder = Builder(bench)
+    builder = Builder(bench, Local())
     builder.apply([Namespace(name) for name in names])
     try:
         yield names
@@ -145,13 +148,13 @@ def plain_rules(folder: Path, count: int, bench: Switch) -> Sample:
             )
     base = ["ovs-ofctl", "-O", "OpenFlow14"]
     began = time.monotonic()
-    LOCAL.run(
+    Local().run(
         [*base, "add-flows", bench.places.management, str(path)],
         environment=bench.places.environment,
         timeout_s=allowed_s(count),
     )
     seconds = time.monotonic() - began
-    LOCAL.run([*base, "del-flows", bench.places.management], environment=bench.places.environment, timeout_s=300)
+    Local().run([*base, "del-flows", bench.places.management], environment=bench.places.environment, timeout_s=300)
     return Sample(count / seconds, notes={"seconds": seconds})
 
 
@@ -179,7 +182,7 @@ def contests(folder: Path, scale: float) -> list[Contest]:
         return Ports(bench.places, bench.control, count, method, 1)
 
     def veths(method: str, bench: tuple[str, str], count: int) -> Bulk:
-        return Veths(*bench, count, method, 1)
+        return Veths(Local(), *bench, count, method, 1)
 
     memory, seconds = Aim("lab's peak MB", LARGEST_MB, at_most=True), Aim("seconds", LONGEST_PORTS_S, at_most=True)
     bundle = Contender("a bundle", lambda b: ours(partial(flows, "bundle", b), rules, with_removal=False))
@@ -239,7 +242,7 @@ def chosen(parser: argparse.ArgumentParser) -> argparse.Namespace:
 def measure(rounds: int, only: str, scale: float) -> list[Outcome]:
     """All contests whose name contains `only`; nothing else may use the machine's bench meanwhile."""
     cpu.end_on_signals()
-    with machine_lock(), tempfile.TemporaryDirectory() as name:
+    with machine_lock(Local()), tempfile.TemporaryDirectory() as name:
         return engine_rows.hold_all(contests(Path(name), scale), rounds, only)
 
 

@@ -28,6 +28,8 @@ from pinchpoint.dut.device import Live
 from pinchpoint.dut.setup import Setup
 from pinchpoint.engine.process import find_engine
 from pinchpoint.findings.comparing import decision_of
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.standing import Record, Standing
@@ -103,13 +105,13 @@ def _compared(more: str, length_s: float, benches: int) -> One:
     a, b = scenario(""), scenario(more)
     stretches = list[Stretch]()
     for number in range(1, benches + 1):
-        setups = prepare_both(a, b, STATE_DIRECTORY)
+        setups = prepare_both(Machines(Local()), a, b, STATE_DIRECTORY)
         with (
             standing_both(setups, Listener()),
             closing(setups[0].bench.open()) as first,
             closing(setups[1].bench.open()) as second,
             connected(_standing(setups[0], first), _standing(setups[1], second)) as pair,
-            kept_off(a.dut.cpus),
+            kept_off(a.dut.cpus, Local()),
         ):
             learn(pair)
             keep = partial(_keep, stretches, number)
@@ -123,7 +125,7 @@ def _keep(stretches: list[Stretch], benches: int, found: Stretch) -> None:
 
 def _standing(setup: Setup, live: Live) -> Standing:
     record = Record(_forget, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
-    return Standing(setup, live, [find_engine()], record, Listener(), time.monotonic())
+    return Standing(setup, live, [find_engine(Local())], record, Listener(), time.monotonic())
 
 
 def _forget(_trial: Trial) -> None:
@@ -221,7 +223,7 @@ def main() -> None:
     kinds = [("A with A", "", wanted.comparisons, wanted.seconds, wanted.benches),
              (f"A with {wanted.more} more", f"{wanted.more},", wanted.changed, wanted.changed_seconds,
               wanted.benches)]  # fmt: skip
-    with machine_lock():
+    with machine_lock(Local()):
         found = [series(*kind) for kind in kinds if kind[2]]
     if wanted.json:
         print(json.dumps([asdict(one) for one in found]))

@@ -23,6 +23,7 @@ from peers import EAL, PAGES, hugepages, peer
 from veth import FAR, NEAR, Link, standing
 
 from pinchpoint.engine.process import find_engine
+from pinchpoint.host.local import Local
 
 SERVICE = "10.0.0.100:80"
 TOO_MANY = "60M"  # a second: more than any core opens
@@ -40,7 +41,7 @@ def command(verb: str, *options: str) -> list[str]:
         "taskset",
         "-c",
         f"0-{(os.cpu_count() or 1) - 1}",
-        find_engine(),
+        find_engine(Local()),
         verb,
         *options,
         "--idle",

@@ -22,6 +22,7 @@ from veth import EXAMPLES, NEAR, standing, xdp_sink
 
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.engine import protocol, streams
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import PinchpointError
 
 CORE = 0
@@ -105,7 +106,7 @@ def main() -> None:
         sys.exit(f"perf: {absent}")
     cpu.end_on_signals()
     cpu.keep_off(CORE)
-    with machine_lock(), tempfile.TemporaryDirectory() as name:
+    with machine_lock(Local()), tempfile.TemporaryDirectory() as name:
         for work, profile in ROWS.items():
             print(f"{work} ...", file=sys.stderr, flush=True)
             found = sorted(profile(Path(name), program).items(), key=lambda entry: -entry[1])[:TOP]

@@ -20,6 +20,7 @@ from contest import Contender, Contest, Outcome, Sample, hold
 from peers import SECONDS, SMOKE_SECONDS, clock_hz
 
 from pinchpoint.bench.journal import machine_lock
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import PinchpointError
 
 ROUNDS = 5
@@ -88,7 +89,7 @@ def measure(rounds: int, only: str = "", seconds: float = SECONDS) -> list[Outco
     """All contests whose name contains `only`; nothing else may use the machine's bench meanwhile."""
     cpu.end_on_signals()
     cpu.keep_off(CORE)
-    with machine_lock(), tempfile.TemporaryDirectory() as name:
+    with machine_lock(Local()), tempfile.TemporaryDirectory() as name:
         return hold_all(all_contests(Path(name), seconds), rounds, only)
 
 

@@ -23,6 +23,8 @@ from rich.table import Table
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine.process import find_engine
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.standing import Record, Standing
@@ -56,10 +58,10 @@ def measured(plant: Plant, traffic_s: float) -> Row:
     """One bench with it. Raises PinchpointError."""
     began = time.monotonic()
     scenario = parse(plant.text(traffic_s), f"{plant.name.replace(': ', '-').replace(' ', '-')}.toml")
-    if missing := [probe for probe in device_of(scenario).needs(scenario) if not probe.ok]:
+    if missing := [probe for probe in device_of(scenario).needs(scenario, Local()) if not probe.ok]:
         raise PinchpointError(f"{plant.name}: {missing[0].detail}", missing[0].hint)
     try:
-        name, said = _named(plant, prepare(scenario))
+        name, said = _named(plant, prepare(scenario, Machines(Local())))
     except (DutError, EngineError) as error:
         name, said = FAILED, error.message
     expected = (NOTHING,) if plant.is_clean else (str(plant.expected or UNFAIR),)
@@ -71,7 +73,7 @@ def _named(plant: Plant, setup: Setup) -> tuple[str, str]:
     record = Record(lambda _: None, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
     with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
         plant.change(setup, live)
-        bench = Standing(setup, live, [find_engine()], record, Listener(), time.monotonic())
+        bench = Standing(setup, live, [find_engine(Local())], record, Listener(), time.monotonic())
         found = measure_of(setup.scenario).run(bench)
     return (served if plant.measure == "verify" else ended)(found)
 

@@ -23,7 +23,7 @@ from pinchpoint.bench.resource import Hugepages
 from pinchpoint.engine import protocol, streams
 from pinchpoint.engine.process import TX_BURST, find_engine
 from pinchpoint.host.hugepages import pool
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
 
 SECONDS, SMOKE_SECONDS = 2.0, 0.2  # of every sample
 WARM_UP_S = 0.4
@@ -121,8 +121,8 @@ def trial(
 @contextlib.contextmanager
 def hugepages(pages: int) -> Iterator[None]:
     """`pages` free ones of 2 MiB inside the block, those added journalled like any bench."""
-    total, free = pool(LOCAL)
-    builder = Builder(f"bench-{secrets.token_hex(3)}")
+    total, free = pool(Local())
+    builder = Builder(f"bench-{secrets.token_hex(3)}", Local())
     absent = max(0, pages - free)
     builder.apply([Hugepages(total, total + absent, needed=pages)] if absent else [])
     try:
@@ -138,7 +138,7 @@ def greeted(program: str | None = None) -> Iterator["Engine"]:
     It ends with the block, by force if it does not answer.
     """
     # On all processors, wherever this process is kept: its workers choose their own.
-    command = ["taskset", "-c", f"0-{(os.cpu_count() or 1) - 1}", program or find_engine()]
+    command = ["taskset", "-c", f"0-{(os.cpu_count() or 1) - 1}", program or find_engine(Local())]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         talk = Engine(process)

@@ -22,6 +22,8 @@ from pinchpoint.bench.journal import machine_lock
 from pinchpoint.dut import requirements
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.process import find_engine
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.listener import Listener
@@ -134,12 +136,12 @@ def judged(scenario: str, run: int, ndr: Rate, points: Sequence[Point]) -> Outco
 
 def measure(scenario: Scenario, runs: int, at_least: int) -> list[Outcome]:
     """All runs of one scenario, on one bench."""
-    setup = prepare(scenario)
+    setup = prepare(scenario, Machines(Local()))
     record = Record(_forget, _forget, _forget, _forget, _forget, engine_log=None)
     outcomes = []
     with standing_bench(setup, Listener()):
-        bench = Standing(setup, setup.bench.open(), [find_engine()], record, Listener(), time.monotonic())
-        with measuring(bench) as measurer, kept_off(setup.scenario.dut.cpus):
+        bench = Standing(setup, setup.bench.open(), [find_engine(Local())], record, Listener(), time.monotonic())
+        with measuring(bench) as measurer, kept_off(setup.scenario.dut.cpus, Local()):
             warm_up(scenario, measurer)
             pilot = replace(scenario.search, max_traffic_s=min(PILOT_S, scenario.search.max_traffic_s))
             about = find_rates(_search(measurer), pilot, time.monotonic).rates[0]
@@ -253,8 +255,8 @@ def main() -> int:
         scenario = replace(load(path), measure=Rates((), 1.0), search=search)
         if arguments.smoke:
             scenario = replace(scenario, search=replace(search, max_traffic_s=2.0))
-        requirements.require(scenario)
-        with machine_lock():
+        requirements.require(scenario, Machines(Local()))
+        with machine_lock(Local()):
             outcomes += measure(scenario, 1 if arguments.smoke else arguments.runs, 0 if arguments.smoke else AT_LEAST)
     misses = [] if arguments.smoke else missed(outcomes)
     if arguments.json:

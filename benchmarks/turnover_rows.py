@@ -18,7 +18,8 @@ from pinchpoint.bench.journal import machine_lock
 from pinchpoint.dut.setup import await_engine_pages, prepare
 from pinchpoint.engine.process import ProcessInstrument, find_engine
 from pinchpoint.host.hugepages import pool
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.measure.listener import Listener
 from pinchpoint.model.errors import PinchpointError
@@ -43,10 +44,12 @@ def turned(scenario: Scenario) -> Turn:
     """Build, open the engine's ports, undo."""
     began, failure = time.monotonic(), ""
     try:
-        setup = prepare(scenario)
+        setup = prepare(scenario, Machines(Local()))
         with standing_bench(setup, Listener()):
             environment = {ENVIRONMENT_MARK: setup.places.bench_id}
-            instrument = ProcessInstrument(setup.engine, command=[find_engine()], environment=environment)
+            instrument = ProcessInstrument(
+                setup.engine, Local(), command=[find_engine(Local())], environment=environment
+            )
             try:
                 await_engine_pages(setup)
                 instrument.open()
@@ -54,14 +57,14 @@ def turned(scenario: Scenario) -> Turn:
                 instrument.close()
     except PinchpointError as error:
         failure = str(error)
-    return Turn(time.monotonic() - began, pool(LOCAL)[0], failure)
+    return Turn(time.monotonic() - began, pool(Local())[0], failure)
 
 
 def measure(scenario: Scenario, benches: int) -> list[Turn]:
     """All turns; nothing else may use the machine's bench meanwhile."""
     cpu.end_on_signals()
     turns: list[Turn] = []
-    with machine_lock():
+    with machine_lock(Local()):
         for number in range(1, benches + 1):
             turns.append(turned(scenario))
             if turns[-1].failure or number % 10 == 0 or number == benches:
@@ -78,7 +81,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print every turn instead of a summary")
     parser.add_argument("--smoke", action="store_true", help=f"{SMOKE_BENCHES} benches")
     given = parser.parse_args()
-    before = pool(LOCAL)[0]
+    before = pool(Local())[0]
     turns = measure(load(given.scenario), SMOKE_BENCHES if given.smoke else given.benches)
     failed = sum(bool(turn.failure) for turn in turns)
     left = turns[-1].pages_total - before

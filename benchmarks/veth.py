@@ -16,7 +16,7 @@ from cpu import CpuMeter
 
 from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.resource import AnyResource, Command, Namespace, Veth
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
 
 NEAR, FAR = "near", "far"  # the interfaces
 NEAR_IP, FAR_IP = "10.255.0.1", "10.255.0.2"
@@ -43,7 +43,7 @@ def standing(with_addresses: bool = False) -> Iterator[Link]:
     if with_addresses:
         for netns, device, address in ((link.near, NEAR, NEAR_IP), (link.far, FAR, FAR_IP)):
             resources.append(Command(("ip", "addr", "add", f"{address}/24", "dev", device), netns))
-    builder = Builder(bench)
+    builder = Builder(bench, Local())
     builder.apply(resources)
     try:
         yield link
@@ -77,18 +77,18 @@ def xdp_sink(link: Link) -> Iterator[Count]:
 def nft_sink(link: Link) -> Iterator[Count]:
     """Nftables at the device's ingress hook: an XDP program would cost senders of socket buffers more."""
     words = ("nft", f"add table netdev {_TABLE}; add counter netdev {_TABLE} frames; {_CHAIN}")
-    LOCAL.run(words, link.far)
-    LOCAL.run(("nft", f"add rule netdev {_TABLE} ingress counter name frames drop"), link.far)
+    Local().run(words, link.far)
+    Local().run(("nft", f"add rule netdev {_TABLE} ingress counter name frames drop"), link.far)
 
     def count() -> int:
-        listed = json.loads(LOCAL.run(("nft", "-j", "list", "counter", "netdev", _TABLE, "frames"), link.far))
+        listed = json.loads(Local().run(("nft", "-j", "list", "counter", "netdev", _TABLE, "frames"), link.far))
         (packets,) = (entry["counter"]["packets"] for entry in listed["nftables"] if "counter" in entry)
         return int(packets)
 
     try:
         yield count
     finally:
-        LOCAL.run(("nft", f"delete table netdev {_TABLE}"), link.far)
+        Local().run(("nft", f"delete table netdev {_TABLE}"), link.far)
 
 
 def counted(count: Count, members: list[int], core: int, seconds: float) -> tuple[float, CpuMeter]:

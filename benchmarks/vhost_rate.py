@@ -21,7 +21,8 @@ from pinchpoint.dut.ovs.places import ovs_places
 from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine import streams
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.scenario import load
 
 BOTH_WAYS = Path(__file__).with_name("both-ways.toml")
@@ -34,8 +35,8 @@ FORWARDING_FPS = 1e5  # from then on the switch, which looks about once a second
 @contextmanager
 def standing_switch(scenario: Path) -> Iterator["Switch"]:
     """A private Open vSwitch."""
-    setup = prepare(load(scenario))
-    builder = Builder(setup.places.bench_id)
+    setup = prepare(load(scenario), Machines(Local()))
+    builder = Builder(setup.places.bench_id, Local())
     builder.apply(setup.resources)
     try:
         yield Switch(setup)
@@ -49,8 +50,8 @@ class Switch:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         places = ovs_places(setup.places)
-        self._ports = Ports(LOCAL, "br0", places.management, {"1": "left", "2": "right"}, dict(places.environment))
-        self._pmds = PmdThreads(Unixctl(LOCAL, places.control))
+        self._ports = Ports(Local(), "br0", places.management, {"1": "left", "2": "right"}, dict(places.environment))
+        self._pmds = PmdThreads(Unixctl(Local(), places.control))
 
     def forwarded(self, members: list[int], core: int, seconds: float) -> Sample:
         """What both ports sent over the next `seconds`, and what `members` took of the CPU for it."""

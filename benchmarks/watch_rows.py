@@ -22,6 +22,8 @@ import cpu
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.process import find_engine
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.listener import Listener
@@ -58,10 +60,10 @@ def watching(place: str) -> Iterator[subprocess.Popen[bytes]]:
 def measured(scenario: Scenario, pairs: int) -> tuple[list[float], list[float]]:
     """Frames per second that the switch forwarded, without and with a watch; by pair."""
     rates: dict[bool, list[float]] = {False: [], True: []}
-    setup = prepare(scenario)
+    setup = prepare(scenario, Machines(Local()))
     record = Record(lambda _: None, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
     with preferred(), standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
-        bench = Standing(setup, live, [find_engine()], record, Listener(), time.monotonic())
+        bench = Standing(setup, live, [find_engine(Local())], record, Listener(), time.monotonic())
         with measuring(bench) as measurer, watching(str(setup.places.directory)) as watch:
             for number in range(pairs):
                 for is_watched in (False, True) if number % 2 == 0 else (True, False):
@@ -89,7 +91,7 @@ def main() -> int:
     parser.add_argument("--smoke", action="store_true", help=f"{SMOKE_PAIRS} pair")
     given = parser.parse_args()
     cpu.end_on_signals()
-    with machine_lock():
+    with machine_lock(Local()):
         without, beside = measured(load(given.scenario), SMOKE_PAIRS if given.smoke else given.pairs)
     found = compare_pairs(without, beside)
     print(json.dumps(asdict(found) | {"unwatched_fps": without, "watched_fps": beside}) if given.json else line(found))

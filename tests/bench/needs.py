@@ -22,6 +22,7 @@ from pinchpoint.host import qemu
 from pinchpoint.host.guest import releases
 from pinchpoint.host.guest_boot import booted
 from pinchpoint.host.guest_kernels import KERNELS
+from pinchpoint.host.local import Local
 
 BOOT_S = 120.0
 HUGEPAGES = 1300  # of two switches at once, and their engine
@@ -33,7 +34,7 @@ NODES = Path("/sys/devices/system/node")
 
 def backend(name):
     """Why the engine cannot open ports of that kind here."""
-    (found,) = (one for one in process.backends() if one.name == name)
+    (found,) = (one for one in process.backends(Local()) if one.name == name)
     return "" if found.available else f"{found.why}; {found.hint}"
 
 
@@ -42,7 +43,7 @@ def memory():
     pool = "/proc/sys/vm/nr_hugepages"
     if not os.access(pool, os.W_OK):
         return f"{pool} cannot be written"
-    return detail([requirements.hugepages(HUGEPAGES, "leave these tests out")])
+    return detail([requirements.hugepages(Local(), HUGEPAGES, "leave these tests out")])
 
 
 def program(name):
@@ -57,7 +58,7 @@ def detail(probes):
 
 def release(*wanted):
     """Why guests under qemu cannot have these kernels."""
-    return detail(probe for one in wanted for probe in guested.probes((KERNELS["qemu"],), one))
+    return detail(probe for one in wanted for probe in guested.probes(Local(), (KERNELS["qemu"],), one))
 
 
 def simulator():
@@ -109,7 +110,7 @@ def dpvs():
 
 
 PROBES = {
-    "CPUs 0 and 1": lambda: detail([requirements.cpus((0, 1), 2)]),
+    "CPUs 0 and 1": lambda: detail([requirements.cpus(Local(), (0, 1), 2)]),
     "dpdk": lambda: backend("dpdk") or memory(),
     "af_xdp": lambda: backend("af_xdp"),
     "perf": perf,
@@ -120,8 +121,10 @@ PROBES = {
     "writable /sys": lambda: writable("/sys"),
     "guest": lambda: lack("uml") and lack("qemu"),
     "ipvs": lambda: lack("guest"),
-    "uml": lambda: detail(guested.probes((KERNELS["uml"],))) or booted("uml", BOOT_S).why_not.partition("\n")[0],
-    "qemu": lambda: detail(guested.probes((KERNELS["qemu"],))),
+    "uml": lambda: (
+        detail(guested.probes(Local(), (KERNELS["uml"],))) or booted(Local(), "uml", BOOT_S).why_not.partition("\n")[0]
+    ),
+    "qemu": lambda: detail(guested.probes(Local(), (KERNELS["qemu"],))),
     "testpmd": lambda: program("dpdk-testpmd"),
     "haproxy": lambda: program("haproxy"),
     "nginx": lambda: program("nginx"),

@@ -7,7 +7,8 @@ from pinchpoint.dut import registry
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.connections import Load, command, connect
 from pinchpoint.engine.process import find_engine
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.ends import ends_of
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.registry import measure_of
@@ -45,12 +46,12 @@ cpus = [0]
 @contextmanager
 def standing(wanted):
     """The bench of `wanted` stands inside the block."""
-    setup = prepare(wanted)
-    missing = [probe for probe in registry.device_of(wanted).needs(wanted) if not probe.ok]
+    setup = prepare(wanted, Machines(Local()))
+    missing = [probe for probe in registry.device_of(wanted).needs(wanted, Local()) if not probe.ok]
     assert not missing, missing
     record = Record(lambda _: None, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
     with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
-        yield Standing(setup, live, [find_engine()], record, Listener(), time.monotonic())
+        yield Standing(setup, live, [find_engine(Local())], record, Listener(), time.monotonic())
 
 
 @contextmanager
@@ -67,8 +68,8 @@ def overloaded(wanted, connections, timeout_s=2.0):
         before = counted(live)
         load = Load(connections, 200.0, 2, timeout_s)
         ends = ends_of(bench, service)
-        argv = command([find_engine()], wanted.engine.cpus[0], ends.words, service, load, ends.dpdk)
-        client = connect(LOCAL, argv, bench.setup.places.environment, load).client
+        argv = command([find_engine(Local())], wanted.engine.cpus[0], ends.words, service, load, ends.dpdk)
+        client = connect(Local(), argv, bench.setup.places.environment, load).client
         return before, counted(live), {one.resource: one for one in live.balancer().limits()}, client
 
 

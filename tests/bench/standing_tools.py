@@ -7,6 +7,8 @@ from functools import partial
 from pinchpoint.dut import registry
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.process import find_engine
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.standing import Record, Standing
@@ -16,11 +18,11 @@ from pinchpoint.run.bench import standing_bench
 @contextmanager
 def standing(wanted):
     """The bench of `wanted` stands inside the block; hands out its device and what runs a trial at a load."""
-    setup = prepare(wanted)
-    missing = [probe for probe in registry.device_of(setup.scenario).needs(setup.scenario) if not probe.ok]
+    setup = prepare(wanted, Machines(Local()))
+    missing = [probe for probe in registry.device_of(setup.scenario).needs(setup.scenario, Local()) if not probe.ok]
     assert not missing, missing
     record = Record(lambda _: None, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
     with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
-        bench = Standing(setup, live, [find_engine()], record, Listener(), time.monotonic())
+        bench = Standing(setup, live, [find_engine(Local())], record, Listener(), time.monotonic())
         with measuring(bench) as measurer:
             yield live, partial(measurer.trial, "search", 0.5)

@@ -21,6 +21,8 @@ from pinchpoint.dut.ovs import bulk_flows as flows
 from pinchpoint.dut.ovs import bulk_ports as ports
 from pinchpoint.dut.ovs.daemons import SWITCH
 from pinchpoint.host import netlink
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.build import run as build
 from pinchpoint.measure.build.keys import Build
 from pinchpoint.measure.listener import Listener
@@ -49,7 +51,7 @@ def measured(scenario, on_stoppable=lambda _: None):
     """(its result, its measurements)."""
     kept = []
     record = Record(lambda _: None, kept.append, lambda *_: None, lambda _: None, lambda *_: None, None)
-    return run_scenario(scenario, record, Listener(), Recorded(), on_stoppable), kept
+    return run_scenario(Machines(Local()), scenario, record, Listener(), Recorded(), on_stoppable), kept
 
 
 def value(result, name):
@@ -212,7 +214,7 @@ def test_the_taps_of_many_ports_are_gone_before_their_switch_ends(nothing_left, 
 @pytest.fixture
 def two_namespaces():
     """Two that hold nothing but lo."""
-    builder = Builder(f"t{os.getpid():x}")
+    builder = Builder(f"t{os.getpid():x}", Local())
     names = (f"pp-t{os.getpid():x}-a", f"pp-t{os.getpid():x}-b")
     builder.apply([Namespace(name) for name in names])
     yield names
@@ -238,7 +240,7 @@ def test_a_pair_that_cannot_be_made_is_named_with_the_kernels_reason(nothing_lef
 
 @pytest.mark.parametrize("method", ["file", "netlink"])
 def test_removal_spans_groups_of_a_thousand(nothing_left, two_namespaces, method):
-    bulk = veths.Veths(*two_namespaces, 1100, method, 1)
+    bulk = veths.Veths(Local(), *two_namespaces, 1100, method, 1)
     assert timed_make(bulk, 1100).steps[-1].items == 1100
     assert bulk.shown() == 1100
     timed_removal(bulk, 1100)
@@ -247,7 +249,7 @@ def test_removal_spans_groups_of_a_thousand(nothing_left, two_namespaces, method
 
 def test_more_pairs_than_one_process_can_hold_files_open_take_several(nothing_left, two_namespaces):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    bulk = veths.Veths(*two_namespaces, 400, "file", 1)
+    bulk = veths.Veths(Local(), *two_namespaces, 400, "file", 1)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
     try:
         assert timed_make(bulk, 400).steps[-1].items == 400

@@ -11,6 +11,8 @@ from bench_tools import FORWARD, STATE, run, start, wait_for
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.causes.ceiling import REACH
 from pinchpoint.engine import process
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
 from pinchpoint.run import ceiling
 from pinchpoint.scenario import load
@@ -57,8 +59,8 @@ def test_the_engine_joined_to_itself_has_a_ceiling_and_frames_come_back(
 ):
     environment, file = cache
     path = scenario(datapath=datapath)
-    with machine_lock():
-        (found,) = ceiling.CeilingTest(process.version, file).measured_now(load(path), Listener())
+    with machine_lock(Local()):
+        (found,) = ceiling.CeilingTest(Machines(Local()), process.version, file).measured_now(load(path), Listener())
     assert LIMIT_FPS * (1 - REACH) <= found.fps <= LIMIT_FPS
     assert found.received_fps > 0
     assert f"towards ovs {datapath}" in found.key

@@ -4,7 +4,7 @@ import pytest
 from bench_tools import ROOT, kill_lab, run, start_watched, what_is_there
 from standing_tools import standing
 
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.offload import Offload
 from pinchpoint.model.result import Limit, Outcome, RateStatus
@@ -131,7 +131,7 @@ def test_frames_beyond_what_its_softirqs_manage_are_the_devices_loss_and_are_cou
     rules = tmp_path / "slow.nft"
     rules.write_text(slow_rules("bridge" if kind == "bridge" else "ip"))
     with standing(scenario(kind)) as (live, trial):
-        LOCAL.run(["nft", "-f", str(rules)], live.places.dut_netns)
+        Local().run(["nft", "-f", str(rules)], live.places.dut_netns)
         found = trial(100_000)
     lost = drops(found)
     assert lost, found.ledger

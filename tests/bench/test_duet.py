@@ -24,6 +24,8 @@ from scenario_text import one_way
 from pinchpoint.bench import builder
 from pinchpoint.bench.journal import Journal
 from pinchpoint.dut.setup import prepare
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.listener import Listener
 from pinchpoint.model.comparison import ComparisonKind
@@ -125,8 +127,8 @@ def built_beside_a_frozen_twin(texts, fatal_entry):
             os.kill(os.getpid(), signal.SIGKILL)
 
     Journal.record = recorded
-    twin = prepare(parse(texts[0], "a.toml"))
-    other = prepare(parse(texts[1], "b.toml"), beside=twin)
+    twin = prepare(parse(texts[0], "a.toml"), Machines(Local()))
+    other = prepare(parse(texts[1], "b.toml"), Machines(Local()), beside=twin)
     with preferred(), standing_bench(twin, Listener()), frozen(twin), standing_bench(other, Listener()):
         pass
 
@@ -142,7 +144,7 @@ def test_after_kill_9_at_every_journal_entry_of_a_duet_clean_leaves_nothing(rate
         lab.start()
         lab.join(60)
         frozen_at += [fatal_entry] * any(map(is_frozen, pid_of("ovs-vswitchd-dpdk")))
-        assert builder.clean().failures == ()
+        assert builder.clean(Local()).failures == ()
         assert what_is_there() == before, f"after entry {fatal_entry}"
         if lab.exitcode == 0:
             break

@@ -5,7 +5,7 @@ from bench_tools import what_is_there
 from serving_tools import FULL_NAT, served
 from standing_tools import standing
 
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
 from pinchpoint.scenario import parse
 
 pytestmark = pytest.mark.tier2("frames on established connections")
@@ -33,7 +33,7 @@ def trials():
     before = what_is_there()
     with standing(scenario("nft")) as (live, trial):
         whole = trial(LOW_FPS)
-        LOCAL.run(["conntrack", "-D", "-s", "10.0.1.1"], live.places.dut_netns)
+        Local().run(["conntrack", "-D", "-s", "10.0.1.1"], live.places.dut_netns)
         found = live.settings(), whole, trial(LOW_FPS)
     assert what_is_there() == before
     return found

@@ -7,6 +7,7 @@ import pytest
 from bench_tools import STATE, kill_lab, pid_of, run, start, wait_for
 
 from pinchpoint.engine.process import find_engine
+from pinchpoint.host.local import Local
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("generators of others")]
 
@@ -55,7 +56,7 @@ def test_a_generator_of_dpdk_serves_the_sockets_and_its_frames_are_carried(scena
         for number, port in enumerate(("left", "right"))
     ]
     traffic = "--rate 10k --time 1s --flows 8 --eal '--no-pci --in-memory --single-file-segments -m 128'"
-    command = f"{find_engine()} send --from {ports[0]} --to {ports[1]} {traffic} --rx-ring 1024 --tx-ring 1024"
+    command = f"{find_engine(Local())} send --from {ports[0]} --to {ports[1]} {traffic} --rx-ring 1024 --tx-ring 1024"
     done = run("ceiling", scenario(), "--json", "--for", "30s", "--generator", command)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -12,6 +12,8 @@ from bench_tools import STATE, run, start_watched, wait_for, what_is_there, wind
 from scenario_text import one_way
 
 from pinchpoint.dut.setup import prepare
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.blocked.keys import Blocked
 from pinchpoint.measure.listener import Listener
@@ -155,7 +157,7 @@ def state_of(places):
 def test_every_action_shows_once_it_is_done_and_leaves_the_switch_as_it_was(nothing_left, written):
     changes = {"add-flows": 0, "del-flows": None, "add-ports": 1, "del-ports": None, "settings": 2, "restart": None}
     blocked = Blocked("none", 30, {"emc-insert-inv-prob": "50", "max-idle": "9000"}, 1e4, 0.1, 0.1, 1)
-    setup = prepare(load(written("blocked", '[blocked]\naction = "none"', "af_packet")))
+    setup = prepare(load(written("blocked", '[blocked]\naction = "none"', "af_packet")), Machines(Local()))
     with preferred(), standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
         for name, changed in changes.items():
             before, pid = state_of(setup.places)

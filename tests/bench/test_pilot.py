@@ -8,6 +8,8 @@ import pytest
 from bench_tools import marked_processes, run
 
 from pinchpoint.dut.setup import prepare
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.listener import Listener
 from pinchpoint.run.bench import standing_bench
@@ -39,7 +41,7 @@ def _rules_of(places):
 
 def test_a_restarted_switch_is_another_process_with_the_same_rules(nothing_left, scenario):
     for datapath in ("dpdk", "af_packet"):
-        setup = prepare(load(scenario(datapath=datapath)))
+        setup = prepare(load(scenario(datapath=datapath)), Machines(Local()))
         pidfile = Path(setup.places.pidfile("vswitchd"))
         with preferred(), standing_bench(setup, Listener()) as builder:
             pid, rules, before = int(pidfile.read_text()), _rules_of(setup.places), marked_processes()

@@ -11,7 +11,8 @@ from pinchpoint.dut import registry
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.connections import Load, command, connect
 from pinchpoint.engine.process import find_engine
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.host.processes import alive
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.verify.judged import checks
@@ -43,11 +44,11 @@ class Standing:
         """What became of `count` connections, and what was counted meanwhile."""
         load = Load(count, 100.0, 1, timeout_s)
         ends = [self.setup.bench.attachment(n, port).word for n, port in enumerate(self.wanted.ports)]
-        argv = command([find_engine()], 0, ends, self.wanted.service, load)
+        argv = command([find_engine(Local())], 0, ends, self.wanted.service, load)
         bracket = Bracket(self.live.collectors())
         assert bracket.cannot == {}
         bracket.open()
-        account = connect(LOCAL, argv, self.setup.places.environment, load)
+        account = connect(Local(), argv, self.setup.places.environment, load)
         return account.client, bracket.close().flat()
 
 
@@ -55,11 +56,11 @@ class Standing:
 def standing(kind, scheduler="round-robin", local="10.1.0.240", more=""):
     service = f'scheduler = "{scheduler}"\nlocal = "{local}"\n{more}'
     wanted = parse(served(kind, service), "proxy.toml")
-    setup = prepare(wanted)
+    setup = prepare(wanted, Machines(Local()))
     with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
         pids = [live.pid, *(int(task.split("/")[2]) for task in live.tasks())]
         yield Standing(wanted, setup, live, pids)
-    assert alive(LOCAL, pids) == [], "also those without the mark of the bench in their environment"
+    assert alive(Local(), pids) == [], "also those without the mark of the bench in their environment"
 
 
 @pytest.mark.parametrize("kind", NO_PORT)
@@ -121,6 +122,6 @@ def test_a_reload_has_new_workers_and_keeps_dealing(kind):
 
 def test_a_worker_whose_master_was_killed_ends_with_the_bench():
     with standing("nginx") as one:
-        LOCAL.signal([one.live.pid], signal.SIGKILL)
-        wait_for(lambda: not alive(LOCAL, [one.pids[0]]), "the end of the master", 20.0)
-        assert alive(LOCAL, one.pids), "its worker goes on"
+        Local().signal([one.live.pid], signal.SIGKILL)
+        wait_for(lambda: not alive(Local(), [one.pids[0]]), "the end of the master", 20.0)
+        assert alive(Local(), one.pids), "its worker goes on"

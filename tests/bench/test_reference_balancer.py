@@ -4,7 +4,7 @@ import pytest
 from serving_tools import FULL_NAT, served, standing
 
 from pinchpoint.engine.connections import Dpdk, Load, command, connect
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
 from pinchpoint.measure.verify.run import measure_verify
 from pinchpoint.model.limits import Resource
 from pinchpoint.model.result import Outcome
@@ -59,7 +59,7 @@ def test_its_limits_are_read_back_and_a_flush_empties_its_table():
         ends = [setup.bench.attachment(number, port).word for number, port in enumerate(bench.scenario.ports)]
         dpdk = Dpdk(setup.engine.eal_args, 1024)
         argv = command(bench.engine, 0, ends, bench.scenario.service, load, dpdk)
-        told = connect(LOCAL, argv, setup.places.environment, load).client
+        told = connect(Local(), argv, setup.places.environment, load).client
         balancer = live.balancer()
         limits = {one.resource: (one.size, one.held_s) for one in balancer.limits()}
         balancer.flush()

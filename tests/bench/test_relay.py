@@ -22,7 +22,7 @@ from pinchpoint.bench.resource import (
 )
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host import hugepages
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
 from pinchpoint.host.priority import preferred
 from pinchpoint.model.errors import BenchError
 from pinchpoint.observe.relay import Relays, parse_account
@@ -43,14 +43,14 @@ class Path:
         self.hosts = {name: f"pp-{self.id}-{name}" for name in ("one", "two")}
         self.outer = f"pp-{self.id}-outer"
         links = [RelayLink(name, name, self.outer, f"v-{name}", self.socket(name)) for name in self.hosts]
-        engine = [find_engine()]
+        engine = [find_engine(Local())]
         self.relay = relay("relay", links, engine=engine, directory=self.folder, bench_id=self.id, cpu=0)
 
     def socket(self, name):
         return f"{self.folder}/{name}.sock"
 
     def resources(self, ports):
-        present, _ = hugepages.pool(LOCAL)
+        present, _ = hugepages.pool(Local())
         yield RunDirectory(str(self.folder))
         yield MarkedProcesses(self.id)
         yield Hugepages(before=present, after=present + PAGES)
@@ -88,7 +88,16 @@ class Path:
         yield Command((*vsctl, *bridge))
 
     def work(self, kind, *more):
-        argv = [find_engine(), kind, "--client", self.hosts["one"], "--server", self.hosts["two"], "--json", "--quiet"]
+        argv = [
+            find_engine(Local()),
+            kind,
+            "--client",
+            self.hosts["one"],
+            "--server",
+            self.hosts["two"],
+            "--json",
+            "--quiet",
+        ]
         cores = ["--client-core", "0", "--server-core", "0"]
         done = subprocess.run(
             [*argv, "--address", "10.99.0.2", "--time", "2s", *cores, *more],
@@ -111,10 +120,10 @@ def comes_first():
 @pytest.mark.usefixtures("comes_first")
 def test_tcp_and_transactions_pass_a_dpdk_switch_and_every_frame_is_accounted_for(nothing_left):
     path = Path()
-    builder = Builder(path.id)
+    builder = Builder(path.id, Local())
     builder.apply(tuple(path.resources(["one", "two"])))
     try:
-        collector = Relays(LOCAL, [path.relay])
+        collector = Relays(Local(), [path.relay])
         before = collector.snapshot().counters
         assert path.work("stream")["received_bytes"] > 0
         for kind in ("rr", "crr"):
@@ -122,7 +131,7 @@ def test_tcp_and_transactions_pass_a_dpdk_switch_and_every_frame_is_accounted_fo
             assert run["transactions"] > 0
             assert run["failed"] == 0
         after = collector.snapshot()
-        account = parse_account(ask_relay(path.relay, LOCAL))
+        account = parse_account(ask_relay(path.relay, Local()))
     finally:
         builder.undo()
     assert 0 < after.gauges["host/relay/relay/busy_share"] <= 1
@@ -142,7 +151,7 @@ def test_a_relay_whose_switch_never_connects_is_told_and_leaves_nothing(nothing_
     relay_in_haste = type(path.relay)(**{**_fields(path.relay), "argv": tuple(argv)})
     monkeypatch.setattr(path, "relay", relay_in_haste)
     with pytest.raises(BenchError, match="no client connected to net_virtio_user1"):
-        Builder(path.id).apply(tuple(path.resources(["one"])))
+        Builder(path.id, Local()).apply(tuple(path.resources(["one"])))
 
 
 def _fields(resource):

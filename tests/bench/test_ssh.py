@@ -108,7 +108,7 @@ def test_clean_undoes_there_what_neither_lab_nor_agent_could(far, scenario, tmp_
     assert far.holds()
     done = run("clean", "--host", "far", env=far.environment)
     assert done.returncode == 0, done.stderr
-    assert "removed" in done.stdout
+    assert "undone: " in done.stdout
     assert far.holds() == []
 
 

@@ -11,6 +11,8 @@ import pytest
 from bench_tools import ROOT
 
 from pinchpoint.dut.requirements import require
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.build.keys import Build
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.load.keys import Load
@@ -73,7 +75,7 @@ def small(scenario):
 
 def ran(scenario):
     kept = Kept()
-    result = run_scenario(small(scenario), kept.record, Listener(), Recorded())
+    result = run_scenario(Machines(Local()), small(scenario), kept.record, Listener(), Recorded())
     return result, kept
 
 
@@ -93,7 +95,7 @@ def test_the_smallest_level_of_every_group_is_built_and_measured(nothing_left, s
     scenario = sweep.scenarios[0]
     if needs_more_cpus(scenario):
         with pytest.raises(RequirementError, match="CPU"):
-            require(scenario)
+            require(scenario, Machines(Local()))
         return
     result, kept = ran(scenario)
     assert result.outcome is Outcome.MEASURED
@@ -137,7 +139,9 @@ def test_one_address_translates_more_five_tuples_than_it_has_ports(nothing_left)
     scenario = at("flow-rules", "base", **{"five-tuples": 262_144})
     fast = replace(scenario, search=replace(scenario.search, max_load_fps=400_000.0))
     kept = Kept()
-    run_scenario(replace(small(fast), search=small(fast).search), kept.record, Listener(), Recorded())
+    run_scenario(
+        Machines(Local()), replace(small(fast), search=small(fast).search), kept.record, Listener(), Recorded()
+    )
     last = kept.trials[-1].observed
     assert last["ovs/conntrack/connections"] > 64_512
     assert last["ovs/flows/megaflows"] == 2

@@ -12,7 +12,8 @@ from bench_tools import PINCHPOINT, STATE, kill_lab, marked_processes, start, wa
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.instrument import HIGHEST_FPS
 from pinchpoint.engine.process import find_engine
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.host.processes import freeze, thaw
 from pinchpoint.measure.frames import measuring
@@ -46,7 +47,7 @@ to = "right"
 @contextmanager
 def bench(tmp_path, io, mode="io"):
     """A measurer of a bench that stands."""
-    setup = prepare(parse(SCENARIO.replace("{io}", io).replace("{mode}", mode), "testpmd.toml"))
+    setup = prepare(parse(SCENARIO.replace("{io}", io).replace("{mode}", mode), "testpmd.toml"), Machines(Local()))
     record = Record(
         keep=lambda trial: None,
         keep_measurement=lambda measurement: None,
@@ -58,7 +59,7 @@ def bench(tmp_path, io, mode="io"):
     with preferred(), standing_bench(setup, Listener()):
         live = setup.bench.open()
         try:
-            standing = Standing(setup, live, [find_engine()], record, Listener(), time.monotonic())
+            standing = Standing(setup, live, [find_engine(Local())], record, Listener(), time.monotonic())
             with measuring(standing) as measurer:
                 yield measurer
         finally:
@@ -100,14 +101,14 @@ def stop_in_turn():
     testpmd, engine = pids["dpdk-testpmd"], pids["pinchpoint-engine"[:15]]  # as the kernel shortens names
     time.sleep(0.25)
     try:
-        freeze(LOCAL, testpmd)
+        freeze(Local(), testpmd)
         time.sleep(0.1)
-        freeze(LOCAL, engine)
-        thaw(LOCAL, testpmd)
+        freeze(Local(), engine)
+        thaw(Local(), testpmd)
         time.sleep(0.05)
     finally:
-        thaw(LOCAL, testpmd)
-        thaw(LOCAL, engine)
+        thaw(Local(), testpmd)
+        thaw(Local(), engine)
 
 
 def test_clean_removes_what_a_killed_run_left(tmp_path, nothing_left):

@@ -16,6 +16,8 @@ from bench_tools import pid_of
 
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.process import find_engine
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.listener import Listener
@@ -60,10 +62,10 @@ def scenario(dut, most_fps=10e6):
 @contextmanager
 def standing(wanted):
     """The bench of `wanted` stands inside the block; hands out its device and what runs a trial at a load."""
-    setup = prepare(wanted)
+    setup = prepare(wanted, Machines(Local()))
     record = Record(lambda _: None, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
     with preferred(), standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
-        bench = Standing(setup, live, [find_engine()], record, Listener(), time.monotonic())
+        bench = Standing(setup, live, [find_engine(Local())], record, Listener(), time.monotonic())
         with measuring(bench) as measurer:
             yield live, partial(measurer.trial, "search")
 

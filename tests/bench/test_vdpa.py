@@ -13,7 +13,7 @@ from bench_tools import run
 
 from pinchpoint.host import qemu
 from pinchpoint.host.guest import MODPROBE, Guest
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("vDPA")]
 RELEASE = "6.12"
@@ -58,14 +58,14 @@ def booted(folder):
     """A guest with two CPUs, a gigabyte, and a processor on which DPDK runs."""
     init, log = folder / "init", folder / "log"
     init.write_text(qemu.init_line(RELEASE))
-    argv = (*qemu.command(str(folder), str(init), 1024, 1500, (), RELEASE), "-cpu", "max", "-smp", "2")
-    guest = Guest()
+    argv = (*qemu.command(Local(), str(folder), str(init), 1024, 1500, (), RELEASE), "-cpu", "max", "-smp", "2")
+    guest = Guest(Local())
     pid = guest.start(argv, (), str(log))
     try:
-        guest.await_ready(lambda: LOCAL.ended(pid), BOOT_S)
+        guest.await_ready(lambda: Local().ended(pid), BOOT_S)
         yield guest
     finally:
-        LOCAL.signal([pid], 9)
+        Local().signal([pid], 9)
         guest.close()
 
 

@@ -14,7 +14,8 @@ from pinchpoint.bench.resource import Daemon
 from pinchpoint.dut.ovs.daemons import SWITCH
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.process import find_engine
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
 from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import parse
@@ -26,16 +27,19 @@ DROP = "in_port={left},udp,actions=drop"
 @pytest.fixture
 def switch():
     """A switch that drops what is sent to it, a thousand frames a second: (its run directory, its process)."""
-    setup = prepare(parse(one_way("load", "[load]\nat_fps = [1000]", datapath="af_packet", rules=DROP), "drop.toml"))
+    setup = prepare(
+        parse(one_way("load", "[load]\nat_fps = [1000]", datapath="af_packet", rules=DROP), "drop.toml"),
+        Machines(Local()),
+    )
     path = f"af_packet:left@{setup.places.engine_netns}"
     with standing_bench(setup, Listener()):
         sending = subprocess.Popen(
-            [find_engine(), "send", "--from", path, "--rate", "1k", "--time", "120s", "--json"],
+            [find_engine(Local()), "send", "--from", path, "--rate", "1k", "--time", "120s", "--json"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         try:
             daemon = next(one for one in setup.resources if isinstance(one, Daemon) and one.name == SWITCH)
-            yield setup.places.directory, daemon_pid(daemon, LOCAL)
+            yield setup.places.directory, daemon_pid(daemon, Local())
         finally:
             sending.kill()
             sending.wait()

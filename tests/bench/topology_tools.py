@@ -10,7 +10,8 @@ from pinchpoint.dut.ovs.spec import Bridge, Datapath, OvsHost, Rule
 from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.process import find_engine
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.listener import Listener
@@ -48,7 +49,7 @@ def scenario(datapath="af_packet", *, bridges=(), ports=False, **changes):
 @contextmanager
 def stands(wanted):
     """The bench of `wanted` stands inside the block, preferred as in every run; hands out its Setup."""
-    setup = prepare(wanted)
+    setup = prepare(wanted, Machines(Local()))
     with preferred(), standing_bench(setup, Listener()):
         yield setup
 
@@ -56,7 +57,7 @@ def stands(wanted):
 @contextmanager
 def talking(setup):
     """The switch's control socket."""
-    control = Unixctl(LOCAL, setup.places.control)
+    control = Unixctl(Local(), setup.places.control)
     try:
         yield control
     finally:
@@ -123,7 +124,7 @@ def trial(setup, load_fps=20_000, duration_s=0.5):
     record = Record(kept.append, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
     with (
         closing(setup.bench.open()) as live,
-        measuring(Standing(setup, live, [find_engine()], record, Listener(), time.monotonic())) as measurer,
+        measuring(Standing(setup, live, [find_engine(Local())], record, Listener(), time.monotonic())) as measurer,
     ):
         measurer.trial("search", 0.2, load_fps)  # the first frames go through upcalls
         return measurer.trial("search", duration_s, load_fps)

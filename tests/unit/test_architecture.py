@@ -59,7 +59,8 @@ MOST_LINES = 500  # of a file: an idea
 STARTING_MODULES = {"subprocess", "multiprocessing", "pty"}
 STARTING_CALLS = re.compile(r"os\.(posix_spawnp?|spawn\w+|fork|forkpty|exec\w+|system|popen)")
 STARTS_PROCESSES = {
-    *("host/local.py", "host/ssh.py", "host/many.py", "host/facts.py", "host/confinement.py", "engine/process.py"),
+    *("host/local.py", "host/ssh.py", "host/many.py", "host/facts.py", "host/confined.py", "host/confinement.py"),
+    "engine/process.py",
 }
 
 
@@ -168,6 +169,59 @@ def test_processes_are_started_in_few_places():
 def test_whatever_starts_a_process_is_noticed(text):
     assert starts_processes(text)
     assert not starts_processes("import os\nos.kill(1, 2)\nself.executor.submit(a)")
+
+
+HOSTS = re.compile(r"\b(Host|Machine|Local|Ssh|Guest|Machines)\b")  # and what has them; by whichever name
+MAKE_HOSTS = {"Local", "Ssh", "Guest", "Machines"}
+EDGES = ("cli", "api", "serve", "campaign")  # begin, and hand down the machine on which they run
+AGENTS = {"host/guest_agent.py", "host/ssh_agent.py"}  # begin on other hosts
+
+
+def ambient_hosts(text):
+    """What has a host that nobody handed to it: a context, a module, an argument left out, a function of nothing."""
+    tree = parsed(text)
+    if "contextvars" in set(imports_of(text)):
+        yield "a context"
+    bodies = [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
+    kept = [one for body in bodies for one in body.body if isinstance(one, ast.Assign | ast.AnnAssign) and one.value]
+    for call in (node for one in kept for node in ast.walk(one.value) if isinstance(node, ast.Call)):
+        if called(call) in MAKE_HOSTS or called(call).endswith("ContextVar"):
+            yield f"line {call.lineno}: {ast.unparse(call)}"
+    for node in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        args = [*node.args.posonlyargs, *node.args.args]
+        defaults = [*zip(args[::-1], node.args.defaults[::-1], strict=False)]
+        defaults += [(arg, one) for arg, one in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if one]
+        for arg, default in defaults:
+            annotated = ast.unparse(arg.annotation) if arg.annotation else ""
+            if HOSTS.search(annotated) and arg.arg in ("host", "machine", "machines", "lab"):
+                yield f"{node.name}: {arg.arg} = {ast.unparse(default)}"
+        if not args and not node.args.kwonlyargs and node.returns and HOSTS.search(ast.unparse(node.returns)):
+            yield f"{node.name}() -> {ast.unparse(node.returns)}"
+
+
+def test_a_host_is_handed_down_from_the_edges():
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name, text = str(path.relative_to(PACKAGE)), path.read_text()
+        assert list(ambient_hosts(text)) == [], name
+        if name.split("/")[0] not in EDGES and name not in AGENTS:
+            made = {called(node) for node in ast.walk(parsed(text)) if isinstance(node, ast.Call)}
+            assert "Local" not in made, name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from contextvars import ContextVar",
+        "OWN: Final[Host] = Local()",
+        "class Acts:\n    host = Machines(Local())",
+        "def read(host: Host | None = None): ...",
+        "def read(*, machines: Machines = _MACHINES): ...",
+        "@cache\ndef at_hand() -> Host: ...",
+    ],
+)
+def test_a_host_that_nobody_handed_down_is_noticed(text):
+    assert list(ambient_hosts(text))
+    assert not list(ambient_hosts("def read(host: Host) -> str:\n    return Local().read('x')"))
 
 
 KERNELS_FILES = re.compile(r"/(proc|sys/(class|devices|kernel|module)|run/netns)(/|$)")

@@ -11,7 +11,7 @@ from typing import Final
 
 from pinchpoint.api.read import stored
 from pinchpoint.api.results import Result, Run
-from pinchpoint.host.local import LOCAL, exit_code
+from pinchpoint.host.local import Local, exit_code
 from pinchpoint.model import errors
 from pinchpoint.model.errors import InputError, PinchpointError
 from pinchpoint.store.bundle import opened
@@ -94,8 +94,9 @@ def _toml(value: object) -> str:
 def _answer(words: Sequence[str], folder: Path) -> str:
     """What the command prints. Raises what it ended with, but for points that failed: the result names them."""
     output, errors_file = folder / "output", folder / "errors"
-    pid = LOCAL.spawn((sys.executable, *_COMMAND, *words), (), str(output), str(errors_file))
-    code = _waited(pid)
+    host = Local()
+    pid = host.spawn((sys.executable, *_COMMAND, *words), (), str(output), str(errors_file))
+    code = _waited(host, pid)
     answer = output.read_text(encoding="utf-8")
     if answer.strip():
         return answer
@@ -105,7 +106,7 @@ def _answer(words: Sequence[str], folder: Path) -> str:
     raise kinds.get(code, errors.PinchpointError)(message, hint or None)
 
 
-def _waited(pid: int) -> int:
+def _waited(host: Local, pid: int) -> int:
     interrupted = False
     while True:
         try:
@@ -113,7 +114,7 @@ def _waited(pid: int) -> int:
                 time.sleep(_POLL_S)
         except KeyboardInterrupt:
             if not interrupted:
-                LOCAL.signal([pid], signal.SIGINT)
+                host.signal([pid], signal.SIGINT)
             interrupted = True
             continue
         if interrupted:

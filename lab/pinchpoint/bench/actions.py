@@ -12,7 +12,6 @@ from pinchpoint.bench import resource as r
 from pinchpoint.host import hugepages, interfaces, numa
 from pinchpoint.host.guest import Guest
 from pinchpoint.host.interface import NAMESPACES, PROC, CommandFailed, Host, prefix
-from pinchpoint.host.local import LOCAL
 from pinchpoint.host.netlink import Links
 from pinchpoint.host.priority import session_as_new, share_priority
 from pinchpoint.host.processes import ENVIRONMENT_MARK, children, end_processes, is_marked, marked_pids
@@ -232,45 +231,48 @@ def _(resource: r.Uptime, host: Host) -> None:
 def _(resource: r.GuestKernel, host: Host) -> None:
     """`host` is the guest: who starts it has the only line to it."""
     assert isinstance(host, Guest)
+    machine = host.machine
     argv = [*prefix(resource.netns, resource.cpus), *resource.argv]
     pid = host.start(argv, ((ENVIRONMENT_MARK, resource.bench_id),), resource.log)
-    LOCAL.write(resource.pidfile, str(pid))
-    host.await_ready(lambda: _has_ended(pid), resource.BOOT_TIMEOUT_S)
-    for kernel in children(LOCAL, pid):
-        LOCAL.write(resource.kernel_pidfile, str(kernel))
-        _keep(resource, kernel)
+    machine.write(resource.pidfile, str(pid))
+    host.await_ready(lambda: _has_ended(machine, pid), resource.BOOT_TIMEOUT_S)
+    for kernel in children(machine, pid):
+        machine.write(resource.kernel_pidfile, str(kernel))
+        _keep(resource, machine, kernel)
 
 
-def _keep(resource: r.GuestKernel, kernel: int) -> None:
+def _keep(resource: r.GuestKernel, machine: Host, kernel: int) -> None:
     """Each of the threads that have a CPU of their own to it. Raises BenchError where there is no such thread."""
     tasks = f"{PROC}/{kernel}/task"
     names = {}
-    for task in LOCAL.names(tasks) if resource.threads else ():
+    for task in machine.names(tasks) if resource.threads else ():
         with suppress(OSError):  # of a thread that has ended meanwhile
-            names[task] = LOCAL.read(f"{tasks}/{task}/comm").strip()
+            names[task] = machine.read(f"{tasks}/{task}/comm").strip()
     for wanted, cpu in resource.threads:
         found = [task for task, name in names.items() if re.fullmatch(wanted, name)]
         if not found:
             raise BenchError(f"the guest's process has no thread {wanted}; it has {', '.join(sorted(names.values()))}")
         for task in found:
-            LOCAL.run(["taskset", "-p", "-c", str(cpu), task])
+            machine.run(["taskset", "-p", "-c", str(cpu), task])
 
 
-def _has_ended(pid: int) -> bool:
+def _has_ended(machine: Host, pid: int) -> bool:
     """Whether a guest has; one that boots has begun a session of its own, which gets this process's priority."""
-    for kernel in children(LOCAL, pid):
-        share_priority(LOCAL, kernel)
-    return LOCAL.ended(pid)
+    for kernel in children(machine, pid):
+        share_priority(machine, kernel)
+    return machine.ended(pid)
 
 
 @remove.register
 def _(resource: r.GuestKernel, host: Host) -> None:
-    """What it holds needs no farewell."""
+    """What it holds needs no farewell. `host` is the guest, or its machine where nobody has the line to it."""
+    machine = host
     if isinstance(host, Guest):
+        machine = host.machine
         host.close()
-    pid = _end_named(resource, LOCAL)
+    pid = _end_named(resource, machine)
     if pid is not None:
-        LOCAL.ended(pid)
+        machine.ended(pid)
 
 
 @create.register

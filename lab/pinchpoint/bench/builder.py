@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +12,6 @@ from pinchpoint.bench.plan import Action, Create, plan
 from pinchpoint.bench.resource import AnyResource, GuestKernel, Hugepages, Inside, MarkedProcesses
 from pinchpoint.host.guest import Guest
 from pinchpoint.host.interface import Host
-from pinchpoint.host.local import LOCAL
 from pinchpoint.host.signals import signals_wait
 from pinchpoint.model.errors import BenchError, PinchpointError
 
@@ -27,12 +27,14 @@ def _silent(_number: int, _total: int, _what: str) -> None:
 
 
 class Builder:
-    """One bench on this machine, between its first action and its last."""
+    """What a host has of one bench, between its first action and its last."""
 
-    def __init__(self, bench_id: str, state_directory: Path = STATE_DIRECTORY, host: Host = LOCAL) -> None:
-        """`host` is the one on which the bench's device runs."""
-        self._journal = Journal.start(bench_id, state_directory)
-        self._host = host
+    def __init__(
+        self, bench_id: str, host: Host, state_directory: Path = STATE_DIRECTORY, guest: Guest | None = None
+    ) -> None:
+        """`guest`: what is made inside it needs the line to it."""
+        self._journal = Journal.start(bench_id, host, state_directory)
+        self._host, self._guest = host, guest
         self._undone = False
 
     def apply(self, desired: Sequence[AnyResource], on_action: OnAction = _silent) -> None:
@@ -41,7 +43,7 @@ class Builder:
         What then cannot be removed is a note of that error.
         """
         try:
-            _execute(self._journal, plan(self._journal.present(), desired), self._host, on_action)
+            _execute(self._journal, plan(self._journal.present(), desired), self._host, self._guest, on_action)
         except BaseException as error:
             try:
                 self.undo()
@@ -59,17 +61,19 @@ class Builder:
             return
         self._undone = True
         with signals_wait():
-            if isinstance(self._host, Guest):
-                self._host.close()
+            if self._guest:
+                self._guest.close()
             _, left = _take_down(self._journal)
         if left:
             raise BenchError("".join(("not removed:", *(f"\n  {what}" for what in left))), "pinchpoint clean")
 
 
-def _execute(journal: Journal, actions: Sequence[Action], device_host: Host, on_action: OnAction) -> None:
+def _execute(
+    journal: Journal, actions: Sequence[Action], machine: Host, guest: Guest | None, on_action: OnAction
+) -> None:
     for number, action in enumerate(actions, start=1):
         what = action.resource.describe()
-        host = device_host if isinstance(action.resource, Inside | GuestKernel) else LOCAL
+        host = guest if guest and isinstance(action.resource, Inside | GuestKernel) else machine
         on_action(number, len(actions), what)
         try:
             if isinstance(action, Create):
@@ -79,17 +83,18 @@ def _execute(journal: Journal, actions: Sequence[Action], device_host: Host, on_
                 act.remove(action.resource, host)
                 journal.record("removed", action.resource)
         except OSError as error:
-            raise BenchError(f"{what}: {_words(error)}") from error
+            raise BenchError(f"{what}: {_words(error, host)}") from error
 
 
 def _take_down(journal: Journal) -> tuple[list[str], list[str]]:
     """Remove all that can be removed: (what was removed, what was not and why). Ends or leaves the journal."""
+    host = journal.host
     removed: list[str] = []
     left: list[str] = []
     try:
         present, foreign, damaged = journal.present(), journal.foreign(), journal.damaged()
         is_partial = bool(foreign or damaged)
-        by_name = act.named_after(journal.bench_id, journal.path.parent, LOCAL) if is_partial else []
+        by_name = act.named_after(journal.bench_id, journal.path.parent, host) if is_partial else []
         missing = [one for one in by_name if one not in present]
         # Taken down from the end: processes first, namespaces after the interfaces that they may have been lent.
         first = [one for one in missing if not isinstance(one, MarkedProcesses)]
@@ -97,9 +102,9 @@ def _take_down(journal: Journal) -> tuple[list[str], list[str]]:
         for action in plan([*first, *present, *last], ()):
             what = action.resource.describe()
             try:
-                act.remove(action.resource, LOCAL)
+                act.remove(action.resource, host)
             except (OSError, PinchpointError) as error:
-                left.append(f"{what}: {_words(error)}")
+                left.append(f"{what}: {_words(error, host)}")
                 continue
             removed.append(what)
             with suppress(PinchpointError):  # at worst it is removed again, which does nothing
@@ -132,21 +137,21 @@ def _not_readable(line: str) -> str:
     return f"{line}; namespaces, processes and folder of its bench are removed; {_COMPARE}"
 
 
-def _words(error: OSError | PinchpointError) -> str:
+def _words(error: OSError | PinchpointError, host: Host) -> str:
     if isinstance(error, PinchpointError):
         return error.message
     words = error.strerror or str(error)
-    where = f"{LOCAL.name}: " if LOCAL.name else ""
+    where = f"{host.name}: " if host.name else ""
     return f"{where}{error.filename}: {words}" if error.filename else f"{where}{words}"
 
 
-def _pages_found(path: Path) -> int:
+def _pages_found(path: Path, host: Host) -> int:
     """How many hugepages a bench found in the pool that it added to; -1 if it added none, or that cannot be read.
 
     Of benches that stand at once, the one that found most came last, whatever clocks say.
     """
     with suppress(PinchpointError):
-        entries = [one.resource for one in read(path) if isinstance(one, Entry)]
+        entries = [one.resource for one in read(path, host) if isinstance(one, Entry)]
         return max((one.before for one in entries if isinstance(one, Hugepages)), default=-1)
     return -1
 
@@ -159,8 +164,8 @@ class Cleaned(NamedTuple):
     failures: tuple[str, ...]  # what is left of dead runs, and why
 
 
-def clean(state_directory: Path = STATE_DIRECTORY) -> Cleaned:
-    """Remove what dead runs left, each bench for itself. Signals wait until it is done.
+def clean(host: Host, state_directory: Path = STATE_DIRECTORY) -> Cleaned:
+    """Remove what dead runs left on a host, each bench for itself. Signals wait until it is done.
 
     The newest bench goes first, as a run removes it: what it added to the hugepage pool, it added to what an older
     bench had made of the pool.
@@ -169,14 +174,15 @@ def clean(state_directory: Path = STATE_DIRECTORY) -> Cleaned:
     alive: list[str] = []
     failures: list[str] = []
     with signals_wait():
-        remove_unborn(state_directory)
-        for path in sorted(reversed(journals(state_directory)), key=_pages_found, reverse=True):
+        remove_unborn(host, state_directory)
+        newest_first = reversed(journals(host, state_directory))
+        for path in sorted(newest_first, key=partial(_pages_found, host=host), reverse=True):
             try:
-                journal = Journal.take_over(path)
+                journal = Journal.take_over(path, host)
             except FileNotFoundError:
                 continue  # its run has ended meanwhile, and removed its bench itself
             except OSError as error:
-                failures.append(_words(error))
+                failures.append(_words(error, host))
                 continue
             if journal is None:
                 alive.append(path.stem)

@@ -20,8 +20,7 @@ from typing import Literal
 import msgspec
 
 from pinchpoint.bench.resource import AnyResource
-from pinchpoint.host.interface import Kept
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import Host, Kept
 from pinchpoint.model.errors import BenchError, RequirementError
 
 STATE_DIRECTORY = Path("/run/pinchpoint")
@@ -64,10 +63,10 @@ class Damaged:
 
 
 class Journal:
-    """The open journal of one bench, on the host that is at hand."""
+    """The open journal of what a host has of one bench."""
 
-    def __init__(self, path: Path, file: Kept) -> None:
-        self.path = path
+    def __init__(self, path: Path, host: Host, file: Kept) -> None:
+        self.path, self.host = path, host
         self._file = file
 
     @property
@@ -76,28 +75,28 @@ class Journal:
         return self.path.stem
 
     @classmethod
-    def start(cls, bench_id: str, directory: Path = STATE_DIRECTORY) -> "Journal":
+    def start(cls, bench_id: str, host: Host, directory: Path = STATE_DIRECTORY) -> "Journal":
         """A new journal, locked by this process. Raises RequirementError if it cannot be written."""
         path, new = directory / f"{bench_id}.journal", directory / f"{bench_id}{_NEW}"
-        with requiring(directory):
-            return cls(path, LOCAL.start_file(str(path), str(new)))
+        with requiring(host, directory):
+            return cls(path, host, host.start_file(str(path), str(new)))
 
     @classmethod
-    def take_over(cls, path: Path) -> "Journal | None":
+    def take_over(cls, path: Path, host: Host) -> "Journal | None":
         """A dead run's journal, locked by this process; None while its owner lives.
 
         A torn last line is cut off, so that what is recorded next stands on a line of its own.
         Raises FileNotFoundError if the owner has finished meanwhile, OSError if it cannot be written.
         """
-        file = LOCAL.take_file(str(path))
-        return None if file is None else cls(path, file)
+        file = host.take_file(str(path))
+        return None if file is None else cls(path, host, file)
 
     def record(self, op: Literal["create", "removed"], resource: AnyResource) -> None:
         """Write one entry through to the file: whole, or not at all and BenchError is raised."""
         try:
             self._file.append(msgspec.json.encode(Entry(op, resource, VERSION)) + b"\n")
         except OSError as error:
-            told = f"{_where()}{self.path}: cannot write: {error.strerror}"
+            told = f"{_where(self.host)}{self.path}: cannot write: {error.strerror}"
             raise BenchError(told, _hint(error, self.path.parent)) from error
 
     def present(self) -> tuple[AnyResource, ...]:
@@ -106,7 +105,7 @@ class Journal:
         Without what another version wrote (`foreign`), and without what cannot be read (`damaged`).
         """
         resources: list[AnyResource] = []
-        for entry in read(self.path):
+        for entry in read(self.path, self.host):
             if not isinstance(entry, Entry):
                 continue
             if entry.op == "create":
@@ -117,11 +116,11 @@ class Journal:
 
     def foreign(self) -> tuple[Foreign, ...]:
         """What another version wrote and this one cannot remove by its entry."""
-        return tuple(entry for entry in read(self.path) if isinstance(entry, Foreign))
+        return tuple(entry for entry in read(self.path, self.host) if isinstance(entry, Foreign))
 
     def damaged(self) -> tuple[str, ...]:
         """The lines that cannot be read, each with its place."""
-        return tuple(entry.words for entry in read(self.path) if isinstance(entry, Damaged))
+        return tuple(entry.words for entry in read(self.path, self.host) if isinstance(entry, Damaged))
 
     def finish(self) -> None:
         """Delete the journal: nothing is left that it names."""
@@ -135,17 +134,17 @@ class Journal:
         self._file.close()
 
 
-def read(path: Path) -> Iterator[Entry | Foreign | Damaged]:
+def read(path: Path, host: Host) -> Iterator[Entry | Foreign | Damaged]:
     """The entries of a journal; a torn last line is an action that never began. Raises BenchError if there is none."""
     try:
-        lines = LOCAL.read_bytes(str(path)).split(b"\n")
+        lines = host.read_bytes(str(path)).split(b"\n")
     except OSError as error:
-        raise BenchError(f"{_where()}{path}: cannot read: {error.strerror}", _hint(error, path.parent)) from error
+        raise BenchError(f"{_where(host)}{path}: cannot read: {error.strerror}", _hint(error, path.parent)) from error
     for number, line in enumerate(lines[:-1], start=1):  # the last is empty, or torn
         try:
             yield _entry(line)
         except msgspec.DecodeError as error:
-            yield Damaged(f"{_where()}{path}:{number}: not a journal entry: {error}: {line[:_SHOWN]!r}")
+            yield Damaged(f"{_where(host)}{path}:{number}: not a journal entry: {error}: {line[:_SHOWN]!r}")
 
 
 def _entry(line: bytes) -> Entry | Foreign:
@@ -156,42 +155,42 @@ def _entry(line: bytes) -> Entry | Foreign:
     return entry if entry.version == VERSION else msgspec.json.decode(line, type=Foreign)
 
 
-def journals(directory: Path = STATE_DIRECTORY) -> tuple[Path, ...]:
-    """All journals on this machine, oldest first; one that ends while they are listed may be missing."""
+def journals(host: Host, directory: Path = STATE_DIRECTORY) -> tuple[Path, ...]:
+    """All journals on a host, oldest first; one that ends while they are listed may be missing."""
     found: list[tuple[float, Path]] = []
-    for path in _ending_in(".journal", directory):
+    for path in _ending_in(".journal", host, directory):
         with suppress(FileNotFoundError):
-            found.append((LOCAL.modified_s(str(path)), path))
+            found.append((host.modified_s(str(path)), path))
     return tuple(path for _, path in sorted(found))
 
 
-def remove_unborn(directory: Path = STATE_DIRECTORY) -> None:
+def remove_unborn(host: Host, directory: Path = STATE_DIRECTORY) -> None:
     """Delete the files of owners that died before their journal had its name; they built nothing."""
-    for path in _ending_in(_NEW, directory):
+    for path in _ending_in(_NEW, host, directory):
         with suppress(OSError):
-            if journal := Journal.take_over(path):
+            if journal := Journal.take_over(path, host):
                 journal.finish()
 
 
-def _ending_in(suffix: str, directory: Path) -> list[Path]:
+def _ending_in(suffix: str, host: Host, directory: Path) -> list[Path]:
     try:
-        names = LOCAL.names(str(directory))
+        names = host.names(str(directory))
     except FileNotFoundError:
         return []
     return [directory / name for name in sorted(names) if name.endswith(suffix)]
 
 
 @contextmanager
-def machine_lock(directory: Path = STATE_DIRECTORY, token: str = "") -> Iterator[None]:
-    """Inside, no other run is active on the machine at hand. Raises RequirementError naming the holder if one is.
+def machine_lock(host: Host, directory: Path = STATE_DIRECTORY, token: str = "") -> Iterator[None]:
+    """Inside, no other run is active on the host. Raises RequirementError naming the holder if one is.
 
     The lock ends with its holder, however that ends; its file stays. By the `token` in it the holder is known.
     """
-    with requiring(directory):
+    with requiring(host, directory):
         try:
-            held = LOCAL.hold(str(directory / "run.lock"), holder(), token)
+            held = host.hold(str(directory / "run.lock"), holder(), token)
         except BlockingIOError as error:
-            raise busy(error) from error
+            raise busy(error, host) from error
     try:
         yield
     finally:
@@ -203,28 +202,28 @@ def holder() -> str:
     return f"process {os.getpid()} on {os.uname().nodename}, since {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def busy(error: BlockingIOError) -> RequirementError:
+def busy(error: BlockingIOError, host: Host) -> RequirementError:
     """What to say of a machine that another run holds."""
-    where = f"on {LOCAL.name}" if LOCAL.name else "on this machine"
+    where = f"on {host.name}" if host.name else "on this machine"
     hint = "wait until it ends; if it was killed, run `pinchpoint clean`"
-    if LOCAL.name:
+    if host.name:
         hint = "wait until it ends; if it was killed, its bench is undone there within its lease_s"
     return RequirementError(f"another run is active {where}: {error.strerror}", hint)
 
 
 @contextmanager
-def requiring(directory: Path) -> Iterator[None]:
+def requiring(host: Host, directory: Path) -> Iterator[None]:
     """Turns what the system says about the state folder into a RequirementError."""
     try:
         yield
     except OSError as error:
-        message = f"{_where()}{error.filename or directory}: cannot write: {error.strerror}"
+        message = f"{_where(host)}{error.filename or directory}: cannot write: {error.strerror}"
         raise RequirementError(message, _hint(error, directory)) from error
 
 
-def _where() -> str:
+def _where(host: Host) -> str:
     """What an error says before a path of another host."""
-    return f"{LOCAL.name}: " if LOCAL.name else ""
+    return f"{host.name}: " if host.name else ""
 
 
 def _hint(error: OSError, directory: Path) -> str:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pinchpoint.host.facts import modules_folder
 from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.hugepages import available
-from pinchpoint.host.interface import PROC, SYS
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import PROC, SYS, Host
 from pinchpoint.model.scenario import Guest, Scenario
 
 
@@ -23,7 +22,7 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Probe:
-    """One finding about this machine."""
+    """One finding about a machine."""
 
     name: str
     ok: bool
@@ -44,17 +43,17 @@ def queues(scenario: Scenario) -> Iterator[Probe]:
             yield Probe("queues", False, detail, hint)
 
 
-def root() -> Probe:
+def root(host: Host) -> Probe:
     """Whether this process may build benches; on another host its agent is root, or nothing is asked of it."""
-    ok = bool(LOCAL.name) or os.geteuid() == 0
+    ok = bool(host.name) or os.geteuid() == 0
     return Probe(
         "root", ok, "yes" if ok else "missing; namespaces, hugepages and CPU pinning need it", "sudo pinchpoint ..."
     )
 
 
-def command(name: str, package: str) -> Probe:
+def command(host: Host, name: str, package: str) -> Probe:
     """Whether a program is installed; `package` provides it."""
-    path = LOCAL.which(name)
+    path = host.which(name)
     return packaged(name, path is not None, path or "not installed", package)
 
 
@@ -63,9 +62,9 @@ def packaged(name: str, ok: bool, detail: str, package: str) -> Probe:
     return Probe(name, ok, detail, f"apt-get install {package}", remedy=Remedy(packages=(package,)))
 
 
-def cpus(cpus: Sequence[int], least: int) -> Probe:
+def cpus(host: Host, cpus: Sequence[int], least: int) -> Probe:
     """Whether these CPUs can be used, and there are `least` of them."""
-    usable = LOCAL.cpus()
+    usable = host.cpus()
     missing = sorted(set(cpus) - usable)
     have = ", ".join(map(str, sorted(usable)))
     if missing:
@@ -75,32 +74,32 @@ def cpus(cpus: Sequence[int], least: int) -> Probe:
     return Probe("CPUs", len(usable) >= least, f"usable: {have}", "a switch and its load generator need two CPUs")
 
 
-def kernel_module(name: str, otherwise: str, guest: Guest | None = None) -> Probe:
+def kernel_module(host: Host, name: str, otherwise: str, guest: Guest | None = None) -> Probe:
     """Whether it is loaded, built in, or can be loaded; `otherwise` says how to do without it."""
     if guest:
         kernel = KERNELS[guest.kernel]
         there = kernel.has_module(name, guest.release)
         detail = "can be loaded in the guest" if there else f"the guest's kernel has no module {name}"
         return Probe(f"kernel module {name}", there, detail, f"{kernel.provided_by(guest.release)}; or {otherwise}")
-    if LOCAL.exists(f"{SYS}/module/{name}"):
+    if host.exists(f"{SYS}/module/{name}"):
         return Probe(f"kernel module {name}", True, "loaded")
-    release, folder = LOCAL.release(), modules_folder()
-    if LOCAL.exists(folder) and LOCAL.run(["find", f"{folder}/", "-name", f"{name}.ko*"]).strip():
+    release, folder = host.release(), modules_folder(host)
+    if host.exists(folder) and host.run(["find", f"{folder}/", "-name", f"{name}.ko*"]).strip():
         return Probe(f"kernel module {name}", True, "can be loaded")
     detail = f"the running kernel {release} has no module {name}: no {name}.ko in {folder}"
     hint = f"apt-get install linux-image-amd64, boot that kernel, modprobe {name}; or {otherwise}"
     return Probe(f"kernel module {name}", False, detail, hint)
 
 
-def hugepages(pages: int, otherwise: str) -> Probe:
+def hugepages(host: Host, pages: int, otherwise: str) -> Probe:
     """Whether there is memory for `pages` of 2 MiB; `otherwise` says how to do without them."""
     name = "hugepages"
     try:
-        free = available(LOCAL)
+        free = available(host)
     except OSError:
         hint = f"boot a kernel with CONFIG_HUGETLBFS, or {otherwise}"
         return Probe(name, False, "this kernel has no 2 MiB hugepages", hint)
-    memory = available_mb() // 2
+    memory = available_mb(host) // 2
     if free + memory < pages:
         detail = f"{pages} of 2 MiB needed; {free} are free and there is memory for {memory} more"
         hint = f"free memory, then sysctl vm.nr_hugepages={pages}; or {otherwise}"
@@ -108,9 +107,9 @@ def hugepages(pages: int, otherwise: str) -> Probe:
     return Probe(name, True, f"{free} of 2 MiB free, memory for {memory} more; a run reserves and returns its own")
 
 
-def available_mb() -> int:
+def available_mb(host: Host) -> int:
     """Memory that a process could have, MiB."""
-    for line in LOCAL.read(f"{PROC}/meminfo").splitlines():
+    for line in host.read(f"{PROC}/meminfo").splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) // 1024
     return 0

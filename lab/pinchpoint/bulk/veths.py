@@ -7,6 +7,7 @@ All methods but `process` put them into groups of a thousand and remove a group 
 from dataclasses import dataclass
 
 from pinchpoint.bulk.watch import Watch
+from pinchpoint.host.interface import Host
 from pinchpoint.host.making import count_links, create_veths, most_files, remove_groups, run_fed, run_many
 from pinchpoint.host.netlink import FIRST_GROUP, GROUP_SIZE
 
@@ -15,15 +16,16 @@ _PIPE_BYTES = 4096  # ip -batch acts line by line: what is in the pipe is not ma
 _SPARE_FILES = 64
 
 
-def most_fed() -> int:
+def most_fed(host: Host) -> int:
     """Pairs that one `ip -batch` can make: iproute2 keeps a file open for each `netns` that a line names."""
-    return most_files() - _SPARE_FILES
+    return most_files(host) - _SPARE_FILES
 
 
 @dataclass(frozen=True)
 class Veths:
-    """Pairs named `v0`, `v1`, ... in both namespaces, which hold nothing else."""
+    """Pairs named `v0`, `v1`, ... in both namespaces of a host, which hold nothing else."""
 
+    host: Host
     netns: str
     peer_netns: str
     count: int
@@ -34,16 +36,17 @@ class Veths:
         """Make all."""
         if self.method == "netlink":
             names = [f"v{number}" for number in range(self.count)]
-            create_veths(self.netns, self.peer_netns, [(name, name) for name in names], watch)
+            create_veths(self.host, self.netns, self.peer_netns, [(name, name) for name in names], watch)
             return
         if self.method == "process":
             commands = (["ip", "-n", self.netns, *self._words(number).split()] for number in range(self.count))
-            run_many(commands, self.concurrency, (), watch)
+            run_many(self.host, commands, self.concurrency, (), watch)
             return
-        most = most_fed()
+        most = most_fed(self.host)
         for first in range(0, self.count, most):
             part = range(first, min(first + most, self.count))
             run_fed(
+                self.host,
                 ["ip", "-n", self.netns, "-batch", "-"],
                 map(self._words, part),
                 (),
@@ -60,13 +63,14 @@ class Veths:
         """Remove all."""
         groups = -(-self.count // GROUP_SIZE)
         if self.method == "netlink":
-            remove_groups(self.netns, self.count, watch)
+            remove_groups(self.host, self.netns, self.count, watch)
         elif self.method == "process":
             commands = (["ip", "-n", self.netns, "link", "del", f"v{number}"] for number in range(self.count))
-            run_many(commands, self.concurrency, (), watch)
+            run_many(self.host, commands, self.concurrency, (), watch)
         else:
             for group in range(groups):
                 run_fed(
+                    self.host,
                     ["ip", "-n", self.netns, "link", "del", "group", str(FIRST_GROUP + group)],
                     (),
                     (),
@@ -76,5 +80,5 @@ class Veths:
 
     def shown(self) -> int:
         """Pairs of which both ends are listed; -1 while one namespace lists more than the other."""
-        near, far = count_links(self.netns), count_links(self.peer_netns)
+        near, far = count_links(self.host, self.netns), count_links(self.host, self.peer_netns)
         return near - 1 if near == far else -1  # lo is no pair's

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pinchpoint.host.local import OWN, exit_code
+from pinchpoint.host.local import Local, exit_code
 from pinchpoint.model.campaign import Bench, What
 from pinchpoint.model.errors import BenchError, RequirementError
 from pinchpoint.model.result import Outcome, ScenarioResult
@@ -44,13 +44,13 @@ class Attempt:
     """A started attempt, and how far its files were read."""
 
     def __init__(self, folder: RunFolder, bench: Bench, programs: Mapping[str, str], ceiling: bool) -> None:
-        self.folder = folder
+        self.folder, self._host = folder, Local()
         self._read = dict.fromkeys(GROWING, 0)
         for name in GROWING:
             if (path := folder.path / name).exists():
                 self._read[name] = path.stat().st_size
         log = str(folder.path / LOG)
-        self._pid: int | None = OWN.spawn(_words(folder.path, bench, programs, ceiling), (), log, log)
+        self._pid: int | None = self._host.spawn(_words(folder.path, bench, programs, ceiling), (), log, log)
         self._code = 0
 
     def ended(self) -> int | None:
@@ -65,7 +65,7 @@ class Attempt:
     def stop(self) -> None:
         """Interrupt it: it keeps what it has and removes its bench."""
         if self._pid is not None:
-            OWN.signal([self._pid], signal.SIGTERM)
+            self._host.signal([self._pid], signal.SIGTERM)
 
     def grown(self) -> dict[str, bytes]:
         """Whole lines that it has added since this was asked last, by file."""

@@ -24,7 +24,7 @@ from pinchpoint import __version__
 from pinchpoint.campaign.attempt import Attempt
 from pinchpoint.campaign.executor import Ended, Event, Gone, Grown, Joined, Order
 from pinchpoint.host import facts
-from pinchpoint.host.local import OWN, reach
+from pinchpoint.host.local import Local, reach
 from pinchpoint.model.campaign import Bench, Campaign
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.store.bundle import files_of
@@ -92,13 +92,14 @@ class NodeBench:
     """On a node: one attempt at a time."""
 
     def __init__(self) -> None:
+        self._host = Local()
         self._attempt: Attempt | None = None
 
     def ready(self) -> str:
         """The version of pinchpoint there; folders of dead actors are removed."""
         for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}-*"):
             number = path.name.removeprefix(f"{_PREFIX}-").partition("-")[0]
-            if number.isdecimal() and path.stat().st_uid == os.getuid() and OWN.signal([int(number)], 0):
+            if number.isdecimal() and path.stat().st_uid == os.getuid() and self._host.signal([int(number)], 0):
                 shutil.rmtree(path, ignore_errors=True)
         return __version__
 
@@ -109,7 +110,7 @@ class NodeBench:
             if "/" not in name:  # attachments are with the campaign
                 folder.replace(name, data)
         # A run resumes only on the machine that its record describes: this node, not the lab's machine.
-        folder.write_info(replace(folder.read_info(), host=facts.host_facts(), versions=facts.versions()))
+        folder.write_info(replace(folder.read_info(), host=facts.host_facts(self._host), versions=facts.versions()))
         self._attempt = Attempt(folder, order.bench, order.programs, order.ceiling)
 
     def poll(self) -> tuple[Mapping[str, bytes], int | None, Mapping[str, bytes], str]:

@@ -14,7 +14,7 @@ from typing import Final
 
 from pinchpoint.campaign.attempt import INTERRUPTED, Attempt, asking, said_in
 from pinchpoint.campaign.executor import Ended, Event, Gone, Joined, Order
-from pinchpoint.host.local import OWN, exit_code
+from pinchpoint.host.local import Local, exit_code
 from pinchpoint.model.campaign import Bench
 from pinchpoint.store.campaign import CampaignFolder
 
@@ -38,7 +38,7 @@ class Processes:
     """Each machine's attempts are started here, in the campaign's own folder."""
 
     def __init__(self, folder: CampaignFolder, benches: Sequence[Bench]) -> None:
-        self._folder = folder
+        self._folder, self._host = folder, Local()
         self._joining: list[Event] = [Joined(bench) for bench in benches if not bench.addresses]
         self._asked = {bench.name: _Asked(bench) for bench in benches if bench.addresses}
         self._running: dict[str, tuple[Order, Attempt]] = {}  # by machine
@@ -91,7 +91,7 @@ class Processes:
             if one.pid is None:
                 if time.monotonic() >= one.next_s:
                     log.unlink(missing_ok=True)
-                    one.pid = OWN.spawn(asking(one.bench), (), str(log), str(log))
+                    one.pid = self._host.spawn(asking(one.bench), (), str(log), str(log))
                 continue
             code = exit_code(one.pid)
             if code is None:
@@ -119,7 +119,7 @@ class Processes:
             if one.ended is not None:
                 self._joining.append(one.ended)
             if one.pid is not None:
-                OWN.signal([one.pid], signal.SIGTERM)
+                self._host.signal([one.pid], signal.SIGTERM)
                 while exit_code(one.pid) is None:
                     time.sleep(_POLL_S)
         self._asked.clear()

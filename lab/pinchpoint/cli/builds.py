@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError
 
 PACKAGE: Final = ".deb"
@@ -25,7 +25,7 @@ def program_of(build: Path, name: str, stack: ExitStack) -> Path:
     folder, is_package = build, False
     if build.suffix == PACKAGE and build.is_file():
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="pinchpoint-package-")))
-        LOCAL.run(("dpkg-deb", "--extract", str(build), str(folder)))
+        Local().run(("dpkg-deb", "--extract", str(build), str(folder)))
         is_package = True
     found = sorted(dict.fromkeys(_programs(folder.resolve(), name)))
     for path in found if is_package else ():

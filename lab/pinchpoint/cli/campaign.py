@@ -15,6 +15,7 @@ from pinchpoint.cli.builds import program_of
 from pinchpoint.cli.campaign_progress import shown
 from pinchpoint.cli.parameters import Duration
 from pinchpoint.cli.run import print_stored, stop_on_signals, write_report, wrong
+from pinchpoint.host.local import Local
 from pinchpoint.model import units as words
 from pinchpoint.model.campaign import Bench, Calibration, Campaign
 from pinchpoint.model.errors import BenchError, InputError
@@ -146,7 +147,7 @@ def campaign(
     plain = [to_plain(one) for one in loaded.scenarios]
     asked = loaded.campaign
     folder.write_info(
-        describe_run(folder.run_id, sys.argv, plain, loaded.sources, asked.sweeps, budget_s=asked.budget_s)
+        describe_run(Local(), folder.run_id, sys.argv, plain, loaded.sources, asked.sweeps, budget_s=asked.budget_s)
     )
     made = CampaignFolder(folder)
     made.write_campaign(asked)
@@ -188,7 +189,7 @@ def _resumed(path: Path, how: _How) -> int:
         if others := folder.elsewhere(asked):
             hint = f"{_again(path, how)} --cluster ADDRESS"
             raise InputError(f"{path}: it was measured on a cluster, on {', '.join(others[:8])}", hint)
-        require_same(folder.run.read_info())
+        require_same(folder.run.read_info(), Local())
     _require_ready(asked, how)
     return _conducted(folder, how)
 

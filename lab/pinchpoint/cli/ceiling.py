@@ -12,6 +12,8 @@ from pinchpoint.cli.progress import progress
 from pinchpoint.cli.run import stop_on_signals
 from pinchpoint.dut import requirements
 from pinchpoint.engine import process
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Ceiling
@@ -47,26 +49,35 @@ def ceiling(
     if scenario.remote or scenario.engines:
         what = "its bench stands on another host, where the ceiling is measured by the run itself"
         raise InputError(f"{path}: runs_on: {what}", f"pinchpoint run {path}")
-    test = CeilingTest(process.version)
+    machines = Machines(Local())
+    test = CeilingTest(machines, process.version)
     if generator is not None:
         if fresh:
             raise InputError("--fresh: another generator's rate is never kept", "leave it out")
-        return _foreign(scenario, generator, duration_s or FOREIGN_S, test, as_json, quiet)
+        return _foreign(machines, scenario, generator, duration_s or FOREIGN_S, test, as_json, quiet)
     if duration_s is not None:
         raise InputError("--for: the engine's own ceiling takes ten short trials", "use it with --generator")
     known = () if fresh else test.known(scenario)
     if not known:
-        requirements.require(scenario)
-        with machine_lock(), progress(quiet) as listener, stop_on_signals():
+        requirements.require(scenario, machines)
+        with machine_lock(machines.lab), progress(quiet) as listener, stop_on_signals():
             known = test.measured_now(scenario, listener)
     click.echo(msgspec.json.encode(known) if as_json else "\n".join(_line(one) for one in known))
     return 0
 
 
-def _foreign(scenario: Scenario, command: str, duration_s: float, test: CeilingTest, as_json: bool, quiet: bool) -> int:
-    requirements.require(foreign.wire_of(scenario))
-    with machine_lock(), progress(quiet) as listener, stop_on_signals():
-        found = foreign.watched(scenario, command, duration_s, listener)
+def _foreign(
+    machines: Machines,
+    scenario: Scenario,
+    command: str,
+    duration_s: float,
+    test: CeilingTest,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    requirements.require(foreign.wire_of(scenario, machines.lab), machines)
+    with machine_lock(machines.lab), progress(quiet) as listener, stop_on_signals():
+        found = foreign.watched(machines, scenario, command, duration_s, listener)
     if as_json:
         click.echo(msgspec.json.encode(found))
         return 0

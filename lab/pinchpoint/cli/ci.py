@@ -15,6 +15,8 @@ from pinchpoint.cli.compared import show_comparison
 from pinchpoint.cli.parameters import Duration, Setting
 from pinchpoint.cli.run import How, conducted, failed, write_report, wrong
 from pinchpoint.findings.regressions import judged
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.model.comparison import Comparison, Method
 from pinchpoint.model.errors import UNDECIDED, WORSE, InputError, StoreError
 from pinchpoint.model.regression import State
@@ -125,7 +127,7 @@ def ci(
     """
     shown = os.environ.get("GITHUB_ACTIONS") == "true" if annotations is None else annotations
     told = Told(margin / 100, junit, summary, shown, as_json)
-    how = How(out, None, quick, settings, None, budget_s, True, dry_run, as_json, quiet)
+    how = How(Machines(Local()), out, None, quick, settings, None, budget_s, True, dry_run, as_json, quiet)
     if _is_run(base) and _is_run(head):
         found = compare_folders(RunFolder.open(base), RunFolder.open(head), metrics, told.margin)
         code = _tell(found, told)

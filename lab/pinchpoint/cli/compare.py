@@ -11,6 +11,8 @@ from pinchpoint.cli.parameters import Duration, Setting
 from pinchpoint.cli.program import Program
 from pinchpoint.cli.run import How, conduct, print_stored, resumed
 from pinchpoint.dut.requirements import lacking_together
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.duet import FORWARDED
 from pinchpoint.model.errors import InputError
@@ -163,7 +165,8 @@ def compare(
     """
     shares = _share(margin), _share(fail_if_worse)
     wanted = Wanted(paths, set_a, set_b, pairs, metrics, *shares, method, slices_s, benches)
-    how = How(out or Path("runs"), resume, quick, settings, None, budget_s, no_ceiling, dry_run, as_json, quiet)
+    folder = out or Path("runs")
+    how = How(Machines(Local()), folder, resume, quick, settings, None, budget_s, no_ceiling, dry_run, as_json, quiet)
     if resume is not None:
         asked = (paths, set_a, set_b, pairs, slices_s, benches, metrics, method != AUTO)
         if any(asked) or margin is not None or fail_if_worse is not None:
@@ -217,9 +220,9 @@ def requested(wanted: Wanted, how: How, a: Sweep, b: Sweep) -> ComparisonRequest
     if wanted.method == AUTO:
         if why := why_no_duet(*scenarios):
             return replace(in_turns, why=why)
-        if lacking := lacking_together(*scenarios):
+        if lacking := lacking_together(*scenarios, how.machines):
             return replace(in_turns, why=f"{lacking.message} (hint: {lacking.hint})")
-    require_duet(*scenarios)
+    require_duet(how.machines, *scenarios)
     benches, slices_s = _lengths(wanted, how.budget_s)
     at_once = replace(in_turns, pairs=1, slices_s=slices_s, benches=benches, may_fall_back=wanted.method == AUTO)
     if wanted.method == Method.TRIALS:

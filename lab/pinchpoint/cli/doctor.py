@@ -11,14 +11,14 @@ from rich.table import Table
 
 from pinchpoint.bench import requirements
 from pinchpoint.bench.requirements import Probe, Remedy
-from pinchpoint.cli.hosts import at, host_option
+from pinchpoint.cli.hosts import host_at, host_option
 from pinchpoint.cli.mending import Step, carry_out, remove_left, services_stay, steps
 from pinchpoint.cli.terminal import PIPED_WIDTH
 from pinchpoint.dut import guest_choice, guested, nics, registry
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
 from pinchpoint.host.hugepages import pool
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import Host
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError, NoLibrariesError, PinchpointError, RequirementError
 
@@ -53,33 +53,34 @@ def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_jso
         raise InputError("--fix asks questions, so it prints no JSON", "pinchpoint doctor --json, without --fix")
     if fix and address:
         raise InputError("--fix changes only the machine that it runs on", f"ssh -t {address} pinchpoint doctor --fix")
-    with at(address):
-        return _look(fix, everything, hugepages, yes, as_json, away=address is not None)
+    return _look(host_at(address), fix, everything, hugepages, yes, as_json, away=address is not None)
 
 
-def _look(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_json: bool, *, away: bool) -> int:
-    probes = _probes(away)
+def _look(
+    host: Host, fix: bool, everything: bool, hugepages: int | None, yes: bool, as_json: bool, *, away: bool
+) -> int:
+    probes = _probes(host, away)
     if as_json:
         click.echo(msgspec.json.encode(probes))
         return _code(probes)
     _print_probes(probes)
-    wanted = steps(probes, everything, hugepages, pool(LOCAL)[0])
+    wanted = steps(probes, everything, hugepages, pool(host)[0])
     if fix:
-        return _fix(probes, wanted, yes)
+        return _fix(host, probes, wanted, yes)
     if wanted and not away:
         click.echo(f"\npinchpoint doctor --fix provides what is missing: {_words(wanted)}; it asks first")
     return _code(probes)
 
 
-def _probes(away: bool = False) -> list[Probe]:
-    guests = () if away else (replace(one, needed=False) for one in (*guested.probes(), *guest_choice.boots()))
+def _probes(host: Host, away: bool = False) -> list[Probe]:
+    guests = () if away else (replace(one, needed=False) for one in (*guested.probes(host), *guest_choice.boots(host)))
     return [
-        requirements.root(),
-        requirements.cpus((), 2),
-        *_device_probes(),
+        requirements.root(host),
+        requirements.cpus(host, (), 2),
+        *_device_probes(host),
         *guests,
-        *nics.probes(),
-        *_engine_probes(),
+        *nics.probes(host),
+        *_engine_probes(host),
     ]
 
 
@@ -87,20 +88,20 @@ def _code(probes: Sequence[Probe]) -> int:
     return 0 if all(probe.ok for probe in probes if probe.needed) else RequirementError.exit_code
 
 
-def _fix(probes: Sequence[Probe], wanted: Sequence[Step], yes: bool) -> int:
+def _fix(host: Host, probes: Sequence[Probe], wanted: Sequence[Step], yes: bool) -> int:
     """Show, ask, do, look again. Raises InputError where nobody can be asked, RequirementError where a step fails."""
     left = [one for one in probes if one.needed and not one.ok and one.remedy is None]
     if not wanted:
-        if requirements.root().ok and (removed := remove_left(LOCAL)):
+        if requirements.root(host).ok and (removed := remove_left(host)):
             click.echo(removed)
         click.echo("\n" + ("nothing that --fix could provide; see the hints" if left else "nothing is missing"))
         return _code(probes)
     click.echo("\nTo do:")
     for step in wanted:
         click.echo(f"  {step}")
-    if note := services_stay(LOCAL, wanted):
+    if note := services_stay(host, wanted):
         click.echo(note)
-    if not requirements.root().ok:
+    if not requirements.root(host).ok:
         raise RequirementError("only root can install and reserve", "sudo pinchpoint doctor --fix")
     if not yes:
         if not _asks():
@@ -108,8 +109,8 @@ def _fix(probes: Sequence[Probe], wanted: Sequence[Step], yes: bool) -> int:
         if not click.confirm("Run these commands?", default=False):
             click.echo("nothing was changed")
             return _code(probes)
-    carry_out(LOCAL, wanted, lambda step: click.echo(f"running: {step}", err=True))
-    after = _probes()
+    carry_out(host, wanted, lambda step: click.echo(f"running: {step}", err=True))
+    after = _probes(host)
     lacking = [one for one in after if one.needed and not one.ok]
     click.echo("done; " + ("everything that the quickstart needs is here" if not lacking else "still missing:"))
     if lacking:
@@ -126,24 +127,24 @@ def _words(wanted: Sequence[Step]) -> str:
     return units.counted(sum(step.items for step in wanted), "item")
 
 
-def _device_probes() -> list[Probe]:
+def _device_probes(host: Host) -> list[Probe]:
     """What devices need; only the default kind, which the quickstart measures, must be there."""
     found: dict[str, Probe] = {}
     for kind in sorted(registry.kinds(), key=lambda kind: kind != registry.default()):
-        for one in registry.device(kind).probes():
+        for one in registry.device(kind).probes(host):
             found.setdefault(one.name, replace(one, needed=one.needed and kind == registry.default()))
     return list(found.values())
 
 
-def _engine_probes() -> list[Probe]:
+def _engine_probes(host: Host) -> list[Probe]:
     try:
-        backends = process.backends()
+        backends = process.backends(host)
     except NoLibrariesError as error:
         remedy = Remedy(packages=process.LIBRARIES)
         return [Probe("pinchpoint-engine", False, error.message, error.hint or "", remedy=remedy)]
     except PinchpointError as error:
         return [Probe("pinchpoint-engine", False, error.message, error.hint or "")]
-    return [Probe("pinchpoint-engine", True, process.find_engine()), *map(_backend_probe, backends)]
+    return [Probe("pinchpoint-engine", True, process.find_engine(host)), *map(_backend_probe, backends)]
 
 
 def _backend_probe(backend: Backend) -> Probe:

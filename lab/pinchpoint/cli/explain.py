@@ -8,6 +8,8 @@ import click
 from pinchpoint.cli.parameters import Duration, Setting
 from pinchpoint.cli.program import Program, explaining
 from pinchpoint.cli.run import How, conduct, print_stored, resumed
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Point, Scenario, Sweep
 from pinchpoint.scenario import load_sweep
@@ -75,11 +77,12 @@ def explain(
     true, and excluded if it does not. Last, one trial under the highest load is sampled, if perf is permitted here: it
     divides the forwarding threads' time by function. A RUN that explains already is only shown.
     """
-    how = How(out, resume, quick, settings, None, budget_s, no_ceiling, dry_run, as_json, quiet)
+    machines = Machines(Local())
+    how = How(machines, out, resume, quick, settings, None, budget_s, no_ceiling, dry_run, as_json, quiet)
     if resume is not None:
         if path is not None or name is not None:
             raise InputError("--resume continues an explanation with its original options", "give --resume RUN alone")
-        return resumed(How(out, resume, False, (), None, None, no_ceiling, dry_run, as_json, quiet), True)
+        return resumed(How(machines, out, resume, False, (), None, None, no_ceiling, dry_run, as_json, quiet), True)
     if path is None:
         raise InputError("expected a scenario file or a run folder", EXAMPLE)
     if (path / "run.json").is_file() and RunFolder.open(path).read_info().explains:
@@ -87,7 +90,8 @@ def explain(
         return 0
     scenario = _scenario(path, name, how)
     alone = Sweep(scenario.name, scenario.title, (), (scenario,), 1, "listed", 0)
-    return conduct(explaining(Program(f"explain-{scenario.name}"[:64], (alone,))), how, profiles=True)
+    wanted = Program(f"explain-{scenario.name}"[:64], (alone,))
+    return conduct(explaining(wanted, machines), how, profiles=True)
 
 
 def _scenario(path: Path, name: str | None, how: How) -> Scenario:

@@ -1,11 +1,12 @@
 """`--host`: a command that looks or tidies, on another machine."""
 
-from contextlib import AbstractContextManager
 from typing import Final
 
 import click
 
-from pinchpoint.host.machines import standing_on
+from pinchpoint.host.interface import Host
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Remote, is_destination
 
@@ -15,12 +16,12 @@ host_option = click.option(
 )
 
 
-def at(address: str | None) -> AbstractContextManager[None]:
-    """Inside, that machine is at hand; None: this one. Raises InputError if it is no destination."""
+def host_at(address: str | None) -> Host:
+    """That machine, connected; None: this one. Raises InputError if it is no destination, RequirementError."""
     if address is None:
-        return standing_on(None)
+        return Local()
     if not is_destination(address):
         raise InputError(
             f"--host: expected a destination of ssh(1), found {address!r}", "USER@HOST, or a Host of ssh_config"
         )
-    return standing_on(Remote(address, address, sudo=True, lease_s=_LEASE_S))
+    return Machines(Local()).opened(Remote(address, address, sudo=True, lease_s=_LEASE_S))

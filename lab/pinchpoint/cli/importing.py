@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError, StoreError
 
 MOST_BENCH_BYTES = 1 << 20
@@ -92,7 +93,7 @@ def _scenario(
     elif tunables or both_ways:
         raise InputError(f"{profile}: --tunable and --both-ways are for Python profiles (.py)")
     else:
-        found = [(one, left, right) for one in templates.wanted(profile)]
+        found = [(one, left, right) for one in templates.wanted(profile, Local())]
     taken = text.BENCH.format(left=left, right=right) if bench is None else _bench(bench)
     return text.scenario(profile, taken, found)
 

@@ -11,8 +11,10 @@ from pinchpoint.dut import registry, requirements
 from pinchpoint.dut.starter import Starter, starters
 from pinchpoint.engine import process
 from pinchpoint.host.facts import host_facts
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import Host
+from pinchpoint.host.local import Local
 from pinchpoint.host.machine import Machine, look
+from pinchpoint.host.machines import Machines
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError, PinchpointError, RequirementError, StoreError
 from pinchpoint.run import first
@@ -32,14 +34,15 @@ def init(file: Path, kind: str | None, to_stdout: bool) -> int:
     """
     if not to_stdout and file.exists():
         raise InputError(f"{file}: exists, and init overwrites nothing", "name another file: pinchpoint init FILE")
-    machine = look(LOCAL)
-    choices = [_choice(machine, starter) for starter in _starters(kind)]
+    machines = Machines(Local())
+    machine = look(machines.lab)
+    choices = [_choice(machine, starter, machines) for starter in _starters(kind)]
     chosen = next((one for one in choices if not one.lacks), None)
     if chosen is None:
         lines = "".join(f"\n  {one.starter.words}: {'; '.join(one.lacks)}" for one in choices)
         raise RequirementError(f"no device can run on this machine:{lines}", "pinchpoint doctor --fix")
     others = [one for one in choices if one is not chosen]
-    written = first.text(machine, host_facts(), list(_in_service()), chosen, others)
+    written = first.text(machine, host_facts(machines.lab), list(_in_service(machines.lab)), chosen, others)
     if to_stdout:
         click.echo(written, nl=False)
         return 0
@@ -68,20 +71,20 @@ def _rank(starter: Starter) -> int:
     return starter.rank
 
 
-def _choice(machine: Machine, starter: Starter) -> Choice:
+def _choice(machine: Machine, starter: Starter, machines: Machines) -> Choice:
     """Whether the scenario that would be written runs here: asked of the scenario itself."""
     facts = dict.fromkeys(("processor", "cpus", "memory", "system", "kernel"), "")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "first.toml")
         path.write_text(first.text(machine, facts, (), Choice(starter), ()), encoding="utf-8")
         (scenario,) = load_sweep(path).scenarios
-    lacks = [f"{one.name} ({one.detail})" for one in requirements.lacking(scenario) if one.name != "root"]
-    return Choice(starter, (*lacks, *_backend_lacks(starter)))
+    lacks = [f"{one.name} ({one.detail})" for one in requirements.lacking(scenario, machines) if one.name != "root"]
+    return Choice(starter, (*lacks, *_backend_lacks(starter, machines.lab)))
 
 
-def _backend_lacks(starter: Starter) -> Iterator[str]:
+def _backend_lacks(starter: Starter, lab: Host) -> Iterator[str]:
     try:
-        found = {one.name: one for one in process.backends()}
+        found = {one.name: one for one in process.backends(lab)}
     except PinchpointError as error:
         yield error.message
         return
@@ -90,11 +93,11 @@ def _backend_lacks(starter: Starter) -> Iterator[str]:
         yield f"engine backend {starter.backend} ({(backend.why if backend else None) or 'not built in'})"
 
 
-def _in_service() -> Iterator[str]:
+def _in_service(lab: Host) -> Iterator[str]:
     """What devices run here on their own; they are looked at and left alone."""
     for kind in registry.kinds():
         device = registry.device(kind)
-        with suppress(PinchpointError), closing(device.attach(None, LOCAL)) as attached:
+        with suppress(PinchpointError), closing(device.attach(None, lab)) as attached:
             ports: Sequence[str] = attached.ports
             yield (
                 f"{device.title} is in service at {attached.place} with {units.counted(len(ports), 'port')}: "

@@ -9,9 +9,12 @@ import msgspec
 
 from pinchpoint.bench import builder
 from pinchpoint.cli import program
-from pinchpoint.cli.hosts import at, host_option
+from pinchpoint.cli.hosts import host_at, host_option
 from pinchpoint.cli.run import print_stored, write_report
 from pinchpoint.dut.registry import device_of
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
+from pinchpoint.host.priority import lower_left_session
 from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError, InputError, RequirementError
 from pinchpoint.model.scenario import Factor, Sweep
@@ -37,11 +40,12 @@ def check(paths: tuple[Path, ...], quick: bool, as_json: bool) -> int:
     """
     if as_json:
         return _check_as_json(paths, quick)
+    machines = Machines(Local())
     for form in _forms(paths, quick):
         for sweep in form.sweeps:
             click.echo(f"{sweep.scenarios[0].path}: ok. {_sweep(sweep) if sweep.factors else _scenario(sweep)}")
         if not form.plain:
-            click.echo(f"{form.name}: {form.describe()}")
+            click.echo(f"{form.name}: {form.describe(machines)}")
     return 0
 
 
@@ -121,8 +125,9 @@ def clean(address: str | None) -> int:
     """Remove every namespace, link, process, folder and hugepage that a journal of a dead run names."""
     if address is None and os.geteuid() != 0:
         raise RequirementError("only root can remove what a run left behind", "sudo pinchpoint clean")
-    with at(address):
-        removed, alive, failures = builder.clean()
+    removed, alive, failures = builder.clean(host_at(address))
+    if address is None and not alive and lower_left_session():
+        removed = (*removed, "the priority of this session, which a run that was killed had raised")
     for line in removed:
         click.echo(f"undone: {line}")
     for bench in alive:

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from pinchpoint.cli.run import stop_on_signals
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError, RequirementError
 
 EXAMPLE = """\b
@@ -37,13 +37,14 @@ def otg(ports: tuple[str, ...], port: int, host: str, core: int | None) -> int:
     from pinchpoint.otg.locations import allowed, require_devices
 
     places = allowed(ports)
-    require_devices(places, LOCAL)
-    cpus = LOCAL.cpus()
+    lab = Local()
+    require_devices(places, lab)
+    cpus = lab.cpus()
     if core is not None and core not in cpus:
         raise InputError(f"--core {core}: not allowed to this process", f"one of {', '.join(map(str, sorted(cpus)))}")
     # uvicorn raises a signal anew when it has ended: SIGTERM must not end the process before the folder is removed.
     with stop_on_signals(), tempfile.TemporaryDirectory(prefix="pinchpoint-otg-") as folder:
-        generator = Generator(places, max(cpus) if core is None else core, Path(folder))
+        generator = Generator(places, max(cpus) if core is None else core, Path(folder), lab)
         name = f"[{host}]" if ":" in host else host
         click.echo(f"http://{name}:{port}")
         try:

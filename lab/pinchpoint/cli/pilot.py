@@ -23,6 +23,8 @@ from pinchpoint.cli.progress import progress
 from pinchpoint.cli.run import print_plans, stop_on_signals, write_report
 from pinchpoint.cli.terminal import PIPED_WIDTH
 from pinchpoint.dut import requirements
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError, StoreError
 from pinchpoint.model.result import Outcome
@@ -162,20 +164,21 @@ def pilot(
     --starts 1 or --measurements 1 it measures as was advised, and prints the number with its interval.
     """
     asked = Asked(path, quick, dict(settings), metrics, out, within, time_s)
-    scenario, sources = _scenario(asked)
+    machines = Machines(Local())
+    scenario, sources = _scenario(asked, machines)
     size = Size(benches, starts, measurements)
     if scenario.remote or scenario.engines:
         what = "a pilot starts devices on the lab's own machine only"
         raise InputError(f"{path}: runs_on: {what}", f"pinchpoint run {path} --repeats N")
     if dry_run:
-        print_plans([scenario])
+        print_plans([scenario], machines)
         return 0
-    requirements.require(scenario)
-    with machine_lock():
+    requirements.require(scenario, machines)
+    with machine_lock(machines.lab):
         folder = RunFolder.create(out, f"{scenario.name}-pilot")
         plain = [to_plain(piloted.unit(scenario, *place)) for place in size.every]
-        folder.write_info(describe_run(folder.run_id, sys.argv, plain, sources))
-        found, costs = _run(scenario, size, folder, quiet)
+        folder.write_info(describe_run(machines.lab, folder.run_id, sys.argv, plain, sources))
+        found, costs = _run(machines, scenario, size, folder, quiet)
     write_report(folder)
     judged = [_judge(metric, size, found, costs, asked) for metric in metrics or piloted.metrics_of(found)]
     if as_json:
@@ -207,8 +210,8 @@ def _exit_code(found: "Mapping[tuple[int, int, int], ScenarioResult]") -> int:
     return codes[0] if codes else 0
 
 
-def _scenario(asked: Asked) -> tuple[Scenario, dict[str, str]]:
-    wanted = program.of_paths([asked.path], asked.quick, asked.changes).with_kernels()
+def _scenario(asked: Asked, machines: Machines) -> tuple[Scenario, dict[str, str]]:
+    wanted = program.of_paths([asked.path], asked.quick, asked.changes).with_kernels(machines.lab)
     scenarios = [one for sweep in wanted.sweeps for one in sweep.scenarios]
     if len(scenarios) != 1:
         hint = "--set KEY=VALUE, or a file without [sweep]"
@@ -217,11 +220,11 @@ def _scenario(asked: Asked) -> tuple[Scenario, dict[str, str]]:
 
 
 def _run(
-    scenario: Scenario, size: Size, folder: RunFolder, quiet: bool
+    machines: Machines, scenario: Scenario, size: Size, folder: RunFolder, quiet: bool
 ) -> "tuple[Mapping[tuple[int, int, int], ScenarioResult], Costs]":
     try:
         with progress(quiet) as listener, stop_on_signals() as remember:
-            return piloted.run_pilot(scenario, size, folder, listener, remember)
+            return piloted.run_pilot(machines, scenario, size, folder, listener, remember)
     except (PinchpointError, KeyboardInterrupt) as error:
         with suppress(StoreError):  # the disk may be what failed
             write_report(folder)

@@ -12,8 +12,8 @@ import click
 
 from pinchpoint.dut.guest_choice import chosen
 from pinchpoint.dut.placement import alike_there
-from pinchpoint.host.local import LOCAL
-from pinchpoint.host.machines import standing_on
+from pinchpoint.host.interface import Host
+from pinchpoint.host.machines import Machines
 from pinchpoint.model import units as words
 from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.errors import InputError
@@ -65,15 +65,14 @@ class Program:
         paths = {scenario.path for sweep in self.sweeps for scenario in sweep.scenarios}
         return {path: Path(path).read_text(encoding="utf-8") for path in sorted(paths)}
 
-    @property
-    def expected_s(self) -> float:
+    def expected_s(self, machines: Machines) -> float:
         """About how long the run takes on this machine without a budget."""
-        needless = alike_there(self.units)
+        needless = alike_there(self.units, machines)
         return Forecast().left_s(unit for unit in self.units if unit.name not in needless)
 
-    def with_kernels(self) -> "Program":
+    def with_kernels(self, lab: Host) -> "Program":
         """The same with a kernel for every guest, where files leave it open."""
-        left = iter(chosen([scenario for sweep in self.sweeps for scenario in sweep.scenarios]))
+        left = iter(chosen([scenario for sweep in self.sweeps for scenario in sweep.scenarios], lab))
         sweeps = (replace(one, scenarios=tuple(islice(left, len(one.scenarios)))) for one in self.sweeps)
         return replace(self, sweeps=tuple(sweeps))
 
@@ -83,7 +82,7 @@ class Program:
             return self
         return replace(self, sweeps=tuple(replace(sweep, repeats=repeats) for sweep in self.sweeps))
 
-    def describe(self) -> str:
+    def describe(self, machines: Machines) -> str:
         """How much there is to run, e.g. `43 points in 5 groups, 3 repeats each: 129 units, about 38 min`."""
         points = sum(len(sweep.scenarios) for sweep in self.sweeps)
         if self.comparison is not None and self.comparison.slices_s is not None:
@@ -93,7 +92,7 @@ class Program:
             return f"A and B at once, alternating {what}, built {times}, about {words.duration(expected_s)}"
         if self.comparison is not None:
             text = f"A and B in turns, {words.counted(self.comparison.pairs, 'pair')}: {len(self.units)} measurements"
-            return self._with_time(text)
+            return self._with_time(text, machines)
         text = words.counted(points, "scenario" if self.plain else "point")
         if len(self.sweeps) > 1 and not self.plain:
             text += f" in {words.counted(len(self.sweeps), 'group')}"
@@ -101,10 +100,10 @@ class Program:
             repeats = {sweep.repeats for sweep in self.sweeps}
             each = f"{repeats.pop()} repeats each" if len(repeats) == 1 else "repeated"
             text += f", {each}: {words.counted(len(self.units), 'unit')}"
-        return self._with_time(text)
+        return self._with_time(text, machines)
 
-    def _with_time(self, text: str) -> str:
-        text += f", about {words.duration(_roughly(self.expected_s))}"
+    def _with_time(self, text: str, machines: Machines) -> str:
+        text += f", about {words.duration(_roughly(self.expected_s(machines)))}"
         return text if self.budget_s is None else f"{text}; budget {words.duration(self.budget_s)}"
 
 
@@ -160,7 +159,7 @@ def _note_if_long(short: tuple[Sweep, ...], long: Callable[[], tuple[Sweep, ...]
             click.echo("pinchpoint: --quick changes nothing: no file here has a short form", err=True)
 
 
-def explaining(wanted: Program) -> Program:
+def explaining(wanted: Program, machines: Machines) -> Program:
     """The same scenarios, each with every counter-experiment on it. Raises InputError if one is swept or has no rate.
 
     Nothing is left out that some suspicion asks for, unless a budget says so.
@@ -170,16 +169,15 @@ def explaining(wanted: Program) -> Program:
             f"{wanted.name}: --confirm explains scenarios, and this sweeps or repeats them",
             "run it, then explain one of its points: pinchpoint explain RUN --scenario NAME",
         )
-    sweeps = tuple(sweep_of(one, _free_cpus(one)) for sweep in wanted.sweeps for one in sweep.scenarios)
+    sweeps = tuple(sweep_of(one, _free_cpus(one, machines)) for sweep in wanted.sweeps for one in sweep.scenarios)
     return replace(wanted, sweeps=sweeps, explains=True)
 
 
-def _free_cpus(scenario: Scenario) -> frozenset[int]:
+def _free_cpus(scenario: Scenario, machines: Machines) -> frozenset[int]:
     """CPUs of its host that neither engine nor device uses; none where engines are on other hosts."""
     if scenario.engines:
         return frozenset()
-    with standing_on(scenario.remote):
-        return LOCAL.cpus() - {*scenario.engine.cpus, *scenario.dut.cpus}
+    return machines.opened(scenario.remote).cpus() - {*scenario.engine.cpus, *scenario.dut.cpus}
 
 
 def scenario_files(paths: Iterable[Path]) -> list[Path]:

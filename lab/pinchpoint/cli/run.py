@@ -24,7 +24,8 @@ from pinchpoint.dut import requirements
 from pinchpoint.dut.guest_choice import chosen
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine import process
-from pinchpoint.host.machines import standing_on
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Stoppable
 from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model import units as words
@@ -52,8 +53,9 @@ from pinchpoint.store.owner import owned
 
 @dataclass(frozen=True)
 class How:
-    """The options that every command which measures has."""
+    """The options that every command which measures has, and the machines that it may measure on."""
 
+    machines: Machines
     out: Path
     resume: Path | None
     quick: bool
@@ -103,8 +105,8 @@ def run_options(command: Callable[..., int]) -> Callable[..., int]:
 
     @functools.wraps(command)
     def with_how(**given: Any) -> int:
-        own = {item.name: given.pop(item.name) for item in fields(How)}
-        return command(**given, how=How(**own))
+        own = {item.name: given.pop(item.name) for item in fields(How) if item.name != "machines"}
+        return command(**given, how=How(Machines(Local()), **own))
 
     for option in reversed(_OPTIONS):
         with_how = option(with_how)
@@ -133,7 +135,7 @@ def run(paths: tuple[Path, ...], confirm: bool, how: How) -> int:
     if confirm and how.repeats is not None:
         raise InputError("--confirm measures every counter-experiment once", "leave out --repeats")
     wanted = program.of_paths(paths, how.quick, how.changes)
-    return conduct(program.explaining(wanted) if confirm else wanted, how)
+    return conduct(program.explaining(wanted, how.machines) if confirm else wanted, how)
 
 
 def conduct(wanted: Program, how: How, profiles: bool = False) -> int:
@@ -144,18 +146,19 @@ def conduct(wanted: Program, how: How, profiles: bool = False) -> int:
 
 def conducted(wanted: Program, how: How, profiles: bool = False) -> tuple[RunFolder, Interrupted | None] | None:
     """Run it into a new folder; returns that and what interrupted it. None: the plans were to be printed only."""
-    wanted = replace(wanted.with_kernels().repeated(how.repeats), budget_s=how.budget_s)
+    wanted = replace(wanted.with_kernels(how.machines.lab).repeated(how.repeats), budget_s=how.budget_s)
     if not how.quiet:
-        click.echo(f"{wanted.name}: {wanted.describe()}", err=True)
+        click.echo(f"{wanted.name}: {wanted.describe(how.machines)}", err=True)
     if how.dry_run:
-        print_plans(wanted.units, wanted.comparison)
+        print_plans(wanted.units, how.machines, wanted.comparison)
         return None
-    require_any(wanted)
-    with held(wanted.units):
+    require_any(wanted, how.machines)
+    with held(how.machines, wanted.units):
         folder = RunFolder.create(how.out, wanted.name)
         plain = [to_plain(unit) for unit in wanted.units]
         folder.write_info(
             describe_run(
+                how.machines.lab,
                 folder.run_id,
                 sys.argv,
                 plain,
@@ -188,16 +191,16 @@ def resumed(how: How, profiles: bool = False) -> int:
         raise InputError(f"{how.resume}: a pilot cannot be resumed, because its benches no longer exist", hint)
     if is_campaign(how.resume):
         raise InputError(f"{how.resume}: the folder of a campaign", f"pinchpoint campaign --resume {how.resume}")
-    units = chosen([from_plain(plain) for plain in info.scenarios])
+    units = chosen([from_plain(plain) for plain in info.scenarios], how.machines.lab)
     _require_programs(units, programs, how.resume)
     if how.dry_run:
-        print_plans(units, info.comparison)
+        print_plans(units, how.machines, info.comparison)
         return 0
-    require_same(info)
+    require_same(info, how.machines.lab)
     if not info.sweeps:
         for unit in units:
-            requirements.require(unit)
-    with held(units), owned(folder.path):
+            requirements.require(unit, how.machines)
+    with held(how.machines, units), owned(folder.path):
         interrupted = _measure(units, folder, how, profiles)
     return _show(folder, interrupted, how)
 
@@ -209,13 +212,13 @@ def _require_programs(units: Sequence[Scenario], given: Collection[str], run: Pa
             raise InputError(f"{run}: it was measured with {key}={value}", f"give it again: --set {key}={value}")
 
 
-def require_any(wanted: Program) -> None:
+def require_any(wanted: Program, machines: Machines) -> None:
     """Raises RequirementError if a plain scenario, or every point of a sweep, cannot run on this machine."""
     points = [unit for unit in wanted.units if unit.point.repeat == 1]
     lacking: list[RequirementError] = []
     for point in points:
         try:
-            requirements.require(point)
+            requirements.require(point, machines)
         except RequirementError as error:
             lacking.append(error)
     if lacking and (wanted.plain or wanted.comparison or len(lacking) == len(points)):
@@ -263,12 +266,11 @@ def _told(interrupted: Interrupted, folder: RunFolder) -> int:
     return interrupted.exit_code
 
 
-def print_plans(units: Sequence[Scenario], comparison: ComparisonRequest | None = None) -> None:
+def print_plans(units: Sequence[Scenario], machines: Machines, comparison: ComparisonRequest | None = None) -> None:
     """The plan of every bench; those that stand at once are planned together."""
     if comparison is not None and comparison.method is not Method.TURNS:
         a, b = units
-        with standing_on(a.remote):
-            setups = prepare_both(a, b)
+        setups = prepare_both(machines, a, b)
         for unit, setup in zip(units, setups, strict=True):
             click.echo(f"# {unit.path}: {unit.name}: {unit.title}")
             click.echo("\n".join(describe(plan((), setup.resources))))
@@ -277,29 +279,34 @@ def print_plans(units: Sequence[Scenario], comparison: ComparisonRequest | None 
         if unit.point.repeat == 1:
             click.echo(f"# {unit.path}: {unit.name}: {unit.title}")
             try:
-                with standing_on(unit.remote):
-                    click.echo("\n".join(planned_lines(prepare(unit))))
+                click.echo("\n".join(planned_lines(prepare(unit, machines))))
             except RequirementError as error:
                 click.echo(f"# impossible: {error}".replace("\n", "\n#   "))
 
 
 def _measure(units: Sequence[Scenario], folder: RunFolder, how: How, profiles: bool) -> Interrupted | None:
     """What interrupted the run if the user did; any other error goes up once the report is written."""
-    test = None if how.no_ceiling else CeilingTest(process.version)
+    test = None if how.no_ceiling else CeilingTest(how.machines, process.version)
     comparison = folder.read_info().comparison
     try:
         with progress(how.quiet) as listener, stop_on_signals() as remember:
             if comparison is not None and comparison.method is not Method.TURNS:
-                run_duet(units, folder, listener, remember, how.await_host_s)
+                run_duet(how.machines, units, folder, listener, remember, how.await_host_s)
                 return None
-            run_one = functools.partial(run_scenario, ceiling_test=test)
+            run_one = functools.partial(run_scenario, how.machines, ceiling_test=test)
             with References(
-                units, so_far(folder).scenarios, folder.read_stretches(), folder.append_stretch, run_one, run_scenario
+                how.machines,
+                units,
+                so_far(folder).scenarios,
+                folder.read_stretches(),
+                folder.append_stretch,
+                run_one,
+                run_alone=functools.partial(run_scenario, how.machines),
             ) as references:
-                survives = surviving(references.run, awaited_s=how.await_host_s)
-                run_all(units, folder, listener, remember, survives, references.require)
+                survives = surviving(how.machines, references.run, awaited_s=how.await_host_s)
+                run_all(how.machines, units, folder, listener, remember, survives, references.require)
             if profiles:
-                profile_all(units, folder, listener, remember, awaited_s=how.await_host_s)
+                profile_all(how.machines, units, folder, listener, remember, awaited_s=how.await_host_s)
             return None
     except Interrupted as error:
         return error

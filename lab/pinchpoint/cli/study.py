@@ -10,6 +10,8 @@ from pinchpoint.cli import program, shelf
 from pinchpoint.cli.parameters import Groups, StudyName
 from pinchpoint.cli.program import Program
 from pinchpoint.cli.run import How, conduct, resumed, run_options
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError
 
@@ -25,42 +27,44 @@ def study() -> None:
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 def list_studies(as_json: bool) -> int:
     """Print every shipped study: its name and title, what it reproduces, its points and about how long it takes."""
+    machines = Machines(Local())
     if as_json:
-        click.echo(msgspec.json.encode([_plain(name, folder) for name, folder in shelf.folders().items()]))
+        click.echo(msgspec.json.encode([_plain(name, folder, machines) for name, folder in shelf.folders().items()]))
         return 0
     for name, folder in shelf.folders().items():
         paragraphs = (
-            textwrap.wrap(text, WIDTH - 2, subsequent_indent="  ", break_on_hyphens=False) for text in _about(folder)
+            textwrap.wrap(text, WIDTH - 2, subsequent_indent="  ", break_on_hyphens=False)
+            for text in _about(folder, machines)
         )
         click.echo("\n  ".join((name, *(line for lines in paragraphs for line in lines))))
     return 0
 
 
-def _plain(name: str, folder: Path) -> dict[str, object]:
+def _plain(name: str, folder: Path, machines: Machines) -> dict[str, object]:
     full, quick = program.of_study(folder), program.of_study(folder, quick=True)
     groups = [{"name": sweep.group, "points": len(sweep.scenarios), "repeats": sweep.repeats} for sweep in full.sweeps]
     title = full.study.title if full.study else ""
     source = full.study.source if full.study else ""
-    times = {"expected_s": full.expected_s, "quick_expected_s": quick.expected_s}
+    times = {"expected_s": full.expected_s(machines), "quick_expected_s": quick.expected_s(machines)}
     return {"name": name, "title": title, "reproduces": source, "groups": groups, **times}
 
 
-def _about(folder: Path) -> list[str]:
+def _about(folder: Path, machines: Machines) -> list[str]:
     try:
         full, quick = program.of_study(folder), program.of_study(folder, quick=True)
     except InputError as error:
         return [f"cannot be read: {problem}" for problem in str(error).splitlines()]
     groups = ", ".join(sweep.group for sweep in full.sweeps)
-    lines = [f"groups: {groups}", _length(full, quick)]
+    lines = [f"groups: {groups}", _length(full, quick, machines)]
     if full.study is not None:
         lines = [full.study.title, f"reproduces: {full.study.source}", *lines]
     return [line for line in lines if line]
 
 
-def _length(full: Program, quick: Program) -> str:
-    text = full.describe()
-    if _size(full) != _size(quick) or units.duration(full.expected_s) != units.duration(quick.expected_s):
-        text += f"; --quick: {quick.describe()}"
+def _length(full: Program, quick: Program, machines: Machines) -> str:
+    text, short_s = full.describe(machines), quick.expected_s(machines)
+    if _size(full) != _size(quick) or units.duration(full.expected_s(machines)) != units.duration(short_s):
+        text += f"; --quick: {quick.describe(machines)}"
     return text
 
 

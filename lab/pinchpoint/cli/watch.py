@@ -17,7 +17,8 @@ from pinchpoint.cli.terminal import PIPED_WIDTH
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Attached, Device
 from pinchpoint.export.openmetrics import WatchTotals
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import Host
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.watch import Joined, Reading, RecordHead, Watched
 from pinchpoint.report.terminal import caution, draw
@@ -95,9 +96,10 @@ def watch(
     if place is not None and not Path(place).exists():
         raise InputError(f"{place}: no such run directory or recording", _GONE)
     device = registry.device(kind or registry.default())
-    attached = device.attach(place, LOCAL)
+    lab = Local()
+    attached = device.attach(place, lab)
     try:
-        return _watch(device, attached, for_s, every_s, record, openmetrics, as_json)
+        return _watch(device, attached, lab, for_s, every_s, record, openmetrics, as_json)
     finally:
         attached.close()
 
@@ -105,6 +107,7 @@ def watch(
 def _watch(
     device: Device,
     attached: Attached,
+    lab: Host,
     for_s: float | None,
     every_s: float,
     record: Path | None,
@@ -112,7 +115,7 @@ def _watch(
     as_json: bool,
 ) -> int:
     """Read until the time is over, the user interrupts or the device does not answer; then show the whole."""
-    head = head_of(device, attached, LOCAL)
+    head = head_of(device, attached, lab)
     recorder = Recorder(record, head) if record else None
     ends_s = None if for_s is None else time.monotonic() + for_s
     seen, died, totals = list[Reading](), None, WatchTotals(head)

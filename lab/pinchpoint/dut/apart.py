@@ -5,11 +5,10 @@ from collections.abc import Iterator, Mapping
 from pinchpoint.bench.resource import AnyResource, Command, Namespace
 from pinchpoint.bench.resource import Host as VethHost
 from pinchpoint.dut.attach import STANDARD_MTU
-from pinchpoint.dut.device import Device, Given, Places
+from pinchpoint.dut.device import Device, Given
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.spanned import lent
 from pinchpoint.host.interface import Host as Machine
-from pinchpoint.host.local import LOCAL
-from pinchpoint.host.machines import host_of
 from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.source import Source
 from pinchpoint.model.scenario import LAB, Between, EngineSite, Host, Remote, Scenario
@@ -85,14 +84,8 @@ def is_here(scenario: Scenario, host: Host) -> bool:
     return site is None or site.remote == scenario.remote
 
 
-def machine_of(scenario: Scenario, host: Host, device_on: Machine) -> Machine:
-    """The machine of an end, where the device's is `device_on`."""
-    site = site_of(scenario, host)
-    return device_on if site is None or site.remote == scenario.remote else host_of(site.remote)
-
-
 def links(scenario: Scenario, places: Places, offloads: bool) -> Iterator[AnyResource]:
-    """What joins the ends to the device, as far as it is on the device's machine, the one at hand.
+    """What joins the ends to the device, as far as it is on the device's machine.
 
     Without `offloads`, as for a switch in userspace, the checksums of what a veth pair carries are complete, and a
     cable's interface does not merge what it receives: such a switch drops what is longer than its MTU.
@@ -103,21 +96,21 @@ def links(scenario: Scenario, places: Places, offloads: bool) -> Iterator[AnyRes
             netns = places.host_netns(host.name)
             yield VethHost(netns, host.address, host.name, places.dut_netns, STANDARD_MTU, offloads)
             continue
-        cable = lent(host.interface, places.dut_netns, host.name, STANDARD_MTU, LOCAL)
+        cable = lent(host.interface, places.dut_netns, host.name, STANDARD_MTU, places.machine)
         yield cable
         if merging := [name for name, state in cable.offloads if name in _MERGING and state == "on" and not offloads]:
             off = (word for name in merging for word in (name, "off"))
             yield Command(("ethtool", "-K", host.name, *off), places.dut_netns)
         if is_here(scenario, host):
-            yield from end_resources(host, places)
+            yield from end_resources(host, places, places.machine)
 
 
-def end_resources(host: Host, places: Places) -> Iterator[AnyResource]:
-    """The namespace of an end at a cable, with its interface and address; read on the machine at hand.
+def end_resources(host: Host, places: Places, machine: Machine) -> Iterator[AnyResource]:
+    """The namespace of an end at a cable, with its interface and address, on its machine.
 
     Raises RequirementError where the interface cannot be lent.
     """
     netns, name = places.host_netns(host.name), VethHost.INTERFACE
     yield Namespace(netns)
-    yield lent(host.end_interface or "", netns, name, STANDARD_MTU, LOCAL)
+    yield lent(host.end_interface or "", netns, name, STANDARD_MTU, machine)
     yield Command(("ip", "address", "add", host.address, "dev", name), netns)

@@ -5,9 +5,9 @@ from typing import Final
 
 from pinchpoint.bench.resource import AnyResource, Hugepages, MarkedProcesses, Namespace, RunDirectory, Veth
 from pinchpoint.dut import spanned
-from pinchpoint.dut.device import Attachment, Pages, Places
+from pinchpoint.dut.device import Attachment, Pages
+from pinchpoint.dut.places import Places
 from pinchpoint.engine.protocol import BackendName
-from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import PACKED, Port, Scenario
 
@@ -53,7 +53,7 @@ def _ends(scenario: Scenario, places: Places, port: Port) -> list[AnyResource]:
     ends = [(port.interface, places.dut_netns)]
     if port.engine_interface and scenario.is_beside(port):
         ends.append((port.engine_interface, places.engine_netns))
-    return [spanned.lent(interface, netns, port.name, size, LOCAL) for interface, netns in ends]
+    return [spanned.lent(interface, netns, port.name, size, places.machine) for interface, netns in ends]
 
 
 def by_veth(scenario: Scenario, places: Places, port: Port, fastest: BackendName) -> Attachment:

@@ -11,7 +11,6 @@ A kind is a package in this folder, or one that an installed distribution names 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import ClassVar, Final, Protocol
 
 from msgspec import UNSET, UnsetType
@@ -19,13 +18,12 @@ from msgspec import UNSET, UnsetType
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Daemon, Relay
 from pinchpoint.bulk.making import Bulk
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.services import Balancer, Changeable, Services
 from pinchpoint.engine.protocol import BackendName
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
-from pinchpoint.host.local import LOCAL
 from pinchpoint.host.numa import Topology
-from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.kinds import Kind
 from pinchpoint.keys.reader import Element, Values
@@ -44,42 +42,6 @@ ENGINE_MEMORY_MB = 256
 
 Check = Callable[[], None]
 Seen = Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class Places:
-    """Where everything of one bench is found."""
-
-    bench_id: str
-    directory: PurePosixPath
-    host: Machine = LOCAL  # on which the device runs
-
-    @property
-    def dut_netns(self) -> str:
-        """The device's namespace."""
-        return f"pp-{self.bench_id}-dut"
-
-    @property
-    def engine_netns(self) -> str:
-        """The namespace of the engine's ends of veth links."""
-        return f"pp-{self.bench_id}-gen"
-
-    def host_netns(self, host: str) -> str:
-        """The namespace that is the host of that name."""
-        return f"pp-{self.bench_id}-host-{host}"
-
-    def vhost_socket(self, port: str) -> str:
-        """The vhost-user socket of one port."""
-        return f"{self.directory}/vhost-{port}.sock"
-
-    def pidfile(self, daemon: str) -> str:
-        """The pid file of one daemon."""
-        return f"{self.directory}/{daemon}.pid"
-
-    @property
-    def environment(self) -> tuple[tuple[str, str], ...]:
-        """Marks every process of the bench."""
-        return ((ENVIRONMENT_MARK, self.bench_id),)
 
 
 @dataclass(frozen=True)
@@ -356,10 +318,10 @@ class Device(Protocol):
     def largest_frame(self, dut: Values) -> int:
         """Bytes of the largest frame it takes, with its check sequence."""
 
-    def needs(self, scenario: Scenario) -> Iterator[Probe]:
-        """What a machine must have for it, each with the command that provides it."""
+    def needs(self, scenario: Scenario, host: Machine) -> Iterator[Probe]:
+        """What the machine of its bench must have for it, each with the command that provides it."""
 
-    def probes(self) -> Iterator[Probe]:
+    def probes(self, host: Machine) -> Iterator[Probe]:
         """The same of its plainest scenario, for `pinchpoint doctor`."""
 
     def pages(self, scenario: Scenario) -> int:
@@ -380,8 +342,8 @@ class Device(Protocol):
     def on_nodes(self, scenario: Scenario, topology: Topology) -> Scenario:
         """The scenario with the device's memory on the NUMA nodes of its CPUs."""
 
-    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL) -> Bench:
-        """Its bench, planned; `host` is where the device will run."""
+    def bench(self, scenario: Scenario, places: Places) -> Bench:
+        """Its bench, planned."""
 
     def why_no_guest(self, dut: Values) -> str:
         """Where it cannot run in a guest, as `dut.KEY is VALUE`; empty where it can."""
@@ -438,7 +400,7 @@ class Defaults:
         """It never can: a guest has no device but its kernel."""
         return f'dut.kind is "{self.kind}"'
 
-    def probes(self) -> Iterator[Probe]:
+    def probes(self, host: Machine) -> Iterator[Probe]:
         """None."""
         return iter(())
 

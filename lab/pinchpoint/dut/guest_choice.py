@@ -9,15 +9,17 @@ from pinchpoint.dut.guested import suited
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.guest_boot import booted
 from pinchpoint.host.guest_kernels import AUTO, KERNELS, GuestKernels
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import Host
 from pinchpoint.model.scenario import Scenario
 
 _BUSY_S = 120.0  # what a boot may take on a busy machine: a kernel that does not boot says so sooner
 _LOOK_S = 30.0  # what the doctor awaits
 
 
-def chosen(scenarios: Sequence[Scenario]) -> tuple[Scenario, ...]:
-    """The same, each with a kernel for its guest. Where files leave it open all get the same, if one suits them all.
+def chosen(scenarios: Sequence[Scenario], lab: Host) -> tuple[Scenario, ...]:
+    """The same, each with a kernel for its guest, which stands on the lab's own machine.
+
+    Where files leave it open all get the same, if one suits them all.
 
     It is the first that boots here and has what the devices need; where there is none, the one that lacks least.
     """
@@ -26,23 +28,23 @@ def chosen(scenarios: Sequence[Scenario]) -> tuple[Scenario, ...]:
         return tuple(scenarios)
     words = [word for word in KERNELS if all(one.guest and word in suited(one.guest) for one in left_open)]
     if not words:
-        return tuple(chosen([one])[0] for one in scenarios)
-    word = _best(words, left_open)
+        return tuple(chosen([one], lab)[0] for one in scenarios)
+    word = _best(words, left_open, lab)
     return tuple(_with_kernel(one, word) if one in left_open else one for one in scenarios)
 
 
-def _best(words: Sequence[str], scenarios: Sequence[Scenario]) -> str:
+def _best(words: Sequence[str], scenarios: Sequence[Scenario], lab: Host) -> str:
     """The last is not booted to find out: nothing else is left, and its bench shows it."""
     lacks = dict[str, int]()
     for word in words:
-        lacks[word] = sum(_lacking(_with_kernel(one, word)) for one in scenarios)
-        if not lacks[word] and (word == words[-1] or not booted(word, _BUSY_S).why_not):
+        lacks[word] = sum(_lacking(_with_kernel(one, word), lab) for one in scenarios)
+        if not lacks[word] and (word == words[-1] or not booted(lab, word, _BUSY_S).why_not):
             return word
     return min(words, key=lambda word: lacks[word] or 1)
 
 
-def _lacking(scenario: Scenario) -> int:
-    return sum(not probe.ok for probe in device_of(scenario).needs(scenario))
+def _lacking(scenario: Scenario, lab: Host) -> int:
+    return sum(not probe.ok for probe in device_of(scenario).needs(scenario, lab))
 
 
 def _with_kernel(scenario: Scenario, word: str) -> Scenario:
@@ -52,13 +54,13 @@ def _with_kernel(scenario: Scenario, word: str) -> Scenario:
     )
 
 
-def boots() -> Iterator[Probe]:
+def boots(machine: Host) -> Iterator[Probe]:
     """Whether the kernels that are here boot; all are booted at once."""
-    here = {word: kernel for word, kernel in KERNELS.items() if _is_here(kernel)}
+    here = {word: kernel for word, kernel in KERNELS.items() if _is_here(machine, kernel)}
     with ThreadPoolExecutor() as pool:
-        found = pool.map(lambda word: booted(word, _LOOK_S), here)
+        found = pool.map(lambda word: booted(machine, word, _LOOK_S), here)
     for (word, kernel), boot in zip(here.items(), found, strict=True):
-        detail = boot.why_not or f"{kernel.TITLE} boots, {kernel.runs_on()}: {boot.took_s:.1f} s"
+        detail = boot.why_not or f"{kernel.TITLE} boots, {kernel.runs_on(machine)}: {boot.took_s:.1f} s"
         if boot.is_late:
             detail = (
                 f"not booted after {_LOOK_S:g} s: this machine is busy, or emulates it slowly; a run awaits it longer"
@@ -67,6 +69,6 @@ def boots() -> Iterator[Probe]:
         yield Probe(f'guest.kernel = "{word}"', not boot.why_not, detail, hint, needed=False)
 
 
-def _is_here(kernel: GuestKernels) -> bool:
-    programs = all(LOCAL.which(name) for name, _ in kernel.PROGRAMS)
-    return programs and all(LOCAL.exists(path) for _, path in kernel.files())
+def _is_here(machine: Host, kernel: GuestKernels) -> bool:
+    programs = all(machine.which(name) for name, _ in kernel.PROGRAMS)
+    return programs and all(machine.exists(path) for _, path in kernel.files())

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
-from pinchpoint.dut.device import Places, Seen
+from pinchpoint.dut.device import Seen
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.softirq import as_number, cpu_mask, steering_file
 from pinchpoint.host.guest_kernels import KERNELS, GuestKernels
 from pinchpoint.host.interface import Host
@@ -24,9 +25,9 @@ _RUN_NS = re.compile(r"host/thread/(.+)/run_ns")  # of this machine: the guest's
 _RECEIVED = re.compile(r"host/link/dut/[^/]+/rx_packets")
 
 
-def probe(kernel: GuestKernels, release: str | None) -> Probe:
+def probe(machine: Host, kernel: GuestKernels, release: str | None) -> Probe:
     """Whether a kernel was built with what several nodes need."""
-    missing = [option for option in _OPTIONS if not kernel.is_configured(option, release)]
+    missing = [option for option in _OPTIONS if not kernel.is_configured(machine, option, release)]
     detail = f"the guest's kernel was built without {', '.join(missing)}" if missing else "can be had"
     return Probe("NUMA nodes in a guest", not missing, detail, "leave out guest.numa_nodes, or name another release")
 

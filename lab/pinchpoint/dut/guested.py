@@ -8,7 +8,6 @@ nothing of guests but whether it can run in one, and which of its resources the 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 from typing import Any, cast
 
 import msgspec
@@ -28,12 +27,12 @@ from pinchpoint.bench.resource import (
 )
 from pinchpoint.dut import guest_cpus
 from pinchpoint.dut.attach import foundation, mtu
-from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Given, Live, Pages, Places, Seen
+from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Given, Live, Pages, Seen
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.softirq import Softnet
 from pinchpoint.host.guest import Guest, is_release
 from pinchpoint.host.guest_kernels import AUTO, KERNELS, GuestKernels
-from pinchpoint.host.interface import CommandFailed
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.host.numa import read_topology
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
@@ -114,18 +113,18 @@ def suited(guest: Wanted) -> list[str]:
 
 
 def probes(
-    kernels: Sequence[GuestKernels] = tuple(KERNELS.values()), release: str | None = None, nodes: int = 2
+    machine: Host, kernels: Sequence[GuestKernels] = tuple(KERNELS.values()), release: str | None = None, nodes: int = 2
 ) -> Iterator[Probe]:
     """What a machine must have for a guest with one of these kernels and so many NUMA nodes."""
     for kernel in kernels:
-        yield from (command(name, package) for name, package in kernel.PROGRAMS)
+        yield from (command(machine, name, package) for name, package in kernel.PROGRAMS)
         for name, path in kernel.files(release):
-            there = LOCAL.exists(path)
+            there = machine.exists(path)
             yield Probe(name, there, path if there else f"{path}: missing", kernel.provided_by(release))
-        if nodes > 1 and kernel.HAS_NODES and all(LOCAL.exists(path) for _, path in kernel.files(release)):
-            yield guest_cpus.probe(kernel, release)
-    yield command("unshare", "util-linux")
-    there = LOCAL.exists(_TUN)
+        if nodes > 1 and kernel.HAS_NODES and all(machine.exists(path) for _, path in kernel.files(release)):
+            yield guest_cpus.probe(machine, kernel, release)
+    yield command(machine, "unshare", "util-linux")
+    there = machine.exists(_TUN)
     detail = _TUN if there else f"this kernel has no {_TUN}"
     yield Probe("taps", there, detail, "modprobe tun", remedy=Remedy(modules=("tun",)))
 
@@ -161,21 +160,21 @@ class GuestedDevice:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._device, name)
 
-    def needs(self, scenario: Scenario) -> Iterator[Probe]:
+    def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """The guest's; where its kernel can be asked, the device's."""
         assert scenario.guest is not None
-        found = list(probes([_kernel_of(scenario)], scenario.guest.release, scenario.guest.numa_nodes))
+        found = list(probes(host, [_kernel_of(scenario)], scenario.guest.release, scenario.guest.numa_nodes))
         yield from found
         if all(one.ok for one in found):
-            yield from self._device.needs(replace(scenario, guest=_named(scenario)))
+            yield from self._device.needs(replace(scenario, guest=_named(scenario)), host)
 
     def standing_s(self, scenario: Scenario) -> float:
         """A kernel boots, too."""
         return self._device.standing_s(scenario) + _kernel_of(scenario).STANDING_S
 
-    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath) -> Bench:
+    def bench(self, scenario: Scenario, places: Places) -> Bench:
         """The device's, on a guest that has not been started."""
-        return GuestedBench(scenario, self._device.bench(scenario, bench_id, directory, Guest()))
+        return GuestedBench(scenario, self._device.bench(scenario, replace(places, host=Guest(places.machine))))
 
     def freezing(self, scenario: Scenario) -> Freezing:
         """Not at all."""
@@ -226,7 +225,7 @@ class GuestedBench:
         """The device's, and what the guest is."""
         kernel, nodes = _kernel_of(self.scenario), self._guest.numa_nodes
         cpus = "one CPU" if nodes == 1 else f"{nodes} NUMA nodes with one CPU each"
-        told = f"{kernel.TITLE}, {cpus} ({kernel.runs_on()}), {self._guest.memory_mb:,} MiB"
+        told = f"{kernel.TITLE}, {cpus} ({kernel.runs_on(self.places.machine)}), {self._guest.memory_mb:,} MiB"
         return {**self.device.facts(), "guest": told}
 
     def refusal(self, error: CommandFailed) -> PinchpointError | None:
@@ -256,9 +255,11 @@ class GuestedBench:
         places, given = self.places, (self._guest.memory_mb, mtu(self.scenario), taps, self._guest.release)
         threads = guest_cpus.threads(self.scenario.dut.cpus, self._guest)
         shares_cpu = len(threads) > 1 and len({cpu for _, cpu in threads}) == 1
-        nodes = guest_cpus.nodes_here(self.scenario, self._guest, read_topology(LOCAL))
+        nodes = guest_cpus.nodes_here(self.scenario, self._guest, read_topology(places.machine))
         return GuestKernel(
-            argv=_kernel_of(self.scenario).command(str(places.directory), self._init, *given, nodes, shares_cpu),
+            argv=_kernel_of(self.scenario).command(
+                places.machine, str(places.directory), self._init, *given, nodes, shares_cpu
+            ),
             pidfile=places.pidfile("guest"),
             kernel_pidfile=places.pidfile(_KERNEL),
             log=f"{places.directory}/guest.log",
@@ -327,4 +328,4 @@ class GuestedLive:
         return [*found, *([] if is_read else [Softnet(self._places.host, range(self._guest.numa_nodes))])]
 
     def _process(self) -> Collector:
-        return PacketThreads(LOCAL, self._places.pidfile(_KERNEL), self._guests_kernel.VCPU, _ANY)
+        return PacketThreads(self._places.machine, self._places.pidfile(_KERNEL), self._guests_kernel.VCPU, _ANY)

@@ -7,8 +7,7 @@ from typing import Any, cast
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.dut.device import Device, Freezing, Given
 from pinchpoint.engine.process import find_engine
-from pinchpoint.host.interface import CommandFailed
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.model.hops import DropKind, HopGraph, Party, Refused
@@ -60,11 +59,11 @@ class _HostedDevice:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._device, name)
 
-    def needs(self, scenario: Scenario) -> Iterator[Probe]:
+    def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """The engine's libraries, and what the device needs."""
         if scenario.remote and not scenario.engines:
-            yield engine()
-        yield from self._device.needs(scenario)
+            yield engine(host)
+        yield from self._device.needs(scenario, host)
 
     def freezing(self, scenario: Scenario) -> Freezing:
         """As the kind says, but at cables, which two benches cannot share."""
@@ -78,11 +77,11 @@ class _HostedDevice:
         return replace(found, refused=_FULL) if scenario.is_cabled else found
 
 
-def engine() -> Probe:
-    """Whether the engine's file runs on the host at hand."""
-    program = find_engine()
+def engine(host: Host) -> Probe:
+    """Whether the engine's file runs on the host."""
+    program = find_engine(host)
     try:
-        detail = LOCAL.run([program, "--version"]).strip()
+        detail = host.run([program, "--version"]).strip()
     except CommandFailed as error:
         return Probe("pinchpoint-engine", False, error.output, _MISSING)
     except OSError as error:

@@ -7,7 +7,7 @@ from pinchpoint.bench.requirements import Probe, kernel_module
 from pinchpoint.bench.resource import AnyResource, NoIommu
 from pinchpoint.bench.resource import Nic as Taken
 from pinchpoint.host import nics as cards
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import Host
 from pinchpoint.host.nics import Interface, Nic
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import EngineSite, Port, Scenario
@@ -54,82 +54,82 @@ def _cards(of_device: Sequence[Port], of_engine: Sequence[Port]) -> Cards:
     return Cards(devices, engines, frozenset(without))
 
 
-def needs(cards_here: Cards) -> Iterator[Probe]:
+def needs(host: Host, cards_here: Cards) -> Iterator[Probe]:
     """Whether each card is there and free, and what binds it."""
     ours, lacking_iommu, bound = cards_here.addresses, list[Nic](), set[str]()
     for address in ours:
-        nic = cards.read(LOCAL, address)
-        yield _free(address, nic, ours)
+        nic = cards.read(host, address)
+        yield _free(host, address, nic, ours)
         if nic is None or not _is_bound(nic):
             continue
-        bound.add(_driver(nic))
+        bound.add(_driver(host, nic))
         if nic.group is None and address not in cards_here.without_iommu:
             lacking_iommu.append(nic)
     for name in sorted(bound):
-        if not LOCAL.exists(f"{cards.PCI}/drivers/{name}"):
-            yield kernel_module(name, _OTHERWISE)
-    if lacking_iommu and cards.unsafe_mode(LOCAL) != "Y":
+        if not host.exists(f"{cards.PCI}/drivers/{name}"):
+            yield kernel_module(host, name, _OTHERWISE)
+    if lacking_iommu and cards.unsafe_mode(host) != "Y":
         names = ", ".join(nic.address for nic in lacking_iommu)
         yield Probe("IOMMU", False, f"none, and a card may not be used without one: {names}", _UNSAFE)
 
 
-def shared(found: Iterable[str]) -> Iterator[Probe]:
+def shared(host: Host, found: Iterable[str]) -> Iterator[Probe]:
     """Whether cards are free that keep their drivers, but forward otherwise; those that are not here are left out."""
     for address in sorted(set(found)):
-        if nic := cards.read(LOCAL, address):
-            reasons = list(cards.uses(nic, LOCAL))
-            yield Probe(f"NIC {address}", not reasons, "; ".join(reasons) or _words(nic), _mend(nic))
+        if nic := cards.read(host, address):
+            reasons = list(cards.uses(nic, host))
+            yield Probe(f"NIC {address}", not reasons, "; ".join(reasons) or _words(host, nic), _mend(nic))
 
 
-def resources(cards_here: Cards, bench_id: str, netns: str = "") -> list[AnyResource]:
+def resources(host: Host, cards_here: Cards, bench_id: str, netns: str = "") -> list[AnyResource]:
     """The cards as the bench takes and returns them; `netns` is the device's, where interfaces of its own cards go.
 
     Raises RequirementError if a card is not there.
     """
-    found = [(address, _there(address)) for address in cards_here.addresses]
-    without = [nic for _, nic in found if _is_bound(nic) and nic.group is None and _driver(nic) == cards.VFIO]
+    found = [(address, _there(host, address)) for address in cards_here.addresses]
+    without = [nic for _, nic in found if _is_bound(nic) and nic.group is None and _driver(host, nic) == cards.VFIO]
     asked = any(nic.address in cards_here.without_iommu for nic in without)
     taken: list[AnyResource] = []
-    if asked and (before := cards.unsafe_mode(LOCAL)) != "Y":
+    if asked and (before := cards.unsafe_mode(host)) != "Y":
         taken.append(NoIommu(before))
     return taken + [
-        _taken(nic, bench_id, netns if address in cards_here.of_device.values() else "") for address, nic in found
+        _taken(host, nic, bench_id, netns if address in cards_here.of_device.values() else "") for address, nic in found
     ]
 
 
-def settings(cards_here: Cards) -> Mapping[str, str]:
-    """Each card of the host at hand as it is now, read back: driver, IOMMU, NUMA node."""
+def settings(host: Host, cards_here: Cards) -> Mapping[str, str]:
+    """Each card of a host as it is now, read back: driver, IOMMU, NUMA node."""
     found = {}
     for end, addresses in (("", cards_here.of_device), (", engine's end", cards_here.of_engine)):
         for port, address in addresses.items():
-            if nic := cards.read(LOCAL, address):
-                found[f"NIC of {port}{end}"] = f"{address}: {_words(nic)}"
+            if nic := cards.read(host, address):
+                found[f"NIC of {port}{end}"] = f"{address}: {_words(host, nic)}"
     return found
 
 
-def probes() -> Iterator[Probe]:
+def probes(host: Host) -> Iterator[Probe]:
     """What this machine has for benches with cards; no scenario needs it unless it names one."""
-    found = cards.all_nics(LOCAL)
-    groups = LOCAL.names(cards.GROUPS) if LOCAL.exists(cards.GROUPS) else []
+    found = cards.all_nics(host)
+    groups = host.names(cards.GROUPS) if host.exists(cards.GROUPS) else []
     if not found:
         yield Probe("NICs", True, "none on the PCI bus: only scenarios with port.pci need one", needed=False)
         return
-    unsafe = cards.unsafe_mode(LOCAL) == "Y"
+    unsafe = cards.unsafe_mode(host) == "Y"
     detail = f"{len(groups)} groups" if groups else "none; vfio may do without one" if unsafe else "none"
     yield Probe("IOMMU", bool(groups) or unsafe, detail, _UNSAFE, needed=False)
     for nic in found:
-        reasons = cards.why_not(nic, LOCAL, (nic.address,))
-        detail = _words(nic) + (f"; not for benches: {'; '.join(reasons)}" if reasons else "")
+        reasons = cards.why_not(nic, host, (nic.address,))
+        detail = _words(host, nic) + (f"; not for benches: {'; '.join(reasons)}" if reasons else "")
         yield Probe(f"NIC {nic.address}", not reasons, detail, _mend(nic), needed=False)
 
 
-def _free(address: str, nic: Nic | None, ours: tuple[str, ...]) -> Probe:
+def _free(host: Host, address: str, nic: Nic | None, ours: tuple[str, ...]) -> Probe:
     name = f"NIC {address}"
     if nic is None:
-        what = "no network card" if cards.has_device(LOCAL, address) else "no PCI device"
+        what = "no network card" if cards.has_device(host, address) else "no PCI device"
         return Probe(name, False, f"{what} has this address", _LIST)
-    reasons = cards.why_not(nic, LOCAL, ours)
-    return Probe(name, not reasons, "; ".join(reasons) or _words(nic), _mend(nic))
+    reasons = cards.why_not(nic, host, ours)
+    return Probe(name, not reasons, "; ".join(reasons) or _words(host, nic), _mend(nic))
 
 
 def _mend(nic: Nic) -> str:
@@ -141,8 +141,8 @@ def _mend(nic: Nic) -> str:
     return f"name another NIC, or take this one out of use first; {_LIST}"
 
 
-def _there(address: str) -> Nic:
-    nic = cards.read(LOCAL, address)
+def _there(host: Host, address: str) -> Nic:
+    nic = cards.read(host, address)
     if nic is None:
         raise RequirementError(f"{address}: no network card has this PCI address", _LIST)
     return nic
@@ -153,29 +153,29 @@ def _is_bound(nic: Nic) -> bool:
     return not nic.stays_bound and nic.driver not in USERSPACE
 
 
-def _driver(nic: Nic) -> str:
+def _driver(host: Host, nic: Nic) -> str:
     """What is bound: vfio, also without an IOMMU where the kernel was built for that, as Debian's is not."""
-    return cards.VFIO if nic.group is not None or cards.has_unsafe_mode(LOCAL) else cards.UIO
+    return cards.VFIO if nic.group is not None or cards.has_unsafe_mode(host) else cards.UIO
 
 
-def _taken(nic: Nic, bench_id: str, netns: str) -> Taken:
+def _taken(host: Host, nic: Nic, bench_id: str, netns: str) -> Taken:
     one = nic.interface
     return Taken(
         address=nic.address,
         bench_id=bench_id,
-        driver=_driver(nic) if _is_bound(nic) else "",
+        driver=_driver(host, nic) if _is_bound(nic) else "",
         driver_before=nic.driver,
         override_before=nic.override,
         interface=one.name if one else "",
         mtu=one.mtu if one else 0,
         is_up=one.is_up if one else False,
-        addresses=cards.addresses(LOCAL, one.name) if one else (),
-        routes=cards.routes(LOCAL, one.name) if one else (),
+        addresses=cards.addresses(host, one.name) if one else (),
+        routes=cards.routes(host, one.name) if one else (),
         netns=netns if one and nic.stays_bound else "",
     )
 
 
-def _words(nic: Nic) -> str:
+def _words(host: Host, nic: Nic) -> str:
     parts = [f"{nic.vendor}:{nic.device}", nic.driver or "no driver"]
     if nic.driver in USERSPACE and nic.group is None:
         parts.append("without an IOMMU: it can reach any memory")
@@ -185,7 +185,7 @@ def _words(nic: Nic) -> str:
         parts.append("no IOMMU")
     parts.append("NUMA node unknown" if nic.numa_node is None else f"NUMA node {nic.numa_node}")
     parts += [_link(one) for one in nic.interfaces if not one.is_representor]
-    if mode := cards.eswitch(LOCAL, nic.address):
+    if mode := cards.eswitch(host, nic.address):
         parts.append(f"embedded switch: {mode}")
     if others := [f"{one.name} ({one.port_name})" for one in nic.interfaces if one.is_representor]:
         parts.append(f"representors: {', '.join(others)}")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pinchpoint.bench import numa
 from pinchpoint.dut.registry import device_of
-from pinchpoint.host.machines import topology_of
+from pinchpoint.host.machines import Machines
 from pinchpoint.host.numa import Topology
 from pinchpoint.model.scenario import Scenario
 
@@ -21,10 +21,10 @@ def alike(units: Sequence[Scenario], topology: Topology) -> dict[str, str]:
     return numa.alike(units, topology, lambda unit: placed(unit, topology))
 
 
-def alike_there(units: Sequence[Scenario]) -> dict[str, str]:
+def alike_there(units: Sequence[Scenario], machines: Machines) -> dict[str, str]:
     """The same, on the host of each unit's bench; where that is not connected, none are alike."""
     found: dict[str, str] = {}
     for remote in dict.fromkeys(unit.remote for unit in units):
-        if (topology := topology_of(remote)) is not None:
+        if (topology := machines.topology(remote)) is not None:
             found |= alike([unit for unit in units if unit.remote == remote], topology)
     return found

@@ -16,7 +16,6 @@ from pinchpoint.dut.device import Defaults, Freezing, Given, Pages, Read, Seen
 from pinchpoint.dut.proxy_live import RANGE, RELOAD, SPARE_DESCRIPTORS
 from pinchpoint.dut.services import Option, Services
 from pinchpoint.host.interface import PROC, Host
-from pinchpoint.host.local import LOCAL
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
 from pinchpoint.keys.source import Source
@@ -176,10 +175,10 @@ class ProxyDevice(Defaults):
         ports = (Port(**port.values) for port in given.ports)
         return lambda: Read(self.types.dut(dut["cpus"], dut["descriptors"], dut["backlog"]), tuple(ports))
 
-    def needs(self, scenario: Scenario) -> Iterator[Probe]:
+    def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """The program, and what a namespace with a proxy is made with."""
-        yield from self.probes()
-        yield descriptors(spec(scenario).descriptors)
+        yield from self.probes(host)
+        yield descriptors(host, spec(scenario).descriptors)
 
     def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
         """Its workers elsewhere."""
@@ -200,25 +199,25 @@ class ProxyDevice(Defaults):
         return loads(seen, traffic_s)
 
 
-def programs(name: str, package: str) -> Iterator[Probe]:
+def programs(host: Host, name: str, package: str) -> Iterator[Probe]:
     """The program of a Debian package, and the tools that every proxy's bench uses."""
-    yield command(name, package)
-    yield from tools()
+    yield command(host, name, package)
+    yield from tools(host)
 
 
-def tools() -> Iterator[Probe]:
+def tools(host: Host) -> Iterator[Probe]:
     """What the bench of a proxy is made and read with."""
-    yield command("ip", "iproute2")
-    yield command("ss", "iproute2")
-    yield command("sysctl", "procps")
-    yield command("ethtool", "ethtool")
-    yield command("prlimit", "util-linux")
-    yield command("taskset", "util-linux")
-    yield command("start-stop-daemon", "dpkg")
-    yield softirq.steering()
+    yield command(host, "ip", "iproute2")
+    yield command(host, "ss", "iproute2")
+    yield command(host, "sysctl", "procps")
+    yield command(host, "ethtool", "ethtool")
+    yield command(host, "prlimit", "util-linux")
+    yield command(host, "taskset", "util-linux")
+    yield command(host, "start-stop-daemon", "dpkg")
+    yield softirq.steering(host)
 
 
-def descriptors(wanted: int, host: Host = LOCAL) -> Probe:
+def descriptors(host: Host, wanted: int) -> Probe:
     """Whether this process may raise the limit of open files to `wanted` for another one (setrlimit(2))."""
     name = "descriptors"
     try:

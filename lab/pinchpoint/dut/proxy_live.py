@@ -10,7 +10,8 @@ from typing import ClassVar
 from pinchpoint.bench.actions import daemon_pid
 from pinchpoint.bench.resource import AnyResource, Daemon
 from pinchpoint.dut import softirq
-from pinchpoint.dut.device import Action, Check, Places
+from pinchpoint.dut.device import Action, Check
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.tcp_stack import COUNTERS, PORTS, TIME_WAIT_S, TcpStack
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import BenchError, DutError

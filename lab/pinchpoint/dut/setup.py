@@ -14,15 +14,16 @@ from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, MarkedProc
 from pinchpoint.bulk import needs
 from pinchpoint.dut import apart, elsewhere
 from pinchpoint.dut.attach import HUGEPAGE_MB, mtu, pci_arguments
-from pinchpoint.dut.device import Attachment, Bench, Live, Pages, Places
+from pinchpoint.dut.device import Attachment, Bench, Live, Pages
 from pinchpoint.dut.guest_choice import chosen
 from pinchpoint.dut.placement import placed
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine import protocol
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host import hugepages
-from pinchpoint.host.local import LOCAL, on
-from pinchpoint.host.machines import host_of, standing_on
+from pinchpoint.host.interface import Host
+from pinchpoint.host.machines import Machines
 from pinchpoint.host.numa import read_topology
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import EngineSite, Scenario
@@ -38,6 +39,7 @@ class EngineEnd:
     """One of the engines of a bench that spans hosts."""
 
     site: EngineSite
+    host: Host
     engine: protocol.Open
     resources: tuple[AnyResource, ...]  # on its host; none where that is the device's, whose bench has them
 
@@ -60,7 +62,11 @@ class Setup:
 
 
 def prepare(
-    scenario: Scenario, state_directory: Path = STATE_DIRECTORY, beside: Setup | None = None, stands: bool = False
+    scenario: Scenario,
+    machines: Machines,
+    state_directory: Path = STATE_DIRECTORY,
+    beside: Setup | None = None,
+    stands: bool = False,
 ) -> Setup:
     """Decide names and places; reads the hugepage pool and the NUMA nodes, changes nothing.
 
@@ -70,15 +76,17 @@ def prepare(
     Raises RequirementError if the machine cannot place the scenario's ends as its `numa` wants,
     or a port has more queues than the engine CPUs.
     """
-    (scenario,) = chosen([scenario])
+    (scenario,) = chosen([scenario], machines.lab)
     bench_id = secrets.token_hex(3)
-    topology = read_topology(LOCAL)
+    host = machines.opened(scenario.remote)
+    topology = read_topology(host)
     scenario, facts = placed(scenario, topology)
     device = device_of(scenario)
-    bench = device.bench(scenario, bench_id, PurePosixPath(state_directory / bench_id))
-    pages = Pages(*hugepages.pool(LOCAL)) if beside is None else _left_by(beside, stands)
+    sites = {site.host: machines.opened(site.remote) for site in scenario.engines}
+    bench = device.bench(scenario, Places(bench_id, PurePosixPath(state_directory / bench_id), host, sites))
+    pages = Pages(*hugepages.pool(host)) if beside is None else _left_by(beside, stands)
     nodes = numa.daemon_nodes(scenario, topology)
-    engine = [find_engine()] if device.relayed(scenario) or scenario.dut.polls else []
+    engine = [find_engine(host)] if device.relayed(scenario) or scenario.dut.polls else []
     wanted = (*bench.resources(pages, engine), *needs.resources(scenario.measure, bench_id))
     resources = tuple(_on_nodes(one, nodes) for one in wanted)
     engines = tuple(_engine_end(scenario, bench, site) for site in scenario.engines)
@@ -91,27 +99,28 @@ def _engine_end(scenario: Scenario, bench: Bench, site: EngineSite) -> EngineEnd
     cpus = scenario.engine.cpus[: sum(port.queues for port in ports)]
     mine = replace(scenario, ports=ports, engine=replace(scenario.engine, cpus=cpus))
     opened = engine_request(bench, mine)
+    host = bench.places.at(site)
     if site.remote == scenario.remote:
-        return EngineEnd(site, opened, ())
-    with standing_on(site.remote):
-        if site.ends:
-            return EngineEnd(site, opened, tuple(_ends(scenario, site, bench.places)))
-        return EngineEnd(site, opened, tuple(elsewhere.resources(scenario, site, bench.places, mtu(scenario))))
+        return EngineEnd(site, host, opened, ())
+    if site.ends:
+        return EngineEnd(site, host, opened, tuple(_ends(scenario, site, bench.places)))
+    return EngineEnd(site, host, opened, tuple(elsewhere.resources(scenario, site, bench.places, mtu(scenario))))
 
 
 def _ends(scenario: Scenario, site: EngineSite, places: Places) -> Iterator[AnyResource]:
-    """The ends of a socket workload on the machine at hand. Raises RequirementError as `engine_resources`."""
+    """The ends of a socket workload on a machine of their own. Raises RequirementError as `engine_resources`."""
     yield MarkedProcesses(places.bench_id)
     for host in scenario.hosts:
         if host.name in site.ends:
-            yield from apart.end_resources(host, places)
+            yield from apart.end_resources(host, places, places.at(site))
 
 
 def _left_by(bench: Setup, stands: bool) -> Pages:
     """The pool as it will be once `bench`, and an engine with its ports, has all its pages."""
     wanted = device_of(bench.scenario).pages(bench.scenario)
-    held = hugepages.held(LOCAL, bench.places.bench_id) if stands else 0  # read first: what it takes meanwhile is free
-    total, free = hugepages.pool(LOCAL)
+    host = bench.places.machine
+    held = hugepages.held(host, bench.places.bench_id) if stands else 0  # read first: what it takes meanwhile is free
+    total, free = hugepages.pool(host)
     if stands:
         return Pages(total, max(0, free - max(_engine_pages(bench), wanted - held)))
     added = sum(one.after - one.before for one in bench.resources if isinstance(one, Hugepages))
@@ -127,9 +136,9 @@ def engine_request(bench: Bench, scenario: Scenario) -> protocol.Open:
     return joint_request({"": (scenario, bench)})
 
 
-def planned_ends(scenario: Scenario) -> tuple[Attachment, ...]:
-    """How the engine would open each of the scenario's ports. Raises InputError."""
-    bench = device_of(scenario).bench(scenario, "", PurePosixPath("/"))
+def planned_ends(scenario: Scenario, host: Host) -> tuple[Attachment, ...]:
+    """How the engine would open each of the scenario's ports on a bench on that host. Raises InputError."""
+    bench = device_of(scenario).bench(scenario, Places("", PurePosixPath("/"), host))
     return tuple(bench.attachment(number, port) for number, port in enumerate(scenario.ports))
 
 
@@ -188,11 +197,10 @@ def await_engine_pages(*benches: Setup) -> None:
     Raises RequirementError naming who holds them.
     """
     if pages := sum(_engine_pages(one) for one in benches if not one.engines):
-        hugepages.wait_for(LOCAL, pages, "the engine")
+        hugepages.wait_for(benches[0].places.machine, pages, "the engine")
     for one in benches:
         for end in (end for end in one.engines if end.engine.eal_args):
-            with on(host_of(end.site.remote)):
-                hugepages.wait_for(LOCAL, _in_pages(one.scenario.engine.memory_mb), f"the engine on {end.site.host}")
+            hugepages.wait_for(end.host, _in_pages(one.scenario.engine.memory_mb), f"the engine on {end.site.host}")
 
 
 def _engine_pages(bench: Setup) -> int:
@@ -207,7 +215,7 @@ def _in_pages(memory_mb: int) -> int:
 def collectors(setup: Setup, live: Live) -> list[Collector]:
     """All that can be counted on this bench; the last one is nearest to the traffic."""
     relays = [resource for resource in setup.resources if isinstance(resource, Relay)]
-    of_relays: list[Collector] = [Relays(LOCAL, relays)] if relays and setup.scenario.hosts else []
+    of_relays: list[Collector] = [Relays(setup.places.machine, relays)] if relays and setup.scenario.hosts else []
     return [*of_relays, *_steal(setup), *live.collectors()]
 
 
@@ -218,9 +226,8 @@ def witnesses(setup: Setup, live: Live) -> list[Collector]:
 
 def _steal(setup: Setup) -> list[Collector]:
     scenario = setup.scenario
-    if scenario.engines:  # an engine elsewhere says itself what was stolen from it
-        return [CpuSteal(LOCAL, sorted({*scenario.dut.cpus, *host_cpus(scenario)}))]
-    return [CpuSteal(LOCAL, sorted({*scenario.engine.cpus, *scenario.dut.cpus, *host_cpus(scenario)}))]
+    engine = () if scenario.engines else scenario.engine.cpus  # one elsewhere says itself what was stolen from it
+    return [CpuSteal(setup.places.machine, sorted({*engine, *scenario.dut.cpus, *host_cpus(scenario)}))]
 
 
 def host_cpus(scenario: Scenario) -> frozenset[int]:

@@ -15,10 +15,10 @@ from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, Namespace, TextFile
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_veth, foundation, veths
-from pinchpoint.dut.device import Attachment, Given, Pages, Places, PlainBench, PlainLive, Seen
+from pinchpoint.dut.device import Attachment, Given, Pages, PlainBench, PlainLive, Seen
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.spanned import engine_links
 from pinchpoint.host.interface import PROC, SYS, CommandFailed, Host
-from pinchpoint.host.local import LOCAL
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
 from pinchpoint.keys.source import Source
@@ -72,11 +72,11 @@ def check(given: Given, source: Source, kind: str) -> None:
         source.mismatch(("engine", "backend"), f'"auto" or "af_packet" where {why}', backend)
 
 
-def steering(guest: Guest | None = None) -> Probe:
+def steering(host: Host, guest: Guest | None = None) -> Probe:
     """Whether the kernel can choose the CPU of received frames; that of a guest is `guest_cpus`'s affair."""
     if guest:
         return Probe("receive packet steering", True, "this machine's is not needed with a guest")
-    there = LOCAL.exists(f"{SYS}/class/net/lo/queues/rx-0/rps_cpus")
+    there = host.exists(f"{SYS}/class/net/lo/queues/rx-0/rps_cpus")
     detail = "there" if there else "this kernel has no rps_cpus: softirqs would run on the engine's CPU"
     return Probe("receive packet steering", there, detail, "boot a kernel with CONFIG_SMP and CONFIG_RPS")
 

@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from pinchpoint.bench.resource import LentInterface
 from pinchpoint.dut import cables
 from pinchpoint.dut.checks import engine_on
-from pinchpoint.dut.device import Device, Given, Places
+from pinchpoint.dut.device import Device, Given
+from pinchpoint.dut.places import Places
 from pinchpoint.host import interfaces
 from pinchpoint.host.interface import Host
-from pinchpoint.host.local import LOCAL
-from pinchpoint.host.machines import host_of
 from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Values
 from pinchpoint.keys.source import Source
@@ -129,12 +128,6 @@ def engines_of(scenario: Scenario, remotes: Mapping[str, Remote]) -> tuple[Engin
     return tuple(EngineSite(remotes.get(host), tuple(names)) for host, names in ports.items())
 
 
-def engine_host(scenario: Scenario, port: str) -> Host:
-    """Where the engine's end of a port is."""
-    site = next((site for site in scenario.engines if port in site.ports), None)
-    return LOCAL if site is None or site.remote == scenario.remote else host_of(site.remote)
-
-
 def engine_links(scenario: Scenario, places: Places) -> list[Links]:
     """The counters of the engine's ends of the ports, each read on its own host.
 
@@ -144,9 +137,9 @@ def engine_links(scenario: Scenario, places: Places) -> list[Links]:
         return []
     ports = [port.name for port in scenario.ports]
     if not scenario.engines:
-        return [Links(LOCAL, places.engine_netns, "engine", ports)]
+        return [Links(places.machine, places.engine_netns, "engine", ports)]
     return [
-        Links(engine_host(scenario, site.ports[0]), places.engine_netns, "engine", site.ports, site.host)
+        Links(places.at(site), places.engine_netns, "engine", site.ports, site.host)
         for site in scenario.engines
         if site.ports
     ]

@@ -6,15 +6,11 @@ Each pair is a process of its own, so that none shares a lock or an allocator wi
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextvars import copy_context
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
 from pinchpoint.engine.sockets import SocketsRequest, SocketsResult
-from pinchpoint.engine.workload import Workloads
 from pinchpoint.host.priority import session_preferred
 from pinchpoint.model.errors import EngineError
 
@@ -52,20 +48,9 @@ class Pair(Protocol):
 class Pairs:
     """Engines that run one workload each, together; `stop` ends them all."""
 
-    def __init__(
-        self,
-        count: int,
-        command: Sequence[str] | None = None,
-        environment: Mapping[str, str] | None = None,
-        log: Path | None = None,
-        make: Callable[[], Pair] | None = None,
-    ) -> None:
-        """`log` takes the stderr of all engines; `environment` is added to this process's own.
-
-        `make` makes each pair instead, such as one whose ends are two engines.
-        """
-        made = make or partial(Workloads, command=command, environment=environment, log=log)
-        self._engines: list[Pair] = [made() for _ in range(count)]
+    def __init__(self, count: int, make: Callable[[], Pair]) -> None:
+        """`make` makes each pair: one engine, or two where its ends are apart."""
+        self._engines: list[Pair] = [make() for _ in range(count)]
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="pair")
         self._running = False
         self.stop_requested = False
@@ -99,7 +84,7 @@ class Pairs:
         self._running = True
         try:
             futures = [
-                self._pool.submit(copy_context().run, _one, engine.run, request)
+                self._pool.submit(_one, engine.run, request)
                 for engine, request in zip(self._engines, requests, strict=True)
             ]
             with session_preferred():

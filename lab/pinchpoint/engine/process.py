@@ -25,7 +25,6 @@ from pinchpoint.engine.results import engine_result
 from pinchpoint.engine.sockets import SocketsSample
 from pinchpoint.engine.streams import Shape, Step, StreamRequest, stream_request
 from pinchpoint.host.interface import CommandFailed, Host
-from pinchpoint.host.local import at_hand
 from pinchpoint.host.priority import session_preferred
 from pinchpoint.host.ssh import Ssh
 from pinchpoint.model.errors import (
@@ -59,13 +58,12 @@ Progress = protocol.Sample | SocketsSample
 _Answer = TypeVar("_Answer")
 
 
-def find_engine() -> str:
-    """The engine installed beside this Python, else the one on PATH; where another host is at hand, the same there."""
+def find_engine(host: Host) -> str:
+    """The engine installed beside this Python, else the one on PATH; for a host by ssh, the same there."""
     beside = Path(sys.executable).parent / "pinchpoint-engine"
     found = str(beside) if beside.exists() else shutil.which("pinchpoint-engine")
     if found is None:
         raise RequirementError("pinchpoint-engine: not installed", "pip install pinchpoint, or `make` in a checkout")
-    host = at_hand()
     return host.engine(found) if isinstance(host, Ssh) else found
 
 
@@ -94,14 +92,15 @@ class EngineProcess:
 
     def __init__(
         self,
+        host: Host,
         *,
         command: Sequence[str] | None = None,
         environment: Mapping[str, str] | None = None,
         log: Path | None = None,
     ) -> None:
-        """`log` takes the engine's stderr; `environment` is added to this process's own."""
-        self._host = at_hand()
-        self._command = list(command) if command else [find_engine()]
+        """It is to run on `host`. `log` takes the engine's stderr; `environment` is added to this process's own."""
+        self._host = host
+        self._command = list(command) if command else [find_engine(host)]
         self._environment = dict(environment or {})
         self._log_path = log
         self._process: subprocess.Popen[bytes] | None = None
@@ -279,12 +278,13 @@ class ProcessInstrument(EngineProcess):
     def __init__(
         self,
         request: protocol.Open,
+        host: Host,
         *,
         command: Sequence[str] | None = None,
         environment: Mapping[str, str] | None = None,
         log: Path | None = None,
     ) -> None:
-        super().__init__(command=command, environment=environment, log=log)
+        super().__init__(host, command=command, environment=environment, log=log)
         self._request = request
         self.ports: tuple[protocol.OpenedPort, ...] = ()  # as the engine got them
         self._held: tuple[int, ...] = ()  # processes that the running trial stops by turns
@@ -458,18 +458,18 @@ def _to(heard: Heard) -> Callable[[Progress], None]:
     return told
 
 
-def backends() -> tuple[protocol.Backend, ...]:
-    """What the installed engine can open on this machine. Raises EngineError or RequirementError."""
-    return _introduction().backends
+def backends(host: Host) -> tuple[protocol.Backend, ...]:
+    """What the installed engine can open on a host. Raises EngineError or RequirementError."""
+    return _introduction(host).backends
 
 
-def version() -> str:
+def version(host: Host) -> str:
     """The installed engine's. Raises EngineError or RequirementError."""
-    return _introduction().engine
+    return _introduction(host).engine
 
 
-def _introduction() -> protocol.EngineHello:
-    engine = EngineProcess()
+def _introduction(host: Host) -> protocol.EngineHello:
+    engine = EngineProcess(host)
     try:
         return engine.greet()
     finally:

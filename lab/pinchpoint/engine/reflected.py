@@ -11,6 +11,7 @@ import msgspec
 
 from pinchpoint.engine import protocol
 from pinchpoint.engine.process import GRACE_S, SAME_WHEEL, EngineProcess
+from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import EngineError
 
 _READY = b"ready"
@@ -40,6 +41,7 @@ class Reflector(EngineProcess):
         self,
         request: protocol.Open,
         worker: protocol.WorkerRequest,
+        host: Host,
         command: Sequence[str],
         environment: Mapping[str, str],
         log: Path | None,
@@ -49,7 +51,7 @@ class Reflector(EngineProcess):
         how = ["--core", str(worker.core), "--idle", "spin", "--link-timeout", f"{request.link_timeout_s}s"]
         how += [f"--eal={' '.join(_eal(request, own))}"] if any(one.backend == "dpdk" for one in own) else []
         words = ("reflect", *map(_port, own), *how, *rings, "--swap", "ip", "--until-eof", "--json")
-        super().__init__(command=(*command, *words), environment=environment, log=log)
+        super().__init__(host, command=(*command, *words), environment=environment, log=log)
         self._ready_s = request.link_timeout_s
 
     def open(self) -> None:

@@ -10,6 +10,7 @@ from types import TracebackType
 from pinchpoint.engine import protocol
 from pinchpoint.engine.process import EngineProcess, Progress
 from pinchpoint.engine.sockets import SocketsRequest, SocketsResult, SocketsSample
+from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import EngineError, PinchpointError, RequirementError, UnreachableError
 
 Listener = Callable[[SocketsSample], None]
@@ -79,13 +80,14 @@ def longest_s(request: SocketsRequest) -> float:
 
 def run_workload(
     request: SocketsRequest,
+    host: Host,
     command: Sequence[str] | None = None,
     listener: Listener | None = None,
     log: Path | None = None,
 ) -> SocketsResult:
-    """Start an engine (`command`: the installed one), run one workload, end the engine.
+    """Start an engine on `host` (`command`: the installed one), run one workload, end the engine.
 
     `log` takes the engine's stderr. Raises as `Workloads.run`.
     """
-    with Workloads(command=command, log=log) as engine:
+    with Workloads(host, command=command, log=log) as engine:
         return engine.run(request, listener)

@@ -109,10 +109,6 @@ class AskedHost:
         """The kernel's release (uname(2))."""
         return self._checked(text, self._ask("release", {}))
 
-    def ticks_per_s(self) -> int:
-        """Clock ticks in which the kernel counts processor time (SC_CLK_TCK)."""
-        return self._checked(number, self._ask("ticks_per_s", {}))
-
     def _bytes(self, call: str, given: Mapping[str, Any], timeout_s: float = ANSWER_TIMEOUT_S) -> bytes:
         return self._checked(to_bytes, self._ask(call, given, timeout_s))
 

@@ -2,9 +2,9 @@
 
 import os
 import signal
+import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,11 +12,9 @@ from typing import Final
 
 import pinchpoint
 from pinchpoint.host.confinement import CPU_S, CPU_SPENT, KILLED, NO_NAMESPACES, OUTPUT_BYTES
-from pinchpoint.host.local import OWN, exit_code
 from pinchpoint.model.errors import InputError, RequirementError
 
 LONGEST_S: Final = 30.0
-_LOOK_EVERY_S: Final = 0.02
 _MOST_WORDS: Final = 2000
 
 
@@ -32,8 +30,11 @@ def run_confined(module: str, arguments: Sequence[str], subject: str, longest_s:
     with tempfile.TemporaryDirectory(prefix="pinchpoint-confined-") as folder:
         output, errors = Path(folder, "output"), Path(folder, "errors")
         argv = (sys.executable, "-I", "-S", "-B", "-c", program, *arguments)
-        pid = OWN.spawn(argv, (), str(output), str(errors))
-        code = _await(pid, longest_s)
+        with output.open("wb") as told, errors.open("wb") as wrong:
+            process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=told, stderr=wrong, start_new_session=True
+            )
+        code = _await(process, longest_s)
         said = errors.read_bytes()[-_MOST_WORDS:].decode(errors="replace").strip()
         if code is None:
             raise InputError(f"{subject}: stopped: it did not end within {longest_s:g} s")
@@ -54,18 +55,14 @@ def run_confined(module: str, arguments: Sequence[str], subject: str, longest_s:
         return printed
 
 
-def _await(pid: int, longest_s: float) -> int | None:
+def _await(process: "subprocess.Popen[bytes]", longest_s: float) -> int | None:
     """Its exit code; None: it took too long. Either way, nothing that it started is left."""
-    code, deadline = None, time.monotonic() + longest_s
     try:
-        while code is None and time.monotonic() < deadline:
-            code = exit_code(pid)
-            if code is None:
-                time.sleep(_LOOK_EVERY_S)
-        return code
+        return process.wait(longest_s)
+    except subprocess.TimeoutExpired:
+        return None
     finally:
-        if code is None:
+        if process.poll() is None:
             with suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
-            with suppress(ChildProcessError):
-                os.waitpid(pid, 0)
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

@@ -8,33 +8,32 @@ import subprocess
 from importlib import metadata
 
 from pinchpoint import __version__
-from pinchpoint.host.interface import PROC
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import PROC, Host
 from pinchpoint.host.numa import NODES
 
 _TOOLS = {"iproute2": ("ip", "-V")}
 
 
-def host_facts() -> dict[str, str]:
-    """Processor, cores, memory, kernel of the host at hand; values for people."""
-    cpu = _first_value(f"{PROC}/cpuinfo", "model name")
-    flags = _first_value(f"{PROC}/cpuinfo", "flags").split()
-    nodes = LOCAL.names(NODES) if LOCAL.exists(NODES) else []
+def host_facts(host: Host) -> dict[str, str]:
+    """Processor, cores, memory, kernel of a host; values for people."""
+    cpu = _first_value(host, f"{PROC}/cpuinfo", "model name")
+    flags = _first_value(host, f"{PROC}/cpuinfo", "flags").split()
+    nodes = host.names(NODES) if host.exists(NODES) else []
     return {
         "processor": cpu or platform.processor(),
-        "cpus": ", ".join(map(str, sorted(LOCAL.cpus()))),
+        "cpus": ", ".join(map(str, sorted(host.cpus()))),
         "virtual machine": "yes" if "hypervisor" in flags else "no",
-        "memory": f"{int((_first_value(f'{PROC}/meminfo', 'MemTotal') or '0').split()[0]) / 2**20:.1f} GiB",
-        "kernel": LOCAL.release(),
-        "system": _os_name(),
+        "memory": f"{int((_first_value(host, f'{PROC}/meminfo', 'MemTotal') or '0').split()[0]) / 2**20:.1f} GiB",
+        "kernel": host.release(),
+        "system": _os_name(host),
         "numa nodes": str(sum(re.fullmatch("node[0-9]+", name) is not None for name in nodes) or 1),
-        "kernel options": _read(f"{PROC}/cmdline"),
+        "kernel options": _read(host, f"{PROC}/cmdline"),
     }
 
 
-def modules_folder() -> str:
+def modules_folder(host: Host) -> str:
     """Where the modules of the running kernel are."""
-    return f"/lib/modules/{LOCAL.release()}"
+    return f"/lib/modules/{host.release()}"
 
 
 def versions() -> dict[str, str]:
@@ -57,25 +56,25 @@ def _first_line(command: tuple[str, ...]) -> str:
     return done.stdout.partition("\n")[0].strip()
 
 
-def _first_value(path: str, key: str) -> str:
-    for line in _read(path).splitlines():
+def _first_value(host: Host, path: str, key: str) -> str:
+    for line in _read(host, path).splitlines():
         name, _, value = line.partition(":")
         if name.strip() == key:
             return value.strip()
     return ""
 
 
-def _os_name() -> str:
+def _os_name(host: Host) -> str:
     """os-release(5)."""
     for path in ("/etc/os-release", "/usr/lib/os-release"):
-        for line in _read(path).splitlines():
+        for line in _read(host, path).splitlines():
             if line.startswith("PRETTY_NAME="):
                 return "".join(shlex.split(line.partition("=")[2]))
     return platform.system()
 
 
-def _read(path: str) -> str:
+def _read(host: Host, path: str) -> str:
     try:
-        return LOCAL.read(path).strip()
+        return host.read(path).strip()
     except OSError:
         return ""

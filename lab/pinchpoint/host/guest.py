@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from pinchpoint.host.asked import ANSWER_TIMEOUT_S, AskedHost
 from pinchpoint.host.guest_line import Line, LineClosedError, LineError
-from pinchpoint.host.interface import Environment
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import Environment, Host
 from pinchpoint.model.errors import BenchError, DutError, PinchpointError, RequirementError
 
 NAME: Final = "guest"
@@ -56,7 +55,9 @@ class Guest(AskedHost):
 
     name = NAME
 
-    def __init__(self, line: Line | None = None) -> None:
+    def __init__(self, machine: Host, line: Line | None = None) -> None:
+        """`machine` is the one on which its kernel is a process."""
+        self.machine = machine
         self._line = line
         self._log = ""
 
@@ -72,7 +73,7 @@ class Guest(AskedHost):
         with theirs:
             os.set_inheritable(theirs.fileno(), True)
             command = [word.replace(LINE, str(theirs.fileno())) for word in argv]
-            return LOCAL.spawn(command, environment, log, log)
+            return self.machine.spawn(command, environment, log, log)
 
     def await_ready(self, has_ended: Callable[[], bool], timeout_s: float) -> None:
         """Return once its agent answers.
@@ -131,7 +132,7 @@ class Guest(AskedHost):
     def _lines(self) -> list[str]:
         """What its kernel has printed."""
         try:
-            printed = LOCAL.read(self._log).splitlines()
+            printed = self.machine.read(self._log).splitlines()
         except OSError:
             return []
         plain = ("".join(filter(str.isprintable, line)).strip() for line in printed)

@@ -13,11 +13,11 @@ from typing import Any
 
 from pinchpoint.host.guest_line import CREDIT, PIECE, READY, LineError, answer, refusal, to_bytes, to_text
 from pinchpoint.host.interface import Connection, Host, Kept
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
 
 _AS_THEY_ARE = (
     *("run", "read", "size", "write", "names", "exists", "make_folder", "remove_folder"),
-    *("spawn", "ended", "signal", "which", "release", "ticks_per_s"),
+    *("spawn", "ended", "signal", "which", "release"),
     *("remove_file", "modified_s", "keep_to", "bind_memory"),
 )
 
@@ -25,7 +25,7 @@ _AS_THEY_ARE = (
 class Agent:
     """Answers requests, one after the other."""
 
-    def __init__(self, host: Host = LOCAL) -> None:
+    def __init__(self, host: Host) -> None:
         self._host = host
         self._connections: dict[int, Connection] = {}
         self._files: dict[int, Kept] = {}
@@ -107,7 +107,7 @@ def main(path: str) -> None:
     descriptor = os.open(path, os.O_RDWR | os.O_NOCTTY)
     if os.isatty(descriptor):
         tty.setraw(descriptor)
-    serve(descriptor, Agent())
+    serve(descriptor, Agent(Local()))
 
 
 def serve(descriptor: int, agent: Agent) -> None:

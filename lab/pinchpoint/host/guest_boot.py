@@ -5,12 +5,12 @@ import tempfile
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
 from pinchpoint.host.guest import OWN_NAMESPACE, Guest
 from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.guest_line import READY
-from pinchpoint.host.local import OWN
+from pinchpoint.host.interface import Host
 from pinchpoint.host.processes import end_processes, session
 from pinchpoint.model.errors import BenchError, PinchpointError
 
@@ -26,29 +26,28 @@ class Boot:
     is_late: bool = False  # nothing ended it but the time: the machine may be busy
 
 
-@cache
-def booted(word: str, timeout_s: float) -> Boot:
-    """The kernel of that word, booted with its least memory and no interface; it is gone when this returns.
+def booted(machine: Host, word: str, timeout_s: float) -> Boot:
+    """The kernel of that word, booted on `machine` with its least memory and no interface; it is gone on return.
 
     On an idle machine user-mode Linux takes a second or two, an emulated kernel five to ten.
     """
-    kernel, guest = KERNELS[word], Guest()
+    kernel, guest = KERNELS[word], Guest(machine)
     with tempfile.TemporaryDirectory(prefix="pinchpoint-boot-") as folder:
         init = f"{folder}/init"
         # The line stays open: what a terminal has not sent is lost when it is closed.
-        OWN.write(init, f"exec 3<>{kernel.LINE}\necho {READY.decode()} >&3\nsleep {timeout_s:g}\n")
-        argv = kernel.command(folder, init, kernel.LEAST_MB, _MTU, ())
+        machine.write(init, f"exec 3<>{kernel.LINE}\necho {READY.decode()} >&3\nsleep {timeout_s:g}\n")
+        argv = kernel.command(machine, folder, init, kernel.LEAST_MB, _MTU, ())
         if os.geteuid() != 0:
             argv = argv[len(OWN_NAMESPACE) :]  # its own group of processes does as well
         began = time.monotonic()
         try:
             pid = guest.start(argv, (), f"{folder}/log")
             try:
-                guest.await_ready(partial(OWN.ended, pid), timeout_s)
+                guest.await_ready(partial(machine.ended, pid), timeout_s)
             finally:
                 with suppress(BenchError):  # they end later on a busy machine, which says nothing of the boot
-                    end_processes(OWN, session(OWN, pid), grace_s=0.0)
-                OWN.ended(pid)
+                    end_processes(machine, session(machine, pid), grace_s=0.0)
+                machine.ended(pid)
         except PinchpointError as error:
             return Boot(time.monotonic() - began, error.message, isinstance(error, BenchError))
         finally:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from pinchpoint.host import qemu, uml
+from pinchpoint.host.interface import Host
 
 
 class GuestKernels(Protocol):
@@ -34,6 +35,7 @@ class GuestKernels(Protocol):
 
     def command(
         self,
+        machine: Host,
         folder: str,
         init: str,
         memory_mb: int,
@@ -43,7 +45,7 @@ class GuestKernels(Protocol):
         nodes: Sequence[int | None] = (None,),
         shares_cpu: bool = False,
     ) -> tuple[str, ...]:
-        """What boots it, with `taps` as its interfaces; `init` is a file that holds `init_line`.
+        """What boots it on `machine`, with `taps` as its interfaces; `init` is a file that holds `init_line`.
 
         `nodes` has for each of its NUMA nodes the one of this machine from which the memory is taken (None: any). With
         `shares_cpu` all its virtual CPUs run on one CPU of this machine.
@@ -58,13 +60,13 @@ class GuestKernels(Protocol):
     def thread(self, number: int) -> str:
         """A pattern of the name of the thread that is the virtual CPU of that number, where it has several."""
 
-    def runs_on(self) -> str:
-        """What stands for its CPU."""
+    def runs_on(self, machine: Host) -> str:
+        """What stands for its CPU there."""
 
     def has_module(self, name: str, release: str | None = None) -> bool:
         """Whether there is such a module."""
 
-    def is_configured(self, option: str, release: str | None = None) -> bool:
+    def is_configured(self, machine: Host, option: str, release: str | None = None) -> bool:
         """Whether it was built with an option, or has it as a module."""
 
 

@@ -11,6 +11,7 @@ COMMAND_TIMEOUT_S = 120.0  # of a command that does not say otherwise
 MOST_WORDS = 1_000  # of a command that people are shown
 PROC: Final = "/proc"  # proc(5)
 SYS: Final = "/sys"  # sysfs(5)
+TICKS_PER_S: Final = 100  # in which Linux counts processor time for processes: USER_HZ, but for Alpha
 NAMESPACES: Final = "/run/netns"  # ip-netns(8)
 Environment = Sequence[tuple[str, str]]
 
@@ -124,9 +125,6 @@ class Host(Protocol):
 
     def release(self) -> str:
         """The kernel's release (uname(2))."""
-
-    def ticks_per_s(self) -> int:
-        """Clock ticks in which the kernel counts processor time (SC_CLK_TCK)."""
 
     def start_file(self, path: str, unborn: str) -> Kept:
         """A new file, which has the name `unborn` until it is locked. Raises OSError."""

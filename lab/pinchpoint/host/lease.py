@@ -12,7 +12,6 @@ from typing import Any
 
 from pinchpoint.host import hugepages, interfaces
 from pinchpoint.host.interface import NAMESPACES, Host
-from pinchpoint.host.local import OWN
 from pinchpoint.host.processes import end_processes, marked_pids
 from pinchpoint.model.errors import PinchpointError
 
@@ -22,7 +21,7 @@ _VERSION = 1  # of the journal, as `bench/journal.py` reads it
 _BOUND = ("nic", "no_iommu")  # drivers and interfaces: `pinchpoint clean` gives them back
 
 
-def undo(journal: Path, host: Host = OWN) -> bool:
+def undo(journal: Path, host: Host) -> bool:
     """Take down the bench of a journal, then delete that. Returns whether nothing is left."""
     bench_id, folder = journal.stem, journal.parent
     try:

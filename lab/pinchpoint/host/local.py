@@ -1,17 +1,15 @@
-"""The machine on which the lab runs, and the one at hand: another host for as long as its bench is dealt with."""
+"""The machine on which the lab runs."""
 
 import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, cast
 
 from pinchpoint.host import numa
-from pinchpoint.host.interface import COMMAND_TIMEOUT_S, CommandFailed, Connection, Environment, Host, Kept, prefix
+from pinchpoint.host.interface import COMMAND_TIMEOUT_S, CommandFailed, Connection, Environment, Kept, prefix
 from pinchpoint.host.locked import LockedFile
 from pinchpoint.host.signals import signals_later
 from pinchpoint.model.errors import RequirementError
@@ -154,10 +152,6 @@ class Local:
         """The kernel's release (uname(2))."""
         return os.uname().release
 
-    def ticks_per_s(self) -> int:
-        """Clock ticks in which the kernel counts processor time (SC_CLK_TCK)."""
-        return os.sysconf("SC_CLK_TCK")
-
     def start_file(self, path: str, unborn: str) -> Kept:
         """A new file, which has the name `unborn` until it is locked. Raises OSError."""
         return LockedFile.start(path, unborn)
@@ -189,37 +183,6 @@ class Local:
 
 def _not_installed(program: str) -> RequirementError:
     return RequirementError(f"{program}: not installed", "pinchpoint doctor")
-
-
-OWN: Final[Host] = Local()
-"""The machine on which the lab runs, whatever is at hand."""
-_AT_HAND: Final[ContextVar[Host]] = ContextVar("the host at hand", default=OWN)
-
-
-class _AtHand:
-    """Whichever host is at hand when it is asked."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(_AT_HAND.get(), name)
-
-
-LOCAL: Final = cast(Host, _AtHand())
-"""The host at hand: inside `on`, that one; otherwise the machine on which the lab runs."""
-
-
-def at_hand() -> Host:
-    """The host at hand itself, to be kept beyond this context."""
-    return _AT_HAND.get()
-
-
-@contextmanager
-def on(host: Host) -> Iterator[None]:
-    """Inside, in this thread, `LOCAL` is that host: the bench that is dealt with stands there (decision 0070)."""
-    token = _AT_HAND.set(host)
-    try:
-        yield
-    finally:
-        _AT_HAND.reset(token)
 
 
 def exit_code(pid: int) -> int | None:

@@ -1,4 +1,4 @@
-"""Many processes, one that is fed, links in bulk: on the host at hand, and timed there.
+"""Many processes, one that is fed, links in bulk: on any host, and timed there.
 
 On a host by ssh its agent does the work, once it has all of what that needs, and says how long it took: neither the
 line's latency nor what goes over it is in that time. How far it is meanwhile is known to about a round trip.
@@ -11,8 +11,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from pinchpoint.host import jobs, many, netlink
-from pinchpoint.host.interface import PROC, Environment
-from pinchpoint.host.local import LOCAL, at_hand
+from pinchpoint.host.interface import PROC, Environment, Host
 from pinchpoint.host.ssh import Ssh
 from pinchpoint.model.errors import PinchpointError
 
@@ -30,12 +29,15 @@ class Clock(Protocol):
         """It has ended, after so long by that clock."""
 
 
-def run_many(commands: Iterable[Sequence[str]], concurrency: int, environment: Environment, clock: Clock) -> None:
+def run_many(
+    host: Host, commands: Iterable[Sequence[str]], concurrency: int, environment: Environment, clock: Clock
+) -> None:
     """As `many.run_many`."""
-    _work("many", clock, clock.reach, commands=commands, concurrency=concurrency, environment=environment)
+    _work(host, "many", clock, clock.reach, commands=commands, concurrency=concurrency, environment=environment)
 
 
 def run_fed(
+    host: Host,
     argv: Sequence[str],
     lines: Iterable[str],
     environment: Environment,
@@ -47,44 +49,42 @@ def run_fed(
 ) -> None:
     """As `many.run_fed`."""
     limits = {"timeout_s": timeout_s, "pipe_bytes": pipe_bytes}
-    _work("fed", clock, on_wait, argv=argv, lines=lines, environment=environment, **limits)
+    _work(host, "fed", clock, on_wait, argv=argv, lines=lines, environment=environment, **limits)
 
 
-def create_veths(netns: str, peer_netns: str, pairs: Sequence[tuple[str, str]], clock: Clock) -> None:
+def create_veths(host: Host, netns: str, peer_netns: str, pairs: Sequence[tuple[str, str]], clock: Clock) -> None:
     """As `netlink.Links.create_veths`."""
-    _work("veths", clock, clock.reach, netns=netns, peer_netns=peer_netns, pairs=pairs)
+    _work(host, "veths", clock, clock.reach, netns=netns, peer_netns=peer_netns, pairs=pairs)
 
 
-def remove_groups(netns: str, count: int, clock: Clock) -> None:
+def remove_groups(host: Host, netns: str, count: int, clock: Clock) -> None:
     """As `netlink.Links.remove_groups`."""
-    _work("groups", clock, clock.reach, netns=netns, count=count)
+    _work(host, "groups", clock, clock.reach, netns=netns, count=count)
 
 
-def remove_kind(netns: str, kind: str, names: Collection[str], clock: Clock) -> None:
+def remove_kind(host: Host, netns: str, kind: str, names: Collection[str], clock: Clock) -> None:
     """As `netlink.Links.remove_kind`."""
-    _work("kind", clock, clock.reach, netns=netns, kind=kind, names=names)
+    _work(host, "kind", clock, clock.reach, netns=netns, kind=kind, names=names)
 
 
-def count_links(netns: str) -> int:
+def count_links(host: Host, netns: str) -> int:
     """As `netlink.count_links`."""
-    host = at_hand()
     return host.count_links(netns) if isinstance(host, Ssh) else netlink.count_links(netns)
 
 
-def children_s() -> float:
+def children_s(host: Host) -> float:
     """Processor time of all processes that have ended of those that the lab, or its agent there, started."""
-    host = at_hand()
     return host.children_s() if isinstance(host, Ssh) else jobs.children_s()
 
 
-def most_files() -> int:
-    """That a process may have open which is started on the host at hand (proc_pid_limits(5))."""
-    (line,) = (one for one in LOCAL.read(f"{PROC}/self/limits").splitlines() if one.startswith("Max open files"))
+def most_files(host: Host) -> int:
+    """That a process may have open which is started there (proc_pid_limits(5))."""
+    (line,) = (one for one in host.read(f"{PROC}/self/limits").splitlines() if one.startswith("Max open files"))
     return int(line.split()[3])
 
 
-def _work(kind: str, clock: Clock, on_wait: Callable[[int], None], /, **given: object) -> None:
-    if isinstance(host := at_hand(), Ssh):
+def _work(host: Host, kind: str, clock: Clock, on_wait: Callable[[int], None], /, **given: object) -> None:
+    if isinstance(host, Ssh):
         _work_there(host, kind, clock, on_wait, given)
     else:
         jobs.work(kind, on_wait, given)

@@ -199,7 +199,7 @@ def user_of(host: Host, nic: Nic) -> str:
 
 
 def connected(host: Host) -> dict[str, str]:
-    """Local addresses with an established TCP connection -> one of them as `LOCAL - PEER`."""
+    """Local addresses with an established TCP connection -> one of them as `OURS - PEER`."""
     found: dict[str, str] = {}
     for line in host.run(["ss", "-Htn", "state", "established"]).splitlines():
         words = line.split()

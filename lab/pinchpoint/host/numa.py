@@ -75,10 +75,10 @@ def read_topology(host: Host, folder: str = NODES, usable: Collection[int] | Non
 
 
 @contextmanager
-def memory_on(nodes: Collection[int] | None, host: Host | None = None) -> Iterator[None]:
-    """Inside, this thread and the processes that it starts take memory from `nodes` alone; None changes nothing.
+def memory_on(nodes: Collection[int] | None, host: Host) -> Iterator[None]:
+    """Inside, what is started on the host takes memory from `nodes` alone; None changes nothing.
 
-    `host`: what is asked of that host inside does so instead.
+    On the lab's own machine that is said of this thread, and holds for it as well.
 
     A policy is inherited over fork and exec (set_mempolicy(2)), so no launcher is needed, and ends with
     the process. Raises RequirementError if the kernel refuses, e.g. a node that does not exist.
@@ -86,7 +86,7 @@ def memory_on(nodes: Collection[int] | None, host: Host | None = None) -> Iterat
     if nodes is None:
         yield
         return
-    if host is not None and host.name:
+    if host.name:
         try:
             host.bind_memory(sorted(nodes))
             yield

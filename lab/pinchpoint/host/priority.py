@@ -1,24 +1,24 @@
-"""Where this process runs, and before which others. What it starts inherits both."""
+"""Where this process itself runs, and before which others. What it starts inherits both."""
 
 import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
 
 from pinchpoint.host.interface import PROC, Host
-from pinchpoint.host.local import OWN, at_hand
 from pinchpoint.model.errors import PinchpointError
 
 HIGHEST = -20  # nice(2)
+_OWN_SESSION: Final = Path(PROC, "self", "autogroup")  # sched(7)
 
 
 @contextmanager
-def kept_off(cpus: Collection[int], host: Host | None = None) -> Iterator[None]:
+def kept_off(cpus: Collection[int], host: Host) -> Iterator[None]:
     """Inside, who reads counters on the host does not run on `cpus`, if there are others, nor what it starts.
 
-    The host is the one at hand unless another is given. Where a PMD polls, a reader of its counters would take the
-    core from it.
+    Where a PMD polls, a reader of its counters would take the core from it.
     """
-    host = host or at_hand()
     before = host.cpus()
     host.keep_to(sorted(before - set(cpus) or before))
     try:
@@ -55,19 +55,33 @@ def session_preferred() -> Iterator[None]:
     it would be raised as well, above the kernel's own threads and beside the device's: within the session the priority
     of this process is enough.
     """
+    lower_left_session()
     nice = os.getpriority(os.PRIO_PROCESS, 0)
-    if busy_beside(OWN, os.getsid(0), nice):
+    if busy_beside(os.getsid(0), nice):
         yield
         return
     with _session_at(nice):
         yield
 
 
-def busy_beside(host: Host, session: int, nice: int) -> bool:
+def lower_left_session() -> bool:
+    """Make the session of this process an ordinary one if a run that was killed left it raised. Returns whether it did.
+
+    Whatever else runs on the machine would starve beside it.
+    """
+    is_left = session_nice() == HIGHEST
+    if is_left:
+        _set_session(0)
+    return is_left
+
+
+def busy_beside(session: int, nice: int, folder: Path = Path(PROC)) -> bool:
     """Whether a process of a session is about to run that comes after `nice`; what the bench starts does not."""
-    for name in filter(str.isdigit, host.names(PROC)):
+    for place in folder.iterdir():
+        if not place.name.isdigit():
+            continue
         try:
-            words = host.read(f"{PROC}/{name}/stat").rpartition(")")[2].split()
+            words = (place / "stat").read_text(errors="replace").rpartition(")")[2].split()
             state, of, priority = words[0], int(words[3]), int(words[16])
         except (OSError, IndexError, ValueError):
             continue  # it has ended
@@ -88,30 +102,31 @@ def session_as_new() -> Iterator[None]:
 
 def share_priority(host: Host, pid: int) -> None:
     """Give the session of `pid`, which is one of its own, this process's priority."""
-    _set_session(host, pid, os.getpriority(os.PRIO_PROCESS, 0))
+    with suppress(OSError):  # it has ended, or the kernel has no autogroups
+        host.write(f"{PROC}/{pid}/autogroup", str(os.getpriority(os.PRIO_PROCESS, 0)))
 
 
-def session_nice(host: Host, pid: int) -> int | None:
-    """The priority of the session of `pid`, as a nice value; None: it has none, as on a kernel without autogroups."""
+def session_nice(file: Path = _OWN_SESSION) -> int | None:
+    """The priority of this process's session, as a nice value; None: it has none, as on a kernel without autogroups."""
     with suppress(OSError):
-        words = host.read(f"{PROC}/{pid}/autogroup").split()
+        words = file.read_text(encoding="ascii").split()
         return int(words[-1]) if words else None
     return None
 
 
 @contextmanager
 def _session_at(nice: int) -> Iterator[None]:
-    before = session_nice(OWN, os.getpid())
+    before = session_nice()
     if before is None:
         yield
         return
-    _set_session(OWN, os.getpid(), nice)
+    _set_session(nice)
     try:
         yield
     finally:
-        _set_session(OWN, os.getpid(), before)
+        _set_session(before)
 
 
-def _set_session(host: Host, pid: int, nice: int) -> None:
-    with suppress(OSError):  # it has ended, or the kernel has no autogroups
-        host.write(f"{PROC}/{pid}/autogroup", str(nice))
+def _set_session(nice: int) -> None:
+    with suppress(OSError):  # this process may not
+        _OWN_SESSION.write_text(str(nice), encoding="ascii")

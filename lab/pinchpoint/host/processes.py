@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from pinchpoint.host.interface import PROC, CommandFailed, Host
+from pinchpoint.host.interface import PROC, TICKS_PER_S, CommandFailed, Host
 from pinchpoint.model.errors import BenchError, RequirementError
 
 ENVIRONMENT_MARK = "PINCHPOINT_BENCH"  # every process of a bench carries this variable
@@ -34,7 +34,7 @@ def _starts(host: Host, name: str) -> bool:
     try:
         words = host.read(f"{PROC}/{name}/stat").rpartition(")")[2].split()
         up_s = float(host.read(f"{PROC}/uptime").split()[0])
-        is_young = up_s - int(words[_STARTED]) / host.ticks_per_s() < EXEC_TIMEOUT_S
+        is_young = up_s - int(words[_STARTED]) / TICKS_PER_S < EXEC_TIMEOUT_S
         return is_young and not int(words[_FLAGS]) & _KERNEL_THREAD
     except (OSError, ValueError, IndexError):
         return False

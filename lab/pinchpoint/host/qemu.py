@@ -5,12 +5,10 @@ Options: qemu(1). The kernel is unpacked, not installed, by `packaging/guest-ker
 
 import re
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
 from pinchpoint.host import guest
-from pinchpoint.host.interface import CommandFailed
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import RequirementError
 
 TITLE = "Debian's kernel under qemu"
@@ -62,6 +60,7 @@ def mended_by() -> str:
 
 
 def command(
+    machine: Host,
     folder: str,
     init: str,
     memory_mb: int,
@@ -75,10 +74,10 @@ def command(
 
     Its root is this machine's, read only, by 9p. Nothing listens; `folder` is not needed.
     """
-    kernel = place(release)
+    kernel, has_kvm = place(release), _has_kvm(machine)
     # On one CPU a thread each would wait out its time slice at every lock that another holds; one thread takes turns.
     threads = "single" if shares_cpu else "multi"
-    accelerated = ("-accel", "kvm", "-cpu", "host") if _has_kvm() else ("-accel", f"tcg,thread={threads}")
+    accelerated = ("-accel", "kvm", "-cpu", "host") if has_kvm else ("-accel", f"tcg,thread={threads}")
     # No frame is the kernel's own idea; no namespace can say so before the module is there.
     # Without `no_timer_check` a kernel whose emulated timer a busy host holds up takes it for broken, and panics.
     words = f"console=ttyS0 quiet panic=-1 no_timer_check ipv6.disable_ipv6=1 pinchpoint.init={init}"
@@ -86,7 +85,7 @@ def command(
         *guest.OWN_NAMESPACE,
         *(PROGRAM, "-name", "guest,debug-threads=on", *_BARE, "-sandbox", _SANDBOX),
         *("-machine", "pc,graphics=off", *accelerated, *_cpus(memory_mb, nodes)),
-        *("-kernel", str(_booted(kernel)), "-initrd", str(kernel / "initrd"), "-append", words),
+        *("-kernel", str(_booted(kernel, has_kvm)), "-initrd", str(kernel / "initrd"), "-append", words),
         *("-chardev", "file,id=console,path=/dev/stdout,append=on", "-serial", "chardev:console"),
         # The first device of virtio: its port is /dev/vport0p1.
         *("-device", "virtio-serial-pci", "-chardev", f"socket,id=line,fd={guest.LINE}"),
@@ -112,10 +111,10 @@ def _cpus(memory_mb: int, nodes: Sequence[int | None]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _booted(folder: Path) -> Path:
+def _booted(folder: Path, has_kvm: bool) -> Path:
     """The kernel's file: where its processor is emulated, the unpacked one, since unpacking takes that one seconds."""
     plain = folder / "vmlinux"
-    return plain if plain.exists() and not _has_kvm() else folder / "vmlinuz"
+    return plain if plain.exists() and not has_kvm else folder / "vmlinuz"
 
 
 def _interface(number: int, tap: str, mtu: int) -> tuple[str, ...]:
@@ -141,9 +140,9 @@ def thread(number: int) -> str:
     return rf"(CPU {number}|ALL CPUs)/.*"
 
 
-def runs_on() -> str:
+def runs_on(machine: Host) -> str:
     """What stands for its CPU."""
-    return "KVM" if _has_kvm() else "TCG, emulated"
+    return "KVM" if _has_kvm(machine) else "TCG, emulated"
 
 
 def has_module(name: str, release: str | None = None) -> bool:
@@ -151,27 +150,26 @@ def has_module(name: str, release: str | None = None) -> bool:
     return guest.has_module(place(release) / _MODULES, name)
 
 
-def is_configured(option: str, release: str | None = None) -> bool:
+def is_configured(machine: Host, option: str, release: str | None = None) -> bool:
     """Whether the kernel was built with an option, or has it as a module; False where there is no kernel."""
     try:
         return any(
-            line in (f"{option}=y", f"{option}=m") for line in LOCAL.read(str(place(release) / "config")).splitlines()
+            line in (f"{option}=y", f"{option}=m") for line in machine.read(str(place(release) / "config")).splitlines()
         )
     except OSError:
         return False
 
 
-@cache
-def _has_kvm() -> bool:
+def _has_kvm(machine: Host) -> bool:
     """Whether KVM runs CPUs that a 64-bit kernel can use: a nested one was seen to open, and to boot nothing.
 
     qemu(1), `enforce`: it ends with an error if a feature of that plain processor is missing.
     """
-    if not LOCAL.exists("/dev/kvm"):
+    if not machine.exists("/dev/kvm"):
         return False
     words = f"{PROGRAM} {' '.join(_BARE)} -S -machine pc -accel kvm -cpu kvm64,enforce -monitor stdio"
     try:
-        LOCAL.run(["sh", "-c", f"echo quit | {words}"], timeout_s=_PROBE_S)
+        machine.run(["sh", "-c", f"echo quit | {words}"], timeout_s=_PROBE_S)
     except (CommandFailed, RequirementError):
         return False
     return True

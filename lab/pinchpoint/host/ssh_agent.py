@@ -20,8 +20,9 @@ from typing import Any
 from pinchpoint.host import lease
 from pinchpoint.host.guest_agent import Agent
 from pinchpoint.host.guest_line import READY, to_bytes
-from pinchpoint.host.interface import Kept
+from pinchpoint.host.interface import Host, Kept
 from pinchpoint.host.jobs import Jobs, children_s
+from pinchpoint.host.local import Local
 from pinchpoint.host.locked import LockedFile
 from pinchpoint.host.netlink import count_links
 
@@ -35,9 +36,9 @@ class SshAgent(Agent):
 
     lease_s = 60.0  # for which the lab may be silent, until it says
 
-    def __init__(self) -> None:
+    def __init__(self, host: Host) -> None:
         self.jobs = Jobs()
-        super().__init__()
+        super().__init__(host)
 
     def more(self) -> Mapping[str, Callable[..., Any]]:
         """What the host is, the engine's file, the lease."""
@@ -150,7 +151,8 @@ def main() -> None:
     os.dup2(nothing, 1)
     os.set_blocking(sink, False)
     _prefer()
-    agent = SshAgent()
+    host = Local()
+    agent = SshAgent(host)
     try:
         put(sink, READY + b"\n", agent.lease_s)
         for line in lines(source, lambda: agent.lease_s):
@@ -162,7 +164,7 @@ def main() -> None:
             signal.signal(number, signal.SIG_IGN)
         agent.jobs.stop()  # it would make what is being undone
         for path in reversed(agent.journals()):  # as a run does: see `builder.clean`
-            lease.undo(path)
+            lease.undo(path, host)
 
 
 if __name__ == "__main__":

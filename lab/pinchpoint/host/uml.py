@@ -6,11 +6,10 @@ Options: Documentation/virt/uml/user_mode_linux_howto_v2.rst in the kernel.
 import re
 import sys
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
 from pinchpoint.host import guest
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import Host
 
 TITLE = "user-mode Linux"
 ABOUT = "user-mode Linux, as Debian's package user-mode-linux provides it; it has no nf_tables for IPv4"
@@ -38,13 +37,14 @@ def provided_by(release: str | None = None) -> str:
 
 def mended_by() -> str:
     """The command that may make it boot; empty if none is known."""
-    if LOCAL.exists(str(_PTRACE)):
+    if _PTRACE.exists():
         return ""
     source = Path(__file__).with_name("uml_ptrace.c")
     return f"with AMX it needs: mkdir -p {_PTRACE.parent} && cc -shared -fPIC -o {_PTRACE} {source}"
 
 
 def command(
+    machine: Host,
     folder: str,
     init: str,
     memory_mb: int,
@@ -74,7 +74,7 @@ def command(
 
 def preloaded() -> tuple[str, ...]:
     """What stands before the program so that it boots on a processor with AMX, too; nothing where it is not built."""
-    return ("env", f"LD_PRELOAD={_PTRACE}") if LOCAL.exists(str(_PTRACE)) else ()
+    return ("env", f"LD_PRELOAD={_PTRACE}") if _PTRACE.exists() else ()
 
 
 def init_line(release: str | None = None) -> str:
@@ -92,7 +92,7 @@ def thread(number: int) -> str:
     return re.escape(PROGRAM)
 
 
-def runs_on() -> str:
+def runs_on(machine: Host) -> str:
     """What stands for its CPU."""
     return "a process"
 
@@ -102,11 +102,7 @@ def has_module(name: str, release: str | None = None) -> bool:
     return guest.has_module(_MODULES, name)
 
 
-def is_configured(option: str, release: str | None = None) -> bool:
+def is_configured(machine: Host, option: str, release: str | None = None) -> bool:
     """Whether the kernel was built with an option, or has it as a module. Raises CommandFailed or RequirementError."""
-    return any(line in (f"{option}=y", f"{option}=m") for line in _configuration())
-
-
-@cache
-def _configuration() -> tuple[str, ...]:
-    return tuple(LOCAL.run([PROGRAM, "--showconfig"], timeout_s=10.0).splitlines())
+    said = machine.run([PROGRAM, "--showconfig"], timeout_s=10.0)
+    return any(line in (f"{option}=y", f"{option}=m") for line in said.splitlines())

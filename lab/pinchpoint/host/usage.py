@@ -1,7 +1,8 @@
 """What processes use: memory and processor time (proc(5))."""
 
-from pinchpoint.host.interface import PROC, Host
-from pinchpoint.host.local import LOCAL
+from pathlib import Path
+
+from pinchpoint.host.interface import PROC, TICKS_PER_S, Host
 from pinchpoint.model.errors import DutError
 
 
@@ -26,7 +27,7 @@ class Process:
         if not self._folder:
             return 0.0
         user, system = self._read("stat").rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / self._host.ticks_per_s()
+        return (int(user) + int(system)) / TICKS_PER_S
 
     def _read(self, name: str) -> str:
         try:
@@ -42,16 +43,18 @@ class OwnMemory:
     """The most memory that this process holds from now on (clear_refs, and VmHWM in status)."""
 
     def __init__(self, folder: str = f"{PROC}/self") -> None:
-        self._folder = folder
+        self._folder = Path(folder)
         try:
-            LOCAL.write(f"{folder}/clear_refs", "5")
+            (self._folder / "clear_refs").write_text("5", encoding="ascii")
             self._anew = True
         except OSError:  # a kernel without CONFIG_PROC_PAGE_MONITOR
             self._anew = False
 
     def peak_bytes(self) -> int | None:
         """None where the kernel tells only the most since the process began, which may be of an earlier build."""
-        return _kib(LOCAL.read(f"{self._folder}/status"), "VmHWM") * 1024 or None if self._anew else None
+        if not self._anew:
+            return None
+        return _kib((self._folder / "status").read_text(encoding="utf-8"), "VmHWM") * 1024 or None
 
 
 def _kib(status: str, name: str) -> int:

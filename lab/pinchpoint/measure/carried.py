@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from pinchpoint.account import cpus
 from pinchpoint.account.validity import GAP_MAJORITY
+from pinchpoint.host.interface import TICKS_PER_S
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import TrialValidity
@@ -93,13 +94,13 @@ def joined(parts: Sequence[tuple[float, Carried]]) -> Carried:
     return whole
 
 
-def judged(found: Measurement, made_s: float, ticks_per_s: float) -> Measurement:
+def judged(found: Measurement, made_s: float) -> Measurement:
     """The measurement with its validity: noisy if the host disturbed the making, as windows of sockets are.
 
     `made_s` is the time over which `found.observed` was read; there is no repeat to put in its
     place, so its metrics stay, with a caution.
     """
-    noise = cpus.noise(found.observed, max(made_s, SHORTEST_S), ticks_per_s)
+    noise = cpus.noise(found.observed, max(made_s, SHORTEST_S), TICKS_PER_S)
     if not noise:
         return found
     metrics = tuple(

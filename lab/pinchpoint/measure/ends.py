@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from pinchpoint.engine.connections import Dpdk, Load, command, connect
-from pinchpoint.host.local import LOCAL
 from pinchpoint.measure.standing import Standing
 from pinchpoint.model.scenario import Service
 
@@ -37,4 +36,4 @@ def _meet(bench: Standing, service: Service, ends: Ends) -> None:
     """
     load = Load(connections=1, rate_cps=1e3, requests=1, timeout_s=1.0)
     argv = command(bench.engine, bench.scenario.engine.cpus[0], ends.words, service, load, ends.dpdk)
-    connect(LOCAL, argv, bench.setup.places.environment, load)
+    connect(bench.host, argv, bench.setup.places.environment, load)

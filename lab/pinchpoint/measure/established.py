@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pinchpoint.engine.connections import Account, connect, left, standing
-from pinchpoint.host.local import LOCAL
 from pinchpoint.measure.ends import ends_of
 from pinchpoint.measure.standing import Standing, Undoable
 from pinchpoint.model.errors import BenchError, EngineError, InputError
@@ -31,7 +30,7 @@ def established(bench: Standing) -> Scenario:
     bench.on_stoppable(Undoable())
     if balancer := bench.live.balancer():
         require_places(balancer.limits(), wanted)
-    account = connect(LOCAL, argv, bench.setup.places.environment, left(wanted))
+    account = connect(bench.host, argv, bench.setup.places.environment, left(wanted))
     next_hop = judged(account, service, wanted)
     bench.record.note_facts({"established connections": _told(bench, wanted)})
     return replace(scenario, streams=(replace(stream, eth_dst=next_hop),))

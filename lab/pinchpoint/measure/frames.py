@@ -9,8 +9,7 @@ from pinchpoint.engine.instrument import Instrument
 from pinchpoint.engine.joined import End, JoinedInstrument
 from pinchpoint.engine.process import ProcessInstrument, find_engine
 from pinchpoint.engine.reflected import Reflector
-from pinchpoint.host.local import on
-from pinchpoint.host.machines import host_of
+from pinchpoint.host.interface import Host
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.measure.established import established
 from pinchpoint.measure.standing import Standing
@@ -44,17 +43,16 @@ def instrument_of(bench: Standing) -> Instrument:
     setup, error_us = bench.setup, bench.scenario.engine.clock_error_us
     environment = {ENVIRONMENT_MARK: setup.places.bench_id}
 
-    def started(request: protocol.Open, command: Sequence[str]) -> ProcessInstrument:
-        return ProcessInstrument(request, command=command, environment=environment, log=bench.record.engine_log)
+    def started(request: protocol.Open, host: Host, command: Sequence[str]) -> ProcessInstrument:
+        return ProcessInstrument(request, host, command=command, environment=environment, log=bench.record.engine_log)
 
     if not setup.engines:
-        return started(setup.engine, bench.engine)
+        return started(setup.engine, bench.host, bench.engine)
     ends = []
     for one in setup.engines:
-        with on(host_of(one.site.remote)):  # a host that is lost within a unit is not connected anew
-            engine = started(one.engine, [find_engine()])
-            log, command = bench.record.engine_log, [find_engine()]
-            reflectors = [Reflector(one.engine, own, command, environment, log) for own in one.engine.workers]
+        command, log = [find_engine(one.host)], bench.record.engine_log
+        engine = started(one.engine, one.host, command)
+        reflectors = [Reflector(one.engine, own, one.host, command, environment, log) for own in one.engine.workers]
         is_device = one.site.remote == bench.scenario.remote
         ends.append(End(one.site.host, is_device, one.site.ports, engine, tuple(reflectors)))
     return JoinedInstrument(ends, None if error_us is None else error_us * 1e3)

@@ -12,7 +12,6 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.services import Balancer
 from pinchpoint.dut.setup import collectors
 from pinchpoint.engine.connections import RING, Account, Client, Load, Tuples, command, connect
-from pinchpoint.host.local import LOCAL
 from pinchpoint.measure.ends import ends_of
 from pinchpoint.measure.standing import Standing, Undoable
 from pinchpoint.model import units
@@ -206,7 +205,7 @@ class Opener:
         load = _with_ports(load, self._tuples)
         argv = command(bench.engine, scenario.engine.cpus[0], self._ends.words, self.service, load, self._ends.dpdk)
         self._bracket.open()
-        account = connect(LOCAL, argv, bench.setup.places.environment, load)
+        account = connect(bench.host, argv, bench.setup.places.environment, load)
         observed = self._bracket.close().flat()
         lasted_s = traffic_s(load)
         seen = Seen(account, observed, device_of(scenario).loads(observed, lasted_s), lasted_s)

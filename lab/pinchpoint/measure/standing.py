@@ -7,6 +7,7 @@ from typing import Protocol
 
 from pinchpoint.dut.device import Live
 from pinchpoint.dut.setup import Setup
+from pinchpoint.host.interface import Host
 from pinchpoint.measure.listener import Listener
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Ceiling
@@ -77,3 +78,8 @@ class Standing:
     def scenario(self) -> Scenario:
         """What is measured."""
         return self.setup.scenario
+
+    @property
+    def host(self) -> Host:
+        """The machine on which it stands."""
+        return self.setup.places.machine

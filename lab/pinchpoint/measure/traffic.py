@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from contextvars import copy_context
 from dataclasses import dataclass
 
 import msgspec
@@ -141,7 +140,7 @@ class Background:
             streams.append(probe_stream(len(streams), scenario, self._probes))
         message = run_message(f"{scenario.name}-{trial}", 1 if with_probes else 0, duration_s, streams)
         work = self._transmit_anew if self._renewed and with_probes else self._instrument.transmit
-        self._future = self._pool.submit(copy_context().run, work, message, self._heard)
+        self._future = self._pool.submit(work, message, self._heard)
         return self._future
 
     def _transmit_anew(self, message: protocol.Run, heard: Callable[[Progress], None]) -> protocol.Result:
@@ -200,6 +199,7 @@ def background(
     """The engine with its ports open; whatever it sends ends with the block. `renewed`: see Background."""
     instrument = ProcessInstrument(
         bench.setup.engine,
+        bench.host,
         command=bench.engine,
         environment={ENVIRONMENT_MARK: bench.setup.places.bench_id},
         log=bench.record.engine_log,

@@ -7,8 +7,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 
-from pinchpoint.host.interface import PROC, Host
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import PROC, TICKS_PER_S, Host
 from pinchpoint.observe.snapshot import Forwarding, Snapshot, origin
 
 
@@ -39,7 +38,7 @@ class CpuSteal:
 
 def ticks_to_seconds(ticks: float) -> float:
     """Clock ticks of /proc/stat as seconds."""
-    return ticks / LOCAL.ticks_per_s()
+    return ticks / TICKS_PER_S
 
 
 class PacketThreads:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pinchpoint.engine import protocol
 from pinchpoint.engine.process import TX_BURST, ProcessInstrument, Progress
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.otg import fields, plan, resolve
 from pinchpoint.otg.devices import Endpoint, answers, endpoints, find, neighbour
@@ -62,9 +62,9 @@ class Trial:
 class Generator:
     """What scripts drive. Every method may be called from any thread; each is done before the next begins."""
 
-    def __init__(self, places: Mapping[str, Place], core: int, folder: Path) -> None:
+    def __init__(self, places: Mapping[str, Place], core: int, folder: Path, host: Host) -> None:
         """`places` are the ports that scripts may name, by location; `folder` takes the engine's log."""
-        self._places, self._core, self._folder = places, core, folder
+        self._places, self._core, self._folder, self._host = places, core, folder, host
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(1, "otg-trial")
         self._engine: ProcessInstrument | None = None
@@ -151,7 +151,7 @@ class Generator:
             ports=requests,
             link_timeout_s=LINK_TIMEOUT_S,
         )
-        self._engine = ProcessInstrument(request, log=self._folder / "engine.log")
+        self._engine = ProcessInstrument(request, self._host, log=self._folder / "engine.log")
         try:
             self._engine.open()
         except PinchpointError as error:
@@ -172,7 +172,7 @@ class Generator:
         file.unlink(missing_ok=True)
         try:
             self._engine.transmit(resolve.questions(tuple(asked.values()), str(file), self._next_epoch()))
-            found = resolve.answered(LOCAL.read_bytes(str(file)))
+            found = resolve.answered(file.read_bytes())
         finally:
             file.unlink(missing_ok=True)
         return {key: found[key[1]] for key in asked if key[1] in found}

@@ -11,8 +11,7 @@ from msgspec import UNSET
 from pinchpoint.engine import protocol
 from pinchpoint.engine.process import find_engine
 from pinchpoint.engine.streams import StreamRequest
-from pinchpoint.host.interface import CommandFailed
-from pinchpoint.host.local import OWN
+from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import InputError
 from pinchpoint.profiles.streams import Span, Wanted
 
@@ -20,11 +19,11 @@ _ETHERNET, _IPV4, _UDP = 14, 20, 8
 _FIELDS: Final = {"ipv4.src": "ipv4_src", "ipv4.dst": "ipv4_dst"}
 
 
-def wanted(path: str) -> list[Wanted]:
+def wanted(path: str, lab: Host) -> list[Wanted]:
     """Its streams. Raises InputError with the engine's words, which name the line."""
     ends = ("--from", "mem:left", "--to", "mem:right")
     try:
-        printed = OWN.run((find_engine(), "send", *ends, "--dry-run", "--quiet", "--trex", path))
+        printed = lab.run((find_engine(lab), "send", *ends, "--dry-run", "--quiet", "--trex", path))
     except CommandFailed as error:
         raise InputError(error.output.removeprefix("error: ").removeprefix("--trex ")) from error
     run = msgspec.json.decode(printed.splitlines()[-1], type=protocol.Run)

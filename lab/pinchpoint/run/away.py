@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pinchpoint.bench.builder import clean
 from pinchpoint.bench.journal import STATE_DIRECTORY, busy, holder, machine_lock, requiring
-from pinchpoint.host.machines import held_as, machine, standing_on
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.standing import Record, Recorded, Stoppable, Undoable
 from pinchpoint.measure.trial import Interrupted
@@ -31,7 +31,7 @@ MOST_LOSSES = 3  # of a host within one unit
 
 
 @contextmanager
-def held(units: Sequence[Scenario]) -> Iterator[None]:
+def held(machines: Machines, units: Sequence[Scenario]) -> Iterator[None]:
     """Inside, no other run is active on any machine on which a bench of these will stand.
 
     Raises RequirementError naming who holds one, or what a host lacks; InputError where two addresses are one machine.
@@ -42,26 +42,28 @@ def held(units: Sequence[Scenario]) -> Iterator[None]:
         labs = secrets.token_hex(8) if "" in remotes else ""
         for _, remote in sorted(remotes.items()):
             if remote is None:
-                stack.enter_context(machine_lock(STATE_DIRECTORY, labs))
+                stack.enter_context(machine_lock(machines.lab, STATE_DIRECTORY, labs))
             else:
-                _hold(remote, labs)
+                _hold(machines, remote, labs)
         yield
 
 
-def _hold(remote: Remote, labs: str) -> None:
+def _hold(machines: Machines, remote: Remote, labs: str) -> None:
     """`labs` is the token by which the lab's own machine is held; empty: it is not."""
     lock = f"{STATE_DIRECTORY}/run.lock"
-    with standing_on(remote), requiring(STATE_DIRECTORY):
+    host = machines.ssh(remote)
+    host.open()
+    with requiring(host, STATE_DIRECTORY):
         try:
-            machine(remote).hold_machine(lock, holder())
+            host.hold_machine(lock, holder())
         except BlockingIOError as error:
-            if other := held_as(remote, lock, labs):
+            if other := machines.held_as(remote, lock, labs):
                 told = f"{other} and {remote.address} are one machine, which this run holds already as {other}"
                 raise InputError(told, _LABS_OWN if other == LAB else _ONE_ADDRESS) from None
-            raise busy(error) from error
+            raise busy(error, host) from error
 
 
-def surviving(run_one: RunOne, sleep: Sleep = time.sleep, awaited_s: float = AWAITED_S) -> RunOne:
+def surviving(machines: Machines, run_one: RunOne, sleep: Sleep = time.sleep, awaited_s: float = AWAITED_S) -> RunOne:
     """The same, begun anew once a lost host is back; trials that have ended are not made again.
 
     A lost host has `awaited_s` seconds to come back; the lab connects anew at growing intervals.
@@ -83,12 +85,13 @@ def surviving(run_one: RunOne, sleep: Sleep = time.sleep, awaited_s: float = AWA
         def attempt() -> ScenarioResult:
             return run_one(unit, kept.record, listener, kept.recorded, on_stoppable, *arguments, **named)
 
-        return outliving([unit], attempt, on_stoppable, sleep, awaited_s)
+        return outliving(machines, [unit], attempt, on_stoppable, sleep, awaited_s)
 
     return run
 
 
 def outliving(
+    machines: Machines,
     units: Sequence[Scenario],
     attempt: Callable[[], Found],
     on_stoppable: Callable[[Stoppable], None],
@@ -103,25 +106,24 @@ def outliving(
         except Interrupted:
             raise
         except PinchpointError as error:
-            lost = [one for one in remotes if machine(one).is_lost()]
+            lost = [one for one in remotes if machines.ssh(one).is_lost()]
             # One that was lost and is connected again has no bench any more, and may have rests of it.
             lost = lost or (remotes if isinstance(error, HostLostError) else [])
             if not lost:
                 raise
             on_stoppable(Undoable())  # what measured is over: a signal ends the wait
             for one in lost:
-                _await(one, error, sleep, awaited_s)
+                _await(machines, one, error, sleep, awaited_s)
     return attempt()
 
 
-def _await(remote: Remote, lost: PinchpointError, sleep: Sleep, awaited_s: float) -> None:
+def _await(machines: Machines, remote: Remote, lost: PinchpointError, sleep: Sleep, awaited_s: float) -> None:
     """Connect anew, and undo what stands there without a lab. Raises HostLostError if it does not answer in time."""
     last: PinchpointError = lost
     for wait_s in _waits_s(awaited_s):
         sleep(wait_s)
         try:
-            with standing_on(remote):
-                failures = clean().failures
+            failures = clean(machines.opened(remote)).failures
             if failures:
                 raise HostLostError(
                     f"{remote.address}: not removed: {'; '.join(failures)}", clean_command(remote.address)

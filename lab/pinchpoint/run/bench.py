@@ -5,9 +5,8 @@ from contextlib import ExitStack, contextmanager
 
 from pinchpoint.bench.builder import Builder
 from pinchpoint.dut.setup import EngineEnd, Setup
+from pinchpoint.host.guest import Guest
 from pinchpoint.host.interface import CommandFailed
-from pinchpoint.host.local import on
-from pinchpoint.host.machines import host_of, standing_on
 from pinchpoint.measure.listener import Listener
 from pinchpoint.model.errors import PinchpointError
 
@@ -23,33 +22,27 @@ def standing_bench(setup: Setup, listener: Listener) -> Iterator[Builder]:
 
 @contextmanager
 def _engine_end(end: EngineEnd, bench_id: str, listener: Listener) -> Iterator[None]:
-    """What an engine's host has of the bench. It is at hand only while it is built and undone."""
+    """What an engine's host has of the bench."""
     if not end.resources:
         yield
         return
-    with standing_on(end.site.remote):
-        builder = Builder(bench_id)
-        builder.apply(end.resources, listener.building)
+    builder = Builder(bench_id, end.host)
+    builder.apply(end.resources, listener.building)
     try:
         yield
     except BaseException as error:
         try:
-            _undo_on(end, builder)
+            builder.undo()  # a host that is lost undoes it itself: it is not waited for here
         except PinchpointError as left:
             error.add_note(f"{end.site.host}: {left}")
         raise
-    _undo_on(end, builder)
-
-
-def _undo_on(end: EngineEnd, builder: Builder) -> None:
-    """A host that is lost undoes it itself: it is not waited for here."""
-    with on(host_of(end.site.remote)):
-        builder.undo()
+    builder.undo()
 
 
 @contextmanager
 def _device_bench(setup: Setup, listener: Listener) -> Iterator[Builder]:
-    builder = Builder(setup.places.bench_id, host=setup.places.host)
+    places = setup.places
+    builder = Builder(places.bench_id, places.machine, guest=places.host if isinstance(places.host, Guest) else None)
     try:
         builder.apply(setup.resources, listener.building)
     except CommandFailed as error:

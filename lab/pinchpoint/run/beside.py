@@ -11,8 +11,7 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.findings.relative import is_enough, relative_metrics
-from pinchpoint.host.local import on
-from pinchpoint.host.machines import connection_of, host_of, standing_on
+from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.forwarding import Own, of_trial
 from pinchpoint.measure.listener import Listener
@@ -42,23 +41,24 @@ RunOne = Callable[..., ScenarioResult]
 class ReferenceBench:
     """The bench of one reference, until `drop`."""
 
-    def __init__(self, reference: Scenario, listener: Listener, record: Record) -> None:
+    def __init__(self, machines: Machines, reference: Scenario, listener: Listener, record: Record) -> None:
         """Build it. Raises what building raises, nothing left behind.
 
         Its warm-ups are of no result, so that nothing of them is kept in `record`; what is known of programs is.
         """
         self._stack = ExitStack()
         silent = replace(record, keep=lambda _: None, keep_measurement=lambda _: None, attach=lambda name, text: None)
-        with standing_on(reference.remote), ExitStack() as made:
-            engine = [find_engine()]
-            setup = prepare(reference)
+        self._machines = machines
+        with ExitStack() as made:
+            engine = [find_engine(machines.opened(reference.remote))]
+            setup = prepare(reference, machines)
             made.enter_context(preferred())
             made.enter_context(standing_bench(setup, listener))
             live = setup.bench.open()
             made.callback(live.close)
             made.enter_context(frozen(setup))
             self._standing = Standing(setup, live, engine, silent, listener, time.monotonic())
-            self._connection = connection_of(reference.remote)
+            self._connection = machines.connection(reference.remote)
             self._stack = made.pop_all()
 
     @property
@@ -69,11 +69,11 @@ class ReferenceBench:
     @property
     def is_gone(self) -> bool:
         """Whether its host was lost meanwhile, even if it is connected again: it has undone the bench itself."""
-        return connection_of(self.scenario.remote) != self._connection
+        return self._machines.connection(self.scenario.remote) != self._connection
 
     def drop(self) -> None:
         """Remove it. Raises BenchError for what remains."""
-        with on(host_of(self.scenario.remote)), suppress(PinchpointError) if self.is_gone else nullcontext():
+        with suppress(PinchpointError) if self.is_gone else nullcontext():
             self._stack.close()
 
     def measured(

@@ -23,6 +23,8 @@ from pinchpoint.dut.wire import without_device
 from pinchpoint.engine.instrument import EngineResult, Instrument, TrialRequest
 from pinchpoint.engine.process import ProcessInstrument, find_engine
 from pinchpoint.host import facts
+from pinchpoint.host.interface import Host
+from pinchpoint.host.machines import Machines
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.keys import Rates
@@ -145,9 +147,9 @@ def _ceiling(mode: _Mode, key: str, measured: datetime) -> Ceiling:
     return Ceiling(mode.kept_fps, measured.isoformat(), key, mode.distance_ns, mode.received_fps)
 
 
-def key_of(scenario: Scenario, engine_version: str) -> str:
+def key_of(scenario: Scenario, engine_version: str, host: Host) -> str:
     """What the generator's ceiling depends on, in words: two scenarios with the same key have the same one."""
-    machine, backends = facts.host_facts(), _backends(scenario)
+    machine, backends = facts.host_facts(host), _backends(scenario, host)
     where = f", on {scenario.remote.address}" if scenario.remote else ""
     ports = ", ".join(f"{port.name} {port.ring} x {port.queues}" for port in scenario.ports)
     parts = (
@@ -159,9 +161,9 @@ def key_of(scenario: Scenario, engine_version: str) -> str:
     return "; ".join(parts)
 
 
-def _backends(scenario: Scenario) -> str:
+def _backends(scenario: Scenario, host: Host) -> str:
     """How the engine drives the scenario's ports."""
-    return ", ".join(sorted({end.backend for end in planned_ends(scenario)}))
+    return ", ".join(sorted({end.backend for end in planned_ends(scenario, host)}))
 
 
 def _stream(stream: Stream) -> str:
@@ -173,17 +175,18 @@ def _stream(stream: Stream) -> str:
     return f"{stream.tx_port} to {stream.rx_port}{protocol} {stream.frame_bytes} B x {stream.share:g}{changing}"
 
 
-def measure_ceilings(scenario: Scenario, key: str, listener: Listener) -> tuple[Ceiling, ...]:
+def measure_ceilings(machines: Machines, scenario: Scenario, key: str, listener: Listener) -> tuple[Ceiling, ...]:
     """Build the bench without the DUT, measure, and take it down.
 
     Raises RequirementError where it cannot be built, TooNoisyError, BenchError, EngineError.
     """
-    command = [find_engine()]
-    setup = prepare(without_device(scenario, over_dpdk=_backends(scenario) == "dpdk"))
+    host = machines.opened(scenario.remote)
+    command = [find_engine(host)]
+    setup = prepare(without_device(scenario, over_dpdk=_backends(scenario, host) == "dpdk"), machines)
     with standing_bench(setup, listener):
         listener.phase(PHASE, MOST_TRIALS)
         instrument = ProcessInstrument(
-            setup.engine, command=command, environment={ENVIRONMENT_MARK: setup.places.bench_id}
+            setup.engine, host, command=command, environment={ENVIRONMENT_MARK: setup.places.bench_id}
         )
         try:
             await_engine_pages(setup)
@@ -221,13 +224,15 @@ class CeilingTest:
 
     def __init__(
         self,
-        engine_version: Callable[[], str],
+        machines: Machines,
+        engine_version: Callable[[Host], str],
         path: Path | None = None,
-        measure: Callable[[Scenario, str, Listener], tuple[Ceiling, ...]] = measure_ceilings,
+        measure: Callable[[Machines, Scenario, str, Listener], tuple[Ceiling, ...]] = measure_ceilings,
         now: Callable[[], datetime] = _now,
     ) -> None:
         """`engine_version` asks the engine; `path` is the file that keeps them between runs, None: the user's cache."""
-        self._engine_version = cache(engine_version)
+        self._machines = machines
+        self._engine_version = cache(lambda: engine_version(machines.lab))
         self._path = path or kept.default_path()
         self._measure = measure
         self._now = now
@@ -237,7 +242,7 @@ class CeilingTest:
 
     def known(self, scenario: Scenario) -> tuple[Ceiling, ...]:
         """Those of the scenario's shape, of any mode, not older than a day; a file that cannot be read holds none."""
-        key = key_of(scenario, self._engine_version())
+        key = self._key(scenario)
         found = (*self._kept(), *self._unwritten)
         return tuple(one for one in found if one.key == key and one not in self._surpassed)
 
@@ -276,19 +281,22 @@ class CeilingTest:
 
     def measured_now(self, scenario: Scenario, listener: Listener) -> tuple[Ceiling, ...]:
         """Everything known after a new measurement. Raises what `measure_ceilings` raises."""
-        key = key_of(scenario, self._engine_version())
-        self._keep(key, self._measure(scenario, key, listener))
+        key = self._key(scenario)
+        self._keep(key, self._measure(self._machines, scenario, key, listener))
         return self.known(scenario)
 
     def anew(self, scenario: Scenario, listener: Listener) -> tuple[tuple[Ceiling, ...], str]:
         """The same, and why nothing was measured, empty if something was: no reason for a run to end."""
-        key = key_of(scenario, self._engine_version())
+        key = self._key(scenario)
         if key not in self._failed:
             try:
                 return self.measured_now(scenario, listener), ""
             except PinchpointError as error:
                 self._failed[key] = f"no ceiling of the generator is known: {error.message}"
         return self.known(scenario), self._failed[key]
+
+    def _key(self, scenario: Scenario) -> str:
+        return key_of(scenario, self._engine_version(), self._machines.opened(scenario.remote))
 
     def _kept(self) -> tuple[Ceiling, ...]:
         try:

@@ -59,7 +59,7 @@ def measure_duet(
     is opened for each pair of them (run/beside.py). Returns warnings. Raises what the engine and the
     switches raise, and Interrupted once a signal has ended a stretch.
     """
-    with connected(a, b) as pair, kept_off(a.scenario.dut.cpus):
+    with connected(a, b) as pair, kept_off(a.scenario.dut.cpus, a.host):
         warnings = learn(pair)
         first(pair)
         duet = Duet(pair, keep, recorded, enough)

@@ -18,7 +18,7 @@ from pinchpoint.findings.comparing_slices import rate_metric
 from pinchpoint.findings.comparing_trials import alternation, rate_name, rate_of
 from pinchpoint.findings.curves import curves
 from pinchpoint.findings.relative import why_hopeless
-from pinchpoint.host.machines import standing_on
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.keys import Rates
 from pinchpoint.measure.standing import Recorded, Standing, Stoppable, Undoable
@@ -78,14 +78,15 @@ def _addresses(scenario: Scenario) -> list[str]:
     return [one.address if one else "" for one in scenario.remotes]
 
 
-def require_duet(a: Scenario, b: Scenario) -> None:
+def require_duet(machines: Machines, a: Scenario, b: Scenario) -> None:
     """Raises InputError where A and B cannot be measured at once, RequirementError where this machine lacks memory."""
     if why := why_no_duet(a, b):
         raise InputError(f"no duet of {a.path} and {b.path}: {why}", "--method turns")
-    requirements.require_together(a, b)
+    requirements.require_together(a, b, machines)
 
 
 def run_duet(
+    machines: Machines,
     units: Sequence[Scenario],
     folder: RunFolder,
     listener: Listener,
@@ -99,7 +100,7 @@ def run_duet(
     Whatever is measured when it ends is kept and becomes the result, however it ends. Raises what building and
     measuring raise.
     """
-    run = _Run(units, RunContext(folder, listener, on_stoppable), awaited_s)
+    run = _Run(machines, units, RunContext(folder, listener, on_stoppable), awaited_s)
     if not so_far(folder).finished:
         run.whole()
     return so_far(folder)
@@ -113,7 +114,8 @@ def _wall_s(stretches: Sequence[Stretch], trials: Sequence[Trial]) -> float:
 class _Run:
     """One run between its first action and its last."""
 
-    def __init__(self, units: Sequence[Scenario], context: RunContext, awaited_s: float) -> None:
+    def __init__(self, machines: Machines, units: Sequence[Scenario], context: RunContext, awaited_s: float) -> None:
+        self._machines = machines
         self._units = units
         self._awaited_s = awaited_s
         self._context = context
@@ -138,7 +140,7 @@ class _Run:
     def whole(self) -> None:
         self._context.on_stoppable(Undoable())
         try:
-            outliving(self._units, self._both, self._context.on_stoppable, awaited_s=self._awaited_s)
+            outliving(self._machines, self._units, self._both, self._context.on_stoppable, awaited_s=self._awaited_s)
         except BaseException as error:
             try:
                 self._conclude(False)
@@ -150,7 +152,7 @@ class _Run:
     def _both(self) -> None:
         """Both benches are built as often as asked for, as far as the time goes, and measured for an equal share."""
         while self._is_going_on():
-            with self._time.building(), standing_on(self._units[0].remote):
+            with self._time.building():
                 self._stood()
 
     def _is_going_on(self) -> bool:
@@ -166,13 +168,13 @@ class _Run:
         return math.fsum(length_of(one) for one in self._stretches if one.phase == MEASURED)
 
     def _stood(self) -> None:
-        """Both benches once, on the host at hand."""
+        """Both benches once, on their host."""
         a, b = self._units
-        engine = [find_engine()]  # before anything is built
+        engine = [find_engine(self._machines.opened(a.remote))]  # before anything is built
         if a.remote:
-            self._files.note_facts(host_facts_of(a.remote))
+            self._files.note_facts(host_facts_of(self._machines, a.remote))
         self._context.listener.scenario_begins(a, 1, 1)
-        setups = prepare_both(a, b)
+        setups = prepare_both(self._machines, a, b)
         for unit, setup in zip(self._units, setups, strict=True):
             self._files.note_plan(unit.name, describe(plan((), setup.resources)))
             self._files.note_facts({**setup.facts, **setup.bench.facts()})

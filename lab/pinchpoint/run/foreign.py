@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 
 from pinchpoint.dut.setup import Setup, planned_ends, prepare
 from pinchpoint.dut.wire import WireLive, inspected, joined, without_device
-from pinchpoint.host.interface import prefix
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import Host, prefix
+from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import share_priority
 from pinchpoint.host.processes import ENVIRONMENT_MARK, alive, end_processes, session
 from pinchpoint.measure.listener import Listener
@@ -33,7 +33,7 @@ WORDS_KEPT = 2_000  # of what it printed, in an error
 _FIELD = re.compile(r"\{([A-Za-z][A-Za-z0-9-]*)\}")  # other braces are the command's own
 
 
-def arguments(command: str, ports: Mapping[str, str], serves_all: bool = False) -> list[str]:
+def arguments(host: Host, command: str, ports: Mapping[str, str], serves_all: bool = False) -> list[str]:
     """The words of a command, with `{port}` replaced by where that port is found; with `serves_all` it names each.
 
     Raises InputError, and RequirementError if there is no such program.
@@ -52,29 +52,34 @@ def arguments(command: str, ports: Mapping[str, str], serves_all: bool = False) 
         raise InputError(
             f"--generator: the command has to serve {{{min(missing)}}}, too", "a wire has both of its ends in use"
         )
-    if LOCAL.which(words[0]) is None:
+    if host.which(words[0]) is None:
         raise RequirementError(f"--generator: {words[0]}: not installed", "give the path of the program")
     return [_FIELD.sub(lambda found: ports[found[1]], word) for word in words]
 
 
-def wire_of(scenario: Scenario) -> Scenario:
+def wire_of(scenario: Scenario, host: Host) -> Scenario:
     """The scenario's ports joined, and watched. Raises RequirementError where they cannot be."""
-    return inspected(without_device(scenario, any(end.backend == "dpdk" for end in planned_ends(scenario))))
+    return inspected(without_device(scenario, any(end.backend == "dpdk" for end in planned_ends(scenario, host))))
 
 
 def watched(
-    scenario: Scenario, command: str, duration_s: float, listener: Listener, now_s: Callable[[], float] = time.monotonic
+    machines: Machines,
+    scenario: Scenario,
+    command: str,
+    duration_s: float,
+    listener: Listener,
+    now_s: Callable[[], float] = time.monotonic,
 ) -> Foreign:
     """Stand the wire, run the command for at most `duration_s`, and say what was sent.
 
     Raises InputError, RequirementError where the wire cannot be built, BenchError where the command fails.
     """
-    wire = wire_of(scenario)
-    over_dpdk, setup = wire.dut.polls, prepare(wire)
+    wire = wire_of(scenario, machines.lab)
+    over_dpdk, setup = wire.dut.polls, prepare(wire, machines)
     places = setup.places
     names = [port.name for port in scenario.ports]
     found_at = {name: places.vhost_socket(name) if over_dpdk else name for name in names}
-    words = arguments(command, found_at, serves_all=over_dpdk)
+    words = arguments(places.machine, command, found_at, serves_all=over_dpdk)
     with standing_bench(setup, listener):
         listener.phase("generator", 1)
         ended = _run(words, setup, None if over_dpdk else places.engine_netns, duration_s, now_s)
@@ -98,43 +103,43 @@ def watched(
 
 def _run(words: list[str], setup: Setup, netns: str | None, duration_s: float, now_s: Callable[[], float]) -> str:
     """How the command ended. Raises BenchError where it failed, RequirementError where there is no such program."""
-    folder = setup.places.directory
+    folder, host = setup.places.directory, setup.places.machine
     status, output, errors = (f"{folder}/generator.{name}" for name in ("status", "out", "err"))
     # The shell only keeps the exit status; it reads none of the command's words.
     keeping = ["sh", "-c", '"$@"; echo $? > "$0"', status, *words]
     argv = [*prefix(netns, setup.scenario.engine.cpus), *keeping]
-    pid = LOCAL.spawn(argv, ((ENVIRONMENT_MARK, setup.places.bench_id),), output, errors)
-    share_priority(LOCAL, pid)
+    pid = host.spawn(argv, ((ENVIRONMENT_MARK, setup.places.bench_id),), output, errors)
+    share_priority(host, pid)
     until_s = now_s() + duration_s
-    while not (has_ended := LOCAL.ended(pid)) and now_s() < until_s:
+    while not (has_ended := host.ended(pid)) and now_s() < until_s:
         time.sleep(LOOK_S)
-    if not has_ended and not LOCAL.exists(status):
-        _stop(pid)
+    if not has_ended and not host.exists(status):
+        _stop(host, pid)
         time.sleep(LAST_S)
         return f"stopped after {duration_s:g} s"
     time.sleep(LAST_S)
-    code = LOCAL.read(status).strip() if LOCAL.exists(status) else "unknown"
+    code = host.read(status).strip() if host.exists(status) else "unknown"
     if code != "0":
-        said = _end_of(errors) or _end_of(output)
+        said = _end_of(host, errors) or _end_of(host, output)
         raise BenchError(f"the generator ended with status {code}: {said or 'it printed nothing'}", shlex.join(words))
     return "ended by itself"
 
 
-def _end_of(path: str) -> str:
+def _end_of(host: Host, path: str) -> str:
     """The last of what it printed, without what would move a terminal's cursor."""
-    text = LOCAL.read_bytes(path, max(0, LOCAL.size(path) - WORDS_KEPT)).decode(errors="replace")
+    text = host.read_bytes(path, max(0, host.size(path) - WORDS_KEPT)).decode(errors="replace")
     return "\n".join("".join(filter(str.isprintable, line)) for line in text.splitlines()).strip()
 
 
-def _stop(pid: int) -> None:
+def _stop(host: Host, pid: int) -> None:
     """All of its session: SIGINT, on which generators print what they know, then SIGTERM, then SIGKILL."""
-    LOCAL.signal(session(LOCAL, pid), signal.SIGINT)
+    host.signal(session(host, pid), signal.SIGINT)
     until_s = time.monotonic() + GRACE_S
-    while (left := alive(LOCAL, session(LOCAL, pid))) and time.monotonic() < until_s:
-        LOCAL.ended(pid)
+    while (left := alive(host, session(host, pid))) and time.monotonic() < until_s:
+        host.ended(pid)
         time.sleep(LOOK_S)
-    end_processes(LOCAL, left, GRACE_S)
-    LOCAL.ended(pid)
+    end_processes(host, left, GRACE_S)
+    host.ended(pid)
 
 
 def _wire(found: Inspected, carries: bool) -> Wire:

@@ -11,6 +11,7 @@ from pinchpoint.bench.plan import describe, plan
 from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.findings.curves import of_repeats
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.standing import Record, Recorded, Standing, Stoppable
@@ -62,6 +63,7 @@ def unit(scenario: Scenario, bench: int, start: int, measurement: int) -> Scenar
 
 
 def run_pilot(
+    machines: Machines,
     scenario: Scenario,
     size: Size,
     folder: RunFolder,
@@ -72,17 +74,18 @@ def run_pilot(
 
     Raises what a run raises; the bench is then removed, and what was measured stays in the folder.
     """
-    return _Pilot(scenario, size, RunContext(folder, listener, on_stoppable)).whole()
+    return _Pilot(machines, scenario, size, RunContext(folder, listener, on_stoppable)).whole()
 
 
 class _Pilot:
     """A pilot between its first bench and its last."""
 
-    def __init__(self, scenario: Scenario, size: Size, context: RunContext) -> None:
+    def __init__(self, machines: Machines, scenario: Scenario, size: Size, context: RunContext) -> None:
+        self._machines = machines
         self._scenario = scenario
         self._size = size
         self._context = context
-        self._engine = [find_engine()]  # before anything is built
+        self._engine = [find_engine(machines.lab)]  # before anything is built
         self._found: dict[tuple[int, int, int], ScenarioResult] = {}
         self._done: dict[str, ScenarioResult] = {}
         units = [unit(scenario, *place) for place in size.every]
@@ -98,7 +101,7 @@ class _Pilot:
         return self._found, self._spent.costs()
 
     def _bench(self, bench: int) -> None:
-        setup = prepare(self._scenario)
+        setup = prepare(self._scenario, self._machines)
         record = self._files.record()
         record.note_plan(unit(self._scenario, bench, 1, 1).name, describe(plan((), setup.resources)))
         record.note_facts({**setup.facts, **setup.bench.facts()})

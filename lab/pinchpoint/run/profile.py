@@ -15,7 +15,7 @@ from functools import partial
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import Setup, planned_ends, prepare
 from pinchpoint.engine.process import find_engine
-from pinchpoint.host.machines import standing_on
+from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import kept_off, preferred
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.listener import Listener
@@ -42,10 +42,11 @@ TRIAL_S = 5.0  # perf takes a moment to start on a busy core, and must end befor
 BEGINS_S = 0.25  # after the first frame, when the load is there
 PERF_S = 5.0  # for perf to start, and to look up the symbols
 
-ProfileOne = Callable[[Scenario, RunFolder, Listener, Callable[[Stoppable], None]], Profile]
+ProfileOne = Callable[[Machines, Scenario, RunFolder, Listener, Callable[[Stoppable], None]], Profile]
 
 
 def profile_all(
+    machines: Machines,
     scenarios: Sequence[Scenario],
     folder: RunFolder,
     listener: Listener,
@@ -77,8 +78,8 @@ def profile_all(
                 unit.name, f"no time of the budget was left: give --budget more than {units.duration(spent_s)}"
             )
         else:
-            attempt = partial(one_profile, unit, folder, listener, on_stoppable)
-            found = _whatever_happens(unit, attempt, on_stoppable, awaited_s)
+            attempt = partial(one_profile, machines, unit, folder, listener, on_stoppable)
+            found = _whatever_happens(machines, unit, attempt, on_stoppable, awaited_s)
         spent_s += time.monotonic() - began_s
         profiles = (*(one for one in result.profiles if one.scenario != unit.name), found)
         result = replace(result, profiles=profiles)
@@ -91,11 +92,15 @@ def expected_s(scenario: Scenario) -> float:
 
 
 def _whatever_happens(
-    unit: Scenario, attempt: Callable[[], Profile], on_stoppable: Callable[[Stoppable], None], awaited_s: float
+    machines: Machines,
+    unit: Scenario,
+    attempt: Callable[[], Profile],
+    on_stoppable: Callable[[Stoppable], None],
+    awaited_s: float,
 ) -> Profile:
     on_stoppable(Undoable())
     try:
-        return outliving([unit], attempt, on_stoppable, awaited_s=awaited_s)
+        return outliving(machines, [unit], attempt, on_stoppable, awaited_s=awaited_s)
     except (Interrupted, StoreError):
         raise
     except PinchpointError as error:
@@ -103,20 +108,23 @@ def _whatever_happens(
 
 
 def profiled(
-    scenario: Scenario, folder: RunFolder, listener: Listener, on_stoppable: Callable[[Stoppable], None]
+    machines: Machines,
+    scenario: Scenario,
+    folder: RunFolder,
+    listener: Listener,
+    on_stoppable: Callable[[Stoppable], None],
 ) -> Profile:
     """Build the bench, sample it under its highest load, remove it. Raises what building and a trial raise."""
-    with standing_on(scenario.remote):
-        engine, began_s = [find_engine()], time.monotonic()
-        setup = prepare(scenario)
-        with preferred(), standing_bench(setup, listener):
-            live = setup.bench.open()
-            try:
-                record = _record(folder)
-                bench = Standing(setup, live, engine, record, listener, began_s, on_stoppable=on_stoppable)
-                found, stacks = _sampled(bench)
-            finally:
-                live.close()
+    engine, began_s = [find_engine(machines.opened(scenario.remote))], time.monotonic()
+    setup = prepare(scenario, machines)
+    with preferred(), standing_bench(setup, listener):
+        live = setup.bench.open()
+        try:
+            record = _record(folder)
+            bench = Standing(setup, live, engine, record, listener, began_s, on_stoppable=on_stoppable)
+            found, stacks = _sampled(bench)
+        finally:
+            live.close()
     if stacks is None:
         return found
     return replace(found, file=folder.attach(f"{scenario.name}.folded", stacks.folded()).name)
@@ -137,10 +145,10 @@ def _record(folder: RunFolder) -> Record:
 def _sampled(bench: Standing) -> tuple[Profile, Stacks | None]:
     """One trial on a bench that stands; what perf cannot do is the reason of a profile."""
     scenario, none = bench.scenario, Profile(bench.scenario.name)
-    with measuring(bench) as measurer, kept_off(scenario.dut.cpus):
+    with measuring(bench) as measurer, kept_off(scenario.dut.cpus, bench.host):
         bench.listener.phase(PHASE, 1)
         warm_up(scenario, measurer)
-        if any(end.backend != "dpdk" for end in planned_ends(scenario)):
+        if any(end.backend != "dpdk" for end in planned_ends(scenario, bench.host)):
             none = _with_drops(none, bench, measurer)
         functions = _functions(bench.setup, bench)
         if (why := functions.can_run()) is not None:

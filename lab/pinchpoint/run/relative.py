@@ -12,6 +12,7 @@ from types import TracebackType
 
 from pinchpoint.dut import requirements
 from pinchpoint.findings.relative import not_overloaded, of_reference, surely_not_overloaded
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.standing import Record, Recorded, Stoppable
 from pinchpoint.model.duet import RELATIVE, Stretch
@@ -36,19 +37,21 @@ class References:
 
     def __init__(
         self,
+        machines: Machines,
         units: Sequence[Scenario],
         done: Iterable[ScenarioResult],
         stretches: Sequence[Stretch],
         keep: Callable[[Stretch], None],
         run_one: RunOne,
         run_alone: RunOne,
-        stand: Callable[[Scenario, Listener, Record], ReferenceBench] = ReferenceBench,
-        require: Callable[[Scenario], None] = requirements.require,
-        lacking: Callable[[Scenario, Scenario], PinchpointError | None] = requirements.lacking_together,
+        stand: Callable[[Machines, Scenario, Listener, Record], ReferenceBench] = ReferenceBench,
+        require: Callable[[Scenario, Machines], None] = requirements.require,
+        lacking: Callable[[Scenario, Scenario, Machines], PinchpointError | None] = requirements.lacking_together,
     ) -> None:
         """`done` and `stretches`: what an interrupted run has found. `run_one` runs a unit with its own search and
         the engine's ceiling, `run_alone` without the ceiling.
         """
+        self._machines = machines
         self._by_name = {unit.name: unit for unit in units}
         self._reference = dict[str, Scenario]()  # by group
         self._stretches = list(stretches)
@@ -78,17 +81,17 @@ class References:
                 raise
             error.add_note(str(left))  # what failed first is what the user must know first
 
-    def require(self, unit: Scenario) -> None:
+    def require(self, unit: Scenario, machines: Machines) -> None:
         """Raises RequirementError if the machine cannot run the unit, not even with nothing else standing."""
         if self._standing is not None and self._standing.scenario.point.group != unit.point.group:
             self._drop()
         try:
-            self._require(unit)
+            self._require(unit, machines)
         except RequirementError:
             if self._standing is None:
                 raise
             self._drop()
-            self._require(unit)
+            self._require(unit, machines)
 
     def run(
         self,
@@ -175,10 +178,10 @@ class References:
                 raise _lost(reference)
             return ""
         self._drop()
-        if lacking := self._lacking(reference, unit):
+        if lacking := self._lacking(reference, unit, self._machines):
             return f"{lacking.message} (hint: {lacking.hint})"
         try:
-            self._standing = self._stand(reference, listener, record)
+            self._standing = self._stand(self._machines, reference, listener, record)
         except (BenchError, DutError, EngineError) as error:
             return f"its reference {reference.name} cannot stand: {error.message}"
         return ""

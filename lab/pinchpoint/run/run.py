@@ -11,6 +11,8 @@ from typing import TypeVar
 from pinchpoint.dut import requirements
 from pinchpoint.dut.placement import alike_there
 from pinchpoint.host import facts
+from pinchpoint.host.interface import Host
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.standing import Recorded, Stoppable, Undoable
 from pinchpoint.model.comparison import ComparisonRequest
@@ -33,7 +35,6 @@ from pinchpoint.run.budget import Budget
 from pinchpoint.run.estimate import Forecast
 from pinchpoint.run.growing import Clock, Growing, RunContext
 from pinchpoint.run.same import DifferentError
-from pinchpoint.run.scenario import run_scenario
 from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
 
@@ -44,6 +45,7 @@ MOST_FAILURES = 3  # in a row: then it is the machine and not the point
 
 
 def describe_run(
+    lab: Host,
     run_id: str,
     argv: Sequence[str],
     scenarios: Sequence[Mapping[str, object]],
@@ -72,17 +74,18 @@ def describe_run(
         sources=dict(sources),
         plans={},
         versions=facts.versions(),
-        host=facts.host_facts(),
+        host=facts.host_facts(lab),
     )
 
 
 def run_all(
+    machines: Machines,
     scenarios: Sequence[Scenario],
     folder: RunFolder,
     listener: Listener,
     on_stoppable: Callable[[Stoppable], None],
-    run_one: RunOne = run_scenario,
-    require: Callable[[Scenario], None] = requirements.require,
+    run_one: RunOne,
+    require: Callable[[Scenario, Machines], None] = requirements.require,
     now_s: Clock = time.monotonic,
 ) -> RunResult:
     """Run what `folder` does not hold yet; its result.json grows as units end, and is whole however the run ends.
@@ -91,7 +94,7 @@ def run_all(
     impossible or failed is tried again. Raises what a plain scenario raises; of a sweep,
     the last of MOST_FAILURES failures in a row, or the last error if nothing was measured.
     """
-    return _Run(scenarios, RunContext(folder, listener, on_stoppable), run_one, require, now_s).whole()
+    return _Run(machines, scenarios, RunContext(folder, listener, on_stoppable), run_one, require, now_s).whole()
 
 
 class _Run:
@@ -99,17 +102,19 @@ class _Run:
 
     def __init__(
         self,
+        machines: Machines,
         units: Sequence[Scenario],
         context: RunContext,
         run_one: RunOne,
-        require: Callable[[Scenario], None],
+        require: Callable[[Scenario, Machines], None],
         now_s: Clock,
     ) -> None:
+        self._machines = machines
         self._units = units
         self._context = context
         self._run_one = run_one
         self._require = require
-        self._alike = alike_there(units)
+        self._alike = alike_there(units, machines)
         self._done = {found.scenario: found for found in so_far(context.folder).scenarios if _final(found)}
         self._files = Growing(context.folder, units, self._done, now_s)
         self._budget = _budget(units, self._files.info)
@@ -177,7 +182,7 @@ class _Run:
             return self._one(unit, recorded)
         began = time.monotonic()
         try:
-            self._require(unit)
+            self._require(unit, self._machines)
             found = self._one(unit, recorded)
         except RequirementError as error:
             self._error = error

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from pinchpoint.host import facts
+from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import RunInfo
 
@@ -17,9 +18,9 @@ class DifferentError(InputError):
     """What a run was begun on is not what is here: no fault of one unit."""
 
 
-def require_same(info: RunInfo) -> None:
-    """Compare this machine with the one that began the run. Raises DifferentError naming all that differs."""
-    host, versions = facts.host_facts(), facts.versions()
+def require_same(info: RunInfo, lab: Host) -> None:
+    """Compare the lab's machine with the one that began the run. Raises DifferentError naming all that differs."""
+    host, versions = facts.host_facts(lab), facts.versions()
     pairs = [(key, info.host.get(key), host.get(key)) for key in {**info.host, **host} if key not in _NOT_COMPARED]
     pairs += [(key, info.versions.get(key), versions.get(key)) for key in _VERSIONS]
     lines = [f"{key}: {before or 'none'} then, {now or 'none'} now" for key, before, now in pairs if before != now]

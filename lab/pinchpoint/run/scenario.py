@@ -10,8 +10,7 @@ from pinchpoint.dut import nics
 from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host import facts
-from pinchpoint.host.local import on
-from pinchpoint.host.machines import host_of, machine, standing_on
+from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.keys import Rates
@@ -28,13 +27,14 @@ _CLOCKS_AGREE_S = 1.0  # a round trip over a slow link, and then some
 
 
 def run_scenario(
+    machines: Machines,
     scenario: Scenario,
     record: Record,
     listener: Listener,
     recorded: Recorded,
     on_stoppable: Callable[[Stoppable], None] = lambda _: None,
     ceiling_test: CeilingTest | None = None,
-    planned: Callable[[Scenario], Setup] = prepare,
+    planned: Callable[[Scenario, Machines], Setup] = prepare,
     measure: Callable[[Standing], ScenarioResult] | None = None,
 ) -> ScenarioResult:
     """Everything about one scenario. Whatever goes wrong, finished trials are kept and the bench is removed.
@@ -43,36 +43,11 @@ def run_scenario(
     measures as soon as there is something, so that a signal handler can stop it. With a
     `ceiling_test`, rates are compared with the generator's own ceiling. `measure` replaces the scenario's own.
     """
-    with standing_on(scenario.remote):
-        return _run(
-            scenario,
-            record,
-            listener,
-            recorded,
-            on_stoppable,
-            ceiling_test,
-            planned,
-            measure or measure_of(scenario).run,
-        )
-
-
-def _run(
-    scenario: Scenario,
-    record: Record,
-    listener: Listener,
-    recorded: Recorded,
-    on_stoppable: Callable[[Stoppable], None],
-    ceiling_test: CeilingTest | None,
-    planned: Callable[[Scenario], Setup],
-    measure: Callable[[Standing], ScenarioResult],
-) -> ScenarioResult:
-    """The same, on the host at hand."""
     began = time.monotonic()
     for remote in filter(None, scenario.remotes):
-        with standing_on(remote):
-            record.note_facts(host_facts_of(remote))
-    engine = [] if scenario.engines else [find_engine()]  # before anything is built
-    setup = planned(scenario)
+        record.note_facts(host_facts_of(machines, remote))
+    engine = [] if scenario.engines else [find_engine(machines.opened(scenario.remote))]  # before anything is built
+    setup = planned(scenario, machines)
     ceilings, no_ceiling = ceilings_of(setup.scenario, recorded, ceiling_test, listener)
     if isinstance(scenario.measure, Rates):
         record.note_ceilings(scenario.name, ceilings)
@@ -83,7 +58,7 @@ def _run(
         bench = Standing(setup, live, engine, record, listener, began, recorded, on_stoppable, ceilings)
         try:
             settings = {**live.settings(), **_engine_settings(setup)}
-            result = replace(measure(bench), settings=settings)
+            result = replace((measure or measure_of(scenario).run)(bench), settings=settings)
             _attach_dumps(bench)
         except PinchpointError:
             _attach_log(bench)
@@ -103,8 +78,7 @@ def _engine_settings(setup: Setup) -> dict[str, str]:
     found = dict[str, str]()
     for end in setup.engines:
         if end.resources:
-            with on(host_of(end.site.remote)):
-                found |= nics.settings(nics.of_engine(setup.scenario, end.site))
+            found |= nics.settings(end.host, nics.of_engine(setup.scenario, end.site))
     return found
 
 
@@ -124,12 +98,12 @@ def _what_of(site: EngineSite) -> str:
     return f"engine towards {', '.join(site.ports)}" if site.ports else f"host {', '.join(site.ends)}"
 
 
-def host_facts_of(remote: Remote) -> dict[str, str]:
+def host_facts_of(machines: Machines, remote: Remote) -> dict[str, str]:
     """What the other machine is, for the record: `run.json` has the lab's own."""
     shown = ("processor", "cpus", "kernel", "system", "numa nodes", "virtual machine")
-    found = facts.host_facts()
+    found = facts.host_facts(machines.opened(remote))
     told = {f"host {remote.name}": "; ".join((remote.address, *(f"{key} {found[key]}" for key in shown)))}
-    if abs(ahead_s := machine(remote).clock_ahead_s) > _CLOCKS_AGREE_S:
+    if abs(ahead_s := machines.ssh(remote).clock_ahead_s) > _CLOCKS_AGREE_S:
         # Nothing that is measured depends on it. Not under "host": a clock that is put right may be resumed on.
         which = "ahead of" if ahead_s > 0 else "behind"
         told[f"clock of {remote.name}"] = f"{abs(ahead_s):.0f} s {which} the lab's; logs from there have that time"

@@ -17,6 +17,7 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import Setup, await_engine_pages, collectors, joint_request, prepare
 from pinchpoint.engine.instrument import EngineResult, Heard, Instrument, TrialRequest
 from pinchpoint.engine.process import ProcessInstrument
+from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.host.processes import ENVIRONMENT_MARK, freeze, thaw
 from pinchpoint.measure.listener import Listener
@@ -36,10 +37,12 @@ def prefix(side: str) -> str:
     return f"{side}."
 
 
-def prepare_both(a: Scenario, b: Scenario, state_directory: Path = STATE_DIRECTORY) -> tuple[Setup, Setup]:
+def prepare_both(
+    machines: Machines, a: Scenario, b: Scenario, state_directory: Path = STATE_DIRECTORY
+) -> tuple[Setup, Setup]:
     """Both benches planned together: names, places, hugepages. Raises what `prepare` raises."""
-    first = prepare(a, state_directory)
-    return first, prepare(b, state_directory, beside=first)
+    first = prepare(a, machines, state_directory)
+    return first, prepare(b, machines, state_directory, beside=first)
 
 
 @contextmanager
@@ -122,6 +125,7 @@ def connected(a: Standing, b: Standing) -> Iterator[Pair]:
     benches = dict(zip(SIDES, (a, b), strict=True))
     instrument = ProcessInstrument(
         joint_request({prefix(side): (one.scenario, one.setup.bench) for side, one in benches.items()}),
+        a.host,
         command=a.engine,
         environment={ENVIRONMENT_MARK: b.setup.places.bench_id},
         log=a.record.engine_log,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.serve.shelf import Shelf
 from pinchpoint.store.campaign import CampaignFolder, is_campaign
@@ -27,6 +27,7 @@ class Acts:
 
     shelf: Shelf
     command: Sequence[str]
+    _host: Local = field(default_factory=Local)
     _started: dict[str, int] = field(default_factory=dict)  # process by the scenario's name
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -35,7 +36,7 @@ class Acts:
         pid = owner(self.shelf.run(run).path)
         if pid is None:
             raise InputError(f"{run}: no process of this machine measures it", "nothing is to be stopped")
-        LOCAL.signal([pid], signal.SIGINT)
+        self._host.signal([pid], signal.SIGINT)
 
     def resume(self, run: str) -> str:
         """Go on with an interrupted run; returns the name of its log. Raises InputError."""
@@ -88,7 +89,7 @@ class Acts:
             raise InputError(f"{budget!r} is no time", "write a budget like 90s, 10m or 1h30m, or none")
         with self._lock:
             pid = self._started.get(name)
-        if pid is not None and not LOCAL.ended(pid):
+        if pid is not None and not self._host.ended(pid):
             raise InputError(f"{name}: it is being measured", "wait, or stop its run first")
         options = [*(("--only", ",".join(only)) if only else ()), *(("--quick",) if quick else ())]
         options += ["--budget", budget] if budget else []
@@ -100,7 +101,7 @@ class Acts:
             raise InputError(f"{name}: nothing of this name was started")
         with self._lock:
             pid = self._started.get(name)
-            if pid is not None and LOCAL.ended(pid):
+            if pid is not None and self._host.ended(pid):
                 del self._started[name]
                 pid = None
         path = self.shelf.root / FOLDER / f"{name}.log"
@@ -135,7 +136,7 @@ class Acts:
         log = folder / f"{name}.log"
         if folder.is_symlink() or log.is_symlink():
             raise InputError(f"{log} is a link", "remove it; logs are written below the runs' folder only")
-        pid = LOCAL.spawn((*self.command, *options), (), str(log), str(log))
+        pid = self._host.spawn((*self.command, *options), (), str(log), str(log))
         with self._lock:
             self._started[name] = pid
         return name

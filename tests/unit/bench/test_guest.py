@@ -21,7 +21,7 @@ from pinchpoint.host.guest import LINE, Guest
 from pinchpoint.host.guest_agent import Agent, serve
 from pinchpoint.host.guest_line import PIECE, READY, Line, LineError, value_of
 from pinchpoint.host.interface import CommandFailed
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import BenchError, DutError, RequirementError
 
 LAB = Path(__file__).parents[3] / "lab"
@@ -32,12 +32,12 @@ SOON_S = 5.0
 def agent():
     """A host whose agent runs in a thread, on this machine."""
     ours, theirs = socket.socketpair()
-    thread = threading.Thread(target=serve, args=(theirs.fileno(), Agent()))
+    thread = threading.Thread(target=serve, args=(theirs.fileno(), Agent(Local())))
     thread.start()
     line = Line(ours)
     assert line.await_ready(SOON_S)
     try:
-        yield Guest(line)
+        yield Guest(Local(), line)
     finally:
         line.close()
         thread.join()
@@ -51,7 +51,7 @@ def answering(*answers):
     with theirs:
         theirs.sendall(b"".join(answers))
         theirs.shutdown(socket.SHUT_WR)
-        yield Guest(Line(ours))
+        yield Guest(Local(), Line(ours))
     ours.close()
 
 
@@ -65,10 +65,9 @@ def test_what_is_asked_of_a_guest_is_answered_as_on_this_machine(tmp_path):
         assert guest.names(str(tmp_path)) == ["file"]
         assert (guest.exists(place), guest.exists(place + "2")) == (True, False)
         assert guest.run(["echo", "a b"]) == "a b\n"
-        assert guest.which("sh") == LOCAL.which("sh")
-        assert guest.cpus() == LOCAL.cpus()
-        assert guest.release() == LOCAL.release()
-        assert guest.ticks_per_s() == LOCAL.ticks_per_s()
+        assert guest.which("sh") == Local().which("sh")
+        assert guest.cpus() == Local().cpus()
+        assert guest.release() == Local().release()
         guest.make_folder(str(tmp_path / "folder"))
         guest.remove_folder(str(tmp_path / "folder"))
         assert guest.names(str(tmp_path)) == ["file"]
@@ -182,7 +181,6 @@ def test_an_answer_of_another_type_is_refused(value):
         lambda host: host.ended(1),
         lambda host: host.connect("/x"),
         lambda host: host.release(),
-        lambda host: host.ticks_per_s(),
         lambda host: host.start_file("/x", "/y"),
         lambda host: host.hold("/x", "me", ""),
         lambda host: host.modified_s("/x"),
@@ -232,7 +230,7 @@ def test_a_line_that_gave_no_answer_in_time_is_not_used_again():
     ],
 )
 def test_an_agent_answers_a_wrong_request_with_an_error(asked):
-    answer = json.loads(Agent().answer(asked))
+    answer = json.loads(Agent(Local()).answer(asked))
     assert "error" in answer
     assert "value" not in answer
 
@@ -244,19 +242,19 @@ def test_an_agent_needs_nothing_but_the_standard_library():
 
 def test_before_it_is_started_a_guest_answers_nothing():
     with pytest.raises(DutError, match="the guest does not run"):
-        Guest().exists("/")
+        Guest(Local()).exists("/")
 
 
 def booted(script, tmp_path, timeout_s, has_ended=None):
     """A guest whose kernel is a shell."""
-    guest, log = Guest(), str(tmp_path / "log")
+    guest, log = Guest(Local()), str(tmp_path / "log")
     pid = guest.start(["bash", "-c", script, LINE], (), log)
     try:
-        guest.await_ready(has_ended or (lambda: LOCAL.ended(pid)), timeout_s)
+        guest.await_ready(has_ended or (lambda: Local().ended(pid)), timeout_s)
     finally:
-        LOCAL.signal([pid], 9)
+        Local().signal([pid], 9)
         guest.close()
-        LOCAL.ended(pid)
+        Local().ended(pid)
     return guest
 
 
@@ -294,7 +292,7 @@ def test_a_kernel_that_panics_is_awaited_no_longer_and_its_panic_is_quoted(after
 
 
 def test_a_kernel_that_panics_later_is_not_waited_for_either(tmp_path):
-    guest, script = Guest(), f'echo ready >&"$0"\nread request <&"$0"\n{PANICS}exec sleep 600'
+    guest, script = Guest(Local()), f'echo ready >&"$0"\nread request <&"$0"\n{PANICS}exec sleep 600'
     pid = guest.start(["bash", "-c", script, LINE], (), str(tmp_path / "log"))
     try:
         guest.await_ready(lambda: False, SOON_S)
@@ -302,7 +300,7 @@ def test_a_kernel_that_panics_later_is_not_waited_for_either(tmp_path):
             guest.exists("/")
         assert error.value.message == f"the guest does not answer: {QUOTED}"
     finally:
-        LOCAL.signal([pid], 9)
+        Local().signal([pid], 9)
         guest.close()
         os.waitpid(pid, 0)
 
@@ -318,7 +316,7 @@ def test_a_guest_is_ready_once_its_agent_says_so(tmp_path):
 
 def test_its_end_of_the_line_is_no_others(tmp_path):
     """A guest that has ended is noticed, since nobody else holds its end."""
-    guest = Guest()
+    guest = Guest(Local())
     pid = guest.start(["bash", "-c", f"echo {READY.decode()} >&{LINE}; exec sleep 0.1"], (), str(tmp_path / "log"))
     guest.await_ready(lambda: False, SOON_S)
     with pytest.raises(DutError, match="the other end has closed"):
@@ -331,7 +329,7 @@ class Answering(Guest):
     """A guest that notes the folders it is asked to make and to remove."""
 
     def __init__(self):
-        super().__init__()
+        super().__init__(Local())
         self.asked = []
 
     def make_folder(self, path):
@@ -343,7 +341,7 @@ class Answering(Guest):
 
 def test_what_is_inside_is_made_there_and_goes_with_the_guest(tmp_path):
     guest, inside = Answering(), Inside(RunDirectory("/nowhere/there"))
-    builder = Builder("b1", tmp_path, guest)
+    builder = Builder("b1", Local(), tmp_path, guest)
     builder.apply([inside])
     assert guest.asked == ["make /nowhere/there"]
     assert not Path("/nowhere").exists()
@@ -353,7 +351,7 @@ def test_what_is_inside_is_made_there_and_goes_with_the_guest(tmp_path):
 
 def test_what_a_plan_takes_from_a_living_guest_is_removed_there(tmp_path):
     guest, inside = Answering(), Inside(RunDirectory("/nowhere/there"))
-    builder = Builder("b1", tmp_path, guest)
+    builder = Builder("b1", Local(), tmp_path, guest)
     builder.apply([inside])
     builder.apply([])
     assert guest.asked == ["make /nowhere/there", "remove /nowhere/there"]
@@ -361,9 +359,9 @@ def test_what_a_plan_takes_from_a_living_guest_is_removed_there(tmp_path):
 
 
 def test_a_journal_says_that_something_is_inside(tmp_path):
-    journal, inside = Journal.start("b1", tmp_path), Inside(RunDirectory("/nowhere/there"))
+    journal, inside = Journal.start("b1", Local(), tmp_path), Inside(RunDirectory("/nowhere/there"))
     journal.record("create", inside)
     assert journal.present() == (inside,)
     assert inside.describe() == "in the guest: mkdir /nowhere/there"
-    actions.remove(inside, LOCAL)
+    actions.remove(inside, Local())
     journal.finish()

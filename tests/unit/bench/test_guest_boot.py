@@ -8,7 +8,7 @@ import pytest
 
 from pinchpoint.host import guest, guest_boot
 from pinchpoint.host.guest_kernels import KERNELS
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
 from pinchpoint.host.processes import alive, session
 
 SOON_S = 10.0
@@ -20,7 +20,7 @@ def boot(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)  # in no namespace
 
     def command(script):
-        def of(folder, init, *_):
+        def of(machine, folder, init, *_):
             return (*guest.OWN_NAMESPACE, "bash", "-c", f"echo $$ >{tmp_path}/pid; {script}", guest.LINE, init)
 
         return of
@@ -28,12 +28,10 @@ def boot(monkeypatch, tmp_path):
     def boot(script, timeout_s=SOON_S):
         kernel = SimpleNamespace(LINE="/dev/null", LEAST_MB=64, command=command(script))
         monkeypatch.setattr(guest_boot, "KERNELS", {**KERNELS, "mine": kernel})
-        guest_boot.booted.cache_clear()
         try:
-            return guest_boot.booted("mine", timeout_s)
+            return guest_boot.booted(Local(), "mine", timeout_s)
         finally:
-            guest_boot.booted.cache_clear()
-            assert not alive(LOCAL, session(LOCAL, int((tmp_path / "pid").read_text()))), "nothing of it is left"
+            assert not alive(Local(), session(Local(), int((tmp_path / "pid").read_text()))), "nothing of it is left"
 
     return boot
 

@@ -17,7 +17,7 @@ from pinchpoint.bench.actions import create, daemon_pid, remove
 from pinchpoint.bench.resource import Daemon, Hugepages, MarkedProcesses, RunDirectory, TapLinks
 from pinchpoint.host import hugepages, processes
 from pinchpoint.host.interface import CommandFailed
-from pinchpoint.host.local import LOCAL, Local
+from pinchpoint.host.local import Local
 from pinchpoint.host.processes import ENVIRONMENT_MARK, end_processes, freeze, marked_pids, thaw
 from pinchpoint.model.errors import BenchError, DutError, RequirementError
 
@@ -31,13 +31,13 @@ STUBBORN = [
 
 def test_a_failed_command_tells_its_own_words():
     with pytest.raises(CommandFailed) as caught:
-        LOCAL.run(["ls", "/no/such/place"])
+        Local().run(["ls", "/no/such/place"])
     assert "/no/such/place" in caught.value.output
 
 
 def test_a_command_is_out_of_the_terminals_reach_and_in_the_labs_session():
     """A kernel with autogroups weighs sessions: a new one would have priority 0 whatever the command has."""
-    words = LOCAL.run(["cat", "/proc/self/stat"]).rpartition(")")[2].split()
+    words = Local().run(["cat", "/proc/self/stat"]).rpartition(")")[2].split()
     group, session = int(words[2]), int(words[3])
     assert group != os.getpgid(0)
     assert session == os.getsid(0)
@@ -45,14 +45,14 @@ def test_a_command_is_out_of_the_terminals_reach_and_in_the_labs_session():
 
 def test_a_missing_program_is_a_requirement():
     with pytest.raises(RequirementError, match="no-such-program"):
-        LOCAL.run(["no-such-program"])
+        Local().run(["no-such-program"])
 
 
 def test_only_processes_with_the_mark_are_ended():
     ours = subprocess.Popen(SLEEP, env={ENVIRONMENT_MARK: "b1"})
     other = subprocess.Popen(SLEEP, env={ENVIRONMENT_MARK: "b11"})
     try:
-        remove(MarkedProcesses("b1"), LOCAL)
+        remove(MarkedProcesses("b1"), Local())
         assert ours.wait(timeout=5) is not None
         assert other.poll() is None
     finally:
@@ -86,7 +86,7 @@ def test_a_process_that_ignores_sigterm_is_killed():
     with subprocess.Popen(STUBBORN, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()  # it ignores SIGTERM from here on
-        end_processes(LOCAL, [process.pid], grace_s=0.2)
+        end_processes(Local(), [process.pid], grace_s=0.2)
         assert process.wait(timeout=5) == -9
 
 
@@ -98,8 +98,8 @@ def test_a_frozen_process_ends_in_order():
     with subprocess.Popen(ORDERLY, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        freeze(LOCAL, process.pid)
-        end_processes(LOCAL, [process.pid], grace_s=10.0)
+        freeze(Local(), process.pid)
+        end_processes(Local(), [process.pid], grace_s=10.0)
         assert process.wait(timeout=5) == 7, "SIGKILL would give -9"
 
 
@@ -111,13 +111,13 @@ def test_a_process_that_is_frozen_again_and_again_is_ended_all_the_same():
 
         def freeze_on() -> None:
             while not over.is_set():
-                freeze(LOCAL, process.pid)
+                freeze(Local(), process.pid)
                 over.wait(0.001)
 
         freezer = threading.Thread(target=freeze_on)
         freezer.start()
         try:
-            end_processes(LOCAL, [process.pid], grace_s=0.1)
+            end_processes(Local(), [process.pid], grace_s=0.1)
         finally:
             over.set()
             freezer.join()
@@ -127,9 +127,9 @@ def test_a_process_that_is_frozen_again_and_again_is_ended_all_the_same():
 def test_a_frozen_process_runs_again_once_it_is_thawed():
     with subprocess.Popen(SLEEP) as process:
         try:
-            freeze(LOCAL, process.pid)
+            freeze(Local(), process.pid)
             assert os.waitpid(process.pid, os.WUNTRACED | os.WSTOPPED)[0] == process.pid
-            thaw(LOCAL, process.pid)
+            thaw(Local(), process.pid)
             assert os.waitpid(process.pid, os.WCONTINUED)[0] == process.pid
         finally:
             process.kill()
@@ -139,7 +139,7 @@ def test_a_process_that_stays_is_told_by_its_id(monkeypatch):
     monkeypatch.setattr(processes, "KILL_TIMEOUT_S", 0.05)
     monkeypatch.setattr(os, "kill", lambda _pid, _number: None)  # as in uninterruptible sleep
     with pytest.raises(BenchError, match=rf"process {os.getpid()}\b"):
-        end_processes(LOCAL, [os.getpid()], grace_s=0.05)
+        end_processes(Local(), [os.getpid()], grace_s=0.05)
 
 
 def test_marked_processes_are_looked_for_until_none_is_found(monkeypatch):
@@ -147,7 +147,7 @@ def test_marked_processes_are_looked_for_until_none_is_found(monkeypatch):
     ended = []
     monkeypatch.setattr(actions, "marked_pids", lambda _host, _bench: next(rounds))
     monkeypatch.setattr(actions, "end_processes", lambda _host, pids, grace_s: ended.append(pids))
-    remove(MarkedProcesses("b1"), LOCAL)
+    remove(MarkedProcesses("b1"), Local())
     assert ended == [[11], [12, 13]]
 
 
@@ -155,7 +155,7 @@ def test_looking_for_marked_processes_ends_and_says_so(monkeypatch):
     monkeypatch.setattr(actions, "marked_pids", lambda _host, _bench: [11])
     monkeypatch.setattr(actions, "end_processes", lambda _host, pids, grace_s: None)
     with pytest.raises(BenchError, match="bench b1"):
-        remove(MarkedProcesses("b1"), LOCAL)
+        remove(MarkedProcesses("b1"), Local())
 
 
 def test_a_run_directory_that_cannot_be_removed_is_told(tmp_path, monkeypatch):
@@ -165,7 +165,7 @@ def test_a_run_directory_that_cannot_be_removed_is_told(tmp_path, monkeypatch):
 
     monkeypatch.setattr(shutil, "rmtree", refuse)
     with pytest.raises(PermissionError):
-        remove(RunDirectory(str(tmp_path)), LOCAL)
+        remove(RunDirectory(str(tmp_path)), Local())
 
 
 def test_a_pid_file_that_names_a_stranger_ends_nothing(tmp_path):
@@ -173,7 +173,7 @@ def test_a_pid_file_that_names_a_stranger_ends_nothing(tmp_path):
     pidfile = tmp_path / "x.pid"
     pidfile.write_text(str(stranger.pid))
     try:
-        remove(Daemon("x", ("x",), str(pidfile), "x.log", "b1"), LOCAL)
+        remove(Daemon("x", ("x",), str(pidfile), "x.log", "b1"), Local())
         assert stranger.poll() is None
     finally:
         stranger.kill()
@@ -211,7 +211,7 @@ def pool(tmp_path, monkeypatch):
 )
 def test_hugepages_are_given_back_but_never_more_than_were_taken(pool, present, left):
     read = pool(present)
-    remove(Hugepages(before=10, after=522), LOCAL)
+    remove(Hugepages(before=10, after=522), Local())
     assert read() == left
 
 
@@ -221,14 +221,14 @@ def test_hugepages_that_an_ending_process_still_holds_are_waited_for(pool, neede
     given_back = threading.Timer(0.2, pool, [522, needed or 512])
     given_back.start()
     began = time.monotonic()
-    create(Hugepages(before=10, after=522, needed=needed), LOCAL)
+    create(Hugepages(before=10, after=522, needed=needed), Local())
     assert time.monotonic() - began >= 0.15
     assert read() == 522
 
 
 def test_pages_that_a_mapping_has_reserved_are_not_available(pool):
     pool(600, free=512, reserved=100)
-    assert hugepages.pool(LOCAL) == (600, 412)
+    assert hugepages.pool(Local()) == (600, 412)
 
 
 def holds(proc, pid, pages, environment=b""):
@@ -245,7 +245,7 @@ def test_pages_that_nobody_gives_back_end_the_wait_with_their_holders_and_the_me
     holds(Path(hugepages.PROC), 42, 500)
     holds(Path(hugepages.PROC), 43, 0)
     with pytest.raises(RequirementError, match="the engine: 88 of 128 hugepages of 2 MiB are free") as caught:
-        hugepages.wait_for(LOCAL, 128, "the engine")
+        hugepages.wait_for(Local(), 128, "the engine")
     assert "dpdk-42 (process 42, 500 pages), dpdk-41 (process 41, 12 pages)" in caught.value.message
     assert "43" not in caught.value.message
     assert caught.value.hint == "end the processes that are no longer needed: kill 42"
@@ -262,7 +262,7 @@ def test_the_mend_fits_what_holds_the_pages(pool, monkeypatch, environment, mend
     if environment:
         holds(Path(hugepages.PROC), 41, 12, environment)
     with pytest.raises(RequirementError) as caught:
-        hugepages.wait_for(LOCAL, 1, "the engine")
+        hugepages.wait_for(Local(), 1, "the engine")
     assert mend in caught.value.hint
 
 
@@ -285,7 +285,7 @@ def test_a_process_whose_first_thread_has_ended_is_not_gone(monkeypatch):
             time.sleep(0.005)
         with monkeypatch.context() as patch, pytest.raises(BenchError, match="still running"):
             patch.setattr(os, "kill", lambda _pid, _number: None)
-            end_processes(LOCAL, [process.pid], grace_s=0.05)
+            end_processes(Local(), [process.pid], grace_s=0.05)
         process.kill()
 
 
@@ -300,7 +300,7 @@ def test_a_signal_while_a_command_is_being_started_leaves_it_not_running(monkeyp
     monkeypatch.setattr(subprocess, "Popen", struck)
     done = tmp_path / "done"
     with pytest.raises(KeyboardInterrupt):
-        LOCAL.run(["sh", "-c", f"sleep 0.3; touch {done}"])
+        Local().run(["sh", "-c", f"sleep 0.3; touch {done}"])
     time.sleep(0.6)
     assert not done.exists(), "what it did nobody would undo"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -316,12 +316,12 @@ def test_a_process_that_is_just_being_replaced_by_another_program_is_not_gone(tm
     process = subprocess.Popen([endless], env={**os.environ, ENVIRONMENT_MARK: daemon.bench_id})
     pidfile.write_text(str(process.pid))
     try:
-        assert {daemon_pid(daemon, LOCAL) for _ in range(300)} == {process.pid}
+        assert {daemon_pid(daemon, Local()) for _ in range(300)} == {process.pid}
     finally:
         process.kill()
         process.wait()
     with pytest.raises(DutError, match="endless is gone"):
-        daemon_pid(daemon, LOCAL)
+        daemon_pid(daemon, Local())
 
 
 class Slow(Local):

@@ -13,12 +13,13 @@ from pinchpoint.bench.builder import Builder, clean
 from pinchpoint.bench.journal import Journal, journals, machine_lock, read
 from pinchpoint.bench.resource import Command, RunDirectory, TextFile
 from pinchpoint.host import locked
+from pinchpoint.host.local import Local
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.model.errors import BenchError, RequirementError
 
 
 def test_present_is_what_began_and_has_not_been_removed(tmp_path):
-    journal = Journal.start("b1", tmp_path)
+    journal = Journal.start("b1", Local(), tmp_path)
     first, second = RunDirectory("/x/1"), RunDirectory("/x/2")
     journal.record("create", first)
     journal.record("create", second)
@@ -27,7 +28,7 @@ def test_present_is_what_began_and_has_not_been_removed(tmp_path):
 
 
 def test_a_torn_last_line_is_an_action_that_never_began(tmp_path):
-    journal = Journal.start("b1", tmp_path)
+    journal = Journal.start("b1", Local(), tmp_path)
     journal.record("create", RunDirectory("/x/1"))
     journal.record("create", RunDirectory("/x/2"))
     whole = journal.path.read_bytes()
@@ -40,7 +41,7 @@ def test_a_torn_last_line_is_an_action_that_never_began(tmp_path):
 def test_a_damaged_line_inside_is_told_with_its_place(tmp_path):
     path = tmp_path / "b1.journal"
     path.write_text('{"op":"create","resource":{"kind":\n')
-    (found,) = read(path)
+    (found,) = read(path, Local())
     assert "b1.journal:1: not a journal entry" in found.words
 
 
@@ -51,12 +52,12 @@ def test_clean_undoes_what_a_damaged_journal_still_names_and_says_what_it_cannot
     path = state / "b1.journal"
     entry = f'{{"op":"create","resource":{{"kind":"run_directory","path":"{named}"}}}}'
     path.write_text(f"\0\0\0\n{entry}\n")
-    (said,) = clean(state).failures
+    (said,) = clean(Local(), state).failures
     assert "b1.journal:1: not a journal entry" in said
     assert "vm.nr_hugepages" in said
     assert not named.exists()
     assert [place.name for place in state.iterdir()] == []
-    assert clean(state).failures == ()
+    assert clean(Local(), state).failures == ()
 
 
 OF_ANOTHER_VERSION = [
@@ -70,7 +71,7 @@ OF_ANOTHER_VERSION = [
 def test_a_line_of_another_version_is_read_as_far_as_any_version_can(tmp_path, line):
     path = tmp_path / "b1.journal"
     path.write_text(f"{line}\n")
-    journal = Journal.take_over(path)
+    journal = Journal.take_over(path, Local())
     assert journal.present() == ()
     (found,) = journal.foreign()
     assert (found.version, found.resource.kind) == (2, line.split('"')[9])
@@ -79,7 +80,7 @@ def test_a_line_of_another_version_is_read_as_far_as_any_version_can(tmp_path, l
 def test_a_journal_without_a_version_is_of_the_first(tmp_path):
     path = tmp_path / "b1.journal"
     path.write_text('{"op":"create","resource":{"kind":"run_directory","path":"/x/1"}}\n')
-    assert Journal.take_over(path).present() == (RunDirectory("/x/1"),)
+    assert Journal.take_over(path, Local()).present() == (RunDirectory("/x/1"),)
 
 
 @pytest.mark.parametrize("line", OF_ANOTHER_VERSION)
@@ -90,26 +91,26 @@ def test_clean_removes_by_name_what_another_version_built_and_says_what_it_did_n
     path = state / "b1.journal"
     path.write_text(f"{line}\n")
     sleeper = subprocess.Popen(["sleep", "60"], env={**os.environ, ENVIRONMENT_MARK: "b1"})
-    cleaned = clean(state)
+    cleaned = clean(Local(), state)
     assert sleeper.wait(10) < 0
     assert not (state / "b1").exists()
     assert not path.exists()
     (said,) = cleaned.failures
     assert "version 2" in said
     assert line.split('"')[9] in said
-    assert clean(state).failures == ()
+    assert clean(Local(), state).failures == ()
 
 
 def test_a_live_runs_journal_cannot_be_taken_over(tmp_path):
-    owner = Journal.start("b1", tmp_path)
-    assert Journal.take_over(owner.path) is None
+    owner = Journal.start("b1", Local(), tmp_path)
+    assert Journal.take_over(owner.path, Local()) is None
     owner.leave()
-    assert Journal.take_over(owner.path) is not None
+    assert Journal.take_over(owner.path, Local()) is not None
 
 
 def test_a_state_folder_that_cannot_be_made_is_a_requirement(tmp_path):
     with pytest.raises(RequirementError, match="No such file or directory"):
-        Journal.start("b1", tmp_path / "missing" / "pinchpoint")
+        Journal.start("b1", Local(), tmp_path / "missing" / "pinchpoint")
 
 
 @pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES, errno.ENOSPC])
@@ -119,7 +120,7 @@ def test_a_state_folder_that_takes_no_file_is_a_requirement_in_the_systems_words
 
     monkeypatch.setattr(locked.os, "open", refuse)
     with pytest.raises(RequirementError, match=os.strerror(code)) as caught:
-        Journal.start("b1", tmp_path)
+        Journal.start("b1", Local(), tmp_path)
     assert caught.value.hint
 
 
@@ -127,7 +128,7 @@ def test_a_journal_that_exists_is_never_replaced(tmp_path):
     path = tmp_path / "b1.journal"
     path.write_text("another's")
     with pytest.raises(RequirementError, match="File exists"):
-        Journal.start("b1", tmp_path)
+        Journal.start("b1", Local(), tmp_path)
     assert path.read_text() == "another's"
     assert [found.name for found in tmp_path.iterdir()] == ["b1.journal"]
 
@@ -136,35 +137,35 @@ def test_nobody_sees_a_journal_before_its_owner_holds_the_lock(tmp_path, monkeyp
     seen = []
 
     def look_then_lock(descriptor, how):
-        seen.append(journals(tmp_path))
+        seen.append(journals(Local(), tmp_path))
         fcntl_flock(descriptor, how)
 
     fcntl_flock = fcntl.flock
     monkeypatch.setattr(locked.fcntl, "flock", look_then_lock)
-    Journal.start("b1", tmp_path)
+    Journal.start("b1", Local(), tmp_path)
     assert seen == [()]
     assert [path.name for path in tmp_path.iterdir()] == ["b1.journal"]
 
 
 def test_clean_deletes_what_an_owner_left_that_died_before_its_journal_had_a_name(tmp_path):
     (tmp_path / "b1.new").touch()
-    assert clean(tmp_path) == ((), (), ())
+    assert clean(Local(), tmp_path) == ((), (), ())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_who_takes_over_cuts_off_a_torn_last_line(tmp_path):
-    owner = Journal.start("b1", tmp_path)
+    owner = Journal.start("b1", Local(), tmp_path)
     owner.record("create", RunDirectory("/x/1"))
     owner.leave()
     with owner.path.open("ab") as file:
         file.write(b'{"op":"cre')
-    journal = Journal.take_over(owner.path)
+    journal = Journal.take_over(owner.path, Local())
     journal.record("removed", RunDirectory("/x/1"))
     assert journal.present() == ()
 
 
 def test_an_entry_that_finds_no_space_is_not_there_at_all(tmp_path, monkeypatch):
-    journal = Journal.start("b1", tmp_path)
+    journal = Journal.start("b1", Local(), tmp_path)
     journal.record("create", RunDirectory("/x/1"))
     write = os.write
 
@@ -184,31 +185,31 @@ def test_an_entry_that_finds_no_space_is_not_there_at_all(tmp_path, monkeypatch)
 
 
 def test_a_journal_that_ends_while_it_is_listed_is_left_out(tmp_path, monkeypatch):
-    Journal.start("b1", tmp_path)
+    Journal.start("b1", Local(), tmp_path)
     monkeypatch.setattr(Path, "glob", lambda folder, _pattern: [folder / "b1.journal", folder / "gone.journal"])
-    assert journals(tmp_path) == (tmp_path / "b1.journal",)
+    assert journals(Local(), tmp_path) == (tmp_path / "b1.journal",)
 
 
 def test_who_takes_over_a_journal_that_has_ended_makes_no_new_one(tmp_path):
     with pytest.raises(FileNotFoundError):
-        Journal.take_over(tmp_path / "b1.journal")
+        Journal.take_over(tmp_path / "b1.journal", Local())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_second_run_on_a_machine_is_told_to_wait(tmp_path):
     with (
-        machine_lock(tmp_path),
+        machine_lock(Local(), tmp_path),
         pytest.raises(RequirementError, match="another run is active") as caught,
-        machine_lock(tmp_path),
+        machine_lock(Local(), tmp_path),
     ):
         pass
     assert "pinchpoint clean" in caught.value.hint
-    with machine_lock(tmp_path):
+    with machine_lock(Local(), tmp_path):
         pass
 
 
 def _lock_and_die(folder):
-    machine_lock(folder).__enter__()
+    machine_lock(Local(), folder).__enter__()
     os.kill(os.getpid(), 9)
 
 
@@ -217,31 +218,31 @@ def test_a_dead_runs_lock_is_free(tmp_path):
     process.start()
     process.join()
     assert process.exitcode == -9
-    with machine_lock(tmp_path):
+    with machine_lock(Local(), tmp_path):
         assert (tmp_path / "run.lock").exists()
 
 
 def test_a_failed_action_takes_down_what_was_built(tmp_path):
-    builder = Builder("b1", tmp_path / "state")
+    builder = Builder("b1", Local(), tmp_path / "state")
     folder = tmp_path / "bench"
     with pytest.raises(BenchError, match="no-such-file"):
         builder.apply([RunDirectory(str(folder)), Command(("ls", "/no-such-file"))])
     assert not folder.exists()
-    assert journals(tmp_path / "state") == ()
+    assert journals(Local(), tmp_path / "state") == ()
 
 
 def test_undo_leaves_nothing(tmp_path):
-    builder = Builder("b1", tmp_path / "state")
+    builder = Builder("b1", Local(), tmp_path / "state")
     folder = tmp_path / "bench"
     builder.apply([RunDirectory(str(folder)), TextFile(f"{folder}/rules.txt", ("a",), (("b {i}", 2, 5),))])
     assert (folder / "rules.txt").read_text() == "a\nb 5\nb 6\n"
     builder.undo()
     assert not folder.exists()
-    assert journals(tmp_path / "state") == ()
+    assert journals(Local(), tmp_path / "state") == ()
 
 
 def _build_and_die(state, folder):
-    builder = Builder("b1", state)
+    builder = Builder("b1", Local(), state)
     builder.apply([RunDirectory(str(folder))])
     # The process ends here without undo, as after SIGKILL: the lock goes with it.
 
@@ -253,9 +254,9 @@ def test_clean_removes_what_a_dead_run_left_and_spares_live_ones(tmp_path):
     process.start()
     process.join()
     assert dead.exists()
-    owner = Builder("b2", state)
+    owner = Builder("b2", Local(), state)
     owner.apply([RunDirectory(str(live))])
-    removed, alive, failures = clean(state)
+    removed, alive, failures = clean(Local(), state)
     assert removed == (f"b1: mkdir {dead}",)
     assert alive == ("b2",)
     assert failures == ()

@@ -14,7 +14,7 @@ from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.dut.placement import alike, placed
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host import numa as nodes
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
 from pinchpoint.host.numa import Topology, cpu_list, memory_on, read_topology
 from pinchpoint.model.errors import HostLostError, InputError, RequirementError
 from pinchpoint.model.scenario import NumaPlacement, Point
@@ -120,22 +120,22 @@ def machine(folder, nodes):
 
 
 def test_a_machines_nodes_are_read_with_the_cpus_that_may_be_used(tmp_path):
-    found = read_topology(LOCAL, machine(tmp_path, {0: "0-3\n", 1: "4-7\n", 2: "\n"}), usable=(1, 2, 4, 5))
+    found = read_topology(Local(), machine(tmp_path, {0: "0-3\n", 1: "4-7\n", 2: "\n"}), usable=(1, 2, 4, 5))
     assert found.cpus == {0: (1, 2), 1: (4, 5), 2: ()}
     assert found.with_cpus == (0, 1)
 
 
 def test_a_kernel_without_numa_has_one_node(tmp_path):
-    assert read_topology(LOCAL, str(tmp_path / "none"), usable=(0, 1)).cpus == {0: (0, 1)}
+    assert read_topology(Local(), str(tmp_path / "none"), usable=(0, 1)).cpus == {0: (0, 1)}
 
 
 def test_a_file_that_is_not_the_kernels_is_named(tmp_path):
     with pytest.raises(InputError, match="node0/cpulist: "):
-        read_topology(LOCAL, machine(tmp_path, {0: "zero"}))
+        read_topology(Local(), machine(tmp_path, {0: "zero"}))
 
 
 def test_this_machines_nodes_hold_all_usable_cpus():
-    assert {cpu for cpus in read_topology(LOCAL).cpus.values() for cpu in cpus} == os.sched_getaffinity(0)
+    assert {cpu for cpus in read_topology(Local()).cpus.values() for cpu in cpus} == os.sched_getaffinity(0)
 
 
 def hosts(placement, client=(0,), server=(0,), pmds=(1,), engine=(0,), datapath="af_packet"):
@@ -266,7 +266,7 @@ def test_memory_is_bound_inside_the_block_and_for_processes_started_there():
     if not Path("/proc/self/numa_maps").exists():
         pytest.skip("this kernel has no NUMA")
     before = nodes._policy()
-    with memory_on((0,)):
+    with memory_on((0,), Local()):
         assert nodes._policy() == (2, (0,))
         assert policy_line() == "bind:0"
         pid = os.fork()
@@ -279,7 +279,7 @@ def test_memory_is_bound_inside_the_block_and_for_processes_started_there():
 def test_a_node_that_does_not_exist_is_refused_with_the_kernels_reason():
     if not Path("/proc/self/numa_maps").exists():
         pytest.skip("this kernel has no NUMA")
-    with pytest.raises(RequirementError, match="Invalid argument"), memory_on((63,)):
+    with pytest.raises(RequirementError, match="Invalid argument"), memory_on((63,), Local()):
         pass
 
 
@@ -311,5 +311,5 @@ def test_a_host_that_is_lost_while_its_memory_is_bound_hides_no_error():
 
 def test_no_nodes_asked_for_changes_nothing():
     before = nodes._policy() if Path("/proc/self/numa_maps").exists() else None
-    with memory_on(None):
+    with memory_on(None, Local()):
         assert before is None or nodes._policy() == before

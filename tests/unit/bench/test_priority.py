@@ -3,12 +3,20 @@
 import os
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
 from pinchpoint.host import priority
-from pinchpoint.host.local import LOCAL
-from pinchpoint.host.priority import HIGHEST, busy_beside, preferred, session_as_new, session_nice, session_preferred
+from pinchpoint.host.priority import (
+    HIGHEST,
+    busy_beside,
+    lower_left_session,
+    preferred,
+    session_as_new,
+    session_nice,
+    session_preferred,
+)
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may raise a priority")
 OF_A_USER = 3  # any nice value but 0
@@ -17,16 +25,16 @@ OF_A_USER = 3  # any nice value but 0
 @pytest.fixture
 def nice():
     """The session's nice value, when asked for; it begins as a user may have set it."""
-    before = session_nice(LOCAL, os.getpid())
+    before = session_nice()
     if before is None:
         pytest.skip("this kernel does not weigh sessions (sched_autogroup_enabled)")
     set_nice(OF_A_USER)
-    yield lambda: session_nice(LOCAL, os.getpid())
+    yield session_nice
     set_nice(before)
 
 
 def set_nice(value):
-    LOCAL.write("/proc/self/autogroup", str(value))
+    Path("/proc/self/autogroup").write_text(str(value))
 
 
 @pytest.fixture
@@ -54,7 +62,7 @@ def test_the_session_is_raised_only_while_frames_are_sent(nice, alone):
 def test_a_session_with_a_busy_program_of_the_users_is_left_as_it_is(nice):
     with preferred(), subprocess.Popen(["nice", "-n", "39", "yes"], stdout=subprocess.DEVNULL) as busy:
         try:
-            wait_until(lambda: busy_beside(LOCAL, os.getsid(0), HIGHEST))
+            wait_until(lambda: busy_beside(os.getsid(0), HIGHEST))
             with session_preferred():
                 assert nice() == OF_A_USER
         finally:
@@ -68,14 +76,23 @@ STAT = "{pid} (a) b) {state} 1 1 {session} 0 -1 0 0 0 0 0 0 0 0 0 20 {nice} 1 0"
     ("state", "session", "nice", "is_busy"),
     [("R", 7, 5, True), ("S", 7, 5, False), ("R", 8, 5, False), ("R", 7, HIGHEST, False)],
 )
-def test_busy_is_who_is_of_the_session_about_to_run_and_comes_after_the_bench(state, session, nice, is_busy):
-    host = Answering(STAT.format(pid=5, state=state, session=session, nice=nice))
-    assert busy_beside(host, 7, HIGHEST) is is_busy
+def test_busy_is_who_is_of_the_session_about_to_run_and_comes_after_the_bench(tmp_path, state, session, nice, is_busy):
+    place = process(tmp_path, STAT.format(pid=5, state=state, session=session, nice=nice))
+    assert busy_beside(7, HIGHEST, place) is is_busy
 
 
 @pytest.mark.parametrize("content", ["", None, "1 (a) R", "no stat at all"])
-def test_a_process_that_ends_meanwhile_is_not_busy(content):
-    assert not busy_beside(Answering(content), 7, HIGHEST)
+def test_a_process_that_ends_meanwhile_is_not_busy(tmp_path, content):
+    assert not busy_beside(7, HIGHEST, process(tmp_path, content))
+
+
+def process(folder, stat):
+    """What stands for /proc with one process; None: it has ended."""
+    (folder / "5").mkdir()
+    (folder / "self").mkdir()
+    if stat is not None:
+        (folder / "5" / "stat").write_text(stat)
+    return folder
 
 
 def wait_until(condition):
@@ -95,21 +112,29 @@ def test_without_the_right_to_raise_nothing_changes(monkeypatch):
         assert os.getpriority(os.PRIO_PROCESS, 0) == before
 
 
-@pytest.mark.parametrize("content", ["", None])
-def test_a_kernel_without_autogroups_has_no_session_to_raise(content):
-    assert session_nice(Answering(content), 1) is None
+def test_a_kernel_without_autogroups_has_no_session_to_raise(tmp_path):
+    assert session_nice(tmp_path / "autogroup") is None
+    (tmp_path / "autogroup").write_text("")
+    assert session_nice(tmp_path / "autogroup") is None
 
 
-class Answering:
-    """A host with one process, whose every file holds this; None: it has ended."""
+def test_a_session_that_a_killed_run_left_raised_is_an_ordinary_one_again(nice, alone):
+    set_nice(HIGHEST)
+    with preferred(), session_preferred():
+        assert nice() == HIGHEST
+    assert nice() == 0, "what was found is not what the user had set"
 
-    def __init__(self, content):
-        self.content = content
 
-    def names(self, folder):
-        return ["5", "self"]
+def test_a_raised_session_with_a_busy_program_is_lowered_at_once(nice, monkeypatch):
+    monkeypatch.setattr(priority, "busy_beside", lambda *_: True)
+    set_nice(HIGHEST)
+    with preferred(), session_preferred():
+        assert nice() == 0
 
-    def read(self, path):
-        if self.content is None:
-            raise FileNotFoundError(path)
-        return self.content
+
+def test_only_a_session_that_is_raised_is_lowered(nice):
+    assert not lower_left_session()
+    assert nice() == OF_A_USER
+    set_nice(HIGHEST)
+    assert lower_left_session()
+    assert nice() == 0

@@ -10,7 +10,7 @@ from pinchpoint.bench import actions
 from pinchpoint.bench.actions import ask_relay, create, remove
 from pinchpoint.bench.relay import RelayLink, plain_frames, relay
 from pinchpoint.bench.resource import Relay
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
 from pinchpoint.host.processes import ENVIRONMENT_MARK, marked_pids
 from pinchpoint.model.errors import BenchError, DutError
 
@@ -40,69 +40,69 @@ def running(tmp_path, program):
 
 def test_a_relay_is_ready_marked_and_alone_in_its_session_when_it_has_been_created(tmp_path):
     resource = running(tmp_path, READY)
-    create(resource, LOCAL)
+    create(resource, Local())
     try:
         pid = int((tmp_path / "relay.pid").read_text())
-        assert list(marked_pids(LOCAL, resource.bench_id)) == [pid]
+        assert list(marked_pids(Local(), resource.bench_id)) == [pid]
         assert os.getsid(pid) == pid
         assert os.sched_getaffinity(pid) == {resource.cpu}
-        assert ask_relay(resource, LOCAL) == '{"told": 1}'
+        assert ask_relay(resource, Local()) == '{"told": 1}'
     finally:
-        remove(resource, LOCAL)
+        remove(resource, Local())
     assert (tmp_path / "relay.account").read_text().splitlines()[-1] == '{"told": 2}'
     assert not Path(f"/proc/{pid}").exists(), "not even a zombie"
-    remove(resource, LOCAL)
+    remove(resource, Local())
 
 
 def test_one_that_cannot_start_is_told_in_its_own_words(tmp_path):
     with pytest.raises(BenchError, match=r"relay did not start[\s\S]*no port is free"):
-        create(running(tmp_path, FAILS), LOCAL)
+        create(running(tmp_path, FAILS), Local())
 
 
 def test_one_that_is_never_ready_is_told_and_can_be_removed(tmp_path, monkeypatch):
     monkeypatch.setattr(Relay, "LINK_TIMEOUT_S", 0.1)
     resource = running(tmp_path, "import time; time.sleep(60)")
     with pytest.raises(BenchError, match="not every link came up"):
-        create(resource, LOCAL)
-    remove(resource, LOCAL)
-    assert not list(marked_pids(LOCAL, resource.bench_id))
+        create(resource, Local())
+    remove(resource, Local())
+    assert not list(marked_pids(Local(), resource.bench_id))
 
 
 def test_one_that_is_gone_cannot_be_asked(tmp_path):
     resource = running(tmp_path, READY)
-    create(resource, LOCAL)
-    remove(resource, LOCAL)
+    create(resource, Local())
+    remove(resource, Local())
     with pytest.raises(DutError, match="relay is gone"):
-        ask_relay(resource, LOCAL)
+        ask_relay(resource, Local())
 
 
 def test_one_that_ends_between_being_found_and_being_asked_is_gone(tmp_path, monkeypatch):
     resource = running(tmp_path, READY)
-    create(resource, LOCAL)
+    create(resource, Local())
     pid = int((tmp_path / "relay.pid").read_text())
-    remove(resource, LOCAL)
+    remove(resource, Local())
     monkeypatch.setattr(actions, "_named_pid", lambda *_: pid)
     with pytest.raises(DutError, match="relay is gone"):
-        ask_relay(resource, LOCAL)
+        ask_relay(resource, Local())
 
 
 def test_one_that_ends_once_it_is_asked_is_gone(tmp_path):
     resource = running(tmp_path, "import time; print('ready', flush=True); time.sleep(60)")
-    create(resource, LOCAL)
+    create(resource, Local())
     with pytest.raises(DutError, match="relay is gone"):
-        ask_relay(resource, LOCAL, timeout_s=0.2)  # SIGUSR1 ends it
-    remove(resource, LOCAL)
+        ask_relay(resource, Local(), timeout_s=0.2)  # SIGUSR1 ends it
+    remove(resource, Local())
 
 
 def test_only_what_it_tells_after_being_asked_is_read(tmp_path):
     resource = running(tmp_path, READY)
-    create(resource, LOCAL)
+    create(resource, Local())
     try:
         with (tmp_path / "relay.account").open("a") as account:
             account.write('{"told": "long ago"}\n' * 1000)
-        assert [ask_relay(resource, LOCAL) for _ in range(3)] == ['{"told": 1}'] * 3
+        assert [ask_relay(resource, Local()) for _ in range(3)] == ['{"told": 1}'] * 3
     finally:
-        remove(resource, LOCAL)
+        remove(resource, Local())
 
 
 def test_a_link_is_a_packet_socket_and_a_vhost_user_server():
@@ -124,4 +124,4 @@ def test_a_link_is_a_packet_socket_and_a_vhost_user_server():
 def test_the_mark_is_the_bench_s_own(tmp_path):
     resource = running(tmp_path, "import os, sys; sys.exit(os.environ['" + ENVIRONMENT_MARK + "'])")
     with pytest.raises(BenchError, match=resource.bench_id):
-        create(resource, LOCAL)
+        create(resource, Local())

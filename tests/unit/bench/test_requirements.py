@@ -9,6 +9,7 @@ from pinchpoint.dut.ovs import needs
 from pinchpoint.dut.ovs.spec import Bridge, Datapath, Tunnel
 from pinchpoint.dut.requirements import require
 from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import Host
 from pinchpoint.scenario import parse
@@ -43,18 +44,17 @@ class Equipped(Local):
 
 
 def lacking(monkeypatch, wanted, cpus=(0, 1), root=""):
-    monkeypatch.setattr(requirements, "LOCAL", Equipped(cpus, root))
     monkeypatch.setattr(requirements.os, "geteuid", lambda: 0)
-    monkeypatch.setattr(needs, "program", lambda _: requirements.Probe("ovs-vswitchd", True, "here"))
+    monkeypatch.setattr(needs, "program", lambda *_: requirements.Probe("ovs-vswitchd", True, "here"))
     try:
-        require(wanted)
+        require(wanted, Machines(Equipped(cpus, root)))
     except RequirementError as error:
         return str(error)
     return ""
 
 
 def test_a_kernel_without_the_module_is_told_with_what_mends_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(requirements, "modules_folder", lambda: tmp_path)
+    monkeypatch.setattr(requirements, "modules_folder", lambda host: tmp_path)
     told = lacking(monkeypatch, scenario("kernel"), root=tmp_path)
     assert "kernel module openvswitch: the running kernel" in told
     assert "apt-get install linux-image-amd64" in told

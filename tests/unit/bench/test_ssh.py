@@ -11,11 +11,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from pinchpoint.host import lease, machines, making, ssh, ssh_agent
+from pinchpoint.host import lease, making, ssh, ssh_agent
 from pinchpoint.host.guest_line import to_text
 from pinchpoint.host.interface import CommandFailed
-from pinchpoint.host.local import LOCAL, OWN, at_hand, on
+from pinchpoint.host.local import Local
 from pinchpoint.host.locked import LockedFile
+from pinchpoint.host.machines import Machines
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.host.ssh import Ssh
 from pinchpoint.model.errors import BenchError, HostLostError, InputError, RequirementError
@@ -48,20 +49,12 @@ def test_what_is_asked_of_it_is_done_there(reached, tmp_path):
     host.open()
     host.write(str(tmp_path / "x"), "a text")
     assert host.read(str(tmp_path / "x")) == "a text"
-    assert host.cpus() == OWN.cpus()
+    assert host.cpus() == Local().cpus()
     assert host.run(["sh", "-c", "echo $0"]) == "sh\n"
     with pytest.raises(CommandFailed, match="no such"):
         host.run(["sh", "-c", "echo no such >&2; exit 1"])
     with pytest.raises(FileNotFoundError, match="missing"):
         host.read(str(tmp_path / "missing"))
-
-
-def test_the_host_at_hand_is_that_one_inside_the_block_alone(reached):
-    host = reached()
-    host.open()
-    with on(host):
-        assert (at_hand(), LOCAL.name) == (host, "there")
-    assert (at_hand(), LOCAL.name) == (OWN, "")
 
 
 @pytest.mark.parametrize(
@@ -244,13 +237,12 @@ class Hearing:
 def test_many_processes_are_started_there_and_timed_there(reached, tmp_path):
     clock = Hearing()
     (host := reached()).open()
-    with on(host):
-        making.run_many([["touch", str(tmp_path / f"made{n}")] for n in range(9)], 3, (), clock)
-        assert making.children_s() > 0
-        assert making.most_files() > 9
-        with pytest.raises(CommandFailed, match="no-such-folder"):
-            making.run_many([["ls", "/no-such-folder"]], 1, (), clock)
-        assert making.count_links("no-such-namespace") == 0
+    making.run_many(host, [["touch", str(tmp_path / f"made{n}")] for n in range(9)], 3, (), clock)
+    assert making.children_s(host) > 0
+    assert making.most_files(host) > 9
+    with pytest.raises(CommandFailed, match="no-such-folder"):
+        making.run_many(host, [["ls", "/no-such-folder"]], 1, (), clock)
+    assert making.count_links(host, "no-such-namespace") == 0
     assert len(list(tmp_path.glob("made*"))) == 9
     assert clock.heard[0] == "begins"
     assert 0 < clock.seconds < 60
@@ -259,10 +251,9 @@ def test_many_processes_are_started_there_and_timed_there(reached, tmp_path):
 def test_what_is_fed_there_ends_when_the_lab_wants_no_more(reached, tmp_path):
     fed, slow = tmp_path / "fed", tmp_path / "slow"
     (host := reached()).open()
-    with on(host):
-        making.run_fed(["tee", str(fed)], ("line", "other"), (), clock := Hearing(), lambda given: None)
-        with pytest.raises(BenchError, match="enough"):
-            making.run_many([["sleep", "0.2"], ["sleep", "600"], ["touch", str(slow)]], 1, (), Hearing(until=1))
+    making.run_fed(host, ["tee", str(fed)], ("line", "other"), (), clock := Hearing(), lambda given: None)
+    with pytest.raises(BenchError, match="enough"):
+        making.run_many(host, [["sleep", "0.2"], ["sleep", "600"], ["touch", str(slow)]], 1, (), Hearing(until=1))
     assert fed.read_text() == "line\nother\n"
     assert clock.seconds > 0
     assert not slow.exists()
@@ -322,79 +313,86 @@ def named(tmp_path, monkeypatch):
     program = tmp_path / "ssh"
     program.write_text(f"#!/bin/sh\n{HERE}\n")
     program.chmod(0o755)
-    found = {}
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(Ssh, "_check", lambda self, found: None)
-    monkeypatch.setattr(machines, "_machines", lambda: found)
-    yield lambda name, sudo=False, lease_s=60.0: Remote(name, "there", sudo, lease_s)
-    for one in found.values():
+    return lambda name, sudo=False, lease_s=60.0: Remote(name, "there", sudo, lease_s)
+
+
+@pytest.fixture
+def machines():
+    """Those of a lab; what it has connected is closed."""
+    found = Machines(Local())
+    yield found
+    for one in found._by_address.values():
         one.close()
 
 
-def test_a_host_under_two_names_is_held_once(named, tmp_path, monkeypatch):
+def test_a_host_under_two_names_is_held_once(named, machines, tmp_path, monkeypatch):
     monkeypatch.setattr(away, "STATE_DIRECTORY", tmp_path / "state")
     named_twice = [named(name, lease_s=lease_s) for name, lease_s in (("a", 60.0), ("b", 30.0))]
     units = [SimpleNamespace(remote=one, remotes=(one,)) for one in named_twice]
-    with away.held(units), away.held(units):
+    with away.held(machines, units), away.held(machines, units):
         for unit in units:
-            with machines.standing_on(unit.remote):
-                assert LOCAL.names(str(tmp_path / "state")) == ["run.lock"]
-    assert machines.machine(units[0].remote) is machines.machine(units[1].remote)
+            assert machines.opened(unit.remote).names(str(tmp_path / "state")) == ["run.lock"]
+    assert machines.ssh(units[0].remote) is machines.ssh(units[1].remote)
 
 
-def test_two_addresses_of_one_machine_are_refused_as_that(named, tmp_path, monkeypatch):
+def test_two_addresses_of_one_machine_are_refused_as_that(named, machines, tmp_path, monkeypatch):
     monkeypatch.setattr(away, "STATE_DIRECTORY", tmp_path / "state")
     units = [SimpleNamespace(remotes=(Remote("a", address, False, 60.0),)) for address in ("dut1", "me@dut1")]
-    with pytest.raises(InputError, match="dut1 and me@dut1 are one machine"), away.held(units):
+    with pytest.raises(InputError, match="dut1 and me@dut1 are one machine"), away.held(machines, units):
         pass
 
 
-def test_the_labs_own_machine_by_an_address_is_refused_as_that(named, tmp_path, monkeypatch):
+def test_the_labs_own_machine_by_an_address_is_refused_as_that(named, machines, tmp_path, monkeypatch):
     monkeypatch.setattr(away, "STATE_DIRECTORY", tmp_path / "state")
     units = [SimpleNamespace(remotes=(None, Remote("dut", "localhost", False, 60.0)))]
-    with pytest.raises(InputError, match="lab and localhost are one machine") as caught, away.held(units):
+    with pytest.raises(InputError, match="lab and localhost are one machine") as caught, away.held(machines, units):
         pass
     assert 'name it "lab"' in caught.value.hint
 
 
-def test_the_labs_own_machine_may_have_an_address_where_it_has_no_other_name(named, tmp_path, monkeypatch):
+def test_the_labs_own_machine_may_have_an_address_where_it_has_no_other_name(named, machines, tmp_path, monkeypatch):
     monkeypatch.setattr(away, "STATE_DIRECTORY", tmp_path / "state")
-    with away.held([SimpleNamespace(remotes=(Remote("dut", "localhost", False, 60.0),))]):
+    with away.held(machines, [SimpleNamespace(remotes=(Remote("dut", "localhost", False, 60.0),))]):
         assert (tmp_path / "state/run.lock").exists()
 
 
-def test_a_machine_that_another_lab_holds_is_not_taken_for_another_address(named, reached, tmp_path, monkeypatch):
+def test_a_machine_that_another_lab_holds_is_not_taken_for_another_address(
+    named, reached, machines, tmp_path, monkeypatch
+):
     monkeypatch.setattr(away, "STATE_DIRECTORY", tmp_path / "state")
     other = reached()
     other.open()
     other.hold_machine(str(tmp_path / "state/run.lock"), "process 1 on lab1")
     units = [SimpleNamespace(remotes=(named("a"),))]
-    with pytest.raises(RequirementError, match="another run is active on there: process 1 on lab1"), away.held(units):
+    with (
+        pytest.raises(RequirementError, match="another run is active on there: process 1 on lab1"),
+        away.held(machines, units),
+    ):
         pass
 
 
-def test_the_shortest_lease_of_a_host_holds_also_once_it_is_connected(named):
-    with machines.standing_on(named("a")):
-        asked = []
-        host = machines.machine(named("a"))
-        host._ask = lambda call, given: asked.append((call, given)) or {}
-        machines.machine(named("b", lease_s=30.0))
-        machines.machine(named("a", lease_s=60.0))
+def test_the_shortest_lease_of_a_host_holds_also_once_it_is_connected(named, machines):
+    host, asked = machines.opened(named("a")), []
+    host._ask = lambda call, given: asked.append((call, given)) or {}
+    machines.ssh(named("b", lease_s=30.0))
+    machines.ssh(named("a", lease_s=60.0))
     assert asked == [("identity", {"lease_s": 30.0})]
 
 
-def test_a_host_that_may_and_may_not_use_sudo_is_refused(named):
-    machines.machine(named("a", sudo=True))
+def test_a_host_that_may_and_may_not_use_sudo_is_refused(named, machines):
+    machines.ssh(named("a", sudo=True))
     with pytest.raises(InputError, match="there: sudo is true in one scenario and false in another"):
-        machines.machine(named("b", sudo=False))
+        machines.ssh(named("b", sudo=False))
 
 
-def test_a_state_folder_that_cannot_be_made_there_is_a_requirement(named, tmp_path, monkeypatch):
+def test_a_state_folder_that_cannot_be_made_there_is_a_requirement(named, machines, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(away, "STATE_DIRECTORY", tmp_path / "file/state")
     with (
         pytest.raises(RequirementError, match=r"there: .*cannot write"),
-        away.held([SimpleNamespace(remotes=(named("a"),))]),
+        away.held(machines, [SimpleNamespace(remotes=(named("a"),))]),
     ):
         pass
 
@@ -410,7 +408,7 @@ def test_a_lock_without_a_token_is_never_taken_from_its_holder(tmp_path):
 ENTRY = '{{"op":"{op}","resource":{{"kind":"hugepages","before":{before},"after":{after},"needed":0}},"version":1}}\n'
 
 
-class WithPool(type(OWN)):
+class WithPool(Local):
     """A host that only has a pool of hugepages."""
 
     def __init__(self, pages):

@@ -13,11 +13,11 @@ from pinchpoint.dut.ovs.bench import OvsPlaces
 from pinchpoint.dut.ovs.bulk_flows import Flows
 from pinchpoint.dut.ovs.bulk_ports import Ports
 from pinchpoint.dut.ovs.ovsdb import Ovsdb
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
 from pinchpoint.measure.build.keys import Build
 from pinchpoint.model.errors import DutError
 
-PLACES = OvsPlaces("b1", PurePosixPath("/run/pinchpoint/b1"))
+PLACES = OvsPlaces("b1", PurePosixPath("/run/pinchpoint/b1"), Local())
 
 
 class Answers:
@@ -76,7 +76,7 @@ def database(tmp_path):
 
 def test_a_transaction_s_answer_is_found_behind_an_echo_and_in_pieces(database):
     path, asked = database(['{"id":"e","method":"echo","params":[]}{"id":1,"err', 'or":null,"result":[{"a":"}"},{}]}'])
-    with Ovsdb(LOCAL, f"unix:{path}") as client:
+    with Ovsdb(Local(), f"unix:{path}") as client:
         assert client.transact([{"op": "comment", "comment": "x"}], lambda: None) == [{"a": "}"}, {}]
     assert asked == [{"method": "transact", "params": ["Open_vSwitch", {"op": "comment", "comment": "x"}], "id": 1}]
 
@@ -84,7 +84,7 @@ def test_a_transaction_s_answer_is_found_behind_an_echo_and_in_pieces(database):
 def test_a_refused_transaction_is_told_in_the_database_s_words(database):
     reply = {"id": 1, "error": None, "result": [{}, {"error": "constraint violation", "details": "name pp1"}]}
     path, _ = database([json.dumps(reply)])
-    with Ovsdb(LOCAL, path) as client, pytest.raises(DutError, match="constraint violation: name pp1"):
+    with Ovsdb(Local(), path) as client, pytest.raises(DutError, match="constraint violation: name pp1"):
         client.transact([], lambda: None)
 
 
@@ -94,10 +94,10 @@ def test_waiting_for_the_database_can_be_left(database):
     def leave():
         raise KeyboardInterrupt
 
-    with Ovsdb(LOCAL, path) as client, pytest.raises(KeyboardInterrupt):
+    with Ovsdb(Local(), path) as client, pytest.raises(KeyboardInterrupt):
         client.transact([], leave)
 
 
 def test_no_database_is_told():
     with pytest.raises(DutError, match="/no/such/socket"):
-        Ovsdb(LOCAL, "unix:/no/such/socket")
+        Ovsdb(Local(), "unix:/no/such/socket")

@@ -11,6 +11,7 @@ from pinchpoint.campaign.conduct import Conduct
 from pinchpoint.campaign.executor import Ended, Gone, Grown, Joined
 from pinchpoint.campaign.read import load
 from pinchpoint.campaign.results import Results
+from pinchpoint.host.local import Local
 from pinchpoint.model.campaign import Bench, Entry, Exclusion, Progress, What
 from pinchpoint.model.errors import BenchError, RequirementError
 from pinchpoint.model.measurement import Metric
@@ -92,7 +93,7 @@ def campaign(tmp_path):
         loaded = load(path, lambda *_: "")
         folder = RunFolder.create(tmp_path / "runs", "c")
         plain = [to_plain(one) for one in loaded.scenarios]
-        folder.write_info(describe_run(folder.run_id, (), plain, loaded.sources, loaded.campaign.sweeps))
+        folder.write_info(describe_run(Local(), folder.run_id, (), plain, loaded.sources, loaded.campaign.sweeps))
         made = CampaignFolder(folder)
         made.write_campaign(loaded.campaign)
         return made

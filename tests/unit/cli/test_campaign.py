@@ -11,6 +11,7 @@ from support import scenario_text
 from pinchpoint.cli import campaign as cli
 from pinchpoint.cli.main import main
 from pinchpoint.host import facts
+from pinchpoint.host.local import Local
 from pinchpoint.model.campaign import Bench, Campaign, Control, Entry, Requirement, Unit, What
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Outcome, RunResult
@@ -63,7 +64,7 @@ def test_a_campaign_of_a_cluster_is_resumed_on_one(folder):
 
 
 def test_a_campaign_that_was_begun_on_something_else_is_refused_once_and_not_by_each_attempt(folder):
-    info = replace(sample_run()[0], host={**facts.host_facts(), "kernel": "another"})
+    info = replace(sample_run()[0], host={**facts.host_facts(Local()), "kernel": "another"})
     with pytest.raises(InputError, match="kernel: another then"):
         cli._resumed(folder(asked(), info=info).path, HOW)
 

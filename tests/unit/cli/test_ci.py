@@ -31,18 +31,18 @@ def ci(monkeypatch, tmp_path):
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     factors = {}
 
-    def here(units, folder, listener, remember, *_):
+    def here(machines, units, folder, listener, remember, *_):
         def one(unit, record, listener, recorded, on_stoppable):
             value = (8e6 + 1e3 * unit.point.repeat) * (factors["B"] if unit.point.group.startswith("B-") else 1.0)
             if unit.point.group.startswith("B-") and factors["ends"] and unit.point.repeat == 8:
                 return unmeasured(unit, factors["ends"], "because", 1.0)
             return found(unit, value, name="NDR")
 
-        return run_all(units, folder, listener, remember, one, lambda _: None)
+        return run_all(machines, units, folder, listener, remember, one, lambda *_: None)
 
     monkeypatch.setattr(command, "run_all", here)
-    monkeypatch.setattr(command, "require_any", lambda _: None)
-    monkeypatch.setattr(command, "held", nullcontext)
+    monkeypatch.setattr(command, "require_any", lambda *_: None)
+    monkeypatch.setattr(command, "held", lambda *_: nullcontext())
     head = tmp_path / "head.toml"
     head.write_text(FORWARD.read_text())
 

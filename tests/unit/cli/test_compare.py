@@ -47,12 +47,12 @@ class Lab:
 def lab(monkeypatch):
     made = Lab()
 
-    def here(units, folder, listener, remember, *_):
-        return run_all(units, folder, listener, remember, made.run_one, lambda _: None)
+    def here(machines, units, folder, listener, remember, *_):
+        return run_all(machines, units, folder, listener, remember, made.run_one, lambda *_: None)
 
     monkeypatch.setattr(command, "run_all", here)
-    monkeypatch.setattr(command, "require_any", lambda _: None)
-    monkeypatch.setattr(command, "held", nullcontext)
+    monkeypatch.setattr(command, "require_any", lambda *_: None)
+    monkeypatch.setattr(command, "held", lambda *_: nullcontext())
     return made
 
 
@@ -90,7 +90,7 @@ def duets(lab, monkeypatch):
     class Duets:
         ratio, stops_at, run, builds = 0.98, None, 0, 1
 
-    def made_up(units, folder, listener, remember, awaited_s):
+    def made_up(machines, units, folder, listener, remember, awaited_s):
         Duets.run += 1
         wanted = folder.read_info().comparison
         there = len(folder.read_stretches())

@@ -20,12 +20,12 @@ def diagnosis(monkeypatch, *lacking, options=()):
     """The doctor's result on a machine where only these backends of the engine cannot run."""
     names = ("mem", "af_packet", "af_xdp", "xdp_live", "dpdk")
     found = tuple(Backend(name, name not in lacking, "here", "no such thing", "get it") for name in names)
-    monkeypatch.setattr(process, "backends", lambda: found)
-    monkeypatch.setattr(process, "find_engine", lambda: "/bin/engine")
-    monkeypatch.setattr(doctors, "_device_probes", lambda: [requirements.Probe("ovs-vswitchd", True, "here")])
-    monkeypatch.setattr(doctors.nics, "probes", lambda: [])
-    monkeypatch.setattr(doctors.guested, "probes", lambda: [])
-    monkeypatch.setattr(doctors.guest_choice, "boots", lambda: [])
+    monkeypatch.setattr(process, "backends", lambda host: found)
+    monkeypatch.setattr(process, "find_engine", lambda host: "/bin/engine")
+    monkeypatch.setattr(doctors, "_device_probes", lambda host: [requirements.Probe("ovs-vswitchd", True, "here")])
+    monkeypatch.setattr(doctors.nics, "probes", lambda host: [])
+    monkeypatch.setattr(doctors.guested, "probes", lambda host: [])
+    monkeypatch.setattr(doctors.guest_choice, "boots", lambda host: [])
     monkeypatch.setattr(requirements.os, "geteuid", lambda: 0)
     monkeypatch.setattr(requirements.os, "sched_getaffinity", lambda _: {0, 1})
     return CliRunner().invoke(doctor, list(options), standalone_mode=False)
@@ -51,6 +51,8 @@ THEIRS = "#!/bin/sh\nexit 101\n"
 
 class Fake:
     """A host that notes what it is asked to run and write."""
+
+    name = ""
 
     def __init__(self, policy=None, failing="", pages=0, killed=None):
         self.ran, self.written, self.policy, self.failing, self.pages = [], [], policy, failing, pages
@@ -92,7 +94,7 @@ INSTALL = "apt-get install --yes --no-remove --no-install-recommends alpha"
 
 def fixing(monkeypatch, host, options, answer=None, terminal=True, root=True, missing=MISSING):
     monkeypatch.setattr(doctors, "_probes", lambda *_: missing)
-    monkeypatch.setattr(doctors, "LOCAL", host)
+    monkeypatch.setattr(doctors, "host_at", lambda address: host)
     monkeypatch.setattr(doctors, "pool", lambda host: (host.pages, host.pages))
     monkeypatch.setattr(doctors, "_asks", lambda: terminal)
     monkeypatch.setattr(requirements.os, "geteuid", lambda: 0 if root else 1000)

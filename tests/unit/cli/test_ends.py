@@ -8,6 +8,7 @@ from sweeps import factor, measured, sweep
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import run as command
 from pinchpoint.cli.main import main
+from pinchpoint.host.local import Local
 from pinchpoint.model.result import Outcome
 from pinchpoint.run.order import info, units
 from pinchpoint.run.run import describe_run, run_all, unmeasured
@@ -21,7 +22,7 @@ def folder(tmp_path):
     swept = sweep(factor([1, 2, 3]))
     made = RunFolder.create(tmp_path, "run")
     plain = [to_plain(unit) for unit in units([swept])]
-    made.write_info(describe_run(made.run_id, ["pinchpoint"], plain, {}, [info(swept)]))
+    made.write_info(describe_run(Local(), made.run_id, ["pinchpoint"], plain, {}, [info(swept)]))
     return made
 
 
@@ -32,11 +33,11 @@ def resume(folder, monkeypatch, outcomes):
         outcome = outcomes.get(unit.point.levels["rules"], Outcome.MEASURED)
         return measured(unit, 1e6) if outcome is Outcome.MEASURED else unmeasured(unit, outcome, "because", 1.0)
 
-    def run_here(wanted, folder, listener, remember, *_):
-        return run_all(wanted, folder, listener, remember, run_one, lambda _: None)
+    def run_here(machines, wanted, folder, listener, remember, *_):
+        return run_all(machines, wanted, folder, listener, remember, run_one, lambda *_: None)
 
     monkeypatch.setattr(command, "run_all", run_here)
-    monkeypatch.setattr(command, "held", lambda _: machine_lock(folder.path))  # a real run may be going on
+    monkeypatch.setattr(command, "held", lambda *_: machine_lock(Local(), folder.path))  # a real run may be going on
     return main(["run", "--quiet", "--resume", str(folder.path)])
 
 

@@ -56,13 +56,13 @@ def able(monkeypatch):
     """A machine that has all but what is named."""
 
     def make(*lacking, backends=("dpdk", "af_packet")):
-        def of(scenario):
+        def of(scenario, machines):
             return [Probe(name, False, "not installed") for name in lacking if name == scenario.dut.kind]
 
         monkeypatch.setattr(requirements, "lacking", of)
-        monkeypatch.setattr(process, "backends", lambda: [Backend(one, True, "", None, None) for one in backends])
+        monkeypatch.setattr(process, "backends", lambda host: [Backend(one, True, "", None, None) for one in backends])
         monkeypatch.setattr("pinchpoint.cli.init.look", lambda host: machine({0: (0, 1, 2, 3)}))
-        monkeypatch.setattr("pinchpoint.cli.init._in_service", lambda: ["a switch is in service: left alone"])
+        monkeypatch.setattr("pinchpoint.cli.init._in_service", lambda lab: ["a switch is in service: left alone"])
 
     return make
 

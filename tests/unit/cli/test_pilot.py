@@ -26,7 +26,7 @@ def pilot(monkeypatch, tmp_path):
     """Runs the command on benches that differ by 5 %, measurements by 1 %."""
     numbers = np.random.default_rng(5)
 
-    def made_up(scenario, size, folder, listener, remember):
+    def made_up(machines, scenario, size, folder, listener, remember):
         benches = dict(enumerate(numbers.normal(1, 0.05, size.benches), start=1))
         found = {
             place: measured(unit(scenario, *place), 3e6 * float(benches[place[0]] * numbers.normal(1, 0.01)))
@@ -35,7 +35,7 @@ def pilot(monkeypatch, tmp_path):
         return found, Costs(3.0, 1.0, 10.0)
 
     monkeypatch.setattr(command.piloted, "run_pilot", made_up)
-    monkeypatch.setattr(command.requirements, "require", lambda _: None)
+    monkeypatch.setattr(command.requirements, "require", lambda *_: None)
     monkeypatch.setattr(command, "machine_lock", nullcontext)
 
     def piloted(*words):
@@ -112,7 +112,7 @@ def test_a_metric_that_is_not_there_is_told(pilot, capsys):
 
 
 def test_failed_measurements_end_with_an_exit_code(pilot, capsys, monkeypatch):
-    def failing(scenario, size, folder, listener, remember):
+    def failing(machines, scenario, size, folder, listener, remember):
         found = {at: unmeasured(unit(scenario, *at), Outcome.FAILED, "busy\n  hint: wait", 1.0) for at in size.every}
         return found, Costs(3.0, 1.0, 10.0)
 
@@ -122,7 +122,7 @@ def test_failed_measurements_end_with_an_exit_code(pilot, capsys, monkeypatch):
 
 
 def test_impossible_measurements_end_with_the_exit_code_of_what_the_machine_lacks(pilot, capsys, monkeypatch):
-    def impossible(scenario, size, folder, listener, remember):
+    def impossible(machines, scenario, size, folder, listener, remember):
         outcomes = [Outcome.MEASURED] + [Outcome.IMPOSSIBLE] * 23
         found = {
             at: unmeasured(unit(scenario, *at), outcome, "no burst is one to the DUT", 1.0)

@@ -11,6 +11,8 @@ from pinchpoint.cli import shelf
 from pinchpoint.cli.main import cli, main
 from pinchpoint.cli.parameters import Duration, Setting
 from pinchpoint.cli.program import of_paths, of_study
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.model.errors import InputError
 
 FACTOR = """
@@ -22,6 +24,8 @@ keys = ["stream[1].flows"]
 levels = [1, 4, 16, 64, 128, 255]
 quick = [1, 255]
 """
+
+MACHINES = Machines(Local())
 
 
 @pytest.fixture
@@ -69,13 +73,13 @@ def test_repeats_make_a_sweep_of_it():
     found = of_paths([shelf.find("quickstart") / "1-forward.toml"]).repeated(3)
     assert not found.plain
     assert [unit.name for unit in found.units] == ["1-forward", "1-forward.r2", "1-forward.r3"]
-    assert found.describe().startswith("1 point, 3 repeats each: 3 units, about ")
+    assert found.describe(MACHINES).startswith("1 point, 3 repeats each: 3 units, about ")
 
 
 def test_a_sweep_has_its_levels_and_repeats_and_its_short_form_fewer(swept):
     full, quick = of_paths([swept]), of_paths([swept], quick=True)
     assert (len(full.units), len(quick.units)) == (12, 4)
-    assert full.expected_s > 2 * quick.expected_s
+    assert full.expected_s(MACHINES) > 2 * quick.expected_s(MACHINES)
     assert list(full.sources) == [str(swept)]
 
 

@@ -16,8 +16,10 @@ from pinchpoint.bench.resource import AnyResource, Command, MarkedProcesses, Run
 from pinchpoint.dut import registry, softirq
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.nft.counters import conntrack_counters, ip_counters, named
+from pinchpoint.dut.places import Places
 from pinchpoint.engine.instrument import EngineResult
 from pinchpoint.host.interface import CommandFailed
+from pinchpoint.host.local import Local
 from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.hops import PORT, Party
@@ -32,7 +34,11 @@ BACK = '[[stream]]\nfrom = "right"\nto = "left"\n'
 
 
 def plan(wanted):
-    return registry.device_of(wanted).bench(wanted, "b1", PLACE).resources(Pages(100, 100_000), ["engine"])
+    return (
+        registry.device_of(wanted)
+        .bench(wanted, Places("b1", PLACE, Local()))
+        .resources(Pages(100, 100_000), ["engine"])
+    )
 
 
 def argvs(wanted, program):
@@ -79,7 +85,7 @@ def test_a_plan_runs_nothing_and_is_the_same_each_time(kind, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_engine_opens_each_port(kind):
     wanted = scenario_of(kind)
-    bench = registry.device(kind).bench(wanted, "b1", PLACE)
+    bench = registry.device(kind).bench(wanted, Places("b1", PLACE, Local()))
     ends = [bench.attachment(number, port) for number, port in enumerate(wanted.ports)]
     assert len({(one.backend, one.netns) for one in ends}) == 1
     assert all(name in one.device for name, one in zip(("left", "right"), ends, strict=True))
@@ -112,7 +118,7 @@ def test_a_key_of_another_kind_is_an_error_that_names_both(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_machine_that_lacks_something_is_told_what_provides_it(kind, monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
-    missing = [probe for probe in registry.device(kind).needs(scenario_of(kind)) if not probe.ok]
+    missing = [probe for probe in registry.device(kind).needs(scenario_of(kind), Local()) if not probe.ok]
     assert missing and all(probe.detail and probe.hint for probe in missing)
 
 
@@ -208,7 +214,7 @@ def test_a_layout_of_rings_is_asked_for_where_there_are_vhost_user_rings(kind):
             parse(packed, "x.toml")
         return
     wanted = parse(packed, "x.toml")
-    bench = registry.device_of(wanted).bench(wanted, "b1", PLACE)
+    bench = registry.device_of(wanted).bench(wanted, Places("b1", PLACE, Local()))
     devices = [bench.attachment(number, port).device for number, port in enumerate(wanted.ports)]
     assert [device.endswith(",packed_vq=1") for device in devices] == [True, False]
 
@@ -282,7 +288,7 @@ def test_rules_name_ports_and_a_refused_one_is_found_in_the_scenario():
     wanted = scenario_of("nft", dut=RULES)
     (file,) = [one for one in plan(wanted) if isinstance(one, TextFile) and one.path.endswith("ruleset.nft")]
     assert file.lines[1] == '  chain y { iifname "left" drop'
-    bench = registry.device("nft").bench(wanted, "b1", PLACE)
+    bench = registry.device("nft").bench(wanted, Places("b1", PLACE, Local()))
     refused = CommandFailed(["nft", "-f", file.path], f"{file.path}:2:30-33: Error: no such chain\n  drop\n  ^^^^")
     line = OF_A_KIND.split("{dut}")[0].count("\n") + 4  # REQUIRED is one empty line, then `rules =`, then two of text
     assert str(bench.refusal(refused)).startswith(f"x.toml:{line}: nft refused this rule: no such chain")

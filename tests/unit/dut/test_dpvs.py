@@ -13,7 +13,8 @@ from pinchpoint.bench.resource import Command, Daemon
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.dpvs import config, text
 from pinchpoint.dut.dpvs.device import DEVICE, what_is_wrong
-from pinchpoint.host.local import Local, on
+from pinchpoint.dut.places import Places
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.scenario import Backend
 from pinchpoint.scenario import parse
@@ -118,7 +119,7 @@ def test_its_master_shares_the_engine_s_cpu_unless_it_has_one_of_its_own():
     made = scenario()
     for control, asked in ((None, "0@0,1@1"), (2, "0@2,1@1")):
         one = replace(made, dut=replace(made.dut, control_cpu=control), engine=replace(made.engine, cpus=(0,)))
-        bench = DEVICE.bench(one, "b", PurePosixPath("/run/b"))
+        bench = DEVICE.bench(one, Places("b", PurePosixPath("/run/b"), Local()))
         (daemon,) = (found for found in bench.resources(Pages(0, 0), []) if isinstance(found, Daemon))
         assert asked in daemon.argv and "--no-huge" in daemon.argv
 
@@ -127,23 +128,23 @@ def test_a_result_says_which_cpus_its_two_threads_poll_on():
     made = scenario()
     for control, said in ((None, "master on CPU 0, which the engine uses too"), (2, "master on CPU 2")):
         one = replace(made, dut=replace(made.dut, control_cpu=control), engine=replace(made.engine, cpus=(0,)))
-        facts = DEVICE.bench(one, "b", PurePosixPath("/run/b")).facts()
+        facts = DEVICE.bench(one, Places("b", PurePosixPath("/run/b"), Local())).facts()
         assert facts["DPVS polls"] == f"worker on CPU 1, {said}"
 
 
 def test_its_tools_are_given_the_bench_s_own_socket():
-    bench = DEVICE.bench(scenario(), "b", PurePosixPath("/run/b"))
+    bench = DEVICE.bench(scenario(), Places("b", PurePosixPath("/run/b"), Local()))
     made = [one for one in bench.resources(Pages(0, 0), []) if isinstance(one, Command) and "ipvsadm" in one.argv[0]]
     assert made and all(one.environment == (("DPVS_IPC_FILE", "/run/b/dpvs.ipc"),) for one in made)
 
 
 def test_a_program_is_required_and_the_command_that_builds_one_is_named(tmp_path):
-    (probe,) = (one for one in DEVICE.needs(scenario()) if one.name == "dut.program")
+    (probe,) = (one for one in DEVICE.needs(scenario(), Local()) if one.name == "dut.program")
     assert not probe.ok and "packaging/build-dpvs" in probe.hint
-    assert "not executable" in what_is_wrong(str(tmp_path / "dpvs"))
+    assert "not executable" in what_is_wrong(Local(), str(tmp_path / "dpvs"))
     for name in ("dpvs", "dpip", "ipvsadm"):
         (tmp_path / name).touch(0o755)
-    assert what_is_wrong(str(tmp_path / "dpvs")) == ""
+    assert what_is_wrong(Local(), str(tmp_path / "dpvs")) == ""
 
 
 def test_a_program_is_looked_for_on_the_benchs_host():
@@ -153,8 +154,7 @@ def test_a_program_is_looked_for_on_the_benchs_host():
         def which(self, program):
             return program
 
-    with on(Far()):
-        assert what_is_wrong("/opt/far/dpvs") == ""
+    assert what_is_wrong(Far(), "/opt/far/dpvs") == ""
 
 
 def test_a_file_does_not_choose_what_runs_as_root():

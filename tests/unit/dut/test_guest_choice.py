@@ -12,6 +12,7 @@ from pinchpoint.dut.setup import prepare
 from pinchpoint.host import qemu, uml
 from pinchpoint.host.guest_boot import Boot
 from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.keys.source import Source
 from pinchpoint.scenario import parse
 from pinchpoint.scenario.sweep import sweep_of
@@ -26,7 +27,7 @@ class Machine:
         self.absent, self.panics, self.without_module = set(), set(), set()
         self.booted, self.is_late = [], False
 
-    def boot(self, word, timeout_s):
+    def boot(self, machine, word, timeout_s):
         self.booted.append(word)
         return Boot(1.5, PANIC if word in self.panics else "", self.is_late)
 
@@ -43,7 +44,7 @@ def machine(monkeypatch):
         Local, "which", lambda self, name: None if name == uml.PROGRAM and "uml" in found.absent else name
     )
     monkeypatch.setattr(Local, "exists", lambda self, path: not ("initrd" in path and "qemu" in found.absent))
-    monkeypatch.setattr(qemu, "_has_kvm", lambda: False)
+    monkeypatch.setattr(qemu, "_has_kvm", lambda machine: False)
     return found
 
 
@@ -52,7 +53,7 @@ def scenario(guest="[guest]\n"):
 
 
 def kernel_of(guest="[guest]\n"):
-    ((found,),) = [chosen([scenario(guest)])]
+    ((found,),) = [chosen([scenario(guest)], Local())]
     return found.guest.kernel
 
 
@@ -85,7 +86,7 @@ def test_a_kernel_that_the_file_names_is_taken_unseen(machine, word):
 
 def test_what_is_chosen_is_no_default_of_the_file_any_more(machine):
     assert "guest.kernel" in scenario().defaulted
-    assert "guest.kernel" not in chosen([scenario()])[0].defaulted
+    assert "guest.kernel" not in chosen([scenario()], Local())[0].defaulted
 
 
 def test_all_points_of_a_run_get_the_same_kernel(machine):
@@ -93,19 +94,19 @@ def test_all_points_of_a_run_get_the_same_kernel(machine):
     text += '[[sweep.factor]]\nname = "nodes"\nkeys = ["guest.numa_nodes"]\nlevels = [1, 2]\n'
     sweep = sweep_of(Source(text, "x.toml"), quick=False)
     assert {one.guest.kernel for one in sweep.scenarios} == {"auto"}
-    found = Program("x", (sweep, replace(sweep, group="y"))).with_kernels()
+    found = Program("x", (sweep, replace(sweep, group="y"))).with_kernels(Local())
     assert [[one.guest.kernel for one in each.scenarios] for each in found.sweeps] == [["qemu", "qemu"]] * 2
 
 
 def test_a_bench_is_planned_with_the_kernel_that_was_chosen(machine, monkeypatch):
-    monkeypatch.setattr(setup, "find_engine", lambda: "/bin/engine")
+    monkeypatch.setattr(setup, "find_engine", lambda host: "/bin/engine")
     machine.panics.add("uml")
-    assert prepare(scenario()).scenario.guest.kernel == "qemu"
+    assert prepare(scenario(), Machines(Local())).scenario.guest.kernel == "qemu"
 
 
 def test_the_doctor_says_of_each_kernel_that_is_here_whether_it_boots(machine):
     machine.panics.add("uml")
-    broken, sound = boots()
+    broken, sound = boots(Local())
     assert (broken.name, broken.ok, broken.needed, broken.detail) == ('guest.kernel = "uml"', False, False, PANIC)
     assert (sound.name, sound.ok, sound.detail) == (
         'guest.kernel = "qemu"',
@@ -113,20 +114,20 @@ def test_the_doctor_says_of_each_kernel_that_is_here_whether_it_boots(machine):
         "Debian's kernel under qemu boots, TCG, emulated: 1.5 s",
     )
     machine.absent.add("qemu")
-    assert [probe.name for probe in boots()] == [broken.name]
+    assert [probe.name for probe in boots(Local())] == [broken.name]
 
 
 def test_the_doctor_does_not_call_a_kernel_broken_that_a_busy_machine_boots_slowly(machine):
     machine.panics.add("qemu")
     machine.is_late = True
-    *_, slow = boots()
+    *_, slow = boots(Local())
     assert (slow.ok, slow.hint) == (False, "")
     assert slow.detail.startswith("not booted after 30 s: this machine is busy")
 
 
 def test_where_the_library_for_amx_is_not_built_the_doctor_says_how(machine, monkeypatch, tmp_path):
     machine.panics.add("uml")
-    monkeypatch.setattr(Local, "exists", lambda self, path: "uml-ptrace.so" not in path)
-    broken, _ = boots()
+    monkeypatch.setattr(uml, "_PTRACE", tmp_path / "uml-ptrace.so")
+    broken, _ = boots(Local())
     assert broken.hint.startswith("with AMX it needs: mkdir -p /")
     assert broken.hint.endswith("/pinchpoint/host/uml_ptrace.c")

@@ -9,8 +9,9 @@ from support import OF_A_KIND, scenario_of
 
 from pinchpoint.bench.resource import Command, GuestKernel, Inside, TextFile
 from pinchpoint.dut import guested, registry
-from pinchpoint.dut.device import Pages, Places, PlainLive
+from pinchpoint.dut.device import Pages, PlainLive
 from pinchpoint.dut.guested import GuestedLive
+from pinchpoint.dut.places import Places
 from pinchpoint.host import qemu
 from pinchpoint.host.local import Local
 from pinchpoint.host.numa import NODES as FOLDER
@@ -33,7 +34,7 @@ KINDS = pytest.mark.parametrize("kind", DUTS)
 
 @pytest.fixture
 def no_kvm(monkeypatch):
-    monkeypatch.setattr(qemu, "_has_kvm", lambda: False)
+    monkeypatch.setattr(qemu, "_has_kvm", lambda machine: False)
 
 
 @pytest.fixture
@@ -44,7 +45,11 @@ def planned(monkeypatch, no_kvm):
         monkeypatch.setattr(guested, "read_topology", lambda host: Topology(nodes))
         text = OF_A_KIND.format(kind=kind, dut=DUTS[kind].replace("[3]", cpus), more=guest)
         wanted = parse(top + text, "x.toml")
-        return registry.device_of(wanted).bench(wanted, "b1", PurePosixPath("/x")).resources(Pages(0, 0), ["engine"])
+        return (
+            registry.device_of(wanted)
+            .bench(wanted, Places("b1", PurePosixPath("/x"), Local()))
+            .resources(Pages(0, 0), ["engine"])
+        )
 
     return plan
 
@@ -194,13 +199,13 @@ def test_nodes_need_a_kernel_that_was_built_for_them(monkeypatch):
     monkeypatch.setattr(Local, "which", lambda self, name: f"/bin/{name}")
     monkeypatch.setattr(Local, "exists", lambda self, path: True)
     monkeypatch.setattr(qemu, "has_module", lambda name, release: True)
-    monkeypatch.setattr(qemu, "is_configured", lambda option, release=None: option != "CONFIG_NUMA")
+    monkeypatch.setattr(qemu, "is_configured", lambda machine, option, release=None: option != "CONFIG_NUMA")
     wanted = scenario_of("bridge", DUTS["bridge"], TWO)
-    missing = [probe.detail for probe in registry.device_of(wanted).needs(wanted) if not probe.ok]
+    missing = [probe.detail for probe in registry.device_of(wanted).needs(wanted, Local()) if not probe.ok]
     assert missing == ["the guest's kernel was built without CONFIG_NUMA"]
-    assert all(probe.ok for probe in registry.device_of(wanted).needs(scenario_of("bridge", DUTS["bridge"], ONE))), (
-        "one node needs none"
-    )
+    assert all(
+        probe.ok for probe in registry.device_of(wanted).needs(scenario_of("bridge", DUTS["bridge"], ONE), Local())
+    ), "one node needs none"
 
 
 def test_nodes_are_a_factor():

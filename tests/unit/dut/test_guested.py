@@ -20,15 +20,17 @@ from pinchpoint.bench.resource import (
     Veth,
 )
 from pinchpoint.dut import registry
-from pinchpoint.dut.device import Pages, Places, PlainLive
+from pinchpoint.dut.device import Pages, PlainLive
 from pinchpoint.dut.guested import GuestedLive
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.setup import prepare
 from pinchpoint.dut.softirq import Softnet
 from pinchpoint.dut.wire import without_device
 from pinchpoint.host import guest, qemu, uml
 from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.interface import CommandFailed
-from pinchpoint.host.local import LOCAL, Local
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.host.numa import read_topology
 from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import BenchError, InputError
@@ -61,7 +63,7 @@ def guested(kind, guest=GUEST):
 
 def planned(kind, guest=GUEST):
     wanted = guested(kind, guest)
-    return registry.device_of(wanted).bench(wanted, "b1", RUN).resources(Pages(0, 0), ["engine"])
+    return registry.device_of(wanted).bench(wanted, Places("b1", RUN, Local())).resources(Pages(0, 0), ["engine"])
 
 
 def test_a_scenario_without_the_table_has_no_guest():
@@ -172,7 +174,7 @@ def test_this_machines_cpus_are_its_kernels_and_not_its_daemons():
 
 def test_what_is_made_again_with_a_switch_is_made_in_the_guest():
     wanted = guested("ovs")
-    bench = registry.device_of(wanted).bench(wanted, "b1", RUN)
+    bench = registry.device_of(wanted).bench(wanted, Places("b1", RUN, Local()))
     made = bench.resources(Pages(0, 0), ["engine"])
     again = bench.ends_with_it(made)
     assert again
@@ -182,7 +184,7 @@ def test_what_is_made_again_with_a_switch_is_made_in_the_guest():
 
 @KINDS
 def test_the_engine_opens_taps(kind):
-    setup = prepare(guested(kind))
+    setup = prepare(guested(kind), Machines(Local()))
     ends = [(port.backend, port.device, port.netns) for port in setup.engine.ports]
     assert ends == [("af_packet", name, setup.places.engine_netns) for name in ("left", "right")]
     assert setup.places.host.name == "guest"
@@ -205,7 +207,7 @@ def test_its_load_is_that_of_its_process_on_this_machine():
 def test_a_missing_program_is_told_with_its_package(monkeypatch):
     monkeypatch.setattr(Local, "which", lambda self, name: None if name == uml.PROGRAM else f"/bin/{name}")
     wanted = guested("bridge")
-    missing = [probe for probe in registry.device_of(wanted).needs(wanted) if not probe.ok]
+    missing = [probe for probe in registry.device_of(wanted).needs(wanted, Local()) if not probe.ok]
     assert [(probe.name, probe.hint) for probe in missing] == [("linux.uml", "apt-get install user-mode-linux")]
 
 
@@ -222,7 +224,7 @@ def test_user_mode_linux_is_preloaded_with_what_processors_with_amx_need_where_t
 
 @pytest.fixture
 def no_kvm(monkeypatch):
-    monkeypatch.setattr(qemu, "_has_kvm", lambda: False)
+    monkeypatch.setattr(qemu, "_has_kvm", lambda machine: False)
 
 
 def of_qemu():
@@ -264,15 +266,10 @@ def test_kvm_that_offers_no_cpu_of_a_64_bit_kernel_is_not_used(monkeypatch):
 
     monkeypatch.setattr(Local, "exists", lambda self, path: True)
     monkeypatch.setattr(Local, "run", refuses)
-    qemu._has_kvm.cache_clear()
-    try:
-        assert qemu.runs_on() == "TCG, emulated"
-        assert "kvm64,enforce" in asked[0][-1]
-        qemu._has_kvm.cache_clear()
-        monkeypatch.setattr(Local, "run", lambda self, argv, **given: "")
-        assert qemu.runs_on() == "KVM"
-    finally:
-        qemu._has_kvm.cache_clear()
+    assert qemu.runs_on(Local()) == "TCG, emulated"
+    assert "kvm64,enforce" in asked[0][-1]
+    monkeypatch.setattr(Local, "run", lambda self, argv, **given: "")
+    assert qemu.runs_on(Local()) == "KVM"
 
 
 def test_the_load_of_an_emulated_guest_is_that_of_its_threads_on_the_busiest_cpu(no_kvm):
@@ -297,7 +294,7 @@ def test_a_missing_kernel_is_told_with_the_command_that_provides_it(monkeypatch,
     monkeypatch.setattr(Local, "which", lambda self, name: f"/bin/{name}")
     monkeypatch.setattr(qemu, "_FOLDER", tmp_path / "guest-kernel")
     wanted = guested("bridge", QEMU)
-    missing = [probe for probe in registry.device_of(wanted).needs(wanted) if not probe.ok]
+    missing = [probe for probe in registry.device_of(wanted).needs(wanted, Local()) if not probe.ok]
     assert ("kernel for qemu", "packaging/guest-kernel") in [(probe.name, probe.hint) for probe in missing]
 
 
@@ -323,7 +320,7 @@ def of_release(release):
 
 def test_a_release_that_is_not_there_is_told_with_the_command_that_provides_it(kernels):
     wanted = of_release("6.12")
-    missing = {probe.name: probe.hint for probe in registry.device_of(wanted).needs(wanted) if not probe.ok}
+    missing = {probe.name: probe.hint for probe in registry.device_of(wanted).needs(wanted, Local()) if not probe.ok}
     assert missing["kernel 6.12 for qemu"] == "packaging/guest-kernel --release 6.12"
 
 
@@ -334,8 +331,8 @@ def test_a_release_that_is_not_there_is_told_with_the_command_that_provides_it(k
 def test_a_guest_boots_the_release_that_its_scenario_names(kernels, tmp_path, release, folder):
     kernels("guest-kernel-6.12", "6.12.95+deb12-amd64")
     wanted = of_release(release)
-    assert all(probe.ok for probe in registry.device_of(wanted).needs(wanted) if "kernel" in probe.name)
-    made = registry.device_of(wanted).bench(wanted, "b1", RUN).resources(Pages(0, 0), ["engine"])
+    assert all(probe.ok for probe in registry.device_of(wanted).needs(wanted, Local()) if "kernel" in probe.name)
+    made = registry.device_of(wanted).bench(wanted, Places("b1", RUN, Local())).resources(Pages(0, 0), ["engine"])
     (kernel,) = [one for one in made if isinstance(one, GuestKernel)]
     (first,) = [one for one in made if isinstance(one, TextFile) and one.path.endswith("guest-init")]
     assert str(tmp_path / folder / "vmlinuz") in kernel.argv
@@ -366,17 +363,17 @@ def test_a_release_is_named_by_its_beginning_as_a_whole(found, wanted, is_it):
 def test_what_debians_kernel_supports_is_read_from_its_configuration(monkeypatch, tmp_path, text, there):
     config = tmp_path / "config"
     monkeypatch.setattr(qemu, "_FOLDER", tmp_path)
-    assert not qemu.is_configured("CONFIG_NF_TABLES_IPV4"), "there is no kernel"
+    assert not qemu.is_configured(Local(), "CONFIG_NF_TABLES_IPV4"), "there is no kernel"
     config.write_text(f"# x\n{text}\n")
-    assert qemu.is_configured("CONFIG_NF_TABLES_IPV4") is there
+    assert qemu.is_configured(Local(), "CONFIG_NF_TABLES_IPV4") is there
 
 
 def test_rules_are_taken_by_a_guest_whose_kernel_has_tables(monkeypatch):
     wanted = scenario_of("nft", f"{DUTS['nft']}\n{NAT}", QEMU)
     monkeypatch.setattr(Local, "which", lambda self, name: f"/bin/{name}")
     monkeypatch.setattr(Local, "exists", lambda self, path: True)
-    monkeypatch.setattr(qemu, "is_configured", lambda option, release: option == "CONFIG_NF_TABLES_IPV4")
-    assert all(probe.ok for probe in registry.device_of(wanted).needs(wanted))
+    monkeypatch.setattr(qemu, "is_configured", lambda machine, option, release: option == "CONFIG_NF_TABLES_IPV4")
+    assert all(probe.ok for probe in registry.device_of(wanted).needs(wanted, Local()))
 
 
 @pytest.mark.parametrize("word", KERNELS)
@@ -389,8 +386,8 @@ def test_every_kernel_is_documented_and_begins_with_the_agent(word):
 def test_rules_need_a_guest_whose_kernel_has_tables_of_ipv4(monkeypatch):
     wanted = scenario_of("nft", DUTS["nft"] + '\nrules = "table ip x { }"', GUEST)
     monkeypatch.setattr(Local, "which", lambda self, name: f"/bin/{name}")
-    monkeypatch.setattr(uml, "is_configured", lambda option, release: False)
-    missing = [probe for probe in registry.device_of(wanted).needs(wanted) if not probe.ok]
+    monkeypatch.setattr(uml, "is_configured", lambda machine, option, release: False)
+    missing = [probe for probe in registry.device_of(wanted).needs(wanted, Local()) if not probe.ok]
     assert "the guest's kernel was built without CONFIG_NF_TABLES_IPV4" in [probe.detail for probe in missing]
 
 
@@ -413,11 +410,11 @@ def test_counters_of_a_guests_cpus_are_not_named_like_this_machines(tmp_path):
     pid.write_text(str(os.getpid()))
     any_name = re.compile(".*")
     for read in (
-        lambda host: CpuTime(host, sorted(LOCAL.cpus())),
-        lambda host: CpuSteal(host, sorted(LOCAL.cpus())),
+        lambda host: CpuTime(host, sorted(Local().cpus())),
+        lambda host: CpuSteal(host, sorted(Local().cpus())),
         lambda host: PacketThreads(host, str(pid), any_name, any_name),
     ):
-        here, there = read(LOCAL).snapshot(), read(Elsewhere()).snapshot()
+        here, there = read(Local()).snapshot(), read(Elsewhere()).snapshot()
         for mine, theirs in ((here.counters, there.counters), (here.gauges, there.gauges)):
             assert {name.partition("/")[0] for name in mine} <= {"host"}
             assert {name.replace("host/", "guest/", 1) for name in mine} == set(theirs)
@@ -427,14 +424,14 @@ class InTheGuest(PlainLive):
     """Read in the guest."""
 
     def collectors(self):
-        return [CpuTime(LOCAL, [0])]
+        return [CpuTime(Local(), [0])]
 
     witnesses = collectors
 
 
 def of_another_release(wanted):
-    here = Guest("qemu", 128, wanted, len(read_topology(LOCAL).cpus))
-    return GuestedLive(InTheGuest(), Places("one", PurePosixPath("/x"), LOCAL), here)
+    here = Guest("qemu", 128, wanted, len(read_topology(Local()).cpus))
+    return GuestedLive(InTheGuest(), Places("one", PurePosixPath("/x"), Local()), here)
 
 
 def test_the_release_that_runs_is_read_back():
@@ -450,7 +447,7 @@ def test_the_release_that_runs_is_read_back():
 @pytest.mark.parametrize("read", ["collectors", "witnesses"])
 def test_the_guests_process_is_read_nearest_to_the_traffic(read, tmp_path):
     """Reading what is in the guest is work for its CPU, which would count as load."""
-    live = GuestedLive(InTheGuest(), Places("one", PurePosixPath(tmp_path), LOCAL), Guest("uml", 128))
+    live = GuestedLive(InTheGuest(), Places("one", PurePosixPath(tmp_path), Local()), Guest("uml", 128))
     assert [type(one) for one in getattr(live, read)()] == [CpuTime, PacketThreads]
-    live = GuestedLive(InTheGuest(), Places("one", PurePosixPath(tmp_path), LOCAL), Guest("qemu", 128, numa_nodes=2))
+    live = GuestedLive(InTheGuest(), Places("one", PurePosixPath(tmp_path), Local()), Guest("qemu", 128, numa_nodes=2))
     assert [type(one) for one in getattr(live, read)()] == [CpuTime, Softnet, PacketThreads]

@@ -11,9 +11,11 @@ from pinchpoint.dut.device import Pages
 from pinchpoint.dut.ipvs import balancing
 from pinchpoint.dut.ipvs.counters import connections, per_cpu, tracking
 from pinchpoint.dut.ipvs.table import Table
+from pinchpoint.dut.places import Places
 from pinchpoint.host import qemu, uml
 from pinchpoint.host.guest import MODPROBE
 from pinchpoint.host.interface import CommandFailed
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.limits import Resource
 from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
@@ -60,7 +62,11 @@ def read(*changes):
 
 
 def planned(wanted):
-    made = registry.device_of(wanted).bench(wanted, "b1", PurePosixPath("/run/b1")).resources(Pages(0, 0), [])
+    made = (
+        registry.device_of(wanted)
+        .bench(wanted, Places("b1", PurePosixPath("/run/b1"), Local()))
+        .resources(Pages(0, 0), [])
+    )
     return [one.resource if isinstance(one, Inside) else one for one in made]
 
 
@@ -150,7 +156,7 @@ def test_without_a_service_it_does_nothing():
 
 def test_a_kernel_without_source_nat_is_named_with_what_mends_it():
     wanted = read()
-    bench = registry.device_of(wanted).bench(wanted, "b1", PurePosixPath("/run/b1"))
+    bench = registry.device_of(wanted).bench(wanted, Places("b1", PurePosixPath("/run/b1"), Local()))
     error = bench.refusal(CommandFailed(["iptables-legacy-restore", "x"], "can't initialize table `nat'"))
     assert error is not None
     assert error.hint is not None and 'mode = "dnat"' in error.hint
@@ -161,7 +167,7 @@ def test_a_guest_without_source_nat_is_told_of_the_kernel_that_has_it_and_of_dna
     monkeypatch.setattr(qemu, "has_module", lambda name, release=None: True)
     monkeypatch.setattr(guested, "probes", lambda *_: ())  # whatever this machine has
     wanted = read()
-    missing = [one for one in registry.device_of(wanted).needs(wanted) if not one.ok and "module" in one.name]
+    missing = [one for one in registry.device_of(wanted).needs(wanted, Local()) if not one.ok and "module" in one.name]
     assert [one.name.split(" ")[-1] for one in missing] == ["xt_ipvs", "xt_nat", "xt_statistic", "iptable_nat"]
     assert all('set guest.kernel = "qemu", or service.mode = "dnat"' in str(one.hint) for one in missing)
 

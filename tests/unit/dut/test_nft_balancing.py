@@ -7,9 +7,9 @@ import pytest
 from support import scenario_of
 
 from pinchpoint.dut import addresses
-from pinchpoint.dut.device import Places
 from pinchpoint.dut.nft.balancing import UNTRACKED, again, ruleset, syn_proxy, sysctls
 from pinchpoint.dut.nft.rebalancing import Rebalancing
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.services import Rebalanced
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Backend, Established, Mode, Range, Scheduler, Service

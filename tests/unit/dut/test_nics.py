@@ -14,7 +14,6 @@ from pinchpoint.dut import nics as ports
 from pinchpoint.dut.ovs import nic_status
 from pinchpoint.host import nics
 from pinchpoint.host.interface import CommandFailed
-from pinchpoint.host.local import on
 from pinchpoint.model.errors import BenchError, DutError, RequirementError
 from pinchpoint.model.scenario import EngineSite, Remote
 from pinchpoint.scenario import parse
@@ -113,8 +112,7 @@ class Tree:
 def machine():
     found = Tree().card(LEFT, interface="eth1").card(ENGINE, group="8", interface="eth2")
     found.files["/proc/uptime"] = "1 1"
-    with on(found):
-        yield found
+    return found
 
 
 def scenario(**changes):
@@ -123,8 +121,8 @@ def scenario(**changes):
     return replace(found, ports=(replace(left, **changes), right))
 
 
-def lacking(wanted):
-    return [(one.name, one.detail) for one in ports.needs(ports.beside_device(wanted)) if not one.ok]
+def lacking(machine, wanted):
+    return [(one.name, one.detail) for one in ports.needs(machine, ports.beside_device(wanted)) if not one.ok]
 
 
 def test_free_cards_are_taken_as_they_are_found(machine):
@@ -141,8 +139,8 @@ def test_free_cards_are_taken_as_they_are_found(machine):
     machine.answers["ip -4 route show table all dev eth1"] = (
         "192.0.2.0/24 proto kernel scope link src 192.0.2.1 linkdown\n198.51.100.0/24 via 192.0.2.9 linkdown\n"
     )
-    assert lacking(scenario()) == []
-    left, engine = ports.resources(ports.beside_device(scenario()), "b1", "pp-b1-dut")
+    assert lacking(machine, scenario()) == []
+    left, engine = ports.resources(machine, ports.beside_device(scenario()), "b1", "pp-b1-dut")
     assert left == r.Nic(
         address=LEFT,
         bench_id="b1",
@@ -185,7 +183,7 @@ def in_use(machine):
 )
 def test_a_card_in_use_is_refused_with_the_reason(machine, change, words):
     change(machine)
-    ((name, detail),) = lacking(scenario())
+    ((name, detail),) = lacking(machine, scenario())
     assert name == f"NIC {LEFT}"
     assert words in detail
 
@@ -195,7 +193,7 @@ def test_a_card_whose_address_has_a_connection_is_refused_and_the_connection_nam
     info = {"local": "192.0.2.1", "prefixlen": 24, "scope": "global"}
     machine.answers["ip -j address show dev eth1"] = json.dumps([{"addr_info": [info]}])
     machine.answers["ss -Htn state established"] = f"0      0      {local}  192.0.2.7:51234\n"
-    ((_, detail),) = lacking(scenario())
+    ((_, detail),) = lacking(machine, scenario())
     assert detail == f"eth1 has 192.0.2.1, which a connection uses: {local} - 192.0.2.7:51234"
 
 
@@ -203,14 +201,14 @@ def test_a_connection_over_a_link_local_address_counts(machine):
     info = {"family": "inet6", "local": "fe80::1", "prefixlen": 64, "scope": "link"}
     machine.answers["ip -j address show dev eth1"] = json.dumps([{"addr_info": [info]}])
     machine.answers["ss -Htn state established"] = "0      0      [fe80::1]%eth1:22  [fe80::2]%eth1:51234\n"
-    ((_, detail),) = lacking(scenario())
+    ((_, detail),) = lacking(machine, scenario())
     assert detail.startswith("eth1 has fe80::1, which a connection uses")
 
 
 def test_where_addresses_cannot_be_listed_nothing_is_taken(machine):
     machine.answers["ip -j address show dev eth1"] = CommandFailed(["ip"], "timed out")
     with pytest.raises(BenchError, match="timed out"):
-        lacking(scenario())
+        lacking(machine, scenario())
 
 
 def test_a_route_whose_gateway_comes_later_in_the_list_is_restored(machine):
@@ -234,13 +232,13 @@ def test_a_route_whose_gateway_comes_later_in_the_list_is_restored(machine):
 def test_where_connections_cannot_be_listed_nothing_is_taken(machine):
     machine.answers["ss -Htn state established"] = CommandFailed(["ss"], "no permission")
     with pytest.raises(BenchError, match="no permission"):
-        lacking(scenario())
+        lacking(machine, scenario())
 
 
 def test_a_bridge_or_a_card_of_the_same_bench_may_share_the_group(machine):
     machine.card("0000:00:01.0", driver="pcieport", group="7", kind="0x060400")
     machine.card(ENGINE, group="7")
-    assert lacking(scenario()) == []
+    assert lacking(machine, scenario()) == []
 
 
 def test_without_an_iommu_a_card_is_used_only_where_a_key_or_the_user_says_so(machine):
@@ -248,16 +246,17 @@ def test_without_an_iommu_a_card_is_used_only_where_a_key_or_the_user_says_so(ma
         group = "7" if one == LEFT else "8"
         del machine.files[f"/sys/kernel/iommu_groups/{group}/devices/{one}"]
     machine.files[nics.UNSAFE] = "N\n"
-    ((name, detail),) = lacking(scenario())
+    ((name, detail),) = lacking(machine, scenario())
     assert (name, LEFT in detail) == ("IOMMU", True)
-    first, *cards = ports.resources(ports.beside_device(scenario(no_iommu=True)), "b1", "")
-    assert lacking(scenario(no_iommu=True)) == []
+    first, *cards = ports.resources(machine, ports.beside_device(scenario(no_iommu=True)), "b1", "")
+    assert lacking(machine, scenario(no_iommu=True)) == []
     assert first == r.NoIommu("N")
     assert {one.driver for one in cards} == {"vfio-pci"}
     machine.files[nics.UNSAFE] = "Y\n"
-    assert lacking(scenario()) == []
+    assert lacking(machine, scenario()) == []
     assert not any(
-        isinstance(one, r.NoIommu) for one in ports.resources(ports.beside_device(scenario(no_iommu=True)), "b1", "")
+        isinstance(one, r.NoIommu)
+        for one in ports.resources(machine, ports.beside_device(scenario(no_iommu=True)), "b1", "")
     )
 
 
@@ -265,21 +264,21 @@ def test_a_kernel_whose_vfio_needs_an_iommu_gets_another_driver(machine):
     for one, group in ((LEFT, "7"), (ENGINE, "8")):
         del machine.files[f"/sys/kernel/iommu_groups/{group}/devices/{one}"]
     machine.files[f"{PCI}/drivers/uio_pci_generic/bind"] = ""
-    assert lacking(scenario(no_iommu=True)) == []
-    found = ports.resources(ports.beside_device(scenario(no_iommu=True)), "b1", "")
+    assert lacking(machine, scenario(no_iommu=True)) == []
+    found = ports.resources(machine, ports.beside_device(scenario(no_iommu=True)), "b1", "")
     assert [one.driver for one in found] == ["uio_pci_generic", "uio_pci_generic"]
 
 
 def test_a_bifurcated_driver_stays_and_the_devices_interface_goes_where_the_device_runs(machine):
     machine.card(LEFT, driver="mlx5_core", interface="eth1").card(ENGINE, driver="mlx5_core", interface="eth2")
-    left, engine = ports.resources(ports.beside_device(scenario()), "b1", "pp-b1-dut")
+    left, engine = ports.resources(machine, ports.beside_device(scenario()), "b1", "pp-b1-dut")
     assert (left.driver, left.netns, engine.netns) == ("", "pp-b1-dut", "")
     actions.create(left, machine)
     assert machine.asked[-1] == ("ip", "link", "set", "dev", "eth1", "netns", "pp-b1-dut")
 
 
 def taken(machine):
-    (left, *_) = ports.resources(ports.beside_device(scenario()), "b1", "")
+    (left, *_) = ports.resources(machine, ports.beside_device(scenario()), "b1", "")
     machine.files["/proc/self/stat"] = ""
     return left
 
@@ -347,7 +346,7 @@ def test_the_journal_holds_all_that_is_needed_to_give_a_card_back(machine):
 
 def test_a_card_that_is_not_there_is_named_before_anything_is_planned(machine):
     with pytest.raises(RequirementError, match=r"0000:09:00\.0: no network card"):
-        ports.resources(ports.beside_device(scenario(pci="0000:09:00.0")), "b1", "")
+        ports.resources(machine, ports.beside_device(scenario(pci="0000:09:00.0")), "b1", "")
 
 
 def test_cards_of_an_engine_elsewhere_are_taken_on_its_own_host(machine):
@@ -356,10 +355,10 @@ def test_cards_of_an_engine_elsewhere_are_taken_on_its_own_host(machine):
     beside, there = ports.beside_device(wanted), ports.of_engine(wanted, site)
     assert (beside.of_device, beside.of_engine) == ({"left": LEFT}, {})
     assert (there.of_device, there.of_engine, there.without_iommu) == ({}, {"left": LEFT}, {LEFT})
-    (taken,) = ports.resources(there, "b1")
+    (taken,) = ports.resources(machine, there, "b1")
     assert (taken.address, taken.netns) == (LEFT, ""), "no namespace of the device is there"
-    assert list(ports.settings(beside)) == ["NIC of left"]
-    assert list(ports.settings(there)) == ["NIC of left, engine's end"]
+    assert list(ports.settings(machine, beside)) == ["NIC of left"]
+    assert list(ports.settings(machine, there)) == ["NIC of left, engine's end"]
 
 
 def test_doctor_says_of_each_card_what_it_is_and_of_its_embedded_switch_who_is_behind_it(machine):
@@ -372,7 +371,7 @@ def test_doctor_says_of_each_card_what_it_is_and_of_its_embedded_switch_who_is_b
     machine.answers[f"devlink -j dev eswitch show pci/{LEFT}"] = json.dumps(
         {"dev": {f"pci/{LEFT}": {"mode": "switchdev", "inline-mode": "none"}}}
     )
-    found = {one.name: one for one in ports.probes()}
+    found = {one.name: one for one in ports.probes(machine)}
     assert found["IOMMU"].detail == "2 groups"
     assert found[f"NIC {LEFT}"].detail == (
         "8086:10d3, e1000e, IOMMU group 7, NUMA node unknown, eth1 25 Gbit/s, embedded switch: switchdev, "

@@ -19,13 +19,13 @@ from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import switch_ports
 from pinchpoint.dut.ovs.rules import arp_responder, rule_place
 from pinchpoint.dut.ovs.spec import ArpResponder, Bridge, Datapath, ExtraPorts, OvsHost, Patch, Rule, RuleSeries, Tunnel
-from pinchpoint.host.local import Local, on
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.rules import expand_template
 from pinchpoint.model.scenario import Range
 from pinchpoint.scenario import parse
 
-PLACES = OvsPlaces("b1", PurePosixPath("/run/pinchpoint/b1"))
+PLACES = OvsPlaces("b1", PurePosixPath("/run/pinchpoint/b1"), Local())
 PLAIN = """
 dut = { datapath = "dpdk", pmd_cpus = [1], rules = "in_port={left},actions=output:{right}" }
 engine = { cpus = [0] }
@@ -317,8 +317,8 @@ def test_a_build_of_ones_own_brings_its_program_and_its_schema(tmp_path, place):
     path.write_text("{}")
     own = scenario(vswitchd=str(tmp_path / "sbin/ovs-vswitchd"))
     assert daemons.vswitchd(own, PLACES).argv[0] == own.dut.vswitchd
-    assert daemons.schema(own) == str(path)
-    assert daemons.schema(scenario()) == daemons.SCHEMA
+    assert daemons.schema(own, Local()) == str(path)
+    assert daemons.schema(scenario(), Local()) == daemons.SCHEMA
 
 
 def test_the_schema_of_a_build_of_ones_own_is_looked_for_on_the_benchs_host(tmp_path):
@@ -328,6 +328,5 @@ def test_the_schema_of_a_build_of_ones_own_is_looked_for_on_the_benchs_host(tmp_
         def exists(self, path):
             return path == f"{tmp_path}/share/openvswitch/vswitch.ovsschema"
 
-    with on(Far()):
-        found = daemons.schema(scenario(vswitchd=str(tmp_path / "sbin/ovs-vswitchd")))
+    found = daemons.schema(scenario(vswitchd=str(tmp_path / "sbin/ovs-vswitchd")), Far())
     assert found == f"{tmp_path}/share/openvswitch/vswitch.ovsschema"

@@ -13,6 +13,8 @@ from pinchpoint.dut.ovs import balancing
 from pinchpoint.dut.ovs.connections import CLOSED_S, SWEEP_S, Connections, policies
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.unixctl import UnixctlError
+from pinchpoint.dut.places import Places
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import BenchError, InputError
 from pinchpoint.model.limits import Resource
 from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
@@ -50,7 +52,7 @@ name = "right"
 [engine]
 cpus = [0]
 """
-PLACES = OvsPlaces("b1", PurePosixPath("/run/b1"))
+PLACES = OvsPlaces("b1", PurePosixPath("/run/b1"), Local())
 
 
 def read(*changes):
@@ -62,7 +64,11 @@ def read(*changes):
 
 
 def planned(wanted):
-    return registry.device_of(wanted).bench(wanted, "b1", PLACES.directory).resources(Pages(0, 0), ["engine"])
+    return (
+        registry.device_of(wanted)
+        .bench(wanted, Places("b1", PLACES.directory, Local()))
+        .resources(Pages(0, 0), ["engine"])
+    )
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 64, 85, 86, 128, 129, 256])

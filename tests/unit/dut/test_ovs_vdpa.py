@@ -10,11 +10,13 @@ from pinchpoint.dut.device import Pages
 from pinchpoint.dut.ovs import vdpa
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import switch_ports
+from pinchpoint.dut.places import Places
 from pinchpoint.host.interface import CommandFailed
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError
 from pinchpoint.scenario import parse
 
-PLACES = OvsPlaces("b1", PurePosixPath("/run/pinchpoint/b1"))
+PLACES = OvsPlaces("b1", PurePosixPath("/run/pinchpoint/b1"), Local())
 LEFT = """kind = "vdpa"
 pf = "0000:05:00.0"
 vf = "0000:05:00.2"
@@ -50,7 +52,11 @@ def scenario(left=LEFT, right=RIGHT, datapath="dpdk"):
 
 
 def planned(wanted):
-    return registry.device_of(wanted).bench(wanted, "b1", PLACES.directory).resources(Pages(0, 100_000), ["engine"])
+    return (
+        registry.device_of(wanted)
+        .bench(wanted, Places("b1", PLACES.directory, Local()))
+        .resources(Pages(0, 100_000), ["engine"])
+    )
 
 
 def argv_of(made):
@@ -80,7 +86,9 @@ def test_several_queues_are_asked_of_the_function_and_of_its_representor():
 
 def test_the_engine_is_the_server_of_the_socket_as_a_guest_would_be():
     wanted = scenario()
-    attached = registry.device_of(wanted).bench(wanted, "b1", PLACES.directory).attachment(0, wanted.ports[0])
+    attached = (
+        registry.device_of(wanted).bench(wanted, Places("b1", PLACES.directory, Local())).attachment(0, wanted.ports[0])
+    )
     assert attached.device.startswith("net_virtio_user0,path=/run/pinchpoint/b1/vhost-left.sock,server=1")
 
 
@@ -97,7 +105,7 @@ def test_the_running_switch_is_asked_for_its_types_before_it_gets_a_port():
 def test_a_switch_without_the_type_is_refused_with_the_reason():
     wanted = scenario("", RIGHT)
     (asked,) = vdpa.known(wanted, PLACES)
-    bench = registry.device_of(wanted).bench(wanted, "b1", PLACES.directory)
+    bench = registry.device_of(wanted).bench(wanted, Places("b1", PLACES.directory, Local()))
     refused = bench.refusal(CommandFailed(asked.argv, "terminating with signal 14 (Alarm clock)"))
     assert 'x.toml: port right: kind = "vdpa": the running switch has no ports of the type dpdkvdpa' in str(refused)
     assert "dut.vswitchd" in refused.hint

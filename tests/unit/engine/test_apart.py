@@ -13,6 +13,7 @@ from pinchpoint.engine.pairs import Pairs
 from pinchpoint.engine.process import find_engine
 from pinchpoint.engine.sockets import Place, SocketsRequest, SocketsResult, SocketsServed
 from pinchpoint.engine.workload import Workloads
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import PinchpointError, RequirementError, UnreachableError
 
 GOLDEN = Path(__file__).parents[3] / "protocol" / "golden"
@@ -51,8 +52,8 @@ def ends(tmp_path):
             words = [json.dumps(one) if one else "" for one in (first, last)]
             return [sys.executable, "-c", ENGINE, str(tmp_path / name), HELLO, *words]
 
-        one = Workloads(command=command("client", client, None))
-        other = ServerEngine(command=command("server", server, served))
+        one = Workloads(Local(), command=command("client", client, None))
+        other = ServerEngine(Local(), command=command("server", server, served))
         made.append(Apart(one, other, "gen", "sink"))
         return made[-1]
 
@@ -162,8 +163,8 @@ def test_an_answer_to_another_trial_is_refused(ends):
 
 def of_real_engines():
     """One pair of real engines, both on this machine."""
-    command = [find_engine()]
-    return Apart(Workloads(command=command), ServerEngine(command=command), "here", "there")
+    command = [find_engine(Local())]
+    return Apart(Workloads(Local(), command=command), ServerEngine(Local(), command=command), "here", "there")
 
 
 @pytest.mark.parametrize("kind", ["rr", "crr", "stream"])

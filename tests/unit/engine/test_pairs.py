@@ -4,15 +4,16 @@ import json
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 from pinchpoint.engine.pairs import Pairs
 from pinchpoint.engine.sockets import SocketsRequest
-from pinchpoint.host.local import LOCAL, Local, on
+from pinchpoint.engine.workload import Workloads
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import EngineError, RequirementError
 
 GOLDEN = Path(__file__).parents[3] / "protocol" / "golden"
@@ -49,7 +50,7 @@ for line in iter(sys.stdin.readline, ""):
 
 def pairs(seconds=0.2, second="run", count=2):
     command = [sys.executable, "-c", ENGINE, HELLO, SOCKETS[4], str(seconds), second]
-    made = Pairs(count, command)
+    made = Pairs(count, partial(Workloads, Local(), command=command))
     made.open()
     return made
 
@@ -66,28 +67,6 @@ def test_all_run_at_the_same_time_and_answer_in_order():
     assert [one.result.trial for one in found] == ["rr-1", "rr-2", "rr-3"]
     assert took < 11, "three of four seconds each, one after the other, take 12"
     assert all(one.asked_ns < one.answered_ns for one in found)
-
-
-def test_each_runs_with_its_callers_host_at_hand():
-    class Far(Local):
-        name = "far"
-
-    seen = []
-
-    class Workload:
-        def begin(self, request):
-            pass
-
-        def run(self, request):
-            seen.append(LOCAL.name)
-            return SimpleNamespace(status="completed")
-
-    engines = Pairs(2, ["none"])
-    engines._engines = [Workload(), Workload()]
-    with on(Far()):
-        engines.run(requests())
-    engines._pool.shutdown()
-    assert seen == ["far", "far"]
 
 
 def test_stop_ends_all_and_what_they_counted_is_kept():
@@ -122,7 +101,7 @@ def test_if_one_is_aborted_the_others_are_stopped():
 
 
 def test_an_engine_that_does_not_start_leaves_none_of_the_others():
-    engines = Pairs(2, ["/no/such/engine"])
+    engines = Pairs(2, partial(Workloads, Local(), command=["/no/such/engine"]))
     with pytest.raises(EngineError, match="/no/such/engine"):
         engines.open()
 

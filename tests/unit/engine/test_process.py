@@ -17,7 +17,7 @@ from pinchpoint.engine.instrument import Slices, TrialRequest
 from pinchpoint.engine.process import EXPLAIN_MEMORY, ProcessInstrument
 from pinchpoint.engine.reflected import Reflector
 from pinchpoint.host import priority
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
 from pinchpoint.host.priority import HIGHEST, preferred, session_nice
 from pinchpoint.model.errors import EngineError, NoHugepagesError, NoLibrariesError, RequirementError
 from pinchpoint.model.trial import Jump, Loopback, Sample
@@ -40,7 +40,7 @@ def scripted(*replies, then="sys.stdin.read()"):
 
 
 def instrument(command, **options):
-    return ProcessInstrument(OPEN, command=command, **options)
+    return ProcessInstrument(OPEN, Local(), command=command, **options)
 
 
 def test_a_trial_goes_through_and_samples_are_passed_over():
@@ -61,16 +61,16 @@ def test_a_trial_goes_through_and_samples_are_passed_over():
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may raise a session")
 def test_the_labs_session_comes_first_while_a_trial_runs_and_not_after(monkeypatch):
     monkeypatch.setattr(priority, "busy_beside", lambda *_: False)
-    before, during = session_nice(LOCAL, os.getpid()), []
+    before, during = session_nice(), []
     if before is None:
         pytest.skip("this kernel does not weigh sessions (sched_autogroup_enabled)")
     engine = instrument(scripted(HELLO, OPENED, f"{SAMPLE}\n{RESULT}"))
     engine.open()
     with preferred():
-        engine.run(REQUEST, lambda sample: during.append(session_nice(LOCAL, os.getpid())))
+        engine.run(REQUEST, lambda sample: during.append(session_nice()))
     engine.close()
     assert during == [HIGHEST]
-    assert session_nice(LOCAL, os.getpid()) == before
+    assert session_nice() == before
 
 
 def test_samples_reach_whoever_listens():
@@ -126,7 +126,7 @@ def test_a_run_asks_for_full_bursts_every_latency_the_engines_own_share_and_no_c
 def test_a_backend_that_cannot_is_a_requirement_with_its_remedy():
     port = protocol.PortRequest("left", "af_packet", "x", None, 1, 1, ())
     request = protocol.Open(workers=(WORKER,), eal_args=(), ports=(port,), link_timeout_s=1.0)
-    engine = ProcessInstrument(request, command=scripted(HELLO))
+    engine = ProcessInstrument(request, Local(), command=scripted(HELLO))
     with pytest.raises(RequirementError, match="run as root"):
         engine.open()
     engine.close()
@@ -287,5 +287,5 @@ def test_a_reflector_takes_the_nics_and_the_memory_of_its_own_ports():
     workers = [protocol.WorkerRequest(core, (name,)) for core, name in enumerate("ab")]
     eal = ("-a", "0000:01:00.0", "-a", "0000:01:00.1", "--in-memory", "-m", "256")
     asked = protocol.Open(workers=tuple(workers), eal_args=eal, ports=tuple(ports), link_timeout_s=20.0)
-    reflector = Reflector(asked, workers[1], ["engine"], {}, None)
+    reflector = Reflector(asked, workers[1], Local(), ["engine"], {}, None)
     assert "--eal=-a 0000:01:00.1 --in-memory -m 128" in reflector._command

@@ -13,6 +13,7 @@ from pinchpoint.engine import process
 from pinchpoint.engine.process import EngineProcess, find_engine
 from pinchpoint.engine.sockets import Place, SocketsRequest, SocketsSample
 from pinchpoint.engine.workload import Workloads, longest_s, run_workload
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import EngineError, RequirementError
 
 GOLDEN = Path(__file__).parents[3] / "protocol" / "golden"
@@ -65,26 +66,26 @@ def error(code, message, hint=None):
 
 def test_a_workload_is_asked_for_once_and_the_engine_is_ended(fake):
     command, heard = fake
-    result = run_workload(RR, command=command)
+    result = run_workload(RR, Local(), command=command)
     assert json.loads(msgspec.json.encode(result)) == json.loads(SOCKETS[4])
     assert heard() == [{"type": "hello", "protocol": 7}, json.loads(SOCKETS[0]), {"type": "bye"}]
 
 
 def test_samples_reach_the_listener_before_the_result(fake):
     samples = []
-    run_workload(RR, command=fake[0], listener=samples.append)
+    run_workload(RR, Local(), command=fake[0], listener=samples.append)
     assert [json.loads(msgspec.json.encode(sample)) for sample in samples] == [json.loads(SAMPLE)]
 
 
 def test_an_aborted_workload_is_a_result_with_its_reason_and_what_mends_it(fake):
-    result = run_workload(CRR, command=fake[0])
+    result = run_workload(CRR, Local(), command=fake[0])
     assert (result.status, result.runs[0].failures.address_unavailable) == ("aborted", 98)
     assert result.reason is not None and "EADDRNOTAVAIL" in result.reason
     assert result.hint is not None and "give more sources" in result.hint
 
 
 def test_what_a_stream_does_not_have_is_none_and_not_zero(fake):
-    result = run_workload(STREAM, command=fake[0])
+    result = run_workload(STREAM, Local(), command=fake[0])
     run = result.runs[0]
     assert (run.transactions, run.latency, run.intended, result.transactions_per_s) == (None, None, None, None)
     assert result.goodput_bps is not None and result.goodput_bps.n == len(result.runs) == 2
@@ -92,7 +93,7 @@ def test_what_a_stream_does_not_have_is_none_and_not_zero(fake):
 
 def test_one_engine_runs_several_workloads(fake):
     command, heard = fake
-    with Workloads(command=command) as engine:
+    with Workloads(Local(), command=command) as engine:
         trials = [engine.run(request).trial for request in (RR, STREAM, RR)]
     assert trials == ["rr-0001", "stream-0001", "rr-0001"]
     assert [request["type"] for request in heard()] == ["hello", "sockets", "sockets", "sockets", "bye"]
@@ -105,14 +106,14 @@ def test_a_listener_that_raises_ends_the_engine(fake):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_workload(RR, command=command, listener=interrupted)
+        run_workload(RR, Local(), command=command, listener=interrupted)
     assert heard()[-1] == {"type": "bye"}
 
 
 def test_stop_ends_a_workload_with_its_result():
     stopped = SOCKETS[4].replace('"completed"', '"stopped"')
     wait = f"import json\nwhile json.loads(sys.stdin.readline())['type'] != 'stop':\n    pass\nprint({stopped!r})\n"
-    engine = Workloads(command=scripted(SAMPLE, then=wait + "sys.stdout.flush()\nsys.stdin.read()"))
+    engine = Workloads(Local(), command=scripted(SAMPLE, then=wait + "sys.stdout.flush()\nsys.stdin.read()"))
     with engine:
         result = engine.run(RR, listener=lambda _: threading.Thread(target=engine.stop).start())
     assert result.status == "stopped"
@@ -157,13 +158,13 @@ def test_stop_ends_a_workload_with_its_result():
 )
 def test_whatever_the_engine_does_wrong_is_an_engine_error(replies, then, words):
     with pytest.raises(EngineError, match=words):
-        run_workload(RR, command=scripted(*replies, then=then))
+        run_workload(RR, Local(), command=scripted(*replies, then=then))
 
 
 def test_what_the_machine_lacks_is_a_requirement_with_its_remedy():
     reply = error("port_open", "client.netns 'lab-a': No such file or directory", "`ip netns list` shows what exists")
     with pytest.raises(RequirementError, match="lab-a") as caught:
-        run_workload(RR, command=scripted(reply))
+        run_workload(RR, Local(), command=scripted(reply))
     assert caught.value.hint == "`ip netns list` shows what exists"
 
 
@@ -173,7 +174,7 @@ def test_an_engine_of_another_protocol_is_asked_for_nothing(tmp_path):
     hello = HELLO.replace('"protocol":7', '"protocol":9')
     program = f"import sys\nsys.stdin.readline()\nprint({hello!r}, flush=True)\n{then}"
     with pytest.raises(EngineError, match="protocol 9"):
-        run_workload(RR, command=[sys.executable, "-c", program])
+        run_workload(RR, Local(), command=[sys.executable, "-c", program])
     assert asked.read_text() == '{"type":"bye"}\n'
 
 
@@ -181,7 +182,7 @@ def test_an_engine_that_falls_silent_is_given_up_and_ended(monkeypatch):
     monkeypatch.setattr(process, "GRACE_S", 0.2)
     monkeypatch.setattr("pinchpoint.engine.workload.OVERHEAD_S", 0.0)
     request = msgspec.structs.replace(RR, warm_up_s=0.0, duration_s=0.001, timeout_s=0.001)
-    engine = Workloads(command=scripted(then="import time; time.sleep(600)"))
+    engine = Workloads(Local(), command=scripted(then="import time; time.sleep(600)"))
     engine.open()
     pid = engine.pid
     assert pid is not None
@@ -203,7 +204,7 @@ def test_a_workload_may_take_its_time_and_every_timeout_in_every_repeat():
 def cores():
     """The cores of the installed engine; skips the test where none is installed."""
     try:
-        engine = EngineProcess(command=[find_engine()])
+        engine = EngineProcess(Local(), command=[find_engine(Local())])
     except RequirementError as error:
         pytest.skip(str(error))
     try:
@@ -232,7 +233,7 @@ def test_the_real_engine_answers_with_an_account_that_closes(kind, transport):
         sample_interval_s=0.05,
     )
     samples = []
-    result = run_workload(request, listener=samples.append)
+    result = run_workload(request, Local(), listener=samples.append)
     assert (result.status, result.trial, len(result.runs)) == ("completed", f"real-{kind}", 2)
     assert samples and all(isinstance(sample, SocketsSample) for sample in samples)
     for run in result.runs:

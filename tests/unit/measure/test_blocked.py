@@ -8,6 +8,8 @@ from support import scenario_text
 from pinchpoint.bench.resource import Command, Daemon, TextFile
 from pinchpoint.dut.ovs import actions
 from pinchpoint.dut.setup import prepare
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.blocked.run import all_repeats
 from pinchpoint.measure.stopper import Stopper
 from pinchpoint.measure.trial import Interrupted
@@ -62,7 +64,11 @@ def test_a_resumed_run_repeats_what_was_disturbed_as_one_that_was_not_interrupte
 @pytest.fixture
 def restart(tmp_path, monkeypatch):
     """A restart of a switch over veth, and what it does instead of doing it."""
-    setup = prepare(parse(scenario_text("blocked", '[blocked]\naction = "restart"', "af_packet"), "a.toml"), tmp_path)
+    setup = prepare(
+        parse(scenario_text("blocked", '[blocked]\naction = "restart"', "af_packet"), "a.toml"),
+        Machines(Local()),
+        tmp_path,
+    )
     done = []
     monkeypatch.setattr(actions, "create", lambda one, _host: done.append(("create", one)))
     monkeypatch.setattr(actions, "remove", lambda one, _host: done.append(("remove", one)))

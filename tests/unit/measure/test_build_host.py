@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from pinchpoint.account import cpus
+from pinchpoint.host.local import Local
 from pinchpoint.measure.build import run as build
 from pinchpoint.measure.build.keys import Build
 from pinchpoint.measure.listener import Listener
@@ -47,7 +48,7 @@ def made(monkeypatch):
     items = Items(kept_free)
 
     @contextmanager
-    def kept_off(cpus):
+    def kept_off(cpus, host):
         kept_free.extend(cpus)
         yield
         kept_free.clear()
@@ -70,7 +71,7 @@ def made(monkeypatch):
 def standing(scenario, recorded=Recorded()):  # noqa: B008
     kept = []
     record = Record(lambda _: None, kept.append, lambda *_: None, lambda _: None, lambda *_: None, None)
-    places = SimpleNamespace(bench_id="none-such", pidfile=lambda name: name)
+    places = SimpleNamespace(bench_id="none-such", pidfile=lambda name: name, machine=Local())
     setup = SimpleNamespace(scenario=scenario, places=places)
     live = SimpleNamespace(versions=lambda: {})
     return Standing(setup, live, (), record, Listener(), 0.0, recorded), kept

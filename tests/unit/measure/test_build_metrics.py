@@ -136,7 +136,7 @@ DISTURBED = [
 
 @pytest.mark.parametrize(("observed", "words"), DISTURBED, ids=["steal", "others"])
 def test_a_build_that_the_host_disturbed_says_so_in_every_place(observed, words):
-    found = judged(measurement(built(), observed=observed), 2.0, 100)
+    found = judged(measurement(built(), observed=observed), 2.0)
     assert found.validity is TrialValidity.NOISY_HOST
     assert words in found.reason
     assert all(metric.disturbed and "the host was disturbed" in metric.cautions for metric in found.metrics)
@@ -146,9 +146,9 @@ def test_a_build_that_the_host_disturbed_says_so_in_every_place(observed, words)
 
 def test_a_build_on_a_quiet_host_is_valid():
     found = measurement(built(), observed=cpu(190) | {"host/process/lab/ticks": 185})
-    assert judged(found, 2.0, 100) == found
+    assert judged(found, 2.0) == found
 
 
 def test_one_tick_in_a_short_build_is_no_disturbance():
     found = measurement(built(), observed=cpu(3) | {"host/process/lab/ticks": 2})
-    assert judged(found, 0.03, 100) == found
+    assert judged(found, 0.03) == found

@@ -1,6 +1,9 @@
 """Windows of a socket workload: how they are dealt, repeated, resumed and summed up, without a bench."""
 
+from contextlib import nullcontext
 from dataclasses import asdict, replace
+from pathlib import PurePosixPath
+from types import SimpleNamespace
 
 import pytest
 from socket_windows import cpu, measurement, pair
@@ -8,7 +11,9 @@ from socket_windows import cpu, measurement, pair
 from pinchpoint.dut.ovs.metrics import handled
 from pinchpoint.dut.ovs.metrics import metrics as own_metrics
 from pinchpoint.dut.ovs.spec import Datapath, RuleSeries
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.registry import default, device
+from pinchpoint.host.local import Local
 from pinchpoint.measure.sockets import metrics as socket_metrics
 from pinchpoint.measure.sockets import run as sockets
 from pinchpoint.measure.sockets import windows
@@ -17,6 +22,7 @@ from pinchpoint.measure.sockets.metrics import NONE_VALID
 from pinchpoint.measure.sockets.run import Ends, measure_sockets, requests, summary
 from pinchpoint.model.measurement import LevelChange, Measurement
 from pinchpoint.model.result import Limit, Outcome
+from pinchpoint.model.scenario import EngineSite, Remote
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario import parse
 from pinchpoint.store.codec import Codec
@@ -33,6 +39,7 @@ host = [
 sockets = { client = "a", server = "b", connections = 5, rate_tps = 1000, repeats = 2 }
 """
 SCENARIO = parse(TEXT, "hosts.toml")
+HERE = Local()
 VALID, NOISY, ABORTED = TrialValidity.VALID, TrialValidity.NOISY_HOST, TrialValidity.ABORTED
 LIMITED = TrialValidity.GENERATOR_LIMITED
 
@@ -201,6 +208,21 @@ class Bench:
         self.recorded = type("Recorded", (), {"measurements": made})
         self.listener = type("Silent", (), {"phase": lambda *_: None})()
         self.began = 0.0
+        self.host = HERE
+        self.setup = SimpleNamespace(places=Places("b", PurePosixPath("/b"), HERE))
+
+
+def test_the_lab_keeps_off_the_cpus_of_an_end_on_its_own_machine_where_the_switch_is_on_another(monkeypatch):
+    far, kept = Remote("far", "far", sudo=True, lease_s=60), []
+    sites = EngineSite(None, (), ("a",)), EngineSite(far, (), ("b",))
+    bench, there = Bench(), Local()
+    bench.scenario = replace(SCENARIO, remote=far, engines=sites)
+    bench.host = there
+    bench.setup.places = Places("b", PurePosixPath("/b"), there, {"lab": HERE, "far": there})
+    monkeypatch.setattr(sockets, "kept_off", lambda cpus, host: nullcontext(kept.append((cpus, host))))
+    monkeypatch.setattr(sockets, "_measure", lambda bench, ends, made: made.append(window()))
+    measure_sockets(bench)
+    assert kept == [((3, 4, 5), there), ((0, 1), HERE)]
 
 
 def test_recorded_windows_that_gave_nothing_do_not_end_a_resumed_run(monkeypatch):

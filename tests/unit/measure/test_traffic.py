@@ -9,7 +9,6 @@ from engine_accounts import EMPTY, result
 from support import TWO_PORTS
 
 from pinchpoint.engine import protocol
-from pinchpoint.host.local import LOCAL, Local, on
 from pinchpoint.measure.traffic import RENEWED_S, Background
 from pinchpoint.model.errors import LinkDownError
 
@@ -74,23 +73,6 @@ def test_what_a_link_ended_is_sent_anew_and_accounted_for_as_one():
     assert carried.offered >= 500 + 500 + 250
     assert carried.duration_s >= 1.25
     assert seen.quiet.lost == 0
-
-
-def test_it_is_sent_with_its_callers_host_at_hand():
-    class Far(Local):
-        name = "far"
-
-    class Seeing(Engine):
-        names = ()
-
-        def transmit(self, message, heard):
-            self.names += (LOCAL.name,)
-            return super().transmit(message, heard)
-
-    engine = Seeing()
-    with on(Far()):
-        sent(engine)
-    assert set(engine.names) == {"far"}
 
 
 def test_without_a_link_that_goes_down_there_is_one_transmission():

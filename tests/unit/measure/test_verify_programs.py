@@ -1,12 +1,12 @@
 """What is said of a service, from what a real client got and what the logs of real servers saw."""
 
 from dataclasses import replace
-from pathlib import Path
-from types import SimpleNamespace
+from pathlib import Path, PurePosixPath
 
 import pytest
 
-from pinchpoint.host.local import Local, on
+from pinchpoint.dut.places import Places
+from pinchpoint.host.local import Local
 from pinchpoint.measure.verify import ends
 from pinchpoint.measure.verify.programs import Got, checks, label, path, seen
 from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
@@ -87,8 +87,8 @@ def test_a_server_of_another_host_is_written_there(tmp_path):
     class Far(Local):
         name = "far"
 
-    assert Path(ends._server(SimpleNamespace(directory=tmp_path))[1]).parent == Path(ends.__file__).parent
-    with on(Far()):
-        python, server = ends._server(SimpleNamespace(directory=tmp_path))
+    here, there = (Places("b", PurePosixPath(tmp_path), host) for host in (Local(), Far()))
+    assert Path(ends._server(here)[1]).parent == Path(ends.__file__).parent
+    python, server = ends._server(there)
     assert (python, server) == ("python3", f"{tmp_path}/http_server.py")
     assert "class Numbered" in Path(server).read_text()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinchpoint.host.local import LOCAL, Local
+from pinchpoint.host.local import Local
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.observe import cpu
 from pinchpoint.observe.cpu import BenchProcesses, CpuTime, cpu_ticks, process_name, process_ticks
@@ -56,7 +56,7 @@ def test_a_busy_process_of_the_bench_is_found_by_its_mark_and_counted():
     argv = [sys.executable, "-c", program]
     with subprocess.Popen(argv, env=mark, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdin is not None and child.stdout is not None
-        cpus, processes = CpuTime(LOCAL, sorted(os.sched_getaffinity(0))), BenchProcesses(LOCAL, "test-cpu")
+        cpus, processes = CpuTime(Local(), sorted(os.sched_getaffinity(0))), BenchProcesses(Local(), "test-cpu")
         assert cpus.can_run() is processes.can_run() is None
         child.stdin.write("go\n")
         child.stdin.flush()

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pinchpoint.bench.resource import Relay
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import DutError
 from pinchpoint.observe import relay
 from pinchpoint.observe.relay import Relays, parse_account
@@ -27,7 +27,7 @@ RELAY = Relay("r0", ("engine",), (("one", "v-one"), ("v-one", "one")), "/no/pidf
 
 def test_counters_are_named_by_direction_and_what_cannot_be_told_is_missing(monkeypatch):
     monkeypatch.setattr(relay, "ask_relay", lambda *_: LINE)
-    seen = Relays(LOCAL, [RELAY]).snapshot()
+    seen = Relays(Local(), [RELAY]).snapshot()
     assert seen.counters == {
         "host/relay/one/v-one/received": 10,
         "host/relay/one/v-one/sent": 7,
@@ -56,7 +56,9 @@ def test_its_own_processor_time_is_that_of_its_process(monkeypatch, tmp_path):
     pidfile.write_text(str(os.getpid()))
     monkeypatch.setattr(relay, "ask_relay", lambda *_: LINE)
     found = (
-        Relays(LOCAL, [msgspec.structs.replace(RELAY, pidfile=str(pidfile))]).snapshot().counters["host/relay/r0/ticks"]
+        Relays(Local(), [msgspec.structs.replace(RELAY, pidfile=str(pidfile))])
+        .snapshot()
+        .counters["host/relay/r0/ticks"]
     )
     times = os.times()
     # Both are rounded, each in its own way.

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from pinchpoint.engine.protocol import OpenedPort
 from pinchpoint.host.interface import CommandFailed
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError
 from pinchpoint.otg import document, fields, plan, resolve
 from pinchpoint.otg.app import LARGEST_BODY, application
@@ -256,7 +257,7 @@ def test_the_table_of_conformance_is_that_of_the_code():
 
 @pytest.fixture
 def client(tmp_path):
-    generator = Generator({"veth0": Place("af_packet", "no-such-port", None)}, 0, tmp_path)
+    generator = Generator({"veth0": Place("af_packet", "no-such-port", None)}, 0, tmp_path, Local())
     yield TestClient(application(generator, 8443), base_url=HOME, raise_server_exceptions=False)
     generator.close()
 
@@ -348,7 +349,7 @@ def test_whatever_stands_in_a_field_is_read_or_refused(path, value):
 
 
 def test_a_start_without_a_configuration_is_refused(tmp_path):
-    generator = Generator({}, 0, tmp_path)
+    generator = Generator({}, 0, tmp_path, Local())
     with pytest.raises(RefusedError, match="has no flows"):
         generator.transmit("start", [])
     generator.transmit("stop", [])

@@ -4,6 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Record, Recorded
 from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model.errors import BenchError, EngineError, HostLostError
@@ -14,7 +16,7 @@ FAR = Remote("far", "far", sudo=True, lease_s=60)
 
 
 class FarHost:
-    """Lost or not; what `standing_on` connects to."""
+    """Lost or not, until it is opened."""
 
     def __init__(self):
         self.lost, self.refusals, self.cleaned = False, 0, 0
@@ -33,22 +35,11 @@ class FarHost:
 def host(monkeypatch):
     found = FarHost()
 
-    class At:
-        def __init__(self, remote):
-            found.open()
-
-        def __enter__(self):
-            return None
-
-        def __exit__(self, *_):
-            return None
-
-    def clean():
-        found.cleaned += 1
+    def clean(host):
+        host.cleaned += 1
         return SimpleNamespace(failures=())
 
-    monkeypatch.setattr(away, "machine", lambda remote: found)
-    monkeypatch.setattr(away, "standing_on", At)
+    monkeypatch.setattr(Machines, "ssh", lambda self, remote: found)
     monkeypatch.setattr(away, "clean", clean)
     return found
 
@@ -68,7 +59,9 @@ def attempt(outcomes, unit=None, sleep=lambda seconds: None, on_stoppable=lambda
         return outcomes[len(seen) - 1]()
 
     unit = unit or SimpleNamespace(remotes=(FAR,))
-    found = away.surviving(run_one, sleep, **how)(unit, record(kept), None, Recorded(("before",)), on_stoppable)
+    found = away.surviving(Machines(Local()), run_one, sleep, **how)(
+        unit, record(kept), None, Recorded(("before",)), on_stoppable
+    )
     return found, seen, kept
 
 

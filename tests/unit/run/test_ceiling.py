@@ -11,6 +11,8 @@ from pinchpoint.account.cache_line import distance
 from pinchpoint.cli.run import _Stopper
 from pinchpoint.engine.simulated import CoreDistance, SimulatedInstrument, Truth
 from pinchpoint.engine.simulated_queue import StallKind, Stalls
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.load.keys import Load
 from pinchpoint.measure.standing import Recorded, Undoable
@@ -82,7 +84,7 @@ class Measuring:
     def __init__(self, error=None, distance_ns=30.0):
         self.calls, self.error, self.distance_ns, self.fps = 0, error, distance_ns, CEILING.fps
 
-    def __call__(self, scenario, key, listener):
+    def __call__(self, machines, scenario, key, listener):
         self.calls += 1
         if self.error:
             raise self.error
@@ -96,7 +98,7 @@ def path(tmp_path):
 
 def test_a_ceiling_is_measured_once_a_day(path):
     measure, now = Measuring(), [NOW]
-    test = CeilingTest(lambda: "1.0", path, measure, lambda: now[0])
+    test = CeilingTest(Machines(Local()), lambda _: "1.0", path, measure, lambda: now[0])
     for _ in range(2):
         ceilings, why = test.before(TWO_PORTS, Listener())
         assert ([one.fps for one in ceilings], why) == ([10e6], "")
@@ -110,7 +112,9 @@ def test_other_streams_another_engine_or_other_cores_are_another_ceiling(path):
     larger = replace(TWO_PORTS, streams=(replace(TWO_PORTS.streams[0], frame_bytes=512),))
     elsewhere = replace(TWO_PORTS, engine=replace(TWO_PORTS.engine, cpus=(2,)))
     for version, scenario in (("1.0", TWO_PORTS), ("1.0", larger), ("1.0", elsewhere), ("1.1", TWO_PORTS)):
-        CeilingTest(lambda version=version: version, path, measure, lambda: NOW).before(scenario, Listener())
+        CeilingTest(Machines(Local()), lambda _, version=version: version, path, measure, lambda: NOW).before(
+            scenario, Listener()
+        )
     assert measure.calls == 4
     assert len(kept.read(path, NOW)) == 4
 
@@ -119,13 +123,13 @@ def test_how_many_flows_there_are_changes_no_ceiling_but_which_fields_move_does(
     (stream,) = TWO_PORTS.streams
     moving = [replace(TWO_PORTS, streams=(replace(stream, ipv4_src=replace(stream.ipv4_src, count=n), flows=n),))
               for n in (1, 256, 65536)]  # fmt: skip
-    one, some, many = (key_of(scenario, "1.0") for scenario in moving)
+    one, some, many = (key_of(scenario, "1.0", Local()) for scenario in moving)
     assert some == many != one
 
 
 def test_what_cannot_be_measured_is_said_and_not_tried_again(path):
     measure = Measuring(RequirementError("the generator's ceiling: a NIC needs a cable"))
-    test = CeilingTest(lambda: "1.0", path, measure, lambda: NOW)
+    test = CeilingTest(Machines(Local()), lambda _: "1.0", path, measure, lambda: NOW)
     for _ in range(2):
         ceilings, why = test.before(TWO_PORTS, Listener())
         assert ceilings == ()
@@ -136,9 +140,9 @@ def test_what_cannot_be_measured_is_said_and_not_tried_again(path):
 def test_a_broken_cache_is_measured_anew_and_one_that_cannot_be_written_lasts_for_the_run(path):
     path.write_text("{")
     measure = Measuring()
-    CeilingTest(lambda: "1.0", path, measure, lambda: NOW).before(TWO_PORTS, Listener())
+    CeilingTest(Machines(Local()), lambda _: "1.0", path, measure, lambda: NOW).before(TWO_PORTS, Listener())
     assert len(kept.read(path, NOW)) == 1
-    blocked = CeilingTest(lambda: "1.0", path / "below a file", measure, lambda: NOW)
+    blocked = CeilingTest(Machines(Local()), lambda _: "1.0", path / "below a file", measure, lambda: NOW)
     assert blocked.before(TWO_PORTS, Listener())[0] == blocked.before(TWO_PORTS, Listener())[0] != ()
     assert measure.calls == 2
 
@@ -146,7 +150,10 @@ def test_a_broken_cache_is_measured_anew_and_one_that_cannot_be_written_lasts_fo
 def test_measures_without_a_search_have_none(path):
     measure = Measuring()
     loads = replace(TWO_PORTS, measure=Load((1e5,), 1.0, 1))
-    assert CeilingTest(lambda: "1.0", path, measure, lambda: NOW).before(loads, Listener()) == ((), "")
+    assert CeilingTest(Machines(Local()), lambda _: "1.0", path, measure, lambda: NOW).before(loads, Listener()) == (
+        (),
+        "",
+    )
     assert measure.calls == 0
 
 
@@ -158,10 +165,12 @@ def result(fps=9.9e6, distance_ns=30.0, most_offered_fps=None) -> ScenarioResult
 
 
 def test_a_result_of_a_mode_without_a_ceiling_is_held_against_a_new_one(path):
-    near = CeilingTest(lambda: "1.0", path, Measuring(), lambda: NOW)
+    near = CeilingTest(Machines(Local()), lambda _: "1.0", path, Measuring(), lambda: NOW)
     near.before(TWO_PORTS, Listener())
     far = Measuring(distance_ns=160.0)
-    held = CeilingTest(lambda: "1.0", path, far, lambda: NOW).after(TWO_PORTS, result(distance_ns=160.0), Listener())
+    held = CeilingTest(Machines(Local()), lambda _: "1.0", path, far, lambda: NOW).after(
+        TWO_PORTS, result(distance_ns=160.0), Listener()
+    )
     assert far.calls == 1
     assert held.rates[0].status is RateStatus.AT_LEAST
     assert held.ceiling.distance_ns == 160.0
@@ -169,7 +178,7 @@ def test_a_result_of_a_mode_without_a_ceiling_is_held_against_a_new_one(path):
 
 
 def test_a_mode_that_does_not_come_back_is_told(path):
-    test = CeilingTest(lambda: "1.0", path, Measuring(), lambda: NOW)
+    test = CeilingTest(Machines(Local()), lambda _: "1.0", path, Measuring(), lambda: NOW)
     test.before(TWO_PORTS, Listener())
     held = test.after(TWO_PORTS, result(distance_ns=160.0), Listener())
     assert held.rates[0].status is RateStatus.FOUND
@@ -178,7 +187,7 @@ def test_a_mode_that_does_not_come_back_is_told(path):
 
 def test_a_result_that_was_held_already_is_left_alone(path):
     measure = Measuring()
-    test = CeilingTest(lambda: "1.0", path, measure, lambda: NOW)
+    test = CeilingTest(Machines(Local()), lambda _: "1.0", path, measure, lambda: NOW)
     test.before(TWO_PORTS, Listener())
     done = held_result(result(), test.known(TWO_PORTS))
     assert done.rates[0].status is RateStatus.AT_LEAST
@@ -188,7 +197,7 @@ def test_a_result_that_was_held_already_is_left_alone(path):
 
 def test_a_ceiling_that_was_surpassed_is_dropped_and_measured_anew_once(path):
     measure = Measuring()
-    test = CeilingTest(lambda: "1.0", path, measure, lambda: NOW)
+    test = CeilingTest(Machines(Local()), lambda _: "1.0", path, measure, lambda: NOW)
     for calls in (1, 2):
         before, why = test.before(TWO_PORTS, Listener())
         assert (len(before), why, measure.calls) == (1, "", calls)
@@ -207,7 +216,7 @@ def test_a_ceiling_that_was_surpassed_is_dropped_and_measured_anew_once(path):
     ("fps", "distance_ns"), [(10.2e6, 30.0), (10.4e6, 160.0), (10.4e6, None)], ids=["no", "other mode", "not probed"]
 )
 def test_a_ceiling_that_was_not_surpassed_for_certain_is_kept(path, fps, distance_ns):
-    test = CeilingTest(lambda: "1.0", path, Measuring(), lambda: NOW)
+    test = CeilingTest(Machines(Local()), lambda _: "1.0", path, Measuring(), lambda: NOW)
     before, _ = test.before(TWO_PORTS, Listener())
     refused = replace(result(distance_ns=distance_ns, most_offered_fps=fps), rates=())
     test.after(TWO_PORTS, refused, Listener())
@@ -215,7 +224,7 @@ def test_a_ceiling_that_was_not_surpassed_for_certain_is_kept(path, fps, distanc
 
 
 def test_a_surpassed_ceiling_that_the_file_does_not_let_go_is_not_used_all_the_same(path, monkeypatch):
-    test = CeilingTest(lambda: "1.0", path, Measuring(), lambda: NOW)
+    test = CeilingTest(Machines(Local()), lambda _: "1.0", path, Measuring(), lambda: NOW)
     before, _ = test.before(TWO_PORTS, Listener())
 
     def full(path, ceilings):
@@ -234,9 +243,9 @@ class Pressed(Measuring):
         super().__init__(distance_ns=160.0)
         self.stopper = stopper
 
-    def __call__(self, scenario, key, listener):
+    def __call__(self, machines, scenario, key, listener):
         self.stopper.handle(2, None)
-        return super().__call__(scenario, key, listener)
+        return super().__call__(machines, scenario, key, listener)
 
 
 class Finished:
@@ -247,20 +256,20 @@ class Finished:
 
 
 def test_ctrl_c_ends_a_test_after_the_trials_at_once(path):
-    CeilingTest(lambda: "1.0", path, Measuring(), lambda: NOW).before(TWO_PORTS, Listener())
+    CeilingTest(Machines(Local()), lambda _: "1.0", path, Measuring(), lambda: NOW).before(TWO_PORTS, Listener())
     stopper = _Stopper()
     stopper.remember(Finished())
     pressed = Pressed(stopper)
-    test = CeilingTest(lambda: "1.0", path, pressed, lambda: NOW)
+    test = CeilingTest(Machines(Local()), lambda _: "1.0", path, pressed, lambda: NOW)
     with pytest.raises(KeyboardInterrupt):
         test.after(TWO_PORTS, result(distance_ns=160.0), Listener(), stopper.remember)
     assert pressed.calls == 0
 
 
 def test_ctrl_c_once_the_test_is_over_does_not_cut_the_storing_of_the_result_short(path):
-    CeilingTest(lambda: "1.0", path, Measuring(), lambda: NOW).before(TWO_PORTS, Listener())
+    CeilingTest(Machines(Local()), lambda _: "1.0", path, Measuring(), lambda: NOW).before(TWO_PORTS, Listener())
     stopper = _Stopper()
-    test = CeilingTest(lambda: "1.0", path, Measuring(distance_ns=160.0), lambda: NOW)
+    test = CeilingTest(Machines(Local()), lambda _: "1.0", path, Measuring(distance_ns=160.0), lambda: NOW)
     held = test.after(TWO_PORTS, result(distance_ns=160.0), Listener(), stopper.remember)
     assert held.ceiling is not None
     stopper.handle(2, None)
@@ -274,7 +283,7 @@ KNOWN = (replace(CEILING, key="what the search began with"),)
 @pytest.mark.parametrize("ceilings", [(), KNOWN])
 def test_a_resumed_search_goes_on_with_the_ceilings_that_it_began_with(path, ceilings):
     measure = Measuring()
-    test = CeilingTest(lambda: "1.0", path, measure, lambda: NOW)
+    test = CeilingTest(Machines(Local()), lambda _: "1.0", path, measure, lambda: NOW)
     recorded = Recorded(trials=[trial()], ceilings=ceilings)
     unknown = "" if ceilings else "no ceiling of the generator was known when this search began"
     assert ceilings_of(TWO_PORTS, recorded, test, Listener()) == (ceilings, unknown)
@@ -284,13 +293,15 @@ def test_a_resumed_search_goes_on_with_the_ceilings_that_it_began_with(path, cei
 
 @pytest.mark.parametrize("recorded", [Recorded(ceilings=KNOWN), Recorded(trials=[trial()])], ids=["no trial", "old"])
 def test_without_a_record_the_ceilings_are_those_of_today(path, recorded):
-    test = CeilingTest(lambda: "1.0", path, Measuring(), lambda: NOW)
+    test = CeilingTest(Machines(Local()), lambda _: "1.0", path, Measuring(), lambda: NOW)
     ((ceiling,), why) = ceilings_of(TWO_PORTS, recorded, test, Listener())
     assert (ceiling.fps, why) == (10e6, "")
     assert ceilings_of(TWO_PORTS, recorded, None, Listener()) == ((), "")
 
 
 def test_a_bench_that_breaks_costs_the_run_nothing_but_a_warning(path):
-    test = CeilingTest(lambda: "1.0", path, Measuring(BenchError("relay did not start")), lambda: NOW)
+    test = CeilingTest(
+        Machines(Local()), lambda _: "1.0", path, Measuring(BenchError("relay did not start")), lambda: NOW
+    )
     _, why = test.before(TWO_PORTS, Listener())
     assert why == "no ceiling of the generator is known: relay did not start"

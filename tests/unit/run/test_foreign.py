@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError, RequirementError
 from pinchpoint.model.generator import Foreign, Wire
 from pinchpoint.observe.inspector import InspectedPort, SeenAtPort
@@ -48,7 +49,13 @@ def text(*of_ports, wire=KERNEL, own_fps=None):
 
 
 def test_a_port_in_braces_is_replaced_and_no_shell_sees_the_words():
-    assert arguments("echo {left} 'a b' $HOME {right}", PORTS) == ["echo", "veth-l", "a b", "$HOME", PORTS["right"]]
+    assert arguments(Local(), "echo {left} 'a b' $HOME {right}", PORTS) == [
+        "echo",
+        "veth-l",
+        "a b",
+        "$HOME",
+        PORTS["right"],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -57,22 +64,22 @@ def test_a_port_in_braces_is_replaced_and_no_shell_sees_the_words():
 )
 def test_a_command_that_cannot_be_run_is_bad_input(command, expected):
     with pytest.raises(InputError, match=expected):
-        arguments(command, PORTS)
+        arguments(Local(), command, PORTS)
 
 
 def test_other_braces_are_the_commands_own():
     packet = "{ ipv4(da=1.2.3.4), udp() }"
-    assert arguments(f"echo '{packet}' {{left}}", PORTS) == ["echo", packet, "veth-l"]
+    assert arguments(Local(), f"echo '{packet}' {{left}}", PORTS) == ["echo", packet, "veth-l"]
 
 
 def test_a_wire_of_which_one_end_is_not_served_is_bad_input():
     with pytest.raises(InputError, match=re.escape("serve {right}, too")):
-        arguments("echo {left}", PORTS, serves_all=True)
+        arguments(Local(), "echo {left}", PORTS, serves_all=True)
 
 
 def test_a_program_that_is_not_there_is_a_requirement():
     with pytest.raises(RequirementError, match="no-such-generator: not installed"):
-        arguments("no-such-generator {left}", PORTS)
+        arguments(Local(), "no-such-generator {left}", PORTS)
 
 
 def test_the_rate_is_that_of_whole_periods_and_sizes_include_the_check_sequence():

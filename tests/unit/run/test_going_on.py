@@ -11,6 +11,8 @@ from sweeps import base, factor, measured, sweep
 
 from pinchpoint.cli.program import Program
 from pinchpoint.host import numa
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model.errors import BenchError, DutError, EngineError, InputError, RequirementError, StoreError
@@ -44,7 +46,7 @@ class Bench:
             return unmeasured(unit, Outcome.FAILED, "no window", 1.0)
         return measured(unit, self.rate(unit.point.levels))
 
-    def require(self, unit):
+    def require(self, unit, machines):
         if unit.name in self.lacking:
             raise self.lacking[unit.name]
 
@@ -64,14 +66,18 @@ def folder_of(path, sweeps, **more):
     folder = RunFolder.create(path, "run")
     wanted = units(sweeps, budgeted=more.get("budget_s") is not None)
     infos = [info(one) for one in sweeps]
-    folder.write_info(describe_run(folder.run_id, ["pinchpoint"], [to_plain(u) for u in wanted], {}, infos, **more))
+    folder.write_info(
+        describe_run(Local(), folder.run_id, ["pinchpoint"], [to_plain(u) for u in wanted], {}, infos, **more)
+    )
     return folder
 
 
 def run(folder, bench, listener=None, on_stoppable=lambda _: None, now_s=time.monotonic):
     """As the command does it: everything it needs is in run.json."""
     wanted = [from_plain(plain) for plain in folder.read_info().scenarios]
-    return run_all(wanted, folder, listener or Listener(), on_stoppable, bench.run_one, bench.require, now_s)
+    return run_all(
+        Machines(Local()), wanted, folder, listener or Listener(), on_stoppable, bench.run_one, bench.require, now_s
+    )
 
 
 def outcomes(result):
@@ -188,7 +194,7 @@ def test_other_errors_end_the_run_at_once(tmp_path):
 
 def test_a_plain_scenario_ends_the_run_with_its_first_error(tmp_path):
     folder = RunFolder.create(tmp_path, "run")
-    folder.write_info(describe_run(folder.run_id, [], [to_plain(base())], {}))
+    folder.write_info(describe_run(Local(), folder.run_id, [], [to_plain(base())], {}))
     with pytest.raises(DutError):
         run(folder, Bench(errors={base().name: DutError("died")}))
     assert folder.read_result() is None
@@ -281,7 +287,7 @@ def test_what_is_the_same_bench_on_one_numa_node_is_skipped_and_takes_no_time(tm
     assert "one NUMA node" in result.scenarios[1].reason
     of_all, of_last = heard.left_s
     assert of_last == pytest.approx(1), "nothing but the unit that runs"
-    assert Program("one", (two,)).expected_s == pytest.approx(of_all)
+    assert Program("one", (two,)).expected_s(Machines(Local())) == pytest.approx(of_all)
     monkeypatch.setattr(numa, "read_topology", lambda _host: numa.Topology({0: (0,), 1: (1,)}))
     again = Bench()
     run(folder_of(tmp_path / "two", [two]), again)

@@ -10,6 +10,8 @@ from pinchpoint.bench.resource import Command, Daemon, TextFile
 from pinchpoint.dut.ovs.device import OvsBench
 from pinchpoint.dut.ovs.live import OvsLive
 from pinchpoint.dut.setup import prepare
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
 from pinchpoint.model.result import Outcome
 from pinchpoint.run import pilot
@@ -52,7 +54,7 @@ def test_the_first_start_of_the_dut_is_no_part_of_building_a_bench():
 
 def test_a_restart_keeps_what_the_database_holds_and_makes_the_rest_anew(monkeypatch):
     monkeypatch.setattr("pinchpoint.host.hugepages.pool", lambda _host: (0, 0))
-    setup = prepare(base())
+    setup = prepare(base(), Machines(Local()))
     ending = setup.bench.ends_with_it(setup.resources)
     assert [type(one) for one in ending] == [Daemon, TextFile, Command]
     assert ending[0].name == "ovs-vswitchd"
@@ -72,7 +74,7 @@ def test_a_restart_keeps_what_the_database_holds_and_makes_the_rest_anew(monkeyp
 def test_the_record_says_which_program_forwarded(monkeypatch, tmp_path):
     program = {"switch program for dpdk": "/usr/sbin/ovs-vswitchd: 3.1.0, sha256 aa"}
     monkeypatch.setattr("pinchpoint.host.hugepages.pool", lambda _host: (0, 0))
-    monkeypatch.setattr(pilot, "find_engine", lambda: None)
+    monkeypatch.setattr(pilot, "find_engine", lambda host: None)
     monkeypatch.setattr(pilot, "standing_bench", lambda *_: nullcontext())
     monkeypatch.setattr(OvsLive, "settings", lambda _: {})
     monkeypatch.setattr(OvsBench, "facts", lambda _: program)
@@ -81,6 +83,6 @@ def test_the_record_says_which_program_forwarded(monkeypatch, tmp_path):
     size = Size(benches=1, starts=1, measurements=2)
     folder = RunFolder.create(tmp_path, "pilot")
     folder.write_info(run_info([unit(base(), *place) for place in size.every]))
-    found, _ = run_pilot(base(), size, folder, Listener(), lambda _: None)
+    found, _ = run_pilot(Machines(Local()), base(), size, folder, Listener(), lambda _: None)
     assert list(found) == [(1, 1, 1), (1, 1, 2)]
     assert program.items() <= folder.read_info().versions.items()

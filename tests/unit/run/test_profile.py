@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 from support import scenario_of
 
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model.errors import BenchError
@@ -28,7 +30,7 @@ def make(tmp_path):
 
     def made(wall_s=1.0, budget_s=300.0, explains=True, profiles=()):
         folder = RunFolder.create(tmp_path, "x")
-        info = describe_run("x", ["pinchpoint"], [], {}, budget_s=budget_s, explains=explains)
+        info = describe_run(Local(), "x", ["pinchpoint"], [], {}, budget_s=budget_s, explains=explains)
         folder.write_info(info)
         verdict = Verdict(Limit.PMD_CORE, "", (), (), ())
         first = replace(unmeasured(UNITS[0], Outcome.MEASURED, "", wall_s), verdict=verdict)
@@ -42,13 +44,13 @@ def profiles(folder, one=None, units=UNITS):
     """What the run then holds, and for which scenarios it was sampled."""
     asked = []
 
-    def sampled(unit, *_):
+    def sampled(machines, unit, *_):
         asked.append(unit.name)
         if isinstance(one, Exception):
             raise one
         return SAMPLED
 
-    profile_all(units, folder, Listener(), lambda _: None, sampled)
+    profile_all(Machines(Local()), units, folder, Listener(), lambda _: None, sampled)
     return folder.read_result().profiles, asked
 
 

@@ -16,6 +16,8 @@ from pinchpoint.findings.relative import (
     relative_metrics,
     surely_not_overloaded,
 )
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.errors import BenchError, HostLostError, RequirementError
@@ -38,6 +40,7 @@ def related(found, relative=Relative.ALONE):
     return replace(found, scenarios=tuple(points))
 
 
+MACHINES = Machines(Local())
 THREE = related(sweep(factor([1, 2, 3])))
 
 
@@ -67,9 +70,8 @@ class Lab:
         self.far_is_gone = False  # the host of what stands, and with it that
 
     def references(self, every, done=(), stretches=()):
-        return References(
-            every, done, stretches, lambda one: None, self.run_one, self.run_alone, self.stand, self.require, self.lacks
-        )
+        own = self.run_one, self.run_alone, self.stand, self.require, self.lacks
+        return References(MACHINES, every, done, stretches, lambda one: None, *own)
 
     def run_one(self, unit, *arguments):
         self.did.append(f"search {unit.name}")
@@ -84,7 +86,7 @@ class Lab:
     def run_alone(self, unit, *arguments):
         raise AssertionError("a bench calls it")
 
-    def stand(self, reference, listener, record):
+    def stand(self, machines, reference, listener, record):
         if reference.name in self.cannot_stand:
             raise BenchError("no hugepages")
         assert self.standing is None
@@ -109,11 +111,11 @@ class Lab:
         found.lab, self.far_is_gone = self, False
         return found
 
-    def require(self, unit):
+    def require(self, unit, machines):
         if self.standing and unit.name in self.too_little:
             raise RequirementError("too little memory")
 
-    def lacks(self, a, b):
+    def lacks(self, a, b, machines):
         return RequirementError("no memory for both", "free some") if b.name in self.lacking else None
 
 
@@ -121,7 +123,7 @@ def run(lab, *sweeps, done=(), stretches=()):
     every, found = units(sweeps), list(done)
     with lab.references(every, done, stretches) as references:
         for unit in every[len(found) :]:
-            references.require(unit)
+            references.require(unit, MACHINES)
             found.append(references.run(unit, None, Listener(), None))
     return found
 

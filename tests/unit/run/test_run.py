@@ -6,6 +6,8 @@ import pytest
 from support import Truth
 
 from pinchpoint.engine.simulated import SimulatedInstrument
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.run import measure_scenario
 from pinchpoint.measure.trial import Interrupted, Measurer
@@ -28,7 +30,7 @@ def scenarios():
 @pytest.fixture
 def folder(tmp_path, scenarios):
     made = RunFolder.create(tmp_path, "quickstart")
-    made.write_info(describe_run(made.run_id, ["pinchpoint"], [to_plain(s) for s in scenarios], {}))
+    made.write_info(describe_run(Local(), made.run_id, ["pinchpoint"], [to_plain(s) for s in scenarios], {}))
     return made
 
 
@@ -58,7 +60,7 @@ def ignore(_measurer):
 
 
 def test_every_scenario_gets_its_rates_latency_and_verdict(folder, scenarios):
-    result = run_all(scenarios, folder, Listener(), ignore, simulated())
+    result = run_all(Machines(Local()), scenarios, folder, Listener(), ignore, simulated())
     assert result.finished
     assert folder.read_result() == result
     for found, scenario in zip(result.scenarios, scenarios, strict=True):
@@ -75,17 +77,17 @@ def test_every_scenario_gets_its_rates_latency_and_verdict(folder, scenarios):
 @pytest.mark.parametrize("stop_after", [1, 2, 5, 12])
 def test_an_interrupted_run_resumes_to_the_same_result(tmp_path, folder, scenarios, stop_after):
     with pytest.raises(Interrupted):
-        run_all(scenarios, folder, Listener(), ignore, simulated(stop_after))
+        run_all(Machines(Local()), scenarios, folder, Listener(), ignore, simulated(stop_after))
     before = folder.read_trials()
     assert len(before) == stop_after
-    result = run_all(scenarios, folder, Listener(), ignore, simulated())
+    result = run_all(Machines(Local()), scenarios, folder, Listener(), ignore, simulated())
     assert result.finished
     assert folder.read_trials()[: len(before)] == before, "nothing was measured twice or lost"
     assert len({trial.id for trial in folder.read_trials()}) == len(folder.read_trials())
 
 
 def test_a_finished_run_measures_nothing_more(folder, scenarios):
-    result = run_all(scenarios, folder, Listener(), ignore, simulated())
+    result = run_all(Machines(Local()), scenarios, folder, Listener(), ignore, simulated())
     trials = folder.read_trials()
-    assert run_all(scenarios, folder, Listener(), ignore, simulated(stop_after=1)) == result
+    assert run_all(Machines(Local()), scenarios, folder, Listener(), ignore, simulated(stop_after=1)) == result
     assert folder.read_trials() == trials

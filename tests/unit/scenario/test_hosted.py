@@ -6,6 +6,7 @@ import pytest
 
 from pinchpoint.dut import apart, hosted
 from pinchpoint.dut.setup import host_cpus, planned_ends
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Remote
 from pinchpoint.run.duet_run import why_no_duet
@@ -133,9 +134,8 @@ def test_an_engine_that_the_host_cannot_run_is_a_finding_and_no_error_of_the_lab
     def run(argv):
         raise OSError(8, "Exec format error", argv[0])
 
-    monkeypatch.setattr(hosted, "find_engine", lambda: "/var/cache/pinchpoint/1/pinchpoint-engine")
-    monkeypatch.setattr(hosted, "LOCAL", SimpleNamespace(run=run))
-    found = hosted.engine()
+    monkeypatch.setattr(hosted, "find_engine", lambda host: "/var/cache/pinchpoint/1/pinchpoint-engine")
+    found = hosted.engine(SimpleNamespace(run=run))
     assert not found.ok
     assert found.detail == "/var/cache/pinchpoint/1/pinchpoint-engine: Exec format error"
 
@@ -292,14 +292,14 @@ def test_a_cable_between_hosts_may_have_a_nic_at_one_end_and_an_interface_at_the
         (NIC.format(key="pci"), INTERFACE.format(key="engine_interface")),
         (OTHER.format(key="pci"), OTHER.format(key="engine_pci")),
     )
-    assert [(end.backend, end.device) for end in planned_ends(found)] == [
+    assert [(end.backend, end.device) for end in planned_ends(found, Local())] == [
         ("af_packet", "left"),
         ("dpdk", "0000:01:00.1"),
     ]
     text = SPAN.format(cpu=1, top="", engine="", right="", more="").replace(
         'engine_interface = "eth0"', 'engine_pci = "0000:01:00.0"\nno_iommu = true'
     )
-    assert [(end.backend, end.device) for end in planned_ends(parse(text, "x.toml"))] == [
+    assert [(end.backend, end.device) for end in planned_ends(parse(text, "x.toml"), Local())] == [
         ("dpdk", "0000:01:00.0"),
         ("af_packet", "right"),
     ]

@@ -8,6 +8,8 @@ from pinchpoint.bench import requirements
 from pinchpoint.dut import guest_choice, setup
 from pinchpoint.dut.ovs import needs
 from pinchpoint.dut.requirements import require
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.measure.registry import measures
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.scenario.study import load_study
@@ -75,12 +77,12 @@ def test_the_short_form_measures_every_point_once_and_not_longer(name):
 @pytest.mark.parametrize("quick", [False, True])
 @pytest.mark.parametrize("name", NAMES)
 def test_every_point_can_be_planned_or_says_what_the_machine_lacks(monkeypatch, tmp_path, name, quick):
-    monkeypatch.setattr(setup, "find_engine", lambda: "pinchpoint-engine")
-    monkeypatch.setattr(guest_choice, "_best", lambda words, scenarios: words[0])
+    monkeypatch.setattr(setup, "find_engine", lambda host: "pinchpoint-engine")
+    monkeypatch.setattr(guest_choice, "_best", lambda words, *_: words[0])
     for group, sweep in groups(name, quick).items():
         for scenario in sweep.scenarios:
             try:
-                setup.prepare(scenario, tmp_path)
+                setup.prepare(scenario, Machines(Local()), tmp_path)
             except RequirementError:
                 assert {"numa", "queues"} & scenario.point.levels.keys(), f"{group}: {scenario.point.levels}"
 
@@ -88,15 +90,15 @@ def test_every_point_can_be_planned_or_says_what_the_machine_lacks(monkeypatch, 
 @pytest.mark.parametrize("quick", [False, True])
 @pytest.mark.parametrize(("cpus", "measured"), [((0, 1), {"1"}), ((0, 1, 2, 3), {"1", "2"})])
 def test_two_queues_are_impossible_with_two_cpus_and_run_with_four(monkeypatch, cpus, measured, quick):
-    monkeypatch.setattr(needs, "program", lambda _: requirements.Probe("ovs-vswitchd", True, "here"))
-    monkeypatch.setattr(needs, "command", lambda name, _: requirements.Probe(name, True, "here"))
+    monkeypatch.setattr(needs, "program", lambda *_: requirements.Probe("ovs-vswitchd", True, "here"))
+    monkeypatch.setattr(needs, "command", lambda host, name, _: requirements.Probe(name, True, "here"))
     monkeypatch.setattr(needs, "hugepages", lambda *_: requirements.Probe("hugepages", True, "enough"))
     monkeypatch.setattr(requirements.os, "geteuid", lambda: 0)
     monkeypatch.setattr(requirements.os, "sched_getaffinity", lambda _: set(cpus))
     possible = set()
     for scenario in groups("io-paths", quick)["queues"].scenarios:
         try:
-            require(scenario)
+            require(scenario, Machines(Local()))
             possible.add(scenario.point.levels["queues"])
         except RequirementError as error:
             assert "CPU 2, 3 cannot be used here" in str(error)

@@ -7,15 +7,14 @@ Spanning tree, multicast snooping and, unless asked for, learning are off. Sourc
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 
 from pinchpoint.bench.requirements import Probe, command, kernel_module
 from pinchpoint.bench.resource import AnyResource, Command
 from pinchpoint.dut import softirq
-from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Places, Read, Seen, Types
+from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Read, Seen, Types
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.starter import Starter
-from pinchpoint.host.interface import Host as Machine
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
 from pinchpoint.keys.reader import Values
@@ -138,13 +137,13 @@ class BridgeDevice(Defaults):
         softirq.check(given, source, self.kind)
         return lambda: Read(BridgeDut(**given.dut), tuple(Port(**port.values) for port in given.ports))
 
-    def needs(self, scenario: Scenario) -> Iterator[Probe]:
+    def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """Its programs and the kernel's module."""
-        return self._probes(scenario.guest)
+        return self._probes(host, scenario.guest)
 
-    def probes(self) -> Iterator[Probe]:
+    def probes(self, host: Host) -> Iterator[Probe]:
         """Its programs, the kernel's module, receive packet steering."""
-        return self._probes(None)
+        return self._probes(host, None)
 
     def starters(self) -> Iterator[Starter]:
         """One CPU's softirqs."""
@@ -159,11 +158,11 @@ class BridgeDevice(Defaults):
             backend="af_packet",
         )
 
-    def _probes(self, guest: Guest | None) -> Iterator[Probe]:
-        yield command("ip", "iproute2")
-        yield command("bridge", "iproute2")
-        yield kernel_module("bridge", "use another dut.kind", guest)
-        yield softirq.steering(guest)
+    def _probes(self, host: Host, guest: Guest | None) -> Iterator[Probe]:
+        yield command(host, "ip", "iproute2")
+        yield command(host, "bridge", "iproute2")
+        yield kernel_module(host, "bridge", "use another dut.kind", guest)
+        yield softirq.steering(host, guest)
 
     def why_no_guest(self, dut: Values) -> str:
         """It can."""
@@ -173,9 +172,9 @@ class BridgeDevice(Defaults):
         """Its softirqs elsewhere."""
         return replace(scenario, dut=replace(spec(scenario), cpus=cpus))
 
-    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL) -> BridgeBench:
+    def bench(self, scenario: Scenario, places: Places) -> BridgeBench:
         """A bridge."""
-        return BridgeBench(scenario, Places(bench_id, directory, host))
+        return BridgeBench(scenario, places)
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """From port to port; the bridge itself counts no frame that it forwards."""

@@ -11,23 +11,12 @@ from pinchpoint.bench.requirements import Probe, command
 from pinchpoint.bench.resource import AnyResource, Command, Daemon, Namespace, TextFile
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_veth, foundation, veths
-from pinchpoint.dut.device import (
-    Attachment,
-    Defaults,
-    Given,
-    Keys,
-    Pages,
-    Places,
-    PlainBench,
-    Read,
-    Seen,
-    Types,
-)
+from pinchpoint.dut.device import Attachment, Defaults, Given, Keys, Pages, PlainBench, Read, Seen, Types
 from pinchpoint.dut.dpvs import config
 from pinchpoint.dut.dpvs.live import DpvsLive, Tools
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.services import Option, Services
-from pinchpoint.host.interface import Host as Machine
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
 from pinchpoint.keys.reader import Values
@@ -170,12 +159,12 @@ class DpvsDevice(Defaults):
         """1,518 bytes: its ports have an MTU of 1,500."""
         return 1518
 
-    def needs(self, scenario: Scenario) -> Iterator[Probe]:
+    def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """The program with its tools beside it."""
-        yield command("ip", "iproute2")
-        yield command("start-stop-daemon", "dpkg")
+        yield command(host, "ip", "iproute2")
+        yield command(host, "start-stop-daemon", "dpkg")
         path = spec(scenario).program
-        wrong = "not given" if path is None else what_is_wrong(path)
+        wrong = "not given" if path is None else what_is_wrong(host, path)
         yield Probe("dut.program", not wrong, f"{path or 'dpvs'}: {wrong or 'there'}", f"build it: {_BUILD}")
 
     def standing_s(self, scenario: Scenario) -> float:
@@ -186,9 +175,9 @@ class DpvsDevice(Defaults):
         """Another CPU for the worker."""
         return replace(scenario, dut=replace(spec(scenario), cpus=cpus[:1]))
 
-    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL) -> DpvsBench:
+    def bench(self, scenario: Scenario, places: Places) -> DpvsBench:
         """A balancer."""
-        return DpvsBench(scenario, Places(bench_id, directory, host))
+        return DpvsBench(scenario, places)
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
         """What its worker received. It polls: neither its processor time nor its empty polls say how busy it was."""
@@ -231,10 +220,10 @@ def _check_service(given: Given, source: Source) -> None:
             source.mismatch(("service", key), f"whole seconds, 1 to {config.LONGEST_S:,}", value)
 
 
-def what_is_wrong(path: str) -> str:
+def what_is_wrong(host: Host, path: str) -> str:
     """Why a build cannot be the balancer; empty if it can."""
     beside = PurePosixPath(path).parent
-    absent = [str(one) for one in (path, beside / "dpip", beside / "ipvsadm") if LOCAL.which(str(one)) is None]
+    absent = [str(one) for one in (path, beside / "dpip", beside / "ipvsadm") if host.which(str(one)) is None]
     return f"not executable: {', '.join(absent)}" if absent else ""
 
 

@@ -7,10 +7,10 @@ from typing import Final
 
 from pinchpoint.bench.actions import daemon_pid
 from pinchpoint.bench.resource import Daemon
-from pinchpoint.dut.device import Places, PlainLive
+from pinchpoint.dut.device import PlainLive
 from pinchpoint.dut.dpvs import config, text
+from pinchpoint.dut.places import Places
 from pinchpoint.host.interface import CommandFailed, Host
-from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Scenario, Service
@@ -97,7 +97,10 @@ class DpvsLive(PlainLive):
         ports = {config.port_name(number): port.name for number, port in enumerate(self._scenario.ports)}
         own = Counters(self._tools, self.service, ports)
         names, places = [port.name for port in self._scenario.ports], self.places
-        ends = [Links(LOCAL, places.engine_netns, "engine", names), Links(places.host, places.dut_netns, "dut", names)]
+        ends = [
+            Links(places.machine, places.engine_netns, "engine", names),
+            Links(places.host, places.dut_netns, "dut", names),
+        ]
         return [*ends, own]
 
     def told(self) -> dict[str, int]:

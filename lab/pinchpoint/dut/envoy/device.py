@@ -13,11 +13,11 @@ from typing import Any
 
 from pinchpoint.bench.requirements import Probe, Remedy
 from pinchpoint.dut import proxy
-from pinchpoint.dut.device import Given, Keys, Places, Read, Types
+from pinchpoint.dut.device import Given, Keys, Read, Types
 from pinchpoint.dut.envoy.live import CLUSTER, EnvoyLive
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.proxy_live import SPARE_DESCRIPTORS
-from pinchpoint.host.interface import Host as Machine
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import Host
 from pinchpoint.keys.source import Source
 from pinchpoint.model.scenario import Scenario, Scheduler, Service
 
@@ -37,10 +37,10 @@ class EnvoyDut(proxy.ProxyDut):
     kind: str = "envoy"
 
 
-def program() -> str | None:
+def program(host: Host) -> str | None:
     """The program beside this Python, where its wheel puts it, else the one on PATH."""
     beside = str(PurePosixPath(sys.executable).parent / PROGRAM)
-    return beside if LOCAL.exists(beside) else LOCAL.which(PROGRAM)
+    return beside if host.exists(beside) else host.which(PROGRAM)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class EnvoyBench(proxy.ProxyBench):
         """In the foreground, alone on its host."""
         workers = str(len(self.scenario.dut.cpus))
         options = ("--concurrency", workers, "--disable-hot-restart", "--log-level", "warning")
-        return (program() or PROGRAM, "-c", self.config_path, *options)
+        return (program(self.places.host) or PROGRAM, "-c", self.config_path, *options)
 
     @property
     def config_path(self) -> str:
@@ -145,16 +145,16 @@ class EnvoyDevice(proxy.ProxyDevice):
             source.mismatch(("dut", "descriptors"), f"{words}; or a smaller service.max_connections", descriptors)
         return super().read(given, source)
 
-    def probes(self) -> Iterator[Probe]:
+    def probes(self, host: Host) -> Iterator[Probe]:
         """The program and its tools."""
-        found = program()
+        found = program(host)
         where, remedy = found or "neither beside this Python nor on PATH", Remedy(distributions=(DISTRIBUTION,))
         yield Probe(PROGRAM, found is not None, where, INSTALL, remedy=remedy)
-        yield from proxy.tools()
+        yield from proxy.tools(host)
 
-    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL) -> EnvoyBench:
+    def bench(self, scenario: Scenario, places: Places) -> EnvoyBench:
         """An envoy."""
-        return EnvoyBench(scenario, Places(bench_id, directory, host))
+        return EnvoyBench(scenario, places)
 
 
 _CPUS, *_OTHERS = proxy.KEYS

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from pinchpoint.bench.resource import Daemon
 from pinchpoint.dut.control_socket import get
-from pinchpoint.dut.device import Places
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.dut.tcp_stack import TcpStack
 from pinchpoint.host.interface import PROC, Host

@@ -6,15 +6,14 @@ each other are of different backends: round robin over the lines is round robin 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.dut import proxy
-from pinchpoint.dut.device import Given, Keys, Places, Read, Types
+from pinchpoint.dut.device import Given, Keys, Read, Types
 from pinchpoint.dut.haproxy.live import HaproxyLive
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.services import Reconfiguration
-from pinchpoint.host.interface import Host as Machine
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import Host
 from pinchpoint.keys.source import Source
 from pinchpoint.model.addresses import bracketed
 from pinchpoint.model.scenario import Scenario, Scheduler
@@ -92,13 +91,13 @@ class HaproxyDevice(proxy.ProxyDevice):
             source.mismatch(("service", "local"), wanted, local.count)
         return super().read(given, source)
 
-    def probes(self) -> Iterator[Probe]:
+    def probes(self, host: Host) -> Iterator[Probe]:
         """The program and its tools."""
-        return proxy.programs(PROGRAM, "haproxy")
+        return proxy.programs(host, PROGRAM, "haproxy")
 
-    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL) -> HaproxyBench:
+    def bench(self, scenario: Scenario, places: Places) -> HaproxyBench:
         """A haproxy."""
-        return HaproxyBench(scenario, Places(bench_id, directory, host))
+        return HaproxyBench(scenario, places)
 
 
 _CAN = replace(proxy.SERVICES, changes=tuple(Reconfiguration))

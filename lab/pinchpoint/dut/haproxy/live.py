@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from pinchpoint.bench.resource import Daemon
 from pinchpoint.dut.control_socket import answer
-from pinchpoint.dut.device import Places
 from pinchpoint.dut.log_tail import LogTail
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.proxy_live import ProxyBalancer, ProxyLive
 from pinchpoint.dut.tcp_stack import TcpStack
 from pinchpoint.host.interface import PROC, Host

@@ -3,20 +3,18 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
 from pinchpoint.dut import addresses, softirq
-from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Places, Read, Seen, Types
+from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Read, Seen, Types
 from pinchpoint.dut.ipvs import balancing, needs
 from pinchpoint.dut.ipvs.counters import Balanced, Tracked
 from pinchpoint.dut.ipvs.table import Table
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.services import Option, Services
 from pinchpoint.host.guest import MODPROBE
-from pinchpoint.host.interface import CommandFailed
-from pinchpoint.host.interface import Host as Machine
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
 from pinchpoint.keys.reader import Values
@@ -190,13 +188,13 @@ class IpvsDevice(Defaults):
         values = {name: value for name, value in given.dut.items() if name != "kind"}
         return lambda: Read(IpvsDut(**values), tuple(Port(**port.values) for port in given.ports))
 
-    def needs(self, scenario: Scenario) -> Iterator[Probe]:
+    def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """Its programs and modules."""
-        return needs.needs(scenario.service, scenario.guest)
+        return needs.needs(host, scenario.service, scenario.guest)
 
-    def probes(self) -> Iterator[Probe]:
+    def probes(self, host: Host) -> Iterator[Probe]:
         """The same of this machine's kernel, for all that it can do."""
-        return needs.needs(None, None)
+        return needs.needs(host, None, None)
 
     def why_no_guest(self, dut: Values) -> str:
         """It can."""
@@ -206,9 +204,9 @@ class IpvsDevice(Defaults):
         """Its softirqs elsewhere."""
         return replace(scenario, dut=replace(spec(scenario), cpus=cpus))
 
-    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL) -> IpvsBench:
+    def bench(self, scenario: Scenario, places: Places) -> IpvsBench:
         """A namespace."""
-        return IpvsBench(scenario, Places(bench_id, directory, host))
+        return IpvsBench(scenario, places)
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """From port to port; IPVS counts no drops."""

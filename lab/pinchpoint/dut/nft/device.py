@@ -3,22 +3,20 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
 from pinchpoint.dut import addresses, softirq
-from pinchpoint.dut.device import Defaults, Given, Pages, Places, Read, Seen, Types
+from pinchpoint.dut.device import Defaults, Given, Pages, Read, Seen, Types
 from pinchpoint.dut.nft import balancing, needs, routing, tracking
 from pinchpoint.dut.nft.chains import WALKED, Chains
 from pinchpoint.dut.nft.counters import NamedCounters, Routing
 from pinchpoint.dut.nft.keys import KEYS
 from pinchpoint.dut.nft.rebalancing import Rebalancing
 from pinchpoint.dut.nft.routing import Route
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.services import Rebalanced
-from pinchpoint.host.interface import CommandFailed
-from pinchpoint.host.interface import Host as Machine
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
@@ -202,14 +200,14 @@ class NftDevice(Defaults):
         """Lines of rules."""
         return {"lines of rules": len(spec(scenario).rules)}
 
-    def needs(self, scenario: Scenario) -> Iterator[Probe]:
+    def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """Its programs, and a kernel with nf_tables; a guest's only where there are rules."""
         has_rules = bool(spec(scenario).rules or scenario.service)
-        return needs.needs(scenario.guest, has_rules=has_rules, balances=scenario.service is not None)
+        return needs.needs(host, scenario.guest, has_rules=has_rules, balances=scenario.service is not None)
 
-    def probes(self) -> Iterator[Probe]:
+    def probes(self, host: Host) -> Iterator[Probe]:
         """The same of this machine's kernel."""
-        return needs.needs(None, has_rules=True)
+        return needs.needs(host, None, has_rules=True)
 
     def why_no_guest(self, dut: Values) -> str:
         """It can."""
@@ -219,9 +217,9 @@ class NftDevice(Defaults):
         """Its softirqs elsewhere."""
         return replace(scenario, dut=replace(spec(scenario), cpus=cpus))
 
-    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL) -> NftBench:
+    def bench(self, scenario: Scenario, places: Places) -> NftBench:
         """A namespace."""
-        return NftBench(scenario, Places(bench_id, directory, host))
+        return NftBench(scenario, places)
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """From port to port; what rules drop only their own counters tell."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from pinchpoint.dut.device import Places
 from pinchpoint.dut.nft import balancing
+from pinchpoint.dut.places import Places
 from pinchpoint.model.scenario import Service
 
 

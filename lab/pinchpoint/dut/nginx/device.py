@@ -7,15 +7,14 @@ that failed or were repeated are logged: each costs a line.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 
 from pinchpoint.bench.requirements import Probe, packaged
 from pinchpoint.dut import proxy
-from pinchpoint.dut.device import Given, Keys, Places, Read, Types
+from pinchpoint.dut.device import Given, Keys, Read, Types
 from pinchpoint.dut.nginx.live import OWN_CONNECTIONS, STATUS, Files, NginxLive
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.services import Reconfiguration
-from pinchpoint.host.interface import Host as Machine
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import Host
 from pinchpoint.keys.source import Source
 from pinchpoint.model.scenario import Scenario, Scheduler, Service
 
@@ -131,16 +130,16 @@ class NginxDevice(proxy.ProxyDevice):
             source.mismatch(("service", "local"), wanted, local.count)
         return super().read(given, source)
 
-    def probes(self) -> Iterator[Probe]:
+    def probes(self, host: Host) -> Iterator[Probe]:
         """The program, its module, its tools."""
-        yield from proxy.programs(PROGRAM, "nginx")
-        there = LOCAL.exists(MODULE)
+        yield from proxy.programs(host, PROGRAM, "nginx")
+        there = host.exists(MODULE)
         detail = MODULE if there else f"{MODULE}: missing"
         yield packaged("nginx stream module", there, detail, "libnginx-mod-stream")
 
-    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL) -> NginxBench:
+    def bench(self, scenario: Scenario, places: Places) -> NginxBench:
         """An nginx."""
-        return NginxBench(scenario, Places(bench_id, directory, host))
+        return NginxBench(scenario, places)
 
 
 _CAN = replace(proxy.SERVICES, changes=(Reconfiguration.RELOAD,))

@@ -14,8 +14,8 @@ from typing import ClassVar
 
 from pinchpoint.bench.resource import Daemon
 from pinchpoint.dut.control_socket import exchange, get
-from pinchpoint.dut.device import Places
 from pinchpoint.dut.log_tail import LogTail
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.dut.tcp_stack import PAIRS
 from pinchpoint.host.interface import PROC, Host

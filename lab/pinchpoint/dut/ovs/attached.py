@@ -21,7 +21,7 @@ SYSTEM = "/var/run/openvswitch"
 _POLLING = re.compile(r"pmd-c\d+/id:\d+")
 _MAIN = re.compile(r"ovs-vswitchd\S*")
 _PIDFILES = ("ovs-vswitchd.pid", "vswitchd.pid")  # the system's, and that of a private bench
-_DESCRIPTION = re.compile(r"^ (\d+|LOCAL)\(([^)]+)\): ", re.MULTILINE)
+_DESCRIPTION = re.compile(r"^ (\d+|[A-Z]+)\(([^)]+)\): ", re.MULTILINE)
 _TYPES = {"dpdk": Datapath.DPDK, "afxdp": Datapath.AF_XDP}
 
 
@@ -99,7 +99,7 @@ def _ports(folder: PurePosixPath, bridge: str, host: Host) -> dict[str, str]:
         text = host.run(command, environment=tuple(_environment(folder).items()))
     except CommandFailed as error:
         raise DutError(f"{bridge}: the switch does not answer: {error.output}") from error
-    return {number: name for number, name in _DESCRIPTION.findall(text) if number != "LOCAL"}
+    return {number: name for number, name in _DESCRIPTION.findall(text) if number.isdigit()}
 
 
 def _datapath(folder: PurePosixPath, control: Unixctl, host: Host) -> Datapath:

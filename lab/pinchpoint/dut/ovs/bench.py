@@ -46,7 +46,7 @@ def bench(
 ) -> list[AnyResource]:
     """Everything to build for `scenario`, in order of dependency; `engine` is the command that starts one."""
     resources = [*foundation(places, pages, hugepages_needed(scenario)), Namespace(places.dut_netns)]
-    resources += nics.resources(nics.beside_device(scenario), places.bench_id, places.dut_netns)
+    resources += nics.resources(places.machine, nics.beside_device(scenario), places.bench_id, places.dut_netns)
     resources += _links(scenario, places)
     resources += database(scenario, places)
     resources += settings(scenario, places)

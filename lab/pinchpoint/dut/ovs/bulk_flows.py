@@ -78,7 +78,7 @@ class Flows:
         environment, bridge = self.places.environment, self.places.management
         if self.method == "process":
             commands = (self._ofctl(*options, command, bridge, rule) for rule in rules)
-            run_many(commands, self.concurrency, environment, watch)
+            run_many(self.places.host, commands, self.concurrency, environment, watch)
             return
         bundle = ("--bundle",) if self.method == "bundle" else ()
         many = "add-flows" if command == "add-flow" else command
@@ -92,7 +92,15 @@ class Flows:
                 return None  # busy with a whole bundle; if it died, the command says so
 
         try:
-            run_fed(argv, rules, environment, watch, lambda _given: watch.look(there), timeout_s=allowed_s(self.count))
+            run_fed(
+                self.places.host,
+                argv,
+                rules,
+                environment,
+                watch,
+                lambda _given: watch.look(there),
+                timeout_s=allowed_s(self.count),
+            )
         finally:
             looking.close()
 

@@ -49,7 +49,7 @@ class Ports:
         """
         before = self._links()
         if self.method == "transaction":
-            remove_kind(self.places.dut_netns, "tun", frozenset(self.names), watch)
+            remove_kind(self.places.host, self.places.dut_netns, "tun", frozenset(self.names), watch)
             self._transact(self._removals(), watch, lambda: before - self._links())
             return
         self._vsctl([["del-port", BRIDGE, name] for name in self.names], watch, lambda: before - self._links())
@@ -70,10 +70,12 @@ class Ports:
     def _vsctl(self, each: Sequence[Sequence[str]], watch: Watch, there: Callable[[], int]) -> None:
         base = ["ovs-vsctl", f"--db={self.places.database}", f"--timeout={allowed_s(self.count):.0f}"]
         if self.method == "process":
-            run_many(([*base, *words] for words in each), self.concurrency, self.places.environment, watch)
+            commands = ([*base, *words] for words in each)
+            run_many(self.places.host, commands, self.concurrency, self.places.environment, watch)
             return
         all_words = [word for words in each for word in ("--", *words)]
-        run_fed([*base, *all_words[1:]], (), self.places.environment, watch, lambda _given: watch.look(there))
+        argv, environment = [*base, *all_words[1:]], self.places.environment
+        run_fed(self.places.host, argv, (), environment, watch, lambda _given: watch.look(there))
 
     def _transact(self, operations: Sequence[dict[str, Any]], watch: Watch, there: Callable[[], int]) -> None:
         """One transaction, then the switch's own word that it has taken it over (`cur_cfg`)."""

@@ -6,8 +6,7 @@ from pinchpoint.bench.resource import AnyResource, Command, Daemon
 from pinchpoint.dut.attach import pci_arguments
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.spec import POLLED, Datapath, OvsDut, ports, spec
-from pinchpoint.host.interface import COMMAND_TIMEOUT_S
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import COMMAND_TIMEOUT_S, Host
 from pinchpoint.model.scenario import Scenario
 
 _SCHEMA_NAME = "vswitch.ovsschema"
@@ -47,7 +46,7 @@ def database(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
         cpus=(_control_cpu(scenario),),
         environment=places.environment,
     )
-    return [command(places, "ovsdb-tool", "create", f"{folder}/conf.db", schema(scenario)), daemon]
+    return [command(places, "ovsdb-tool", "create", f"{folder}/conf.db", schema(scenario, places.machine)), daemon]
 
 
 def vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
@@ -81,13 +80,13 @@ def program(scenario: Scenario) -> str:
     return spec(scenario).vswitchd or VSWITCHD[spec(scenario).datapath]
 
 
-def schema(scenario: Scenario) -> str:
+def schema(scenario: Scenario, host: Host) -> str:
     """The database schema that belongs to the program: beside it as built, as installed with it, or the system's."""
     if spec(scenario).vswitchd is None:
         return SCHEMA
     folder = PurePosixPath(program(scenario)).parent
     places = (folder / _SCHEMA_NAME, folder.parent / "share/openvswitch" / _SCHEMA_NAME)
-    return next((str(place) for place in places if LOCAL.exists(str(place))), SCHEMA)
+    return next((str(place) for place in places if host.exists(str(place))), SCHEMA)
 
 
 def settings(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:

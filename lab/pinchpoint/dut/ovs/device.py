@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, TapLinks
@@ -18,10 +17,10 @@ from pinchpoint.dut.ovs.programs import program_facts
 from pinchpoint.dut.ovs.refusal import refused_rule
 from pinchpoint.dut.ovs.relayed import relayed_hosts
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsDut, OvsHost, OvsPort, rules, spec
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.starter import Starter
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
-from pinchpoint.host.local import LOCAL
 from pinchpoint.host.numa import Topology
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
@@ -63,7 +62,7 @@ class OvsBench:
 
     def facts(self) -> Mapping[str, str]:
         """The program's path, version and hash."""
-        return program_facts(self.scenario)
+        return program_facts(self.scenario, self.places.machine)
 
     def refusal(self, error: CommandFailed) -> PinchpointError | None:
         """A refused rule, with its place in the scenario, or ports that it does not have."""
@@ -90,13 +89,13 @@ class OvsDevice(Defaults):
         """1,518 bytes: its ports keep their MTU of 1500."""
         return 1518
 
-    def needs(self, scenario: Scenario) -> Iterator[Probe]:
+    def needs(self, scenario: Scenario, host: Machine) -> Iterator[Probe]:
         """Its programs, hugepages or a kernel module."""
-        return needs.needs(scenario)
+        return needs.needs(scenario, host)
 
-    def probes(self) -> Iterator[Probe]:
+    def probes(self, host: Machine) -> Iterator[Probe]:
         """Both of its programs, and the hugepages of a scenario that leaves every size at its default."""
-        return needs.probes()
+        return needs.probes(host)
 
     def starters(self) -> Iterator[Starter]:
         """With DPDK; without, over veth."""
@@ -146,9 +145,9 @@ class OvsDevice(Defaults):
         memory = ",".join(str(dut.memory_mb if node in used else 0) for node in range(max(topology.cpus) + 1))
         return replace(scenario, dut=replace(dut, other_config={**dut.other_config, key: memory}))
 
-    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL) -> OvsBench:
+    def bench(self, scenario: Scenario, places: Places) -> OvsBench:
         """A private switch."""
-        return OvsBench(scenario, OvsPlaces(bench_id, directory, host))
+        return OvsBench(scenario, OvsPlaces.of(places))
 
     def freezing(self, scenario: Scenario) -> Freezing:
         """By its daemon, unless the kernel forwards."""

@@ -90,7 +90,7 @@ class OvsLive:
         """As the switch and the hosts report them."""
         found = in_force(self._scenario, self._places, self.control)
         found |= {
-            **nics.settings(nics.beside_device(self._scenario)),
+            **nics.settings(self._places.machine, nics.beside_device(self._scenario)),
             **dict(nic_status.nics(self._scenario, self._places)),
         }
         return found | connections.settings(self._scenario, self._places, self.control)

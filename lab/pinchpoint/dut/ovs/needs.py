@@ -14,7 +14,7 @@ from pinchpoint.dut.ovs.programs import told_version, what_is_wrong
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsPort, spec
 from pinchpoint.dut.ovs.tc import MODULES
 from pinchpoint.dut.starter import Starter
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import Host
 from pinchpoint.model.scenario import Scenario
 
 _PACKAGES = {
@@ -31,33 +31,33 @@ _PACKAGES = {
 _OTHERWISE = 'set dut.datapath = "af_packet"'
 
 
-def needs(scenario: Scenario) -> Iterator[Probe]:
+def needs(scenario: Scenario, host: Host) -> Iterator[Probe]:
     """The programs of its datapath, hugepages or a kernel module, and what that datapath can do."""
     dut = spec(scenario)
-    yield from (command(name, package) for name, package in _PACKAGES.items())
-    yield _own_program(dut.vswitchd, dut.datapath) if dut.vswitchd else program(dut.datapath)
+    yield from (command(host, name, package) for name, package in _PACKAGES.items())
+    yield _own_program(host, dut.vswitchd, dut.datapath) if dut.vswitchd else program(host, dut.datapath)
     if dut.datapath is Datapath.DPDK:
-        yield hugepages(hugepages_needed(scenario), _OTHERWISE)
-        yield from nics.needs(nics.beside_device(scenario))
+        yield hugepages(host, hugepages_needed(scenario), _OTHERWISE)
+        yield from nics.needs(host, nics.beside_device(scenario))
         ends = [end for port in scenario.ports if isinstance(port, OvsPort) for end in (port.pf, port.vf)]
-        yield from nics.shared(end for end in ends if end)
+        yield from nics.shared(host, (end for end in ends if end))
     if dut.datapath is Datapath.TC:
         otherwise = 'set guest.kernel = "qemu", or dut.datapath = "kernel"'
-        yield from (kernel_module(name, otherwise, scenario.guest) for name in MODULES)
-        yield command("tc", "iproute2")
+        yield from (kernel_module(host, name, otherwise, scenario.guest) for name in MODULES)
+        yield command(host, "tc", "iproute2")
     if dut.datapath in IN_KERNEL:
-        yield kernel_module("openvswitch", _OTHERWISE, scenario.guest)
+        yield kernel_module(host, "openvswitch", _OTHERWISE, scenario.guest)
         if dut.tunnels:
             detail = "not possible with the kernel datapath: the kernel delivers packets for its own addresses itself"
             yield Probe("tunnels", False, detail, 'set dut.datapath = "af_packet", "af_xdp" or "dpdk"')
 
 
-def probes() -> Iterator[Probe]:
+def probes(host: Host) -> Iterator[Probe]:
     """Both of its programs, and the hugepages of a scenario that leaves every size at its default."""
-    yield from (command(name, package) for name, package in _PACKAGES.items())
-    yield program(Datapath.DPDK)
-    yield hugepages(pages_of(DEFAULT_MEMORY_MB + ENGINE_MEMORY_MB), _OTHERWISE)
-    yield program(Datapath.AF_PACKET)
+    yield from (command(host, name, package) for name, package in _PACKAGES.items())
+    yield program(host, Datapath.DPDK)
+    yield hugepages(host, pages_of(DEFAULT_MEMORY_MB + ENGINE_MEMORY_MB), _OTHERWISE)
+    yield program(host, Datapath.AF_PACKET)
 
 
 def starters() -> Iterator[Starter]:
@@ -86,16 +86,16 @@ def starters() -> Iterator[Starter]:
     )
 
 
-def program(datapath: Datapath) -> Probe:
+def program(host: Host, datapath: Datapath) -> Probe:
     """Whether the datapath's switch is installed."""
     path = Path(VSWITCHD[datapath])
-    there = LOCAL.exists(str(path))
+    there = host.exists(str(path))
     detail = str(path) if there else f"{path}: not installed"
     return packaged(path.name, there, detail, path.parent.name)
 
 
-def _own_program(path: str, datapath: Datapath) -> Probe:
+def _own_program(host: Host, path: str, datapath: Datapath) -> Probe:
     """A program given as dut.vswitchd is asked for its name and version before it runs as the switch."""
-    wrong = what_is_wrong(path, datapath)
+    wrong = what_is_wrong(host, path, datapath)
     hint = "set dut.vswitchd to the path of an ovs-vswitchd; for dpdk, of one built with DPDK"
-    return Probe("dut.vswitchd", not wrong, f"{path}: {wrong or told_version(path)}", hint)
+    return Probe("dut.vswitchd", not wrong, f"{path}: {wrong or told_version(host, path)}", hint)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pinchpoint.dut.device import Places
+from pinchpoint.dut.places import Places
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 
 BRIDGE = "br0"  # the first bridge of every switch
@@ -11,6 +11,11 @@ BRIDGE = "br0"  # the first bridge of every switch
 @dataclass(frozen=True)
 class OvsPlaces(Places):
     """Where everything of one private switch is found."""
+
+    @classmethod
+    def of(cls, places: Places) -> "OvsPlaces":
+        """Those of the bench, as a switch has them."""
+        return cls(places.bench_id, places.directory, places.host, places.sites)
 
     @property
     def control(self) -> str:

@@ -54,9 +54,8 @@ def in_force(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[st
         found |= _port_modes(scenario, places, control.call("dpctl/show"))
         found |= _cores(scenario, control)
     for host in scenario.hosts:
-        found[f"offloads of {host.name}"] = _offloads(
-            apart.machine_of(scenario, host, places.host), places.host_netns(host.name)
-        )
+        machine = places.at(apart.site_of(scenario, host))
+        found[f"offloads of {host.name}"] = _offloads(machine, places.host_netns(host.name))
     return found
 
 

@@ -2,33 +2,20 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 
 from pinchpoint.bench.relay import relay_memory_mb
 from pinchpoint.bench.requirements import Probe, command, hugepages
 from pinchpoint.bench.resource import AnyResource, Relay
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_dpdk, foundation, pages_of
-from pinchpoint.dut.device import (
-    Attachment,
-    Defaults,
-    Freezing,
-    Given,
-    Pages,
-    Places,
-    PlainBench,
-    PlainLive,
-    Read,
-    Seen,
-    Types,
-)
+from pinchpoint.dut.device import Attachment, Defaults, Freezing, Given, Pages, PlainBench, PlainLive, Read, Seen, Types
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.reference import balanced, balancing
 from pinchpoint.dut.reference.account import Ports
 from pinchpoint.dut.reference.spec import KEYS, ReferenceDut, spec
 from pinchpoint.dut.services import Balancer
 from pinchpoint.dut.starter import Starter
-from pinchpoint.host.interface import Host as Machine
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import Host
 from pinchpoint.keys.source import Source
 from pinchpoint.model.causes import Experiment, Sign
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
@@ -160,10 +147,10 @@ class ReferenceDevice(Defaults):
         balancing.check(given, source)
         return lambda: Read(ReferenceDut(**dut), tuple(Port(**port.values) for port in given.ports))
 
-    def needs(self, scenario: Scenario) -> Iterator[Probe]:
+    def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """Hugepages."""
-        yield command("taskset", "util-linux")
-        yield hugepages(_pages(scenario), "set engine.memory_mb to less")
+        yield command(host, "taskset", "util-linux")
+        yield hugepages(host, _pages(scenario), "set engine.memory_mb to less")
 
     def starters(self) -> Iterator[Starter]:
         """At a rate that every machine forwards."""
@@ -187,11 +174,9 @@ class ReferenceDevice(Defaults):
         """Another CPU."""
         return replace(scenario, dut=replace(spec(scenario), cpus=cpus))
 
-    def bench(
-        self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL
-    ) -> ReferenceBench:
+    def bench(self, scenario: Scenario, places: Places) -> ReferenceBench:
         """Its process."""
-        return ReferenceBench(scenario, Places(bench_id, directory, host))
+        return ReferenceBench(scenario, places)
 
     def freezing(self, scenario: Scenario) -> Freezing:
         """By its process."""

@@ -6,28 +6,15 @@ memif        testpmd is the server and the engine the client: testpmd starts no 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 
 from pinchpoint.bench.requirements import Probe, command, hugepages
 from pinchpoint.bench.resource import AnyResource, Daemon
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_dpdk, foundation, pages_of
-from pinchpoint.dut.device import (
-    Attachment,
-    Defaults,
-    Freezing,
-    Given,
-    Keys,
-    Pages,
-    Places,
-    PlainBench,
-    Read,
-    Seen,
-    Types,
-)
+from pinchpoint.dut.device import Attachment, Defaults, Freezing, Given, Keys, Pages, PlainBench, Read, Seen, Types
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.testpmd.live import Ports, TestpmdLive
-from pinchpoint.host.interface import Host as Machine
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
 from pinchpoint.keys.reader import Values
@@ -160,12 +147,12 @@ class TestpmdDevice(Defaults):
         """1,518 bytes: its ports have an MTU of 1,500."""
         return 1518
 
-    def needs(self, scenario: Scenario) -> Iterator[Probe]:
+    def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """The program, what detaches it, and hugepages."""
-        yield command(PROGRAM, "dpdk-dev")
-        yield command("start-stop-daemon", "dpkg")
-        yield command("taskset", "util-linux")
-        yield hugepages(_pages(scenario), "set dut.memory_mb and engine.memory_mb to less")
+        yield command(host, PROGRAM, "dpdk-dev")
+        yield command(host, "start-stop-daemon", "dpkg")
+        yield command(host, "taskset", "util-linux")
+        yield hugepages(host, _pages(scenario), "set dut.memory_mb and engine.memory_mb to less")
 
     def pages(self, scenario: Scenario) -> int:
         """Those of testpmd and engine."""
@@ -179,9 +166,9 @@ class TestpmdDevice(Defaults):
         """Other CPUs that forward."""
         return replace(scenario, dut=replace(spec(scenario), cpus=cpus))
 
-    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL) -> TestpmdBench:
+    def bench(self, scenario: Scenario, places: Places) -> TestpmdBench:
         """A forwarder."""
-        return TestpmdBench(scenario, Places(bench_id, directory, host))
+        return TestpmdBench(scenario, places)
 
     def freezing(self, scenario: Scenario) -> Freezing:
         """By its process."""

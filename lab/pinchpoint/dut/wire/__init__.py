@@ -10,7 +10,6 @@ Where `pinchpoint-engine inspect` watches the wire, another generator can have t
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 
 from pinchpoint.bench.actions import ask_relay
 from pinchpoint.bench.relay import plain_frames, relay_memory_mb
@@ -18,22 +17,11 @@ from pinchpoint.bench.requirements import Probe, command, hugepages
 from pinchpoint.bench.resource import AnyResource, Namespace, Relay, Veth
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_dpdk, by_veth, foundation, mtu, pages_of
-from pinchpoint.dut.device import (
-    Attachment,
-    Defaults,
-    Given,
-    Keys,
-    Pages,
-    Places,
-    PlainBench,
-    PlainLive,
-    Read,
-    Types,
-)
+from pinchpoint.dut.device import Attachment, Defaults, Given, Keys, Pages, PlainBench, PlainLive, Read, Types
+from pinchpoint.dut.places import Places
 from pinchpoint.dut.starter import Starter
 from pinchpoint.engine.process import find_engine
-from pinchpoint.host.interface import Host as Machine
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
 from pinchpoint.keys.source import Source
@@ -126,7 +114,11 @@ class WireLive(PlainLive):
         """The relay's counters, or those of the links."""
         if self._relay is not None:
             return [Relays(self._places.host, [self._relay])]
-        return [Links(LOCAL, self._places.engine_netns, "engine", [port.name for port in self._scenario.ports])]
+        return [
+            Links(
+                self._places.machine, self._places.engine_netns, "engine", [port.name for port in self._scenario.ports]
+            )
+        ]
 
     def inspected(self) -> Inspected:
         """What an inspector has seen so far. Raises DutError."""
@@ -158,7 +150,7 @@ class WireBench(PlainBench):
         ports = [f"af_packet:{name}@{self.places.engine_netns}" for name in names]
         ring = str(INSPECTED_RING)
         options = ("--core", str(self.scenario.dut.cpus[0]), "--rx-ring", ring, "--json")
-        argv = (*(engine or [find_engine()]), "inspect", *ports, *options)
+        argv = (*(engine or [find_engine(self.places.machine)]), "inspect", *ports, *options)
         return self._process(INSPECTOR, argv, pairs, awaited=True)
 
     def _process(self, name: str, argv: tuple[str, ...], pairs: Sequence[tuple[str, str]], awaited: bool) -> Relay:
@@ -243,13 +235,13 @@ class WireDevice(Defaults):
             backend="af_packet",
         )
 
-    def needs(self, scenario: Scenario) -> Iterator[Probe]:
+    def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """Links, or hugepages."""
-        yield command("ip", "iproute2")
+        yield command(host, "ip", "iproute2")
         if dut_of(scenario).inspects and not scenario.dut.polls:
-            yield command("ethtool", "ethtool")
+            yield command(host, "ethtool", "ethtool")
         if pages := _pages(scenario):
-            yield hugepages(pages, 'set dut.io = "veth"')
+            yield hugepages(host, pages, 'set dut.io = "veth"')
 
     def pages(self, scenario: Scenario) -> int:
         """Those of relay and engine."""
@@ -259,9 +251,9 @@ class WireDevice(Defaults):
         """The relay elsewhere."""
         return replace(scenario, dut=replace(dut_of(scenario), cpus=cpus))
 
-    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL) -> WireBench:
+    def bench(self, scenario: Scenario, places: Places) -> WireBench:
         """Joined ports."""
-        return WireBench(scenario, Places(bench_id, directory, host))
+        return WireBench(scenario, places)
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """The relay; over veth nothing counts beside the ports' own ends."""

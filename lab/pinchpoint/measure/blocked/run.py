@@ -6,7 +6,6 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from pinchpoint.dut.device import Action
-from pinchpoint.host.local import LOCAL
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.blocked import metrics as blocking
 from pinchpoint.measure.blocked.keys import Blocked
@@ -92,7 +91,7 @@ def _repeat(bench: Standing, blocked: Blocked, number: int, stopper: Stopper) ->
     action = bench.live.action(blocked, bench.setup.resources)
     action.prepare(check)
     cpus = tuple(sorted({*scenario.engine.cpus, *scenario.dut.cpus}))
-    bracket = Bracket([CpuTime(LOCAL, cpus), BenchProcesses(LOCAL, bench.setup.places.bench_id)])
+    bracket = Bracket([CpuTime(bench.host, cpus), BenchProcesses(bench.host, bench.setup.places.bench_id)])
     happened, seen = _under_traffic(bench, blocked, action, bracket, check)
     action.restore(check)
     metrics, cannot = blocking.metrics(happened)
@@ -110,7 +109,7 @@ def _repeat(bench: Standing, blocked: Blocked, number: int, stopper: Stopper) ->
         validity=TrialValidity.NOISY_HOST if cannot else TrialValidity.VALID,
         reason=cannot,
     )
-    return found if cannot else judged(found, seen.elapsed_s, LOCAL.ticks_per_s())
+    return found if cannot else judged(found, seen.elapsed_s)
 
 
 def _under_traffic(
@@ -118,7 +117,7 @@ def _under_traffic(
 ) -> tuple[blocking.Happened, Observation]:
     """Let it happen while frames are sent, and see what the host does meanwhile."""
     sending = background(bench, None, blocked.load_fps, renewed=action.ends_processes)
-    with sending as traffic, kept_off(_used(bench.scenario)):
+    with sending as traffic, kept_off(_used(bench.scenario), bench.host):
         traffic.warm_up(WARM_UP_S, check)
         traffic.start(check)
         bracket.open()
@@ -133,7 +132,7 @@ def _under_traffic(
         observed.append(bracket.close())  # while the engine is there, whose time is the bench's
     if seen.quiet is None or seen.building is None:
         raise EngineError("nothing was sent", "see engine.log in the run folder")
-    return blocking.Happened(seen.quiet, seen.building, took_s, bool(LOCAL.name)), together(observed)
+    return blocking.Happened(seen.quiet, seen.building, took_s, bool(bench.host.name)), together(observed)
 
 
 def _used(scenario: Scenario) -> frozenset[int]:

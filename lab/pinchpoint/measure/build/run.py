@@ -14,7 +14,6 @@ from pinchpoint.bulk.making import FIRST_ADDRESS, Bulk, Timed, timed_make, timed
 from pinchpoint.bulk.veths import Veths
 from pinchpoint.dut.device import Items, made_by
 from pinchpoint.dut.registry import device_of
-from pinchpoint.host.local import LOCAL
 from pinchpoint.host.making import children_s
 from pinchpoint.host.priority import kept_off
 from pinchpoint.host.usage import OwnMemory, Process
@@ -84,7 +83,7 @@ def _measure(bench: Standing, stopper: Stopper) -> Measurement:
         if probes or build.load_fps:
             traffic = held.enter_context(background(bench, probes, build.load_fps))
             # What makes the items must not take the CPUs of what sends and forwards; the engine has its own by now.
-            held.enter_context(kept_off(_cpus(bench)))
+            held.enter_context(kept_off(_cpus(bench), bench.host))
         built, account, seen = _make(bench, bulk, traffic, stopper)
     used = {f"build/{name}": float(value) for name, value in asdict(built.usage).items() if value is not None}
     found = Measurement(
@@ -101,7 +100,7 @@ def _measure(bench: Standing, stopper: Stopper) -> Measurement:
         validity=TrialValidity.VALID,
         reason="",
     )
-    return judged(found, built.visible_s, LOCAL.ticks_per_s())
+    return judged(found, built.visible_s)
 
 
 def _make(
@@ -112,8 +111,8 @@ def _make(
     switch = _process(bench)
     if traffic is not None:
         traffic.start(check)
-    bracket = Bracket([CpuTime(LOCAL, _cpus(bench)), BenchProcesses(LOCAL, bench.setup.places.bench_id)])
-    before_bytes, cpu_s, commands_s = switch.resident_bytes(), switch.cpu_s(), children_s()
+    bracket = Bracket([CpuTime(bench.host, _cpus(bench)), BenchProcesses(bench.host, bench.setup.places.bench_id)])
+    before_bytes, cpu_s, commands_s = switch.resident_bytes(), switch.cpu_s(), children_s(bench.host)
     own = OwnMemory()
     bracket.open()
     began = time.monotonic()
@@ -122,9 +121,9 @@ def _make(
     usage = Usage(
         switch_before_bytes=before_bytes,
         switch_after_bytes=switch.resident_bytes(),
-        lab_peak_bytes=None if LOCAL.name else own.peak_bytes(),  # what makes them there is not the lab
+        lab_peak_bytes=None if bench.host.name else own.peak_bytes(),  # what makes them there is not the lab
         switch_cpu_s=switch.cpu_s() - cpu_s,
-        commands_cpu_s=children_s() - commands_s,
+        commands_cpu_s=children_s(bench.host) - commands_s,
     )
     seen = traffic.finish(began, check) if traffic is not None else None
     removed = timed_removal(bulk, build.count, check)
@@ -212,7 +211,7 @@ def items(bench: Standing, probes: Probes | None) -> Iterator[Bulk]:
     build = _build(bench)
     if build.what == "veths":
         netns = needs.veth_namespaces(bench.setup.places.bench_id)
-        yield Veths(*netns, build.count, build.method, build.concurrency)
+        yield Veths(bench.host, *netns, build.count, build.method, build.concurrency)
         return
     with bench.live.items(build, probed=probes is not None) as found:
         yield found
@@ -241,4 +240,4 @@ def _process(bench: Standing) -> Process:
     """The device's own; one that has none holds no memory and takes no time."""
     name = device_of(bench.scenario).freezing(bench.scenario).daemon
     daemons = [one for one in bench.setup.resources if isinstance(one, Daemon) and one.name == name]
-    return Process(LOCAL, name, daemons[0].pidfile if daemons else None)
+    return Process(bench.host, name, daemons[0].pidfile if daemons else None)

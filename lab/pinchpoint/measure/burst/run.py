@@ -48,7 +48,7 @@ def expected_s(scenario: Scenario) -> float:
 
 def measure_burst(bench: Standing) -> ScenarioResult:
     """The longest burst of the bench's scenario. Raises what a trial raises, finished trials kept."""
-    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus):
+    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus, bench.host):
         return measure_bursts(bench.scenario, measurer, bench.listener, bench.began)
 
 

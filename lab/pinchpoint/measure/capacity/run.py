@@ -49,7 +49,7 @@ def _places(scenario: Scenario) -> int:
 
 def measure_capacity(bench: Standing) -> ScenarioResult:
     """The capacity of the bench's balancer. Raises what a load raises, finished loads kept."""
-    with kept_off(bench.scenario.dut.cpus):
+    with kept_off(bench.scenario.dut.cpus, bench.host):
         opener = Opener(bench)
         return _Measured(bench, opener, opener.limits()).result()
 

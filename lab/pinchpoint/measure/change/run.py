@@ -11,7 +11,6 @@ import msgspec
 from pinchpoint.dut.services import Rebalanced
 from pinchpoint.engine.connections import SPARE_S, Account, Load, command
 from pinchpoint.engine.watched import Outage, Sample, Watched, lasting_s, options
-from pinchpoint.host.local import LOCAL
 from pinchpoint.measure.carried import judged
 from pinchpoint.measure.change.judged import CYCLE_S, Happened, metrics
 from pinchpoint.measure.change.keys import Changed, Event
@@ -60,7 +59,7 @@ def _measure(bench: Standing) -> Measurement:
     bench.listener.measurement_begins(identity, expected_s(scenario))
     started, began = datetime.now(UTC), time.monotonic()
     cpus = tuple(sorted({*scenario.engine.cpus, *scenario.dut.cpus}))
-    bracket = Bracket([CpuTime(LOCAL, cpus), BenchProcesses(LOCAL, bench.setup.places.bench_id)])
+    bracket = Bracket([CpuTime(bench.host, cpus), BenchProcesses(bench.host, bench.setup.places.bench_id)])
     happened, samples, account, seen = _under_connections(bench, changed, service, bracket, stopper.check)
     found = Measurement(
         id=identity,
@@ -81,7 +80,7 @@ def _measure(bench: Standing) -> Measurement:
         validity=TrialValidity.VALID,
         reason="",
     )
-    return judged(found, seen.elapsed_s, LOCAL.ticks_per_s())
+    return judged(found, seen.elapsed_s)
 
 
 def _service(scenario: Scenario) -> Service:
@@ -112,7 +111,7 @@ def _under_connections(
     places = bench.setup.places
     with ExitStack() as restored:
         steps = _steps(bench, changed, restored)
-        watched = Watched(LOCAL, argv, places.environment, f"{places.directory}/connect-{time.monotonic_ns()}")
+        watched = Watched(bench.host, argv, places.environment, f"{places.directory}/connect-{time.monotonic_ns()}")
         restored.callback(watched.end)
         # Of an engine that has ended nobody can be asked what time it took: the host is watched until just before.
         host = Bracketed(bracket, changed.opening_s - BEFORE_END_S)

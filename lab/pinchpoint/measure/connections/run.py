@@ -51,7 +51,7 @@ def _confirming_s(scenario: Scenario, asks: Connections) -> float:
 
 def measure_connections(bench: Standing) -> ScenarioResult:
     """The rates of the bench's scenario. Raises what a load raises, finished loads kept."""
-    with kept_off(bench.scenario.dut.cpus):
+    with kept_off(bench.scenario.dut.cpus, bench.host):
         opener = Opener(bench)
         return _Measured(bench, opener, opener.limits()).result()
 

@@ -41,7 +41,7 @@ def expected_s(scenario: Scenario) -> float:
 
 def measure_load(bench: Standing) -> ScenarioResult:
     """The DUT's load at each of the scenario's rates. Raises what a trial raises, finished trials kept."""
-    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus):
+    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus, bench.host):
         return measure_rates_given(bench.scenario, measurer, bench.listener, bench.began)
 
 

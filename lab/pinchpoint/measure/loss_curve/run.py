@@ -47,7 +47,7 @@ def expected_s(scenario: Scenario) -> float:
 
 def measure_loss_curve(bench: Standing) -> ScenarioResult:
     """The loss curve of the bench's scenario. Raises what a trial raises, finished trials kept."""
-    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus):
+    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus, bench.host):
         return measure_curve(bench.scenario, measurer, bench.listener, bench.began)
 
 

@@ -82,7 +82,7 @@ def searching_s(scenario: Scenario) -> float:
 
 def measure_rates(bench: Standing) -> ScenarioResult:
     """NDR, PDRs and latency of the bench's scenario. Raises what a trial raises, finished trials kept."""
-    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus):
+    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus, bench.host):
         return measure_scenario(bench.scenario, measurer, bench.listener, bench.began, bench.ceilings)
 
 

@@ -39,7 +39,7 @@ def expected_s(scenario: Scenario) -> float:
 
 def measure_recovery(bench: Standing) -> ScenarioResult:
     """The time that the DUT takes to lose no more. Raises what a trial raises, finished trials kept."""
-    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus):
+    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus, bench.host):
         return recover_scenario(bench.scenario, measurer, bench.listener, bench.began)
 
 

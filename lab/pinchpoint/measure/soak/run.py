@@ -148,7 +148,7 @@ def expected_s(scenario: Scenario) -> float:
 
 def measure_soak(bench: Standing) -> ScenarioResult:
     """Loss over time at the scenario's load. Raises what a trial raises, finished windows kept."""
-    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus):
+    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus, bench.host):
 
         def keep(found: Measurement) -> None:
             bench.record.keep_measurement(found)

@@ -21,9 +21,7 @@ from pinchpoint.engine.pairs import Pairs
 from pinchpoint.engine.process import find_engine
 from pinchpoint.engine.sockets import Place, SocketsRequest, SocketsResult
 from pinchpoint.engine.workload import Workloads
-from pinchpoint.host.interface import Host as Machine
-from pinchpoint.host.local import LOCAL, on
-from pinchpoint.host.machines import host_of
+from pinchpoint.host.interface import TICKS_PER_S
 from pinchpoint.host.priority import kept_off
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.measure.kind import asked
@@ -199,7 +197,7 @@ class WindowMeasurer:
                 "pairs": [msgspec.to_builtins(result) for result in results],
                 "together_share": windows.together(results),
                 "traffic_s": traffic_s,
-                "ticks_per_s": LOCAL.ticks_per_s(),
+                "ticks_per_s": TICKS_PER_S,
                 "elsewhere": self._ends.elsewhere,
             },
             observed=seen,
@@ -239,7 +237,8 @@ def measure_sockets(bench: Standing) -> ScenarioResult:
     found = [one for one in bench.recorded.measurements if one.validity in _MENDS_ITSELF]
     bench.listener.phase("windows", ends.sockets.repeats)
     if not _enough(found, ends):
-        with kept_off(ends.cpus), kept_off(ends.beside_lab, LOCAL):
+        lab = next((site for site in bench.scenario.engines if site.remote is None), None)
+        with kept_off(ends.cpus, bench.host), kept_off(ends.beside_lab, bench.setup.places.at(lab)):
             _measure(bench, ends, found)
     return summary(bench.scenario, ends, found, time.monotonic() - bench.began)
 
@@ -248,10 +247,11 @@ def _measure(bench: Standing, ends: Ends, found: list[Measurement]) -> None:
     """Adds windows to `found` until they are enough."""
     places, record = bench.setup.places, bench.record
     environment = {ENVIRONMENT_MARK: places.bench_id}
-    make = partial(_apart, bench, ends, environment) if ends.machines else None
-    with Pairs(ends.pairs, bench.engine, environment, record.engine_log, make) as pairs:
+    alone = partial(Workloads, bench.host, command=bench.engine, environment=environment, log=record.engine_log)
+    make = partial(_apart, bench, ends, environment) if ends.machines else alone
+    with Pairs(ends.pairs, make) as pairs:
         facts = {**pairs.open(), **bench.live.versions()}
-        more: list[Collector] = [CpuTime(LOCAL, ends.cpus), BenchProcesses(LOCAL, places.bench_id)]
+        more: list[Collector] = [CpuTime(bench.host, ends.cpus), BenchProcesses(bench.host, places.bench_id)]
         bracket = Bracket([*collectors(bench.setup, bench.live), *more])
         record.note_facts({**facts, **{f"cannot observe {name}": why for name, why in bracket.cannot.items()}})
         measurer = WindowMeasurer(bench, ends, pairs, bracket)
@@ -262,18 +262,11 @@ def _measure(bench: Standing, ends: Ends, found: list[Measurement]) -> None:
 
 def _apart(bench: Standing, ends: Ends, environment: Mapping[str, str]) -> Apart:
     """A client and a server, each to be started on its own machine."""
-    log = bench.record.engine_log
-    # A machine that is lost within a unit is not connected anew.
-    with on(_machine(ends, ends.client)):
-        client = Workloads(command=[find_engine()], environment=environment, log=log)
-    with on(_machine(ends, ends.server)):
-        server = ServerEngine(command=[find_engine()], environment=environment, log=log)
+    log, at = bench.record.engine_log, bench.setup.places.at
+    on_client, on_server = (at(apart.site_of(ends.scenario, end)) for end in (ends.client, ends.server))
+    client = Workloads(on_client, command=[find_engine(on_client)], environment=environment, log=log)
+    server = ServerEngine(on_server, command=[find_engine(on_server)], environment=environment, log=log)
     return Apart(client, server, ends.machines["client"], ends.machines["server"])
-
-
-def _machine(ends: Ends, end: Host) -> Machine:
-    site = apart.site_of(ends.scenario, end)
-    return host_of(site.remote if site else ends.scenario.remote)
 
 
 def seconds(sockets: Sockets) -> float:

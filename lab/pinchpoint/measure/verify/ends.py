@@ -19,9 +19,10 @@ from pinchpoint.bench import requirements
 from pinchpoint.bench.actions import create, remove
 from pinchpoint.bench.resource import Host, Namespace
 from pinchpoint.dut.attach import STANDARD_MTU
-from pinchpoint.dut.device import Attachment, Places
+from pinchpoint.dut.device import Attachment
+from pinchpoint.dut.places import Places
 from pinchpoint.host.interface import SYS, CommandFailed
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.processes import end_processes
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.verify.programs import Got, label, path
@@ -35,10 +36,10 @@ _GRACE_S = 2.0
 _SERVER = str(Path(__file__).with_name("http_server.py"))
 
 
-def check_programs() -> None:
-    """Raises RequirementError if this machine lacks what the ends need."""
+def check_programs(host: Machine) -> None:
+    """Raises RequirementError if the machine lacks what the ends need."""
     otherwise = "leave out verify.programs"
-    for probe in (requirements.command("curl", "curl"), requirements.kernel_module("bridge", otherwise)):
+    for probe in (requirements.command(host, "curl", "curl"), requirements.kernel_module(host, "bridge", otherwise)):
         if not probe.ok:
             raise RequirementError(f"verify.programs: {probe.name}: {probe.detail}", probe.hint)
 
@@ -61,13 +62,13 @@ class Ends:
         url = f"http://{self.service.address}:{self.service.port}{path(number)}"
         words = ["curl", "--silent", "--show-error", "--fail", "--noproxy", "*", "--max-time", f"{timeout_s}", url]
         try:
-            return Got(LOCAL.run(words, self.client, self.places.environment))
+            return Got(self.places.machine.run(words, self.client, self.places.environment))
         except CommandFailed as error:
             return Got("", error.output)
 
     def logged(self) -> tuple[str, ...]:
         """What each server has logged so far."""
-        return tuple(LOCAL.read(one) for one in self.logs)
+        return tuple(self.places.machine.read(one) for one in self.logs)
 
 
 @contextmanager
@@ -80,9 +81,9 @@ def ends(bench: Standing, service: Service) -> Iterator[Ends]:
         _make_client(places, service, client, undo)
         _make_servers(places, service, servers, namespaces, undo)
         pids = list[int]()
-        undo.callback(_end, pids)
+        undo.callback(_end, places.machine, pids)
         logs = tuple(_start(places, service, number, namespaces, pids) for number in range(len(service.backends)))
-        _await_ready(pids, logs)
+        _await_ready(places.machine, pids, logs)
         yield Ends(places, service, logs)
 
 
@@ -108,9 +109,9 @@ def _namespaces(places: Places, service: Service) -> Mapping[str, str]:
     return {address: places.host_netns(f"server{number}") for number, address in enumerate(addresses)}
 
 
-def _ip(netns: str, *lines: str) -> None:
+def _ip(host: Machine, netns: str, *lines: str) -> None:
     for line in lines:
-        LOCAL.run(["ip", "-n", netns, *line.split()])
+        host.run(["ip", "-n", netns, *line.split()])
 
 
 def _undoing(*steps: Callable[[], object]) -> Callable[[], None]:
@@ -127,19 +128,21 @@ def _undoing(*steps: Callable[[], object]) -> Callable[[], None]:
 def _make_client(places: Places, service: Service, end: Attachment, undo: ExitStack) -> None:
     """The first of the clients' addresses, and a route to the service."""
     netns, link, home = places.host_netns("client"), end.device, end.netns or ""
+    machine = places.machine
     namespace = Namespace(netns)
     undo.callback(
         _undoing(
-            lambda: _ip(netns, f"link set dev {link} netns {home}"),
-            lambda: _ip(home, f"link set dev {link} up"),
-            lambda: remove(namespace, LOCAL),
+            lambda: _ip(machine, netns, f"link set dev {link} netns {home}"),
+            lambda: _ip(machine, home, f"link set dev {link} up"),
+            lambda: remove(namespace, machine),
         )
     )
-    create(namespace, LOCAL)
-    _ip(home, f"link set dev {link} netns {netns}")
-    LOCAL.run(["ethtool", "-K", link, "tx", "off", "tso", "off"], netns)
+    create(namespace, machine)
+    _ip(machine, home, f"link set dev {link} netns {netns}")
+    machine.run(["ethtool", "-K", link, "tx", "off", "tso", "off"], netns)
     address = IPv4Address(service.clients.first)
     _ip(
+        machine,
         netns,
         f"address add {address}/32 dev {link}",
         f"link set dev {link} up",
@@ -151,34 +154,35 @@ def _make_servers(
     places: Places, service: Service, end: Attachment, namespaces: Mapping[str, str], undo: ExitStack
 ) -> None:
     """A namespace for each address. What leaves it is asked for by ARP; with dnat, the client is behind the device."""
-    home = end.netns or ""
+    home, machine = end.netns or "", places.machine
     hosts = [
         Host(netns, f"{address}/32", f"{_LINK}{number}", home, STANDARD_MTU, offloads=False)
         for number, (address, netns) in enumerate(namespaces.items())
     ]
-    gone = [_remover(one) for one in hosts]
-    undo.callback(_undoing(lambda: _ip(home, f"link delete dev {_BRIDGE}"), *gone))
+    gone = [_remover(one, machine) for one in hosts]
+    undo.callback(_undoing(lambda: _ip(machine, home, f"link delete dev {_BRIDGE}"), *gone))
     _ip(
+        machine,
         home,
         f"link add name {_BRIDGE} type bridge",
         f"link set dev {_BRIDGE} up",
         f"link set dev {end.device} master {_BRIDGE}",
     )
     for number, host in enumerate(hosts):
-        create(host, LOCAL)
-        _ip(home, f"link set dev {host.peer} master {_BRIDGE}")
-        _ip(host.netns, f"route add default dev {Host.INTERFACE}")
-        LOCAL.run(["sysctl", "-qw", f"net.ipv4.conf.{Host.INTERFACE}.arp_notify=1"], host.netns)
-        _ip(host.netns, f"link set dev {Host.INTERFACE} address {_MACS.format(number)}")
+        create(host, machine)
+        _ip(machine, home, f"link set dev {host.peer} master {_BRIDGE}")
+        _ip(machine, host.netns, f"route add default dev {Host.INTERFACE}")
+        machine.run(["sysctl", "-qw", f"net.ipv4.conf.{Host.INTERFACE}.arp_notify=1"], host.netns)
+        _ip(machine, host.netns, f"link set dev {Host.INTERFACE} address {_MACS.format(number)}")
         if service.mode is Mode.DNAT:
             file = f"{SYS}/class/net/{service.server_port}/address"
             mac = places.host.run(["cat", file], places.dut_netns).strip()
             neighbour = f"{IPv4Address(service.clients.first)} lladdr {mac} dev {Host.INTERFACE} nud permanent"
-            _ip(host.netns, f"neighbour add {neighbour}")
+            _ip(machine, host.netns, f"neighbour add {neighbour}")
 
 
-def _remover(host: Host) -> Callable[[], None]:
-    return lambda: remove(host, LOCAL)
+def _remover(host: Host, machine: Machine) -> Callable[[], None]:
+    return lambda: remove(host, machine)
 
 
 def _start(places: Places, service: Service, number: int, namespaces: Mapping[str, str], pids: list[int]) -> str:
@@ -187,31 +191,31 @@ def _start(places: Places, service: Service, number: int, namespaces: Mapping[st
     python, server = _server(places)
     words = [python, "-I", server, label(number), one.address, str(one.port)]
     argv = ["ip", "netns", "exec", namespaces[one.address], *words]
-    pids.append(LOCAL.spawn(argv, places.environment, log, f"{log}.errors"))
+    pids.append(places.machine.spawn(argv, places.environment, log, f"{log}.errors"))
     return log
 
 
 def _server(places: Places) -> tuple[str, str]:
     """Python, and the server's file; another host has neither of the lab's own."""
-    if not LOCAL.name:
+    if not places.machine.name:
         return sys.executable, _SERVER
     path = f"{places.directory}/{Path(_SERVER).name}"
-    LOCAL.write(path, Path(_SERVER).read_text(encoding="utf-8"))
+    places.machine.write(path, Path(_SERVER).read_text(encoding="utf-8"))
     return "python3", path
 
 
-def _await_ready(pids: Sequence[int], logs: Sequence[str]) -> None:
+def _await_ready(host: Machine, pids: Sequence[int], logs: Sequence[str]) -> None:
     deadline = time.monotonic() + READY_S
     for pid, log in zip(pids, logs, strict=True):
-        while not (LOCAL.exists(log) and LOCAL.read(log).startswith("ready\n")):
-            if LOCAL.ended(pid):
-                raise BenchError(f"a server did not start: {LOCAL.read(f'{log}.errors').strip()}")
+        while not (host.exists(log) and host.read(log).startswith("ready\n")):
+            if host.ended(pid):
+                raise BenchError(f"a server did not start: {host.read(f'{log}.errors').strip()}")
             if time.monotonic() > deadline:
                 raise BenchError(f"a server was not ready within {READY_S:g} s")
             time.sleep(0.01)
 
 
-def _end(pids: Sequence[int]) -> None:
-    end_processes(LOCAL, pids, _GRACE_S)
+def _end(host: Machine, pids: Sequence[int]) -> None:
+    end_processes(host, pids, _GRACE_S)
     for pid in pids:
-        LOCAL.ended(pid)
+        host.ended(pid)

@@ -10,7 +10,6 @@ import msgspec
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import collectors
 from pinchpoint.engine.connections import Client, Load, Times, command, connect
-from pinchpoint.host.local import LOCAL
 from pinchpoint.measure.ends import ends_of
 from pinchpoint.measure.kind import asked
 from pinchpoint.measure.served import suffices
@@ -63,7 +62,7 @@ def measure_verify(bench: Standing) -> ScenarioResult:
 def _measure(bench: Standing) -> Measurement:
     scenario, verify, service = bench.scenario, asked(bench.scenario, Verify), _service(bench.scenario)
     if verify.programs:
-        check_programs()
+        check_programs(bench.host)
     identity = f"{scenario.name}-0001"
     hold_s = _hold_s(verify)
     load = Load(
@@ -84,7 +83,7 @@ def _measure(bench: Standing) -> Measurement:
     started, began = datetime.now(UTC), time.monotonic()
     bracket = Bracket(collectors(bench.setup, bench.live))
     bracket.open()
-    account = connect(LOCAL, argv, bench.setup.places.environment, load)
+    account = connect(bench.host, argv, bench.setup.places.environment, load)
     observed = bracket.close().flat()
     client = account.client
     if client is None:

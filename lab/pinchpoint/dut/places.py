@@ -1,0 +1,56 @@
+"""Where everything of one bench is found: its folder, its namespaces, its hosts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from pinchpoint.host.guest import Guest
+from pinchpoint.host.interface import Host
+from pinchpoint.host.processes import ENVIRONMENT_MARK
+from pinchpoint.model.scenario import EngineSite
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where everything of one bench is found."""
+
+    bench_id: str
+    directory: PurePosixPath
+    host: Host  # on which the device runs
+    sites: Mapping[str, Host] = field(default_factory=dict)  # of a bench that spans hosts, by their names
+
+    @property
+    def machine(self) -> Host:
+        """The machine on which the bench stands: the device's host, or that of its guest."""
+        return self.host.machine if isinstance(self.host, Guest) else self.host
+
+    def at(self, site: EngineSite | None) -> Host:
+        """The machine of an engine or of an end; None: the bench's."""
+        return self.machine if site is None else self.sites[site.host]
+
+    @property
+    def dut_netns(self) -> str:
+        """The device's namespace."""
+        return f"pp-{self.bench_id}-dut"
+
+    @property
+    def engine_netns(self) -> str:
+        """The namespace of the engine's ends of veth links."""
+        return f"pp-{self.bench_id}-gen"
+
+    def host_netns(self, host: str) -> str:
+        """The namespace that is the host of that name."""
+        return f"pp-{self.bench_id}-host-{host}"
+
+    def vhost_socket(self, port: str) -> str:
+        """The vhost-user socket of one port."""
+        return f"{self.directory}/vhost-{port}.sock"
+
+    def pidfile(self, daemon: str) -> str:
+        """The pid file of one daemon."""
+        return f"{self.directory}/{daemon}.pid"
+
+    @property
+    def environment(self) -> tuple[tuple[str, str], ...]:
+        """Marks every process of the bench."""
+        return ((ENVIRONMENT_MARK, self.bench_id),)
