@@ -14,8 +14,9 @@ from pinchpoint.bulk.making import FIRST_ADDRESS, allowed_s
 from pinchpoint.bulk.watch import Watch
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.unixctl import Unixctl
+from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.making import run_fed, run_many
-from pinchpoint.model.errors import DutError
+from pinchpoint.model.errors import BenchError, DutError, PinchpointError
 from pinchpoint.model.rules import expand_template
 
 METHODS = ("process", "file", "bundle")
@@ -24,6 +25,7 @@ COOKIE = 0x70696E6368
 LOOK_TIMEOUT_S = 0.3
 _OPENFLOW = ("-O", "OpenFlow14")
 _RULES = re.compile(r"\brules:(\d+)")
+_CLOSED = re.compile(r"Broken pipe|Connection reset", re.IGNORECASE)
 _FLOW_COUNT = re.compile(r"flow_count=(\d+)")
 
 
@@ -78,7 +80,10 @@ class Flows:
         environment, bridge = self.places.environment, self.places.management
         if self.method == "process":
             commands = (self._ofctl(*options, command, bridge, rule) for rule in rules)
-            run_many(self.places.host, commands, self.concurrency, environment, watch)
+            try:
+                run_many(self.places.host, commands, self.concurrency, environment, watch)
+            except CommandFailed as error:
+                raise _explained(error, self.concurrency) from error
             return
         bundle = ("--bundle",) if self.method == "bundle" else ()
         many = "add-flows" if command == "add-flow" else command
@@ -113,6 +118,16 @@ class Flows:
     @staticmethod
     def _ofctl(*words: str) -> list[str]:
         return ["ovs-ofctl", *_OPENFLOW, *words]
+
+
+def _explained(error: CommandFailed, concurrency: int) -> PinchpointError:
+    """The error itself, or the one that says why Open vSwitch closed the connection (ovs 3.1, lib/rconn.c)."""
+    if not _CLOSED.search(error.output):
+        return error
+    return BenchError(
+        f"{error.message}\n  Open vSwitch closes a connection whose other end has said nothing for 1 s",
+        f"so slow are {concurrency} processes at once on this machine: run fewer at once (build.concurrency)",
+    )
 
 
 def _match() -> str:
