@@ -108,7 +108,7 @@ docs: setup
 
 # What the wheel installs in share/: man pages and completion scripts, from the commands.
 manual: setup
-	$(BIN)/python -m pinchpoint.cli.manual packaging/wheel/data/share
+	$(BIN)/python packaging/reference/manual.py packaging/wheel/data/share
 
 lint: setup
 	cargo fmt --manifest-path engine/Cargo.toml --all --check

@@ -39,7 +39,7 @@ from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial
 from pinchpoint.run.duet import Duet, learn
-from pinchpoint.run.together import connected, prepare_both, standing_both
+from pinchpoint.run.paired_benches import connected, prepare_both, standing_both
 from pinchpoint.scenario import parse
 from pinchpoint.stats.duet import Duet as Found
 from pinchpoint.stats.duet import compare_slices

@@ -1,6 +1,7 @@
 """Hooks of mkdocs: pages that stand outside of docs/, and the reference of commands, made from the commands."""
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,10 @@ def _moved(text: str, source: str) -> str:
 
 def commands() -> str:
     """Every command with its options, as its --help has them."""
+    sys.path.append(str(ROOT / "packaging"))
+    from reference.manual import commands as every
+
     from pinchpoint.cli.main import ENVIRONMENT, EXIT_CODES, TOPICS, cli
-    from pinchpoint.cli.manual import commands as every
 
     paths = {" ".join(words): command for words, command in every()}
     lines = ["# Commands", "", "Made from the commands themselves; `pinchpoint COMMAND --help` prints the same.", ""]

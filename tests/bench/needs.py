@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pinchpoint.bench import requirements
-from pinchpoint.dut import guested
+from pinchpoint.dut import vm
 from pinchpoint.engine import process
 from pinchpoint.host import qemu
 from pinchpoint.host.guest import releases
@@ -58,7 +58,7 @@ def detail(probes):
 
 def release(*wanted):
     """Why guests under qemu cannot have these kernels."""
-    return detail(probe for one in wanted for probe in guested.probes(Local(), (KERNELS["qemu"],), one))
+    return detail(probe for one in wanted for probe in vm.probes(Local(), (KERNELS["qemu"],), one))
 
 
 def simulator():
@@ -122,9 +122,9 @@ PROBES = {
     "guest": lambda: lack("uml") and lack("qemu"),
     "ipvs": lambda: lack("guest"),
     "uml": lambda: (
-        detail(guested.probes(Local(), (KERNELS["uml"],))) or booted(Local(), "uml", BOOT_S).why_not.partition("\n")[0]
+        detail(vm.probes(Local(), (KERNELS["uml"],))) or booted(Local(), "uml", BOOT_S).why_not.partition("\n")[0]
     ),
-    "qemu": lambda: detail(guested.probes(Local(), (KERNELS["qemu"],))),
+    "qemu": lambda: detail(vm.probes(Local(), (KERNELS["qemu"],))),
     "testpmd": lambda: program("dpdk-testpmd"),
     "haproxy": lambda: program("haproxy"),
     "nginx": lambda: program("nginx"),

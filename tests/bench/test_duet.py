@@ -33,7 +33,7 @@ from pinchpoint.model.duet import FORWARDED, MEASURED
 from pinchpoint.model.errors import UNDECIDED
 from pinchpoint.model.trial import ALTERNATING
 from pinchpoint.run.bench import standing_bench
-from pinchpoint.run.together import frozen
+from pinchpoint.run.paired_benches import frozen
 from pinchpoint.scenario import parse
 from pinchpoint.store.folder import COMPARISON, RunFolder
 

@@ -63,7 +63,7 @@ def test_a_rule_that_drops_is_suspected_confirmed_and_shown_again(tmp_path):
     assert branch.tried.experiment is Experiment.PLAIN
     assert branch.tried.ratio > 1.2, "all of four frames, and not three"
     left_out = [one for one in folder.read_result().scenarios if one.outcome is Outcome.SKIPPED]
-    assert {one.reason for one in left_out} <= {"no suspicion asks for it"}
+    assert {one.reason for one in left_out} <= {"not needed"}
     assert json.loads(done.stdout)["explanations"][0]["branches"][0]["standing"] == "confirmed"
     shown = run("explain", folder.path)
     assert shown.returncode == 0, shown.stderr

@@ -20,11 +20,9 @@ from pinchpoint.serve.app import Workshop, application
 from pinchpoint.serve.guard import Guard
 from pinchpoint.serve.index import Index
 from pinchpoint.serve.pages import Pages
-from pinchpoint.serve.shelf import Shelf
-from pinchpoint.serve.shipped import Studies
+from pinchpoint.serve.shelf import Shelf, Studies
 from pinchpoint.store.campaign import CampaignFolder
-from pinchpoint.store.folder import TRIAL, RunFolder
-from pinchpoint.store.tags import write_tags
+from pinchpoint.store.folder import TRIAL, RunFolder, write_tags
 
 SHIPPED = Path(__file__).parents[2] / "studies"
 PORT = 8642

@@ -20,8 +20,8 @@ TWO_MODES = 2.0  # neighbouring probes, sorted, this factor apart: not one distr
 def of_trial(trial: Trial) -> float | None:
     """One trial's distance, the mean of its probes before and after; None if there was none."""
     probes = (trial.witness.cache_line_before_ns, trial.witness.cache_line_after_ns)
-    found = [probe for probe in probes if probe is not None]
-    return math.fsum(found) / len(found) if found else None
+    distances = [probe for probe in probes if probe is not None]
+    return math.fsum(distances) / len(distances) if distances else None
 
 
 def differ(one_ns: float, other_ns: float) -> bool:

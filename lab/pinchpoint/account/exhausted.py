@@ -63,11 +63,17 @@ def exhausted(limits: Sequence[Limit], loads: Sequence[Seen], every: Sequence[Se
     failed = sum(map(_failed, loads))
     refused, full = _refusals(limits, loads, failed), list(_full(limits, loads))
     places = [*full, *refused] if refused and refused[0][0] is Resource.ACCEPT_QUEUE else [*refused, *full]
-    found = [*_silent(every or loads), *places, *_backends(loads, failed), *_threads(limits, loads), *_generator(loads)]
-    evidence = tuple(words for _, words in found)
-    if not found:
+    resources = [
+        *_silent(every or loads),
+        *places,
+        *_backends(loads, failed),
+        *_threads(limits, loads),
+        *_generator(loads),
+    ]
+    evidence = tuple(words for _, words in resources)
+    if not resources:
         return Exhausted(None, (f"{units.counted(failed, 'connection')} failed, and no counter rose with them",))
-    return Exhausted(found[0][0], evidence)
+    return Exhausted(resources[0][0], evidence)
 
 
 def _failed(seen: Seen) -> int:
@@ -78,7 +84,7 @@ def _failed(seen: Seen) -> int:
 def counted(patterns: Iterable[str], observed: Mapping[str, float]) -> dict[str, float]:
     """The counters that patterns name, those that rose."""
     wanted = tuple(patterns)
-    return {name: n for name, n in observed.items() if n > 0 and any(fnmatchcase(name, one) for one in wanted)}
+    return {name: n for name, n in observed.items() if n > 0 and any(fnmatchcase(name, pattern) for pattern in wanted)}
 
 
 def _refusals(limits: Sequence[Limit], loads: Sequence[Seen], failed: int) -> list[tuple[Resource, str]]:
@@ -94,7 +100,7 @@ def _refusals(limits: Sequence[Limit], loads: Sequence[Seen], failed: int) -> li
             lost = units.counted(failed, "connection")
             words = f"{limit.resource}: {total:,.0f} refused ({named}), {lost} failed"
             sums.append((total, limit.resource, words))
-    return [(resource, words) for _, resource, words in sorted(sums, key=lambda one: -one[0])]
+    return [(resource, words) for _, resource, words in sorted(sums, key=lambda refusal: -refusal[0])]
 
 
 def _full(limits: Sequence[Limit], loads: Sequence[Seen]) -> Iterator[tuple[Resource, str]]:
@@ -106,7 +112,7 @@ def _full(limits: Sequence[Limit], loads: Sequence[Seen]) -> Iterator[tuple[Reso
 
 def _silent(loads: Sequence[Seen]) -> Iterator[tuple[Resource, str]]:
     """Backends that answered fewer connections than others, while about as many failed as were missing of theirs."""
-    counts = [sum(one) for one in zip_longest(*(seen.account.answered for seen in loads), fillvalue=0)]
+    counts = [sum(interval) for interval in zip_longest(*(seen.account.answered for seen in loads), fillvalue=0)]
     failed = sum(map(_failed, loads))
     typical = sorted(counts)[len(counts) // 2] if len(counts) > 1 else 0
     silent, slow = SILENT * typical, typical - DEVIATIONS * typical**0.5

@@ -21,7 +21,7 @@ class Facts:
 def of(trial: Trial) -> Facts:
     """The facts of a trial. What could not be observed is absent, or zero."""
     witness = trial.witness
-    waits = [(one.name, one.run_delay_ns, one.own_delay_ns) for one in witness.dut_threads]
+    waits = [(thread.name, thread.run_delay_ns, thread.own_delay_ns) for thread in witness.dut_threads]
     engine_cores = {worker.core for worker in witness.workers if not worker.host}
     before, after = witness.cache_line_before_ns, witness.cache_line_after_ns
     return Facts(

@@ -3,14 +3,15 @@
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
+from typing import Final
 
-from pinchpoint.account import nic
 from pinchpoint.engine.instrument import EngineResult, PortCounts
 from pinchpoint.model.hops import PORT, DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.trial import Drop, Hop, Ledger
-from pinchpoint.model.wire import FULL
+from pinchpoint.model.units import FULL
 
 Seen = Mapping[str, float]
 
@@ -95,7 +96,7 @@ def _refused(port: PortCounts, graph: HopGraph) -> Refused:
     """Why a port took fewer frames: of a NIC its link may be full, or the other end asks it to wait."""
     if port.tx_share is not None and port.tx_share >= FULL:
         return FULL_LINK
-    return PAUSED if nic.counts(port.stats).pauses_received else graph.refusal(port.name)
+    return PAUSED if nic_counts(port.stats).pauses_received else graph.refusal(port.name)
 
 
 def _engine_drop(
@@ -121,20 +122,20 @@ def _engine_receive(engine: EngineResult, received: int) -> Hop:
 
 def _missed(port: PortCounts) -> Iterator[Drop]:
     """Frames that the port had and the engine never saw. Without buffers nobody empties a ring."""
-    found = nic.counts(port.stats)
-    if port.rx_missed and found.no_buffers:
+    seen = nic_counts(port.stats)
+    if port.rx_missed and seen.no_buffers:
         reason = "engine out of buffers to receive on {port}"
         yield _engine_drop(reason, port.name, port.rx_missed, "rx_missed", kind=DropKind.BUFFERS)
     elif port.rx_missed:
         yield _engine_drop("engine missed on {port}", port.name, port.rx_missed, "rx_missed")
     if port.speed_bps is None:
         return  # no NIC
-    if found.discarded:
+    if seen.discarded:
         reason = "the engine's NIC {port} had no room before its queues"
-        yield _engine_drop(reason, port.name, found.discarded, "discards")
-    if found.damaged:
+        yield _engine_drop(reason, port.name, seen.discarded, "discards")
+    if seen.damaged:
         reason = "damaged on the way to the engine's NIC {port}"
-        yield _engine_drop(reason, port.name, found.damaged, "rx_errors", Party.WIRE, DropKind.MALFORMED)
+        yield _engine_drop(reason, port.name, seen.damaged, "rx_errors", Party.WIRE, DropKind.MALFORMED)
 
 
 def _hops(graph: HopGraph, seen: Seen, ports: Sequence[str]) -> Iterator[Hop]:
@@ -162,7 +163,7 @@ def _rest(place: Place, drops: Sequence[Drop], seen: Seen, ports: Sequence[str])
     """What the place's total holds beside the drops that are part of it, at each port that has a total."""
     if (rest := place.rest) is None:
         return
-    apart = {name for one in place.drops if one.is_apart for name in _named(one.counter, seen, ports)}
+    apart = {name for drop in place.drops if drop.is_apart for name in _named(drop.counter, seen, ports)}
     totals: dict[str, float] = {}
     for port, name in _by_port(rest.counter, seen, ports):
         totals[port] = totals.get(port, 0) + seen[name]
@@ -178,23 +179,23 @@ def _rest(place: Place, drops: Sequence[Drop], seen: Seen, ports: Sequence[str])
 def _drops(counters: Sequence[DropCounter], seen: Seen, ports: Sequence[str]) -> Iterator[Drop]:
     """Of each counter that grew; one that several lines match belongs to the first of them."""
     counted = set[str]()
-    for one in counters:
-        for port, name in _by_port(one.counter, seen, ports):
+    for counter in counters:
+        for port, name in _by_port(counter.counter, seen, ports):
             frames = seen[name]
             if name in counted:
                 continue
             counted.add(name)
             if frames > 0:
                 words = {"port": port, "counter": name.rpartition("/")[2].replace("_", " ")}
-                reason = one.reason.replace("{counter}", words["counter"])
-                yield Drop(reason.format(**words), int(frames), name, str(one.party), reason, port, one.kind)
+                reason = counter.reason.replace("{counter}", words["counter"])
+                yield Drop(reason.format(**words), int(frames), name, str(counter.party), reason, port, counter.kind)
 
 
 def _sum(counters: Sequence[str], seen: Seen, ports: Sequence[str]) -> int | None:
     """The counters added up; None if the first one is not known, or one was reset. Others may be missing."""
-    found = [[seen[name] for name in _named(counter, seen, ports)] for counter in counters]
-    total = sum(value for values in found for value in values)
-    return int(total) if found and found[0] and not math.isnan(total) else None
+    by_counter = [[seen[name] for name in _named(counter, seen, ports)] for counter in counters]
+    total = sum(value for values in by_counter for value in values)
+    return int(total) if by_counter and by_counter[0] and not math.isnan(total) else None
 
 
 def _named(counter: str, seen: Seen, ports: Sequence[str]) -> list[str]:
@@ -206,7 +207,7 @@ def _by_port(counter: str, seen: Seen, ports: Sequence[str]) -> Iterator[tuple[s
     for port in ports if PORT in counter else ("",):
         name = counter.replace(PORT, port)
         if "*" in name:
-            yield from ((port, one) for one in sorted(seen) if _pattern(name).fullmatch(one))
+            yield from ((port, key) for key in sorted(seen) if _pattern(name).fullmatch(key))
         elif name in seen:
             yield port, name
 
@@ -221,3 +222,42 @@ def _is_summed(name: str, graph: HopGraph) -> bool:
     """Whether some place's sum reads the counter."""
     summed = (counter for place in graph.places for counter in (*place.entered, *place.left))
     return any(_pattern(counter.replace(PORT, "*")).fullmatch(name) for counter in summed)
+
+
+_PAUSES: Final = re.compile(r"(rx|tx)_(?:(?:flow_control_)?xoff_packets|pause_frames|pause_ctrl_phy|pfc_frames)")
+_CRC: Final = re.compile(r"rx_(?:phy_)?crc_errors(?:_phy)?")
+_DISCARDS: Final = re.compile(r"rx_(?:phy_discard_packets|discards_phy)")
+Stats = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class NicCounts:
+    """Of one trial; what a driver does not count is 0 here: only what is more than that is ever used."""
+
+    no_buffers: int  # receive buffers that could not be allocated
+    damaged: int  # frames that arrived with errors
+    discarded: int  # frames that the NIC had no room for before they reached a queue
+    pauses_received: int  # the other end asked to wait
+    pauses_sent: int
+
+
+def nic_counts(stats: Stats) -> NicCounts:
+    """From the growth of a port's statistics."""
+    by_driver = _most(stats, _CRC), _most(stats, _DISCARDS)
+    return NicCounts(
+        no_buffers=max(0, stats.get("rx_mbuf_allocation_errors", 0)),
+        damaged=max(stats.get("rx_errors", 0), by_driver[0]),
+        discarded=by_driver[1],
+        pauses_received=_paused(stats, "rx"),
+        pauses_sent=_paused(stats, "tx"),
+    )
+
+
+def _most(stats: Stats, name: re.Pattern[str]) -> int:
+    """A driver may have two names for one counter: they are not added up."""
+    return max((value for key, value in stats.items() if name.fullmatch(key)), default=0)
+
+
+def _paused(stats: Stats, way: str) -> int:
+    frames = (value for key, value in stats.items() if (match := _PAUSES.fullmatch(key)) and match[1] == way)
+    return max(frames, default=0)

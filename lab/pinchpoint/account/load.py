@@ -33,8 +33,8 @@ def siblings_s(seen: Seen) -> dict[int, float]:
 
 
 def _forwarding(seen: Seen) -> list[str]:
-    found = (name.removeprefix(_THREADS) for name in seen if name.startswith(_THREADS))
-    names = sorted({name.rpartition("/")[0] for name in found if name.endswith("/run_delay_ns")})
+    threads = (name.removeprefix(_THREADS) for name in seen if name.startswith(_THREADS))
+    names = sorted({name.rpartition("/")[0] for name in threads if name.endswith("/run_delay_ns")})
     return [name for name in names if name != "main"] or names
 
 

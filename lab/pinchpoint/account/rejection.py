@@ -23,7 +23,7 @@ class Rejections:
 
     @property
     def share(self) -> float:
-        """Of all trials."""
+        """Discarded trials as a share (0 to 1) of all trials of the search."""
         return sum(self.by_cause.values()) / self.trials if self.trials else 0.0
 
     @property

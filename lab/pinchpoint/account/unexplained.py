@@ -30,8 +30,8 @@ def place(trials: Sequence[Trial]) -> str:
         if trial.validity is TrialValidity.VALID and trial.ledger.unexplained > 0:
             lost.update(dict(_leaks(trial.ledger)))
             resets |= dict.fromkeys(trial.ledger.resets)
-    found = lost.most_common(1)
-    words = found[0][0] if found and found[0][1] > 0 else "at a place that no counter shows"
+    worst = lost.most_common(1)
+    words = worst[0][0] if worst and worst[0][1] > 0 else "at a place that no counter shows"
     if resets:
         words += f"; counters went back during the trials ({', '.join(resets)}): a port or the switch was restarted"
     return words

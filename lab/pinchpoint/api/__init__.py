@@ -3,7 +3,6 @@
 `load`     a run folder or a bundle as a `Run`
 `run`      run scenarios as `pinchpoint run` does; returns the `Run`
 `measure`  run one scenario; returns its `Result`
-`read`     what a run folder holds, for tables
 `results`  the typed objects
 """
 

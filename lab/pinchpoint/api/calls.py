@@ -9,15 +9,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pinchpoint.api.read import stored
 from pinchpoint.api.results import Result, Run
+from pinchpoint.export import Stored
 from pinchpoint.host.local import Local, exit_code
 from pinchpoint.model import errors
+from pinchpoint.model.effective import toml_of
 from pinchpoint.model.errors import InputError, PinchpointError
+from pinchpoint.model.result import RunResult
 from pinchpoint.store.bundle import opened
+from pinchpoint.store.codec import SCHEMA
+from pinchpoint.store.folder import RunFolder
 
 _POLL_S: Final = 0.05
-_COMMAND: Final = ("-c", "import sys; from pinchpoint.cli.main import main; sys.exit(main())")
+_COMMAND: Final = ("-P", "-m", "pinchpoint")  # -P: not what the current folder has under that name
 Scenario = str | Path
 
 
@@ -48,8 +52,8 @@ def run(
     if not scenarios:
         raise InputError("expected a scenario", "pinchpoint.run('forward.toml')")
     with tempfile.TemporaryDirectory(prefix="pinchpoint-") as folder:
-        paths = [_path(one, number, Path(folder)) for number, one in enumerate(scenarios, 1)]
-        options = [f"--set={key}={_toml(value)}" for key, value in (set or {}).items()]
+        paths = [_path(scenario, number, Path(folder)) for number, scenario in enumerate(scenarios, 1)]
+        options = [f"--set={key}={toml_of(value)}" for key, value in (set or {}).items()]
         options += ["--quick"] if quick else []
         options += [] if ceiling else ["--no-ceiling"]
         options += [f"--repeats={repeats}"] if repeats is not None else []
@@ -68,10 +72,12 @@ def measure(
     out: str | Path = "runs",
 ) -> Result:
     """Run one scenario; returns its result, with `run` behind it. Raises InputError if it is a sweep; see `run`."""
-    found = run(scenario, set=set, quick=quick, ceiling=ceiling, out=out)
-    if len(found.results) != 1:
-        raise InputError(f"{found.path}: {len(found.results)} results, expected one", "pinchpoint.run returns them all")
-    return found.results[0]
+    finished = run(scenario, set=set, quick=quick, ceiling=ceiling, out=out)
+    if len(finished.results) != 1:
+        raise InputError(
+            f"{finished.path}: {len(finished.results)} results, expected one", "pinchpoint.run returns them all"
+        )
+    return finished.results[0]
 
 
 def _path(scenario: Scenario, number: int, folder: Path) -> str:
@@ -81,14 +87,6 @@ def _path(scenario: Scenario, number: int, folder: Path) -> str:
         path.write_text(scenario, encoding="utf-8")
         return str(path)
     return str(scenario)
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{json.dumps(key)} = {_toml(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else str(value)
 
 
 def _answer(words: Sequence[str], folder: Path) -> str:
@@ -120,3 +118,14 @@ def _waited(host: Local, pid: int) -> int:
         if interrupted:
             raise KeyboardInterrupt
         return code
+
+
+def stored(folder: RunFolder) -> Stored:
+    """All that the folder holds, of a run that has not finished as far as it got. Raises InputError."""
+    return Stored(
+        folder.read_info(),
+        folder.read_result() or RunResult(SCHEMA, folder.run_id, False, ()),
+        folder.read_trials(),
+        folder.read_measurements(),
+        folder.read_stretches(),
+    )

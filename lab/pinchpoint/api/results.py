@@ -27,19 +27,19 @@ class Rate:
     reason: str
 
     @classmethod
-    def of(cls, found: StoredRate) -> "Rate":
+    def of(cls, rate: StoredRate) -> "Rate":
         """Of a stored one."""
-        band = found.band
+        band = rate.band
         return cls(
-            name=found.name,
-            loss_ratio=found.loss_ratio,
-            status=found.status,
-            trial_duration_s=found.trial_duration_s,
-            median_fps=found.quoted_fps,
-            interval_fps=(found.lower_fps, found.upper_fps),
-            confidence=found.confidence,
+            name=rate.name,
+            loss_ratio=rate.loss_ratio,
+            status=rate.status,
+            trial_duration_s=rate.trial_duration_s,
+            median_fps=rate.quoted_fps,
+            interval_fps=(rate.lower_fps, rate.upper_fps),
+            confidence=rate.confidence,
             band_fps=None if band is None else (band.low_fps, band.high_fps),
-            reason=found.reason,
+            reason=rate.reason,
         )
 
 
@@ -64,31 +64,31 @@ class Result:
     run: "Run | None" = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def of(cls, found: ScenarioResult, run: "Run | None" = None) -> "Result":
+    def of(cls, result: ScenarioResult, run: "Run | None" = None) -> "Result":
         """Of a stored one."""
-        verdict = found.verdict
+        verdict = result.verdict
         return cls(
-            stored=found,
-            name=found.scenario,
-            title=found.title,
-            measure=found.measure,
-            outcome=found.outcome,
-            reason=found.reason,
-            levels=found.levels,
-            rates=tuple(map(Rate.of, found.rates)),
-            mrr=found.mrr,
-            metrics={one.name: one for one in found.metrics},
-            latency=found.latency,
+            stored=result,
+            name=result.scenario,
+            title=result.title,
+            measure=result.measure,
+            outcome=result.outcome,
+            reason=result.reason,
+            levels=result.levels,
+            rates=tuple(map(Rate.of, result.rates)),
+            mrr=result.mrr,
+            metrics={metric.name: metric for metric in result.metrics},
+            latency=result.latency,
             limit=None if verdict is None else verdict.limit,
             verdict="" if verdict is None else verdict.headline,
-            causes=() if verdict is None else tuple(one.title for one in verdict.suspicions),
+            causes=() if verdict is None else tuple(suspicion.title for suspicion in verdict.suspicions),
             run=run,
         )
 
     @property
     def ndr(self) -> Rate | None:
         """The no-drop rate; None for a measure without one."""
-        return next((one for one in self.rates if one.loss_ratio == 0), None)
+        return next((rate for rate in self.rates if rate.loss_ratio == 0), None)
 
     @property
     def trials(self) -> Frame | None:
@@ -125,17 +125,17 @@ class Run:
     @cached_property
     def results(self) -> tuple[Result, ...]:
         """One for each scenario, point and repeat, in the order they ran."""
-        return tuple(Result.of(one, self) for one in self.data.result.scenarios)
+        return tuple(Result.of(scenario, self) for scenario in self.data.result.scenarios)
 
     def __iter__(self) -> Iterator[Result]:
         return iter(self.results)
 
     def __getitem__(self, name: str) -> Result:
         """The result of a scenario by its name. Raises KeyError."""
-        for one in self.results:
-            if one.name == name:
-                return one
-        raise KeyError(f"{name}; there are {', '.join(one.name for one in self.results)}")
+        for result in self.results:
+            if result.name == name:
+                return result
+        raise KeyError(f"{name}; there are {', '.join(result.name for result in self.results)}")
 
     def frame(self, name: str) -> Frame:
         """One of the tables of docs/export.md. Raises InputError if there is no such table."""

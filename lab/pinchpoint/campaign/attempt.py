@@ -69,7 +69,7 @@ class Attempt:
 
     def grown(self) -> dict[str, bytes]:
         """Whole lines that it has added since this was asked last, by file."""
-        found = {}
+        lengths = {}
         for name in GROWING:
             path = self.folder.path / name
             if not path.exists():
@@ -80,8 +80,8 @@ class Attempt:
             lines = data[: data.rfind(b"\n") + 1]
             if lines:
                 self._read[name] += len(lines)
-                found[name] = lines
-        return found
+                lengths[name] = lines
+        return lengths
 
     def said(self) -> str:
         """The end of what it printed."""
@@ -124,19 +124,19 @@ def _ended_with_this(words: Sequence[str]) -> Sequence[str]:
 def outcome(folder: RunFolder, code: int, said: str) -> tuple[What, str, ScenarioResult | None]:
     """How an attempt ended, by its exit code and what its folder holds; why; and what it found."""
     result = folder.read_result()
-    found = result.scenarios[-1] if result and result.scenarios else None
+    last = result.scenarios[-1] if result and result.scenarios else None
     if code == INTERRUPTED or code == -signal.SIGTERM:
         return What.INTERRUPTED, "interrupted", None
-    if found is not None and found.outcome in (Outcome.MEASURED, Outcome.WRONG, Outcome.SKIPPED):
-        return What.FINISHED, "", found
-    if found is not None and found.outcome is Outcome.IMPOSSIBLE:
-        return What.IMPOSSIBLE, found.reason, found
-    if found is not None:
-        return What.FAILED, found.reason, found
+    if last is not None and last.outcome in (Outcome.MEASURED, Outcome.WRONG, Outcome.SKIPPED):
+        return What.FINISHED, "", last
+    if last is not None and last.outcome is Outcome.IMPOSSIBLE:
+        return What.IMPOSSIBLE, last.reason, last
+    if last is not None:
+        return What.FAILED, last.reason, last
     told = said.splitlines()[-4:]
     return What.FAILED, f"exit code {code}: {' / '.join(told) or 'it said nothing'}", None
 
 
-def is_machines_fault(code: int, found: ScenarioResult | None) -> bool:
+def is_machines_fault(code: int, result: ScenarioResult | None) -> bool:
     """Whether the machine could not even begin: something is missing, another run is active, or no bench is built."""
-    return found is None and code in (RequirementError.exit_code, BenchError.exit_code)
+    return result is None and code in (RequirementError.exit_code, BenchError.exit_code)

@@ -104,7 +104,6 @@ class NodeBench:
         return __version__
 
     def start(self, order: Order) -> None:
-        """Begin an attempt."""
         folder = RunFolder(Path(tempfile.mkdtemp(prefix=f"{_PREFIX}-{os.getpid()}-")))
         for name, data in order.files.items():
             if "/" not in name:  # attachments are with the campaign
@@ -127,7 +126,6 @@ class NodeBench:
         return {}, code, files, said
 
     def stop(self) -> None:
-        """Interrupt the attempt."""
         if self._attempt is not None:
             self._attempt.stop()
 
@@ -170,19 +168,19 @@ class Cluster:
         with _told(self._ray, self._address):
             return self._waited(list(self._scan()), timeout_s)
 
-    def _waited(self, found: list[Event], timeout_s: float) -> Sequence[Event]:
+    def _waited(self, events: list[Event], timeout_s: float) -> Sequence[Event]:
         """The same with what actors answer."""
         asked = {node.asked: name for name, node in self._nodes.items() if node.asked is not None}
         if not asked:
-            if not found:
+            if not events:
                 time.sleep(min(timeout_s, SCAN_S / 4))
-            return found
-        ready, _ = self._ray.wait(list(asked), num_returns=1, timeout=0 if found else timeout_s)
+            return events
+        ready, _ = self._ray.wait(list(asked), num_returns=1, timeout=0 if events else timeout_s)
         if ready:  # whoever else is ready by now comes at once
             ready, _ = self._ray.wait(list(asked), num_returns=len(asked), timeout=0)
         for reference in ready:
-            found += self._answered(asked[reference], reference)
-        return found
+            events += self._answered(asked[reference], reference)
+        return events
 
     def _scan(self) -> Iterator[Event]:
         """Nodes that have come and gone. Raises RequirementError when the head is gone."""
@@ -319,7 +317,7 @@ def nodes_of(address: str, campaign: Campaign) -> Sequence[Bench]:
     ray = _joined(address)
     try:
         with _told(ray, address):
-            found = [_bench_of(node, campaign) for node in ray.nodes() if node["Alive"]]
+            benches = [_bench_of(node, campaign) for node in ray.nodes() if node["Alive"]]
     finally:
         ray.shutdown()
-    return [bench for bench in found if bench is not None]
+    return [bench for bench in benches if bench is not None]

@@ -201,10 +201,10 @@ class Conduct:
         wall_s = self._now_s() - began_s
         if event.files:
             self._folder.make_attempt(attempt, event.files)
-        what, reason, found = outcome(self._folder.attempt(attempt), event.exit_code, event.said)
+        what, reason, result = outcome(self._folder.attempt(attempt), event.exit_code, event.said)
         if what is What.INTERRUPTED and not self._stopping:
             reason = f"its machine interrupted it, not the campaign (exit code {event.exit_code})"
-        if what is What.FINISHED and unit is self._scheduler.control_unit and (not found or figure_of(found) is None):
+        if what is What.FINISHED and unit is self._scheduler.control_unit and (not result or figure_of(result) is None):
             what, reason = What.FAILED, "the control scenario gave no figure by which machines are compared"
         self._log(what, unit.name, attempt, event.machine, wall_s, reason)
         if what is What.FINISHED:
@@ -217,7 +217,7 @@ class Conduct:
         elif what is What.IMPOSSIBLE and unit is not self._scheduler.control_unit:
             self._scheduler.impossible(event.machine, wall_s, reason)
         # By a fault of the machine alone no retry of the unit is used up.
-        elif is_machines_fault(event.exit_code, found) or self._scheduler.failed(event.machine, wall_s, reason):
+        elif is_machines_fault(event.exit_code, result) or self._scheduler.failed(event.machine, wall_s, reason):
             self._exclude(Exclusion(event.machine, f"it cannot measure: {reason}", -1), wall_s)
 
     def _judge(self, machine: str) -> None:
@@ -225,28 +225,28 @@ class Conduct:
         assert control is not None, "a control has just ended"
         figures = self._results.controls(self._tally)
         kept = {name: values for name, values in figures.items() if name not in self._tally.excluded}
-        if found := suspect(machine, kept, control.tolerance):
-            self._exclude(found)
+        if excluded := suspect(machine, kept, control.tolerance):
+            self._exclude(excluded)
 
-    def _exclude(self, one: Exclusion, wall_s: float = 0.0) -> None:
+    def _exclude(self, exclusion: Exclusion, wall_s: float = 0.0) -> None:
         """Use the machine no more; what it measured since it changed is measured again elsewhere.
 
         `wall_s` is how long it was at a unit that did not end otherwise.
         """
-        self._results.excluded(one)
-        self._scheduler.left(one.machine, wall_s)
-        if one.since >= 0:  # logged first: a lab killed between the two would keep the bad results
-            self._withdraw(one)
-        self._log(What.EXCLUDED, machine=one.machine, reason=one.reason)
+        self._results.excluded(exclusion)
+        self._scheduler.left(exclusion.machine, wall_s)
+        if exclusion.since >= 0:  # logged first: a lab killed between the two would keep the bad results
+            self._withdraw(exclusion)
+        self._log(What.EXCLUDED, machine=exclusion.machine, reason=exclusion.reason)
 
-    def _withdraw(self, one: Exclusion) -> None:
-        own = [entry for entry in self._tally.controls if entry.machine == one.machine]
-        since = own[one.since - 1].at if one.since else self._tally.returned.get(one.machine, "")
+    def _withdraw(self, exclusion: Exclusion) -> None:
+        own = [entry for entry in self._tally.controls if entry.machine == exclusion.machine]
+        since = own[exclusion.since - 1].at if exclusion.since else self._tally.returned.get(exclusion.machine, "")
         for entry in list(self._tally.accepted.values()):
             unit = self._units[entry.unit]
             elsewhere = any(unit.requirement.met_by(bench) for bench in self._scheduler.benches.values())
-            if entry.machine == one.machine and entry.at > since and elsewhere:
-                self._log(What.WITHDRAWN, entry.unit, entry.attempt, one.machine, reason=one.reason)
+            if entry.machine == exclusion.machine and entry.at > since and elsewhere:
+                self._log(What.WITHDRAWN, entry.unit, entry.attempt, exclusion.machine, reason=exclusion.reason)
                 self._scheduler.add(unit)
 
     # What is kept of it
@@ -282,9 +282,9 @@ class Conduct:
         if not now and self._now_s() - self._shown_s < SHOWN_S:
             return
         self._shown_s = self._now_s()
-        found = self.progress()
-        self._folder.write_progress(found)
-        self._show(found)
+        progress = self.progress()
+        self._folder.write_progress(progress)
+        self._show(progress)
 
     def progress(self) -> Progress:
         """Where the campaign stands; of a time that grows with the machines, not with what they have measured."""

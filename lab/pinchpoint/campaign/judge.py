@@ -40,8 +40,8 @@ def figure_of(result: ScenarioResult) -> float | None:
     """The figure that machines are compared by: the first that is a number, positive; None if there is none."""
     if result.rates and (quoted := result.rates[0].quoted_fps):
         return quoted
-    found = (one.value for one in metrics_of(result) if bound_of(one) is Bound.FOUND and one.value > 0)
-    return next(found, None)
+    values = (values.value for values in metrics_of(result) if bound_of(values) is Bound.FOUND and values.value > 0)
+    return next(values, None)
 
 
 def calibrated(
@@ -51,32 +51,36 @@ def calibrated(
 ) -> Calibration:
     """All machines against each other, by every point that two of them have measured."""
     kept = list(figures)
-    shared = {one.point: set[str]() for one in kept}
-    for one in kept:
-        shared[one.point].add(one.machine)
-    equal = [one for one in kept if len(shared[one.point]) > 1]
-    found = _fit(equal)
+    shared = {figure.point: set[str]() for figure in kept}
+    for figure in kept:
+        shared[figure.point].add(figure.machine)
+    equal = [figure for figure in kept if len(shared[figure.point]) > 1]
+    fitted = _fit(equal)
     return Calibration(
         figure="the first figure of every point that several machines have measured",
         confidence=CONFIDENCE,
-        factors=_factors(found, CONFIDENCE, median(found.effects)) if found else (),
-        machine_sd=found.machine_sd if found else None,
-        repeat_sd=found.repeat_sd if found else None,
+        factors=_factors(fitted, CONFIDENCE, median(fitted.effects)) if fitted else (),
+        machine_sd=fitted.machine_sd if fitted else None,
+        repeat_sd=fitted.repeat_sd if fitted else None,
         exclusions=tuple(exclusions),
         controls={machine: tuple(values) for machine, values in controls.items()},
     )
 
 
 def _fit(figures: Sequence[Figure]) -> mixed.Mixed | None:
-    return mixed.fit([one.point for one in figures], [one.machine for one in figures], [one.value for one in figures])
+    return mixed.fit(
+        [figure.point for figure in figures],
+        [figure.machine for figure in figures],
+        [figure.value for figure in figures],
+    )
 
 
-def _factors(found: mixed.Mixed, confidence: float, centre: float) -> tuple[MachineFactor, ...]:
+def _factors(fitted: mixed.Mixed, confidence: float, centre: float) -> tuple[MachineFactor, ...]:
     """Each machine over what the median one does: a bad one among few would move a mean."""
     return tuple(
         MachineFactor(name, _exp(effect - centre), _exp(effect - centre - wide), _exp(effect - centre + wide), n)
-        for name, effect, error, n in zip(found.machines, found.effects, found.errors, found.counts, strict=True)
-        for wide in (mixed.half_width(error, found.freedom, confidence),)
+        for name, effect, error, n in zip(fitted.machines, fitted.effects, fitted.errors, fitted.counts, strict=True)
+        for wide in (mixed.half_width(error, fitted.freedom, confidence),)
     )
 
 
@@ -95,12 +99,12 @@ def _against_others(machine: str, controls: Mapping[str, Sequence[float]], toler
     enough = {name: values for name, values in controls.items() if len(values) >= FEWEST_FIGURES}
     if machine not in enough or len(enough) < FEWEST_MACHINES:
         return None
-    found = _fit([Figure("control", name, value) for name, values in enough.items() for value in values])
-    if found is None:
+    fitted = _fit([Figure("control", name, value) for name, values in enough.items() for value in values])
+    if fitted is None:
         return None
     # An even number of machines has two in the middle. In a fleet of two generations, each is near one of them.
-    for centre in (median_low(found.effects), median_high(found.effects)):
-        own = next(one for one in _factors(found, SURE, centre) if one.machine == machine)
+    for centre in (median_low(fitted.effects), median_high(fitted.effects)):
+        own = next(factor for factor in _factors(fitted, SURE, centre) if factor.machine == machine)
         if own.low <= 1 + tolerance and own.high >= 1 / (1 + tolerance):
             return None
     reason = (

@@ -48,7 +48,7 @@ class Processes:
     @property
     def grace_s(self) -> float:
         """Others may come while it is not known of one whether it answers, and for a time after it is lost."""
-        since_s = [time.monotonic() if one.lost_s is None else one.lost_s for one in self._asked.values()]
+        since_s = [time.monotonic() if ask.lost_s is None else ask.lost_s for ask in self._asked.values()]
         return float("inf") if since_s and time.monotonic() - max(since_s) < MISSED_S else 0.0
 
     @property
@@ -63,9 +63,9 @@ class Processes:
     def wait(self, timeout_s: float) -> Sequence[Event]:
         until_s = time.monotonic() + timeout_s
         while True:
-            found, self._joining = self._joining, []
-            if found := [*found, *self._ended(), *self._answered()]:
-                return found
+            events, self._joining = self._joining, []
+            if events := [*events, *self._ended(), *self._answered()]:
+                return events
             left_s = until_s - time.monotonic()
             if left_s <= 0:
                 return ()
@@ -86,41 +86,41 @@ class Processes:
 
     def _answered(self) -> Iterator[Event]:
         """What machines that are asked have said."""
-        for machine, one in list(self._asked.items()):
+        for machine, ask in list(self._asked.items()):
             log = Path(self._logs.name) / f"{machine}.log"
-            if one.pid is None:
-                if time.monotonic() >= one.next_s:
+            if ask.pid is None:
+                if time.monotonic() >= ask.next_s:
                     log.unlink(missing_ok=True)
-                    one.pid = self._host.spawn(asking(one.bench), (), str(log), str(log))
+                    ask.pid = self._host.spawn(asking(ask.bench), (), str(log), str(log))
                 continue
-            code = exit_code(one.pid)
+            code = exit_code(ask.pid)
             if code is None:
                 continue
-            one.pid, one.next_s = None, time.monotonic() + ASKED_EVERY_S
+            ask.pid, ask.next_s = None, time.monotonic() + ASKED_EVERY_S
             if code == 0:
                 del self._asked[machine]
-                yield one.ended or Joined(one.bench)
-            elif one.lost_s is None:
-                yield self._lost(one, said_in(log))
+                yield ask.ended or Joined(ask.bench)
+            elif ask.lost_s is None:
+                yield self._lost(ask, said_in(log))
 
-    def _lost(self, one: _Asked, said: str) -> Gone:
+    def _lost(self, ask: _Asked, said: str) -> Gone:
         """A machine that never answered is not awaited: the file is wrong, rather than the machine."""
         reason = " / ".join(said.splitlines()[-4:]) or "it does not answer"
-        if is_new := one.ended is None:
-            del self._asked[one.bench.name]
-        one.ended, one.lost_s = None, time.monotonic()
-        return Gone(one.bench.name, reason, is_unusable=is_new)
+        if is_new := ask.ended is None:
+            del self._asked[ask.bench.name]
+        ask.ended, ask.lost_s = None, time.monotonic()
+        return Gone(ask.bench.name, reason, is_unusable=is_new)
 
     def stop(self) -> None:
         self._stopped = True
         for _, attempt in self._running.values():
             attempt.stop()
-        for one in self._asked.values():
-            if one.ended is not None:
-                self._joining.append(one.ended)
-            if one.pid is not None:
-                self._host.signal([one.pid], signal.SIGTERM)
-                while exit_code(one.pid) is None:
+        for ask in self._asked.values():
+            if ask.ended is not None:
+                self._joining.append(ask.ended)
+            if ask.pid is not None:
+                self._host.signal([ask.pid], signal.SIGTERM)
+                while exit_code(ask.pid) is None:
                     time.sleep(_POLL_S)
         self._asked.clear()
 

@@ -87,7 +87,7 @@ def load(path: Path, program_at: ProgramAt, quick: bool = False, ceiling: bool =
     if file.wrong or file.source.problems:
         own = [file.source.error().message] if file.source.problems else []
         raise InputError("\n".join([*own, *dict.fromkeys(file.wrong)]))
-    units = [unit for one in made for unit in one[1]]
+    units = [unit for named in made for unit in named[1]]
     if not units:
         raise InputError(f"{path}: expected 1 to {MOST_UNITS:,} measurements, found 0", "see [[exclude]] and [[only]]")
     _refuse_doubles(path, [unit.name for unit, _ in units])
@@ -134,8 +134,8 @@ def _file(path: Path) -> _File:
 
 
 def _variant(file: _File, element: Element) -> None:
-    name, found = element.values.get("name", ""), _at(file.source, element)
-    changes = {key: value for key, value in found.items() if key != "name"}
+    name, table = element.values.get("name", ""), _at(file.source, element)
+    changes = {key: value for key, value in table.items() if key != "name"}
     for key, value in changes.items():
         if isinstance(value, dict) and "." not in key:
             inner = next(iter(value), "key")
@@ -151,10 +151,10 @@ def _variant(file: _File, element: Element) -> None:
 
 
 def _at(source: Source, element: Element) -> Mapping[str, Any]:
-    found: Any = source.data
+    table: Any = source.data
     for part in element.at:
-        found = found[part]
-    return dict(found)
+        table = table[part]
+    return dict(table)
 
 
 def _bench(values: Values) -> Bench:
@@ -246,8 +246,8 @@ def _made(
 
 def _placing(machines: Sequence[str], benches: Sequence[Bench], sweep: Sweep) -> Sequence[str]:
     """Of these machines those that have the hosts of the sweep; if none has, any: no machine can measure it."""
-    placed = [Requirement(hosts=hosts_of(one)) for one in sweep.scenarios]
-    able = [bench.name for bench in benches if any(one.is_placed_on(bench) for one in placed)]
+    placed = [Requirement(hosts=hosts_of(scenario)) for scenario in sweep.scenarios]
+    able = [bench.name for bench in benches if any(sweep.is_placed_on(bench) for sweep in placed)]
     return [name for name in machines if name == _NONE or name in able] or [_NONE]
 
 
@@ -258,17 +258,17 @@ def _sweep(file: _File, combination: _Combination, benches: Sequence[Bench], qui
         if not path.is_file():
             raise InputError(f"{path}: no such file; {file.source.path} names it")
         sweep = load_sweep(path, quick, changes)
-        if any(one.point.relative is not Relative.NO for one in sweep.scenarios):
+        if any(scenario.point.relative is not Relative.NO for scenario in sweep.scenarios):
             raise InputError(
                 f"{path}: sweep.relative: points of a campaign do not stand beside each other", 'write "no"'
             )
-        if any(hosts_of(one) and None in one.remotes for one in sweep.scenarios):
+        if any(hosts_of(scenario) and None in scenario.remotes for scenario in sweep.scenarios):
             raise InputError(
                 f"{path}: a part of its bench stands on the lab's own machine, which all sites would share",
                 "name a host for the device by runs_on, for the engine by engine.runs_on, for each [[host]] by its "
                 "runs_on; see [[machine]] hosts",
             )
-        is_anywhere = any(not hosts_of(one) for one in sweep.scenarios)
+        is_anywhere = any(not hosts_of(scenario) for scenario in sweep.scenarios)
         if is_anywhere and (far := next((bench for bench in benches if bench.address), None)):
             there = {"runs_on": far.name, f"host.{far.name}.address": far.address}
             load_sweep(path, quick, {**changes, **there})
@@ -303,26 +303,26 @@ def _matches(values: Values, combination: _Combination) -> bool:
 
 def _requirement(file: _File, combination: _Combination) -> Requirement | None:
     """Which machines may measure it, by the rules; None: it is not measured."""
-    excluding = [one.values for one in file.arrays["exclude"] if _matches(one.values, combination)]
+    excluding = [array.values for array in file.arrays["exclude"] if _matches(array.values, combination)]
     if any(not values.get("machine") for values in excluding):
         return None
-    only = [one.values for one in file.arrays["only"]]
+    only = [array.values for array in file.arrays["only"]]
     allowing = [values for values in only if _matches(values, combination)]
     if only and not allowing:
         return None
-    needs = [one.values for one in file.arrays["need"] if _matches(one.values, combination)]
+    needs = [array.values for array in file.arrays["need"] if _matches(array.values, combination)]
     anywhere = not only or any(not values.get("machine") for values in allowing)
     return Requirement(
         labels=tuple(sorted({label for values in needs for label in values.get("labels") or ()})),
         cpus=max((values.get("cpus") or 0 for values in needs), default=0),
-        only_on=() if anywhere else tuple(sorted({name for one in allowing for name in one["machine"]})),
+        only_on=() if anywhere else tuple(sorted({name for rule in allowing for name in rule["machine"]})),
         not_on=tuple(sorted({name for values in excluding for name in values["machine"]})),
     )
 
 
 def _priority(file: _File, combination: _Combination) -> int:
-    found = [one.values["priority"] for one in file.arrays["priority"] if _matches(one.values, combination)]
-    return max(found, default=0)
+    priorities = [array.values["priority"] for array in file.arrays["priority"] if _matches(array.values, combination)]
+    return max(priorities, default=0)
 
 
 def _group(
@@ -395,9 +395,9 @@ def _control(file: _File, benches: Sequence[Bench], quick: bool) -> tuple[Contro
     scenario = replace(sweep.scenarios[0], name=CONTROL, point=replace(sweep.scenarios[0].point, group=CONTROL))
     cpus = max((cpu + 1 for cpu in (*scenario.engine.cpus, *scenario.dut.cpus)), default=0)
     unit = Unit(CONTROL, CONTROL, 1, Requirement(cpus=cpus, hosts=hosts_of(scenario)), expected_s(scenario))
-    found = Control(unit, to_plain(scenario), file.control["every_s"], file.control["tolerance"])
+    control = Control(unit, to_plain(scenario), file.control["every_s"], file.control["tolerance"])
     path = file.folder / named
-    return found, {str(path): path.read_text(encoding="utf-8")}
+    return control, {str(path): path.read_text(encoding="utf-8")}
 
 
 def benches_here(campaign: Campaign) -> tuple[Bench, ...]:

@@ -46,14 +46,14 @@ class Results:
         result = self._folder.attempt(entry.attempt).read_result()
         if result is None or not result.scenarios:
             return None
-        found = result.scenarios[-1]
+        last = result.scenarios[-1]
         if entry.unit in self._scenarios:
-            self._found[entry.unit] = entry.attempt, found
-        return found
+            self._found[entry.unit] = entry.attempt, last
+        return last
 
-    def excluded(self, one: Exclusion) -> None:
+    def excluded(self, exclusion: Exclusion) -> None:
         """A machine is excluded."""
-        self._exclusions.append(one)
+        self._exclusions.append(exclusion)
 
     def changed(self, tally: Tally, unmeasured_units: Mapping[str, tuple[Outcome, str]]) -> None:
         """There is something new; written seldom enough to cost little."""
@@ -71,28 +71,28 @@ class Results:
 
     def result(self, tally: Tally, unmeasured_units: Mapping[str, tuple[Outcome, str]]) -> RunResult:
         """Everything found so far, in the order of the units."""
-        found = []
+        results = []
         for unit in self._campaign.units:
-            if (entry := tally.accepted.get(unit.name)) and (one := self.of(entry)):
-                found.append(one)
+            if (entry := tally.accepted.get(unit.name)) and (measured := self.of(entry)):
+                results.append(measured)
             elif unit.name in unmeasured_units:
                 outcome, reason = unmeasured_units[unit.name]
-                found.append(unmeasured(self._scenarios[unit.name], outcome, reason, 0.0))
-        finished = len(found) == len(self._campaign.units)
-        drawn = curves(self._campaign.sweeps, found)
-        return RunResult(SCHEMA, self._folder.run.run_id, finished, tuple(found), drawn)
+                results.append(unmeasured(self._scenarios[unit.name], outcome, reason, 0.0))
+        finished = len(results) == len(self._campaign.units)
+        drawn = curves(self._campaign.sweeps, results)
+        return RunResult(SCHEMA, self._folder.run.run_id, finished, tuple(results), drawn)
 
     def controls(self, tally: Tally) -> dict[str, list[float]]:
         """The control's figures by machine, in order of time."""
-        found: dict[str, list[float]] = {}
+        figures: dict[str, list[float]] = {}
         for entry in tally.controls:
             if entry.attempt not in self._figures:
                 result = self.of(entry)
                 self._figures[entry.attempt] = figure_of(result) if result else None
             value = self._figures[entry.attempt]
             if value is not None:
-                found.setdefault(entry.machine, []).append(value)
-        return found
+                figures.setdefault(entry.machine, []).append(value)
+        return figures
 
     def calibration(self, tally: Tally) -> Calibration:
         """All machines against each other, by what is stored."""

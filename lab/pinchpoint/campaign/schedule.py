@@ -142,14 +142,14 @@ class Scheduler:
         """The unit that this free machine measures from now on; None: there is none for it."""
         bench, dear = self._benches[machine], []
         try:
-            while (found := self._best(machine)) is not None:
-                waiting, entry = found
+            while (best := self._best(machine)) is not None:
+                waiting, entry = best
                 unit = entry[2]
                 no_time, no_money = self._no_time(unit, now_s), self._no_money(unit, bench)
                 if not no_time and not no_money:
                     return self._taken(machine, waiting, entry, now_s)
                 if not no_time and self._is_paid_elsewhere(unit, machine):
-                    dear.append(found)
+                    dear.append(best)
                     continue
                 waiting.work_s -= unit.expected_s
                 self.unmeasured[unit.name] = (Outcome.SKIPPED, no_time or no_money)
@@ -308,17 +308,17 @@ class Scheduler:
     def left_s(self) -> float:
         """Seconds of measuring that wait, as predicted, shared by the machines that are there."""
         spent, expected = self._ratio
-        waiting = math.fsum(one.work_s for one in self._waiting.values())
+        waiting = math.fsum(queue.work_s for queue in self._waiting.values())
         return waiting * (spent / expected if expected else 1.0) / max(1, len(self._benches))
 
     def waiting(self) -> Iterator[Unit]:
         """Units that wait, in no order."""
-        for one in self._waiting.values():
-            yield from (entry[2] for entry in one.heap)
+        for queue in self._waiting.values():
+            yield from (entry[2] for entry in queue.heap)
 
     def is_over(self) -> bool:
         """Whether nothing waits and nothing runs."""
-        return not self._running and not any(one.heap for one in self._waiting.values())
+        return not self._running and not any(queue.heap for queue in self._waiting.values())
 
     def give_up(self) -> None:
         """Nothing runs, and no machine that is there can measure what waits."""
@@ -327,9 +327,9 @@ class Scheduler:
             why = next(iter(reasons.values()), "") or f"no machine that is there {needs(unit.requirement)}"
             kind = Outcome.FAILED if self._failures.get(unit.name) else Outcome.IMPOSSIBLE
             self.unmeasured[unit.name] = (kind, why)
-        for one in self._waiting.values():
-            one.heap.clear()
-            one.work_s = 0.0
+        for queue in self._waiting.values():
+            queue.heap.clear()
+            queue.work_s = 0.0
 
 
 def needs(requirement: Requirement) -> str:

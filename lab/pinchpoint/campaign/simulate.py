@@ -9,13 +9,13 @@ import heapq
 import math
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from pinchpoint.campaign.schedule import Limits, Scheduler
-from pinchpoint.model.campaign import Bench, Control, Requirement, Unit
+from pinchpoint.campaign.schedule import Limits, Scheduler, needs
+from pinchpoint.model.campaign import Bench, Campaign, Control, Requirement, Unit
 
 _UP, _DOWN, _END = 0, 1, 2
 
@@ -32,7 +32,7 @@ class Faults:
 
 @dataclass
 class Simulated:
-    """What came out."""
+    """What a campaign did in virtual time: its length, its losses, and the scheduler's own time."""
 
     makespan_s: float = 0.0
     bound_s: float = 0.0
@@ -75,7 +75,12 @@ class _Simulation:
         faults: Faults,
         now_s: Callable[[], float],
     ) -> None:
-        self._units, self._benches, self._faults, self._now_s = units, {one.name: one for one in benches}, faults, now_s
+        self._units, self._benches, self._faults, self._now_s = (
+            units,
+            {bench.name: bench for bench in benches},
+            faults,
+            now_s,
+        )
         self._random = random.Random(faults.seed)
         self._found = Simulated()
         began = now_s()
@@ -87,7 +92,7 @@ class _Simulation:
         self._attempt: dict[str, tuple[int, float, float]] = {}
         self._down: dict[str, list[tuple[float, float]]] = {}
         real = random.Random(faults.seed + 1)
-        self._real_s = {one.name: one.expected_s * max(0.1, real.gauss(1, faults.spread)) for one in units}
+        self._real_s = {unit.name: unit.expected_s * max(0.1, real.gauss(1, faults.spread)) for unit in units}
 
     def run(self) -> Simulated:
         for name in self._benches:
@@ -107,15 +112,15 @@ class _Simulation:
                 break
         self._found.skipped = len(self._scheduler.unmeasured)
         self._found.cost = self._scheduler.cost
-        measured = [one for one in self._units if one.name in self._found.finished]
+        measured = [unit for unit in self._units if unit.name in self._found.finished]
         self._found.bound_s = self._bound(measured)
         return self._found
 
     def _own(self, call: Callable[[], object]) -> object:
         began = self._now_s()
-        found = call()
+        answer = call()
         self._found.own_s += self._now_s() - began
-        return found
+        return answer
 
     def _at(self, at_s: float, kind: int, machine: str) -> int:
         self._count += 1
@@ -202,3 +207,66 @@ def made_up(count: int, machines: int, seed: int = 1) -> tuple[list[Unit], list[
         for n in range(count)
     ]
     return units, benches
+
+
+@dataclass(frozen=True)
+class Group:
+    """One scenario file with one variant and one build."""
+
+    name: str
+    units: int
+    work_s: float
+    machines: tuple[str, ...]  # that can measure one of them, or more
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A campaign before it starts: its points, its units and how long they take on these machines."""
+
+    points: int
+    units: int
+    groups: tuple[Group, ...]
+    machines: tuple[str, ...]
+    work_s: float  # of all machines together, without the control
+    makespan_s: float
+    cost: float
+    skipped: int  # for which the budget has no time or money
+    impossible: tuple[str, ...]  # that no machine can measure
+    reasons: tuple[str, ...]  # of these, in the same order
+
+
+def plan_of(asked: Campaign, benches: Sequence[Bench]) -> Plan:
+    """The forecast on these machines; a campaign without any takes for ever."""
+    can = {
+        requirement: [bench.name for bench in benches if requirement.met_by(bench)]
+        for requirement in {u.requirement for u in asked.units}
+    }
+    able = [unit for unit in asked.units if can[unit.requirement]]
+    named = {unit.name for unit in able}
+    simulated = simulate(able, benches, Limits.of(asked), asked.control)
+    by_group: dict[str, list[Unit]] = {}
+    groups = sorted((sweep.group for sweep in asked.sweeps), key=len, reverse=True)
+    for unit in asked.units:
+        name = next((group for group in groups if unit.name.startswith(group)), unit.point)
+        by_group.setdefault(name, []).append(unit)
+    impossible = [unit for unit in asked.units if unit.name not in named][:20]
+    return Plan(
+        points=len({unit.point for unit in asked.units}),
+        units=len(asked.units),
+        groups=tuple(_group(name, each, [bench.name for bench in benches], can) for name, each in by_group.items()),
+        machines=tuple(bench.name for bench in benches),
+        work_s=math.fsum(unit.expected_s for unit in able),
+        makespan_s=simulated.makespan_s,
+        cost=simulated.cost,
+        skipped=simulated.skipped,
+        impossible=tuple(unit.name for unit in impossible),
+        reasons=tuple(f"no machine {needs(unit.requirement)}" for unit in impossible),
+    )
+
+
+def _group(
+    name: str, units: Sequence[Unit], machines: Sequence[str], can: Mapping[Requirement, Sequence[str]]
+) -> Group:
+    able = {machine for unit in units for machine in can[unit.requirement]}
+    work_s = math.fsum(unit.expected_s for unit in units)
+    return Group(name, len(units), work_s, tuple(machine for machine in machines if machine in able))

@@ -12,7 +12,7 @@ from pinchpoint.model.hops import DropKind, Party
 from pinchpoint.model.levels import FAR_BELOW_MRR
 from pinchpoint.model.limits import SATURATED
 from pinchpoint.model.result import Limit
-from pinchpoint.model.wire import FULL
+from pinchpoint.model.units import FULL
 
 BUSY: Final = Is(Sign.BUSY, at_least=SATURATED)
 HEADROOM: Final = Is(Sign.BUSY, below=SATURATED)

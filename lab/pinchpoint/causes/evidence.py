@@ -10,7 +10,7 @@ from pinchpoint.causes.overload import Overload
 from pinchpoint.model import units
 from pinchpoint.model.limits import SATURATED
 from pinchpoint.model.trial import PmdLoad, Trial, TrialValidity
-from pinchpoint.model.wire import FULL
+from pinchpoint.model.units import FULL
 
 IDLE_HOST: Final = 0.01  # of a trial: a thread that waited for its core no longer was not held up
 COMPLETE: Final = 0.001  # of what was asked for: an engine that sent all but this kept up
@@ -73,10 +73,10 @@ def ruled_out(losing: Sequence[Trial], trials: Sequence[Trial]) -> Iterator[str]
     if intended and shortfall <= COMPLETE * intended:
         share = units.share(1 - shortfall / intended)
         yield f"generator sending: it offered {share} of what was asked for in these trials"
-    found = [(facts.of(trial), trial.sent_duration_s) for trial in losing]
-    waits = [(waited_s, traffic_s) for seen, traffic_s in found for waited_s in seen.waited_s.values()]
+    stolen = [(facts.of(trial), trial.sent_duration_s) for trial in losing]
+    waits = [(waited_s, traffic_s) for seen, traffic_s in stolen for waited_s in seen.waited_s.values()]
     had_core = all(waited_s <= IDLE_HOST * traffic_s for waited_s, traffic_s in waits)
-    if waits and had_core and not any(seen.stolen_s for seen, _ in found):
+    if waits and had_core and not any(seen.stolen_s for seen, _ in stolen):
         discarded = sum(trial.validity is TrialValidity.NOISY_HOST for trial in trials)
         yield (
             "another process on the switch's core, as far as the kernel can see: its threads waited at most "
@@ -87,9 +87,9 @@ def ruled_out(losing: Sequence[Trial], trials: Sequence[Trial]) -> Iterator[str]
 
 def _median_trial(trials: Sequence[Trial], port: str = "") -> tuple[PmdLoad, Trial] | None:
     """The trial with the median busy share of its busiest thread, and that thread."""
-    found = [(load, trial) for trial in trials if (load := busiest(trial, port)) is not None]
-    found.sort(key=lambda pair: pair[0].busy_share or 0.0)
-    return found[len(found) // 2] if found else None
+    by_load = [(load, trial) for trial in trials if (load := busiest(trial, port)) is not None]
+    by_load.sort(key=lambda pair: pair[0].busy_share or 0.0)
+    return by_load[len(by_load) // 2] if by_load else None
 
 
 def _load_line(load: PmdLoad, trial: Trial, over: Overload | None) -> str:

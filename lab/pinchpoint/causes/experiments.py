@@ -17,8 +17,8 @@ def experiments(
     scenario: Scenario, own: Mapping[Experiment, Scenario], free_cpus: Collection[int]
 ) -> dict[Experiment, Scenario]:
     """All that would change anything; the device's own come before those of traffic, rings and engine."""
-    found = {kind: changed for kind, changed in _of_bench(scenario, free_cpus) if changed != scenario} | dict(own)
-    return {kind: found[kind] for kind in Experiment if kind in found}
+    changes = {kind: changed for kind, changed in _of_bench(scenario, free_cpus) if changed != scenario} | dict(own)
+    return {kind: changes[kind] for kind in Experiment if kind in changes}
 
 
 def _of_bench(scenario: Scenario, free_cpus: Collection[int]) -> Iterator[tuple[Experiment, Scenario]]:
@@ -39,22 +39,22 @@ def _of_bench(scenario: Scenario, free_cpus: Collection[int]) -> Iterator[tuple[
 
 def _answered(streams: Sequence[Stream]) -> tuple[Stream, ...]:
     """The streams, and an answer to each that has none: the same five-tuples the other way round."""
-    ways = {(one.tx_port, one.rx_port) for one in streams}
-    return (*streams, *(_answer(one) for one in streams if (one.rx_port, one.tx_port) not in ways))
+    ways = {(stream.tx_port, stream.rx_port) for stream in streams}
+    return (*streams, *(_answer(stream) for stream in streams if (stream.rx_port, stream.tx_port) not in ways))
 
 
-def _answer(one: Stream) -> Stream:
+def _answer(stream: Stream) -> Stream:
     return replace(
-        one,
-        tx_port=one.rx_port,
-        rx_port=one.tx_port,
-        eth_src=one.eth_dst,
-        eth_dst=one.eth_src,
-        ipv4_src=one.ipv4_dst,
-        ipv4_dst=one.ipv4_src,
-        udp_src=one.udp_dst,
-        udp_dst=one.udp_src,
-        order=tuple(_OPPOSITE[name] for name in one.order),
+        stream,
+        tx_port=stream.rx_port,
+        rx_port=stream.tx_port,
+        eth_src=stream.eth_dst,
+        eth_dst=stream.eth_src,
+        ipv4_src=stream.ipv4_dst,
+        ipv4_dst=stream.ipv4_src,
+        udp_src=stream.udp_dst,
+        udp_dst=stream.udp_src,
+        order=tuple(_OPPOSITE[name] for name in stream.order),
     )
 
 

@@ -37,9 +37,9 @@ def explanation(unchanged: ScenarioResult, made: Done) -> Explanation | None:
     """The tree of one scenario; None where it has no verdict."""
     if unchanged.verdict is None:
         return None
-    branches = [_branch(one, unchanged, made) for one in unchanged.verdict.suspicions]
+    branches = [_branch(suspicion, unchanged, made) for suspicion in unchanged.verdict.suspicions]
     order = list(Standing)
-    branches.sort(key=lambda one: (order.index(one.standing), -(one.explains or 0.0)))
+    branches.sort(key=lambda branch: (order.index(branch.standing), -(branch.explains or 0.0)))
     control = made.get(Experiment.PLAIN)
     return Explanation(
         unchanged.scenario,
@@ -52,54 +52,54 @@ def explanation(unchanged: ScenarioResult, made: Done) -> Explanation | None:
 def _branch(suspicion: Suspicion, unchanged: ScenarioResult, made: Done) -> Branch:
     if suspicion.experiment is None:
         return Branch(suspicion, Standing.NOT_TRIED, "no counter-experiment on this bench can tell")
-    found = made.get(suspicion.experiment)
-    if found is None:
+    measured = made.get(suspicion.experiment)
+    if measured is None:
         return Branch(suspicion, Standing.NOT_TRIED, f"this bench does not allow it: {suspicion.experiment.words}")
-    if found.outcome is not Outcome.MEASURED:
-        return Branch(suspicion, Standing.NOT_TRIED, found.reason)
-    standing, tried = _judged(suspicion, suspicion.experiment, unchanged, found)
+    if measured.outcome is not Outcome.MEASURED:
+        return Branch(suspicion, Standing.NOT_TRIED, measured.reason)
+    standing, tried = _judged(suspicion, suspicion.experiment, unchanged, measured)
     return Branch(suspicion, standing, tried.reason, tried)
 
 
-def _tried(kind: Experiment, unchanged: ScenarioResult, found: ScenarioResult) -> Tried:
+def _tried(kind: Experiment, unchanged: ScenarioResult, result: ScenarioResult) -> Tried:
     """The ratio of what a slice forwards, where there is one; else of trials in turns; else of NDRs."""
-    if (slices := _of_slices(kind, found)) is not None:
+    if (slices := _of_slices(kind, result)) is not None:
         return slices
-    return _of_rates(kind, unchanged, found) if found.turns is None else _of_turns(kind, found, found.turns)
+    return _of_rates(kind, unchanged, result) if result.turns is None else _of_turns(kind, result, result.turns)
 
 
-def _of_slices(kind: Experiment, found: ScenarioResult) -> Tried | None:
-    ratio = _sliced(found)
-    is_refused = ratio is None or ratio.bound is Bound.REFUSED or found.reference == found.scenario
+def _of_slices(kind: Experiment, result: ScenarioResult) -> Tried | None:
+    ratio = _sliced(result)
+    is_refused = ratio is None or ratio.bound is Bound.REFUSED or result.reference == result.scenario
     if ratio is None or is_refused or kind in OF_LOSSES:
         return None
-    return Tried(kind, found.scenario, FORWARDED, ratio.value, ratio.low, ratio.high)
+    return Tried(kind, result.scenario, FORWARDED, ratio.value, ratio.low, ratio.high)
 
 
-def _sliced(found: ScenarioResult) -> Metric | None:
-    return next((one for one in found.metrics if one.name == RELATIVE), None)
+def _sliced(result: ScenarioResult) -> Metric | None:
+    return next((metric for metric in result.metrics if metric.name == RELATIVE), None)
 
 
-def _of_turns(kind: Experiment, found: ScenarioResult, turns: Turns, rests_on: str = "") -> Tried:
+def _of_turns(kind: Experiment, result: ScenarioResult, turns: Turns, rests_on: str = "") -> Tried:
     """The figure that the standing rests on, else one that is certain; a ratio without an interval, since the evidence
     is of its direction alone.
     """
     figures = {LOSS: turns.loss} if kind in OF_LOSSES else {FORWARDED: turns.rate, CYCLES: turns.cycles}
-    certain = (name for name, one in figures.items() if one.is_better or one.is_no_better)
+    certain = (name for name, figure in figures.items() if figure.is_better or figure.is_no_better)
     name = rests_on if rests_on in figures else next(certain, next(iter(figures)))
-    sliced = _sliced(found)
+    sliced = _sliced(result)
     why = sliced.note if sliced is not None else ""
     reason = why or "too few pairs of trials show the figure" if figures[name].gain is None else ""
-    return Tried(kind, found.scenario, name, figures[name].gain, None, None, reason, figures[name].pairs)
+    return Tried(kind, result.scenario, name, figures[name].gain, None, None, reason, figures[name].pairs)
 
 
-def _of_rates(kind: Experiment, unchanged: ScenarioResult, found: ScenarioResult) -> Tried:
-    before, after, slices = _ndr(unchanged), _ndr(found), _sliced(found)
+def _of_rates(kind: Experiment, unchanged: ScenarioResult, result: ScenarioResult) -> Tried:
+    before, after, slices = _ndr(unchanged), _ndr(result), _sliced(result)
     if before is None or after is None or before.quoted_fps is None or after.quoted_fps is None:
         why = slices.note if slices is not None and slices.bound is Bound.REFUSED else "one of the two has no NDR"
-        return Tried(kind, found.scenario, NDR, None, None, None, why)
+        return Tried(kind, result.scenario, NDR, None, None, None, why)
     (low, middle, high), (new_low, new, new_high) = _bounds(before), _bounds(after)
-    return Tried(kind, found.scenario, NDR, new / middle, new_low / high, new_high / low)
+    return Tried(kind, result.scenario, NDR, new / middle, new_low / high, new_high / low)
 
 
 def _bounds(rate: Rate) -> tuple[float, float, float]:
@@ -115,32 +115,32 @@ def _ndr(result: ScenarioResult) -> Rate | None:
 
 
 def _judged(
-    suspicion: Suspicion, kind: Experiment, unchanged: ScenarioResult, found: ScenarioResult
+    suspicion: Suspicion, kind: Experiment, unchanged: ScenarioResult, result: ScenarioResult
 ) -> tuple[Standing, Tried]:
     """What became of it, and the figure that says so."""
-    row, turns, slices = _row(suspicion), found.turns, _of_slices(kind, found)
+    row, turns, slices = _row(suspicion), result.turns, _of_slices(kind, result)
     if turns is None:
-        tried = _tried(kind, unchanged, found)
-        return _by_rates(row, tried, unchanged, found), tried
+        tried = _tried(kind, unchanged, result)
+        return _by_rates(row, tried, unchanged, result), tried
     if (standing := _by_counters(row, turns)) is not None:
         falls = slices is not None and slices.high is not None and slices.high < 1 / (1 + EFFECT)
         if falls and standing is Standing.CONFIRMED:
             standing = Standing.UNDECIDED
-        return standing, slices or _of_turns(kind, found, turns)
+        return standing, slices or _of_turns(kind, result, turns)
     decided, rests_on = _by_turns(row, kind, turns)
     if slices is None:
-        return decided or Standing.UNDECIDED, _of_turns(kind, found, turns, rests_on)
+        return decided or Standing.UNDECIDED, _of_turns(kind, result, turns, rests_on)
     # What the rate of a cause that need not slow does is no evidence without its signature, which slices do not show.
     by_slices = _by_interval(row, slices) if row.slows else Standing.UNDECIDED
     if decided is None or decided is by_slices:
         return by_slices, slices
     if by_slices is not Standing.UNDECIDED:  # the two contradict each other
         return Standing.UNDECIDED, slices
-    return decided, _of_turns(kind, found, turns, rests_on) if rests_on == CYCLES else slices
+    return decided, _of_turns(kind, result, turns, rests_on) if rests_on == CYCLES else slices
 
 
-def _by_rates(row: Cause, tried: Tried, unchanged: ScenarioResult, found: ScenarioResult) -> Standing:
-    before, after = _ndr(unchanged), _ndr(found)
+def _by_rates(row: Cause, tried: Tried, unchanged: ScenarioResult, result: ScenarioResult) -> Standing:
+    before, after = _ndr(unchanged), _ndr(result)
     if before is not None and before.status is RateStatus.LOSES_ALWAYS and after is not None and tried.figure == NDR:
         return Standing.CONFIRMED if after.quoted_fps is not None else Standing.EXCLUDED
     return _by_interval(row, tried)

@@ -15,11 +15,13 @@ def likely(signs: Signs, catalogue: Sequence[Cause] = CATALOGUE) -> tuple[Suspic
     Where the device forwards no more, whatever is offered, and nothing in particular explains it, its own speed is the
     cause. Where that is not shown, either, there is none.
     """
-    found = [_suspicion(cause, signs) for cause in catalogue if cause.fits(signs)]
-    found = sorted((one for one in found if one.share >= NOTABLE), key=lambda one: -one.share)
-    if not found and OWN_SPEED.fits(signs):
+    suspicions = [_suspicion(cause, signs) for cause in catalogue if cause.fits(signs)]
+    suspicions = sorted(
+        (suspicion for suspicion in suspicions if suspicion.share >= NOTABLE), key=lambda suspicion: -suspicion.share
+    )
+    if not suspicions and OWN_SPEED.fits(signs):
         return (_suspicion(OWN_SPEED, signs),)
-    return tuple(found)
+    return tuple(suspicions)
 
 
 def _suspicion(cause: Cause, signs: Signs) -> Suspicion:

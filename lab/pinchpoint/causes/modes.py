@@ -38,10 +38,10 @@ def explained(trials: Sequence[Trial], track: Sequence[Moment]) -> tuple[ModeRat
     return tuple(_mode(mode, len(mode) / len(tracked), moments, widths) for mode in modes)
 
 
-def _is_same(one: Trial, other: Trial, widths: Widths) -> bool:
-    one_ns, other_ns = of_trial(one), of_trial(other)
+def _is_same(trial: Trial, other: Trial, widths: Widths) -> bool:
+    one_ns, other_ns = of_trial(trial), of_trial(other)
     is_near = one_ns is None or other_ns is None or not differ(one_ns, other_ns)
-    return is_near and widths.is_slowed(one) is widths.is_slowed(other)
+    return is_near and widths.is_slowed(trial) is widths.is_slowed(other)
 
 
 def _mode(trials: Sequence[Trial], share: float, moments: dict[str, float], widths: Widths) -> ModeRates:

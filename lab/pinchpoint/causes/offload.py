@@ -17,8 +17,8 @@ def truth(signs: Mapping[Sign, float], limits: Mapping[OffloadLimit, float]) -> 
     `limits`: the share of the frames that each known limit keeps in software. They explain what is true and never
     decide it.
     """
-    found = _truth(signs)
-    return found and replace(found, limits=limits)
+    known = _truth(signs)
+    return known and replace(known, limits=limits)
 
 
 def _truth(signs: Mapping[Sign, float]) -> OffloadTruth | None:

@@ -20,7 +20,6 @@ class Is:
     below: float = float("inf")
 
     def holds(self, signs: Signs) -> bool:
-        """Whether it does."""
         value = signs.values.get(self.sign)
         return value is not None and self.at_least <= value < self.below
 
@@ -43,7 +42,6 @@ class Lost:
     at_least: float
 
     def holds(self, signs: Signs) -> bool:
-        """Whether it was."""
         return self.share(signs) >= self.at_least
 
     def share(self, signs: Signs) -> float:
@@ -66,16 +64,15 @@ class Any:
     of: tuple[Is | Lost, ...]
 
     def holds(self, signs: Signs) -> bool:
-        """Whether one does."""
-        return any(one.holds(signs) for one in self.of)
+        return any(condition.holds(signs) for condition in self.of)
 
     def words(self, signs: Signs) -> str:
         """Those that hold, with their values."""
-        return "; ".join(one.words(signs) for one in self.of if one.holds(signs))
+        return "; ".join(condition.words(signs) for condition in self.of if condition.holds(signs))
 
     def asks(self) -> str:
         """The condition, for people."""
-        return ", or ".join(one.asks() for one in self.of)
+        return ", or ".join(condition.asks() for condition in self.of)
 
 
 @dataclass(frozen=True)
@@ -113,13 +110,13 @@ def excess_of(sign: Sign) -> Weight:
 
 
 def product(*weights: Weight) -> Weight:
-    """Both at once."""
+    """The product of two weights, for a cause that needs both."""
 
     def of(signs: Signs) -> float:
-        found = 1.0
+        product = 1.0
         for weight in weights:
-            found *= weight(signs)
-        return found
+            product *= weight(signs)
+        return product
 
     return of
 
@@ -161,12 +158,12 @@ class Cause:
     @property
     def drops(self) -> frozenset[DropKind]:
         """The kinds of drops that only this cause has: those of full rings have many."""
-        lost = (kind for one in self.signature for kind in _kinds(one))
+        lost = (kind for condition in self.signature for kind in _kinds(condition))
         return frozenset(lost) - RINGS
 
     def advice(self, signs: Signs) -> str:
         """What the user can do that is not done yet."""
-        return "; or ".join([*(one.words for one in self.settings if one.helps(signs)), self.mend])
+        return "; or ".join([*(setting.words for setting in self.settings if setting.helps(signs)), self.mend])
 
     def fits(self, signs: Signs) -> bool:
         """Whether the signature does."""
@@ -178,11 +175,11 @@ RINGS: Final = frozenset(
 )
 
 
-def _kinds(one: Condition) -> Iterator[DropKind]:
-    if isinstance(one, Lost):
-        yield from one.kinds
-    elif isinstance(one, Any):
-        for each in one.of:
+def _kinds(condition: Condition) -> Iterator[DropKind]:
+    if isinstance(condition, Lost):
+        yield from condition.kinds
+    elif isinstance(condition, Any):
+        for each in condition.of:
             yield from _kinds(each)
 
 

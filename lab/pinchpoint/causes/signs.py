@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 
-from pinchpoint.account import facts, nic
+from pinchpoint.account import facts, ledger
 from pinchpoint.account.links import pinched, ways
 from pinchpoint.account.unexplained import unexplained_frames
 from pinchpoint.account.workers import receivers
@@ -101,9 +101,12 @@ def _of_threads(
 
 
 def _of_streams(streams: Sequence[StreamCounts]) -> Iterator[tuple[Sign, float]]:
-    ways = {(one.rx_port, one.tx_port) for one in streams if one.sent}
-    if sent := sum(one.sent for one in streams):
-        yield Sign.ONE_WAY, sum(one.sent for one in streams if (one.tx_port, one.rx_port) not in ways) / sent
+    ways = {(counts.rx_port, counts.tx_port) for counts in streams if counts.sent}
+    if sent := sum(counts.sent for counts in streams):
+        yield (
+            Sign.ONE_WAY,
+            sum(counts.sent for counts in streams if (counts.tx_port, counts.rx_port) not in ways) / sent,
+        )
 
 
 def _of_engine(trial: Trial) -> Iterator[tuple[Sign, float]]:
@@ -123,7 +126,7 @@ def _of_links(trial: Trial) -> Iterator[tuple[Sign, float]]:
 
 def _pauses(observed: Mapping[str, float], begin: str) -> int:
     own = {name[len(begin) :]: int(value) for name, value in observed.items() if name.startswith(begin)}
-    return nic.counts(own).pauses_received
+    return ledger.nic_counts(own).pauses_received
 
 
 def _of_caches(loads: Sequence[PmdLoad], received: int, recirculated: int) -> Iterator[tuple[Sign, float]]:
@@ -136,7 +139,7 @@ def _of_caches(loads: Sequence[PmdLoad], received: int, recirculated: int) -> It
 
 def _of_frames(hops: Sequence[Hop]) -> Iterator[tuple[Sign, float]]:
     """Copies: at the place of the device that gives out most for what came in."""
-    copies = [found for hop in hops if (found := _copies(hop)) is not None]
+    copies = [copied for hop in hops if (copied := _copies(hop)) is not None]
     if copies:
         yield Sign.COPIES, max(copies)
 

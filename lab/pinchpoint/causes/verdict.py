@@ -13,11 +13,10 @@ from dataclasses import replace
 from pinchpoint.account import unexplained
 from pinchpoint.account.links import Way, pinched, ways
 from pinchpoint.causes import evidence, losses, signs
-from pinchpoint.causes.apart import losing_apart
 from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED
 from pinchpoint.causes.levels import MOST, NEAR_LIMIT
 from pinchpoint.causes.likely import likely
-from pinchpoint.causes.losses import Group, by_reason
+from pinchpoint.causes.losses import Group, by_reason, losing_apart
 from pinchpoint.causes.overload import Overload, overload
 from pinchpoint.model import units
 from pinchpoint.model.causes import Sign, Signs, Suspicion
@@ -52,14 +51,14 @@ def verdict(
         return Verdict(Limit.UNEXPLAINED, "no valid trial lost frames: nothing to explain", (), (), ())
     over = overload(trials, rate.quoted_fps)
     seen = signs.of_trials(losing, ring, own, over)
-    found = _from_losses(losing, trials, seen, over)
+    limit = _from_losses(losing, trials, seen, over)
     suspicions = likely(seen)
-    found = replace(found, suspicions=suspicions, headline=_with_cause(found, suspicions))
-    return _with_others(found, rate, losing, trials, signs_of=lambda others: signs.of_trials(others, ring, own))
+    limit = replace(limit, suspicions=suspicions, headline=_with_cause(limit, suspicions))
+    return _with_others(limit, rate, losing, trials, signs_of=lambda others: signs.of_trials(others, ring, own))
 
 
 def _with_others(
-    found: Verdict,
+    verdict: Verdict,
     rate: Rate,
     losing: Sequence[Trial],
     trials: Sequence[Trial],
@@ -68,24 +67,24 @@ def _with_others(
     """The same verdict with what else loses frames at higher loads, where drops of one kind take some at any load."""
     leading = next(iter(by_reason(losing)), None)
     if rate.status is not RateStatus.LOSES_ALWAYS or leading is None or leading.kind is DropKind.OTHER:
-        return found
+        return verdict
     others = losing_apart(trials, leading.kind, rate.loss_ratio)
-    known = {one.cause for one in found.suspicions}
-    added = tuple(one for one in likely(signs_of(others)) if one.cause not in known) if others else ()
+    known = {suspicion.cause for suspicion in verdict.suspicions}
+    added = tuple(suspicion for suspicion in likely(signs_of(others)) if suspicion.cause not in known) if others else ()
     if not added:
-        return found
+        return verdict
     lost = units.frames(sum(trial.lost for trial in others))
     least = units.fps(min(trial.load_fps for trial in others))
     line = f"apart from these, frames are lost from {least} on: {lost} in {units.counted(len(others), 'trial')}"
-    lines = (*found.evidence, line, *losses.named(by_reason(others)), *evidence.loads(others))
-    return replace(found, suspicions=(*found.suspicions, *added), evidence=lines)
+    lines = (*verdict.evidence, line, *losses.named(by_reason(others)), *evidence.loads(others))
+    return replace(verdict, suspicions=(*verdict.suspicions, *added), evidence=lines)
 
 
-def _with_cause(found: Verdict, suspicions: Sequence[Suspicion]) -> str:
+def _with_cause(verdict: Verdict, suspicions: Sequence[Suspicion]) -> str:
     """The headline with the likeliest cause, where there is one that the headline does not name already."""
-    if not suspicions or found.limit is Limit.UNEXPLAINED:
-        return found.headline
-    return f"{found.headline}; likely: {suspicions[0].title} ({'; '.join(suspicions[0].evidence)})"
+    if not suspicions or verdict.limit is Limit.UNEXPLAINED:
+        return verdict.headline
+    return f"{verdict.headline}; likely: {suspicions[0].title} ({'; '.join(suspicions[0].evidence)})"
 
 
 def _unexplained(trials: Sequence[Trial], limit: float, signs_of: Callable[[Sequence[Trial]], Signs]) -> Verdict:
@@ -206,5 +205,5 @@ def _headline(limit: Limit, lost: Group, losing: Sequence[Trial], seen: Signs, o
 def _full_before(lost: Group, trials: Sequence[Trial]) -> Way | None:
     """The direction for which the lost frames waited, of the trial with the median share, if it was full."""
     names = {drop.name for drop in lost.drops}
-    found = sorted((way for trial in trials if (way := pinched(trial, names))), key=lambda way: way.share)
-    return evidence.full(found[len(found) // 2 :][:1])
+    ways = sorted((way for trial in trials if (way := pinched(trial, names))), key=lambda way: way.share)
+    return evidence.full(ways[len(ways) // 2 :][:1])

@@ -27,15 +27,15 @@ def program_of(build: Path, name: str, stack: ExitStack) -> Path:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="pinchpoint-package-")))
         Local().run(("dpkg-deb", "--extract", str(build), str(folder)))
         is_package = True
-    found = sorted(dict.fromkeys(_programs(folder.resolve(), name)))
-    for path in found if is_package else ():
+    programs = sorted(dict.fromkeys(_programs(folder.resolve(), name)))
+    for path in programs if is_package else ():
         if not path.resolve().is_relative_to(folder.resolve()):
             link = f"/{path.relative_to(folder.resolve())} leads out of the package, to {path.resolve()}"
             raise InputError(f"{build}: {link}", "give the package that holds the program, or the program's own path")
-    if len(found) != 1:
-        names = ", ".join(map(str, found)) or f"no program called {name}"
+    if len(programs) != 1:
+        names = ", ".join(map(str, programs)) or f"no program called {name}"
         raise InputError(f"{build}: expected one program called {name}, found {names}", "give the program's own path")
-    return found[0]
+    return programs[0]
 
 
 def _programs(folder: Path, name: str) -> Iterator[Path]:

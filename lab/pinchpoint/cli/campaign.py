@@ -3,29 +3,34 @@
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 import msgspec
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
 
 from pinchpoint.cli.builds import program_of
-from pinchpoint.cli.campaign_progress import shown
-from pinchpoint.cli.parameters import Duration
+from pinchpoint.cli.options import How, how_options
+from pinchpoint.cli.progress import log_every_s
 from pinchpoint.cli.run import print_stored, stop_on_signals, write_report, wrong
 from pinchpoint.host.local import Local
+from pinchpoint.model import units
 from pinchpoint.model import units as words
-from pinchpoint.model.campaign import Bench, Calibration, Campaign
+from pinchpoint.model.campaign import Bench, Calibration, Campaign, MachineProgress, Progress
 from pinchpoint.model.errors import BenchError, InputError
 from pinchpoint.model.result import Outcome
+from pinchpoint.run.resume_check import require_same
 from pinchpoint.run.run import describe_run
-from pinchpoint.run.same import require_same
 from pinchpoint.scenario.plain import to_plain
 from pinchpoint.store.campaign import CampaignFolder
-from pinchpoint.store.folder import RunFolder
-from pinchpoint.store.owner import owned, owner
+from pinchpoint.store.folder import RunFolder, owned, owner
 
 if TYPE_CHECKING:
     from pinchpoint.campaign.executor import Executor
@@ -63,88 +68,54 @@ class Address(click.ParamType[str]):
 
 
 @dataclass(frozen=True)
-class _How:
+class _How(How):
     """The options that a start of a campaign has."""
 
-    cluster: str | None
-    as_json: bool
-    quiet: bool
-    builds: Mapping[str, str] = field(default_factory=dict)  # by name, where each is
+    cluster: str | None = None
+    builds: tuple[tuple[str, str], ...] = ()  # name, place
 
 
 @click.command(short_help="Measure a matrix of points on many machines.")
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path), metavar="[FILE]")
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default="runs",
-    show_default=True,
-    help="Folder below which the campaign's folder is made; an existing one is never overwritten.",
-)
-@click.option(
-    "--resume",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="CAMPAIGN",
-    help="Continue an interrupted campaign; what is finished is not measured again.",
-)
-@click.option(
-    "--cluster",
-    type=Address(),
-    metavar="ADDRESS",
-    help="Measure on the nodes of a running Ray cluster: the HOST:PORT of its head, or auto.",
-)
-@click.option(
-    "--build",
-    "builds",
-    type=Build(),
-    multiple=True,
-    metavar="NAME=PATH",
-    help="Where a build that FILE names is: the program, or the folder it was built or installed into; the "
-    "same on every machine. May be given several times.",
-)
-@click.option("--quick", is_flag=True, help="The short form that the scenario files define.")
-@click.option("--budget", "budget_s", type=Duration(), metavar="TIME", help="Take at most TIME, whatever FILE says.")
-@click.option("--no-ceiling", is_flag=True, help="Do not measure what the engine itself reaches without the device.")
-@click.option("--dry-run", is_flag=True, help="Print points, time, machines and cost, and stop.")
-@click.option("--json", "as_json", is_flag=True, help="Print result.json, or the plan, instead of tables.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress display.")  # fmt: skip
-def campaign(
-    file: Path | None,
-    out: Path,
-    resume: Path | None,
-    cluster: str | None,
-    builds: tuple[tuple[str, str], ...],
-    quick: bool,
-    budget_s: float | None,
-    no_ceiling: bool,
-    dry_run: bool,
-    as_json: bool,
-    quiet: bool,
-) -> int:
+@how_options(
+    *("out", "resume", "quick", "budget_s", "no_ceiling", "dry_run", "as_json", "quiet"),
+    into=_How,
+    more=(
+        click.option("--cluster", type=Address(), metavar="ADDRESS",
+                     help="Measure on the nodes of a running Ray cluster: the HOST:PORT of its head, or auto."),
+        click.option("--build", "builds", type=Build(), multiple=True, metavar="NAME=PATH",
+                     help="Where a build that FILE names is: the program, or the folder it was built or installed "
+                          "into; the same on every machine. May be given several times."),
+    ),
+    resume={"metavar": "CAMPAIGN", "help": "Continue an interrupted campaign; what is finished is not measured again."},
+    budget_s="Take at most TIME, whatever FILE says.",
+    dry_run="Print points, time, machines and cost, and stop.",
+    as_json="Print result.json, or the plan, instead of tables.",
+)  # fmt: skip
+def campaign(file: Path | None, how: _How) -> int:
     """Measure the campaign FILE: scenarios x variants x builds, on this machine, on hosts by ssh or on a Ray cluster.
 
     Machines that vanish cost the time of the units that they measured, which others measure again. Results are in one
     run folder: show, report, serve, export and compare read it.
     """
-    how = _How(cluster, as_json, quiet, dict(builds))
-    if (file is None) is (resume is None):
+    if (file is None) is (how.resume is None):
         raise InputError("give either a campaign file or --resume CAMPAIGN", "docs/campaigns.md has an example")
-    if resume is not None:
-        if quick or budget_s is not None or dry_run:
+    if how.resume is not None:
+        if how.quick or how.budget_s is not None or how.dry_run:
             raise InputError(
                 "--quick, --budget and --dry-run apply to new campaigns only",
                 "a resumed campaign continues with its original options",
             )
-        return _resumed(resume, how)
+        return _resumed(how.resume, how)
     assert file is not None
-    loaded = _loaded(file, dict(builds), quick, not no_ceiling)
-    if budget_s is not None:
-        loaded = replace(loaded, campaign=replace(loaded.campaign, budget_s=budget_s))
-    if dry_run:
+    loaded = _loaded(file, dict(how.builds), how.quick, not how.no_ceiling)
+    if how.budget_s is not None:
+        loaded = replace(loaded, campaign=replace(loaded.campaign, budget_s=how.budget_s))
+    if how.dry_run:
         return _planned(loaded.campaign, how)
     _require_ready(loaded.campaign, how)
-    folder = RunFolder.create(out, loaded.campaign.name[:64])
-    plain = [to_plain(one) for one in loaded.scenarios]
+    folder = RunFolder.create(how.out, loaded.campaign.name[:64])
+    plain = [to_plain(scenario) for scenario in loaded.scenarios]
     asked = loaded.campaign
     folder.write_info(
         describe_run(Local(), folder.run_id, sys.argv, plain, loaded.sources, asked.sweeps, budget_s=asked.budget_s)
@@ -184,7 +155,7 @@ def _resumed(path: Path, how: _How) -> int:
     asked = folder.read_campaign()
     if owner(path) is not None:
         raise InputError(f"{path}: it is being measured", "wait, or stop it first")
-    _require_builds(asked, how.builds, path)
+    _require_builds(asked, dict(how.builds), path)
     if how.cluster is None:
         if others := folder.elsewhere(asked):
             hint = f"{_again(path, how)} --cluster ADDRESS"
@@ -198,14 +169,14 @@ def _require_builds(asked: Campaign, builds: Mapping[str, str], path: Path) -> N
     """A folder chooses no program that runs as root, no more than a campaign file does."""
     units = (*asked.units, *([asked.control.unit] if asked.control else []))
     for program in sorted({value for unit in units for value in unit.programs.values()}):
-        if not any(program == given or program.startswith(given.rstrip("/") + "/") for given in builds.values()):
+        if not any(program == build or program.startswith(build.rstrip("/") + "/") for build in builds.values()):
             raise InputError(f"{path}: it measures {program}", f"give it again: --build NAME={program}")
 
 
 def _again(path: Path, how: _How) -> str:
     """The command that resumes it, with the options that it needs again."""
     cluster = ["--cluster", how.cluster] if how.cluster else []
-    builds = [word for name, place in how.builds.items() for word in ("--build", f"{name}={place}")]
+    builds = [word for name, place in how.builds for word in ("--build", f"{name}={place}")]
     return shlex.join(["pinchpoint", "campaign", "--resume", str(path), *cluster, *builds])
 
 
@@ -268,48 +239,50 @@ def _code(folder: CampaignFolder, stopped: bool, how: _How) -> int:
     if stopped:
         click.echo(f"pinchpoint: interrupted; what was measured is in {folder.path}\n  hint: {again}", err=True)
         return INTERRUPTED
-    if lost := [one.scenario for one in result.scenarios if one.outcome is Outcome.FAILED]:
+    if lost := [scenario.scenario for scenario in result.scenarios if scenario.outcome is Outcome.FAILED]:
         named = ", ".join(lost[:10]) + (f" and {len(lost) - 10} more" if len(lost) > 10 else "")
         told = f"pinchpoint: {words.counted(len(lost), 'measurement')} failed: {named}"
         click.echo(f"{told}\n  hint: {again} tries them again", err=True)
         return BenchError.exit_code
     code = wrong(folder.run)
-    if code == 0 and not any(one.outcome is Outcome.MEASURED for one in result.scenarios):
+    if code == 0 and not any(scenario.outcome is Outcome.MEASURED for scenario in result.scenarios):
         click.echo(f"pinchpoint: nothing was measured\n  hint: pinchpoint show {folder.path} has the reasons", err=True)
         return BenchError.exit_code
     return code
 
 
-def _print_calibration(found: Calibration | None) -> None:
-    if found is None or not found.factors:
+def _print_calibration(calibration: Calibration | None) -> None:
+    if calibration is None or not calibration.factors:
         return
-    click.echo(f"Machines at equal points, over the median one ({found.confidence * 100:g} %):")
-    for one in found.factors:
-        click.echo(f"  {one.machine}: {one.factor:.3f} ({one.low:.3f} to {one.high:.3f}), {one.n} figures")
+    click.echo(f"Machines at equal points, over the median one ({calibration.confidence * 100:g} %):")
+    for factor in calibration.factors:
+        click.echo(
+            f"  {factor.machine}: {factor.factor:.3f} ({factor.low:.3f} to {factor.high:.3f}), {factor.n} figures"
+        )
 
 
 def _planned(asked: Campaign, how: _How) -> int:
     """Points, time, machines and cost; nothing is built."""
-    from pinchpoint.campaign.plan import plan_of
+    from pinchpoint.campaign.simulate import plan_of
 
     benches = _benches(asked, how)
-    found = plan_of(asked, benches)
+    plan = plan_of(asked, benches)
     if how.as_json:
-        click.echo(msgspec.json.encode(found))
+        click.echo(msgspec.json.encode(plan))
         return 0
-    click.echo(f"{asked.name}: {words.counted(found.points, 'point')}, {words.counted(found.units, 'measurement')}")
-    for group in found.groups:
+    click.echo(f"{asked.name}: {words.counted(plan.points, 'point')}, {words.counted(plan.units, 'measurement')}")
+    for group in plan.groups:
         on = f", on {_listed(group.machines)}" if group.machines and len(benches) > 1 else ""
         click.echo(f"  {group.name}: {words.counted(group.units, 'measurement')}, {words.duration(group.work_s)}{on}")
-    for name, reason in zip(found.impossible, found.reasons, strict=True):
+    for name, reason in zip(plan.impossible, plan.reasons, strict=True):
         click.echo(f"  {name} cannot be measured: {reason}")
-    click.echo(f"{words.counted(len(benches), 'machine')}: {_listed(found.machines)}")
+    click.echo(f"{words.counted(len(benches), 'machine')}: {_listed(plan.machines)}")
     click.echo(
-        f"about {words.duration(found.work_s)} of measuring, {words.duration(found.makespan_s)} in all; "
-        f"cost {found.cost:.4g}"
+        f"about {words.duration(plan.work_s)} of measuring, {words.duration(plan.makespan_s)} in all; "
+        f"cost {plan.cost:.4g}"
     )
-    if found.skipped:
-        click.echo(f"the budget leaves out {words.counted(found.skipped, 'measurement')}")
+    if plan.skipped:
+        click.echo(f"the budget leaves out {words.counted(plan.skipped, 'measurement')}")
     return 0
 
 
@@ -325,3 +298,49 @@ def _benches(asked: Campaign, how: _How) -> Sequence[Bench]:
     from pinchpoint.campaign.cluster import nodes_of
 
     return nodes_of(how.cluster, asked)
+
+
+_MOST = 6  # machines that are named
+Show = Callable[[Progress], None]
+
+
+@contextmanager
+def shown(quiet: bool) -> Iterator[Show]:
+    """What shows the progress of a campaign, on stderr."""
+    console = Console(stderr=True, highlight=False)
+    if quiet:
+        yield lambda _: None
+    elif console.is_terminal:
+        with Live(console=console, auto_refresh=False, transient=True) as live:
+            yield lambda progress: live.update(Text(line(progress), overflow="ellipsis", no_wrap=True), refresh=True)
+    else:
+        yield _Log(log_every_s()).show
+
+
+class _Log:
+    def __init__(self, every_s: float) -> None:
+        self._every_s = every_s
+        self._began_s = self._next_s = time.monotonic()
+
+    def show(self, progress: Progress) -> None:
+        now_s = time.monotonic()
+        if now_s >= self._next_s:
+            self._next_s = now_s + self._every_s
+            print(f"[{now_s - self._began_s:7.1f} s] {line(progress)}", file=sys.stderr, flush=True)
+
+
+def line(progress: Progress) -> str:
+    """Everything worth knowing now, in one line."""
+    parts = [f"{progress.measured} of {progress.units} measured"]
+    parts += [f"{progress.left_out} left out"] if progress.left_out else []
+    parts += [f"{progress.withdrawn} to be measured again"] if progress.withdrawn else []
+    parts += [f"about {units.duration(progress.left_s)} left"] if progress.left_s and progress.left_s >= 1 else []
+    parts += [f"cost {progress.cost:.4g}"] if progress.cost else []
+    busy = [machine for machine in progress.machines if machine.state != "gone"]
+    parts += [_machine(machine) for machine in busy[:_MOST]]
+    parts += [f"{len(busy) - _MOST} more machines"] if len(busy) > _MOST else []
+    return "  ·  ".join(parts)
+
+
+def _machine(machine: MachineProgress) -> str:
+    return f"{machine.name}: {machine.unit or machine.state}"

@@ -19,7 +19,7 @@ from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Ceiling
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.report.generator_words import generator_lines
-from pinchpoint.run import foreign
+from pinchpoint.run import external_generator
 from pinchpoint.run.ceiling import CeilingTest
 
 FOREIGN_S = 5.0  # another generator runs
@@ -62,7 +62,7 @@ def ceiling(
         requirements.require(scenario, machines)
         with machine_lock(machines.lab), progress(quiet) as listener, stop_on_signals():
             known = test.measured_now(scenario, listener)
-    click.echo(msgspec.json.encode(known) if as_json else "\n".join(_line(one) for one in known))
+    click.echo(msgspec.json.encode(known) if as_json else "\n".join(_line(ceiling) for ceiling in known))
     return 0
 
 
@@ -75,18 +75,18 @@ def _foreign(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    requirements.require(foreign.wire_of(scenario, machines.lab), machines)
+    requirements.require(external_generator.wire_of(scenario, machines.lab), machines)
     with machine_lock(machines.lab), progress(quiet) as listener, stop_on_signals():
-        found = foreign.watched(machines, scenario, command, duration_s, listener)
+        generator = external_generator.watched(machines, scenario, command, duration_s, listener)
     if as_json:
-        click.echo(msgspec.json.encode(found))
+        click.echo(msgspec.json.encode(generator))
         return 0
-    own = max((one.fps for one in test.known(scenario)), default=None)
-    click.echo("\n".join(generator_lines(found, own)))
+    own = max((known.fps for known in test.known(scenario)), default=None)
+    click.echo("\n".join(generator_lines(generator, own)))
     return 0
 
 
-def _line(found: Ceiling) -> str:
-    back = "" if found.received_fps is None else f", {units.fps(found.received_fps)} of it came back"
-    apart = "" if found.distance_ns is None else f" cores {units.nanoseconds(found.distance_ns)} apart,"
-    return f"{units.fps(found.fps)} offered{back};{apart} measured {found.measured}\n  {found.key}"
+def _line(ceiling: Ceiling) -> str:
+    back = "" if ceiling.received_fps is None else f", {units.fps(ceiling.received_fps)} of it came back"
+    apart = "" if ceiling.distance_ns is None else f" cores {units.nanoseconds(ceiling.distance_ns)} apart,"
+    return f"{units.fps(ceiling.fps)} offered{back};{apart} measured {ceiling.measured}\n  {ceiling.key}"

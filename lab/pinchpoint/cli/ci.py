@@ -4,22 +4,19 @@ import math
 import os
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
 from pinchpoint.cli.builds import program_of
-from pinchpoint.cli.compare import AUTO, Wanted, both
+from pinchpoint.cli.compare import METHODS, Settings, Wanted, as_share, both
 from pinchpoint.cli.compared import show_comparison
-from pinchpoint.cli.parameters import Duration, Setting
-from pinchpoint.cli.run import How, conducted, failed, write_report, wrong
+from pinchpoint.cli.options import How, gathered, how_options
+from pinchpoint.cli.run import conducted, failed, write_report, wrong
 from pinchpoint.findings.regressions import judged
-from pinchpoint.host.local import Local
-from pinchpoint.host.machines import Machines
-from pinchpoint.model.comparison import Comparison, Method
+from pinchpoint.model.comparison import Comparison, State
 from pinchpoint.model.errors import UNDECIDED, WORSE, InputError, StoreError
-from pinchpoint.model.regression import State
 from pinchpoint.report import ci as report
 from pinchpoint.run.compared import compare_folders, comparison_of
 from pinchpoint.run.run import so_far
@@ -28,7 +25,7 @@ from pinchpoint.scenario.keys import program_key
 from pinchpoint.store.folder import RunFolder
 
 EXAMPLE = "pinchpoint ci /opt/base /opt/head --scenario forward.toml"
-Settings = tuple[tuple[str, object], ...]
+_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True)
@@ -38,8 +35,7 @@ class Told:
     margin: float  # share
     junit: Path | None
     summary: Path | None
-    annotations: bool
-    as_json: bool
+    annotations: bool | None  # None: where GITHUB_ACTIONS is true
 
 
 @click.command(short_help="Fail where HEAD is slower than BASE, for pipelines.")
@@ -51,72 +47,25 @@ class Told:
     metavar="FILE",
     help="Measure this scenario with the programs of BASE and HEAD.",
 )
-@click.option(
-    "--margin",
-    type=click.FloatRange(0, 100),
-    default=3.0,
-    show_default=True,
-    metavar="PERCENT",
-    help="The largest regression that is allowed.",
+@gathered(
+    Told,
+    "told",
+    click.option("--margin", type=click.FloatRange(0, 100), default=3.0, show_default=True, metavar="PERCENT",
+                 callback=as_share, help="The largest regression that is allowed."),
+    click.option("--junit", type=_FILE, metavar="FILE", help="Write JUnit's XML."),
+    click.option("--summary", type=_FILE, metavar="FILE",
+                 help="Write a Markdown summary. It is also appended to the file that GITHUB_STEP_SUMMARY names."),
+    click.option("--annotations/--no-annotations", default=None,
+                 help="Print GitHub's ::error and ::warning lines. [default: where GITHUB_ACTIONS is true]"),
+)  # fmt: skip
+@gathered(Wanted, "wanted", *METHODS)
+@how_options(
+    *("settings", "budget_s", "quick", "out", "dry_run", "as_json", "quiet"),
+    settings="Change a key of both.",
+    budget_s="Spend at most TIME.",
+    as_json="Print comparison.json instead of tables.",
 )
-@click.option("--set", "settings", type=Setting(), multiple=True, metavar="KEY=VALUE", help="Change a key of both.")
-@click.option("--metric", "metrics", multiple=True, metavar="M", help="Judge this metric instead of the main one.")
-@click.option(
-    "--method",
-    type=click.Choice([AUTO, *map(str, Method)]),
-    default=AUTO,
-    show_default=True,
-    help="As of `pinchpoint compare`.",
-)
-@click.option("--slices", "slices_s", type=Duration(), metavar="TIME", help="Total length of a duet's slices.")
-@click.option("--benches", type=click.IntRange(1, 100), metavar="N", help="Build both benches of a duet N times.")
-@click.option("--pairs", type=click.IntRange(1, 1000), metavar="N", help="Measure N pairs in turns.")
-@click.option("--budget", "budget_s", type=Duration(), metavar="TIME", help="Spend at most TIME.")
-@click.option("--quick", is_flag=True, help="Use the short form that the file defines.")
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default="runs",
-    show_default=True,
-    metavar="DIR",
-    help="Create the run folder in DIR.",
-)
-@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write JUnit's XML.")
-@click.option(
-    "--summary",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write a Markdown summary. It is also appended to the file that GITHUB_STEP_SUMMARY names.",
-)
-@click.option(
-    "--annotations/--no-annotations",
-    default=None,
-    help="Print GitHub's ::error and ::warning lines. [default: where GITHUB_ACTIONS is true]",
-)
-@click.option("--dry-run", is_flag=True, help="Print the plan of both benches and stop.")
-@click.option("--json", "as_json", is_flag=True, help="Print comparison.json instead of tables.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress display.")  # fmt: skip
-def ci(
-    base: Path,
-    head: Path,
-    scenario: Path | None,
-    margin: float,
-    settings: Settings,
-    metrics: tuple[str, ...],
-    method: str,
-    slices_s: float | None,
-    benches: int | None,
-    pairs: int | None,
-    budget_s: float | None,
-    quick: bool,
-    out: Path,
-    junit: Path | None,
-    summary: Path | None,
-    annotations: bool | None,
-    dry_run: bool,
-    as_json: bool,
-    quiet: bool,
-) -> int:
+def ci(base: Path, head: Path, scenario: Path | None, wanted: Wanted, how: How, told: Told) -> int:
     """Compare BASE with HEAD, side by side on this machine: exit code 8 if HEAD is worse by more than the margin.
 
     BASE and HEAD are two builds of the device's program (the program, the folder it was built or installed into, or a
@@ -125,16 +74,14 @@ def ci(
     because a duet of fewer than six builds cannot tell the build from the change. 1: a device does not do what its
     service says, or an unexpected error of Pinchpoint, which prints a traceback.
     """
-    shown = os.environ.get("GITHUB_ACTIONS") == "true" if annotations is None else annotations
-    told = Told(margin / 100, junit, summary, shown, as_json)
-    how = How(Machines(Local()), out, None, quick, settings, None, budget_s, True, dry_run, as_json, quiet)
+    how = replace(how, no_ceiling=True)
     if _is_run(base) and _is_run(head):
-        found = compare_folders(RunFolder.open(base), RunFolder.open(head), metrics, told.margin)
-        code = _tell(found, told)
+        comparison = compare_folders(RunFolder.open(base), RunFolder.open(head), wanted.metrics, told.margin)
+        code = _tell(comparison, told, how.as_json)
         return code if code == WORSE else wrong(RunFolder.open(head)) or code
     with ExitStack() as stack:
         paths, set_a, set_b = _sides(base, head, scenario, how, stack)
-        wanted = Wanted(paths, set_a, set_b, pairs, metrics, told.margin, None, method, slices_s, benches)
+        wanted = replace(wanted, paths=paths, set_a=set_a, set_b=set_b, margin=told.margin)
         made = conducted(both(wanted, how), how)
     if made is None:
         return 0
@@ -142,7 +89,7 @@ def ci(
     write_report(folder)
     compared = comparison_of(folder)
     assert compared is not None, "it was asked for one"
-    code = _tell(compared, told, folder)
+    code = _tell(compared, told, how.as_json, folder)
     if interrupted is not None:
         click.echo(f"pinchpoint: {interrupted.message}; what was measured is in {folder.path}", err=True)
         return interrupted.exit_code
@@ -171,32 +118,32 @@ def _sides(
             f"{scenario}: the program of a device of kind {first.dut.kind} cannot be chosen",
             "give two scenario files, or two run folders",
         )
-    a, b = (program_of(one, key[1], stack) for one in (base, head))
+    a, b = (program_of(build, key[1], stack) for build in (base, head))
     if a == b:
         raise InputError(f"BASE and HEAD are the same program: {a}", "give two builds")
     return (scenario,), ((key[0], str(a)),), ((key[0], str(b)),)
 
 
-def _tell(found: Comparison, told: Told, folder: RunFolder | None = None) -> int:
+def _tell(comparison: Comparison, told: Told, as_json: bool, folder: RunFolder | None = None) -> int:
     """Write and print everything; returns the exit code."""
-    took_s = None if folder is None else math.fsum(one.wall_s for one in so_far(folder).scenarios)
-    by_metric = judged(found, told.margin)
-    show_comparison(found, told.as_json, None if folder is None else folder.path)
+    took_s = None if folder is None else math.fsum(scenario.wall_s for scenario in so_far(folder).scenarios)
+    by_metric = judged(comparison, told.margin)
+    show_comparison(comparison, as_json, None if folder is None else folder.path)
     if told.junit is not None:
         _write(told.junit, report.render_junit(by_metric, told.margin, took_s), "--junit")
-    text = report.render_summary(found, by_metric, told.margin)
+    text = report.render_summary(comparison, by_metric, told.margin)
     if told.summary is not None:
         _write(told.summary, text, "--summary")
     if step := os.environ.get("GITHUB_STEP_SUMMARY"):
         _write(Path(step), text, "GITHUB_STEP_SUMMARY", "a")
-    if told.annotations:
+    if os.environ.get("GITHUB_ACTIONS") == "true" if told.annotations is None else told.annotations:
         for line in report.annotations(by_metric, told.margin):
-            click.echo(line, file=sys.stderr if told.as_json else sys.stdout)
+            click.echo(line, file=sys.stderr if as_json else sys.stdout)
     click.echo(f"pinchpoint: {report.headline(by_metric, told.margin)}", err=True)
-    states = {one.state for one in by_metric}
+    states = {judgement.state for judgement in by_metric}
     if State.REGRESSION in states:
         return WORSE
-    return UNDECIDED if State.UNDECIDED in states or not found.finished or not states else 0
+    return UNDECIDED if State.UNDECIDED in states or not comparison.finished or not states else 0
 
 
 def _write(path: Path, text: str, option: str, mode: str = "w") -> None:

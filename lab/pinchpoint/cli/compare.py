@@ -7,12 +7,11 @@ from pathlib import Path
 import click
 
 from pinchpoint.cli.compared import gate, gate_of, show_comparison
+from pinchpoint.cli.options import How, gathered, how_options
 from pinchpoint.cli.parameters import Duration, Setting
 from pinchpoint.cli.program import Program
-from pinchpoint.cli.run import How, conduct, print_stored, resumed
+from pinchpoint.cli.run import conduct, print_stored, resumed
 from pinchpoint.dut.requirements import lacking_together
-from pinchpoint.host.local import Local
-from pinchpoint.host.machines import Machines
 from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.duet import FORWARDED
 from pinchpoint.model.errors import InputError
@@ -36,155 +35,96 @@ Settings = tuple[tuple[str, object], ...]
 class Wanted:
     """The arguments of the comparison."""
 
-    paths: tuple[Path, ...]
-    set_a: Settings
-    set_b: Settings
-    pairs: int | None
-    metrics: tuple[str, ...]
-    margin: float | None  # shares
-    fail_if_worse: float | None
+    paths: tuple[Path, ...] = ()
+    set_a: Settings = ()
+    set_b: Settings = ()
+    pairs: int | None = None
+    metrics: tuple[str, ...] = ()
+    margin: float | None = None  # shares
+    fail_if_worse: float | None = None
     method: str = AUTO
     slices_s: float | None = None
     benches: int | None = None
 
 
-_SETTING = Setting()
+def as_share(context: click.Context, option: click.Parameter, percent: float | None) -> float | None:
+    """The value of an option in percent, as a share."""
+    return None if percent is None else percent / 100
+
+
+METHODS = (
+    click.option("--pairs", type=click.IntRange(1, 1000), metavar="N",
+                 help="Measure N pairs in turns, A B B A A B ... An interval needs at least 6. "
+                      f"[default in turns: {PAIRS}]"),
+    click.option("--method", type=click.Choice([AUTO, *map(str, Method)]), default=AUTO, show_default=True,
+                 help="duet: build both benches at once and overload them in alternating slices of some milliseconds. "
+                      "turns: measure one after the other, each on a new bench. auto: a duet where possible; otherwise "
+                      "turns, and the output gives the reason."),
+    click.option("--slices", "slices_s", type=Duration(), metavar="TIME",
+                 help=f"Total length of a duet's slices. [default: {SLICES_S:g}s]"),
+    click.option("--benches", type=click.IntRange(1, 100), metavar="N",
+                 help="Build both benches of a duet N times: even two of one file differ. An interval at 95 % needs 6. "
+                      f"[default: {BENCHES}]"),
+    click.option("--metric", "metrics", multiple=True, metavar="M",
+                 help="Judge this metric instead of the measure's main one. May be given several times."),
+)  # fmt: skip
+"""What is compared, and by which method, whatever is compared."""
 
 
 @click.command(short_help="Compare two scenarios, builds or stored runs.")
-@click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="A [B]")
-@click.option("--set-a", type=_SETTING, multiple=True, metavar="KEY=VALUE", help="Change a key of A, as --set does.")
-@click.option(
-    "--set-b",
-    type=_SETTING,
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Change a key of B, e.g. dut.smc=true or dut.vswitchd=/path/to/a/build.",
+@gathered(
+    Wanted,
+    "wanted",
+    click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="A [B]"),
+    click.option("--set-a", type=Setting(), multiple=True, metavar="KEY=VALUE",
+                 help="Change a key of A, as --set does."),
+    click.option("--set-b", type=Setting(), multiple=True, metavar="KEY=VALUE",
+                 help="Change a key of B, e.g. dut.smc=true or dut.vswitchd=/path/to/a/build."),
+    *METHODS,
+    click.option("--margin", type=click.FloatRange(0, 100, min_open=True), metavar="PERCENT", callback=as_share,
+                 help="The largest difference that does not matter: the verdict says whether A and B are the same "
+                      "within it."),
+    click.option("--fail-if-worse", type=click.FloatRange(0, 100), metavar="PERCENT", callback=as_share,
+                 help="Exit with code 8 if B is worse by more than PERCENT with its whole interval; with 9 if that "
+                      "cannot be decided, without a ratio or with fewer than six builds of each."),
+)  # fmt: skip
+@how_options(
+    *("settings", "budget_s", "no_ceiling", "quick", "resume", "dry_run", "as_json", "quiet"),
+    settings="Change a key of both.",
+    budget_s="Spend at most TIME (90s, 10m, 1h30m): on a duet's slices, or on whole pairs, at most --pairs of them.",
+    resume="Continue an interrupted comparison.",
+    as_json="Print comparison.json instead of tables.",
 )
-@click.option("--set", "settings", type=_SETTING, multiple=True, metavar="KEY=VALUE", help="Change a key of both.")
-@click.option(
-    "--pairs",
-    type=click.IntRange(1, 1000),
-    metavar="N",
-    help=f"Measure N pairs in turns, A B B A A B ... An interval needs at least 6. [default in turns: {PAIRS}]",
-)
-@click.option(
-    "--method",
-    type=click.Choice([AUTO, *map(str, Method)]),
-    default=AUTO,
-    show_default=True,
-    help="duet: build both benches at once and overload them in alternating slices of some milliseconds. "
-    "turns: measure one after the other, each on a new bench. auto: a duet where possible; otherwise turns, "
-    "and the output gives the reason.",
-)
-@click.option(
-    "--slices",
-    "slices_s",
-    type=Duration(),
-    metavar="TIME",
-    help=f"Total length of a duet's slices. [default: {SLICES_S:g}s]",
-)
-@click.option(
-    "--benches",
-    type=click.IntRange(1, 100),
-    metavar="N",
-    help="Build both benches of a duet N times: even two of one file differ. An interval at 95 % needs 6. "
-    f"[default: {BENCHES}]",
-)
-@click.option(
-    "--metric",
-    "metrics",
-    multiple=True,
-    metavar="M",
-    help="Judge this metric instead of the measure's main one. May be given several times.",
-)
-@click.option(
-    "--margin",
-    type=click.FloatRange(0, 100, min_open=True),
-    metavar="PERCENT",
-    help="The largest difference that does not matter: the verdict says whether A and B are the same within it.",
-)
-@click.option(
-    "--fail-if-worse",
-    type=click.FloatRange(0, 100),
-    metavar="PERCENT",
-    help="Exit with code 8 if B is worse by more than PERCENT with its whole interval; with 9 if that cannot be "
-    "decided, without a ratio or with fewer than six builds of each.",
-)
-@click.option(
-    "--budget",
-    "budget_s",
-    type=Duration(),
-    metavar="TIME",
-    help="Spend at most TIME (90s, 10m, 1h30m): on a duet's slices, or on whole pairs, at most --pairs of them.",
-)
-@click.option("--no-ceiling", is_flag=True, help="Do not measure the engine's own highest rate, without the switch.")
-@click.option("--quick", is_flag=True, help="Use the short form that the files define.")
 @click.option(
     "--out",
+    "place",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
     help="Create the run folder in DIR. [default: runs] With two stored runs: create a folder in DIR with "
     "comparison.json and comparison.html.",
 )
-@click.option(
-    "--resume",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="RUN",
-    help="Continue an interrupted comparison.",
-)
-@click.option("--dry-run", is_flag=True, help="Print the plan of both benches and stop.")
-@click.option("--json", "as_json", is_flag=True, help="Print comparison.json instead of tables.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress display.")
-def compare(
-    paths: tuple[Path, ...],
-    set_a: Settings,
-    set_b: Settings,
-    settings: Settings,
-    pairs: int | None,
-    method: str,
-    slices_s: float | None,
-    benches: int | None,
-    metrics: tuple[str, ...],
-    margin: float | None,
-    fail_if_worse: float | None,
-    budget_s: float | None,
-    no_ceiling: bool,
-    quick: bool,
-    out: Path | None,
-    resume: Path | None,
-    dry_run: bool,
-    as_json: bool,
-    quiet: bool,
-) -> int:
+def compare(wanted: Wanted, how: How, place: Path | None) -> int:
     """Compare A with B: what differs between their benches, and by how much their numbers differ.
 
     Two scenario files, or one with --set-b, are measured at once: one engine overloads both benches in
     alternating slices. Where that is not possible, they are measured in turns, each time on a new bench.
     Two run folders are compared as stored.
     """
-    shares = _share(margin), _share(fail_if_worse)
-    wanted = Wanted(paths, set_a, set_b, pairs, metrics, *shares, method, slices_s, benches)
-    folder = out or Path("runs")
-    how = How(Machines(Local()), folder, resume, quick, settings, None, budget_s, no_ceiling, dry_run, as_json, quiet)
-    if resume is not None:
-        asked = (paths, set_a, set_b, pairs, slices_s, benches, metrics, method != AUTO)
-        if any(asked) or margin is not None or fail_if_worse is not None:
+    if how.resume is not None:
+        if wanted != Wanted():
             raise InputError(
                 "--resume continues a comparison with its original options", "give --resume RUN without other arguments"
             )
         return resumed(how)
-    runs = [path for path in paths if (path / "run.json").is_file()]
+    if place is not None:
+        how = replace(how, out=place)
+    runs = [path for path in wanted.paths if (path / "run.json").is_file()]
     if runs:
-        return _stored(wanted, how, out, runs)
+        return _stored(wanted, how, place, runs)
     program = both(wanted, how)
     if program.comparison and program.comparison.why and not how.quiet:
         click.echo(f"in turns, not as a duet: {program.comparison.why}", err=True)
     return conduct(program, how)
-
-
-def _share(percent: float | None) -> float | None:
-    return None if percent is None else percent / 100
 
 
 def both(wanted: Wanted, how: How) -> Program:
@@ -201,7 +141,7 @@ def both(wanted: Wanted, how: How) -> Program:
     a, b = (_side(label, files[label], {**how.changes, **own[label]}, how.quick) for label in "AB")
     require_alike(to_plain(a.scenarios[0]), to_plain(b.scenarios[0]))
     request = requested(wanted, how, a, b)
-    a, b = (replace(one, repeats=request.pairs) for one in (a, b))
+    a, b = (replace(scenario, repeats=request.pairs) for scenario in (a, b))
     return Program(f"compare-{paths[0].stem}"[:64], (a, b), comparison=request)
 
 
@@ -268,10 +208,10 @@ def _stored(wanted: Wanted, how: How, out: Path | None, runs: Sequence[Path]) ->
             f"{runs[0]} is a run folder and {others[0]} is not: expected two run folders",
             "pinchpoint compare RUN1 RUN2",
         )
-    given = {"--set-a": wanted.set_a, "--set-b": wanted.set_b, "--set": how.settings, "--pairs": wanted.pairs,
+    options = {"--set-a": wanted.set_a, "--set-b": wanted.set_b, "--set": how.settings, "--pairs": wanted.pairs,
              "--slices": wanted.slices_s, "--benches": wanted.benches, "--method": wanted.method != AUTO,
              "--budget": how.budget_s, "--quick": how.quick, "--dry-run": how.dry_run}  # fmt: skip
-    if new := [name for name, value in given.items() if value]:
+    if new := [name for name, value in options.items() if value]:
         raise InputError(f"{', '.join(new)}: only for a new measurement, but {runs[0]} is a run folder", "leave it out")
     if len(runs) == 1:
         folder = RunFolder.open(runs[0])
@@ -281,11 +221,11 @@ def _stored(wanted: Wanted, how: How, out: Path | None, runs: Sequence[Path]) ->
         return gate_of(folder)
     if len(runs) > 2:
         raise InputError(f"expected two run folders, found {len(runs)}", "pinchpoint trend compares many runs")
-    found = compare_folders(RunFolder.open(runs[0]), RunFolder.open(runs[1]), wanted.metrics, wanted.margin)
+    comparison = compare_folders(RunFolder.open(runs[0]), RunFolder.open(runs[1]), wanted.metrics, wanted.margin)
     place: Path | None = None
     if out is not None:
         folder = RunFolder.create(out, f"compare-{runs[0].name}"[:100])
-        folder.write_comparison(found, render_comparison(found))
+        folder.write_comparison(comparison, render_comparison(comparison))
         place = folder.path
-    show_comparison(found, how.as_json, place)
-    return gate(found, wanted.fail_if_worse)
+    show_comparison(comparison, how.as_json, place)
+    return gate(comparison, wanted.fail_if_worse)

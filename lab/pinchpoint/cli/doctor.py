@@ -1,8 +1,10 @@
 """`pinchpoint doctor`: what this machine lacks, and, with --fix, providing it."""
 
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Final
 
 import click
 import msgspec
@@ -12,15 +14,124 @@ from rich.table import Table
 from pinchpoint.bench import requirements
 from pinchpoint.bench.requirements import Probe, Remedy
 from pinchpoint.cli.hosts import host_at, host_option
-from pinchpoint.cli.mending import Step, carry_out, remove_left, services_stay, steps
+from pinchpoint.cli.run import stop_on_signals
 from pinchpoint.cli.terminal import PIPED_WIDTH
-from pinchpoint.dut import guest_choice, guested, nics, registry
+from pinchpoint.dut import guest_choice, nics, registry, vm
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
-from pinchpoint.host.hugepages import pool
-from pinchpoint.host.interface import Host
+from pinchpoint.host.hugepages import NR_HUGEPAGES, pool
+from pinchpoint.host.interface import CommandFailed, Host, shell_line
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError, NoLibrariesError, PinchpointError, RequirementError
+
+STEP_TIMEOUT_S = 1800.0  # packages come over the network
+_POLICY: Final = "/usr/sbin/policy-rc.d"
+_MARK: Final = "# Written by pinchpoint doctor --fix, which removes it again."
+_QUIET: Final = (("DEBIAN_FRONTEND", "noninteractive"),)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command as root; `items` of what was asked for come with it."""
+
+    argv: tuple[str, ...]
+    items: int = 0
+    installs: bool = False  # Debian packages, whose services Debian would start
+
+    def __str__(self) -> str:
+        return shell_line(self.argv, None, None)
+
+
+def steps(probes: Iterable[Probe], everything: bool = False, hugepages: int | None = None, pool: int = 0) -> list[Step]:
+    """What to run for all that is missing and has a remedy; `everything`: also for what no common scenario needs.
+
+    The pool of hugepages is never made smaller: others may count on it.
+    """
+    remedies = [probe.remedy for probe in probes if probe.remedy and not probe.ok and (probe.needed or everything)]
+    needed = []
+    if packages := _every(remedies, "packages"):
+        needed.append(Step(("apt-get", "update")))
+        words = ("apt-get", "install", "--yes", "--no-remove", "--no-install-recommends", *packages)
+        needed.append(Step(words, len(packages), installs=True))
+    if distributions := _every(remedies, "distributions"):
+        needed.append(Step((sys.executable, "-m", "pip", "install", *distributions), len(distributions)))
+    needed += [Step(("modprobe", name), 1) for name in _every(remedies, "modules")]
+    if hugepages is not None and hugepages > pool:
+        needed.append(Step(("sysctl", "-w", f"vm.nr_hugepages={hugepages}"), 1))
+    return needed
+
+
+def _every(remedies: Sequence[Remedy], what: str) -> list[str]:
+    """Each once, in the order of the probes."""
+    return list(dict.fromkeys(name for remedy in remedies for name in getattr(remedy, what)))
+
+
+def services_stay(host: Host, wanted: Sequence[Step]) -> str:
+    """What is also done while packages are installed; empty: nothing."""
+    if any(step.installs for step in wanted) and (not host.exists(_POLICY) or _is_left(host)):
+        return f"Meanwhile {_POLICY} keeps the new packages' services from starting; it is removed afterwards."
+    return ""
+
+
+def remove_left(host: Host) -> str:
+    """Remove what a `doctor --fix` that was killed has left; returns what that was, empty: nothing."""
+    if not _is_left(host):
+        return ""
+    host.run(["rm", "-f", _POLICY])
+    return f"removed {_POLICY}, which kept services from starting: an earlier doctor --fix was killed"
+
+
+def _is_left(host: Host) -> bool:
+    return host.exists(_POLICY) and _MARK in host.read(_POLICY).splitlines()
+
+
+def carry_out(host: Host, wanted: Sequence[Step], begins: Callable[[Step], None]) -> None:
+    """Run them in order. Raises RequirementError at the first that fails; what was done before it stays."""
+    _require_what_it_takes(host, wanted)
+    with _services_stopped(host, wanted):
+        for step in wanted:
+            begins(step)
+            try:
+                host.run(step.argv, environment=_QUIET, timeout_s=STEP_TIMEOUT_S)
+            except CommandFailed as error:
+                raise RequirementError(
+                    error.message, f"mend that, then again: pinchpoint doctor --fix ({step})"
+                ) from error
+    _require_reserved(host, wanted)
+
+
+def _require_what_it_takes(host: Host, wanted: Sequence[Step]) -> None:
+    for program in dict.fromkeys(step.argv[0] for step in wanted):
+        if host.which(program) is None:
+            hint = "the names are those of Debian: install the same programs by your system's own means"
+            raise RequirementError(f"{program}: not installed, so that --fix cannot work here", hint)
+
+
+@contextmanager
+def _services_stopped(host: Host, wanted: Sequence[Step]) -> Iterator[None]:
+    """The system's own switch is not ours to start (policy-rc.d, /usr/share/doc/init-system-helpers)."""
+    if not services_stay(host, wanted):
+        remove_left(host)
+        yield
+        return
+    with stop_on_signals():
+        try:
+            host.write(_POLICY, f"#!/bin/sh\n{_MARK}\nexit 101\n")
+            host.run(["chmod", "755", _POLICY])
+            yield
+        finally:
+            host.run(["rm", "-f", _POLICY])
+
+
+def _require_reserved(host: Host, wanted: Sequence[Step]) -> None:
+    """The kernel may reserve fewer pages than it was asked for, and says nothing."""
+    for step in wanted:
+        if step.argv[0] == "sysctl":
+            asked, reserved = int(step.argv[-1].partition("=")[2]), int(host.read(NR_HUGEPAGES))
+            if reserved < asked:
+                hint = "free memory, or boot with hugepages=N on the kernel's command line"
+                raise RequirementError(f"the kernel reserved {reserved} of {asked} hugepages of 2 MiB", hint)
+
 
 _COMMON_BACKENDS = ("dpdk", "af_packet")
 """Backends without which the quickstart, or the same over veth, cannot run; others are asked for by name only."""
@@ -73,7 +184,8 @@ def _look(
 
 
 def _probes(host: Host, away: bool = False) -> list[Probe]:
-    guests = () if away else (replace(one, needed=False) for one in (*guested.probes(host), *guest_choice.boots(host)))
+    optional = () if away else (*vm.probes(host), *guest_choice.boots(host))
+    guests = (replace(probe, needed=False) for probe in optional)
     return [
         requirements.root(host),
         requirements.cpus(host, (), 2),
@@ -90,7 +202,7 @@ def _code(probes: Sequence[Probe]) -> int:
 
 def _fix(host: Host, probes: Sequence[Probe], wanted: Sequence[Step], yes: bool) -> int:
     """Show, ask, do, look again. Raises InputError where nobody can be asked, RequirementError where a step fails."""
-    left = [one for one in probes if one.needed and not one.ok and one.remedy is None]
+    left = [probe for probe in probes if probe.needed and not probe.ok and probe.remedy is None]
     if not wanted:
         if requirements.root(host).ok and (removed := remove_left(host)):
             click.echo(removed)
@@ -111,7 +223,7 @@ def _fix(host: Host, probes: Sequence[Probe], wanted: Sequence[Step], yes: bool)
             return _code(probes)
     carry_out(host, wanted, lambda step: click.echo(f"running: {step}", err=True))
     after = _probes(host)
-    lacking = [one for one in after if one.needed and not one.ok]
+    lacking = [probe for probe in after if probe.needed and not probe.ok]
     click.echo("done; " + ("everything that the quickstart needs is here" if not lacking else "still missing:"))
     if lacking:
         _print_probes(lacking)
@@ -129,11 +241,11 @@ def _words(wanted: Sequence[Step]) -> str:
 
 def _device_probes(host: Host) -> list[Probe]:
     """What devices need; only the default kind, which the quickstart measures, must be there."""
-    found: dict[str, Probe] = {}
+    probes: dict[str, Probe] = {}
     for kind in sorted(registry.kinds(), key=lambda kind: kind != registry.default()):
-        for one in registry.device(kind).probes(host):
-            found.setdefault(one.name, replace(one, needed=one.needed and kind == registry.default()))
-    return list(found.values())
+        for probe in registry.device(kind).probes(host):
+            probes.setdefault(probe.name, replace(probe, needed=probe.needed and kind == registry.default()))
+    return list(probes.values())
 
 
 def _engine_probes(host: Host) -> list[Probe]:

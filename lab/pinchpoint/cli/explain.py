@@ -5,11 +5,9 @@ from pathlib import Path
 
 import click
 
-from pinchpoint.cli.parameters import Duration, Setting
+from pinchpoint.cli.options import How, how_options
 from pinchpoint.cli.program import Program, explaining
-from pinchpoint.cli.run import How, conduct, print_stored, resumed
-from pinchpoint.host.local import Local
-from pinchpoint.host.machines import Machines
+from pinchpoint.cli.run import conduct, print_stored, resumed
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Point, Scenario, Sweep
 from pinchpoint.scenario import load_sweep
@@ -22,54 +20,16 @@ EXAMPLE = "pinchpoint explain studies/quickstart/3-snat-65536.toml"
 @click.command(short_help="Name the cause of a rate, and confirm it.")
 @click.argument("path", required=False, type=click.Path(exists=True, path_type=Path), metavar="SCENARIO|RUN")
 @click.option("--scenario", "name", metavar="NAME", help="Which scenario of a RUN that has several.")
-@click.option(
-    "--set",
-    "settings",
-    type=Setting(),
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Put VALUE in the place of what the file says, as `run --set` does.",
+@how_options(
+    *("settings", "budget_s", "quick", "no_ceiling", "out", "resume", "dry_run", "as_json", "quiet"),
+    budget_s={
+        "default": "5m",
+        "show_default": True,
+        "help": "Begin no counter-experiment that would take longer than TIME in all.",
+    },
+    resume="Continue an interrupted explanation.",
 )
-@click.option(
-    "--budget",
-    "budget_s",
-    type=Duration(),
-    default="5m",
-    show_default=True,
-    metavar="TIME",
-    help="Begin no counter-experiment that would take longer than TIME in all.",
-)
-@click.option("--quick", is_flag=True, help="Use the short form that the file defines.")
-@click.option("--no-ceiling", is_flag=True, help="Do not measure the engine's own highest rate, without the device.")
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default="runs",
-    show_default=True,
-    help="Folder below which the run folder is made.",
-)
-@click.option(
-    "--resume",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="RUN",
-    help="Continue an interrupted explanation.",
-)
-@click.option("--dry-run", is_flag=True, help="Print the plan of every bench and stop.")
-@click.option("--json", "as_json", is_flag=True, help="Print result.json instead of tables.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress display.")  # fmt: skip
-def explain(
-    path: Path | None,
-    name: str | None,
-    settings: tuple[tuple[str, object], ...],
-    budget_s: float,
-    quick: bool,
-    no_ceiling: bool,
-    out: Path,
-    resume: Path | None,
-    dry_run: bool,
-    as_json: bool,
-    quiet: bool,
-) -> int:
+def explain(path: Path | None, name: str | None, how: How) -> int:
     """Say why the rate of SCENARIO, or of the scenario of a RUN, is what it is.
 
     The scenario is measured as it is. Its counters make causes likely. Then each is put to the test: the bench is
@@ -77,21 +37,19 @@ def explain(
     true, and excluded if it does not. Last, one trial under the highest load is sampled, if perf is permitted here: it
     divides the forwarding threads' time by function. A RUN that explains already is only shown.
     """
-    machines = Machines(Local())
-    how = How(machines, out, resume, quick, settings, None, budget_s, no_ceiling, dry_run, as_json, quiet)
-    if resume is not None:
+    if how.resume is not None:
         if path is not None or name is not None:
             raise InputError("--resume continues an explanation with its original options", "give --resume RUN alone")
-        return resumed(How(machines, out, resume, False, (), None, None, no_ceiling, dry_run, as_json, quiet), True)
+        return resumed(replace(how, quick=False, settings=(), budget_s=None), True)
     if path is None:
         raise InputError("expected a scenario file or a run folder", EXAMPLE)
     if (path / "run.json").is_file() and RunFolder.open(path).read_info().explains:
-        print_stored(RunFolder.open(path), as_json)
+        print_stored(RunFolder.open(path), how.as_json)
         return 0
     scenario = _scenario(path, name, how)
     alone = Sweep(scenario.name, scenario.title, (), (scenario,), 1, "listed", 0)
     wanted = Program(f"explain-{scenario.name}"[:64], (alone,))
-    return conduct(explaining(wanted, machines), how, profiles=True)
+    return conduct(explaining(wanted, how.machines), how, profiles=True)
 
 
 def _scenario(path: Path, name: str | None, how: How) -> Scenario:
@@ -99,11 +57,11 @@ def _scenario(path: Path, name: str | None, how: How) -> Scenario:
     if not path.is_dir():
         if name is not None:
             raise InputError("--scenario chooses one of a run's scenarios", f"pinchpoint explain {path}")
-        found = load_sweep(path, how.quick, how.changes).scenarios
-        if len(found) > 1:
-            message = f"{path}: expected one scenario, found {len(found)} points of a sweep"
-            raise InputError(message, f"run it, then: pinchpoint explain RUN --scenario {found[-1].name}")
-        return found[0]
+        scenarios = load_sweep(path, how.quick, how.changes).scenarios
+        if len(scenarios) > 1:
+            message = f"{path}: expected one scenario, found {len(scenarios)} points of a sweep"
+            raise InputError(message, f"run it, then: pinchpoint explain RUN --scenario {scenarios[-1].name}")
+        return scenarios[0]
     if not (path / "run.json").is_file():
         raise InputError(f"{path}: expected a scenario file or a run folder; this folder has no run.json", EXAMPLE)
     if how.quick or how.settings:

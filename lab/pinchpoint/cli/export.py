@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from pinchpoint.api.read import stored
-from pinchpoint.export import TABLES, Frame, Stored, arrow, csit, frame, openmetrics
+from pinchpoint.api.calls import stored
+from pinchpoint.export import TABLES, Frame, Stored, csit, frame, openmetrics
 from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.model.units import counted
 from pinchpoint.store.bundle import opened
@@ -68,16 +68,16 @@ def _tables(runs: Sequence[Stored], kind: str, names: Sequence[str], output: Pat
         _put_one(_bytes(only, kind), output)
         return
     folder = _needed(output)
-    filled = frames if names else {name: one for name, one in frames.items() if len(one)}
-    _put_all(folder, {f"{name}.{kind}": _bytes(one, kind) for name, one in filled.items()})
-    for name, one in filled.items():
-        click.echo(f"{folder / f'{name}.{kind}'}: {counted(len(one), 'row')}", err=True)
+    filled = frames if names else {name: frame for name, frame in frames.items() if len(frame)}
+    _put_all(folder, {f"{name}.{kind}": _bytes(frame, kind) for name, frame in filled.items()})
+    for name, written in filled.items():
+        click.echo(f"{folder / f'{name}.{kind}'}: {counted(len(written), 'row')}", err=True)
 
 
-def _bytes(one: Frame, kind: str) -> bytes:
+def _bytes(frame: Frame, kind: str) -> bytes:
     if kind == "csv":
-        return one.to_csv().encode()
-    return arrow.parquet(one) if kind == "parquet" else arrow.ipc(one)
+        return frame.to_csv().encode()
+    return frame.to_parquet() if kind == "parquet" else frame.to_ipc()
 
 
 def _csit(runs: Sequence[Stored], output: Path | None) -> None:

@@ -69,33 +69,33 @@ def import_profile(
 
 
 def _pairs(tunables: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for one in tunables:
-        name, sign, value = one.partition("=")
+    pairs = {}
+    for tunable in tunables:
+        name, sign, value = tunable.partition("=")
         if not sign or not name.isidentifier():
-            raise InputError(f"--tunable {one}: expected NAME=VALUE", "--tunable packet_len=128")
-        found[name] = value
-    return found
+            raise InputError(f"--tunable {tunable}: expected NAME=VALUE", "--tunable packet_len=128")
+        pairs[name] = value
+    return pairs
 
 
 def _scenario(
     profile: str, tunables: Mapping[str, str], both_ways: bool, bench: Path | None, ports: tuple[str, str]
 ) -> str:
-    from pinchpoint.profiles import python, streams, templates, text
+    from pinchpoint.profiles import declared, streams, templates, text
 
     left, right = ports
     if profile.endswith(".py"):
-        found = [
-            (one, *ends)
+        directed = [
+            (stream, *ends)
             for direction, ends in enumerate(((left, right), (right, left))[: 1 + both_ways])
-            for one in streams.wanted(profile, python.streams(profile, direction, tunables))
+            for stream in streams.wanted(profile, declared.streams(profile, direction, tunables))
         ]
     elif tunables or both_ways:
         raise InputError(f"{profile}: --tunable and --both-ways are for Python profiles (.py)")
     else:
-        found = [(one, left, right) for one in templates.wanted(profile, Local())]
+        directed = [(stream, left, right) for stream in templates.wanted(profile, Local())]
     taken = text.BENCH.format(left=left, right=right) if bench is None else _bench(bench)
-    return text.scenario(profile, taken, found)
+    return text.scenario(profile, taken, directed)
 
 
 def _bench(path: Path) -> str:

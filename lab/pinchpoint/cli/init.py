@@ -17,8 +17,8 @@ from pinchpoint.host.machine import Machine, look
 from pinchpoint.host.machines import Machines
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError, PinchpointError, RequirementError, StoreError
-from pinchpoint.run import first
-from pinchpoint.run.first import Choice
+from pinchpoint.run import scaffold
+from pinchpoint.run.scaffold import Choice
 from pinchpoint.scenario import load_sweep
 
 
@@ -27,7 +27,7 @@ from pinchpoint.scenario import load_sweep
 @click.option("--kind", metavar="KIND", help="The kind of device, e.g. bridge; otherwise the first that can run.")
 @click.option("--stdout", "to_stdout", is_flag=True, help="Print the scenario instead of writing FILE.")
 def init(file: Path, kind: str | None, to_stdout: bool) -> int:
-    """Look at this machine and write FILE (first.toml), a scenario that runs here, with the reasons as comments.
+    """Look at this machine and write FILE (scaffold.toml), a scenario that runs here, with the reasons as comments.
 
     It looks at cores, NUMA nodes, NICs, hugepages, programs, kernel modules and a switch in service; it changes
     nothing, and never overwrites a file.
@@ -37,12 +37,12 @@ def init(file: Path, kind: str | None, to_stdout: bool) -> int:
     machines = Machines(Local())
     machine = look(machines.lab)
     choices = [_choice(machine, starter, machines) for starter in _starters(kind)]
-    chosen = next((one for one in choices if not one.lacks), None)
+    chosen = next((choice for choice in choices if not choice.lacks), None)
     if chosen is None:
-        lines = "".join(f"\n  {one.starter.words}: {'; '.join(one.lacks)}" for one in choices)
+        lines = "".join(f"\n  {choice.starter.words}: {'; '.join(choice.lacks)}" for choice in choices)
         raise RequirementError(f"no device can run on this machine:{lines}", "pinchpoint doctor --fix")
-    others = [one for one in choices if one is not chosen]
-    written = first.text(machine, host_facts(machines.lab), list(_in_service(machines.lab)), chosen, others)
+    others = [choice for choice in choices if choice is not chosen]
+    written = scaffold.text(machine, host_facts(machines.lab), list(_in_service(machines.lab)), chosen, others)
     if to_stdout:
         click.echo(written, nl=False)
         return 0
@@ -58,13 +58,15 @@ def init(file: Path, kind: str | None, to_stdout: bool) -> int:
 def _starters(kind: str | None) -> list[Starter]:
     """Of one kind, or of all, best first. Raises InputError where there is none."""
     if kind is not None:
-        found = list(starters(registry.device(kind)))
+        offered = list(starters(registry.device(kind)))
     else:
-        found = sorted((one for name in registry.kinds() for one in starters(registry.device(name))), key=_rank)
-    if not found:
+        offered = sorted(
+            (starter for name in registry.kinds() for starter in starters(registry.device(name))), key=_rank
+        )
+    if not offered:
         able = [name for name in registry.kinds() if any(True for _ in starters(registry.device(name)))]
         raise InputError(f"init has no plain scenario of {kind}", f"--kind with one of {', '.join(able)}")
-    return found
+    return offered
 
 
 def _rank(starter: Starter) -> int:
@@ -76,19 +78,20 @@ def _choice(machine: Machine, starter: Starter, machines: Machines) -> Choice:
     facts = dict.fromkeys(("processor", "cpus", "memory", "system", "kernel"), "")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "first.toml")
-        path.write_text(first.text(machine, facts, (), Choice(starter), ()), encoding="utf-8")
+        path.write_text(scaffold.text(machine, facts, (), Choice(starter), ()), encoding="utf-8")
         (scenario,) = load_sweep(path).scenarios
-    lacks = [f"{one.name} ({one.detail})" for one in requirements.lacking(scenario, machines) if one.name != "root"]
+    lacking = (probe for probe in requirements.lacking(scenario, machines) if probe.name != "root")
+    lacks = [f"{probe.name} ({probe.detail})" for probe in lacking]
     return Choice(starter, (*lacks, *_backend_lacks(starter, machines.lab)))
 
 
 def _backend_lacks(starter: Starter, lab: Host) -> Iterator[str]:
     try:
-        found = {one.name: one for one in process.backends(lab)}
+        backends = {backend.name: backend for backend in process.backends(lab)}
     except PinchpointError as error:
         yield error.message
         return
-    backend = found.get(starter.backend)
+    backend = backends.get(starter.backend)
     if backend is None or not backend.available:
         yield f"engine backend {starter.backend} ({(backend.why if backend else None) or 'not built in'})"
 

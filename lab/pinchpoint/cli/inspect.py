@@ -63,8 +63,8 @@ def _forms(paths: Sequence[Path], quick: bool) -> list[program.Program]:
     """Each study for itself, everything else together."""
     studies = [path for path in paths if (path / program.STUDY_FILE).is_file()]
     others = [path for path in paths if path not in studies]
-    found = [program.of_study(path, quick) for path in studies]
-    return [*found, program.of_paths(others, quick)] if others else found
+    forms = [program.of_study(path, quick) for path in studies]
+    return [*forms, program.of_paths(others, quick)] if others else forms
 
 
 def _scenario(sweep: Sweep) -> str:
@@ -105,7 +105,7 @@ def show(run_folder: Path, as_json: bool) -> int:
 @click.argument("run_folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="RUN")
 @click.option(
     "--form",
-    type=click.Choice([str(one) for one in Form]),
+    type=click.Choice([str(form) for form in Form]),
     help="Make FORM.html in the folder instead: the report that this RFC asks for, to be printed.",
 )
 def report(run_folder: Path, form: str | None) -> int:

@@ -19,11 +19,10 @@ from pinchpoint.cli.export import export
 from pinchpoint.cli.importing import import_profile
 from pinchpoint.cli.init import init
 from pinchpoint.cli.inspect import check, clean, report, show
-from pinchpoint.cli.otg import otg
 from pinchpoint.cli.pack import pack, unpack
 from pinchpoint.cli.pilot import pilot
 from pinchpoint.cli.run import run
-from pinchpoint.cli.serve import serve
+from pinchpoint.cli.servers import otg, serve
 from pinchpoint.cli.study import study
 from pinchpoint.cli.trend import trend
 from pinchpoint.cli.watch import watch
@@ -113,14 +112,14 @@ class Topical(click.Group):
         limit = formatter.width - 6 - width
         for topic, commands in TOPICS.items():
             with formatter.section(topic):
-                rows = [(f"{one.name:{width}}", one.get_short_help_str(limit)) for one in commands]
+                rows = [(f"{command.name:{width}}", command.get_short_help_str(limit)) for command in commands]
                 formatter.write_dl(rows)
 
 
 def _group() -> click.Group:
     settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
     group = Topical("pinchpoint", help=ABOUT, epilog=EPILOG, context_settings=settings)
-    for command in (one for commands in TOPICS.values() for one in commands):
+    for command in (command for commands in TOPICS.values() for command in commands):
         group.add_command(command)
     return click.version_option(__version__, prog_name="pinchpoint")(group)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from pinchpoint import __version__
-from pinchpoint.api.read import stored
+from pinchpoint.api.calls import stored
 from pinchpoint.cli.run import write_report
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError
@@ -30,7 +30,7 @@ ENDING = ".pinchpoint.zip"
     "--anonymous",
     "is_anonymous",
     is_flag=True,
-    help="Replace addresses, names and logins of hosts, UUIDs and home folders, the same by the same.",
+    help="Replace addresses, names and logins of hosts, UUIDs and home folders, consistently.",
 )
 @click.option("--name", "names", multiple=True, metavar="WORD", help="With --anonymous: replace WORD, too.")
 def pack(run_folder: Path, output: Path | None, is_anonymous: bool, names: tuple[str, ...]) -> int:
@@ -45,8 +45,8 @@ def pack(run_folder: Path, output: Path | None, is_anonymous: bool, names: tuple
     target = output or Path(f"{run_folder.resolve().name}{ENDING}")
     if is_anonymous:
         host = os.uname().nodename
-        found = anonymous.found_in(files, (host, host.partition(".")[0], *names))
-        files, run_id = bundle.replaced(files, found.text, found.integers), found.text(run_id)
+        names_found = anonymous.found_in(files, (host, host.partition(".")[0], *names))
+        files, run_id = bundle.replaced(files, names_found.text, names_found.integers), names_found.text(run_id)
     size = bundle.pack(run_id, files, __version__, target, anonymous=is_anonymous)
     try:
         with bundle.opened(target) as again:

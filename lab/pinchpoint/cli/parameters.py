@@ -1,18 +1,16 @@
 """Kinds of command line values: times, settings, studies, groups; what can be completed completes itself."""
 
-import json
-import re
 import tomllib
+from importlib import resources
 from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
 
-from pinchpoint.cli import shelf
 from pinchpoint.cli.program import STUDY_FILE
+from pinchpoint.model import units
+from pinchpoint.model.effective import toml_of
 from pinchpoint.model.errors import InputError
-
-_TIME = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 
 class Duration(click.ParamType[float]):
@@ -22,12 +20,10 @@ class Duration(click.ParamType[float]):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Seconds, more than 0."""
-        found = _TIME.fullmatch(str(value).strip())
-        hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
-        total = 3600 * hours + 60 * minutes + seconds
-        if not total:
+        seconds = units.parsed_duration(str(value))
+        if seconds is None:
             self.fail(f"{value!r}: expected a time such as 90s, 10m or 1h30m", param, ctx)
-        return float(total)
+        return seconds
 
 
 class Setting(click.ParamType[tuple[str, object]]):
@@ -54,7 +50,6 @@ class Wire(click.ParamType[tuple[str, str]]):
     name = "wire"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Both ports."""
         if isinstance(value, tuple):
             return value
         first, _, second = str(value).partition("=")
@@ -68,17 +63,7 @@ def setting_words(key: str, value: object) -> str:
     bare = f"{key}={value}"
     if isinstance(value, str) and "\n" not in value and Setting().convert(bare, None, None) == (key, value):
         return bare
-    return f"{key}={_toml(value)}"
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, list):
-        return "[" + ", ".join(_toml(element) for element in value) + "]"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_toml(key)} = {_toml(element)}" for key, element in value.items()) + "}"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
+    return f"{key}={toml_of(value)}"
 
 
 class StudyName(click.ParamType[str]):
@@ -88,8 +73,8 @@ class StudyName(click.ParamType[str]):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Shipped studies, and folders."""
-        found = [CompletionItem(name) for name in shelf.folders() if name.startswith(incomplete)]
-        return found or [CompletionItem(incomplete, type="dir")]
+        items = [CompletionItem(name) for name in study_folders() if name.startswith(incomplete)]
+        return items or [CompletionItem(incomplete, type="dir")]
 
 
 class Groups(click.ParamType[tuple[str, ...]]):
@@ -111,10 +96,33 @@ class Groups(click.ParamType[tuple[str, ...]]):
         # An option that still lacks its value ends the parsing: the study is then among what is left over.
         study = ctx.params.get("name") or next(iter(ctx.args), "")
         try:
-            folder: Path = shelf.find(study)
+            folder: Path = study_folder(study)
         except InputError:
             return []
         before, comma, last = incomplete.rpartition(",")
         names = sorted(path.stem for path in folder.glob("*.toml") if path.name != STUDY_FILE)
         left = [name for name in names if name not in before.split(",")]
         return [CompletionItem(f"{before}{comma}{name}") for name in left if name.startswith(last)]
+
+
+_PACKAGED = Path(str(resources.files("pinchpoint"))) / "studies"
+_REPOSITORY = Path(__file__).parents[3] / "studies"
+
+
+def study_folders() -> dict[str, Path]:
+    """The folder of every shipped study, by name."""
+    shelf = next((path.resolve() for path in (_PACKAGED, _REPOSITORY) if path.is_dir()), None)
+    if shelf is None:
+        return {}
+    return {path.name: path for path in sorted(shelf.iterdir()) if path.is_dir() and any(path.glob("*.toml"))}
+
+
+def study_folder(name: str) -> Path:
+    """The folder of a shipped study by its name, or of one's own by its path. Raises InputError."""
+    shipped = study_folders()
+    if name in shipped:
+        return shipped[name]
+    if name and Path(name).is_dir():
+        return Path(name)
+    hint = f"shipped: {', '.join(shipped)}; or the path of a folder of your own"
+    raise InputError(f"{name}: no such study", hint)

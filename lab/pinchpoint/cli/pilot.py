@@ -18,12 +18,12 @@ from rich.text import Text
 
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import program
-from pinchpoint.cli.parameters import Duration, Setting, setting_words
+from pinchpoint.cli.options import RUNS, How, gathered, how_options
+from pinchpoint.cli.parameters import Duration, setting_words
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.run import print_plans, stop_on_signals, write_report
 from pinchpoint.cli.terminal import PIPED_WIDTH
 from pinchpoint.dut import requirements
-from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError, StoreError
@@ -50,18 +50,13 @@ if TYPE_CHECKING:
     from pinchpoint.model.result import ScenarioResult
 
 
-OUT = Path("runs")
-
-
 @dataclass(frozen=True)
 class Asked:
     """What is to be measured, and what is wished for."""
 
     path: Path
-    quick: bool
-    changes: Mapping[str, object]  # key -> value
+    how: How
     metrics: tuple[str, ...]
-    out: Path
     within: float  # percent
     time_s: float | None
 
@@ -69,8 +64,8 @@ class Asked:
         """The command that does as was advised, with all that says what is measured."""
         benches, starts, measurements = advice.counts
         once = starts == measurements == 1
-        words = ["pinchpoint", "run" if once else "pilot", str(self.path), *(["--quick"] if self.quick else [])]
-        for key, value in self.changes.items():
+        words = ["pinchpoint", "run" if once else "pilot", str(self.path), *(["--quick"] if self.how.quick else [])]
+        for key, value in self.how.changes.items():
             words += ["--set", setting_words(key, value)]
         if once:
             words += ["--repeats", str(benches)]
@@ -78,7 +73,7 @@ class Asked:
             words += ["--benches", str(benches), "--starts", str(starts), "--measurements", str(measurements)]
             for metric in self.metrics:
                 words += ["--metric", metric]
-        return shlex.join([*words, *([] if self.out == OUT else ["--out", str(self.out)])])
+        return shlex.join([*words, *([] if self.how.out == RUNS else ["--out", str(self.how.out)])])
 
 
 @dataclass(frozen=True)
@@ -97,17 +92,16 @@ class Finding:
 
 @click.command(short_help="Which level varies most: bench, DUT start or measurement.")
 @click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="SCENARIO")
-@click.option("--benches", type=click.IntRange(1, 1000), default=6, show_default=True, help="Times to build the bench.")
-@click.option(
-    "--starts", type=click.IntRange(1, 100), default=2, show_default=True, help="Times to start the DUT on each bench."
-)
-@click.option(
-    "--measurements",
-    type=click.IntRange(1, 100),
-    default=2,
-    show_default=True,
-    help="Measurements (a search, a window) after each start.",
-)
+@gathered(
+    Size,
+    "size",
+    click.option("--benches", type=click.IntRange(1, 1000), default=6, show_default=True,
+                 help="Times to build the bench."),
+    click.option("--starts", type=click.IntRange(1, 100), default=2, show_default=True,
+                 help="Times to start the DUT on each bench."),
+    click.option("--measurements", type=click.IntRange(1, 100), default=2, show_default=True,
+                 help="Measurements (a search, a window) after each start."),
+)  # fmt: skip
 @click.option(
     "--within",
     type=click.FloatRange(0, 100, min_open=True),
@@ -124,73 +118,40 @@ class Finding:
     help="Advise the narrowest interval that fits into TIME (10m, 1h) instead.",
 )
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Judge this metric; else every rate.")
-@click.option("--quick", is_flag=True, help="The short form that the file defines.")
-@click.option(
-    "--set",
-    "settings",
-    type=Setting(),
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Put VALUE (TOML) in the place of what the file says.",
-)
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=OUT,
-    show_default=True,
-    help="Folder below which the run folder is made.",
-)
-@click.option("--dry-run", is_flag=True, help="Print the plan of the bench and stop.")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress display.")  # fmt: skip
-def pilot(
-    path: Path,
-    benches: int,
-    starts: int,
-    measurements: int,
-    within: float,
-    time_s: float | None,
-    metrics: tuple[str, ...],
-    quick: bool,
-    settings: tuple[tuple[str, object], ...],
-    out: Path,
-    dry_run: bool,
-    as_json: bool,
-    quiet: bool,
-) -> int:
+@how_options("quick", "settings", "out", "dry_run", "as_json", "quiet", as_json="For machines.")
+def pilot(path: Path, size: Size, within: float, time_s: float | None, metrics: tuple[str, ...], how: How) -> int:
     """Measure SCENARIO on several benches, after several starts of the DUT on each, several times after each start.
 
     Prints how much each level varies, which one most, and how often to do what for the wished interval. With
     --starts 1 or --measurements 1 it measures as was advised, and prints the number with its interval.
     """
-    asked = Asked(path, quick, dict(settings), metrics, out, within, time_s)
-    machines = Machines(Local())
-    scenario, sources = _scenario(asked, machines)
-    size = Size(benches, starts, measurements)
+    asked = Asked(path, how, metrics, within, time_s)
+    machines = how.machines
+    scenario, sources = _scenario(asked)
     if scenario.remote or scenario.engines:
         what = "a pilot starts devices on the lab's own machine only"
         raise InputError(f"{path}: runs_on: {what}", f"pinchpoint run {path} --repeats N")
-    if dry_run:
+    if how.dry_run:
         print_plans([scenario], machines)
         return 0
     requirements.require(scenario, machines)
     with machine_lock(machines.lab):
-        folder = RunFolder.create(out, f"{scenario.name}-pilot")
+        folder = RunFolder.create(how.out, f"{scenario.name}-pilot")
         plain = [to_plain(piloted.unit(scenario, *place)) for place in size.every]
         folder.write_info(describe_run(machines.lab, folder.run_id, sys.argv, plain, sources))
-        found, costs = _run(machines, scenario, size, folder, quiet)
+        results, costs = _run(machines, scenario, size, folder, how.quiet)
     write_report(folder)
-    judged = [_judge(metric, size, found, costs, asked) for metric in metrics or piloted.metrics_of(found)]
-    if as_json:
+    judged = [_judge(metric, size, results, costs, asked) for metric in metrics or piloted.metrics_of(results)]
+    if how.as_json:
         click.echo(msgspec.json.encode({"run_id": folder.run_id, "costs": asdict(costs), "metrics": judged}))
     else:
         console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
-        if any(one.components for one in judged):
+        if any(finding.components for finding in judged):
             console.print(_table(judged))
         for line in _lines(judged, asked, costs):
             console.print(Text(line), soft_wrap=True)  # a command is to be copied
         console.print(Text(f"Report: {folder.path / 'report.html'}"))
-    return _exit_code(found)
+    return _exit_code(results)
 
 
 _WITHOUT_NUMBER = (
@@ -199,20 +160,21 @@ _WITHOUT_NUMBER = (
 )
 
 
-def _exit_code(found: "Mapping[tuple[int, int, int], ScenarioResult]") -> int:
+def _exit_code(results: "Mapping[tuple[int, int, int], ScenarioResult]") -> int:
     """What the pilot ends with; on stderr how many measurements yielded no number, and why the first."""
     codes: list[int] = []
     for outcome, words, code in _WITHOUT_NUMBER:
-        if lost := [one for one in found.values() if one.outcome is outcome]:
+        if lost := [result for result in results.values() if result.outcome is outcome]:
             first = lost[0].reason.partition("\n")[0]
-            click.echo(f"pinchpoint: {len(lost)} of {len(found)} measurements {words}; the first: {first}", err=True)
+            click.echo(f"pinchpoint: {len(lost)} of {len(results)} measurements {words}; the first: {first}", err=True)
             codes.append(code)
     return codes[0] if codes else 0
 
 
-def _scenario(asked: Asked, machines: Machines) -> tuple[Scenario, dict[str, str]]:
-    wanted = program.of_paths([asked.path], asked.quick, asked.changes).with_kernels(machines.lab)
-    scenarios = [one for sweep in wanted.sweeps for one in sweep.scenarios]
+def _scenario(asked: Asked) -> tuple[Scenario, dict[str, str]]:
+    how = asked.how
+    wanted = program.of_paths([asked.path], how.quick, how.changes).with_kernels(how.machines.lab)
+    scenarios = [scenario for sweep in wanted.sweeps for scenario in sweep.scenarios]
     if len(scenarios) != 1:
         hint = "--set KEY=VALUE, or a file without [sweep]"
         raise InputError(f"{asked.path}: a pilot measures one point, but this file has {len(scenarios)}", hint)
@@ -241,14 +203,14 @@ KEYBOARD = 130
 def _judge(
     metric: str,
     size: Size,
-    found: "Mapping[tuple[int, int, int], ScenarioResult]",
+    results: "Mapping[tuple[int, int, int], ScenarioResult]",
     costs: Costs,
     asked: Asked,
 ) -> Finding:
-    values, unit, reason = piloted.nested(metric, size, found)
+    values, unit, reason = piloted.nested(metric, size, results)
     if not values:
         return Finding(metric, unit, None, None, None, reason, (), None)
-    benches = [fmean([one for start in bench for one in start]) for bench in values]
+    benches = [fmean([result for start in bench for result in start]) for bench in values]
     estimate = median_interval(benches)
     known = components(values) if min(size.benches, size.starts, size.measurements) > 1 else ()
     advice = None
@@ -269,10 +231,10 @@ def _table(judged: list[Finding]) -> Table:
         ("seen in", "left"),
     ):
         table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=True)
-    for one in judged:
-        most = varies_most(one.components) if one.components else None
-        for place, part in enumerate(one.components):
-            name = one.metric if place == 0 else ""
+    for finding in judged:
+        most = varies_most(finding.components) if finding.components else None
+        for place, part in enumerate(finding.components):
+            name = finding.metric if place == 0 else ""
             style = "bold" if part is most and part.share else ""
             seen = units.counted(part.freedom, "independent difference")
             table.add_row(
@@ -286,35 +248,35 @@ def _lines(judged: list[Finding], asked: Asked, costs: Costs) -> Iterator[str]:
         f"a bench takes {units.seconds(costs.rebuild_s)} to build and remove, a start of the DUT "
         f"{units.seconds(costs.restart_s)}, a measurement {units.seconds(costs.measurement_s)}"
     )
-    for one in judged:
-        if one.value is None or one.low is None or one.high is None:
-            yield f"{one.metric}: {one.interval}"
+    for finding in judged:
+        if finding.value is None or finding.low is None or finding.high is None:
+            yield f"{finding.metric}: {finding.interval}"
             continue
-        spread = f" ({units.quantity_range(one.low, one.high, one.unit)}: {one.interval})"
-        yield f"{one.metric}: {units.quantity(one.value, one.unit)}{spread}"
-        if one.components:
-            yield from _advice(one, asked)
+        spread = f" ({units.quantity_range(finding.low, finding.high, finding.unit)}: {finding.interval})"
+        yield f"{finding.metric}: {units.quantity(finding.value, finding.unit)}{spread}"
+        if finding.components:
+            yield from _advice(finding, asked)
 
 
-def _advice(one: Finding, asked: Asked) -> Iterator[str]:
-    most = varies_most(one.components)
+def _advice(finding: Finding, asked: Asked) -> Iterator[str]:
+    most = varies_most(finding.components)
     if most.share:
         yield f"  varies most from one {most.level} to the next"
-    if one.advice is None:
+    if finding.advice is None:
         wish = f"+-{asked.within:g} %" if asked.time_s is None else f"an interval in {units.duration(asked.time_s)}"
         yield f"  no sensible number of repeats gives {wish}"
         return
-    benches, starts, measurements = one.advice.counts
-    counted = [units.counted(benches, "bench").replace("benchs", "benches"), units.counted(starts, "start"),
-               units.counted(measurements, "measurement")]  # fmt: skip
+    benches, starts, measurements = finding.advice.counts
     yield (
-        f"  for +-{units.share(one.advice.half_width)}: {counted[0]}, {counted[1]} on each, "
-        f"{counted[2]} after each start; about {units.duration(one.advice.time_s)}"
+        f"  for +-{units.share(finding.advice.half_width)}: {units.counted(benches, 'bench')}, "
+        f"{units.counted(starts, 'start')} on each, {units.counted(measurements, 'measurement')} after each start; "
+        f"about {units.duration(finding.advice.time_s)}"
     )
-    if one.advice.most_rebuilds > benches:
-        seen = one.components[0].freedom
-        yield f"  the pilot saw {units.counted(seen, 'difference')} between benches: {_most(one.advice)} may be needed"
-    yield f"  {asked.command(one.advice)}"
+    if finding.advice.most_rebuilds > benches:
+        seen = finding.components[0].freedom
+        at_most = _most(finding.advice)
+        yield f"  the pilot saw {units.counted(seen, 'difference')} between benches: {at_most} may be needed"
+    yield f"  {asked.command(finding.advice)}"
 
 
 def _most(advice: Allocation) -> str:

@@ -73,7 +73,7 @@ class Program:
     def with_kernels(self, lab: Host) -> "Program":
         """The same with a kernel for every guest, where files leave it open."""
         left = iter(chosen([scenario for sweep in self.sweeps for scenario in sweep.scenarios], lab))
-        sweeps = (replace(one, scenarios=tuple(islice(left, len(one.scenarios)))) for one in self.sweeps)
+        sweeps = (replace(sweep, scenarios=tuple(islice(left, len(sweep.scenarios)))) for sweep in self.sweeps)
         return replace(self, sweeps=tuple(sweeps))
 
     def repeated(self, repeats: int | None) -> "Program":
@@ -169,7 +169,8 @@ def explaining(wanted: Program, machines: Machines) -> Program:
             f"{wanted.name}: --confirm explains scenarios, and this sweeps or repeats them",
             "run it, then explain one of its points: pinchpoint explain RUN --scenario NAME",
         )
-    sweeps = tuple(sweep_of(one, _free_cpus(one, machines)) for sweep in wanted.sweeps for one in sweep.scenarios)
+    scenarios = (scenario for sweep in wanted.sweeps for scenario in sweep.scenarios)
+    sweeps = tuple(sweep_of(scenario, _free_cpus(scenario, machines)) for scenario in scenarios)
     return replace(wanted, sweeps=sweeps, explains=True)
 
 
@@ -186,10 +187,10 @@ def scenario_files(paths: Iterable[Path]) -> list[Path]:
     for path in paths:
         if path.is_dir() and (path / STUDY_FILE).is_file():
             raise InputError(f"{path}: this is a study, not a scenario", f"pinchpoint study run {path}")
-        found = sorted(path.glob("*.toml")) if path.is_dir() else [path]
-        if not found:
+        inside = sorted(path.glob("*.toml")) if path.is_dir() else [path]
+        if not inside:
             raise InputError(f"{path}: no scenario (*.toml) in this folder")
-        files += found
+        files += inside
     return files
 
 

@@ -115,8 +115,8 @@ class _State(Listener):
         self.trial = f"{name}, about {units.duration(max(1.0, expected_s))}"
         self.changed()
 
-    def measurement_ends(self, found: Measurement) -> None:
-        self.last = measured(found)
+    def measurement_ends(self, measurement: Measurement) -> None:
+        self.last = measured(measurement)
 
     def scenario_ends(self, result: ScenarioResult) -> None:
         self.finished(_finished(result))
@@ -157,11 +157,11 @@ def outcome(trial: Trial) -> str:
     return f"{frames}{units.fps(trial.load_fps)}: {lost}"
 
 
-def measured(found: Measurement) -> str:
+def measured(measurement: Measurement) -> str:
     """One measurement in a few words: its first figure, or why there is none."""
-    if found.validity is not TrialValidity.VALID:
-        return f"{found.validity.value}: {found.reason}"
-    return _first(found.metrics)
+    if measurement.validity is not TrialValidity.VALID:
+        return f"{measurement.validity.value}: {measurement.reason}"
+    return _first(measurement.metrics)
 
 
 class _LiveProgress(_State):

@@ -5,10 +5,9 @@ import signal
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import click
 import msgspec
@@ -16,7 +15,7 @@ import msgspec
 from pinchpoint.bench.plan import describe, plan
 from pinchpoint.cli import program
 from pinchpoint.cli.compared import gate_of, show_comparison
-from pinchpoint.cli.parameters import Duration, Setting
+from pinchpoint.cli.options import How, how_options
 from pinchpoint.cli.program import Program
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.terminal import print_result
@@ -24,7 +23,6 @@ from pinchpoint.dut import requirements
 from pinchpoint.dut.guest_choice import chosen
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine import process
-from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Stoppable
 from pinchpoint.measure.trial import Interrupted
@@ -34,83 +32,20 @@ from pinchpoint.model.errors import BenchError, InputError, PinchpointError, Req
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.report import render_comparison, render_html, render_markdown
-from pinchpoint.run.away import AWAITED_S, held, surviving
 from pinchpoint.run.ceiling import CeilingTest
 from pinchpoint.run.compared import comparison_of
 from pinchpoint.run.duet_run import run_duet
+from pinchpoint.run.host_recovery import held, surviving
+from pinchpoint.run.paired_benches import prepare_both
 from pinchpoint.run.profile import profile_all
 from pinchpoint.run.relative import References
+from pinchpoint.run.resume_check import require_same
 from pinchpoint.run.run import describe_run, run_all, so_far
-from pinchpoint.run.same import require_same
 from pinchpoint.run.scenario import planned_lines, run_scenario
-from pinchpoint.run.together import prepare_both
 from pinchpoint.scenario.keys import by_hand, chosen_by_hand
 from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.store.campaign import is_campaign
-from pinchpoint.store.folder import RunFolder
-from pinchpoint.store.owner import owned
-
-
-@dataclass(frozen=True)
-class How:
-    """The options that every command which measures has, and the machines that it may measure on."""
-
-    machines: Machines
-    out: Path
-    resume: Path | None
-    quick: bool
-    settings: tuple[tuple[str, object], ...]
-    repeats: int | None
-    budget_s: float | None
-    no_ceiling: bool
-    dry_run: bool
-    as_json: bool
-    quiet: bool
-    await_host_s: float = AWAITED_S
-
-    @property
-    def changes(self) -> dict[str, object]:
-        """What `--set` says; the last one of a key holds."""
-        return dict(self.settings)
-
-
-_OPTIONS = (
-    click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="runs", show_default=True,
-                 help="Folder below which the run folder is made; an existing one is never overwritten."),
-    click.option("--resume", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="RUN",
-                 help="Continue an interrupted run; finished trials are not made again, "
-                      "what failed or was impossible is tried again."),
-    click.option("--quick", is_flag=True, help="The short form that the files define: fewer levels, shorter trials."),
-    click.option("--set", "settings", type=Setting(), multiple=True, metavar="KEY=VALUE",
-                 help="Put VALUE (TOML) in the place of what the files say, e.g. dut.datapath=af_xdp, "
-                      "'engine.cpus=[2, 3]' or 'stream[1].frame_bytes=512'. May be given several times."),
-    click.option("--repeats", type=click.IntRange(1, 1000), metavar="N",
-                 help="Measure every point N times, whatever the files say."),
-    click.option("--budget", "budget_s", type=Duration(), metavar="TIME",
-                 help="Measure as much as fits into TIME (90s, 10m, 1h30m): coarse levels first, repeats last; "
-                      "points that monotonicity makes needless are left out. What is left out is reported."),
-    click.option("--no-ceiling", is_flag=True,
-                 help="Do not measure what the engine itself reaches without the device, where that is not known yet; "
-                      "it takes some seconds once a day for every shape of bench."),
-    click.option("--await-host", "await_host_s", type=Duration(), metavar="TIME", default="5m", show_default=True,
-                 help="Await a host by ssh that is lost for at most TIME, then give its point up."),
-    click.option("--dry-run", is_flag=True, help="Print the plan of every bench and stop."),
-    click.option("--json", "as_json", is_flag=True, help="Print result.json instead of tables."),
-    click.option("-q", "--quiet", is_flag=True, help="No progress display."),
-)  # fmt: skip
-
-
-def run_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options of `How`, and itself a `how` instead of each."""
-
-    @functools.wraps(command)
-    def with_how(**given: Any) -> int:
-        own = {item.name: given.pop(item.name) for item in fields(How) if item.name != "machines"}
-        return command(**given, how=How(Machines(Local()), **own))
-
-    for option in reversed(_OPTIONS):
-        with_how = option(with_how)
-    return with_how
+from pinchpoint.store.folder import RunFolder, owned
 
 
 @click.command(short_help="Build, measure, explain, report.")
@@ -120,7 +55,7 @@ def run_options(command: Callable[..., int]) -> Callable[..., int]:
     is_flag=True,
     help="Put each likely cause of a rate to the test, by counter-experiments, as `pinchpoint explain` does.",
 )
-@run_options
+@how_options()
 def run(paths: tuple[Path, ...], confirm: bool, how: How) -> int:
     """Run SCENARIO files, or folders of them, one after the other; a file with [sweep] at all its points.
 
@@ -140,8 +75,8 @@ def run(paths: tuple[Path, ...], confirm: bool, how: How) -> int:
 
 def conduct(wanted: Program, how: How, profiles: bool = False) -> int:
     """Run it into a new folder, and print what it found; returns the exit code. `profiles`: also time by function."""
-    found = conducted(wanted, how, profiles)
-    return 0 if found is None else _show(*found, how)
+    folder = conducted(wanted, how, profiles)
+    return 0 if folder is None else _show(*folder, how)
 
 
 def conducted(wanted: Program, how: How, profiles: bool = False) -> tuple[RunFolder, Interrupted | None] | None:
@@ -205,10 +140,10 @@ def resumed(how: How, profiles: bool = False) -> int:
     return _show(folder, interrupted, how)
 
 
-def _require_programs(units: Sequence[Scenario], given: Collection[str], run: Path) -> None:
+def _require_programs(units: Sequence[Scenario], known: Collection[str], run: Path) -> None:
     """A run folder chooses no program that runs as root, no more than a scenario file does."""
-    for key, value in sorted({one for unit in units for one in chosen_by_hand(unit)}):
-        if value not in given:
+    for key, value in sorted({choice for unit in units for choice in chosen_by_hand(unit)}):
+        if value not in known:
             raise InputError(f"{run}: it was measured with {key}={value}", f"give it again: --set {key}={value}")
 
 
@@ -234,8 +169,8 @@ def _show(folder: RunFolder, interrupted: Interrupted | None, how: How) -> int:
 
 def print_stored(folder: RunFolder, as_json: bool) -> None:
     """What a run folder holds: its comparison if it measured two scenarios in turns, else its result."""
-    if (found := comparison_of(folder)) is not None:
-        show_comparison(found, as_json, folder.path)
+    if (comparison := comparison_of(folder)) is not None:
+        show_comparison(comparison, as_json, folder.path)
     elif as_json:
         click.echo(msgspec.json.encode(so_far(folder)))
     else:
@@ -244,7 +179,7 @@ def print_stored(folder: RunFolder, as_json: bool) -> None:
 
 def failed(folder: RunFolder) -> int:
     """The exit code of a run that went through to its end: some of its points may have failed."""
-    lost = [found.scenario for found in so_far(folder).scenarios if found.outcome is Outcome.FAILED]
+    lost = [scenario.scenario for scenario in so_far(folder).scenarios if scenario.outcome is Outcome.FAILED]
     if not lost:
         return 0
     hint = f"pinchpoint run --resume {folder.path} tries them again"
@@ -254,9 +189,9 @@ def failed(folder: RunFolder) -> int:
 
 def wrong(folder: RunFolder) -> int:
     """The exit code of a run: whether a device does other than its scenario says."""
-    lost = [found for found in so_far(folder).scenarios if found.outcome is Outcome.WRONG]
-    for found in lost:
-        click.echo(f"pinchpoint: {found.scenario}: the service is wrong: {found.reason}", err=True)
+    lost = [scenario for scenario in so_far(folder).scenarios if scenario.outcome is Outcome.WRONG]
+    for lost_one in lost:
+        click.echo(f"pinchpoint: {lost_one.scenario}: the service is wrong: {lost_one.reason}", err=True)
     return PinchpointError.exit_code if lost else 0
 
 
@@ -361,6 +296,6 @@ def write_report(folder: RunFolder) -> Path:
     info, result, trials = folder.read_info(), so_far(folder), folder.read_trials()
     page = render_html(info, result, trials, folder.read_measurements())
     folder.write_report(page, render_markdown(info, result, trials))
-    if (found := comparison_of(folder)) is not None:
-        folder.write_comparison(found, render_comparison(found))
+    if (comparison := comparison_of(folder)) is not None:
+        folder.write_comparison(comparison, render_comparison(comparison))
     return folder.path / "report.html"

@@ -6,10 +6,11 @@ from pathlib import Path
 import click
 import msgspec
 
-from pinchpoint.cli import program, shelf
+from pinchpoint.cli import parameters, program
+from pinchpoint.cli.options import How, how_options
 from pinchpoint.cli.parameters import Groups, StudyName
 from pinchpoint.cli.program import Program
-from pinchpoint.cli.run import How, conduct, resumed, run_options
+from pinchpoint.cli.run import conduct, resumed
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.model import units
@@ -29,9 +30,10 @@ def list_studies(as_json: bool) -> int:
     """Print every shipped study: its name and title, what it reproduces, its points and about how long it takes."""
     machines = Machines(Local())
     if as_json:
-        click.echo(msgspec.json.encode([_plain(name, folder, machines) for name, folder in shelf.folders().items()]))
+        folders = parameters.study_folders().items()
+        click.echo(msgspec.json.encode([_plain(name, folder, machines) for name, folder in folders]))
         return 0
-    for name, folder in shelf.folders().items():
+    for name, folder in parameters.study_folders().items():
         paragraphs = (
             textwrap.wrap(text, WIDTH - 2, subsequent_indent="  ", break_on_hyphens=False)
             for text in _about(folder, machines)
@@ -68,14 +70,14 @@ def _length(full: Program, quick: Program, machines: Machines) -> str:
     return text
 
 
-def _size(one: Program) -> tuple[int, int]:
-    return len(one.sweeps), len(one.units)
+def _size(form: Program) -> tuple[int, int]:
+    return len(form.sweeps), len(form.units)
 
 
 @study.command(short_help="Run a study.")
 @click.argument("name", required=False, type=StudyName(), metavar="[NAME]")
 @click.option("--only", type=Groups(), metavar="GROUP,...", help="These groups of the study, not all.")
-@run_options
+@how_options()
 def run(name: str | None, only: tuple[str, ...] | None, how: How) -> int:
     """Run the shipped study NAME, or the one in the folder NAME.
 
@@ -88,4 +90,4 @@ def run(name: str | None, only: tuple[str, ...] | None, how: How) -> int:
             raise InputError("--only applies to new runs only", "a resumed run continues with its original options")
         return resumed(how)
     assert name is not None
-    return conduct(program.of_study(shelf.find(name), how.quick, only or (), how.changes), how)
+    return conduct(program.of_study(parameters.study_folder(name), how.quick, only or (), how.changes), how)

@@ -45,18 +45,18 @@ def trend(
     """
     from pinchpoint.findings.trend import trends  # numpy is not to be imported by `pinchpoint --help`
 
-    found = trends(list(_read(paths)), scenarios, metrics)
+    measured = trends(list(_read(paths)), scenarios, metrics)
     if junit is not None:
-        _write(junit, render_junit(found))
+        _write(junit, render_junit(measured))
     if as_json:
-        click.echo(msgspec.json.encode(found))
+        click.echo(msgspec.json.encode(measured))
     else:
         live = sys.stdout.isatty()
         console = Console(highlight=False, width=None if live else PIPED_WIDTH)
-        console.print(render_trends(found, bars=live))
-    if any(one.worse for one in found):
+        console.print(render_trends(measured, bars=live))
+    if any(trend.worse for trend in measured):
         return WORSE
-    return UNDECIDED if all(one.too_few for one in found) else 0
+    return UNDECIDED if all(trend.too_few for trend in measured) else 0
 
 
 def _read(paths: Sequence[Path]) -> Iterator[tuple[RunInfo, RunResult]]:
@@ -72,11 +72,11 @@ def _read(paths: Sequence[Path]) -> Iterator[tuple[RunInfo, RunResult]]:
 def _folders(path: Path) -> list[Path]:
     if (path / "run.json").is_file():
         return [path]
-    found = sorted(inner.parent for inner in path.glob("*/run.json"))
-    if not found:
+    folders = sorted(inner.parent for inner in path.glob("*/run.json"))
+    if not folders:
         hint = "give run folders, or the folder that they are in: pinchpoint trend runs"
         raise InputError(f"{path}: neither a run folder nor a folder of run folders (no run.json)", hint)
-    return found
+    return folders
 
 
 def _write(path: Path, text: str) -> None:

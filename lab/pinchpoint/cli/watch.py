@@ -83,13 +83,13 @@ def watch(
     order in which frames pass their hosts, are joined into one path: clocks are aligned by the rates, and where frames
     vanish between two hosts is named. Counters are only read: nothing is changed or cleared.
     """
-    if len(places) > 1 or any(Path(one).is_file() for one in places):
+    if len(places) > 1 or any(Path(place).is_file() for place in places):
         if record is not None or for_s is not None or openmetrics is not None:
             raise InputError(
                 "--record, --for and --openmetrics belong to a running switch, and a recording is given",
                 f"leave them out: {EXAMPLE}",
             )
-        return _replay([_recording(Path(one)) for one in places], wires, as_json)
+        return _replay([_recording(Path(place)) for place in places], wires, as_json)
     if wires:
         raise InputError("--wire joins the recordings of several hosts", f"{EXAMPLE} --wire uplink=uplink")
     place = places[0] if places else None
@@ -125,11 +125,11 @@ def _watch(
                 seen.append(reading)
                 if recorder is not None:
                     recorder.keep(reading)
-                found = watched(device, head, [reading])
+                seen_now = watched(device, head, [reading])
                 if openmetrics is not None:
-                    totals.add(found)
+                    totals.add(seen_now)
                     replace_text(openmetrics, totals.text())
-                show(found)
+                show(seen_now)
     except DutError as error:
         died = error
     finally:
@@ -162,31 +162,31 @@ def _replay(recordings: Sequence[Recording], wires: Sequence[tuple[str, str]], a
     return 0
 
 
-def _conclude_joined(found: Joined, as_json: bool) -> None:
+def _conclude_joined(joined: Joined, as_json: bool) -> None:
     """The wires between the hosts, then what each host says."""
     if as_json:
-        click.echo(msgspec.json.encode({"joined": found}))
+        click.echo(msgspec.json.encode({"joined": joined}))
         return
-    view, console = joined_view(found), _console()
+    view, console = joined_view(joined), _console()
     lines = [*(Text(line, style="dim") for line in (view.about, *view.clocks)), *map(caution, view.losses)]
     console.print(Group(draw(view.path), *lines))
-    for host, one in view.hosts:
+    for host, of_host in view.hosts:
         console.print(Text(f"\n{host}", style="bold"))
-        console.print(_drawn(one))
+        console.print(_drawn(of_host))
 
 
 def _conclude(device: Device, head: RecordHead, seen: Sequence[Reading], as_json: bool) -> None:
     """What all readings say together. Raises InputError if there is none."""
     if not seen:
         raise InputError("nothing was read: the watch ended before its first reading", "watch for longer: --for 30s")
-    found = watched(device, head, seen)
+    whole = watched(device, head, seen)
     if as_json:
-        click.echo(msgspec.json.encode({"head": head, "watched": found}))
+        click.echo(msgspec.json.encode({"head": head, "watched": whole}))
         return
     facts = ", ".join(f"{name} {value}" for name, value in head.facts.items())
     console = _console()
     console.print(Text(f"{device.title} at {head.place} ({facts})", style="bold"))
-    console.print(_drawn(watch_view(found)))
+    console.print(_drawn(watch_view(whole)))
 
 
 def _console() -> Console:
@@ -199,10 +199,10 @@ def _shown(as_json: bool) -> Iterator[Callable[[Watched], None]]:
     """What shows a reading: a live table on a terminal, nothing when piped."""
     console = Console(stderr=True, highlight=False)
     if as_json or not console.is_terminal:
-        yield lambda found: None
+        yield lambda watched: None
         return
     with Live(console=console, auto_refresh=False, transient=True) as live:
-        yield lambda found: live.update(_drawn(watch_view(found)), refresh=True)
+        yield lambda watched: live.update(_drawn(watch_view(watched)), refresh=True)
 
 
 def _drawn(view: WatchView) -> RenderableType:

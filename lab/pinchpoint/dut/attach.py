@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from pinchpoint.bench.resource import AnyResource, Hugepages, MarkedProcesses, Namespace, RunDirectory, Veth
-from pinchpoint.dut import spanned
+from pinchpoint.dut import multi_host
 from pinchpoint.dut.device import Attachment, Pages
 from pinchpoint.dut.places import Places
 from pinchpoint.engine.protocol import BackendName
@@ -53,7 +53,7 @@ def _ends(scenario: Scenario, places: Places, port: Port) -> list[AnyResource]:
     ends = [(port.interface, places.dut_netns)]
     if port.engine_interface and scenario.is_beside(port):
         ends.append((port.engine_interface, places.engine_netns))
-    return [spanned.lent(interface, netns, port.name, size, places.machine) for interface, netns in ends]
+    return [multi_host.lent(interface, netns, port.name, size, places.machine) for interface, netns in ends]
 
 
 def by_veth(scenario: Scenario, places: Places, port: Port, fastest: BackendName) -> Attachment:

@@ -1,12 +1,12 @@
 """Checks across keys that several kinds of devices make; each notes its problems in the source."""
 
-from pinchpoint.dut.device import Given
+from pinchpoint.dut.device import RawScenario
 from pinchpoint.keys.reader import Element
 from pinchpoint.keys.source import Source
 from pinchpoint.model.scenario import LAB, SPLIT, Batch, Between
 
 
-def own_cpus(given: Given, source: Source, key: str, polls: bool) -> None:
+def own_cpus(given: RawScenario, source: Source, key: str, polls: bool) -> None:
     """The engine has CPUs of its own; it polls only where it sends frames, so that others may share one otherwise."""
     if not polls and given.measure and issubclass(given.measure, Batch | Between):
         return
@@ -18,23 +18,23 @@ def own_cpus(given: Given, source: Source, key: str, polls: bool) -> None:
         source.problem(("engine", "cpus"), f"expected CPUs other than dut.{key}, found {cpus} in both")
 
 
-def is_elsewhere(given: Given) -> bool:
+def is_elsewhere(given: RawScenario) -> bool:
     """Whether no engine is on the device's host."""
     return bool(given.ports) and not any(is_beside(port, given) for port in given.ports)
 
 
-def engine_on(port: Element, given: Given) -> str:
+def engine_on(port: Element, given: RawScenario) -> str:
     """The name of the host of the engine at a port's other end."""
     device_on = given.tables[""].get("runs_on") or LAB
     return port.values.get("engine_runs_on") or given.tables["engine"].get("runs_on") or device_on
 
 
-def is_beside(port: Element, given: Given) -> bool:
+def is_beside(port: Element, given: RawScenario) -> bool:
     """Whether that is the device's host."""
     return engine_on(port, given) == (given.tables[""].get("runs_on") or LAB)
 
 
-def backend(given: Given, source: Source, key: str, dpdk: str) -> None:
+def backend(given: RawScenario, source: Source, key: str, dpdk: str) -> None:
     """The engine's ports are DPDK's where the device's are, with `dut.KEY` at `dpdk`; not so at a kernel interface."""
     asked = given.tables["engine"].get("backend", "auto")
     if all(port.values.get("engine_interface") for port in given.ports):
@@ -43,14 +43,14 @@ def backend(given: Given, source: Source, key: str, dpdk: str) -> None:
         source.mismatch(("engine", "backend"), f'"auto" where dut.{key} is "{dpdk}"', asked)
 
 
-def one_queue(given: Given, source: Source, why: str) -> None:
+def one_queue(given: RawScenario, source: Source, why: str) -> None:
     """Every port has one queue; `why` completes "1 where ..."."""
     for port in given.ports:
         if port.values.get("queues", 1) > 1:
             source.mismatch((*port.at, "queues"), f"1 where {why}", port.values["queues"])
 
 
-def no_nics(given: Given, source: Source, why: str) -> None:
+def no_nics(given: RawScenario, source: Source, why: str) -> None:
     """No port is a NIC of the device; `why` completes "expected no NIC where ..."."""
     for port in given.ports:
         is_cable = bool(port.values.get("interface")) and not is_beside(port, given)
@@ -61,7 +61,7 @@ def no_nics(given: Given, source: Source, why: str) -> None:
             source.mismatch((*port.at, "no_iommu"), f"false where {why}", True)
 
 
-def no_vhost(given: Given, source: Source, why: str) -> None:
+def no_vhost(given: RawScenario, source: Source, why: str) -> None:
     """No port has vhost-user rings, nor is it a NIC; `why` completes "... where ..."."""
     no_nics(given, source, why)
     for port in given.ports:
@@ -70,7 +70,7 @@ def no_vhost(given: Given, source: Source, why: str) -> None:
             source.mismatch((*port.at, "ring_layout"), problem, port.values["ring_layout"])
 
 
-def no_hosts(given: Given, source: Source, kind: str) -> None:
+def no_hosts(given: RawScenario, source: Source, kind: str) -> None:
     """The device has ports alone."""
     if given.hosts:
         source.problem(
@@ -78,13 +78,13 @@ def no_hosts(given: Given, source: Source, kind: str) -> None:
         )
 
 
-def two_ports(given: Given, source: Source) -> None:
+def two_ports(given: RawScenario, source: Source) -> None:
     """The device joins two ports."""
     if len(given.ports) != 2:
         source.problem(("port",), f"expected two [[port]], found {len(given.ports) or 'none'}")
 
 
-def names(given: Given, source: Source) -> None:
+def names(given: RawScenario, source: Source) -> None:
     """Ports and hosts have names of their own."""
     seen = set[str]()
     for element in (*given.ports, *given.hosts):

@@ -97,7 +97,7 @@ class Types:
 
 
 @dataclass(frozen=True)
-class Given:
+class RawScenario:
     """What a scenario file gives for a device, each value already of its key's kind."""
 
     measure: type[Measure] | None  # None: the file's is wrong
@@ -312,7 +312,7 @@ class Device(Protocol):
     keys: Keys
     is_default: bool  # of one kind: it is meant where a scenario names none
 
-    def read(self, given: Given, source: Source) -> Callable[[], Read]:
+    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
         """Check what the file gives, noting problems in `source`; returns what makes the device if there are none."""
 
     def largest_frame(self, dut: Values) -> int:

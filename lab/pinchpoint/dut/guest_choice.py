@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from pinchpoint.bench.requirements import Probe
-from pinchpoint.dut.guested import suited
 from pinchpoint.dut.registry import device_of
+from pinchpoint.dut.vm import suited
 from pinchpoint.host.guest_boot import booted
 from pinchpoint.host.guest_kernels import AUTO, KERNELS, GuestKernels
 from pinchpoint.host.interface import Host

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pinchpoint.bench.requirements import Probe, command
 from pinchpoint.bench.resource import AnyResource, Command, Daemon, MarkedProcesses, TextFile
 from pinchpoint.dut import addresses, checks, softirq
-from pinchpoint.dut.device import Defaults, Freezing, Given, Pages, Read, Seen
+from pinchpoint.dut.device import Defaults, Freezing, Pages, RawScenario, Read, Seen
 from pinchpoint.dut.proxy_live import RANGE, RELOAD, SPARE_DESCRIPTORS
 from pinchpoint.dut.services import Option, Services
 from pinchpoint.host.interface import PROC, Host
@@ -160,7 +160,7 @@ class ProxyBench(softirq.KernelBench):
 class ProxyDevice(Defaults):
     """What kinds of proxies have in common."""
 
-    def read(self, given: Given, source: Source) -> Callable[[], Read]:
+    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
         """Two ports, a service, and descriptors for its connections."""
         softirq.check(given, source, self.kind)
         checks.two_ports(given, source)

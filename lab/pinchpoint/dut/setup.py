@@ -12,7 +12,7 @@ from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import queues
 from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, MarkedProcesses, Relay
 from pinchpoint.bulk import needs
-from pinchpoint.dut import apart, elsewhere
+from pinchpoint.dut import remote_endpoints, remote_generator
 from pinchpoint.dut.attach import HUGEPAGE_MB, mtu, pci_arguments
 from pinchpoint.dut.device import Attachment, Bench, Live, Pages
 from pinchpoint.dut.guest_choice import chosen
@@ -104,7 +104,7 @@ def _engine_end(scenario: Scenario, bench: Bench, site: EngineSite) -> EngineEnd
         return EngineEnd(site, host, opened, ())
     if site.ends:
         return EngineEnd(site, host, opened, tuple(_ends(scenario, site, bench.places)))
-    return EngineEnd(site, host, opened, tuple(elsewhere.resources(scenario, site, bench.places, mtu(scenario))))
+    return EngineEnd(site, host, opened, tuple(remote_generator.resources(scenario, site, bench.places, mtu(scenario))))
 
 
 def _ends(scenario: Scenario, site: EngineSite, places: Places) -> Iterator[AnyResource]:
@@ -112,7 +112,7 @@ def _ends(scenario: Scenario, site: EngineSite, places: Places) -> Iterator[AnyR
     yield MarkedProcesses(places.bench_id)
     for host in scenario.hosts:
         if host.name in site.ends:
-            yield from apart.end_resources(host, places, places.at(site))
+            yield from remote_endpoints.end_resources(host, places, places.at(site))
 
 
 def _left_by(bench: Setup, stands: bool) -> Pages:
@@ -232,4 +232,4 @@ def _steal(setup: Setup) -> list[Collector]:
 
 def host_cpus(scenario: Scenario) -> frozenset[int]:
     """Where the scenario's hosts run their workloads on the device's machine."""
-    return frozenset(cpu for host in scenario.hosts if apart.is_here(scenario, host) for cpu in host.cpus)
+    return frozenset(cpu for host in scenario.hosts if remote_endpoints.is_here(scenario, host) for cpu in host.cpus)

@@ -15,9 +15,9 @@ from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, Namespace, TextFile
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_veth, foundation, veths
-from pinchpoint.dut.device import Attachment, Given, Pages, PlainBench, PlainLive, Seen
+from pinchpoint.dut.device import Attachment, Pages, PlainBench, PlainLive, RawScenario, Seen
+from pinchpoint.dut.multi_host import engine_links
 from pinchpoint.dut.places import Places
-from pinchpoint.dut.spanned import engine_links
 from pinchpoint.host.interface import PROC, SYS, CommandFailed, Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
@@ -59,7 +59,7 @@ SEND = Place(
 )
 
 
-def check(given: Given, source: Source, kind: str) -> None:
+def check(given: RawScenario, source: Source, kind: str) -> None:
     """Ports over veth with one queue each, the engine on other CPUs, its backend one that sends over veth."""
     why = f'dut.kind is "{kind}"'
     checks.own_cpus(given, source, "cpus", polls=False)

@@ -7,7 +7,7 @@ from pinchpoint.engine import probed, protocol
 from pinchpoint.engine.instrument import EngineResult, PortCounts, SliceCounts
 from pinchpoint.engine.parts import Latency
 from pinchpoint.model.trial import Jump, LatencySummary, Loopback, StreamCounts, WorkerWitness
-from pinchpoint.model.wire import wire_bits
+from pinchpoint.model.units import wire_bits
 
 
 def engine_result(

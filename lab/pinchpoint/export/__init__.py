@@ -1,8 +1,8 @@
 """Results for other programs: pure functions from what runs hold to tables and to the formats of others.
 
-`tables`       what a table and its columns are, and the frame that holds its rows
+`tables`       what a table and its columns are, and the frame that holds its rows, also as Arrow, Parquet, pandas or
+               polars; each loads when it is first used
 `columns`      every table there is, column by column
-`arrow`        a frame as Arrow, Parquet, pandas or polars, each imported when it is asked for
 `csit`         results in the result model of FD.io CSIT
 `openmetrics`  metrics and windows of runs, and a watched device, as OpenMetrics text
 `document`     the tables of docs/export.md

@@ -1,7 +1,7 @@
 """Every exported table, column by column: the names, kinds and units that other programs rely on."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -28,8 +28,8 @@ class _Row:
         """The effective scenario; empty where run.json does not have it."""
         assert self.result is not None
         name = self.result.scenario
-        found = (one for one in self.run.info.scenarios if one.get("name") == name)
-        return next(found, {})
+        plains = (plain for plain in self.run.info.scenarios if plain.get("name") == name)
+        return next(plains, {})
 
 
 def _run(column: str = "run") -> Column:
@@ -62,13 +62,28 @@ def _field(own: Any, path: str) -> object:
     return str(own) if isinstance(own, str) else own
 
 
-def _of_results(run: Stored) -> Iterator[_Row]:
-    for result in run.result.scenarios:
-        yield _Row(run, result, own=result)
+def _of_results(field: str = "") -> Callable[[Stored], Iterator[_Row]]:
+    """A row for each result of a run, or for each object in that field of one."""
+
+    def rows(run: Stored) -> Iterator[_Row]:
+        for result in run.result.scenarios:
+            yield from (_Row(run, result, own=own) for own in (getattr(result, field) if field else (result,)))
+
+    return rows
+
+
+def _of_trials(field: str = "") -> Callable[[Stored], Iterator[_Row]]:
+    """The same of a run's trials."""
+
+    def rows(run: Stored) -> Iterator[_Row]:
+        for trial in run.trials:
+            yield from (_Row(run, trial=trial, own=own) for own in (getattr(trial, field) if field else (trial,)))
+
+    return rows
 
 
 SCENARIOS: Final = Table(
-    "scenarios", "a row for each scenario, point or repeat of a run", _of_results,
+    "scenarios", "a row for each scenario, point or repeat of a run", _of_results(),
     (
         *_SCENARIO,
         Column("started", TIME, "", "when the run started", lambda row: when(row.run.info.started)),
@@ -99,18 +114,12 @@ SCENARIOS: Final = Table(
 )  # fmt: skip
 
 
-def _causes(found: ScenarioResult) -> str | None:
-    return None if found.verdict is None else json.dumps([one.cause for one in found.verdict.suspicions])
-
-
-def _of_rates(run: Stored) -> Iterator[_Row]:
-    for result in run.result.scenarios:
-        for rate in result.rates:
-            yield _Row(run, result, own=rate)
+def _causes(result: ScenarioResult) -> str | None:
+    return None if result.verdict is None else json.dumps([suspicion.cause for suspicion in result.verdict.suspicions])
 
 
 RATES: Final = Table(
-    "rates", "a row for each NDR and PDR", _of_rates,
+    "rates", "a row for each NDR and PDR", _of_results("rates"),
     (
         *_SCENARIO,
         _own("rate", TEXT, "", "`NDR`, or `PDR` with its loss ratio", "name"),
@@ -134,12 +143,6 @@ RATES: Final = Table(
 )  # fmt: skip
 
 
-def _of_metrics(run: Stored) -> Iterator[_Row]:
-    for result in run.result.scenarios:
-        for metric in result.metrics:
-            yield _Row(run, result, own=metric)
-
-
 _METRIC: Final = (
     _own("metric", TEXT, "", "its name", "name"),
     _own("unit", TEXT, "", "of value, low and high: `fps`, `bit/s`, `1/s`, `s`, `ns`, `cycles`, `share`, `count`, "
@@ -152,13 +155,7 @@ _METRIC: Final = (
     _own("disturbed", TRUTH, "", "no valid trial or window stands behind it"),
     _own("note", TEXT, "", "what the value and its interval are"),
 )  # fmt: skip
-METRICS: Final = Table("metrics", "a row for each figure of a scenario", _of_metrics, (*_SCENARIO, *_METRIC))
-
-
-def _of_latency(run: Stored) -> Iterator[_Row]:
-    for result in run.result.scenarios:
-        for point in result.latency:
-            yield _Row(run, result, own=point)
+METRICS: Final = Table("metrics", "a row for each figure of a scenario", _of_results("metrics"), (*_SCENARIO, *_METRIC))
 
 
 _QUANTILES: Final = ("min", "mean", "p50", "p90", "p99", "p999", "p9999", "max")
@@ -167,8 +164,8 @@ _QUANTILES: Final = ("min", "mean", "p50", "p90", "p99", "p999", "p9999", "max")
 def _latency(field: str) -> tuple[Column, ...]:
     return (
         _own("latency_frames", COUNT, "frames", "whose latency was measured", f"{field}.count"),
-        *(_own(f"latency_{one}_ns", NUMBER if one == "mean" else COUNT, "ns", f"one way, {_words(one)}",
-               f"{field}.{one}_ns") for one in _QUANTILES),
+        *(_own(f"latency_{name}_ns", NUMBER if name == "mean" else COUNT, "ns", f"one way, {_words(name)}",
+               f"{field}.{name}_ns") for name in _QUANTILES),
     )  # fmt: skip
 
 
@@ -180,7 +177,7 @@ def _words(quantile: str) -> str:
 
 
 LATENCY: Final = Table(
-    "latency", "a row for each share of the NDR at which latency was measured", _of_latency,
+    "latency", "a row for each share of the NDR at which latency was measured", _of_results("latency"),
     (
         *_SCENARIO,
         _own("share_of_ndr", NUMBER, "share", "the load as a share of the NDR", "share"),
@@ -193,13 +190,8 @@ LATENCY: Final = Table(
 )  # fmt: skip
 
 
-def _of_trials(run: Stored) -> Iterator[_Row]:
-    for trial in run.trials:
-        yield _Row(run, trial=trial, own=trial)
-
-
 TRIALS: Final = Table(
-    "trials", "a row for each transmission of frames", _of_trials,
+    "trials", "a row for each transmission of frames", _of_trials(),
     (
         *_TRIAL,
         _own("phase", TEXT, "", "e.g. `warm-up`, `search`, `latency`"),
@@ -222,21 +214,15 @@ TRIALS: Final = Table(
         _own("reason", TEXT, "", "the same in a sentence"),
         *_latency("latency"),
         Column("gap_max_ns", COUNT, "ns", "the longest in which an engine core did not run its loop",
-               lambda row: max((one.gap_max_ns for one in row.trial.witness.workers), default=None)),
+               lambda row: max((worker.gap_max_ns for worker in row.trial.witness.workers), default=None)),
         Column("cache_line_ns", NUMBER, "ns", "one way from the engine's core to the device's, before the trial",
                lambda row: row.trial.witness.cache_line_before_ns),
     ),
 )  # fmt: skip
 
 
-def _of_streams(run: Stored) -> Iterator[_Row]:
-    for trial in run.trials:
-        for stream in trial.streams:
-            yield _Row(run, trial=trial, own=stream)
-
-
 STREAMS: Final = Table(
-    "streams", "a row for each stream of a trial", _of_streams,
+    "streams", "a row for each stream of a trial", _of_trials("streams"),
     (
         *_TRIAL,
         _own("stream", COUNT, "", "its number, from 0"),
@@ -277,15 +263,9 @@ DROPS: Final = Table(
 )  # fmt: skip
 
 
-def _of_samples(run: Stored) -> Iterator[_Row]:
-    for trial in run.trials:
-        for sample in trial.samples:
-            yield _Row(run, trial=trial, own=sample)
-
-
 SAMPLES: Final = Table(
     "samples", "a row for each instant of a trial that is looked at over time; counts are totals since its start",
-    _of_samples,
+    _of_trials("samples"),
     (
         *_TRIAL,
         _own("elapsed_s", NUMBER, "s", "since the start of the trial"),
@@ -298,19 +278,13 @@ SAMPLES: Final = Table(
 )  # fmt: skip
 
 
-def _of_measurements(run: Stored) -> Iterator[_Row]:
-    for found in run.measurements:
-        for metric in found.metrics:
-            yield _Row(run, own=metric, of=found)
-
-
 def _measurement(name: str, kind: Kind, unit: str, doc: str, field: str = "") -> Column:
     return Column(name, kind, unit, doc, lambda row: _field(row.of, field or name))
 
 
 MEASUREMENTS: Final = Table(
     "measurements", "a row for each figure of a window, load or build that is no transmission of frames",
-    _of_measurements,
+    lambda run: (_Row(run, own=metric, of=made) for made in run.measurements for metric in made.metrics),
     (
         _run(),
         _measurement("measurement", TEXT, "", "its id, unique within the run", "id"),
@@ -326,14 +300,9 @@ MEASUREMENTS: Final = Table(
 )  # fmt: skip
 
 
-def _of_slices(run: Stored) -> Iterator[_Row]:
-    for stretch in run.stretches:
-        for one in stretch.slices:
-            yield _Row(run, own=one, of=stretch)
-
-
 SLICES: Final = Table(
-    "slices", "a row for each slice of a duet: two benches measured in turns of milliseconds", _of_slices,
+    "slices", "a row for each slice of a duet: two benches measured in turns of milliseconds",
+    lambda run: (_Row(run, own=part, of=stretch) for stretch in run.stretches for part in stretch.slices),
     (
         _run(),
         _measurement("stretch", TEXT, "", "the request that the slice belongs to", "id"),
@@ -352,7 +321,8 @@ SLICES: Final = Table(
 )  # fmt: skip
 
 TABLES: Final[Mapping[str, Table]] = {
-    one.name: one for one in (SCENARIOS, RATES, METRICS, LATENCY, TRIALS, STREAMS, DROPS, SAMPLES, MEASUREMENTS, SLICES)
+    table.name: table
+    for table in (SCENARIOS, RATES, METRICS, LATENCY, TRIALS, STREAMS, DROPS, SAMPLES, MEASUREMENTS, SLICES)
 }
 """By name, in the order of docs/export.md."""
 
@@ -362,4 +332,6 @@ def frame(name: str, runs: Iterable[Stored]) -> Frame:
     if name not in TABLES:
         raise InputError(f"{name}: no such table", f"there are {', '.join(TABLES)}")
     table = TABLES[name]
-    return Frame(table, tuple(tuple(one.of(row) for one in table.columns) for run in runs for row in table.rows(run)))
+    return Frame(
+        table, tuple(tuple(column.of(row) for column in table.columns) for run in runs for row in table.rows(run))
+    )

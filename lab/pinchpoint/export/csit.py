@@ -41,10 +41,10 @@ def _test_case(run: Stored, result: ScenarioResult) -> TestCase:
         return TestCase(result.scenario, None, [f"measure {result.measure}: the model has no such type of test"])
     left_out: list[str] = ["telemetry: runs keep counters by trial, not as OpenMetrics lines"]
     measured = result.outcome is Outcome.MEASURED
-    found = _result(result, left_out) if measured else {"type": "unknown"}
+    outcome = _result(result, left_out) if measured else {"type": "unknown"}
     name = _name(result.scenario)
     began = _began(run, result)
-    passed = measured and found["type"] != "unknown"
+    passed = measured and outcome["type"] != "unknown"
     return TestCase(
         result.scenario,
         {
@@ -55,7 +55,7 @@ def _test_case(run: Stored, result: ScenarioResult) -> TestCase:
             "hosts": ["localhost"],
             "message": "" if passed else result.reason or _why(result),
             "passed": passed,
-            "result": found,
+            "result": outcome,
             "start_time": _time(began),
             "tags": [result.measure, result.group or result.scenario, *_levels(result)],
             "telemetry": [],
@@ -76,9 +76,9 @@ def _result(result: ScenarioResult, left_out: list[str]) -> dict[str, Any]:
     if result.measure == "bandwidth":
         return _goodput(result, left_out)
     left_out.append(_LATENCY)
-    ndr, pdr = (next((one for one in result.rates if one.loss_ratio == ratio), None) for ratio in (0.0, _PDR))
+    ndr, pdr = (next((rate for rate in result.rates if rate.loss_ratio == ratio), None) for ratio in (0.0, _PDR))
     bounds = {"ndr": _bounds(ndr), "pdr": _bounds(pdr)}
-    missing = [name for name, found in bounds.items() if found is None]
+    missing = [name for name, bound in bounds.items() if bound is None]
     if missing:
         left_out.append(f"result: {' and '.join(missing)}: no rate with both bounds, which the type ndrpdr requires")
         return {"type": "unknown"}
@@ -96,18 +96,20 @@ def _bounds(rate: Rate | None) -> dict[str, Any] | None:
 
 
 def _goodput(result: ScenarioResult, left_out: list[str]) -> dict[str, Any]:
-    metrics: Mapping[str, Metric] = {one.name: one for one in result.metrics}
+    metrics: Mapping[str, Metric] = {metric.name: metric for metric in result.metrics}
     if "goodput" not in metrics:
         left_out.append("result: no goodput, which the type hoststack requires")
         return {"type": "unknown"}
-    found: dict[str, Any] = {"type": "hoststack", "bandwidth": {"value": metrics["goodput"].value, "unit": "bps"}}
+    goodput: dict[str, Any] = {"type": "hoststack", "bandwidth": {"value": metrics["goodput"].value, "unit": "bps"}}
     if "retransmits" in metrics:
-        found["retransmits"] = {"value": metrics["retransmits"].value, "unit": "packets"}
-    return found
+        goodput["retransmits"] = {"value": metrics["retransmits"].value, "unit": "packets"}
+    return goodput
 
 
 def _why(result: ScenarioResult) -> str:
-    reasons = [f"{one.name}: {one.reason or one.status}" for one in result.rates if one.status is not RateStatus.FOUND]
+    reasons = [
+        f"{rate.name}: {rate.reason or rate.status}" for rate in result.rates if rate.status is not RateStatus.FOUND
+    ]
     return "; ".join(reasons) or "no result of a type that the model has"
 
 
@@ -116,13 +118,13 @@ def _levels(result: ScenarioResult) -> list[str]:
 
 
 def _plain(run: Stored, result: ScenarioResult) -> Mapping[str, Any]:
-    return next((one for one in run.info.scenarios if one.get("name") == result.scenario), {})
+    return next((scenario for scenario in run.info.scenarios if scenario.get("name") == result.scenario), {})
 
 
 def _began(run: Stored, result: ScenarioResult) -> datetime:
     made: list[Trial | Measurement] = [*run.trials, *run.measurements]
-    times = [when(one.started) for one in made if one.scenario == result.scenario]
-    known = [one for one in times if one is not None]
+    times = [when(measurement.started) for measurement in made if measurement.scenario == result.scenario]
+    known = [moment for moment in times if moment is not None]
     return min(known) if known else when(run.info.started) or datetime.fromtimestamp(0, UTC)
 
 
@@ -132,8 +134,8 @@ def _time(at: datetime) -> str:
 
 def _dut_version(run: Stored) -> str:
     """Everything that is no part of the lab, as it was recorded."""
-    found = [f"{name}: {value}" for name, value in run.info.versions.items() if not name.startswith(_LAB)]
-    return "; ".join(found) or "not recorded"
+    versions = [f"{name}: {value}" for name, value in run.info.versions.items() if not name.startswith(_LAB)]
+    return "; ".join(versions) or "not recorded"
 
 
 def _name(text: str) -> str:

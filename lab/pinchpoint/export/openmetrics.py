@@ -90,24 +90,24 @@ def _results(run: Stored, families: dict[str, Family]) -> None:
 
 def _ends(run: Stored) -> dict[str, float]:
     """Scenario -> when the last of its trials or measurements ended; absent where no time is stored."""
-    found: dict[str, float] = {}
+    ends: dict[str, float] = {}
     made: list[Trial | Measurement] = [*run.trials, *run.measurements]
-    for one in made:
-        began = when(one.started)
+    for stamped in made:
+        began = when(stamped.started)
         if began is not None:
-            found[one.scenario] = max(found.get(one.scenario, 0.0), began.timestamp() + one.wall_s)
-    return found
+            ends[stamped.scenario] = max(ends.get(stamped.scenario, 0.0), began.timestamp() + stamped.wall_s)
+    return ends
 
 
 def _windows(run: Stored, families: dict[str, Family]) -> None:
-    for found in run.measurements:
-        began = when(found.started)
+    for measurement in run.measurements:
+        began = when(measurement.started)
         if began is None:
             continue
-        labels = {"run": run.info.run_id, "scenario": found.scenario, "validity": str(found.validity)}
-        for metric in found.metrics:
-            at_s = began.timestamp() + found.wall_s
-            _put(families, f"{found.kind}_", metric.name, metric.unit, labels, metric.value, at_s)
+        labels = {"run": run.info.run_id, "scenario": measurement.scenario, "validity": str(measurement.validity)}
+        for metric in measurement.metrics:
+            at_s = began.timestamp() + measurement.wall_s
+            _put(families, f"{measurement.kind}_", metric.name, metric.unit, labels, metric.value, at_s)
 
 
 def _put(
@@ -139,25 +139,30 @@ class WatchTotals:
     _counts: dict[str, Family] = field(default_factory=dict)
     _gauges: dict[str, Family] = field(default_factory=dict)
 
-    def add(self, found: Watched) -> None:
+    def add(self, watched: Watched) -> None:
         """Add what one reading says."""
         self._gauges = {}
-        self._count("watched_seconds", "for which the device was watched", {}, found.seconds)
+        self._count("watched_seconds", "for which the device was watched", {}, watched.seconds)
         self._count("readings", "of the device's counters", {}, 1)
-        self._count("counter_resets", "counters that went back", {}, len(found.resets))
-        for hop in found.hops:
+        self._count("counter_resets", "counters that went back", {}, len(watched.resets))
+        for hop in watched.hops:
             for way, frames in (("in", hop.frames_in), ("out", hop.frames_out)):
                 if frames is not None:
                     self._count("hop_frames", "at a place of the path", {"hop": hop.name, "way": way}, frames)
             for drop in hop.drops:
                 labels = {"hop": hop.name, "drop": drop.name, "responsible": drop.limits}
                 self._count("dropped_frames", "for a reason that a counter names", labels, drop.frames)
-        for thread in found.threads:
+        for thread in watched.threads:
             self._thread(thread.name, "received_frames", thread.received)
             if thread.busy_share is not None:
                 self._gauge("thread_busy_ratio", "share of its time", {"thread": thread.name}, thread.busy_share)
-        for one in found.suspicions:
-            self._gauge("suspected_ratio", "share that a likely cause would explain", {"cause": one.cause}, one.share)
+        for suspicion in watched.suspicions:
+            self._gauge(
+                "suspected_ratio",
+                "share that a likely cause would explain",
+                {"cause": suspicion.cause},
+                suspicion.share,
+            )
 
     def text(self) -> str:
         """The exposition: totals since the watch began, gauges of the last reading."""

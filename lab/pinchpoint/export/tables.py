@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pinchpoint.model.duet import Stretch
-from pinchpoint.model.errors import InputError
+from pinchpoint.model.errors import InputError, RequirementError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.trial import Trial
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+
+
+TABLES_VERSION: Final = "1"
+"""Raised when a column changes its meaning or goes away; columns may be added without."""
 
 
 class Kind(StrEnum):
@@ -73,7 +78,7 @@ class Frame:
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns, in order."""
-        return tuple(one.name for one in self.table.columns)
+        return tuple(column.name for column in self.table.columns)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -95,22 +100,53 @@ class Frame:
         return "\n".join(lines) + "\n"
 
     def to_arrow(self) -> "pyarrow.Table":
-        """An Arrow table; units and meanings stand in the metadata of its fields. Raises RequirementError."""
-        from pinchpoint.export import arrow
+        """An Arrow table; units and meanings stand in the metadata of its fields.
 
-        return arrow.table(self)
+        Raises RequirementError if pyarrow is not installed, InputError for a number that does not fit.
+        """
+        pa = needed("pyarrow")
+        types = {
+            Kind.TEXT: pa.string(),
+            Kind.COUNT: pa.int64(),
+            Kind.NUMBER: pa.float64(),
+            Kind.TRUTH: pa.bool_(),
+            Kind.TIME: pa.timestamp("us", tz="UTC"),
+        }
+        fields = [
+            pa.field(column.name, types[column.kind], metadata={"unit": column.unit} | about if column.unit else about)
+            for column in self.table.columns
+            for about in [{"description": column.doc}]
+        ]
+        metadata = {"pinchpoint.table": self.table.name, "pinchpoint.tables_version": TABLES_VERSION}
+        columns = [list(column) for column in zip(*self.rows, strict=True)] or [[] for _ in fields]
+        try:
+            return pa.table(columns, schema=pa.schema(fields, metadata=metadata))
+        except (OverflowError, pa.ArrowInvalid) as error:
+            raise InputError(f"table {self.table.name}: a number does not fit its column: {error}") from error
 
     def to_pandas(self) -> "pandas.DataFrame":
         """A pandas frame of Arrow-backed columns, so that integers with gaps stay integers. Raises RequirementError."""
-        from pinchpoint.export import arrow
-
-        return arrow.pandas_frame(self)
+        types: Any = needed("pandas").ArrowDtype
+        data: Any = self.to_arrow()
+        return cast("pandas.DataFrame", data.to_pandas(types_mapper=types))
 
     def to_polars(self) -> "polars.DataFrame":
         """A polars frame. Raises RequirementError."""
-        from pinchpoint.export import arrow
+        return cast("polars.DataFrame", needed("polars").from_arrow(self.to_arrow()))
 
-        return arrow.polars_frame(self)
+    def to_parquet(self) -> bytes:
+        """A Parquet file, compressed with zstd. Raises RequirementError."""
+        pq, sink = needed("pyarrow.parquet"), needed("pyarrow").BufferOutputStream()
+        pq.write_table(self.to_arrow(), sink, compression="zstd")
+        return bytes(sink.getvalue())
+
+    def to_ipc(self) -> bytes:
+        """An Arrow IPC file (Feather version 2), not compressed, so that it can be mapped. Raises RequirementError."""
+        pa, data = needed("pyarrow"), self.to_arrow()
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, data.schema) as writer:
+            writer.write_table(data)
+        return bytes(sink.getvalue())
 
 
 def _cell(cell: object) -> str:
@@ -121,7 +157,7 @@ def _cell(cell: object) -> str:
     if isinstance(cell, datetime):
         return cell.isoformat().replace("+00:00", "Z")
     text = cell if isinstance(cell, str) else repr(cell)
-    return '"' + text.replace('"', '""') + '"' if not text or any(one in text for one in '",\r\n') else text
+    return '"' + text.replace('"', '""') + '"' if not text or any(char in text for char in '",\r\n') else text
 
 
 def when(text: str) -> datetime | None:
@@ -129,7 +165,17 @@ def when(text: str) -> datetime | None:
     if not text:
         return None
     try:
-        found = datetime.fromisoformat(text)
-        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+        moment = datetime.fromisoformat(text)
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         raise InputError(f"stored time: expected ISO 8601, found {text!r}") from None
+
+
+def needed(module: str) -> Any:
+    """A library of others. Raises RequirementError with the command that installs it."""
+    package = module.partition(".")[0]
+    try:
+        return import_module(module)
+    except ImportError as error:
+        command = "pip install 'pinchpoint[export]'" if package == "pyarrow" else f"pip install {package}"
+        raise RequirementError(f"{package} is not installed", command) from error

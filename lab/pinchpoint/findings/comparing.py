@@ -51,7 +51,7 @@ def of_run(info: RunInfo, result: RunResult) -> Comparison:
     """Of a run that measured two groups in turns (`info.comparison`)."""
     request = info.comparison
     assert request is not None
-    a, b = ({one.repeat: one for one in side} for side in _sides(request, result))
+    a, b = ({scenario.repeat: scenario for scenario in side} for side in _sides(request, result))
     metrics = tuple(_paired_metrics(request, a, b))
     return of_two_benches(info, result, ComparisonKind.PAIRED, metrics, tuple(_notes(request, a, b, metrics)))
 
@@ -67,15 +67,15 @@ def of_two_benches(
     """The comparison of one scenario on two benches, with what differs between them."""
     request = info.comparison
     assert request is not None
-    found, plain = _what_differs(request, info, result)
+    differing, plain = _what_differs(request, info, result)
     title = str(plain.get("title", "")).removeprefix("A: ")
     return Comparison(
         schema=SCHEMA,
         kind=kind,
         a=Side(request.a, info.started),
         b=Side(request.b, info.started),
-        differences=found,
-        scenarios=(Compared(request.a, request.b, title, {}, found, metrics, notes, duet),),
+        differences=differing,
+        scenarios=(Compared(request.a, request.b, title, {}, differing, metrics, notes, duet),),
         margin=request.margin,
         finished=result.finished,
         why=request.why,
@@ -87,18 +87,20 @@ def _what_differs(
 ) -> tuple[Differences, Mapping[str, object]]:
     """What differs between the two benches of a comparison, and A's effective scenario."""
     plains = [_plain_of(info, group) for group in (request.a, request.b)]
-    in_force = [next((one.settings for one in side if one.settings), {}) for side in _sides(request, result)]
+    in_force = [
+        next((scenario.settings for scenario in side if scenario.settings), {}) for side in _sides(request, result)
+    ]
     return differences.between(plains[0], plains[1], (in_force[0], in_force[1]), (info, info)), plains[0]
 
 
 def _sides(request: ComparisonRequest, result: RunResult) -> list[list[ScenarioResult]]:
     """What was measured of A and of B; a budget ends with whole pairs."""
-    made = [one for one in result.scenarios if one.outcome is not Outcome.SKIPPED]
-    return [[one for one in made if one.group == group] for group in (request.a, request.b)]
+    made = [scenario for scenario in result.scenarios if scenario.outcome is not Outcome.SKIPPED]
+    return [[scenario for scenario in made if scenario.group == group] for group in (request.a, request.b)]
 
 
 def _plain_of(info: RunInfo, group: str) -> Mapping[str, object]:
-    return next(one for one in info.scenarios if group_of(one) == group)
+    return next(scenario for scenario in info.scenarios if group_of(scenario) == group)
 
 
 def group_of(plain: Mapping[str, object]) -> str:
@@ -112,20 +114,20 @@ def _paired_metrics(
 ) -> Iterator[MetricComparison]:
     names = _names([*a.values(), *b.values()])
     judged = request.metrics or names[:1]
-    for name in (*judged, *(one for one in names if one not in judged)):
-        found = [*paired(name, a, b, name in judged, request.margin)]
-        yield from found if name in judged else [one for one in found if _tells(one)]
+    for name in (*judged, *(name for name in names if name not in judged)):
+        compared = [*paired(name, a, b, name in judged, request.margin)]
+        yield from compared if name in judged else [metric for metric in compared if _tells(metric)]
 
 
-def _tells(one: MetricComparison) -> bool:
+def _tells(metric: MetricComparison) -> bool:
     """Whether a metric that nobody asked for is worth a row: it has a ratio, and not all its numbers are the same."""
-    return one.ratio is not None and len({value for pair in one.pairs for value in (pair.a, pair.b)} - {None}) > 1
+    return metric.ratio is not None and len({value for pair in metric.pairs for value in (pair.a, pair.b)} - {None}) > 1
 
 
 def _names(results: Sequence[ScenarioResult]) -> list[str]:
     """Every metric's name, the measure's main one first."""
-    first = [rate.name for one in results for rate in one.rates]
-    return list(dict.fromkeys((*first, *(metric.name for one in results for metric in metrics_of(one)))))
+    first = [rate.name for result in results for rate in result.rates]
+    return list(dict.fromkeys((*first, *(metric.name for result in results for metric in metrics_of(result)))))
 
 
 def paired(
@@ -141,11 +143,13 @@ def paired(
     """
     numbers = sorted(set(a) & set(b))
     read = {n: (readings(a[n], name), readings(b[n], name)) for n in numbers}
-    modes = modes_of(one.distance_ns for both in read.values() for side in both for one in side if not one.why_not)
-    unit = next((one.metric.unit for both in read.values() for side in both for one in side), "")
-    found = [(mode, [_pair(n, *read[n], mode, modes) for n in numbers]) for mode in modes]
-    found.sort(key=lambda one: -sum(not pair.left_out for pair in one[1]))
-    for place, (mode, pairs) in enumerate(found):
+    modes = modes_of(
+        reading.distance_ns for both in read.values() for side in both for reading in side if not reading.why_not
+    )
+    unit = next((reading.metric.unit for both in read.values() for side in both for reading in side), "")
+    by_mode = [(mode, [_pair(n, *read[n], mode, modes) for n in numbers]) for mode in modes]
+    by_mode.sort(key=lambda mode_pairs: -sum(not pair.left_out for pair in mode_pairs[1]))
+    for place, (mode, pairs) in enumerate(by_mode):
         if not place or sum(not pair.left_out for pair in pairs) >= fewest_pairs(CONFIDENCE):
             yield _compared(name, unit, mode if len(modes) > 1 else UNPROBED, pairs, judged, margin)
 
@@ -155,8 +159,8 @@ def _pair(
 ) -> Pair:
     first = "A" if number % 2 else "B"
     mine, other = (_chosen(side, mode, modes) for side in (a, b))
-    values = [one.metric.value if one and not one.why_not else None for one in (mine, other)]
-    reasons = [_why_not(label, side, one) for label, side, one in (("A", a, mine), ("B", b, other))]
+    values = [reading.metric.value if reading and not reading.why_not else None for reading in (mine, other)]
+    reasons = [_why_not(label, side, reading) for label, side, reading in (("A", a, mine), ("B", b, other))]
     if mine is None and other is None and a and b:
         reasons = ["both measured in another mode of the cores"]
     if not any(reasons) and mine and other and mine.distance_ns and other.distance_ns:
@@ -169,8 +173,10 @@ def _pair(
 
 def _chosen(side: Sequence[Reading], mode: str, modes: Mapping[str, tuple[float, float]]) -> Reading | None:
     """The number of this mode; else what says that there is none in any."""
-    there = sorted((one for one in side if in_mode(one, mode, modes)), key=lambda one: bool(one.why_not))
-    return next(iter(there), None) or next((one for one in side if one.why_not), None)
+    there = sorted(
+        (reading for reading in side if in_mode(reading, mode, modes)), key=lambda reading: bool(reading.why_not)
+    )
+    return next(iter(there), None) or next((reading for reading in side if reading.why_not), None)
 
 
 def _why_not(label: str, side: Sequence[Reading], chosen: Reading | None) -> str:
@@ -179,24 +185,24 @@ def _why_not(label: str, side: Sequence[Reading], chosen: Reading | None) -> str
     return f"{label} {chosen.why_not}" if chosen.why_not else ""
 
 
-def readings(found: ScenarioResult, name: str) -> tuple[Reading, ...]:
+def readings(result: ScenarioResult, name: str) -> tuple[Reading, ...]:
     """The metric's numbers in one result, one for each mode of the cores that it tells apart."""
-    if found.outcome is not Outcome.MEASURED:
-        return (Reading(Metric(name, "", 0.0), None, found.outcome.value),)
+    if result.outcome is not Outcome.MEASURED:
+        return (Reading(Metric(name, "", 0.0), None, result.outcome.value),)
     by_mode = tuple(
         Reading(metric, mode.distance_ns, _why_unusable(mode, rate) or unusable(metric))
-        for mode in found.modes
+        for mode in result.modes
         for rate in mode.rates
         if rate.name == name
         for metric in [_of_rate(rate)]
     )
     if by_mode:
         return by_mode
-    distance_ns = found.cache_line.median_ns if found.cache_line else None
-    moved = _MOVED if found.cache_line and 0 < found.cache_line.far_share < 1 else ""
+    distance_ns = result.cache_line.median_ns if result.cache_line else None
+    moved = _MOVED if result.cache_line and 0 < result.cache_line.far_share < 1 else ""
     return tuple(
         Reading(metric, distance_ns, unusable(metric) or (f"while {moved}" if moved else ""))
-        for metric in metrics_of(found)
+        for metric in metrics_of(result)
         if metric.name == name
     )
 
@@ -221,24 +227,24 @@ def unusable(metric: Metric) -> str:
 
 def modes_of(distances: Iterator[float | None]) -> dict[str, tuple[float, float]]:
     """Modes of the cores, nearest first: label -> shortest and longest distance; numbers without distance are one."""
-    found = list(distances)
-    known = sorted(one for one in found if one is not None)
+    measured = list(distances)
+    known = sorted(distance_ns for distance_ns in measured if distance_ns is not None)
     groups: list[list[float]] = []
-    for one in known:
-        if groups and one < TWO_MODES * groups[-1][-1]:
-            groups[-1].append(one)
+    for distance in known:
+        if groups and distance < TWO_MODES * groups[-1][-1]:
+            groups[-1].append(distance)
         else:
-            groups.append([one])
+            groups.append([distance])
     modes = {f"cores {units.nanoseconds(median(group))} apart": (group[0], group[-1]) for group in groups}
-    return modes | ({UNPROBED: (0.0, 0.0)} if None in found or not modes else {})
+    return modes | ({UNPROBED: (0.0, 0.0)} if None in measured or not modes else {})
 
 
-def in_mode(one: Reading, mode: str, modes: Mapping[str, tuple[float, float]]) -> bool:
+def in_mode(reading: Reading, mode: str, modes: Mapping[str, tuple[float, float]]) -> bool:
     """Whether a number was measured in this mode."""
-    if one.distance_ns is None:
+    if reading.distance_ns is None:
         return mode == UNPROBED
     low, high = modes[mode]
-    return mode != UNPROBED and low <= one.distance_ns <= high
+    return mode != UNPROBED and low <= reading.distance_ns <= high
 
 
 def _compared(
@@ -253,33 +259,33 @@ def _compared(
         reasons = ", ".join(f"{reason} in {count} of {len(pairs)}" for reason, count in left_out.items())
         return replace(base, sentence=f"not compared: no pair has two numbers ({reasons or 'none was measured'})")
     a, b = [pair.a or 0.0 for pair in kept], [pair.b or 0.0 for pair in kept]
-    found = compare_pairs(a, b, confidence=CONFIDENCE)
+    difference = compare_pairs(a, b, confidence=CONFIDENCE)
     compared = replace(
         base,
         a=estimate([Metric(name, unit, value) for value in a]),
         b=estimate([Metric(name, unit, value) for value in b]),
-        ratio=found.ratio,
-        low=found.low,
-        high=found.high,
-        confidence=found.confidence,
-        p_value=found.p_value,
-        largest_hidden=found.largest_hidden,
-        n=found.n,
-        method=found.method,
-        decision=decision_of(found),
-        holds_for=HoldsFor.NEXT_BUILD if found.confidence is not None else None,
+        ratio=difference.ratio,
+        low=difference.low,
+        high=difference.high,
+        confidence=difference.confidence,
+        p_value=difference.p_value,
+        largest_hidden=difference.largest_hidden,
+        n=difference.n,
+        method=difference.method,
+        decision=decision_of(difference),
+        holds_for=HoldsFor.NEXT_BUILD if difference.confidence is not None else None,
     )
     compared = replace(compared, better=wording.better(compared))
     return replace(compared, sentence=wording.sentence(compared, margin))
 
 
-def decision_of(found: PairedDifference) -> Decision:
+def decision_of(difference: PairedDifference) -> Decision:
     """What the ratio of pairs, or of blocks of slices, says."""
-    if found.confidence is None:
+    if difference.confidence is None:
         return Decision.TOO_FEW
-    if not found.differs:
+    if not difference.differs:
         return Decision.NOT_FOUND
-    return Decision.HIGHER if found.ratio > 1 else Decision.LOWER
+    return Decision.HIGHER if difference.ratio > 1 else Decision.LOWER
 
 
 def _notes(
@@ -292,21 +298,22 @@ def _notes(
     if made < request.pairs:
         yield f"{made} of {request.pairs} pairs were measured"
     for label, side in (("A", a), ("B", b)):
-        if failed := [one for one in side.values() if one.outcome is not Outcome.MEASURED]:
+        if failed := [scenario for scenario in side.values() if scenario.outcome is not Outcome.MEASURED]:
             reason = failed[-1].reason.partition("\n")[0]
             yield f"{label} has no numbers in {len(failed)} of {len(side)} repeats; last: {reason}"
-    for one in metrics:
-        lost = sum(one.left_out.values())
-        if one.judged and lost and one.n:
-            where = f" ({one.mode})" if one.mode else ""
-            why = "; ".join(f"{reason}: {count}" for reason, count in one.left_out.items())
-            yield f"{one.metric}{where}: {lost} of {len(one.pairs)} pairs ({lost / len(one.pairs):.0%}) left out: {why}"
-    others = sum(not one.judged for one in metrics)
+    for metric in metrics:
+        lost = sum(metric.left_out.values())
+        if metric.judged and lost and metric.n:
+            where = f" ({metric.mode})" if metric.mode else ""
+            why = "; ".join(f"{reason}: {count}" for reason, count in metric.left_out.items())
+            pairs = len(metric.pairs)
+            yield f"{metric.metric}{where}: {lost} of {pairs} pairs ({lost / pairs:.0%}) left out: {why}"
+    others = sum(not metric.judged for metric in metrics)
     if others:
         yield (
             f"{units.counted(others, 'other metric')} beside: each interval holds for itself, "
             "so that of 20 metrics without a difference one shows one"
         )
-    judged = len({one.metric for one in metrics if one.judged})
+    judged = len({metric.metric for metric in metrics if metric.judged})
     if judged > 1:
         yield f"{judged} metrics judged: each alone errs in 5 % of the cases in which there is no difference"

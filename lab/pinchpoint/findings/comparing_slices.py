@@ -22,9 +22,9 @@ def of_duet(info: RunInfo, result: RunResult, stretches: Sequence[Stretch]) -> C
     """Of a run that measured two benches in alternating slices, as far as it got."""
     request = info.comparison
     assert request is not None
-    measured = [one for one in stretches if one.phase == MEASURED and one.slices]
+    measured = [stretch for stretch in stretches if stretch.phase == MEASURED and stretch.slices]
     duet = compare_slices(stretches) if measured else None
-    warnings = {warning: None for one in result.scenarios for warning in one.warnings}
+    warnings = {warning: None for scenario in result.scenarios for warning in scenario.warnings}
     notes = (*warnings, *(_notes(duet.summary) if duet else ()))
     metrics = (_metric(duet, request.margin),)
     return comparing.of_two_benches(info, result, ComparisonKind.DUET, metrics, notes, duet.summary if duet else None)
@@ -36,22 +36,22 @@ def _metric(duet: Duet | None, margin: float | None) -> MetricComparison:
         return base
     if why := why_refused(duet.summary):
         return replace(base, sentence=f"not compared: {why}")
-    found = duet.difference
-    assert found is not None  # else every slice was discarded, which has a reason
+    ratio = duet.difference
+    assert ratio is not None  # else every slice was discarded, which has a reason
     judged = replace(
         base,
-        a=over_time([one.a_fps for one in duet.quads]),
-        b=over_time([one.b_fps for one in duet.quads]),
-        ratio=found.ratio,
-        low=found.low,
-        high=found.high,
-        confidence=found.confidence,
-        p_value=found.p_value,
-        largest_hidden=found.largest_hidden,
+        a=over_time([quad.a_fps for quad in duet.quads]),
+        b=over_time([quad.b_fps for quad in duet.quads]),
+        ratio=ratio.ratio,
+        low=ratio.low,
+        high=ratio.high,
+        confidence=ratio.confidence,
+        p_value=ratio.p_value,
+        largest_hidden=ratio.largest_hidden,
         n=len(duet.quads),
         method=interval_of(duet),
-        decision=comparing.decision_of(found),
-        holds_for=holds_for(duet.summary.benches) if found.confidence is not None else None,
+        decision=comparing.decision_of(ratio),
+        holds_for=holds_for(duet.summary.benches) if ratio.confidence is not None else None,
     )
     judged = replace(judged, better=wording.better(judged))
     return replace(judged, sentence=wording.sentence(judged, margin, of="quad"))
@@ -77,11 +77,11 @@ def why_refused(summary: DuetSummary) -> str:
 
 def interval_of(duet: Duet) -> str:
     """What the interval of the ratio is, in words. The duet has a ratio."""
-    found = duet.difference
-    assert found is not None
+    ratio = duet.difference
+    assert ratio is not None
     several = holds_for(duet.summary.benches) is HoldsFor.NEXT_BUILD
     blocks = f"{len(duet.blocks)} times two benches" if several else units.counted(len(duet.blocks), "block")
-    if found.confidence is None:
+    if ratio.confidence is None:
         return f"range of {blocks} of {len(duet.quads):,} quads; an interval at 95 % needs {fewest_pairs()}"
     return f"95 %, Wilcoxon's signed ranks over {blocks} of {len(duet.quads):,} quads A B B A"
 
@@ -96,8 +96,8 @@ def over_time(rates_fps: Sequence[float]) -> Estimate:
 
 def rate_metric(quads: Sequence[Quad], side: str) -> Metric:
     """The same as a figure of one bench."""
-    found = over_time([one.a_fps if side == "A" else one.b_fps for one in quads])
-    return Metric(FORWARDED, found.unit, found.value, found.low, found.high, found.interval)
+    interval = over_time([quad.a_fps if side == "A" else quad.b_fps for quad in quads])
+    return Metric(FORWARDED, interval.unit, interval.value, interval.low, interval.high, interval.interval)
 
 
 def reasons(summary: DuetSummary) -> str:

@@ -38,7 +38,7 @@ def tried(trial: Trial, search: Search) -> Tried | None:
 
 
 def _cycles(trial: Trial) -> float | None:
-    known = [(one.busy_share, one.cycles_per_packet) for one in trial.pmds]
+    known = [(thread.busy_share, thread.cycles_per_packet) for thread in trial.pmds]
     busiest = max(((busy, cycles) for busy, cycles in known if busy and cycles), default=None)
     return busiest[1] if busiest is not None and busiest[0] >= BUSY else None
 
@@ -49,66 +49,66 @@ def alternation(trials: Iterable[Trial], names: Sequence[str], search: Search) -
     A warm-up of A begins a build.
     """
     sides, before = dict(zip(names, SIDES, strict=True)), ("", "")
-    found = Alternation(search.min_load_fps, search.max_load_fps)
+    levels = Alternation(search.min_load_fps, search.max_load_fps)
     for trial in trials:
         side = sides.get(trial.scenario, "")
         if (trial.phase, side) == (WARM_UP, SIDES[0]) != before:
-            found.build()
-        elif trial.phase == ALTERNATING and found.builds:
-            found.answer(side, tried(trial, search))
+            levels.build()
+        elif trial.phase == ALTERNATING and levels.builds:
+            levels.answer(side, tried(trial, search))
         before = trial.phase, side
-    return found
+    return levels
 
 
 def of_trials(info: RunInfo, result: RunResult, made: Alternation, search: Search) -> Comparison:
     """Of a run that measured two benches by alternating trials, as far as it got."""
     request = info.comparison
     assert request is not None
-    found = compare_turns(made.turns)
-    rate, cost = _rate(found, search, request.margin), _cost(found, request.margin)
+    compared = compare_turns(made.turns)
+    rate, cost = _rate(compared, search, request.margin), _cost(compared, request.margin)
     metrics: tuple[MetricComparison, ...] = (rate,)
     if cost is not None and rate.decision is Decision.REFUSED:
         rate = replace(rate, judged=False)
         metrics = (cost, rate)
     elif cost is not None:
         metrics = (rate, replace(cost, judged=False))
-    warnings = {warning: None for one in result.scenarios for warning in one.warnings}
-    notes = (*warnings, *_notes(found, rate, search))
+    warnings = {warning: None for scenario in result.scenarios for warning in scenario.warnings}
+    notes = (*warnings, *_notes(compared, rate, search))
     return comparing.of_two_benches(info, result, ComparisonKind.TRIALS, metrics, notes)
 
 
-def _rate(found: Alternated, search: Search, margin: float | None) -> MetricComparison:
+def _rate(compared: Alternated, search: Search, margin: float | None) -> MetricComparison:
     base = MetricComparison(rate_name(search), "fps", True, Decision.REFUSED, "")
-    if found.rate is None:
+    if compared.rate is None:
         return replace(base, sentence="not compared: too few alternating trials had a usable account")
-    a, b = (rate_of(found.turns, side) for side in SIDES)
+    a, b = (rate_of(compared.turns, side) for side in SIDES)
     base = replace(base, a=a, b=b)
-    judged = _compared(base, found.rate, found, margin)
-    bounds = (found.a_is_bound, found.b_is_bound)
+    judged = _compared(base, compared.rate, compared, margin)
+    bounds = (compared.a_is_bound, compared.b_is_bound)
     # A bound shows a difference on its own side, and none on the other.
     shown = {(True, False): Decision.LOWER, (False, True): Decision.HIGHER}.get(bounds)
     if not any(bounds):
         return judged
     names = " and ".join(side for side, is_bound in zip(SIDES, bounds, strict=True) if is_bound)
-    most = units.fps(max(turn.a.fps for turn in found.turns))
+    most = units.fps(max(turn.a.fps for turn in compared.turns))
     why = f"{names} forwarded all that the engine offers ({most})"
     if judged.decision is shown:
         return replace(judged, sentence=f"{judged.sentence}; at least that, since {why}")
     return replace(base, sentence=f"not compared: {why}: more is not known")
 
 
-def _cost(found: Alternated, margin: float | None) -> MetricComparison | None:
+def _cost(compared: Alternated, margin: float | None) -> MetricComparison | None:
     """Of the cycles that a packet costs at one load; None where the device counts none."""
-    if found.cycles is None:
+    if compared.cycles is None:
         return None
-    costs = [[getattr(turn, side.lower()).cycles for turn in found.turns] for side in SIDES]
+    costs = [[getattr(turn, side.lower()).cycles for turn in compared.turns] for side in SIDES]
     a, b = (replace(over_time([value for value in side if value]), unit="cycles") for side in costs)
     base = MetricComparison(CYCLES, "cycles", True, Decision.REFUSED, "", a=a, b=b)
-    return _compared(base, found.cycles, found, margin)
+    return _compared(base, compared.cycles, compared, margin)
 
 
 def _compared(
-    base: MetricComparison, ratio: PairedDifference, found: Alternated, margin: float | None
+    base: MetricComparison, ratio: PairedDifference, compared: Alternated, margin: float | None
 ) -> MetricComparison:
     is_known = ratio.confidence is not None
     judged = replace(
@@ -119,18 +119,18 @@ def _compared(
         confidence=ratio.confidence,
         p_value=ratio.p_value,
         largest_hidden=ratio.largest_hidden,
-        n=len(found.turns),
-        method=_interval(found, ratio),
+        n=len(compared.turns),
+        method=_interval(compared, ratio),
         decision=comparing.decision_of(ratio),
-        holds_for=holds_for(found.builds) if is_known else None,
+        holds_for=holds_for(compared.builds) if is_known else None,
     )
     judged = replace(judged, better=wording.better(judged))
     return replace(judged, sentence=wording.sentence(judged, margin, of="turn"))
 
 
-def _interval(found: Alternated, ratio: PairedDifference) -> str:
-    blocks = f"{ratio.n} builds" if found.builds >= fewest_pairs() else units.counted(ratio.n, "block")
-    made = f"{blocks} of {units.counted(len(found.turns), 'turn')}"
+def _interval(compared: Alternated, ratio: PairedDifference) -> str:
+    blocks = f"{ratio.n} builds" if compared.builds >= fewest_pairs() else units.counted(ratio.n, "block")
+    made = f"{blocks} of {units.counted(len(compared.turns), 'turn')}"
     if ratio.confidence is None:
         return f"range of {made}; an interval at 95 % needs {fewest_pairs()}"
     return f"95 %, Wilcoxon's signed ranks over {made}"
@@ -141,10 +141,10 @@ def rate_of(turns: Sequence[Turn], side: str) -> Estimate:
     return over_time([getattr(turn, side.lower()).fps for turn in turns])
 
 
-def _notes(found: Alternated, rate: MetricComparison, search: Search) -> Iterator[str]:
+def _notes(compared: Alternated, rate: MetricComparison, search: Search) -> Iterator[str]:
     if not rate.judged:
         yield f"{rate.metric}: {rate.sentence}; compared are the {CYCLES} at the highest load that the engine offers"
-    if found.builds < fewest_pairs() and found.rate is not None:
+    if compared.builds < fewest_pairs() and compared.rate is not None:
         yield (
             "the interval is for these two benches: two that are built anew from one file differ by some per cent, "
             f"which {fewest_pairs()} builds or more include (--benches, and a budget that pays for them)"

@@ -20,32 +20,35 @@ _WORST_FIRST = (Outcome.FAILED, Outcome.WRONG, Outcome.IMPOSSIBLE, Outcome.SKIPP
 
 def curves(sweeps: Sequence[SweepInfo], results: Sequence[ScenarioResult]) -> tuple[Curve, ...]:
     """One curve a sweep, in the order of `sweeps`; points in the order of their levels, as far as there are results."""
-    return tuple(_curve(sweep, [one for one in results if one.group == sweep.group]) for sweep in sweeps)
+    return tuple(_curve(sweep, [result for result in results if result.group == sweep.group]) for sweep in sweeps)
 
 
 def _curve(sweep: SweepInfo, results: Sequence[ScenarioResult]) -> Curve:
     by_levels: dict[tuple[Level, ...], list[ScenarioResult]] = {}
-    for one in _of_one_reference(results):
-        by_levels.setdefault(tuple(one.levels.get(factor.name, "") for factor in sweep.factors), []).append(one)
+    for result in _of_one_reference(results):
+        by_levels.setdefault(tuple(result.levels.get(factor.name, "") for factor in sweep.factors), []).append(result)
     ordered = sorted(by_levels, key=lambda levels: _place(sweep.factors, levels))
-    points = [_point(sorted(by_levels[levels], key=lambda one: one.repeat)) for levels in ordered]
+    points = [_point(sorted(by_levels[levels], key=lambda result: result.repeat)) for levels in ordered]
     return Curve(sweep.group, sweep.title, sweep.measure, sweep.factors, with_visibility(sweep.factors, points))
 
 
 def _of_one_reference(results: Sequence[ScenarioResult]) -> list[ScenarioResult]:
     """The results, relative rates only of one reference: the last one, where an earlier one had to be replaced."""
-    references = [one.reference for one in results if one.reference == one.scenario]
+    references = [result.reference for result in results if result.reference == result.scenario]
     last = references[-1] if references else ""
-    return [one if one.reference in ("", last) else replace(one, metrics=_without_ratio(one)) for one in results]
+    return [
+        result if result.reference in ("", last) else replace(result, metrics=_without_ratio(result))
+        for result in results
+    ]
 
 
-def _without_ratio(one: ScenarioResult) -> tuple[Metric, ...]:
-    why = f"relative to {one.reference}, which the engine could not overload"
+def _without_ratio(result: ScenarioResult) -> tuple[Metric, ...]:
+    why = f"relative to {result.reference}, which the engine could not overload"
     return tuple(
         replace(metric, value=0.0, low=None, high=None, note=why, bound=Bound.REFUSED)
         if metric.name == RELATIVE and bound_of(metric) is not Bound.REFUSED
         else metric
-        for metric in one.metrics
+        for metric in result.metrics
     )
 
 
@@ -57,14 +60,14 @@ def _place(factors: Sequence[Factor], levels: Sequence[Level]) -> tuple[int, ...
 
 
 def _point(repeats: Sequence[ScenarioResult]) -> CurvePoint:
-    measured = [one for one in repeats if one.outcome is Outcome.MEASURED]
+    measured = [result for result in repeats if result.outcome is Outcome.MEASURED]
     first = measured[0] if measured else _worst(repeats)
-    found = of_repeats(measured)
-    notes, cautions = dict(found.notes), dict(found.cautions)
+    combined = of_repeats(measured)
+    notes, cautions = dict(combined.notes), dict(combined.cautions)
     of_all = list(cautions.get(_SENT, ()))  # what was not sent was not measured either
     if of_all:
         cautions[""] = tuple(of_all)
-    if measured and (lost := [one for one in repeats if one.outcome is not Outcome.MEASURED]):
+    if measured and (lost := [result for result in repeats if result.outcome is not Outcome.MEASURED]):
         of_all.append(f"{len(lost)} of {len(repeats)} repeats {lost[0].outcome.value}: {lost[0].reason}")
     if of_all:
         notes[""] = "; ".join(of_all)
@@ -72,25 +75,25 @@ def _point(repeats: Sequence[ScenarioResult]) -> CurvePoint:
         levels=first.levels,
         outcome=first.outcome.value,
         reason=first.reason,
-        estimates=found.estimates,
+        estimates=combined.estimates,
         verdict=first.verdict.headline if first.verdict else "",
         invisible="",
-        scenarios=tuple(one.scenario for one in repeats),
+        scenarios=tuple(result.scenario for result in repeats),
         limit=first.verdict.limit.value if first.verdict else "",
         notes=notes,
         cautions=cautions,
-        refusals=found.refusals,
+        refusals=combined.refusals,
     )
 
 
 def _worst(repeats: Sequence[ScenarioResult]) -> ScenarioResult:
-    return next(one for outcome in _WORST_FIRST for one in repeats if one.outcome is outcome)
+    return next(result for outcome in _WORST_FIRST for result in repeats if result.outcome is outcome)
 
 
-def metrics_of(one: ScenarioResult) -> list[Metric]:
+def metrics_of(result: ScenarioResult) -> list[Metric]:
     """The result's metrics, and its rates without lower bound, of which no metric tells."""
-    known = {metric.name for metric in one.metrics}
-    silent = [rate for rate in one.rates if rate.name not in known]
+    known = {metric.name for metric in result.metrics}
+    silent = [rate for rate in result.rates if rate.name not in known]
     below = [
         Metric(rate.name, "fps", rate.upper_fps, None, rate.upper_fps, "below the lowest load tried", Bound.BELOW)
         for rate in silent
@@ -101,16 +104,16 @@ def metrics_of(one: ScenarioResult) -> list[Metric]:
         for rate in silent
         if rate.status in (RateStatus.REFUSED, RateStatus.LOSES_ALWAYS)
     ]
-    return [*below, *refused, *(_typed(metric, one) for metric in one.metrics)]
+    return [*below, *refused, *(_typed(metric, result) for metric in result.metrics)]
 
 
-def _typed(metric: Metric, one: ScenarioResult) -> Metric:
+def _typed(metric: Metric, result: ScenarioResult) -> Metric:
     """The metric with what a run stored before metrics had bounds says of it elsewhere."""
     if metric.bound is not None:
         return metric
-    if one.measure in _OF_WINDOWS and 0 < one.trials == sum(one.invalid_trials.values()):
+    if result.measure in _OF_WINDOWS and 0 < result.trials == sum(result.invalid_trials.values()):
         return replace(metric, disturbed=True)
-    rate = next((rate for rate in one.rates if rate.name == metric.name), None)
+    rate = next((rate for rate in result.rates if rate.name == metric.name), None)
     if rate is None:
         return metric
     bound = BOUNDS[rate.status]
@@ -130,28 +133,28 @@ class Repeats:
 def of_repeats(measured: Sequence[ScenarioResult]) -> Repeats:
     """Every metric over the repeats of one point."""
     by_name: dict[str, list[Metric]] = {}
-    for one in measured:
-        for metric in metrics_of(one):
+    for result in measured:
+        for metric in metrics_of(result):
             by_name.setdefault(metric.name, []).append(metric)
-    found = Repeats({}, {}, {}, {})
+    combined = Repeats({}, {}, {}, {})
     for name, metrics in by_name.items():
         numbers = [metric for metric in metrics if bound_of(metric) is not Bound.REFUSED]
         usable = [metric for metric in numbers if not metric.disturbed] or numbers
         contradiction, refusal = _contradiction(usable), _refusal(metrics)
         if usable and not contradiction:
-            found.estimates[name] = estimate(usable)
+            combined.estimates[name] = estimate(usable)
         elif not usable and (within := _between(metrics)):
-            found.estimates[name] = within
+            combined.estimates[name] = within
         if refusal is not None:
-            found.refusals[name] = refusal
+            combined.refusals[name] = refusal
         minded = [contradiction, _left_out(numbers, usable), *_cautions(usable if not contradiction else ())]
         if cautions := tuple(dict.fromkeys(filter(None, minded))):
-            found.cautions[name] = cautions
+            combined.cautions[name] = cautions
         remarks = [str(refusal or ""), *minded[:2]]
-        remarks += _notes(usable, found.estimates[name]) if usable and name in found.estimates else []
+        remarks += _notes(usable, combined.estimates[name]) if usable and name in combined.estimates else []
         if note := "; ".join(dict.fromkeys(filter(None, (*remarks, *minded[2:])))):
-            found.notes[name] = note
-    return found
+            combined.notes[name] = note
+    return combined
 
 
 def _refusal(metrics: Sequence[Metric]) -> Refusal | None:
@@ -165,9 +168,9 @@ def _cautions(usable: Sequence[Metric]) -> list[str]:
 
 def _between(refused: Sequence[Metric]) -> Estimate | None:
     """Where numbers lie that all repeats were refused: from the lowest to the highest end; None if one is open."""
-    if any((one.low is None) != (one.high is None) for one in refused):
+    if any((metric.low is None) != (metric.high is None) for metric in refused):
         return None
-    ends = [(one.low, one.high) for one in refused if one.low is not None and one.high is not None]
+    ends = [(metric.low, metric.high) for metric in refused if metric.low is not None and metric.high is not None]
     if not ends:
         return None
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
@@ -189,12 +192,12 @@ def _contradiction(usable: Sequence[Metric]) -> str:
     )
 
 
-def _notes(usable: Sequence[Metric], found: Estimate) -> list[str]:
+def _notes(usable: Sequence[Metric], estimate: Estimate) -> list[str]:
     """Every repeat's own notes, but for what the estimate's interval says already; of several bounds the first."""
-    if found.bound is not Bound.FOUND:
+    if estimate.bound is not Bound.FOUND:
         return [next(metric.note for metric in usable if bound_of(metric) is not Bound.FOUND)]
     parts = [part for metric in usable for part in metric.note.split("; ")]
-    return [part for part in parts if part not in found.interval]
+    return [part for part in parts if part not in estimate.interval]
 
 
 def _left_out(numbers: Sequence[Metric], usable: Sequence[Metric]) -> str:

@@ -48,19 +48,21 @@ def scenarios(a: Plain, b: Plain) -> tuple[Difference, ...]:
     keys = _keys(a), _keys(b)
     unset = defaulted(a), defaulted(b)
     told = tuple(
-        one
-        for one in mappings(*keys)
-        if not any(one.what not in keys[1 - side] and within(one.what, unset[side]) for side in (0, 1))
+        difference
+        for difference in mappings(*keys)
+        if not any(difference.what not in keys[1 - side] and within(difference.what, unset[side]) for side in (0, 1))
     )
     return (*told, *_rules(a, b))
 
 
 def defining(a: Plain, b: Plain) -> tuple[Difference, ...]:
     """Those keys that say how a number is measured: numbers of different definitions are not compared."""
-    measures = {str(one.get("measure")) for one in (a, b)}
+    measures = {str(plain.get("measure")) for plain in (a, b)}
     tables = {"sockets" if measure in ("bandwidth", "rr", "crr") else measure for measure in measures}
     keys = (*_DEFINING, *(f"{table}.{_LENGTH}" for table in sorted(tables)))
-    return mappings(*({key: words for key, words in _keys(one).items() if _defines(key, keys, one)} for one in (a, b)))
+    return mappings(
+        *({key: words for key, words in _keys(plain).items() if _defines(key, keys, plain)} for plain in (a, b))
+    )
 
 
 def _defines(key: str, keys: Iterable[str], plain: Plain) -> bool:
@@ -73,8 +75,8 @@ def _defines(key: str, keys: Iterable[str], plain: Plain) -> bool:
 
 def _keys(plain: Plain) -> dict[str, str]:
     kept = {name: value for name, value in plain.items() if name not in _NAMES}
-    found = dict(flat(_readable(kept)))
-    return {key.replace("dut.tuning.", "dut."): words for key, words in found.items()}
+    keys_and_values = dict(flat(_readable(kept)))
+    return {key.replace("dut.tuning.", "dut."): words for key, words in keys_and_values.items()}
 
 
 def _readable(value: Any, key: str = "") -> Any:
@@ -88,10 +90,10 @@ def _readable(value: Any, key: str = "") -> Any:
     return value
 
 
-def _range(found: Range, key: str) -> str:
+def _range(span: Range, key: str) -> str:
     if "ipv4" in key:
-        return found.as_ipv4()
-    return str(found.first) if found.count == 1 else f"{found.first}-{found.last}"
+        return span.as_ipv4()
+    return str(span.first) if span.count == 1 else f"{span.first}-{span.last}"
 
 
 def _rules(a: Plain, b: Plain) -> Iterator[Difference]:
@@ -109,26 +111,26 @@ def _rules(a: Plain, b: Plain) -> Iterator[Difference]:
 
 def _rules_of(plain: Plain) -> dict[str, Counter[str]]:
     dut: Any = plain.get("dut") or {}
-    found: dict[str, Counter[str]] = {}
+    rules: dict[str, Counter[str]] = {}
     for bridge in dut.get("bridges", ()):
         texts = Counter(str(rule["text"]) for rule in bridge.get("rules", ()))
         series = bridge.get("rule_series", ())  # an older version knew none
-        texts.update(f"{one['count']:,} x {one['rule']} from i = {one['first']}" for one in series)
-        found[str(bridge["name"])] = texts
-    return found
+        texts.update(f"{rule['count']:,} x {rule['rule']} from i = {rule['first']}" for rule in series)
+        rules[str(bridge["name"])] = texts
+    return rules
 
 
 def _versions(info: RunInfo, plain: Plain) -> dict[str, str]:
     """The run's versions; of several switch programs the scenario's own, under the same names on either side."""
     dut: Any = plain.get("dut") or {}
     path, default = dut.get("vswitchd"), f"{_PROGRAM}program for {dut.get('datapath')}"
-    found = {key: value for key, value in info.versions.items() if not key.startswith(_PROGRAM)}
+    versions = {key: value for key, value in info.versions.items() if not key.startswith(_PROGRAM)}
     if path is None:
         own = {key: value for key, value in info.versions.items() if _of_default(key)}
         program = {f"{_PROGRAM}program": info.versions[default]} if default in info.versions else {}
-        return found | own | program
+        return versions | own | program
     start = f"{_PROGRAM}{path} "
-    return found | {
+    return versions | {
         f"{_PROGRAM}{key.removeprefix(start)}": value for key, value in info.versions.items() if key.startswith(start)
     }
 

@@ -19,20 +19,20 @@ def compare(study: Study, curves: Mapping[str, Curve], request: FindingRequest) 
     """`group` over `against` at their largest common level, series by series."""
     for mine, other, level in _pairs(curves, request, request.metric):
         over, under = _estimate(mine, level, request.metric), _estimate(other, level, request.metric)
-        found = ratio(over, under)
+        quotient = ratio(over, under)
         if over is None or under is None:
             continue
         at = f" at {along(mine.factor, level)}" if level is not None else ""
         label = f" ({mine.label})" if mine.label else ""
         numbers = f"{said(over)} and {said(under)}"
-        if found is None:
+        if quotient is None:
             of = f"{request.metric} of {request.group} to that of {request.against}{at}{label}"
             text = f"The ratio of the {of} is unknown: {numbers}."
             yield Finding(text, warning=True)
             continue
         beside = _published_ratio(study, mine, other, level, request.metric)
         yield Finding(
-            f"The {request.metric} of {request.group} is {found} that of {request.against}{at}{label}: "
+            f"The {request.metric} of {request.group} is {quotient} that of {request.against}{at}{label}: "
             f"{numbers}{beside}.",
             warning=False,
         )
@@ -55,16 +55,16 @@ def _pairs(
     curves: Mapping[str, Curve], request: FindingRequest, metric: str
 ) -> Iterator[tuple[Series, Series, Level | None]]:
     """Series of both groups with the same other levels, and the largest level at which both have the metric."""
-    one, two = curves.get(request.group), curves.get(request.against)
-    if one is None or two is None:
+    curve, two = curves.get(request.group), curves.get(request.against)
+    if curve is None or two is None:
         return
-    if not request.factor and (factor_of(one, "") is None or factor_of(two, "") is None):
-        mine, other = _single(one), _single(two)
+    if not request.factor and (factor_of(curve, "") is None or factor_of(two, "") is None):
+        mine, other = _single(curve), _single(two)
         if mine and other:
             yield mine, other, None
         return
     controls = series(two, request.factor)
-    for mine in series(one, request.factor):
+    for mine in series(curve, request.factor):
         for other in controls:
             if all(mine.others.get(name, level) == level for name, level in other.others.items()):
                 common = _common(mine, other, metric)
@@ -108,9 +108,9 @@ def _published_at(study: Study, part: Series, level: Level | None, metric: str) 
     if level is None or not part.factor.name:
         values = [
             p.value
-            for one in study.published
-            if one.group == part.curve.group and one.metric == metric
-            for p in one.points
+            for published in study.published
+            if published.group == part.curve.group and published.metric == metric
+            for p in published.points
         ]
         return ("", values[0]) if len(values) == 1 else None
     for _, points in published_for(study.published, part, metric):
@@ -175,26 +175,26 @@ def method(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -
     groups = [request.group, *(name.strip() for name in request.against.split(",") if name.strip())]
     unknown: Sequence[str] = ()
     if request.against:
-        found, where = _by_group([curves[name] for name in groups if name in curves], request)
+        best_first, where = _by_group([curves[name] for name in groups if name in curves], request)
     else:
         curve = curves.get(request.group)
-        found, unknown, where = _by_level(curve, request) if curve else ([], (), "")
-    if not found or len(found) + len(unknown) < 2:
+        best_first, unknown, where = _by_level(curve, request) if curve else ([], (), "")
+    if not best_first or len(best_first) + len(unknown) < 2:
         return
-    rising = less_is_better(request.metric, found[0][1].unit)
-    (best, first), *rest = sorted(found, key=lambda pair: pair[1].value, reverse=not rising)
-    level = [f"{name} {said(one)}" for name, one in rest if not _beats(first, one, rising)]
+    rising = less_is_better(request.metric, best_first[0][1].unit)
+    (best, first), *rest = sorted(best_first, key=lambda pair: pair[1].value, reverse=not rising)
+    level = [f"{name} {said(estimate)}" for name, estimate in rest if not _beats(first, estimate, rising)]
     if level or unknown:
-        behind = [f"{name} {said(one)}" for name, one in rest if _beats(first, one, rising)]
+        behind = [f"{name} {said(estimate)}" for name, estimate in rest if _beats(first, estimate, rising)]
         tail = f"; behind: {'; '.join(behind)}" if behind else ""
         contenders = "; ".join([f"{best} {said(first)}", *level, *unknown])
         text = f"{request.metric}{where}: the best is unknown, among {contenders}"
         yield Finding(f"{text}{tail}.", warning=True)
         return
     parts = []
-    for name, one in rest:
-        change = ratio(one, first) if rising else ratio(first, one)
-        parts.append(f"{name} {said(one)}" + (f" ({change} {'as much' if rising else 'less'})" if change else ""))
+    for name, estimate in rest:
+        change = ratio(estimate, first) if rising else ratio(first, estimate)
+        parts.append(f"{name} {said(estimate)}" + (f" ({change} {'as much' if rising else 'less'})" if change else ""))
     yield Finding(f"{request.metric}{where}: {best} is best with {said(first)}; {'; '.join(parts)}.", warning=False)
 
 
@@ -216,16 +216,16 @@ def less_is_better(metric: str, unit: str) -> bool:
     return costs or unit in ("s", "ns", "cycles", "bytes")
 
 
-def _beats(one: Estimate, other: Estimate, less: bool) -> bool:
+def _beats(estimate: Estimate, other: Estimate, less: bool) -> bool:
     """Whether neither a bound nor the intervals leave open which of two is better."""
-    (low, high), (other_low, other_high) = _ends(one), _ends(other)
+    (low, high), (other_low, other_high) = _ends(estimate), _ends(other)
     return high < other_low if less else low > other_high
 
 
-def _ends(found: Estimate) -> tuple[float, float]:
-    low = found.value if found.low is None else found.low
-    high = found.value if found.high is None else found.high
-    return (-math.inf if found.bound is Bound.BELOW else low, math.inf if found.bound is Bound.AT_LEAST else high)
+def _ends(estimate: Estimate) -> tuple[float, float]:
+    low = estimate.value if estimate.low is None else estimate.low
+    high = estimate.value if estimate.high is None else estimate.high
+    return (-math.inf if estimate.bound is Bound.BELOW else low, math.inf if estimate.bound is Bound.AT_LEAST else high)
 
 
 def _by_group(group_curves: Sequence[Curve], request: FindingRequest) -> tuple[list[tuple[str, Estimate]], str]:
@@ -244,7 +244,7 @@ def _by_group(group_curves: Sequence[Curve], request: FindingRequest) -> tuple[l
     if not common:
         return [], ""
     at = f" at {units.level(common[-1])}" if common[-1] != "" else ""
-    return [(curve.group, one[common[-1]]) for curve, one in zip(group_curves, points, strict=True)], at
+    return [(curve.group, point[common[-1]]) for curve, point in zip(group_curves, points, strict=True)], at
 
 
 def _by_level(curve: Curve, request: FindingRequest) -> tuple[list[tuple[str, Estimate]], list[str], str]:
@@ -255,8 +255,8 @@ def _by_level(curve: Curve, request: FindingRequest) -> tuple[list[tuple[str, Es
     # Where most methods have a number; of several such places the last, which has the largest levels.
     best = max(reversed(parts), key=lambda part: len(part.having(request.metric)))
     at = f" at {best.label}" if best.label else ""
-    found = [(units.level(level), one) for level, one in best.having(request.metric)]
-    return found, [_unknown(best, point, request.metric) for point in best.without(request.metric)], at
+    ranked = [(units.level(level), estimate) for level, estimate in best.having(request.metric)]
+    return ranked, [_unknown(best, point, request.metric) for point in best.without(request.metric)], at
 
 
 def _unknown(part: Series, point: CurvePoint, metric: str) -> str:

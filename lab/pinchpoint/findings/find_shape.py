@@ -63,8 +63,8 @@ def refused_rate(point: CurvePoint) -> str:
 
     Without an NDR no trial is known to be at the limit, so its cycles and caches say little.
     """
-    found = point.estimates.get("NDR")
-    refusal = None if found and found.bound is not Bound.BETWEEN else point.refusals.get("NDR")
+    estimate = point.estimates.get("NDR")
+    refusal = None if estimate and estimate.bound is not Bound.BETWEEN else point.refusals.get("NDR")
     return (refusal.reason.rstrip(".") or "a number was refused") if refusal else ""
 
 
@@ -77,10 +77,10 @@ def fall(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
     """One sentence a series: from the first to the last level, the ratio, the published one."""
     for part in chosen(curves, request):
         metric = shape_metric(part, request.metric)
-        found = part.having(metric)
-        if len(found) < 2:
+        points = part.having(metric)
+        if len(points) < 2:
             continue
-        (first, before), (last, after) = found[0], found[-1]
+        (first, before), (last, after) = points[0], points[-1]
         span = f"{_labelled(part)}: from {along(part.factor, first)} to {along(part.factor, last)}"
         falls = after.value < before.value
         change = ratio(before, after) if falls else ratio(after, before)
@@ -120,23 +120,23 @@ def _or_zero(estimate: Estimate) -> str:
 
 def _published_change(study: Study, part: Series, metric: str, ours: str) -> str:
     """The published change of the metric over its own ends, and that of `ours` there where both have these ends."""
-    found = part.having(ours)
+    measured = part.having(ours)
     for _, every in published_for(study.published, part, metric):
-        points = within(every, found)
+        points = within(every, measured)
         if len(points) < 2 or min(points[0][1], points[-1][1]) <= 0:
             continue
         (first, before), (last, after) = points[0], points[-1]
         verb, size = ("falls", before / after) if after <= before else ("rises", after / before)
         ends = f" from {units.level(first)} to {units.level(last)}"
-        if (found[0][0], found[-1][0]) == (first, last):
+        if (measured[0][0], measured[-1][0]) == (first, last):
             return f"; published: {verb} {units.times(size)}"
-        ours = _ours_between(dict(found), first, last)
+        ours = _ours_between(dict(measured), first, last)
         return f"; published: {verb} {units.times(size)}{ends}{ours}"
     return ""
 
 
-def _ours_between(found: Mapping[Level, Estimate], first: Level, last: Level) -> str:
-    before, after = found.get(first), found.get(last)
+def _ours_between(estimates: Mapping[Level, Estimate], first: Level, last: Level) -> str:
+    before, after = estimates.get(first), estimates.get(last)
     if before is None or after is None:
         return ""
     falls = after.value <= before.value
@@ -151,7 +151,7 @@ def knee(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
     """
     for part in chosen(curves, request):
         metric = shape_metric(part, request.metric)
-        between = any(one.bound is Bound.BETWEEN for _, one in part.having(metric))
+        between = any(estimate.bound is Bound.BETWEEN for _, estimate in part.having(metric))
         if between or part.without(metric):
             continue
         steps = list(_steps(part.having(metric)))
@@ -167,8 +167,8 @@ def knee(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
         )
 
 
-def _steps(found: Sequence[tuple[Level, Estimate]]) -> Iterator[tuple[Level, Level, Ratio, float]]:
-    for (first, before), (last, after) in pairwise(found):
+def _steps(points: Sequence[tuple[Level, Estimate]]) -> Iterator[tuple[Level, Level, Ratio, float]]:
+    for (first, before), (last, after) in pairwise(points):
         if isinstance(first, str | bool) or isinstance(last, str | bool) or first <= 0 or last <= first:
             continue
         lost = ratio(before, after)
@@ -179,10 +179,10 @@ def _steps(found: Sequence[tuple[Level, Estimate]]) -> Iterator[tuple[Level, Lev
 def flat(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
     """That a factor has no effect, and within which bound; or that it has one. Warns if it was not seen."""
     for part in chosen(curves, request):
-        found = part.having(request.metric)
-        if len(found) < 2:
+        points = part.having(request.metric)
+        if len(points) < 2:
             continue
-        (first, before), (last, after) = found[0], found[-1]
+        (first, before), (last, after) = points[0], points[-1]
         change = ratio(after, before)
         if change is None or change.bound is not Bound.FOUND:
             continue
@@ -228,10 +228,10 @@ def _published_flat(study: Study, part: Series, metric: str) -> str:
 def growth(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
     """The metric (e.g. time per item) at the largest level over the smallest."""
     for part in chosen(curves, request):
-        found = [(level, one) for level, one in part.having(request.metric) if one.value > 0]
-        if len(found) < 2:
+        points = [(level, estimate) for level, estimate in part.having(request.metric) if estimate.value > 0]
+        if len(points) < 2:
             continue
-        (first, before), (last, after) = found[0], found[-1]
+        (first, before), (last, after) = points[0], points[-1]
         change = ratio(after, before)
         if change is None:
             continue
@@ -248,14 +248,14 @@ def growth(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -
 
 def _published_growth(study: Study, part: Series, metric: str) -> str:
     """Published growth of the same metric; of a published total time, of the time per item."""
-    found = part.having(metric)
-    for one, every in published_for(study.published, part):
-        total = one.metric != metric and one.unit == "s" and metric.startswith("time per")
-        if one.metric != metric and not total:
+    measured = part.having(metric)
+    for published, every in published_for(study.published, part):
+        total = published.metric != metric and published.unit == "s" and metric.startswith("time per")
+        if published.metric != metric and not total:
             continue
         usable = [
             (level, value / level if total else value)
-            for level, value in within([pair for pair in every if pair[1] >= _least(every)], found)
+            for level, value in within([pair for pair in every if pair[1] >= _least(every)], measured)
             if not isinstance(level, str | bool) and level > 0 and value > 0
         ]
         if len(usable) > 1 and usable[0][1] > 0:

@@ -41,13 +41,13 @@ def _shares(point: CurvePoint) -> dict[str, float]:
 def minded(curves: Mapping[str, Curve], request: FindingRequest, names: Collection[str]) -> Iterator[Finding]:
     """One warning a caution about the numbers that a sentence rests on: those of `names`, and of whole points."""
     groups = {request.group, *(name.strip() for name in request.against.split(","))}
-    found: dict[str, list[tuple[Curve, CurvePoint]]] = {}
+    by_caution: dict[str, list[tuple[Curve, CurvePoint]]] = {}
     for curve in (curve for group, curve in curves.items() if group in groups):
         for point in curve.points:
             minded = [name for name in point.notes if name in ("", *names)]
             for caution in dict.fromkeys(caution for name in minded for caution in point.to_mind(name)):
-                found.setdefault(caution, []).append((curve, point))
-    for caution, places in found.items():
+                by_caution.setdefault(caution, []).append((curve, point))
+    for caution, places in by_caution.items():
         yield Finding(f"{_listed(places)}: {caution.rstrip('.')}.", warning=True)
 
 
@@ -81,7 +81,7 @@ def _listed(places: Sequence[tuple[Curve, CurvePoint]]) -> str:
     by_group: dict[str, list[tuple[Curve, CurvePoint]]] = {}
     for curve, point in places:
         by_group.setdefault(curve.group, []).append((curve, point))
-    return "; ".join(_of_group(group, found) for group, found in by_group.items())
+    return "; ".join(_of_group(group, listed) for group, listed in by_group.items())
 
 
 def _of_group(group: str, places: Sequence[tuple[Curve, CurvePoint]]) -> str:
@@ -98,26 +98,28 @@ def _of_group(group: str, places: Sequence[tuple[Curve, CurvePoint]]) -> str:
 
 
 def _levels(curve: Curve, point: CurvePoint) -> str:
-    return ", ".join(f"{one.name} {with_unit(point.levels.get(one.name), one.unit)}" for one in curve.factors)
+    return ", ".join(
+        f"{factor.name} {with_unit(point.levels.get(factor.name), factor.unit)}" for factor in curve.factors
+    )
 
 
 def _refused(curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
     """One warning for all points of which the bench could support no number."""
-    found = [
+    refused_points = [
         (curve, point, refused[0])
         for curve in _asked(curves, request)
         for point in curve.points
         if (refused := [point.refusals[name] for name in point.refusals if _is_refused(point, name, request.metric)])
     ]
-    if found:
-        reason = found[0][2].reason.rstrip(".") or "no reason is known"
-        listed = _listed([(curve, point) for curve, point, _ in found])
+    if refused_points:
+        reason = refused_points[0][2].reason.rstrip(".") or "no reason is known"
+        listed = _listed([(curve, point) for curve, point, _ in refused_points])
         yield Finding(f"{listed}: no number, the bench could not support one: {reason}.", warning=True)
 
 
 def _is_refused(point: CurvePoint, name: str, asked: str) -> bool:
-    found = point.estimates.get(name)
-    return (found is None or found.bound is Bound.BETWEEN) and asked in ("", name)
+    estimate = point.estimates.get(name)
+    return (estimate is None or estimate.bound is Bound.BETWEEN) and asked in ("", name)
 
 
 def limit(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
@@ -136,7 +138,11 @@ def limit(study: Study, curves: Mapping[str, Curve], request: FindingRequest) ->
     open_above = [
         (curve, point)
         for curve, point in points
-        if any(one.bound is Bound.AT_LEAST for name, one in point.estimates.items() if request.metric in ("", name))
+        if any(
+            estimate.bound is Bound.AT_LEAST
+            for name, estimate in point.estimates.items()
+            if request.metric in ("", name)
+        )
     ]
     if open_above:
         number = "its number is" if len(open_above) == 1 else "their numbers are"

@@ -55,11 +55,11 @@ _RESTS_ON: Mapping[str, Collection[str]] = {
 def findings(study: Study, curves: Sequence[Curve]) -> tuple[Finding, ...]:
     """What the study asks for, in its order; unknown kinds and missing curves give no sentence."""
     by_group = {curve.group: curve for curve in curves}
-    found: list[Finding] = []
+    sentences: list[Finding] = []
     for request in study.findings:
         if request.kind in KINDS:
             made = list(KINDS[request.kind](study, by_group, request))
             if made and request.kind in _RESTS_ON:
                 made += minded(by_group, request, {request.metric, RELATIVE, *_RESTS_ON[request.kind]})
-            found += (one for one in made if one not in found)
-    return tuple(found)
+            sentences += (sentence for sentence in made if sentence not in sentences)
+    return tuple(sentences)

@@ -54,30 +54,30 @@ def relative_metrics(stretches: Sequence[Stretch], reference: str, needs_interva
     `needs_interval`: there is no ratio either where too few slices could be used for an interval.
     """
     measured = counted(stretches)
-    if not any(one.slices for one in measured):
+    if not any(stretch.slices for stretch in measured):
         return (Metric(RELATIVE, UNIT, 0.0, note="no slice was measured", bound=Bound.REFUSED),)
     why = {side: _not_overloaded(measured, side, reference) for side in "AB"}
     is_bound = bool(why["B"]) and not why["A"]
-    found = compare_slices(stretches, carried="B" if is_bound else "")
-    if refused := why["A"] or why_refused(found.summary):
+    duet = compare_slices(stretches, carried="B" if is_bound else "")
+    if refused := why["A"] or why_refused(duet.summary):
         return (Metric(RELATIVE, UNIT, 0.0, note=refused, bound=Bound.REFUSED),)
-    if needs_interval and found.difference is not None and found.difference.confidence is None:
-        return (Metric(RELATIVE, UNIT, 0.0, note=interval_of(found), bound=Bound.REFUSED),)
-    ratio = _ratio(found, measured)
+    if needs_interval and duet.difference is not None and duet.difference.confidence is None:
+        return (Metric(RELATIVE, UNIT, 0.0, note=interval_of(duet), bound=Bound.REFUSED),)
+    ratio = _ratio(duet, measured)
     assert ratio is not None  # else every slice was discarded, which has a reason
-    note = f"{interval_of(found)}, widened by {units.share(abs(ratio.thaw_cost))} for what a thaw costs"
+    note = f"{interval_of(duet)}, widened by {units.share(abs(ratio.thaw_cost))} for what a thaw costs"
     note += f"; of the {FORWARDED}, relative to {reference}"
-    rate = rate_metric(found.quads, "B")
+    rate = rate_metric(duet.quads, "B")
     if not is_bound:
         return Metric(RELATIVE, UNIT, ratio.value, ratio.low, ratio.high, note), rate
     at_least = Metric(RELATIVE, UNIT, ratio.low, ratio.low, None, f"{why['B']}; {note}", Bound.AT_LEAST)
     return at_least, replace(rate, high=None, bound=Bound.AT_LEAST)
 
 
-def _ratio(found: Duet, measured: Sequence[Stretch]) -> Ratio | None:
-    if found.difference is None:
+def _ratio(duet: Duet, measured: Sequence[Stretch]) -> Ratio | None:
+    if duet.difference is None:
         return None
-    ratio, cost = found.difference, thaw_cost(measured)
+    ratio, cost = duet.difference, thaw_cost(measured)
     low, high = ratio.low * (1 + min(0.0, cost)), ratio.high * (1 + max(0.0, cost))
     return Ratio(ratio.ratio, low, high, cost)
 
@@ -96,16 +96,16 @@ def is_enough(stretches: Sequence[Stretch]) -> bool:
     since the reference cannot be overloaded, or only a bound, since the point cannot.
     """
     measured = counted(stretches)
-    if not any(one.slices for one in measured):
+    if not any(stretch.slices for stretch in measured):
         return False
     if surely_not_overloaded(measured, "A"):
         return True
     is_bound = surely_not_overloaded(measured, "B")
-    found = compare_slices(stretches, carried="B" if is_bound else "")
-    if math.fsum(one.length_s for one in found.quads) >= MOST_USED_S:
+    duet = compare_slices(stretches, carried="B" if is_bound else "")
+    if math.fsum(quad.length_s for quad in duet.quads) >= MOST_USED_S:
         return True
-    ratio = _ratio(found, measured)
-    is_interval = found.difference is not None and found.difference.confidence is not None
+    ratio = _ratio(duet, measured)
+    is_interval = duet.difference is not None and duet.difference.confidence is not None
     return ratio is not None and is_interval and (is_bound or ratio.is_narrow)
 
 
@@ -140,8 +140,8 @@ def _not_overloaded(measured: Sequence[Stretch], side: str, reference: str) -> s
     if share <= MOST_NOT_OVERLOADED:
         return ""
     name = f"its reference {reference}" if side == "A" else "it"
-    own = (one for stretch in measured for one in stretch.slices if one.side == side and one.length_s)
-    rates = [one.offered / one.length_s for one in own]
+    own = (part for stretch in measured for part in stretch.slices if part.side == side and part.length_s)
+    rates = [part.offered / part.length_s for part in own]
     return (
         f"the engine could not overload {name}, which forwarded all that was offered "
         f"({units.fps(median(rates))}) in {units.share(share)} of its slices"

@@ -57,9 +57,9 @@ def of_runs(a: Run, b: Run, metrics: Sequence[str] = (), margin: float | None = 
         common = [(next(iter(points_a)), next(iter(points_b)))]
     else:
         common = [(key, key) for key in points_a if key in points_b]
-    parts = tuple(_compared(points_a[one], points_b[two], a[0], b[0], metrics, margin) for one, two in common)
-    taken_a, taken_b = {one for one, _ in common}, {two for _, two in common}
-    of_all = [_part_differences(points_a[one], points_b[two], a[0], b[0]) for one, two in common]
+    parts = tuple(_compared(points_a[point], points_b[two], a[0], b[0], metrics, margin) for point, two in common)
+    taken_a, taken_b = {point for point, _ in common}, {two for _, two in common}
+    of_all = [_part_differences(points_a[point], points_b[two], a[0], b[0]) for point, two in common]
     return Comparison(
         schema=SCHEMA,
         kind=ComparisonKind.UNPAIRED,
@@ -75,12 +75,12 @@ def of_runs(a: Run, b: Run, metrics: Sequence[str] = (), margin: float | None = 
 
 
 def _points(info: RunInfo, result: RunResult) -> dict[tuple[str, str], _Point]:
-    plains = {str(one.get("name")): one for one in info.scenarios}
-    found: dict[tuple[str, str], list[ScenarioResult]] = {}
-    for one in result.scenarios:
-        group = one.group or group_of(plains.get(one.scenario, {})) or one.scenario
-        found.setdefault((group, json.dumps(dict(one.levels), sort_keys=True)), []).append(one)
-    return {key: _Point(plains.get(each[0].scenario, {}), tuple(each)) for key, each in found.items()}
+    plains = {str(scenario.get("name")): scenario for scenario in info.scenarios}
+    points: dict[tuple[str, str], list[ScenarioResult]] = {}
+    for scenario in result.scenarios:
+        group = scenario.group or group_of(plains.get(scenario.scenario, {})) or scenario.scenario
+        points.setdefault((group, json.dumps(dict(scenario.levels), sort_keys=True)), []).append(scenario)
+    return {key: _Point(plains.get(each[0].scenario, {}), tuple(each)) for key, each in points.items()}
 
 
 def _part_differences(a: _Point, b: _Point, info_a: RunInfo, info_b: RunInfo) -> Differences:
@@ -88,7 +88,7 @@ def _part_differences(a: _Point, b: _Point, info_a: RunInfo, info_b: RunInfo) ->
 
 
 def _in_force(point: _Point) -> Mapping[str, str]:
-    return next((one.settings for one in point.repeats if one.settings), {})
+    return next((repeat.settings for repeat in point.repeats if repeat.settings), {})
 
 
 def _guests_kernels(a: _Point, b: _Point) -> tuple[Difference, ...]:
@@ -99,9 +99,17 @@ def _guests_kernels(a: _Point, b: _Point) -> tuple[Difference, ...]:
 
 def _of_the_whole(parts: Sequence[Differences], info_a: RunInfo, info_b: RunInfo) -> Differences:
     """What all scenarios differ by; hosts in any case."""
-    versions = [one for one in (parts[0].versions if parts else ()) if all(one in part.versions for part in parts)]
-    scenario = [one for one in (parts[0].scenario if parts else ()) if all(one in part.scenario for part in parts)]
-    in_force = [one for one in (parts[0].in_force if parts else ()) if all(one in part.in_force for part in parts)]
+    versions = [name for name in (parts[0].versions if parts else ()) if all(name in part.versions for part in parts)]
+    scenario = [
+        difference
+        for difference in (parts[0].scenario if parts else ())
+        if all(difference in part.scenario for part in parts)
+    ]
+    in_force = [
+        difference
+        for difference in (parts[0].in_force if parts else ())
+        if all(difference in part.in_force for part in parts)
+    ]
     host = differences.mappings(info_a.host, info_b.host)
     return Differences(tuple(scenario), tuple(in_force), tuple(versions), host)
 
@@ -112,11 +120,11 @@ def _compared(
     other = (*differences.defining(a.plain, b.plain), *_guests_kernels(a, b))
     names = _names((*a.repeats, *b.repeats))
     judged = tuple(metrics) or names[:1]
-    found: list[MetricComparison] = []
-    for name in (*judged, *(one for one in names if one not in judged)):
-        one = _metric(name, a, b, other, name in judged, margin)
-        if one.judged or one.ratio is not None:
-            found.append(one)
+    compared: list[MetricComparison] = []
+    for name in (*judged, *(name for name in names if name not in judged)):
+        metric = _metric(name, a, b, other, name in judged, margin)
+        if metric.judged or metric.ratio is not None:
+            compared.append(metric)
     notes = ["unpaired: what changed on the host between the two runs is part of every difference"]
     if any(len(point.repeats) == 1 for point in (a, b)):
         notes.append("of one measurement each interval is that measurement's own: how far repeats lie apart is unknown")
@@ -126,21 +134,21 @@ def _compared(
         a.repeats[0].title,
         a.repeats[0].levels,
         _part_differences(a, b, info_a, info_b),
-        tuple(found),
+        tuple(compared),
         tuple(notes),
     )
 
 
 def _names(results: Sequence[ScenarioResult]) -> tuple[str, ...]:
-    first = [rate.name for one in results for rate in one.rates]
-    return tuple(dict.fromkeys((*first, *(metric.name for one in results for metric in metrics_of(one)))))
+    first = [rate.name for result in results for rate in result.rates]
+    return tuple(dict.fromkeys((*first, *(metric.name for result in results for metric in metrics_of(result)))))
 
 
 def _metric(
     name: str, a: _Point, b: _Point, other: Sequence[Difference], judged: bool, margin: float | None
 ) -> MetricComparison:
-    sides = [[one for result in point.repeats for one in readings(result, name)] for point in (a, b)]
-    unit = next((one.metric.unit for side in sides for one in side if one.metric.unit), "")
+    sides = [[reading for result in point.repeats for reading in readings(result, name)] for point in (a, b)]
+    unit = next((reading.metric.unit for side in sides for reading in side if reading.metric.unit), "")
     base = MetricComparison(name, unit, judged, Decision.REFUSED, "", method=METHOD)
     if why := _refused(name, a, b, other):
         return replace(base, sentence=f"not compared: {why}")
@@ -153,8 +161,8 @@ def _metric(
 
 def _refused(name: str, a: _Point, b: _Point, other: Sequence[Difference]) -> str:
     """How the definitions differ; empty if they are the same."""
-    differing = [f"{one.what} is {one.a} in A and {one.b} in B" for one in other]
-    defined = [{one.definition_of(name) for one in point.repeats} - {""} for point in (a, b)]
+    differing = [f"{difference.what} is {difference.a} in A and {difference.b} in B" for difference in other]
+    defined = [{repeat.definition_of(name) for repeat in point.repeats} - {""} for point in (a, b)]
     if not differing and all(defined) and defined[0] != defined[1]:
         differing = [f"A is {_either(defined[0])}, B is {_either(defined[1])}"]
     return f"numbers of different definitions: {'; '.join(differing)}" if differing else ""
@@ -175,11 +183,11 @@ def _decidable(a: int, b: int) -> bool:
 
 def _one_mode(sides: Sequence[Sequence[Reading]]) -> tuple[str, tuple[list[Reading], list[Reading]] | None]:
     """The mode of the cores in which both sides have most numbers, and those; None if there is none."""
-    usable = [[one for one in side if not one.why_not and one.metric.value > 0] for side in sides]
-    modes = modes_of(one.distance_ns for side in usable for one in side)
+    usable = [[reading for reading in side if not reading.why_not and reading.metric.value > 0] for side in sides]
+    modes = modes_of(reading.distance_ns for side in usable for reading in side)
     best = None
     for mode in modes:
-        inside = tuple([one for one in side if in_mode(one, mode, modes)] for side in usable)
+        inside = tuple([reading for reading in side if in_mode(reading, mode, modes)] for side in usable)
         if all(inside) and (best is None or min(map(len, inside)) > min(map(len, best[1]))):
             best = (mode, inside)
     if best is None:
@@ -190,49 +198,49 @@ def _one_mode(sides: Sequence[Sequence[Reading]]) -> tuple[str, tuple[list[Readi
 def _nothing(sides: Sequence[Sequence[Reading]]) -> str:
     reasons_of_sides = []
     for label, side in zip("AB", sides, strict=True):
-        reasons = dict.fromkeys(one.why_not for one in side if one.why_not)
-        if not any(not one.why_not and one.metric.value > 0 for one in side):
+        reasons = dict.fromkeys(reading.why_not for reading in side if reading.why_not)
+        if not any(not reading.why_not and reading.metric.value > 0 for reading in side):
             reasons_of_sides.append(f"{label} {', '.join(reasons) or 'has no number'}")
     return "; ".join(reasons_of_sides) or "A and B were measured in different modes of the cores"
 
 
 def _left_out(sides: Sequence[Sequence[Reading]], chosen: tuple[list[Reading], list[Reading]]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    reasons: dict[str, int] = {}
     for label, side, kept in zip("AB", sides, chosen, strict=True):
-        for one in side:
-            if one not in kept:
-                reason = f"{label} {one.why_not or 'in another mode of the cores'}"
-                found[reason] = found.get(reason, 0) + 1
-    return found
+        for reading in side:
+            if reading not in kept:
+                reason = f"{label} {reading.why_not or 'in another mode of the cores'}"
+                reasons[reason] = reasons.get(reason, 0) + 1
+    return reasons
 
 
 def _judged(
     compared: MetricComparison, chosen: tuple[list[Reading], list[Reading]], margin: float | None
 ) -> MetricComparison:
-    a, b = (estimate([one.metric for one in side]) for side in chosen)
-    found = ratio(b, a)
-    if found is None or found.low is None or found.high is None:
+    a, b = (estimate([reading.metric for reading in side]) for side in chosen)
+    quotient = ratio(b, a)
+    if quotient is None or quotient.low is None or quotient.high is None:
         value = b.value / a.value
         sentence = f"B is {wording.percent(abs(1 - value))} {'higher' if value >= 1 else 'lower'}: no interval is known"
         return replace(compared, a=a, b=b, ratio=value, decision=Decision.TOO_FEW, sentence=sentence)
     if not _decidable(a.n, b.n):
         sentence = (
             f"unknown: {a.n} and {b.n} repeats are too few to decide; at the worst ends of both ranges B / A lies "
-            f"between {found.low:.4g} and {found.high:.4g}"
+            f"between {quotient.low:.4g} and {quotient.high:.4g}"
         )
         few = replace(compared, a=a, b=b, decision=Decision.TOO_FEW, sentence=sentence)
-        return replace(few, ratio=found.value, low=found.low, high=found.high)
+        return replace(few, ratio=quotient.value, low=quotient.low, high=quotient.high)
     decision = Decision.NOT_FOUND
-    if found.tells_apart:
-        decision = Decision.HIGHER if found.value > 1 else Decision.LOWER
-    hidden = max(found.high - 1, 1 - found.low)
+    if quotient.tells_apart:
+        decision = Decision.HIGHER if quotient.value > 1 else Decision.LOWER
+    hidden = max(quotient.high - 1, 1 - quotient.low)
     compared = replace(
         compared,
         a=a,
         b=b,
-        ratio=found.value,
-        low=found.low,
-        high=found.high,
+        ratio=quotient.value,
+        low=quotient.low,
+        high=quotient.high,
         largest_hidden=hidden,
         decision=decision,
         holds_for=HoldsFor.RUNS,

@@ -31,15 +31,15 @@ class _Measured:
     info: RunInfo
     repeats: tuple[ScenarioResult, ...]
     plain: differences.Plain  # the effective scenario
-    found: Mapping[str, Estimate]  # by metric
+    estimates: Mapping[str, Estimate]  # by metric
     notes: Mapping[str, str]
 
     @property
     def rates(self) -> Mapping[str, Rate]:
-        return {rate.name: rate for one in self.repeats for rate in one.rates}
+        return {rate.name: rate for repeat in self.repeats for rate in repeat.rates}
 
     def definition_of(self, metric: str) -> str:
-        return next(filter(None, (one.definition_of(metric) for one in self.repeats)), "")
+        return next(filter(None, (repeat.definition_of(metric) for repeat in self.repeats)), "")
 
 
 def trends(
@@ -73,29 +73,29 @@ def _started(run: StoredRun) -> datetime:
 
 
 def _by_scenario(stored: Sequence[StoredRun]) -> dict[str, list[_Measured]]:
-    found: dict[str, list[_Measured]] = {}
+    measured: dict[str, list[_Measured]] = {}
     for info, result in stored:
         points: dict[str, list[ScenarioResult]] = {}
-        for one in result.scenarios:
-            if one.outcome is Outcome.MEASURED:
-                points.setdefault(_name(one), []).append(one)
+        for scenario in result.scenarios:
+            if scenario.outcome is Outcome.MEASURED:
+                points.setdefault(_name(scenario), []).append(scenario)
         plains = {str(plain.get("name")): plain for plain in info.scenarios}
         for name, repeats in points.items():
             both = of_repeats(repeats)
             plain = plains.get(repeats[0].scenario, {})
-            found.setdefault(name, []).append(_Measured(info, tuple(repeats), plain, both.estimates, both.notes))
-    return found
+            measured.setdefault(name, []).append(_Measured(info, tuple(repeats), plain, both.estimates, both.notes))
+    return measured
 
 
-def _name(one: ScenarioResult) -> str:
+def _name(result: ScenarioResult) -> str:
     """The name that all repeats of a point share: that of the first."""
-    return one.scenario.removesuffix(f".r{one.repeat}") if one.repeat > 1 else one.scenario
+    return result.scenario.removesuffix(f".r{result.repeat}") if result.repeat > 1 else result.scenario
 
 
 def _trends(name: str, runs: Sequence[_Measured], metrics: Sequence[str]) -> Iterator[Trend]:
     newest = runs[-1]
-    wanted = metrics or tuple(newest.rates) or tuple(newest.found)[:1]
-    known = dict.fromkeys(metric for run in runs for metric in (*run.rates, *run.found))
+    wanted = metrics or tuple(newest.rates) or tuple(newest.estimates)[:1]
+    known = dict.fromkeys(metric for run in runs for metric in (*run.rates, *run.estimates))
     if unknown := [metric for metric in wanted if metric not in known]:
         raise InputError(f"{name}: no metric {', '.join(unknown)}", f"its metrics: {', '.join(known)}")
     for metric in wanted:
@@ -106,8 +106,10 @@ def _trend(name: str, metric: str, runs: Sequence[_Measured]) -> Trend:
     reasons = [(run, _incomparable(metric, run, runs[-1])) for run in runs]
     kept = [run for run, reason in reasons if not reason]
     points = tuple(_run(metric, run, before) for before, run in zip([None, *kept], kept, strict=False))
-    levels = tuple(_segment(points, one.first, one.end) for one in cut([one.value for one in points]) if points)
-    unit = next((run.found[metric].unit for run in kept), "")
+    levels = tuple(
+        _segment(points, segment.first, segment.end) for segment in cut([point.value for point in points]) if points
+    )
+    unit = next((run.estimates[metric].unit for run in kept), "")
     return Trend(
         scenario=name,
         metric=metric,
@@ -131,30 +133,30 @@ def _incomparable(metric: str, run: _Measured, newest: _Measured) -> str:
     mine, its = run.definition_of(metric), newest.definition_of(metric)
     if mine and its and mine != its:
         return f"another definition: {mine}"
-    found = run.found.get(metric)
-    if found is None:
+    estimate = run.estimates.get(metric)
+    if estimate is None:
         return run.notes.get(metric) or "not measured"
-    if found.bound is not Bound.FOUND:
-        return run.notes.get(metric) or str(found.bound).replace("_", " ")
+    if estimate.bound is not Bound.FOUND:
+        return run.notes.get(metric) or str(estimate.bound).replace("_", " ")
     return (run.notes.get(metric) or DISTURBED) if _is_disturbed(metric, run) else ""
 
 
 def _is_disturbed(metric: str, run: _Measured) -> bool:
     """Whether no undisturbed trial is behind any repeat: an estimate rests on such numbers only for want of others."""
-    found = [one for repeat in run.repeats for one in metrics_of(repeat) if one.name == metric]
-    return all(one.disturbed for one in found if bound_of(one) is not Bound.REFUSED)
+    metrics = [measured for repeat in run.repeats for measured in metrics_of(repeat) if measured.name == metric]
+    return all(measured.disturbed for measured in metrics if bound_of(measured) is not Bound.REFUSED)
 
 
 def _words(other: Sequence[Difference]) -> str:
-    lines = [f"{one.what} {one.a}, now {one.b}" for one in other]
+    lines = [f"{difference.what} {difference.a}, now {difference.b}" for difference in other]
     more = f" and {len(lines) - _MOST_DIFFERENCES} more" if len(lines) > _MOST_DIFFERENCES else ""
     return "; ".join(lines[:_MOST_DIFFERENCES]) + more
 
 
 def _run(metric: str, run: _Measured, before: _Measured | None) -> TrendRun:
-    found = run.found[metric]
+    estimate = run.estimates[metric]
     changed = _changed(before, run) if before else ()
-    return TrendRun(run.info.run_id, run.info.started, found.value, found.low, found.high, changed)
+    return TrendRun(run.info.run_id, run.info.started, estimate.value, estimate.low, estimate.high, changed)
 
 
 def _changed(before: _Measured, now: _Measured) -> tuple[str, ...]:
@@ -179,13 +181,13 @@ def _conditions(run: _Measured) -> dict[str, str]:
 
 def _distance_ns(run: _Measured) -> float:
     """Of the cores, the median over repeats; 0 if it was not measured."""
-    known = sorted(one.cache_line.median_ns for one in run.repeats if one.cache_line)
+    known = sorted(repeat.cache_line.median_ns for repeat in run.repeats if repeat.cache_line)
     return known[len(known) // 2] if known else 0.0
 
 
 def _segment(points: Sequence[TrendRun], first: int, end: int) -> TrendSegment:
-    found = median_interval([point.value for point in points[first:end]])
-    return TrendSegment(first, end, found.centre, found.low, found.high, found.words("runs"))
+    interval = median_interval([point.value for point in points[first:end]])
+    return TrendSegment(first, end, interval.centre, interval.low, interval.high, interval.words("runs"))
 
 
 def _change(old: TrendSegment, new: TrendSegment, points: Sequence[TrendRun], less: bool) -> TrendChange:

@@ -58,7 +58,7 @@ def _of_the_datapath(factor: Factor) -> bool:
 def _first(factor: Factor, points: Sequence[CurvePoint], point: CurvePoint) -> CurvePoint | None:
     """The point with the factor's first level and all else as in `point`."""
     rest = _rest(point.levels, factor)
-    same = [one for one in points if _rest(one.levels, factor) == rest and _FLOWS in one.estimates]
+    same = [point for point in points if _rest(point.levels, factor) == rest and _FLOWS in point.estimates]
     return same[0] if same and same[0] is not point else None
 
 

@@ -14,35 +14,35 @@ def direction(metric: str, unit: str) -> int:
     return -1 if less_is_better(metric, unit) else 0
 
 
-def better(one: MetricComparison) -> bool | None:
+def better(metric: MetricComparison) -> bool | None:
     """Whether B is the better one; None if no difference was found, neither is better, or it is of two benches only."""
-    rising = direction(one.metric, one.unit)
-    if not rising or one.holds_for is HoldsFor.BENCHES or one.decision not in (Decision.HIGHER, Decision.LOWER):
+    rising = direction(metric.metric, metric.unit)
+    if not rising or metric.holds_for is HoldsFor.BENCHES or metric.decision not in (Decision.HIGHER, Decision.LOWER):
         return None
-    return (one.decision is Decision.HIGHER) == (rising > 0)
+    return (metric.decision is Decision.HIGHER) == (rising > 0)
 
 
-def surely_worse_by(one: MetricComparison) -> float | None:
+def surely_worse_by(metric: MetricComparison) -> float | None:
     """The share by which B is worse at least, at the comparison's confidence; None if it is not known to be worse."""
-    if one.better is not False or one.low is None or one.high is None:
+    if metric.better is not False or metric.low is None or metric.high is None:
         return None
-    return 1 - one.high if one.decision is Decision.LOWER else one.low - 1
+    return 1 - metric.high if metric.decision is Decision.LOWER else metric.low - 1
 
 
-def sentence(one: MetricComparison, margin: float | None, of: str = "pair") -> str:
+def sentence(metric: MetricComparison, margin: float | None, of: str = "pair") -> str:
     """What the comparison says, e.g. `B is 2.1 % [1.6 .. 2.6 %] lower`; `of` is what `one.n` counts."""
-    assert one.ratio is not None and one.low is not None and one.high is not None
-    if one.decision is Decision.TOO_FEW:
-        return f"unknown: {one.method}; the ratios of the {of}s lie between {one.low:.4g} and {one.high:.4g}"
-    of_benches = one.holds_for is HoldsFor.BENCHES
-    if one.decision is Decision.NOT_FOUND:
-        hidden = one.largest_hidden or 0.0
-        same = _margin_hidden(one, hidden, margin, of)
+    assert metric.ratio is not None and metric.low is not None and metric.high is not None
+    if metric.decision is Decision.TOO_FEW:
+        return f"unknown: {metric.method}; the ratios of the {of}s lie between {metric.low:.4g} and {metric.high:.4g}"
+    of_benches = metric.holds_for is HoldsFor.BENCHES
+    if metric.decision is Decision.NOT_FOUND:
+        hidden = metric.largest_hidden or 0.0
+        same = _margin_hidden(metric, hidden, margin, of)
         where = " between these two benches" if of_benches else ""
         return f"no difference found{where}; one of up to {percent(hidden)} cannot be excluded{same}"
-    smaller, larger = sorted((abs(1 - one.low), abs(1 - one.high)))
-    word = "higher" if one.decision is Decision.HIGHER else "lower"
-    text = f"B is {percent(abs(1 - one.ratio))} {_between(smaller, larger)} {word}"
+    smaller, larger = sorted((abs(1 - metric.low), abs(1 - metric.high)))
+    word = "higher" if metric.decision is Decision.HIGHER else "lower"
+    text = f"B is {percent(abs(1 - metric.ratio))} {_between(smaller, larger)} {word}"
     if of_benches:
         return f"of these two benches, {text}; one build of each cannot tell the build from the change"
     if margin is not None and larger <= margin:
@@ -50,16 +50,16 @@ def sentence(one: MetricComparison, margin: float | None, of: str = "pair") -> s
     return text
 
 
-def _margin_hidden(one: MetricComparison, hidden: float, margin: float | None, of: str) -> str:
+def _margin_hidden(metric: MetricComparison, hidden: float, margin: float | None, of: str) -> str:
     if margin is None:
         return ""
     if hidden <= margin:
         return f": the same within the margin of {percent(margin)}"
     text = f": a difference beyond the margin of {percent(margin)} is not excluded"
-    if not one.n:
+    if not metric.n:
         return text
     # Intervals shrink with the square root of the number of pairs.
-    needed = math.ceil(one.n * (hidden / margin) ** 2)
+    needed = math.ceil(metric.n * (hidden / margin) ** 2)
     return f"{text}; about {units.counted(needed, of)} would decide"
 
 

@@ -52,49 +52,65 @@ def is_plain(text: str) -> bool:
     return text.isprintable()
 
 
-def text(longest: int = LONGEST_TEXT) -> Kind:
-    """One line of text."""
+def texts(expected: str, holds: Callable[[str], bool]) -> Kind:
+    """A text of which `holds` is true."""
 
     def read(value: Any) -> str:
-        check(isinstance(value, str) and is_plain(value) and len(value) <= longest)
+        check(isinstance(value, str) and holds(value))
         return str(value)
 
-    return Kind(f"one line of text, at most {longest:,} characters", read)
+    return Kind(expected, read)
+
+
+def matching(pattern: re.Pattern[str], expected: str) -> Kind:
+    """A text that is a full match of the pattern."""
+    return texts(expected, lambda value: pattern.fullmatch(value) is not None)
+
+
+def listed(expected: str, element: Kind, most: int = MOST_ELEMENTS, *, may_be_empty: bool = False) -> Kind:
+    """A list of different elements of one kind."""
+
+    def read(value: Any) -> tuple[Any, ...]:
+        check(isinstance(value, list) and len(value) <= most and (may_be_empty or bool(value)))
+        elements = tuple(element.read(item) for item in value)
+        check(len(set(elements)) == len(elements))
+        return elements
+
+    return Kind(expected, read)
+
+
+def text(longest: int = LONGEST_TEXT) -> Kind:
+    """One line of text."""
+    expected = f"one line of text, at most {longest:,} characters"
+    return texts(expected, lambda value: is_plain(value) and len(value) <= longest)
 
 
 def absolute_path() -> Kind:
     """The path of a file, from the root."""
-
-    def read(value: Any) -> str:
-        check(isinstance(value, str) and is_plain(value) and len(value) <= LONGEST_PATH)
-        check(value.startswith("/") and not value.endswith("/") and " " not in value)
-        return str(value)
-
-    return Kind("the absolute path of a file, without blanks", read)
+    return texts(
+        "the absolute path of a file, without blanks",
+        lambda value: (
+            is_plain(value)
+            and len(value) <= LONGEST_PATH
+            and value.startswith("/")
+            and not value.endswith("/")
+            and " " not in value
+        ),
+    )
 
 
 def lines() -> Kind:
     """Text of several lines; what stands in them is judged elsewhere."""
-
-    def read(value: Any) -> str:
-        check(isinstance(value, str))
-        return str(value)
-
-    return Kind("text of one or several lines", read)
+    return texts("text of one or several lines", lambda value: True)
 
 
 def word(*choices: str) -> Kind:
     """One of a few words."""
-
-    def read(value: Any) -> str:
-        check(isinstance(value, str) and value in choices)
-        return str(value)
-
-    return Kind(" or ".join(f'"{choice}"' for choice in choices), read)
+    return texts(" or ".join(f'"{choice}"' for choice in choices), lambda value: value in choices)
 
 
 def boolean() -> Kind:
-    """True or false."""
+    """`true` or `false`, as TOML writes them."""
 
     def read(value: Any) -> bool:
         check(isinstance(value, bool))
@@ -152,28 +168,15 @@ def _plain(value: float) -> str:
 
 def numbers(low: float, high: float, *, below: bool = False, may_be_empty: bool = False) -> Kind:
     """Different numbers; returned in rising order."""
-    one = number(low, high, below=below)
-
-    def read(value: Any) -> tuple[float, ...]:
-        check(isinstance(value, list) and len(value) <= MOST_ELEMENTS and (may_be_empty or bool(value)))
-        found = [one.read(element) for element in value]
-        check(len(set(found)) == len(found))
-        return tuple(sorted(found))
-
-    return Kind(f"a list of different numbers, each {one.expected.removeprefix('a number ')}", read)
+    kind = number(low, high, below=below)
+    different = listed("", kind, may_be_empty=may_be_empty)
+    expected = f"a list of different numbers, each {kind.expected.removeprefix('a number ')}"
+    return Kind(expected, lambda value: tuple(sorted(different.read(value))))
 
 
 def cpus() -> Kind:
     """A list of CPU numbers."""
-    one = integer(0, HIGHEST_CPU)
-
-    def read(value: Any) -> tuple[int, ...]:
-        check(isinstance(value, list) and 0 < len(value) <= MOST_ELEMENTS)
-        found = tuple(one.read(element) for element in value)
-        check(len(set(found)) == len(found))
-        return found
-
-    return Kind("a list of CPU numbers", read)
+    return listed("a list of CPU numbers", integer(0, HIGHEST_CPU))
 
 
 _TAKEN_NAMES = frozenset({"lo", "br0"})
@@ -195,42 +198,23 @@ def port_name() -> Kind:
 
 def interface_name() -> Kind:
     """The name of a network interface, as the kernel allows it (dev_valid_name)."""
-
-    def read(value: Any) -> str:
-        check(isinstance(value, str) and _INTERFACE_NAME.fullmatch(value) is not None and value not in (".", ".."))
-        return str(value)
-
-    return Kind("the name of a network interface, at most 15 characters", read)
+    expected = "the name of a network interface, at most 15 characters"
+    return texts(expected, lambda value: _INTERFACE_NAME.fullmatch(value) is not None and value not in (".", ".."))
 
 
 def machine_name() -> Kind:
     """The name of a host among those of the file."""
-
-    def read(value: Any) -> str:
-        check(isinstance(value, str) and _MACHINE_NAME.fullmatch(value) is not None)
-        return str(value)
-
-    return Kind("the NAME of a [host.NAME]", read)
+    return matching(_MACHINE_NAME, "the NAME of a [host.NAME]")
 
 
 def kernel_release() -> Kind:
     """A kernel's release (uname(2)), or the beginning of it. A number would not tell 6.1 from 6.10."""
-
-    def read(value: Any) -> str:
-        check(isinstance(value, str) and _RELEASE.fullmatch(value) is not None)
-        return str(value)
-
-    return Kind('a release in quotes, like "6.12" or "6.12.95"', read)
+    return matching(_RELEASE, 'a release in quotes, like "6.12" or "6.12.95"')
 
 
 def destination() -> Kind:
     """A destination of ssh(1); one that begins with - would be an option."""
-
-    def read(value: Any) -> str:
-        check(isinstance(value, str) and is_destination(value))
-        return str(value)
-
-    return Kind("HOST, USER@HOST or ssh://[USER@]HOST[:PORT]", read)
+    return texts("HOST, USER@HOST or ssh://[USER@]HOST[:PORT]", is_destination)
 
 
 def bridge_name(*others: str) -> Kind:
@@ -253,12 +237,8 @@ _PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-1][0-9a-f]\.[0-7]")
 
 def affinity() -> Kind:
     """Which CPU polls which receive queue, as text; which queues and CPUs there are is judged elsewhere."""
-
-    def read(value: Any) -> str:
-        check(isinstance(value, str) and (not value or _AFFINITY.fullmatch(value) is not None))
-        return str(value)
-
-    return Kind('"queue:cpu,queue:cpu,...", or "" to let the switch decide', read)
+    expected = '"queue:cpu,queue:cpu,...", or "" to let the switch decide'
+    return texts(expected, lambda value: not value or _AFFINITY.fullmatch(value) is not None)
 
 
 def pci_address() -> Kind:
@@ -307,7 +287,7 @@ def ipv4_address(value: str) -> int:
 
 
 def ipv4() -> Kind:
-    """One IPv4 address."""
+    """An IPv4 address, kept in its canonical spelling."""
 
     def read(value: Any) -> str:
         check(isinstance(value, str))
@@ -325,11 +305,11 @@ def ip_address(value: Any) -> int:
     if ":" not in value:
         return ipv4_address(value)
     try:
-        found = int(IPv6Address(value))
+        number = int(IPv6Address(value))
     except AddressValueError:
         raise MismatchError from None
-    check(found >> 48 != 0)
-    return found
+    check(number >> 48 != 0)
+    return number
 
 
 def ip() -> Kind:
@@ -345,9 +325,9 @@ def ip_range() -> Kind:
         first, dash, last = value.partition("-")
         check(not dash or addresses.is_v6(first) == addresses.is_v6(last))
         low = ip_address(first)
-        found = _range(low, ip_address(last) if dash else low)
-        check(found.count <= _MOST_ADDRESSES)
-        return found
+        span = _range(low, ip_address(last) if dash else low)
+        check(span.count <= _MOST_ADDRESSES)
+        return span
 
     return Kind('"a.b.c.d", "a.b.c.d-e.f.g.h" or the same of IPv6, like "fd00::1-fd00::ff", at most 2^32 of them', read)
 
@@ -372,15 +352,15 @@ def ipv4_range() -> Kind:
 
 def udp_range() -> Kind:
     """One UDP port or a range of them."""
-    one = integer(0, 65535)
+    element = integer(0, 65535)
 
     def read(value: Any) -> Range:
         if not isinstance(value, str):
-            return Range(one.read(value), 1)
+            return Range(element.read(value), 1)
         bounds = _UDP_RANGE.fullmatch(value)
         if not bounds:
             raise MismatchError
-        return _range(one.read(int(bounds[1])), one.read(int(bounds[2])))
+        return _range(element.read(int(bounds[1])), element.read(int(bounds[2])))
 
     return Kind('a port from 0 to 65535 or a range "a-b", the last not below the first', read)
 
@@ -392,11 +372,11 @@ def _range(first: int, last: int) -> Range:
 
 def order(fields: tuple[str, ...]) -> Kind:
     """Different names out of `fields`; those left out follow in their usual order."""
+    chosen = listed("", word(*fields), may_be_empty=True)
 
     def read(value: Any) -> tuple[str, ...]:
-        check(isinstance(value, list) and all(isinstance(name, str) and name in fields for name in value))
-        check(len(set(value)) == len(value))
-        return (*value, *(name for name in fields if name not in value))
+        first = chosen.read(value)
+        return (*first, *(name for name in fields if name not in first))
 
     return Kind("a list of different names out of " + ", ".join(fields), read)
 

@@ -38,9 +38,9 @@ class Reader:
 
     def refuse_unknown_keys(self) -> None:
         for table in filter(self._may_be_there, self.tables):
-            for path, found in _tables(self.source.data, table):
+            for path, values in _tables(self.source.data, table):
                 known = self._known(table)
-                for name in found:
+                for name in values:
                     if name in table.removed:
                         self.source.problem((*path, name), f"this key was removed; {table.removed[name]}")
                     elif (place := f"{table.name}.{name}".lstrip(".")) in self._foreign:
@@ -51,37 +51,37 @@ class Reader:
     def table(self, table: Table) -> Values:
         """The values of a table; one that the file lacks is read as empty."""
         path = _path(table.name)
-        found = lookup(self.source.data, path)
-        if found is None and any(isinstance(key.default, Required) for key in table.keys):
+        value = lookup(self.source.data, path)
+        if value is None and any(isinstance(key.default, Required) for key in table.keys):
             self.source.problem(path, f"missing; expected a table {table.header}")
             return {}
-        if not isinstance(found, dict | None):
-            self.source.mismatch(path, f"a table {table.header}", found)
+        if not isinstance(value, dict | None):
+            self.source.mismatch(path, f"a table {table.header}", value)
             return {}
-        return self._values(table, found or {}, path)
+        return self._values(table, value or {}, path)
 
     def array(self, table: Table) -> list[Element]:
         """Each element of an array of tables; one that the file lacks is empty."""
         if not self._may_be_there(table):
             return []
         return [
-            Element(at, self._values(table, found, at))
+            Element(at, self._values(table, element, at))
             for path, array in _arrays(self.source.data, _path(table.name))
-            for at, found in self._elements(table, path, array)
+            for at, element in self._elements(table, path, array)
         ]
 
     def named(self, table: Table) -> dict[str, Values]:
         """The values of each table of that name, by its own name."""
-        found = lookup(self.source.data, (table.name,))
+        tables = lookup(self.source.data, (table.name,))
         values: dict[str, Values] = {}
-        for name, one in found.items() if isinstance(found, dict) else ():
+        for name, own in tables.items() if isinstance(tables, dict) else ():
             at = (table.name, name)
             if not _NAME.fullmatch(name):
                 self.source.problem(at, "expected a name of 1 to 32 letters, digits, - or _")
-            elif isinstance(one, dict):
-                values[name] = self._values(table, one, at)
+            elif isinstance(own, dict):
+                values[name] = self._values(table, own, at)
             else:
-                self.source.mismatch(at, f"a table {table.header}", one)
+                self.source.mismatch(at, f"a table {table.header}", own)
         return values
 
     def unwritten(self, table: Table, name: str) -> Values:
@@ -94,22 +94,22 @@ class Reader:
         is_table = isinstance(lookup(self.source.data, _path(table.name)), dict)
         return not is_shared or is_table == table.is_named
 
-    def _elements(self, table: Table, path: Path, found: object) -> Iterator[tuple[Path, dict[str, Any]]]:
-        if not isinstance(found, list) or not all(isinstance(element, dict) for element in found):
-            self.source.mismatch(path, f"tables {table.header}", found)
+    def _elements(self, table: Table, path: Path, value: object) -> Iterator[tuple[Path, dict[str, Any]]]:
+        if not isinstance(value, list) or not all(isinstance(element, dict) for element in value):
+            self.source.mismatch(path, f"tables {table.header}", value)
             return
-        if len(found) > table.at_most:
-            self.source.problem(path, f"expected at most {table.at_most}, found {len(found):,}")
-        yield from (((*path, place), element) for place, element in enumerate(found[: table.at_most]))
+        if len(value) > table.at_most:
+            self.source.problem(path, f"expected at most {table.at_most}, found {len(value):,}")
+        yield from (((*path, place), element) for place, element in enumerate(value[: table.at_most]))
 
-    def _values(self, table: Table, found: Mapping[str, Any], path: Path) -> Values:
+    def _values(self, table: Table, written: Mapping[str, Any], path: Path) -> Values:
         values: Values = {}
         for key in table.keys:
             at = (*path, key.name)
-            if key.name in found:
-                self._read(key, found[key.name], at, values)
+            if key.name in written:
+                self._read(key, written[key.name], at, values)
                 if key.command_line_only and not self.source.was_given(at):
-                    where = f"--set {dotted(at)}={found[key.name]}"
+                    where = f"--set {dotted(at)}={written[key.name]}"
                     self.source.problem(at, f"not allowed in a file; give it on the command line: {where}")
             elif isinstance(key.default, Required):
                 self.source.problem(at, f"missing; expected {key.kind.expected}")
@@ -135,12 +135,12 @@ class Reader:
 
 def lookup(data: Mapping[str, Any], path: Path) -> Any:
     """The value at a path without array positions; None if there is none."""
-    found: Any = data
+    value: Any = data
     for part in path:
-        if not isinstance(found, dict):
+        if not isinstance(value, dict):
             return None
-        found = found.get(str(part))
-    return found
+        value = value.get(str(part))
+    return value
 
 
 def _path(name: str) -> Path:
@@ -153,21 +153,21 @@ def _arrays(data: Any, names: Path, at: Path = ()) -> Iterator[tuple[Path, Any]]
         for place, element in enumerate(data):
             yield from _arrays(element, names, (*at, place))
     elif isinstance(data, dict) and names[0] in data:
-        found, at = data[str(names[0])], (*at, names[0])
+        value, at = data[str(names[0])], (*at, names[0])
         if len(names) > 1:
-            yield from _arrays(found, names[1:], at)
+            yield from _arrays(value, names[1:], at)
         else:
-            yield at, found
+            yield at, value
 
 
 def _tables(data: Mapping[str, Any], table: Table) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     if not table.name:
         yield (), data
         return
-    for path, found in _arrays(data, _path(table.name)):
+    for path, value in _arrays(data, _path(table.name)):
         if table.is_named:
-            yield from (((*path, name), one) for name, one in found.items() if isinstance(one, dict))
-        elif isinstance(found, dict):
-            yield path, found
-        elif isinstance(found, list):
-            yield from (((*path, place), item) for place, item in enumerate(found) if isinstance(item, dict))
+            yield from (((*path, name), inner) for name, inner in value.items() if isinstance(inner, dict))
+        elif isinstance(value, dict):
+            yield path, value
+        elif isinstance(value, list):
+            yield from (((*path, place), item) for place, item in enumerate(value) if isinstance(item, dict))

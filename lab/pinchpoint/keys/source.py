@@ -4,13 +4,15 @@ import json
 import re
 import tomllib
 from collections import ChainMap
-from collections.abc import Collection, Iterable, MutableMapping
+from collections.abc import Collection, Iterable, MutableMapping, Sequence
+from collections.abc import Set as AbstractSet
 from copy import copy, deepcopy
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path as FilePath
 from typing import Any
 
+from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.lexical import Path, Place, places
 from pinchpoint.model.errors import InputError
 
@@ -77,17 +79,17 @@ class Source:
 
     def holds(self, path: Path) -> bool:
         """Whether a value can be put there: the array elements on the way are there."""
-        found: Any = self.data
+        value: Any = self.data
         for part in path[:-1]:
             if isinstance(part, int):
-                if not isinstance(found, list) or part >= len(found):
+                if not isinstance(value, list) or part >= len(value):
                     return False
-                found = found[part]
+                value = value[part]
             else:
-                if not isinstance(found, dict):
+                if not isinstance(value, dict):
                     return False
-                found = found.get(part, {})
-        return isinstance(found, dict)
+                value = value.get(part, {})
+        return isinstance(value, dict)
 
     def line(self, path: Path) -> int:
         """The line of a key, or of the nearest table around it that the file has."""
@@ -186,11 +188,11 @@ def _decode(text: str, path: str) -> tuple[dict[str, Any], MutableMapping[Path, 
 
 def _syntax(message: str, text: str) -> tuple[str, int]:
     last = text.count("\n") + 1
-    found = _SYNTAX.fullmatch(message)
-    if not found:
+    match = _SYNTAX.fullmatch(message)
+    if not match:
         return message, 1
-    what = _UNCLOSED if found[1] in _UNCLOSED_AS_TOMLLIB_SAYS else found[1]
-    return what, int(found[2]) if found[2] else last
+    what = _UNCLOSED if match[1] in _UNCLOSED_AS_TOMLLIB_SAYS else match[1]
+    return what, int(match[2]) if match[2] else last
 
 
 def dotted(path: Path) -> str:
@@ -234,3 +236,68 @@ def _cut(text: str) -> str:
 def _escaped(text: str) -> str:
     """The text with everything unprintable written as an escape."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
+LONGEST_PATH = 200
+_PART = re.compile(r"([A-Za-z0-9_-]{1,64})(?:\[([1-9][0-9]{0,5})\])?")
+
+
+def key_path(text: str) -> Path | None:
+    """`stream[1].flows` as ("stream", 0, "flows"); None if the text is no such path."""
+    if len(text) > LONGEST_PATH:
+        return None
+    path: Path = ()
+    for part in text.split("."):
+        match = _PART.fullmatch(part)
+        if not match:
+            return None
+        path = (*path, match[1], *([int(match[2]) - 1] if match[2] else []))
+    return path
+
+
+def path_text(path: Path) -> str:
+    """A path as `key_path` reads it: ("stream", 0, "flows") as `stream[1].flows`."""
+    return "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+
+
+def key_at(path: Path, tables: Sequence[Table]) -> tuple[Table, Key] | None:
+    """The key that a path names, with its table; None if it names none.
+
+    A path into `dut.other_config` names that key.
+    """
+    arrays = {table.name for table in tables if table.at_most}
+    for table in tables:
+        shape = (table.name, "NAME") if table.is_named else _shape(table.name, arrays)
+        here, rest = path[: len(shape)], path[len(shape) :]
+        fits = all(_fits(part, want) for part, want in zip(here, shape, strict=False))
+        if table.is_named:
+            fits = here[:1] == shape[:1] and isinstance(here[-1], str)
+        if len(here) < len(shape) or not fits:
+            continue
+        for key in table.keys:
+            if rest[:1] == (key.name,) and (len(rest) == 1 or (len(rest) == 2 and key.name == "other_config")):
+                return table, key
+    return None
+
+
+def nearest(text: str, tables: Sequence[Table]) -> str:
+    """The most likely path meant; empty if none is near."""
+    arrays = {table.name for table in tables if table.at_most}
+    known = [
+        dotted((*_shape(table.name, arrays), key.name)) for table in tables if not table.is_named for key in table.keys
+    ]
+    return next(iter(get_close_matches(text[:LONGEST_PATH], known, 1)), "")
+
+
+def _shape(name: str, arrays: AbstractSet[str]) -> Path:
+    """A table's path, with the first element of each array on the way."""
+    path: Path = ()
+    so_far: list[str] = []
+    for part in name.split(".") if name else ():
+        so_far.append(part)
+        path = (*path, part, 0) if ".".join(so_far) in arrays else (*path, part)
+    return path
+
+
+def _fits(part: str | int, want: str | int) -> bool:
+    return isinstance(part, int) if isinstance(want, int) else part == want

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pinchpoint.dut.setup import await_engine_pages, collectors
 from pinchpoint.engine import protocol
 from pinchpoint.engine.instrument import Instrument
-from pinchpoint.engine.joined import End, JoinedInstrument
+from pinchpoint.engine.multi_engine import End, JoinedInstrument
 from pinchpoint.engine.process import ProcessInstrument, find_engine
 from pinchpoint.engine.reflected import Reflector
 from pinchpoint.host.interface import Host

@@ -39,12 +39,12 @@ def alone(address: str) -> str:
 def prefixes(first: int, last: int) -> Iterator[str]:
     """The fewest prefixes that hold these addresses of one family and no other."""
     low, high = _address(first), _address(last)
-    found: Iterator[IPv4Network | IPv6Network]
+    networks: Iterator[IPv4Network | IPv6Network]
     if isinstance(low, IPv4Address) and isinstance(high, IPv4Address):
-        found = summarize_address_range(low, high)
+        networks = summarize_address_range(low, high)
     else:
-        found = summarize_address_range(IPv6Address(first), IPv6Address(last))
-    return (str(one) for one in found)
+        networks = summarize_address_range(IPv6Address(first), IPv6Address(last))
+    return (str(network) for network in networks)
 
 
 def _address(value: int) -> IPv4Address | IPv6Address:

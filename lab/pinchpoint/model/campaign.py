@@ -144,7 +144,7 @@ class Exclusion:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What `calibration.json` holds."""
+    """`calibration.json`: how machines differ, and which are excluded for it."""
 
     figure: str  # what was compared, e.g. "the first figure of every point measured on several machines"
     confidence: float
@@ -169,7 +169,7 @@ class MachineProgress:
 
 @dataclass(frozen=True)
 class Progress:
-    """What `machines.json` holds."""
+    """`machines.json`: how far a campaign is, and what each machine does."""
 
     at: str  # ISO 8601, UTC
     units: int

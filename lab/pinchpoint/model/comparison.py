@@ -146,7 +146,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `comparison.json` holds."""
+    """`comparison.json`: A against B, metric by metric, and what differs between them."""
 
     schema: int
     kind: ComparisonKind
@@ -159,3 +159,21 @@ class Comparison:
     margin: float | None = None
     finished: bool = True
     why: str = ""  # it was measured like this and not as a duet; empty: a duet, as asked for, or stored runs
+
+
+class State(StrEnum):
+    """What is known of one metric."""
+
+    REGRESSION = "regression"  # the whole interval of the ratio is worse by more than the margin
+    MIND = "mind"  # worse, or maybe beyond the margin, but not surely
+    PASSED = "passed"  # surely not worse by more than the margin
+    UNDECIDED = "undecided"  # there is no interval, or the numbers cannot be compared
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One judged metric of one scenario."""
+
+    scenario: str
+    metric: MetricComparison
+    state: State

@@ -1,7 +1,10 @@
-"""An effective scenario, as run.json keeps it, as one row a key in the words of scenario files; pure."""
+"""An effective scenario, as run.json keeps it, as one row a key in the words of scenario files, and as TOML; pure."""
 
+import json
+import re
 from collections.abc import Collection, Iterator, Mapping
 
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _FILE_WORDS = {"streams": "stream", "ports": "port", "tx_port": "from", "rx_port": "to"}
 
 
@@ -26,7 +29,7 @@ def defaulted(scenario: Mapping[str, object]) -> frozenset[str]:
 
 def within(key: str, keys: Collection[str]) -> bool:
     """Whether a key, as `flat` names it, is one of `keys` or belongs to one."""
-    return key in keys or any(key.startswith((f"{one}.", f"{one}[")) for one in keys)
+    return key in keys or any(key.startswith((f"{table}.", f"{table}[")) for table in keys)
 
 
 def in_words(value: object) -> str:
@@ -40,3 +43,17 @@ def in_words(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.10g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def toml_of(value: object) -> str:
+    """A value as a scenario file would have it, in one line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{toml_key(key)} = {toml_of(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml_of, value)) + "]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else str(value)
+
+
+def toml_key(name: str) -> str:
+    """A key as it stands in front of its value, in quotation marks where it must."""
+    return name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False)

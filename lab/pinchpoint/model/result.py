@@ -197,7 +197,7 @@ class Rate:
             return f"half of the {self.trial_duration_s:g} s trials lose {lost} at this load"
         if self.band is None:
             return f"half of the {self.trial_duration_s:g} s trials exceed the loss ratio, by a model of all trials"
-        return f"carried within the loss ratio for half of the time, by {self.trial_duration_s:g} s trials"
+        return f"half of the {self.trial_duration_s:g} s trials are within the loss ratio at this load"
 
     @property
     def definition(self) -> str:
@@ -346,7 +346,7 @@ class ScenarioResult:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What `result.json` holds."""
+    """`result.json`: the results of a run, with its curves, findings and explanations."""
 
     schema: int
     run_id: str

@@ -132,7 +132,7 @@ class Family(StrEnum):
 
 @dataclass(frozen=True)
 class Backend:
-    """One real server."""
+    """A real server behind a balancer: where it listens, and its weight."""
 
     address: str
     port: int
@@ -170,8 +170,8 @@ class Service:
     @property
     def locals(self) -> tuple[str, ...]:
         """The addresses that backends see, one by one; none without full-NAT."""
-        found = self.local
-        return tuple(addresses.shown(found.first + n) for n in range(found.count)) if found else ()
+        local = self.local
+        return tuple(addresses.shown(local.first + n) for n in range(local.count)) if local else ()
 
     @property
     def end(self) -> str:
@@ -430,7 +430,7 @@ class Scenario:
     def remotes(self) -> tuple[Remote | None, ...]:
         """The hosts of its bench, the device's first; None: the machine on which the lab runs."""
         hosts = (self.remote, *(site.remote for site in self.engines))
-        return tuple({one.address if one else "": one for one in hosts}.values())
+        return tuple({host.address if host else "": host for host in hosts}.values())
 
     @property
     def probed_cores(self) -> tuple[tuple[int, int], ...]:

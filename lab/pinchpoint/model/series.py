@@ -82,10 +82,10 @@ def along(factor: Factor, level: Level) -> str:
 
 
 def within(
-    points: Sequence[tuple[Level, float]], found: Sequence[tuple[Level, Estimate]]
+    points: Sequence[tuple[Level, float]], estimates: Sequence[tuple[Level, Estimate]]
 ) -> Sequence[tuple[Level, float]]:
     """The published points between our first and last level, if there are two; else all of them."""
-    ours = [level for level, _ in found if not isinstance(level, str | bool)]
+    ours = [level for level, _ in estimates if not isinstance(level, str | bool)]
     if not ours:
         return points
     inside = [
@@ -100,17 +100,22 @@ def published_for(
     published: Sequence[Published], part: Series, metric: str = ""
 ) -> Iterator[tuple[Published, list[tuple[Level, float]]]]:
     """Published curves of the group, metric (empty: any) and factor, each with its points that fit the other levels."""
-    for one in published:
-        if (one.group, one.factor) != (part.curve.group, part.factor.name) or metric not in ("", one.metric):
+    for figures in published:
+        if (figures.group, figures.factor) != (part.curve.group, part.factor.name) or metric not in (
+            "",
+            figures.metric,
+        ):
             continue
         points = [
-            (point.levels[one.factor], point.value)
-            for point in one.points
-            if one.factor in point.levels
-            and all(part.others.get(name, level) == level for name, level in point.levels.items() if name != one.factor)
+            (point.levels[figures.factor], point.value)
+            for point in figures.points
+            if figures.factor in point.levels
+            and all(
+                part.others.get(name, level) == level for name, level in point.levels.items() if name != figures.factor
+            )
         ]
         if points:
-            yield one, points
+            yield figures, points
 
 
 def _one(plural: str) -> str:

@@ -96,7 +96,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class PublishedPoint:
-    """One published figure."""
+    """A published figure and the levels at which it was measured."""
 
     levels: Mapping[str, Level]
     value: float

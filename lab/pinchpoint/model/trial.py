@@ -286,5 +286,5 @@ class Trial:
         return self.offered / self.sent_duration_s if self.sent_duration_s else 0.0
 
 
-def _highest(found: Iterable[LatencySummary | None]) -> LatencySummary | None:
-    return max((one for one in found if one), key=lambda one: one.p99_ns, default=None)
+def _highest(summaries: Iterable[LatencySummary | None]) -> LatencySummary | None:
+    return max((summary for summary in summaries if summary), key=lambda summary: summary.p99_ns, default=None)

@@ -1,7 +1,11 @@
 """How rates, times and shares are written for people: three significant digits."""
 
+import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from typing import Final
+
+_DURATION: Final = re.compile(r"(?:(\d{1,5})h)?(?:(\d{1,5})m)?(?:(\d{1,7})s)?")
 
 
 def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
@@ -79,7 +83,7 @@ def quantity_range(low: float, high: float, unit: str) -> str:
     first, last = low / divisor, high / divisor
     least = 0 if max(abs(first), abs(last)) >= 99.95 else 1 if abs(last) >= 9.995 else 2
     least = max(least, 2) if unit == "fps" else least
-    decimals = next((one for one in range(least, 7) if last - first > 4.99 * 10.0**-one), least)
+    decimals = next((digits for digits in range(least, 7) if last - first > 4.99 * 10.0**-digits), least)
     return f"{first:,.{decimals}f} to {last:,.{decimals}f} {word}".rstrip()
 
 
@@ -87,7 +91,7 @@ def beside(value: float, *others: float, unit: str) -> str:
     """Other values in the unit that `quantity` writes the first one in, without its word, e.g. `4.71 .. 5.02`."""
     divisor, _ = next((step for step in steps(unit) if abs(value) >= step[0]), steps(unit)[-1])
     least, apart = _decimals(value / divisor), (max(others) - min(others)) / divisor
-    decimals = next((one for one in range(least, 7) if apart > 4.99 * 10.0**-one), least)
+    decimals = next((digits for digits in range(least, 7) if apart > 4.99 * 10.0**-digits), least)
     return " .. ".join(f"{other / divisor:,.{decimals}f}" for other in others)
 
 
@@ -128,9 +132,17 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else _three(value)
 
 
+def parsed_duration(text: str) -> float | None:
+    """Seconds of a time such as `90s`, `10m`, `1h` or `1h30m`; None if it is none, or not more than 0."""
+    match = _DURATION.fullmatch(text.strip())
+    hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
+    return float(3600 * hours + 60 * minutes + seconds) or None
+
+
 def counted(value: float, noun: str) -> str:
-    """A count with its noun, e.g. `1 mask`, `12,000 datapath flows`."""
-    return f"{number(value)} {noun}{'' if value == 1 else 's'}"
+    """A count with its noun, e.g. `1 mask`, `12,000 datapath flows`, `2 benches`."""
+    ending = "" if value == 1 else "es" if noun.endswith(("s", "x", "ch", "sh")) else "s"
+    return f"{number(value)} {noun}{ending}"
 
 
 def level(value: bool | int | float | str | None) -> str:
@@ -166,3 +178,12 @@ def quantity(value: float | None, unit: str) -> str:
     if value is None or value == 0:
         return "-" if value is None else "0"
     return _WRITERS[unit](value) if unit in _WRITERS else f"{number(value)} {unit}".strip()
+
+
+AROUND_BYTES: Final = 20  # preamble, start of frame delimiter and the least gap (IEEE 802.3, 4.4.2)
+FULL: Final = 0.99  # of its line rate, from which a link is the limit: clocks may differ by 0.01 % each way (3.1.1)
+
+
+def wire_bits(frame_bytes: float) -> float:
+    """Bits that a frame takes on the wire; `frame_bytes` has the frame check sequence."""
+    return (frame_bytes + AROUND_BYTES) * 8

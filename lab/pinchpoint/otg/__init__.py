@@ -4,9 +4,8 @@
 `patterns`  the tables of header fields, and what a pattern is to the engine
 `fields`    the tables of a configuration and of requests
 `headers`   a flow's packet as the engine's layers and field programs
-`devices`   where a device without protocols stands: port, addresses, gateway
+`devices`   where a device without protocols stands: port, addresses, and its gateway's MAC address, asked for by ARP
 `plan`      flows as streams of one trial
-`resolve`   a gateway's MAC address, asked for by ARP
 `generator` the engine's ports and the trial under way
 `metrics`   what is answered about flows and ports
 `app`       addresses, Host, limits, errors

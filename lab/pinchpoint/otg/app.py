@@ -52,7 +52,7 @@ class Server:
 
     generator: Generator
     hosts: frozenset[str]
-    one: threading.Lock  # a configuration and a start wait for each other
+    lock: threading.Lock  # a configuration and a start wait for each other
 
     async def config(self, request: Request) -> Response:
         if request.method == "GET":
@@ -80,7 +80,7 @@ class Server:
         return JSONResponse({"warnings": []})
 
     def _act(self, act: Callable[[], None]) -> None:
-        with self.one:
+        with self.lock:
             act()
 
 
@@ -156,21 +156,21 @@ async def _json(request: Request) -> Any:
 def parsed(body: bytes) -> Any:
     """JSON as RFC 8259 has it, of limited depth, without repeated names. Raises BodyError."""
     try:
-        found = json.loads(body.decode(), object_pairs_hook=_unique, parse_constant=_constant)
+        value = json.loads(body.decode(), object_pairs_hook=_unique, parse_constant=_constant)
     except RecursionError:
         raise BodyError(400, f"body: nested more than {DEEPEST} deep") from None
     except ValueError as error:
         raise BodyError(400, f"body: {error}"[:200]) from None
-    if _depth(found) > DEEPEST:
+    if _depth(value) > DEEPEST:
         raise BodyError(400, f"body: nested more than {DEEPEST} deep")
-    return found
+    return value
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         raise ValueError("a name is given twice in one object")
-    return found
+    return mapping
 
 
 def _constant(text: str) -> Any:
@@ -182,15 +182,19 @@ def _depth(value: Any) -> int:
     depth, level = 0, [value]
     while level and depth <= DEEPEST:
         depth += 1
-        inner = [one.values() if isinstance(one, Mapping) else one for one in level if isinstance(one, Mapping | list)]
-        level = [one for several in inner for one in several]
+        inner = [
+            value.values() if isinstance(value, Mapping) else value
+            for value in level
+            if isinstance(value, Mapping | list)
+        ]
+        level = [value for several in inner for value in several]
     return depth
 
 
 def _read(kind: Choice, body: Any) -> Mapping[str, Any]:
     problems = Problems()
-    found = kind.read(body, "", problems)
+    fields = kind.read(body, "", problems)
     if problems.lines:
         raise RefusedError(problems.lines)
-    assert isinstance(found, Mapping)
-    return found
+    assert isinstance(fields, Mapping)
+    return fields

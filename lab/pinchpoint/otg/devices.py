@@ -1,10 +1,13 @@
 """Devices without protocols: the port at which each stands, its addresses, and its way out."""
 
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pinchpoint.engine import protocol
 from pinchpoint.engine.protocol import Address
+from pinchpoint.engine.streams import Arp, Ethernet, Layer, Rate, Shape, Size, Steady, StreamRequest, Template, Vlan
 from pinchpoint.otg.headers import Header
 from pinchpoint.otg.patterns import ipv4_text, ipv6_text, mac_text
 from pinchpoint.otg.shape import Problems
@@ -29,32 +32,32 @@ class Endpoint:
 
 def endpoints(devices: Sequence[Mapping[str, Any]], ports: Sequence[str], problems: Problems) -> list[Endpoint]:
     """All ends of all devices; a port that is none of `ports` is noted."""
-    found: list[Endpoint] = []
+    endpoint: list[Endpoint] = []
     for number, device in enumerate(devices):
         for place, ethernet in enumerate(device.get("ethernets") or ()):
             path = f"devices[{number}].ethernets[{place}]"
             port = ethernet["connection"].get("port_name")
             if port not in ports:
                 problems.note(f"{path}.connection.port_name", f"{port!r} is no port of this configuration")
-            found.extend(_of(device["name"], ethernet, path))
-    return found
+            endpoint.extend(_of(device["name"], ethernet, path))
+    return endpoint
 
 
 def _of(device: str, ethernet: Mapping[str, Any], path: str) -> Iterator[Endpoint]:
     port, mac = ethernet["connection"].get("port_name"), ethernet["mac"]
     vlans, names = tuple(ethernet.get("vlans") or ()), (device, ethernet["name"])
     addresses = [
-        (version, f"{path}.{key}[{number}].gateway_mac", one)
+        (version, f"{path}.{key}[{number}].gateway_mac", gateway)
         for version, key in ((4, "ipv4_addresses"), (6, "ipv6_addresses"))
-        for number, one in enumerate(ethernet.get(key) or ())
+        for number, gateway in enumerate(ethernet.get(key) or ())
     ]
     if not addresses:
         yield Endpoint(path, names, port, mac, vlans, 0)
-    for version, where, one in addresses:
-        known = one.get("gateway_mac")
+    for version, where, gateway in addresses:
+        known = gateway.get("gateway_mac")
         resolved = known["value"] if known is not None and known["choice"] == "value" else None
-        own = (*names, one["name"])
-        yield Endpoint(where, own, port, mac, vlans, version, one["address"], one["gateway"], resolved)
+        own = (*names, gateway["name"])
+        yield Endpoint(where, own, port, mac, vlans, version, gateway["address"], gateway["gateway"], resolved)
 
 
 def answers(ends: Sequence[Endpoint], port: str) -> tuple[Address, ...]:
@@ -82,12 +85,14 @@ def neighbour(ends: Sequence[Endpoint], end: Endpoint) -> int | None:
     """The MAC address of the gateway as far as the configuration says it."""
     if end.gateway_mac is not None:
         return end.gateway_mac
-    return next((one.mac for one in ends if one.version == end.version and one.address == end.gateway), None)
+    return next(
+        (endpoint.mac for endpoint in ends if endpoint.version == end.version and endpoint.address == end.gateway), None
+    )
 
 
 def addressed(headers: Sequence[Header], source: Endpoint, target: Endpoint, hop: int) -> list[Header]:
     """The headers with what the ends know, where the flow leaves it out."""
-    found: list[Header] = []
+    header: list[Header] = []
     for name, values in headers:
         filled = dict(values)
         if name == "ethernet":
@@ -97,10 +102,10 @@ def addressed(headers: Sequence[Header], source: Endpoint, target: Endpoint, hop
         if name in ("ipv4", "ipv6") and source.version == target.version == int(name[-1]):
             filled.setdefault("src", _value(source.address))
             filled.setdefault("dst", _value(target.address))
-        found.append((name, filled))
+        header.append((name, filled))
     if source.vlans and not any(name == "vlan" for name, _ in headers):
-        found[1:1] = [("vlan", _tag(tag)) for tag in source.vlans]
-    return found
+        header[1:1] = [("vlan", _tag(tag)) for tag in source.vlans]
+    return header
 
 
 def _tag(vlan: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -110,3 +115,60 @@ def _tag(vlan: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _value(value: int) -> Mapping[str, Any]:
     return {"choice": "value", "value": value}
+
+
+ASKED_S: Final = 0.5
+ASK_FPS: Final = 10.0
+KEPT: Final = 1000  # frames, for a port on which other things arrive
+_PACKET_BLOCK: Final = 6  # pcapng: enhanced packet block
+_ARP: Final = 0x0806
+_TAGS: Final = frozenset(TPIDS.values())
+_NOBODY: Final = "00:00:00:00:00:00"
+
+
+def questions(ends: Sequence[Endpoint], file: str, epoch: int) -> protocol.Run:
+    """A trial that asks for the gateway of each end."""
+    return protocol.Run(
+        trial="otg-arp", epoch=epoch, duration_s=ASKED_S, drain_s=0.1, sample_interval_s=None, probe_cores=(),
+        quiet_within_s=0.0, verify_checksums=False, tx_burst=1, latency_every=1, loopback=False,
+        capture=protocol.CaptureRequest(file, KEPT), slices=None,
+        streams=tuple(_question(number, end) for number, end in enumerate(ends)),
+    )  # fmt: skip
+
+
+def _question(number: int, end: Endpoint) -> StreamRequest:
+    mac = mac_text(end.mac)
+    tags = tuple(Layer(vlan=Vlan(vlan["id"], vlan["priority"], False, TPIDS[vlan["tpid"]])) for vlan in end.vlans)
+    asked = Arp(mac, ipv4_text(end.address), _NOBODY, ipv4_text(end.gateway))
+    layers = (Layer(ethernet=Ethernet(mac, "ff:ff:ff:ff:ff:ff")), *tags, Layer(arp=asked))
+    return StreamRequest(
+        id=number, tx_port=end.port, rx_port=None, rate=Rate(fps=ASK_FPS), shape=Shape(steady=Steady()),
+        size=Size(fixed=64), template=Template(layers=layers), stamped=False, wrong_checksums=(), seed=0, flows=1,
+        fields=(), tracked_flows=0,
+    )  # fmt: skip
+
+
+def answered(capture: bytes) -> Mapping[int, int]:
+    """MAC addresses by IPv4 address, from the ARP replies of a pcapng file of the engine."""
+    answers = {}
+    for frame in _frames(capture):
+        at = 12
+        while frame[at : at + 2] and int.from_bytes(frame[at : at + 2], "big") in _TAGS:
+            at += 4
+        body = frame[at + 2 : at + 30]
+        if int.from_bytes(frame[at : at + 2], "big") == _ARP and len(body) == 28 and body[6:8] == b"\0\2":
+            answers[int.from_bytes(body[14:18], "big")] = int.from_bytes(body[8:14], "big")
+    return answers
+
+
+def _frames(capture: bytes) -> Iterator[bytes]:
+    """Frames of a little-endian pcapng file (draft-ietf-opsawg-pcapng), up to where it is cut off."""
+    at = 0
+    while at + 12 <= len(capture):
+        kind, length = struct.unpack_from("<II", capture, at)
+        if length < 12 or at + length > len(capture):
+            return
+        if kind == _PACKET_BLOCK and length >= 32:
+            kept = struct.unpack_from("<I", capture, at + 20)[0]
+            yield capture[at + 28 : at + 28 + min(kept, length - 32)]
+        at += length

@@ -13,8 +13,8 @@ from pinchpoint.engine import protocol
 from pinchpoint.engine.process import TX_BURST, ProcessInstrument, Progress
 from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import PinchpointError
-from pinchpoint.otg import fields, plan, resolve
-from pinchpoint.otg.devices import Endpoint, answers, endpoints, find, neighbour
+from pinchpoint.otg import fields, plan
+from pinchpoint.otg.devices import Endpoint, answered, answers, endpoints, find, neighbour, questions
 from pinchpoint.otg.locations import Place
 from pinchpoint.otg.plan import Planned
 from pinchpoint.otg.shape import Problems
@@ -99,13 +99,13 @@ class Generator:
     def transmit(self, state: str, names: Sequence[str]) -> None:
         """Start or stop flows: all, or those named. Raises RefusedError."""
         with self._lock:
-            unknown = sorted(set(names) - {one.name for one in self.flows})
+            unknown = sorted(set(names) - {flow.name for flow in self.flows})
             if unknown:
                 raise RefusedError(
                     [f"traffic.flow_transmit.flow_names: {unknown[0]!r} is no flow of the configuration"]
                 )
             if state == "start":
-                self._start([one for one in self.flows if not names or one.name in names])
+                self._start([flow for flow in self.flows if not names or flow.name in names])
             else:
                 self._stop(names)
 
@@ -143,7 +143,7 @@ class Generator:
             protocol.PortRequest(name, place.backend, place.device, place.netns, RING, RING, answers(ends, name))
             for name, place in ((name, self._places[location]) for name, location in self.locations.items())
         )
-        devices = [one.device for one in requests if one.backend == "dpdk"]
+        devices = [request.device for request in requests if request.backend == "dpdk"]
         virtual = bool(devices) and all(device.startswith("net_") for device in devices)
         request = protocol.Open(
             workers=(protocol.WorkerRequest(self._core, tuple(self.locations)),),
@@ -162,7 +162,7 @@ class Generator:
         """Gateways of sending devices that only the network knows."""
         used = [flow["tx_rx"]["device"] for flow in config.get("flows") or () if flow["tx_rx"]["choice"] == "device"]
         asked: dict[tuple[str, int], Endpoint] = {}
-        for name in (name for one in used for name in one["tx_names"]):
+        for name in (name for flow in used for name in flow["tx_names"]):
             end = find(ends, name, 4)
             if end is not None and end.version == 4 and neighbour(ends, end) is None:
                 asked[end.port, end.gateway] = end
@@ -171,11 +171,11 @@ class Generator:
         file = self._folder / "arp.pcapng"
         file.unlink(missing_ok=True)
         try:
-            self._engine.transmit(resolve.questions(tuple(asked.values()), str(file), self._next_epoch()))
-            found = resolve.answered(file.read_bytes())
+            self._engine.transmit(questions(tuple(asked.values()), str(file), self._next_epoch()))
+            macs = answered(file.read_bytes())
         finally:
             file.unlink(missing_ok=True)
-        return {key: found[key[1]] for key in asked if key[1] in found}
+        return {key: macs[key[1]] for key in asked if key[1] in macs}
 
     def _start(self, chosen: Sequence[Planned]) -> None:
         if self.trial is not None and self.trial.transmitting:
@@ -187,7 +187,7 @@ class Generator:
             trial=f"otg-{self._next_epoch()}", epoch=self._epoch, duration_s=duration_s, drain_s=DRAIN_S,
             sample_interval_s=SAMPLE_S, probe_cores=(), quiet_within_s=0.0, verify_checksums=True, tx_burst=TX_BURST,
             latency_every=1, loopback=False, capture=None, slices=None,
-            streams=tuple(one.within(duration_s) for one in chosen),
+            streams=tuple(planned.within(duration_s) for planned in chosen),
         )  # fmt: skip
         self.trial = Trial(chosen)
         self._running = self._threads.submit(_carry_out, self._engine, message, self.trial)
@@ -196,7 +196,7 @@ class Generator:
         trial = self.trial
         if trial is None or not trial.transmitting:
             return
-        others = [one.name for one in trial.flows if names and one.name not in names]
+        others = [flow.name for flow in trial.flows if names and flow.name not in names]
         if others:
             what = f"flows end together: name {', '.join(map(repr, others[:5]))} as well, or no flow at all"
             raise RefusedError([f"traffic.flow_transmit.flow_names: {what}"])
@@ -238,10 +238,10 @@ def _carry_out(engine: ProcessInstrument, message: protocol.Run, trial: Trial) -
 def _check_names(config: Mapping[str, Any], problems: Problems) -> None:
     for key in ("ports", "flows", "devices"):
         seen: set[str] = set()
-        for number, one in enumerate(config.get(key) or ()):
-            if one["name"] in seen:
-                problems.note(f"{key}[{number}].name", f"{one['name']!r} is given twice")
-            seen.add(one["name"])
+        for number, item in enumerate(config.get(key) or ()):
+            if item["name"] in seen:
+                problems.note(f"{key}[{number}].name", f"{item['name']!r} is given twice")
+            seen.add(item["name"])
     places: dict[str, int] = {}
     for number, port in enumerate(config.get("ports") or ()):
         if places.setdefault(port["location"], number) != number:

@@ -69,25 +69,25 @@ class _Reading:
             return default
         path = f"{self.path}.packet[{self.number}].{self.header}.{name}"
         try:
-            found = program(pattern, fold)
+            fields = program(pattern, fold)
         except ValueError as error:
             self.problems.note(path, str(error))
             return default
-        if found.op is not None:
-            self._keep(found, engine, path)
-        return found.base
+        if fields.op is not None:
+            self._keep(fields, engine, path)
+        return fields.base
 
-    def _keep(self, found: Program, engine: str, path: str) -> None:
+    def _keep(self, program: Program, engine: str, path: str) -> None:
         nth = self.seen[self.header] - 1
         name = ENGINE_NAME.get(self.header, self.header)
-        self.fields.append(found.field(f"{name}{f'[{nth}]' if nth else ''}.{engine}"))
-        self.counts.append(found.count)
-        if found.seed is not None:
-            self.seeds.setdefault(found.seed, path)
+        self.fields.append(program.field(f"{name}{f'[{nth}]' if nth else ''}.{engine}"))
+        self.counts.append(program.count)
+        if program.seed is not None:
+            self.seeds.setdefault(program.seed, path)
 
     def checksum(self, values: Mapping[str, Any], name: str, which: Literal["ipv4", "l4"]) -> None:
-        found = values.get(name)
-        if found is not None and found.get("generated") == "bad":
+        value = values.get(name)
+        if value is not None and value.get("generated") == "bad":
             self.wrong.add(which)
 
 

@@ -27,15 +27,15 @@ class Place:
 
 def allowed(words: Sequence[str]) -> Mapping[str, Place]:
     """The places by the location that a script writes. Raises InputError."""
-    found: dict[str, Place] = {}
+    places: dict[str, Place] = {}
     for word in words:
         alias, place = _parsed(word)
-        if alias in found:
+        if alias in places:
             raise InputError(
                 f"PORT {word}: the location {alias!r} is given twice", "give each port a location of its own"
             )
-        found[alias] = place
-    return found
+        places[alias] = place
+    return places
 
 
 def require_devices(places: Mapping[str, Place], host: Host) -> None:
@@ -52,7 +52,7 @@ def _parsed(word: str) -> tuple[str, Place]:
     if not equals or re.match(rf"({'|'.join(BACKENDS)}):", word):
         # Options of a device have an equals sign too: what begins with a backend has no alias.
         alias, rest = word, word
-    backend: BackendName = next((one for one in BACKENDS if rest.startswith(f"{one}:")), "af_packet")
+    backend: BackendName = next((backend for backend in BACKENDS if rest.startswith(f"{backend}:")), "af_packet")
     device = rest.removeprefix(f"{backend}:")
     netns = None
     if backend in KERNEL and "@" in device:

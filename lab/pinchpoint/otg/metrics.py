@@ -19,12 +19,12 @@ NONE: Final[Counts] = (0, 0)
 def flow_metrics(generator: Generator, names: Sequence[str], columns: Sequence[str]) -> list[dict[str, Any]]:
     """One object for each flow whose metrics are enabled. Raises RefusedError."""
     trial = _healthy(generator.trial)
-    flows = {one.name: one for one in generator.flows}
+    flows = {flow.name: flow for flow in generator.flows}
     for name in names:
         if name not in flows:
             raise RefusedError([f"flow.flow_names: {name!r} is no flow of the configuration"])
-    chosen = [one for one in flows.values() if one.counted and (not names or one.name in names)]
-    return [_kept(_flow(one, trial), columns, "name") for one in chosen]
+    chosen = [flow for flow in flows.values() if flow.counted and (not names or flow.name in names)]
+    return [_kept(_flow(flow, trial), columns, "name") for flow in chosen]
 
 
 def port_metrics(generator: Generator, names: Sequence[str], columns: Sequence[str]) -> list[dict[str, Any]]:
@@ -66,18 +66,18 @@ def _flow(flow: Planned, trial: Trial | None) -> dict[str, Any]:
         if flow.loss and account.lost is not None and account.sent:
             values["loss"] = account.lost / account.sent * 100
         if flow.latency and account.latency is not None and account.latency.count:
-            found = account.latency
-            times = {"minimum_ns": found.min_ns, "maximum_ns": found.max_ns, "average_ns": found.mean_ns}
+            latency = account.latency
+            times = {"minimum_ns": latency.min_ns, "maximum_ns": latency.max_ns, "average_ns": latency.mean_ns}
             values["latency"] = {name: float(value) for name, value in times.items()}
     return values
 
 
 def _port(generator: Generator, name: str, trial: Trial | None) -> dict[str, Any]:
     opened = generator.opened[name]
-    sending = [one for one in (trial.flows if trial else ()) if one.tx_port == name]
-    coming = [one for one in (trial.flows if trial else ()) if one.rx_ports == (name,)]
-    sent = sum(_counts(trial, _place(one, trial))[0] for one in sending)
-    received = sum(_counts(trial, _place(one, trial))[1] for one in coming)
+    sending = [flow for flow in (trial.flows if trial else ()) if flow.tx_port == name]
+    coming = [flow for flow in (trial.flows if trial else ()) if flow.rx_ports == (name,)]
+    sent = sum(_counts(trial, _place(flow, trial))[0] for flow in sending)
+    received = sum(_counts(trial, _place(flow, trial))[1] for flow in coming)
     if trial is not None and trial.result is not None:
         sent, received = _at_port(trial.result, name, trial.flows)
     values: dict[str, Any] = {
@@ -87,7 +87,7 @@ def _port(generator: Generator, name: str, trial: Trial | None) -> dict[str, Any
         "transmit": "started" if sending and trial and trial.transmitting else "stopped",
     }  # fmt: skip
     for way, flows, which in (("tx", sending, 0), ("rx", coming, 1)):
-        rates = [(_rates(trial, _place(one, trial))[which], one.mean_bytes) for one in flows]
+        rates = [(_rates(trial, _place(flow, trial))[which], flow.mean_bytes) for flow in flows]
         values[f"frames_{way}_rate"] = math.fsum(fps for fps, _ in rates)
         values[f"bytes_{way}_rate"] = math.fsum(fps * size for fps, size in rates)
     return values | ({"speed": opened.speed_bps // 10**6} if opened.speed_bps else {})
@@ -95,18 +95,18 @@ def _port(generator: Generator, name: str, trial: Trial | None) -> dict[str, Any
 
 def _at_port(result: Result, name: str, flows: Sequence[Planned]) -> Counts:
     """Frames sent and received by a port: of flows that carry the signature, or all where one does not."""
-    port = next(one for one in result.ports if one.name == name)
-    bare = any(not one.counted and name in one.rx_ports for one in flows)
+    port = next(port for port in result.ports if port.name == name)
+    bare = any(not flow.counted and name in flow.rx_ports for flow in flows)
     return port.sent, port.received + (port.foreign if bare else 0)
 
 
 def _bytes(flows: Sequence[Planned], trial: Trial | None, which: int) -> int:
-    return round(sum(_counts(trial, _place(one, trial))[which] * one.mean_bytes for one in flows))
+    return round(sum(_counts(trial, _place(flow, trial))[which] * flow.mean_bytes for flow in flows))
 
 
 def _place(flow: Planned, trial: Trial | None) -> int | None:
     """Which stream of the trial a flow is; None: it is none of it."""
-    names = [one.name for one in trial.flows] if trial else []
+    names = [flow.name for flow in trial.flows] if trial else []
     return names.index(flow.name) if flow.name in names else None
 
 
@@ -120,8 +120,8 @@ def _counts(trial: Trial | None, place: int | None) -> Counts:
         return account.sent, account.received or 0
     if trial is None or place is None or not trial.samples:
         return NONE
-    found = trial.samples[-1].streams[place]
-    return found.sent, found.received
+    counts = trial.samples[-1].streams[place]
+    return counts.sent, counts.received
 
 
 def _rates(trial: Trial | None, place: int | None) -> tuple[float, float]:
@@ -139,8 +139,8 @@ def answer(generator: Generator, request: Mapping[str, Any]) -> dict[str, Any]:
     """The response to a request that was read."""
     if request["choice"] == "flow":
         asked = request["flow"]
-        found = flow_metrics(generator, asked.get("flow_names") or (), asked.get("metric_names") or ())
-        return {"choice": "flow_metrics", "flow_metrics": found}
+        metrics = flow_metrics(generator, asked.get("flow_names") or (), asked.get("metric_names") or ())
+        return {"choice": "flow_metrics", "flow_metrics": metrics}
     asked = request["port"]
-    found = port_metrics(generator, asked.get("port_names") or (), asked.get("column_names") or ())
-    return {"choice": "port_metrics", "port_metrics": found}
+    metrics = port_metrics(generator, asked.get("port_names") or (), asked.get("column_names") or ())
+    return {"choice": "port_metrics", "port_metrics": metrics}

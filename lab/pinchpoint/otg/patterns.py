@@ -134,8 +134,8 @@ def chosen(pattern: Mapping[str, Any] | None, default: int | None = None) -> int
     """The value of a constant pattern; None: it is to be filled in."""
     if pattern is None or pattern["choice"] == "auto":
         return default
-    found = pattern[pattern["choice"]]
-    return found if isinstance(found, int) else default
+    value = pattern[pattern["choice"]]
+    return value if isinstance(value, int) else default
 
 
 def program(pattern: Mapping[str, Any], fold: Callable[[int], int] = int) -> Program:
@@ -144,22 +144,22 @@ def program(pattern: Mapping[str, Any], fold: Callable[[int], int] = int) -> Pro
     Raises ValueError with what is wrong.
     """
     kind = pattern["choice"]
-    one = pattern[kind]
+    span = pattern[kind]
     if kind == "value":
-        return Program(one if isinstance(one, int) else 0)
+        return Program(span if isinstance(span, int) else 0)
     if kind == "values":
-        return _listed(one, fold)
+        return _listed(span, fold)
     if kind == "random":
-        if one["min"] > one["max"]:
+        if span["min"] > span["max"]:
             raise ValueError("min is greater than max")
-        drawn = RandomValues(fold(one["min"]), fold(one["max"]), one["count"])
-        return Program(one["min"], Op(random=drawn), one["count"], one["seed"])
-    step = fold(one["step"]) if kind == "increment" else -fold(one["step"])
+        drawn = RandomValues(fold(span["min"]), fold(span["max"]), span["count"])
+        return Program(span["min"], Op(random=drawn), span["count"], span["seed"])
+    step = fold(span["step"]) if kind == "increment" else -fold(span["step"])
     if abs(step) >= 1 << 63:
         raise ValueError("the step is too large")
-    if one["count"] == 1:
-        return Program(one["start"])
-    return Program(one["start"], Op(increment=Increment(step, one["count"])), one["count"])
+    if span["count"] == 1:
+        return Program(span["start"])
+    return Program(span["start"], Op(increment=Increment(step, span["count"])), span["count"])
 
 
 def _listed(values: list[int], fold: Callable[[int], int]) -> Program:

@@ -64,24 +64,25 @@ class Ports:
 
 def flows(config: Mapping[str, Any], ports: Ports, problems: Problems) -> list[Planned]:
     """All flows of a configuration that was read; what is wrong is noted."""
-    found = []
+    traffic = []
     for number, flow in enumerate(config.get("flows") or ()):
         before = len(problems.lines)
-        one = _flow(number, flow, ports, problems)
-        if one is not None and len(problems.lines) == before:
-            found.append(one)
-    return found
+        planned = _flow(number, flow, ports, problems)
+        if planned is not None and len(problems.lines) == before:
+            traffic.append(planned)
+    return traffic
 
 
 def duration_s(chosen: Sequence[Planned]) -> float:
     """How long a trial of these flows takes."""
-    return min(LONGEST_S, max((one.needs_s for one in chosen), default=0.0))
+    return min(LONGEST_S, max((planned.needs_s for planned in chosen), default=0.0))
 
 
 def _flow(number: int, flow: Mapping[str, Any], ports: Ports, problems: Problems) -> Planned | None:
     path = f"flows[{number}]"
     headers = [
-        (one["choice"], one[one["choice"]]) for one in flow.get("packet") or [{"choice": "ethernet", "ethernet": {}}]
+        (header["choice"], header[header["choice"]])
+        for header in flow.get("packet") or [{"choice": "ethernet", "ethernet": {}}]
     ]
     route = _route(flow, path, headers, ports, problems)
     if route is None:
@@ -124,9 +125,9 @@ def _route(
     ends = flow["tx_rx"]
     if ends["choice"] == "device":
         return _between(ends["device"], path, headers, ports, problems)
-    one = ends["port"]
-    names = one.get("rx_names") or ([one["rx_name"]] if one.get("rx_name") else [])
-    for key, name in (("tx_name", one["tx_name"]), *(("rx_names", name) for name in names)):
+    port = ends["port"]
+    names = port.get("rx_names") or ([port["rx_name"]] if port.get("rx_name") else [])
+    for key, name in (("tx_name", port["tx_name"]), *(("rx_names", name) for name in names)):
         if name not in ports.opened:
             problems.note(f"{path}.tx_rx.port.{key}", f"{name!r} is no port of this configuration")
             return None
@@ -135,7 +136,7 @@ def _route(
     mac = ports.opened[rx_ports[0]].mac if rx_ports else None
     hop = MAC.convert(mac) if mac else (1 << 48) - 1
     filled = [(name, _with_hop(values, hop) if name == "ethernet" else values) for name, values in headers]
-    return one["tx_name"], rx_ports, filled
+    return port["tx_name"], rx_ports, filled
 
 
 def _with_hop(values: Mapping[str, Any], hop: int) -> Mapping[str, Any]:
@@ -149,7 +150,7 @@ def _between(
     names: Mapping[str, Any], path: str, headers: list[Header], ports: Ports, problems: Problems
 ) -> tuple[str, tuple[str, ...], list[Header]] | None:
     version = next((int(name[-1]) for name, _ in headers if name in ("ipv4", "ipv6")), None)
-    found = []
+    gaps = []
     for key in ("tx_names", "rx_names"):
         if len(names[key]) != 1:
             problems.note(
@@ -160,8 +161,8 @@ def _between(
         if end is None:
             problems.note(f"{path}.tx_rx.device.{key}", f"{names[key][0]!r} is no device of this configuration")
             return None
-        found.append(end)
-    source, target = found
+        gaps.append(end)
+    source, target = gaps
     hop = neighbour(ports.ends, source) or ports.resolved.get((source.port, source.gateway))
     if not source.version:
         hop = target.mac
@@ -175,13 +176,13 @@ def _size(size: Mapping[str, Any] | None, path: str, problems: Problems) -> tupl
     """The sizes of frames, and their mean."""
     if size is None:
         return Size(fixed=LEAST_BYTES), float(LEAST_BYTES)
-    one = size[size["choice"]]
+    length = size[size["choice"]]
     if size["choice"] == "fixed":
-        return Size(fixed=one), float(one)
+        return Size(fixed=length), float(length)
     if size["choice"] == "random":
-        if one["min"] > one["max"]:
-            problems.note(f"{path}.random.min", f"expected at most max, {one['max']}, got {one['min']}")
-        return Size(random=(one["min"], one["max"])), (one["min"] + one["max"]) / 2
+        if length["min"] > length["max"]:
+            problems.note(f"{path}.random.min", f"expected at most max, {length['max']}, got {length['min']}")
+        return Size(random=(length["min"], length["max"])), (length["min"] + length["max"]) / 2
     pairs = _listed(size, path, problems)
     total = sum(weight for _, weight in pairs)
     if not total:
@@ -192,8 +193,8 @@ def _size(size: Mapping[str, Any] | None, path: str, problems: Problems) -> tupl
 def _listed(size: Mapping[str, Any], path: str, problems: Problems) -> tuple[tuple[int, int], ...]:
     if size["choice"] == "weight_pairs":
         return _mix(size["weight_pairs"], f"{path}.weight_pairs.custom", problems)
-    one = size["increment"]
-    sizes = range(one["start"], one["end"] + 1, one["step"])
+    span = size["increment"]
+    sizes = range(span["start"], span["end"] + 1, span["step"])
     if not 1 <= len(sizes) <= MOST_SIZES:
         problems.note(f"{path}.increment", f"expected 1 to {MOST_SIZES} sizes, got {len(sizes)}; use a larger step")
         return ()
@@ -203,7 +204,7 @@ def _listed(size: Mapping[str, Any], path: str, problems: Problems) -> tuple[tup
 def _mix(mix: Mapping[str, Any], path: str, problems: Problems) -> tuple[tuple[int, int], ...]:
     if mix["choice"] == "predefined":
         return MIXES[mix["predefined"]]
-    pairs = [(one["size"], round(one["weight"] * 1000)) for one in mix["custom"]]
+    pairs = [(entry["size"], round(entry["weight"] * 1000)) for entry in mix["custom"]]
     if not pairs:
         problems.note(path, "expected at least one pair")
         return ()
@@ -261,20 +262,20 @@ def _timing(
     flow: Mapping[str, Any], path: str, rate_fps: float, mean: float, port: OpenedPort, problems: Problems
 ) -> _Timing | None:
     steady = Shape(steady=Steady())
-    found = flow.get("duration") or {"choice": "continuous", "continuous": {}}
-    one = found[found["choice"]]
-    if found["choice"] == "continuous":
+    duration = flow.get("duration") or {"choice": "continuous", "continuous": {}}
+    value = duration[duration["choice"]]
+    if duration["choice"] == "continuous":
         return _Timing(rate_fps, steady, None, None, math.inf)
-    if found["choice"] == "fixed_seconds":
-        return _Timing(rate_fps, steady, None, one["seconds"], one["seconds"])
-    if found["choice"] == "fixed_packets":
-        timing = _Timing(rate_fps, steady, one["packets"], None, (one["packets"] + 0.5) / rate_fps)
+    if duration["choice"] == "fixed_seconds":
+        return _Timing(rate_fps, steady, None, value["seconds"], value["seconds"])
+    if duration["choice"] == "fixed_packets":
+        timing = _Timing(rate_fps, steady, value["packets"], None, (value["packets"] + 0.5) / rate_fps)
     else:
         rate = flow.get("rate") or {}
         if rate.get("percentage") != 100.0 or port.speed_bps is None:
             problems.note(f"{path}.burst", "the frames of a burst leave back to back: expected rate.percentage 100")
             return None
-        timing = _bursts(one, rate_fps, port.speed_bps)
+        timing = _bursts(value, rate_fps, port.speed_bps)
     if timing.frames is not None and timing.needs_s > LONGEST_S:
         problems.note(path, f"takes {timing.needs_s:.0f} s at this rate, expected at most {LONGEST_S:.0f} s")
         return None

@@ -51,10 +51,10 @@ class Leaf:
     note: str = ""
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
-        found = self.convert(value)
-        if found is None:
+        converted = self.convert(value)
+        if converted is None:
             problems.note(path, f"expected {self.expected}, got {shown(value)}")
-        return found
+        return converted
 
     def rows(self, path: str) -> Iterator[Row]:
         yield path, "yes", self.note
@@ -68,7 +68,9 @@ class Only:
     why: str
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
-        if not any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in self.values):
+        if not any(
+            value == allowed and isinstance(value, bool) == isinstance(allowed, bool) for allowed in self.values
+        ):
             problems.note(path, f"{shown(value)} is not supported, expected {self._words()}: {self.why}")
             return None
         return value
@@ -77,7 +79,7 @@ class Only:
         yield path, f"only {self._words()}", self.why
 
     def _words(self) -> str:
-        return " or ".join(str(one).lower() if isinstance(one, bool) else str(one) for one in self.values)
+        return " or ".join(str(value).lower() if isinstance(value, bool) else str(value) for value in self.values)
 
 
 @dataclass(frozen=True)
@@ -106,17 +108,17 @@ class Record:
         if not isinstance(value, Mapping):
             problems.note(path or "body", f"expected an object, got {shown(value)}")
             return None
-        found = dict(self.defaults)
-        for name, one in value.items():
+        fields = dict(self.defaults)
+        for name, member in value.items():
             inner = join(path, name)
             if name not in self.fields:
                 problems.note(inner, f"unknown field, expected one of {', '.join(self.fields)}")
-            elif one is not None:
-                found[name] = self.fields[name].read(one, inner, problems)
+            elif member is not None:
+                fields[name] = self.fields[name].read(member, inner, problems)
         for name in self.required:
-            if found.get(name) is None and value.get(name) is None:
+            if fields.get(name) is None and value.get(name) is None:
                 problems.note(join(path, name), "is missing")
-        return found
+        return fields
 
     def rows(self, path: str) -> Iterator[Row]:
         for name, kind in self.fields.items():
@@ -135,7 +137,7 @@ class Many:
             got = f"{len(value)}" if isinstance(value, list) else shown(value)
             problems.note(path, f"expected a list of at most {self.most}, got {got}")
             return []
-        return [self.kind.read(one, f"{path}[{number}]", problems) for number, one in enumerate(value)]
+        return [self.kind.read(item, f"{path}[{number}]", problems) for number, item in enumerate(value)]
 
     def rows(self, path: str) -> Iterator[Row]:
         yield from self.kind.rows(f"{path}[]")
@@ -154,25 +156,25 @@ class Choice:
         if not isinstance(value, Mapping):
             problems.note(path or "body", f"expected an object, got {shown(value)}")
             return None
-        given = [name for name in value if name != "choice" and name not in self.always]
-        for name in given:
+        present = [name for name in value if name != "choice" and name not in self.always]
+        for name in present:
             if name not in self.options:
                 known = ", ".join((*self.options, *self.always))
                 problems.note(join(path, name), f"unknown field, expected one of {known}")
                 return None
-        chosen = value.get("choice", given[0] if len(given) == 1 else self.default if not given else None)
+        chosen = value.get("choice", present[0] if len(present) == 1 else self.default if not present else None)
         if not isinstance(chosen, str) or chosen not in self.options:
             expected = ", ".join(self.options)
             problems.note(join(path, "choice"), f"expected one of {expected}, got {shown(chosen)}")
             return None
-        if any(name != chosen for name in given):
-            problems.note(path, f"only {chosen} may be given, got {', '.join(sorted(given))}")
+        if any(name != chosen for name in present):
+            problems.note(path, f"only {chosen} may be given, got {', '.join(sorted(present))}")
             return None
         for name, kind in self.always.items():
             if name in value:
                 kind.read(value[name], join(path, name), problems)
-        one = value.get(chosen, self.defaults.get(chosen, {}))
-        return {"choice": chosen, chosen: self.options[chosen].read(one, join(path, chosen), problems)}
+        content = value.get(chosen, self.defaults.get(chosen, {}))
+        return {"choice": chosen, chosen: self.options[chosen].read(content, join(path, chosen), problems)}
 
     def rows(self, path: str) -> Iterator[Row]:
         for name, kind in (*self.options.items(), *self.always.items()):
@@ -199,7 +201,7 @@ def whole(least: int, most: int, note: str = "") -> Leaf:
 
 
 def real(least: float, most: float, note: str = "") -> Leaf:
-    """A number."""
+    """A number from `least` to `most`."""
 
     def convert(value: Any) -> float | None:
         good = isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
@@ -209,7 +211,7 @@ def real(least: float, most: float, note: str = "") -> Leaf:
 
 
 def flag(note: str = "") -> Leaf:
-    """True or false."""
+    """`true` or `false`; anything else is a problem."""
     return Leaf("true or false", lambda value: value if isinstance(value, bool) else None, note)
 
 

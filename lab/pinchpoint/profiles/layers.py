@@ -18,9 +18,9 @@ class Layer:
     fields: ClassVar[Mapping[str, Any]] = {}
     header_bytes: ClassVar[int] = 0
 
-    def __init__(self, **said: Any) -> None:
-        self.__dict__.update(said={}, below=None)
-        for name, value in said.items():
+    def __init__(self, **args: Any) -> None:
+        self.__dict__.update(args={}, below=None)
+        for name, value in args.items():
             setattr(self, name, value)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -29,11 +29,11 @@ class Layer:
             raise UnsupportedError(f"{type(self).__name__}({name}=...): not supported, expected one of {known}")
         if not isinstance(value, int | str) and value is not None:
             raise UnsupportedError(f"{type(self).__name__}({name}={str(value)[:40]}): expected a number or a text")
-        self.said[name] = value
+        self.args[name] = value
 
     def __getattr__(self, name: str) -> Any:
         if name in type(self).fields:
-            return self.said.get(name, self.fields[name])
+            return self.args.get(name, self.fields[name])
         if name.startswith("__"):
             raise AttributeError(name)
         if name == "payload":
@@ -42,7 +42,7 @@ class Layer:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Layer":
         made = type(self)()
-        made.__dict__.update(said=dict(self.said), below=copy.deepcopy(self.below, memo))
+        made.__dict__.update(args=dict(self.args), below=copy.deepcopy(self.below, memo))
         return made
 
     def __truediv__(self, other: Any) -> "Layer":
@@ -54,13 +54,13 @@ class Layer:
         return _as_layer(other) / self
 
     def __getitem__(self, kind: type["Layer"]) -> "Layer":
-        for one in self.layers():
-            if type(one) is kind:
-                return one
+        for layer in self.layers():
+            if type(layer) is kind:
+                return layer
         raise UnsupportedError(f"packet[{getattr(kind, '__name__', kind)}]: there is no such layer")
 
     def __contains__(self, kind: type["Layer"]) -> bool:
-        return any(type(one) is kind for one in self.layers())
+        return any(type(layer) is kind for layer in self.layers())
 
     def __iter__(self) -> Iterator["Layer"]:
         raise UnsupportedError("a packet of several values: write a stream for each")
@@ -69,14 +69,14 @@ class Layer:
         return True
 
     def __len__(self) -> int:
-        return sum(one.own_bytes() for one in self.layers())
+        return sum(layer.own_bytes() for layer in self.layers())
 
     def layers(self) -> list["Layer"]:
         """The header itself and those that follow."""
-        found: list[Layer] = [self]
-        while found[-1].below is not None:
-            found.append(found[-1].below)
-        return found
+        stack: list[Layer] = [self]
+        while stack[-1].below is not None:
+            stack.append(stack[-1].below)
+        return stack
 
     def own_bytes(self) -> int:
         """Bytes of this header alone."""
@@ -92,7 +92,7 @@ def _as_layer(other: Any) -> Layer:
 
 
 class Ether(Layer):
-    """Ethernet (IEEE 802.3)."""
+    """Ethernet header (IEEE 802.3)."""
 
     fields: ClassVar[Mapping[str, Any]] = {"dst": "", "src": "", "type": 0x0800}
     header_bytes = 14
@@ -106,7 +106,7 @@ class Dot1Q(Layer):
 
 
 class IP(Layer):
-    """IPv4 (RFC 791)."""
+    """IPv4 header (RFC 791)."""
 
     fields: ClassVar[Mapping[str, Any]] = {
         "src": "127.0.0.1", "dst": "127.0.0.1", "ttl": 64, "tos": 0, "id": 1, "flags": 0, "proto": 17, "len": None,
@@ -116,7 +116,7 @@ class IP(Layer):
 
 
 class IPv6(Layer):
-    """IPv6 (RFC 8200)."""
+    """IPv6 header (RFC 8200)."""
 
     fields: ClassVar[Mapping[str, Any]] = {
         "src": "::1",
@@ -131,7 +131,7 @@ class IPv6(Layer):
 
 
 class UDP(Layer):
-    """UDP (RFC 768)."""
+    """UDP header (RFC 768)."""
 
     fields: ClassVar[Mapping[str, Any]] = {"sport": 53, "dport": 53, "len": None, "chksum": None}
     header_bytes = 8

@@ -36,8 +36,8 @@ def _number(value: Any) -> int:
     raise UnsupportedError(f"{str(value)[:40]}: expected a number or an IPv4 address")
 
 
-class Said:
-    """What one call said. `defaults` are the arguments in their order; `...`: it must be given."""
+class Recorded:
+    """The arguments of one call. `defaults` are the arguments in their order; `...`: it must be given."""
 
     defaults: ClassVar[Mapping[str, Any]] = {}
 
@@ -49,15 +49,15 @@ class Said:
                 raise UnsupportedError(f"{word}({name}=...): not supported, expected one of {known}")
         if len(values) > len(self.defaults):
             raise UnsupportedError(f"{word}: takes {len(self.defaults)} arguments, found {len(values)}")
-        given = dict(zip(self.defaults, values, strict=False)) | named
-        missing = [name for name, value in self.defaults.items() if value is ... and name not in given]
+        fields = dict(zip(self.defaults, values, strict=False)) | named
+        missing = [name for name, value in self.defaults.items() if value is ... and name not in fields]
         if missing:
             raise UnsupportedError(f"{word}: {missing[0]} is missing")
         self.line = profile_line()
-        self.said = {**self.defaults, **given}
+        self.args = {**self.defaults, **fields}
 
 
-class Refused(Said):
+class Refused(Recorded):
     """A name that is known and not supported."""
 
     why = ""
@@ -66,14 +66,14 @@ class Refused(Said):
         raise UnsupportedError(f"{type(self).__name__}: not supported: {self.why}")
 
 
-class Instruction(Said):
+class Instruction(Recorded):
     """One instruction that changes packets."""
 
     kind = ""
 
     def out(self) -> dict[str, Any]:
         """As the lab reads it."""
-        return {"kind": self.kind, "line": self.line, **self.said}
+        return {"kind": self.kind, "line": self.line, **self.args}
 
 
 class STLVmFlowVar(Instruction):
@@ -87,15 +87,15 @@ class STLVmFlowVar(Instruction):
 
     def out(self) -> dict[str, Any]:
         """As the lab reads it."""
-        said = self.said
+        args = self.args
         for name in ("value_list", "next_var"):
-            if said[name] is not None:
+            if args[name] is not None:
                 raise UnsupportedError(f"STLVmFlowVar({name}=...): not supported: variables count through a range")
-        first = None if said["init_value"] is None else _number(said["init_value"])
+        first = None if args["init_value"] is None else _number(args["init_value"])
         return {
-            "kind": self.kind, "line": self.line, "name": said["name"], "first": first, "size": said["size"],
-            "least": _number(said["min_value"]), "most": _number(said["max_value"]), "step": said["step"],
-            "op": said["op"],
+            "kind": self.kind, "line": self.line, "name": args["name"], "first": first, "size": args["size"],
+            "least": _number(args["min_value"]), "most": _number(args["max_value"]), "step": args["step"],
+            "op": args["op"],
         }  # fmt: skip
 
 
@@ -110,11 +110,11 @@ class STLVmTupleGen(Instruction):
 
     def out(self) -> dict[str, Any]:
         """As the lab reads it."""
-        said = {name: value for name, value in self.said.items() if name != "flags"}
-        if self.said["flags"]:
-            raise UnsupportedError(f"STLVmTupleGen(flags={self.said['flags']}): not supported, expected 0")
-        said |= {"ip_min": _number(said["ip_min"]), "ip_max": _number(said["ip_max"])}
-        return {"kind": self.kind, "line": self.line, **said}
+        args = {name: value for name, value in self.args.items() if name != "flags"}
+        if self.args["flags"]:
+            raise UnsupportedError(f"STLVmTupleGen(flags={self.args['flags']}): not supported, expected 0")
+        args |= {"ip_min": _number(args["ip_min"]), "ip_max": _number(args["ip_max"])}
+        return {"kind": self.kind, "line": self.line, **args}
 
 
 class STLVmWrFlowVar(Instruction):
@@ -148,7 +148,7 @@ class STLVmFixChecksumHw(STLVmFixIpv4):
 
 
 class STLVmTrimPktSize(Refused):
-    """Sizes that vary."""
+    """Frame sizes from a variable; refused."""
 
     why = "a stream has one frame size; write a stream for each"
 
@@ -160,29 +160,28 @@ class STLVmWrMaskFlowVar(Refused):
 
 
 class STLVmFlowVarRepeatableRandom(Refused):
-    """Random values."""
+    """A variable of a repeatable random sequence; refused."""
 
     why = "addresses and ports of a stream count through a range"
 
 
 class STLVmFixIcmpv6(Refused):
-    """ICMPv6."""
+    """The checksum of ICMPv6; refused."""
 
     why = "streams are UDP over IPv4"
 
 
-class STLScVmRaw(Said):
+class STLScVmRaw(Recorded):
     """A list of instructions."""
 
     defaults: ClassVar[Mapping[str, Any]] = {"list_of_commands": (), "cache_size": None}
 
     @property
     def instructions(self) -> Sequence[Any]:
-        """In order."""
-        return self.said["list_of_commands"] or ()
+        return self.args["list_of_commands"] or ()
 
 
-class STLVM(Said):
+class STLVM(Recorded):
     """Instructions, one call for each."""
 
     def __init__(self) -> None:
@@ -190,15 +189,12 @@ class STLVM(Said):
         self.instructions: list[Instruction] = []
 
     def var(self, *values: Any, **named: Any) -> None:
-        """A variable."""
         self.instructions.append(STLVmFlowVar(*values, **named))
 
     def tuple_var(self, *values: Any, **named: Any) -> None:
-        """Addresses and ports."""
         self.instructions.append(STLVmTupleGen(*values, **named))
 
     def write(self, *values: Any, **named: Any) -> None:
-        """Write a variable."""
         self.instructions.append(STLVmWrFlowVar(*values, **named))
 
     def fix_chksum(self, offset: Any = "IP") -> None:
@@ -213,19 +209,16 @@ class STLVM(Said):
         """Packets made in advance: the same packets."""
 
     def trim(self, *values: Any, **named: Any) -> None:
-        """Refused."""
         STLVmTrimPktSize()
 
     def write_mask(self, *values: Any, **named: Any) -> None:
-        """Refused."""
         STLVmWrMaskFlowVar()
 
     def repeatable_random_var(self, *values: Any, **named: Any) -> None:
-        """Refused."""
         STLVmFlowVarRepeatableRandom()
 
 
-class STLPktBuilder(Said):
+class STLPktBuilder(Recorded):
     """A packet, and what changes it."""
 
     defaults: ClassVar[Mapping[str, Any]] = {
@@ -237,7 +230,7 @@ class STLPktBuilder(Said):
     }
 
 
-class Mode(Said):
+class Mode(Recorded):
     """How a stream is sent."""
 
     kind = ""
@@ -245,14 +238,14 @@ class Mode(Said):
 
     def __init__(self, *values: Any, **named: Any) -> None:
         super().__init__(*values, **named)
-        given = {name: self.said[name] for name in self.rates if self.said[name] is not None} or {"pps": 1}
-        if len(given) > 1:
-            raise UnsupportedError(f"{type(self).__name__}: expected one rate, found {' and '.join(given)}")
-        ((self.unit, self.rate),) = given.items()
+        rate = {name: self.args[name] for name in self.rates if self.args[name] is not None} or {"pps": 1}
+        if len(rate) > 1:
+            raise UnsupportedError(f"{type(self).__name__}: expected one rate, found {' and '.join(rate)}")
+        ((self.unit, self.rate),) = rate.items()
 
 
 class STLTXCont(Mode):
-    """Without an end."""
+    """Sends at a steady rate until the trial ends."""
 
     kind = "continuous"
     defaults: ClassVar[Mapping[str, Any]] = Mode.rates
@@ -266,13 +259,13 @@ class STLTXSingleBurst(Mode):
 
 
 class STLTXMultiBurst(Mode):
-    """Bursts with pauses."""
+    """Sends bursts with pauses between them."""
 
     kind = "bursts"
     defaults: ClassVar[Mapping[str, Any]] = {"pkts_per_burst": 1, "ibg": 0.0, "count": 1, **Mode.rates}
 
 
-class STLFlowStats(Said):
+class STLFlowStats(Recorded):
     """Counts of a stream: the engine always has them."""
 
     defaults: ClassVar[Mapping[str, Any]] = {"pg_id": ..., "vxlan": False}
@@ -282,8 +275,8 @@ class STLFlowLatencyStats(STLFlowStats):
     """Latency of a stream: the engine always has it."""
 
 
-class STLStream(Said):
-    """One stream."""
+class STLStream(Recorded):
+    """A stream: a packet, its program of variables, and how it is sent."""
 
     defaults: ClassVar[Mapping[str, Any]] = {
         "name": None, "packet": None, "mode": None, "enabled": True, "self_start": True, "isg": 0.0,
@@ -296,28 +289,28 @@ class STLStream(Said):
         """As the lab reads it. Raises UnsupportedError for what no scenario says."""
         for name in ("next", "action_count", "mac_src_override_by_pkt", "mac_dst_override_mode", "dummy_stream",
                      "start_paused"):  # fmt: skip
-            if self.said[name]:
+            if self.args[name]:
                 raise UnsupportedError(
-                    f"STLStream({name}={self.said[name]!r}): not supported: streams run side by side"
+                    f"STLStream({name}={self.args[name]!r}): not supported: streams run side by side"
                 )
-        if not self.said["self_start"]:
+        if not self.args["self_start"]:
             raise UnsupportedError("STLStream(self_start=False): not supported: streams run side by side")
-        packet, mode = self.said["packet"] or STLPktBuilder(pkt=Layer()), self.said["mode"] or STLTXCont()
-        if not isinstance(packet, STLPktBuilder) or packet.said["pkt_buffer"] or not _is_packet(packet.said["pkt"]):
+        packet, mode = self.args["packet"] or STLPktBuilder(pkt=Layer()), self.args["mode"] or STLTXCont()
+        if not isinstance(packet, STLPktBuilder) or packet.args["pkt_buffer"] or not _is_packet(packet.args["pkt"]):
             raise UnsupportedError(
                 "STLStream(packet=...): expected STLPktBuilder(pkt=Ether()/IP()/UDP()/...), no capture"
             )
         if not isinstance(mode, Mode):
             raise UnsupportedError(f"STLStream(mode={type(mode).__name__}): expected STLTXCont(...)")
-        program = packet.said["vm"] or ()
+        program = packet.args["vm"] or ()
         instructions = program if isinstance(program, list | tuple) else getattr(program, "instructions", None)
-        if instructions is None or any(not isinstance(one, Instruction) for one in instructions):
+        if instructions is None or any(not isinstance(instruction, Instruction) for instruction in instructions):
             raise UnsupportedError("STLPktBuilder(vm=...): expected STLVM, or STLScVmRaw with a list of instructions")
         return {
-            "name": self.said["name"], "line": self.line, "enabled": bool(self.said["enabled"]),
-            "start_us": self.said["isg"], "mode": mode.kind, "unit": mode.unit, "rate": mode.rate,
-            "layers": [{"kind": type(one).__name__, "values": one.said} for one in packet.said["pkt"].layers()],
-            "bytes": len(packet.said["pkt"]), "instructions": [one.out() for one in instructions],
+            "name": self.args["name"], "line": self.line, "enabled": bool(self.args["enabled"]),
+            "start_us": self.args["isg"], "mode": mode.kind, "unit": mode.unit, "rate": mode.rate,
+            "layers": [{"kind": type(layer).__name__, "values": layer.args} for layer in packet.args["pkt"].layers()],
+            "bytes": len(packet.args["pkt"]), "instructions": [instruction.out() for instruction in instructions],
         }  # fmt: skip
 
 
@@ -325,19 +318,17 @@ def _is_packet(pkt: Any) -> bool:
     return isinstance(pkt, Layer) and type(pkt) is not Layer
 
 
-class STLProfile(Said):
+class STLProfile(Recorded):
     """A list of streams."""
 
     defaults: ClassVar[Mapping[str, Any]] = {"streams": ()}
 
     def get_streams(self) -> list[Any]:
-        """The streams."""
-        streams = self.said["streams"]
+        streams = self.args["streams"]
         return list(streams) if isinstance(streams, list | tuple) else [streams]
 
     @staticmethod
     def load_pcap(*values: Any, **named: Any) -> None:
-        """Refused."""
         raise UnsupportedError(
             "STLProfile.load_pcap: not supported: pinchpoint-engine send --pcap sends a captured frame"
         )

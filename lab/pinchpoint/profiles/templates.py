@@ -27,13 +27,13 @@ def wanted(path: str, lab: Host) -> list[Wanted]:
     except CommandFailed as error:
         raise InputError(error.output.removeprefix("error: ").removeprefix("--trex ")) from error
     run = msgspec.json.decode(printed.splitlines()[-1], type=protocol.Run)
-    return [_stream(path, number, one) for number, one in enumerate(run.streams, 1)]
+    return [_stream(path, number, stream) for number, stream in enumerate(run.streams, 1)]
 
 
-def _stream(path: str, number: int, one: StreamRequest) -> Wanted:
-    frame = _frame(path, one)
-    size = one.size.fixed if isinstance(one.size.fixed, int) else 0
-    rate = one.rate.fps if one.rate is not None and isinstance(one.rate.fps, float | int) else 0.0
+def _stream(path: str, number: int, stream: StreamRequest) -> Wanted:
+    frame = _frame(path, stream)
+    size = stream.size.fixed if isinstance(stream.size.fixed, int) else 0
+    rate = stream.rate.fps if stream.rate is not None and isinstance(stream.rate.fps, float | int) else 0.0
     start = _ETHERNET + _IPV4
     spans = {
         "ipv4_src": Span(int.from_bytes(frame[26:30], "big")), "ipv4_dst": Span(int.from_bytes(frame[30:34], "big")),
@@ -41,15 +41,15 @@ def _stream(path: str, number: int, one: StreamRequest) -> Wanted:
         "udp_dst": Span(int.from_bytes(frame[start + 2 : start + 4], "big")),
     }  # fmt: skip
     order = []
-    for key, count in _varying(path, one):
+    for key, count in _varying(path, stream):
         spans[key] = Span(spans[key].first, count)
         order.append(key)
-    return Wanted(f"frame {number} of the captures", size, "pps", rate, spans, order, one.flows)
+    return Wanted(f"frame {number} of the captures", size, "pps", rate, spans, order, stream.flows)
 
 
-def _frame(path: str, one: StreamRequest) -> bytes:
+def _frame(path: str, stream: StreamRequest) -> bytes:
     try:
-        frame = base64.b64decode(one.template.frame, validate=True) if one.template.frame is not UNSET else b""
+        frame = base64.b64decode(stream.template.frame, validate=True) if stream.template.frame is not UNSET else b""
     except binascii.Error:
         frame = b""
     # Ethernet II with IPv4 without options, UDP behind it (RFC 791).
@@ -58,8 +58,8 @@ def _frame(path: str, one: StreamRequest) -> bytes:
     return frame
 
 
-def _varying(path: str, one: StreamRequest) -> Iterator[tuple[str, int]]:
-    for program in one.fields:
+def _varying(path: str, stream: StreamRequest) -> Iterator[tuple[str, int]]:
+    for program in stream.fields:
         counter = program.op.increment
         if program.field not in _FIELDS or counter is UNSET or counter.step != 1:
             raise InputError(f"{path}: {program.field} varies in a way that a [[stream]] does not")

@@ -32,39 +32,39 @@ def scenario(title: str, bench: str, streams: Sequence[tuple[Wanted, str, str]])
     """
     if not streams:
         raise InputError(f"{title}: it has no stream")
-    shares = _shares(title, [one for one, _, _ in streams])
-    tables = [_table(one, a, b, share) for (one, a, b), share in zip(streams, shares, strict=True)]
+    shares = _shares(title, [stream for stream, _, _ in streams])
+    tables = [_table(stream, a, b, share) for (stream, a, b), share in zip(streams, shares, strict=True)]
     return "\n".join((_without_streams(bench).rstrip("\n") + "\n", *tables))
 
 
 def _shares(title: str, streams: Sequence[Wanted]) -> list[float]:
-    units = {one.unit == "percentage" for one in streams}
+    units = {wanted.unit == "percentage" for wanted in streams}
     if len(units) > 1:
         raise InputError(
             f"{title}: percentages and other rates: expected one of them, since the port's speed is unknown"
         )
-    rates = [one.fps for one in streams]
+    rates = [wanted.fps for wanted in streams]
     scale = 1.0 if min(rates) >= LEAST_SHARE and max(rates) <= MOST_SHARE else MOST_SHARE / max(rates)
     if min(rates) * scale < LEAST_SHARE:
         raise InputError(f"{title}: rates of {min(rates):g} and {max(rates):g}: expected within a factor of 1,000,000")
     return [rate * scale for rate in rates]
 
 
-def _table(one: Wanted, left: str, right: str, share: float) -> str:
-    return "\n".join(_lines(one, left, right, share)) + "\n"
+def _table(stream: Wanted, left: str, right: str, share: float) -> str:
+    return "\n".join(_lines(stream, left, right, share)) + "\n"
 
 
-def _lines(one: Wanted, left: str, right: str, share: float) -> Iterator[str]:
-    yield from (f"# {_plain(text)}" for text in (f"{one.title}: {one.rate:g} {one.unit}", *one.notes))
-    yield from ("[[stream]]", f'from = "{left}"', f'to = "{right}"', f"frame_bytes = {one.frame_bytes}")
+def _lines(stream: Wanted, left: str, right: str, share: float) -> Iterator[str]:
+    yield from (f"# {_plain(text)}" for text in (f"{stream.title}: {stream.rate:g} {stream.unit}", *stream.notes))
+    yield from ("[[stream]]", f'from = "{left}"', f'to = "{right}"', f"frame_bytes = {stream.frame_bytes}")
     yield f"share = {share:.10g}"
-    yield from (f"{key} = {json.dumps(value)}" for key, value in one.macs.items())
+    yield from (f"{key} = {json.dumps(value)}" for key, value in stream.macs.items())
     for key in KEYS:
-        yield f"{key} = {_range(key, one.spans[key])}"
-    if one.order:
-        yield f"order = {json.dumps(list(one.order))}"
-    yield f"flows = {one.flows}"
-    if one.together:
+        yield f"{key} = {_range(key, stream.spans[key])}"
+    if stream.order:
+        yield f"order = {json.dumps(list(stream.order))}"
+    yield f"flows = {stream.flows}"
+    if stream.together:
         yield "together = true"
 
 
@@ -80,7 +80,7 @@ def _range(key: str, span: Span) -> str:
 
 
 def _plain(text: str) -> str:
-    return "".join(one if one.isprintable() else " " for one in text)
+    return "".join(char if char.isprintable() else " " for char in text)
 
 
 def _without_streams(bench: str) -> str:
@@ -103,7 +103,7 @@ def _without_streams(bench: str) -> str:
 
 def _comment_above(lines: list[str]) -> list[str]:
     """Takes the comment and empty lines away that a text ends with."""
-    found: list[str] = []
+    comment: list[str] = []
     while lines and (not lines[-1].strip() or lines[-1].startswith("#")):
-        found.insert(0, lines.pop())
-    return found
+        comment.insert(0, lines.pop())
+    return comment

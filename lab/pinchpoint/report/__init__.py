@@ -7,15 +7,14 @@
 `page`      render_html: one self-contained file
 `markdown`  render_markdown: compact, for issue trackers
 `terminal`  render_table: a rich renderable, printed by the caller
-`comparison_views`, `comparison_page`, `comparison_table`  the same of a comparison
+`comparison_views`, `comparison_page`  the same of a comparison
 `figures`   the page's plots as plotly figures (plain data); other `..._figures` are of one measure or one curve
-`trend`     many runs: a table, a line of bars, JUnit's XML
+`trend`     many runs: a table, a line of bars, a figure, JUnit's XML
 """
 
 from pinchpoint.report.comparison_page import render_comparison
-from pinchpoint.report.comparison_table import render_comparison_table
 from pinchpoint.report.markdown import render_markdown
 from pinchpoint.report.page import render_html
-from pinchpoint.report.terminal import render_table
+from pinchpoint.report.terminal import render_comparison_table, render_table
 
 __all__ = ["render_comparison", "render_comparison_table", "render_html", "render_markdown", "render_table"]

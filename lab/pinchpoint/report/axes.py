@@ -62,7 +62,7 @@ class LevelAxis:
         shown = [len(self.places) - 1]
         for place in range(len(self.places) - 2, -1, -1):
             room = (self._drawn(self.places[shown[-1]]) - self._drawn(self.places[place])) / span
-            widest = max(len(units.level(self.levels[one])) for one in (place, shown[-1]))
+            widest = max(len(units.level(self.levels[index])) for index in (place, shown[-1]))
             if room >= least * max(1.0, widest / 6):
                 shown.append(place)
         return sorted(shown)

@@ -45,7 +45,7 @@ def pmd_view(pmd: PmdLoad) -> PmdView:
     passes = None if pmd.recirculated is None or not pmd.received else 1 + pmd.recirculated / pmd.received
     cycles = words.NOT_COUNTABLE if pmd.cycles_per_packet is None else f"{pmd.cycles_per_packet:,.0f} cycles"
     clock = words.NOT_MEASURED if pmd.clock_hz is None else f"{pmd.clock_hz / 1e9:.2f} GHz"
-    found = {
+    lookups = {
         "simple match": pmd.simple_match_hits,
         "EMC": pmd.emc_hits,
         "SMC": pmd.smc_hits,
@@ -53,10 +53,10 @@ def pmd_view(pmd: PmdLoad) -> PmdView:
         "upcall": pmd.upcalls,
         "lost upcall": pmd.lost_upcalls,
     }
-    total = sum(value or 0 for value in found.values())
+    total = sum(value or 0 for value in lookups.values())
     hits = tuple(
         Share(name, units.frames(value), value / total if total else 0.0, _share(value, total))
-        for name, value in found.items()
+        for name, value in lookups.items()
         if value is not None
     )
     return PmdView(
@@ -70,7 +70,7 @@ def pmd_view(pmd: PmdLoad) -> PmdView:
             ("Passes per packet", words.NOT_COUNTABLE if passes is None else f"{passes:.2f}"),
         ),
         hits=hits,
-        uncounted=", ".join(name for name, value in found.items() if value is None),
+        uncounted=", ".join(name for name, value in lookups.items() if value is None),
     )
 
 
@@ -102,27 +102,27 @@ def witness_rows(trials: Sequence[Trial]) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _clock(found: Sequence[int | None]) -> str:
-    known = [value / 1e9 for value in found if value is not None]
+def _clock(clocks: Sequence[int | None]) -> str:
+    known = [value / 1e9 for value in clocks if value is not None]
     if not known:
         return words.NOT_COUNTABLE
     low, high = f"{min(known):.2f}", f"{max(known):.2f}"
     return f"{low} GHz" if low == high else f"{low} to {high} GHz"
 
 
-def _worst(found: Sequence[tuple[float, str]]) -> str:
-    if not found:
+def _worst(gaps: Sequence[tuple[float, str]]) -> str:
+    if not gaps:
         return words.NOT_COUNTABLE
-    value, trial_id = max(found)
+    value, trial_id = max(gaps)
     return f"{units.nanoseconds(value)} ({trial_id})" if value else "none"
 
 
-def _sum(found: Sequence[int | None], unit: str) -> str:
-    known = [value for value in found if value is not None]
+def _sum(counts: Sequence[int | None], unit: str) -> str:
+    known = [value for value in counts if value is not None]
     if not known:
         return words.NOT_COUNTABLE
-    blind = len(found) - len(known)
-    note = f" ({words.NOT_COUNTABLE} in {blind} of {len(found)} trials)" if blind else ""
+    blind = len(counts) - len(known)
+    note = f" ({words.NOT_COUNTABLE} in {blind} of {len(counts)} trials)" if blind else ""
     return f"{units.frames(sum(known))} {unit}{note}"
 
 

@@ -51,8 +51,13 @@ def panels(curve: Curve, published: Sequence[Published]) -> tuple[Panel, ...]:
     levels = [level for level in factor.levels if level in there]
     levels += [level for level in there if level not in factor.levels]
     x = level_axis(factor, levels)
-    found = [_main(curve, parts, x), *_shapes(curve, parts, published), *_stacks(parts, x), *_others(curve, parts, x)]
-    return tuple(found)
+    drawings = [
+        _main(curve, parts, x),
+        *_shapes(curve, parts, published),
+        *_stacks(parts, x),
+        *_others(curve, parts, x),
+    ]
+    return tuple(drawings)
 
 
 def main_metrics(curve: Curve) -> tuple[str, ...]:
@@ -86,16 +91,20 @@ def _main(curve: Curve, parts: Sequence[Series], x: LevelAxis) -> Panel:
 
 
 def _reading(curve: Curve, metrics: Sequence[str]) -> str:
-    found = [point.estimates[name] for point in curve.points for name in metrics if name in point.estimates]
-    intervals = list(dict.fromkeys(one.interval for one in found if one.interval and one.bound is Bound.FOUND))
+    estimates = [point.estimates[name] for point in curve.points for name in metrics if name in point.estimates]
+    intervals = list(
+        dict.fromkeys(
+            estimate.interval for estimate in estimates if estimate.interval and estimate.bound is Bound.FOUND
+        )
+    )
     open_above = "Open triangles pointing up are “at least”: something else ended first. "
     open_below = "Open triangles pointing down are “below”. "
     bands = any(is_band(name) for name in metric_names(curve))
     band = "Light bars: the loads at which 10 to 90 % of the trials lose. " if bands else ""
     no_number = "Bars without a marker were refused a number: it lies somewhere within. "
-    bounds = {one.bound for one in found}
+    bounds = {estimate.bound for estimate in estimates}
     any_minded = any(_minds(point, name) for point in curve.points for name in point.notes)
-    open_else = "Other open markers have a note to mind, under the pointer and in the table. " if any_minded else ""
+    open_else = "Other open markers have a note (hover). " if any_minded else ""
     unknown = "" if Bound.BETWEEN in bounds else "No interval is known. "
     bars = f"Bars: {'; '.join(intervals[:2])}. " if intervals else unknown
     said = ((Bound.AT_LEAST, open_above), (Bound.BELOW, open_below), (Bound.BETWEEN, no_number))
@@ -106,8 +115,8 @@ def _reading(curve: Curve, metrics: Sequence[str]) -> str:
 def _figure(parts: Sequence[Series], metrics: Sequence[str], x: LevelAxis, height: int) -> Figure:
     """One trace a series and metric, with error bars."""
     drawn = [(part, name) for part in parts for name in metrics if part.having(name)][:_MOST_TRACES]
-    estimates = [one for part, name in drawn for _, one in part.having(name)]
-    y = value_axis(estimates[0].unit if estimates else "", [one.value for one in estimates])
+    estimates = [estimate for part, name in drawn for _, estimate in part.having(name)]
+    y = value_axis(estimates[0].unit if estimates else "", [estimate.value for estimate in estimates])
     data = []
     for place, (part, name) in enumerate(drawn):
         legend = _legend(part, name, len(parts), len(metrics))
@@ -120,7 +129,7 @@ def _figure(parts: Sequence[Series], metrics: Sequence[str], x: LevelAxis, heigh
     name = metrics[0] if len(metrics) == 1 else ""
     title = escape(_relative_title(parts) if name == RELATIVE else ", ".join(part for part in (name, y.label) if part))
     layout["yaxis"] |= {"title": {"text": title}, "rangemode": "tozero"}
-    _log_if_wide(layout, [one.value for one in estimates])
+    _log_if_wide(layout, [estimate.value for estimate in estimates])
     layout["showlegend"] = len(drawn) > 1
     return {"data": data, "layout": layout}
 
@@ -128,8 +137,8 @@ def _figure(parts: Sequence[Series], metrics: Sequence[str], x: LevelAxis, heigh
 def _relative_title(parts: Sequence[Series]) -> str:
     """What relative rates are multiples of: the point that has exactly 1, which is the reference."""
     for part in parts:
-        for level, one in part.having(RELATIVE):
-            if one.value == one.low == one.high == 1.0:
+        for level, estimate in part.having(RELATIVE):
+            if estimate.value == estimate.low == estimate.high == 1.0:
                 return f"rate relative to that of {along(part.factor, level)}"
     return RELATIVE
 
@@ -151,18 +160,18 @@ def _traces(part: Series, name: str, x: LevelAxis, divisor: float, place: int, l
     A line through the middles of ranges, or from one word to the next, would show a shape that was not measured.
     X of a trace is its levels.
     """
-    found = part.having(name)
+    points = part.having(name)
     colour = COLOURS[place % len(COLOURS)]
     line = {"color": colour, "width": 2, "dash": _DASHES[place // len(COLOURS) % len(_DASHES)]}
-    numbers = [(level, one) for level, one in found if one.bound is not Bound.BETWEEN]
-    ranges = [(level, one) for level, one in found if one.bound is Bound.BETWEEN]
+    numbers = [(level, estimate) for level, estimate in points if estimate.bound is not Bound.BETWEEN]
+    ranges = [(level, estimate) for level, estimate in points if estimate.bound is Bound.BETWEEN]
     common = {"type": "scatter", "name": escape(legend), "legendgroup": str(place)}
     if numbers:
-        places = {"x": [level for level, _ in found],
-                  "y": [None if one.bound is Bound.BETWEEN else one.value / divisor for _, one in found]}  # fmt: skip
-        yield common | _joined(x, line) | _marked(part, name, found, divisor, place) | places
+        y = [None if estimate.bound is Bound.BETWEEN else estimate.value / divisor for _, estimate in points]
+        places = {"x": [level for level, _ in points], "y": y}
+        yield common | _joined(x, line) | _marked(part, name, points, divisor, place) | places
     if ranges:
-        places = {"x": [level for level, _ in ranges], "y": [one.value / divisor for _, one in ranges]}
+        places = {"x": [level for level, _ in ranges], "y": [estimate.value / divisor for _, estimate in ranges]}
         marked = _marked(part, name, ranges, divisor, place)
         yield common | {"mode": "markers", "showlegend": not numbers} | marked | places
 
@@ -175,37 +184,41 @@ def _band(part: Series, name: str, divisor: float, place: int) -> Iterator[Figur
     """A light bar at each level, over which the momentary rate moved; x is the levels."""
     low_name, high_name = band_metrics(name)
     lows, highs = dict(part.having(low_name)), dict(part.having(high_name))
-    found = [(level, one) for level, one in part.having(name) if level in lows and level in highs and _is_number(one)]
-    if found:
+    ranges = [
+        (level, estimate)
+        for level, estimate in part.having(name)
+        if level in lows and level in highs and _is_number(estimate)
+    ]
+    if ranges:
         colour = COLOURS[place % len(COLOURS)]
-        ends = ((one, lows[level], highs[level]) for level, one in found)
-        bars = [(one.value / divisor, low.value / divisor, high.value / divisor) for one, low, high in ends]
+        ends = ((estimate, lows[level], highs[level]) for level, estimate in ranges)
+        bars = [(middle.value / divisor, low.value / divisor, high.value / divisor) for middle, low, high in ends]
         yield {"type": "scatter", "mode": "markers", "legendgroup": str(place), "showlegend": False,
-               "hoverinfo": "skip", "opacity": 0.22, "x": [level for level, _ in found],
+               "hoverinfo": "skip", "opacity": 0.22, "x": [level for level, _ in ranges],
                "y": [value for value, _, _ in bars], "marker": {"size": 1, "color": colour},
                "error_y": error_bars(bars, colour, 9, 0)}  # fmt: skip
 
 
-def _marked(part: Series, name: str, found: Sequence[tuple[Level, Estimate]], divisor: float, place: int) -> Figure:
+def _marked(part: Series, name: str, points: Sequence[tuple[Level, Estimate]], divisor: float, place: int) -> Figure:
     """Markers, error bars and what the pointer shows."""
     colour, shape = COLOURS[place % len(COLOURS)], _SHAPES[place % len(_SHAPES)]
-    marker = {"color": colour, "size": [11 if one.bound in _SYMBOLS else 8 for _, one in found],
-              "symbol": [_symbol(part, level, name, one, shape) for level, one in found],
+    marker = {"color": colour, "size": [11 if estimate.bound in _SYMBOLS else 8 for _, estimate in points],
+              "symbol": [_symbol(part, level, name, estimate, shape) for level, estimate in points],
               "line": {"width": 1.8, "color": colour}}  # fmt: skip
-    bars = error_bars([_ends(one, divisor) for _, one in found], colour)
-    texts = [hover(part, level, name, one) for level, one in found]
+    bars = error_bars([_ends(estimate, divisor) for _, estimate in points], colour)
+    texts = [hover(part, level, name, estimate) for level, estimate in points]
     return {"text": texts, "hovertemplate": "%{text}<extra></extra>", "marker": marker, "error_y": bars}
 
 
-def _is_number(found: Estimate) -> bool:
-    return found.value > 0 and found.bound is not Bound.BETWEEN
+def _is_number(estimate: Estimate) -> bool:
+    return estimate.value > 0 and estimate.bound is not Bound.BETWEEN
 
 
-def _ends(found: Estimate, divisor: float) -> tuple[float, float, float]:
+def _ends(estimate: Estimate, divisor: float) -> tuple[float, float, float]:
     """(value, low, high); an open end is the value itself."""
-    ends = (found.value if end is None else end for end in (found.low, found.high))
+    ends = (estimate.value if end is None else end for end in (estimate.low, estimate.high))
     low, high = ends
-    return found.value / divisor, low / divisor, high / divisor
+    return estimate.value / divisor, low / divisor, high / divisor
 
 
 def _minded(part: Series, level: Level, name: str) -> tuple[str, ...]:
@@ -219,23 +232,23 @@ def _minds(point: CurvePoint, name: str) -> tuple[str, ...]:
     return (*refusal, *point.to_mind(name))
 
 
-def _symbol(part: Series, level: Level, name: str, found: Estimate, plain: str) -> str:
-    if found.bound in _SYMBOLS:
-        return _SYMBOLS[found.bound]
+def _symbol(part: Series, level: Level, name: str, estimate: Estimate, plain: str) -> str:
+    if estimate.bound in _SYMBOLS:
+        return _SYMBOLS[estimate.bound]
     return f"{plain}-open" if _minded(part, level, name) else plain
 
 
-def hover(part: Series, level: Level, name: str, found: Estimate) -> str:
+def hover(part: Series, level: Level, name: str, estimate: Estimate) -> str:
     """A point's account as plotly hover text: escaped, lines separated by <br>."""
     point = part.at(level)
     factor = part.factor
     lines = [
         f"<b>{escape(factor.name)} {escape(with_unit(level, factor.unit))}</b>"
         + (f", {escape(part.label)}" if part.label else ""),
-        f"{escape(name)}: {escape(words.estimated(found))}",
+        f"{escape(name)}: {escape(words.estimated(estimate))}",
     ]
-    if found.interval:
-        lines.append(f"{escape(words.spread(found) or 'open')} ({escape(found.interval)})")
+    if estimate.interval:
+        lines.append(f"{escape(words.spread(estimate) or 'open')} ({escape(estimate.interval)})")
     said = (*_minded(part, level, name), point.verdict, point.invisible) if point else ()
     return "<br>".join(lines) + remarks(*said)
 
@@ -247,21 +260,23 @@ def _shapes(curve: Curve, parts: Sequence[Series], published: Sequence[Published
     sources: list[str] = []
     levels: set[Level] = set()
     for part in parts:
-        for one, every in published_for(published, part):
+        for figures, every in published_for(published, part):
             points = [(level, value) for level, value in every if value > 0]
-            metric = one.metric if part.having(one.metric) else ""
-            ours = [(level, found) for level, found in part.having(metric) if _is_number(found)] if metric else []
+            metric = figures.metric if part.having(figures.metric) else ""
+            ours = (
+                [(level, estimate) for level, estimate in part.having(metric) if _is_number(estimate)] if metric else []
+            )
             if len(ours) < 2 or len(points) < 2:
                 continue
             common = next((level for level, _ in ours if level in dict(points)), None)
             levels |= {level for level, _ in [*ours, *points]}
             both = _normalised(
-                part, one, points, ours, common, len({trace["line"]["color"] for trace in data} - {"@second"})
+                part, figures, points, ours, common, len({trace["line"]["color"] for trace in data} - {"@second"})
             )
-            data += both[: 1 if one in shared else 2]
-            if one not in shared:
-                shared.append(one)
-            sources.append(f"{one.title} ({one.metric})" + ("" if common is not None else ", no common level"))
+            data += both[: 1 if figures in shared else 2]
+            if figures not in shared:
+                shared.append(figures)
+            sources.append(f"{figures.title} ({figures.metric})" + ("" if common is not None else ", no common level"))
     if not data:
         return
     _colour_published(data, len(shared))
@@ -300,7 +315,7 @@ def _sorted(levels: Iterable[Level]) -> list[Level]:
 
 def _normalised(
     part: Series,
-    one: Published,
+    published: Published,
     points: Sequence[tuple[Level, float]],
     ours: Sequence[tuple[Level, Estimate]],
     common: Level | None,
@@ -313,19 +328,19 @@ def _normalised(
     factor = part.factor
 
     def drawn(
-        lead: str, found: Sequence[tuple[Level, float, str]], base: float, line: Figure, symbol: object
+        lead: str, points: Sequence[tuple[Level, float, str]], base: float, line: Figure, symbol: object
     ) -> Figure:
         texts = [f"{lead}, {escape(with_unit(level, factor.unit))}: {value / base:.2f}<br>{escape(said)}"
-                 for level, value, said in found]  # fmt: skip
+                 for level, value, said in points]  # fmt: skip
         marker = {"color": line["color"], "size": 7, "symbol": symbol}
-        made = markers(escape(f"{lead}{label}"), [], [value / base for _, value, _ in found], texts, marker)
-        return made | {"mode": "lines+markers", "x": [level for level, _, _ in found], "line": line}
+        made = markers(escape(f"{lead}{label}"), [], [value / base for _, value, _ in points], texts, marker)
+        return made | {"mode": "lines+markers", "x": [level for level, _, _ in points], "line": line}
 
-    symbols = [_symbol(part, level, one.metric, found, "circle") for level, found in ours]
-    here = [(level, found.value, words.estimated(found)) for level, found in ours]
-    there = [(level, value, units.quantity(value, one.unit)) for level, value in points]
+    symbols = [_symbol(part, level, published.metric, estimate, "circle") for level, estimate in ours]
+    here = [(level, estimate.value, words.estimated(estimate)) for level, estimate in ours]
+    there = [(level, value, units.quantity(value, published.unit)) for level, value in points]
     mine = drawn("here", here, base_ours, {"color": colour, "width": 2}, symbols)
-    mine["error_y"] = error_bars([_ends(found, base_ours) for _, found in ours], colour, 1.2, 4)
+    mine["error_y"] = error_bars([_ends(estimate, base_ours) for _, estimate in ours], colour, 1.2, 4)
     dashed = {"color": "@second", "width": 1.6, "dash": "dash"}
     theirs = drawn("published", there, base_theirs, dashed, "diamond-open")
     return [mine, theirs]
@@ -350,8 +365,8 @@ def _stacks(parts: Sequence[Series], x: LevelAxis) -> Iterable[Panel]:
 
 
 def _layer(part: Series, name: str, levels: Sequence[Level], x: LevelAxis, colour: str) -> Figure:
-    found = dict(part.having(name))
-    values = [100 * found[level].value if level in found else None for level in levels]
+    shares = dict(part.having(name))
+    values = [100 * shares[level].value if level in shares else None for level in levels]
     bar: Figure = {"type": "bar", "width": 0.5, "textposition": "none", "marker": {"color": colour}}
     area: Figure = {"type": "scatter", "mode": "lines", "stackgroup": "lookups",
                     "line": {"color": colour, "width": 1.5}, "fillcolor": colour}  # fmt: skip
@@ -400,12 +415,12 @@ def _key(unit: str) -> str:
     return "".join(letter for letter in unit if letter.isalnum()) or "other"
 
 
-def overlaid(found: Sequence[tuple[str, Curve]]) -> Panel | None:
+def overlaid(curves: Sequence[tuple[str, Curve]]) -> Panel | None:
     """The first metric of the same sweep in several runs, a line for each run and series; None if they share none."""
-    metric = next(iter(main_metrics(found[0][1])), "")
+    metric = next(iter(main_metrics(curves[0][1])), "")
     parts = [
         replace(part, others={"run": run, **part.others})
-        for run, curve in found
+        for run, curve in curves
         for part in series(curve)
         if part.having(metric)
     ]
@@ -413,5 +428,5 @@ def overlaid(found: Sequence[tuple[str, Curve]]) -> Panel | None:
         return None
     levels = _sorted({point.levels[part.factor.name] for part in parts for point in part.points})
     figure = _figure(parts, (metric,), level_axis(parts[0].factor, levels), height=_MAIN_HEIGHT)
-    curve = found[0][1]
+    curve = curves[0][1]
     return Panel(curve.group, f"{curve.title}: {metric} by {parts[0].factor.name}", "", figure)

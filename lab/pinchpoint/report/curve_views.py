@@ -18,7 +18,7 @@ from pinchpoint.report.tables import ABSENT, Cell, Column, Table, column
 _TELLING: Final = ("cycles per packet", "PMD busy", "datapath flows", "datapath masks")
 _MOST_COLUMNS: Final = 5
 _FEW: Final = 3  # metrics named that are not in the table
-UNSEEN: Final = "not seen by the datapath"
+UNSEEN: Final = "datapath flows unchanged"
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,10 @@ def _view(anchor: str, curve: Curve, drawn: tuple[Panel, ...]) -> CurveView:
         rows=rows(curve, columns),
         intervals=tuple(
             dict.fromkeys(
-                one.interval
+                estimate.interval
                 for point in curve.points
-                for name, one in point.estimates.items()
-                if name in columns and one.interval and one.bound is Bound.FOUND
+                for name, estimate in point.estimates.items()
+                if name in columns and estimate.interval and estimate.bound is Bound.FOUND
             )
         ),
         panels=drawn,
@@ -131,12 +131,12 @@ def _notes(point: CurvePoint, columns: Sequence[str]) -> Iterator[str]:
     of_all = point.notes.get("", "")
     if of_all:
         yield of_all
-    found: dict[str, list[str]] = {}
+    notes: dict[str, list[str]] = {}
     for name in filter(None, point.notes):
         refusal = [str(point.refusals[name])] if name in point.refusals and name in columns else []
         for caution in (*refusal, *point.to_mind(name)):
-            found.setdefault(caution, []).append(name)
-    for caution, names in found.items():
+            notes.setdefault(caution, []).append(name)
+    for caution, names in notes.items():
         if caution in point.to_mind(""):
             continue
         shown = [name for name in names if name in columns]
@@ -166,39 +166,39 @@ def _limit(point: CurvePoint) -> str:
     return LIMITS[Limit(point.limit)] if point.limit else "-"
 
 
-def _published_way(found: Estimate | None) -> str:
-    if found is None or found.trimmed_mean is None:
+def _published_way(estimate: Estimate | None) -> str:
+    if estimate is None or estimate.trimmed_mean is None:
         return ""
-    return units.quantity(found.trimmed_mean, found.unit)
+    return units.quantity(estimate.trimmed_mean, estimate.unit)
 
 
 def _cell(point: CurvePoint, name: str) -> Cell:
-    found = point.estimates.get(name)
-    if found is None:
+    estimate = point.estimates.get(name)
+    if estimate is None:
         refused = name in point.refusals
         return Cell("refused", mark=Bound.REFUSED) if refused else Cell(ABSENT)
-    return Cell(words.estimated(found), words.spread(found), found.bound, f"{found.value:.10g}")
+    return Cell(words.estimated(estimate), words.spread(estimate), estimate.bound, f"{estimate.value:.10g}")
 
 
 def _unseen(curve: Curve) -> str:
     """The words of the last such point, which is the farthest, and how many there are."""
-    found = [point.invisible for point in curve.points if point.invisible]
-    if not found:
+    words = [point.invisible for point in curve.points if point.invisible]
+    if not words:
         return ""
-    of = f" ({len(found)} of {len(curve.points)} points are like that)" if len(found) > 1 else ""
-    return f"{found[-1].rstrip('.')}{of}"
+    of = f" ({len(words)} of {len(curve.points)} points are like that)" if len(words) > 1 else ""
+    return f"{words[-1].rstrip('.')}{of}"
 
 
 def _unmeasured(curve: Curve) -> list[tuple[str, str]]:
     """Points without a number by outcome and reason: how many, which, why."""
-    found: dict[tuple[str, str], list[str]] = {}
+    unmeasured: dict[tuple[str, str], list[str]] = {}
     for point in curve.points:
         if point.outcome != Outcome.MEASURED:
-            found.setdefault((point.outcome, words.plain_reason(point.reason)), []).append(
+            unmeasured.setdefault((point.outcome, words.plain_reason(point.reason)), []).append(
                 ", ".join(f"{factor.name} {with_unit(point.levels.get(factor.name), factor.unit)}"
                           for factor in curve.factors) or curve.group
             )  # fmt: skip
     return [
         (f"{'; '.join(places)}: {words.OUTCOMES[Outcome(outcome)]}", reason)
-        for (outcome, reason), places in found.items()
+        for (outcome, reason), places in unmeasured.items()
     ]

@@ -60,11 +60,11 @@ def loss_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Figur
 
 def close_up(layout: Figure, rates: Sequence[Rate]) -> Figure | None:
     """The layout of a loss figure around the rates; None when no rate has two bounds."""
-    found = words.bounds(rates)
-    if not found:
+    ends = words.bounds(rates)
+    if not ends:
         return None
-    low = min(lower for lower, _ in found) * (1 - _NEAR) / 1e6
-    high = max(upper for _, upper in found) * (1 + _NEAR) / 1e6
+    low = min(lower for lower, _ in ends) * (1 - _NEAR) / 1e6
+    high = max(upper for _, upper in ends) * (1 + _NEAR) / 1e6
     axis = layout["xaxis"] | {"range": [low, high], "title": {"text": "offered load near the rates, Mpps"}}
     return layout | {"xaxis": axis}
 
@@ -73,9 +73,9 @@ def latency_figure(points: Sequence[LatencyPoint]) -> Figure | None:
     """Latency percentiles, one line a load: x counts nines (1 is 90 %, 2 is 99 %), y microseconds. None without any."""
     return percentile_figure(
         [
-            (f"{units.share(one.share)} of NDR, {units.fps(one.load_fps)}", one.latency)
-            for one in points
-            if one.latency is not None
+            (f"{units.share(point.share)} of NDR, {units.fps(point.load_fps)}", point.latency)
+            for point in points
+            if point.latency is not None
         ]
     )
 
@@ -168,10 +168,10 @@ def _markers(validity: TrialValidity, trials: Sequence[Trial], axis: str) -> Fig
     }  # fmt: skip
 
 
-def _probes(name: str, symbol: str, trials: Sequence[Trial], found: Sequence[float | None]) -> Figure:
+def _probes(name: str, symbol: str, trials: Sequence[Trial], values: Sequence[float | None]) -> Figure:
     probed = [
         (place, value, f"{escape(trial.id)}: {units.nanoseconds(value)}")
-        for place, (trial, value) in enumerate(zip(trials, found, strict=True), 1)
+        for place, (trial, value) in enumerate(zip(trials, values, strict=True), 1)
         if value is not None
     ]
     marker = {"symbol": symbol, "size": 7, "color": "@accent", "line": {"width": 1.5}}
@@ -196,7 +196,8 @@ def loss_axis(ratios: Sequence[float], low: float, high: float) -> Figure:
     decades = range(min(lowest, -_LEAST_DECADES), 1)
     return axis() | {
         "title": {"text": "loss ratio"}, "domain": [low, high], "type": "log", "range": [decades[0] - 0.15, 0.15],
-        "tickvals": [10.0**decade for decade in decades], "ticktext": [units.loss(10.0**one) for one in decades],
+        "tickvals": [10.0**decade for decade in decades],
+        "ticktext": [units.loss(10.0**decade) for decade in decades],
     }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ LEAST_TRIAL_S: Final = 60.0  # RFC 2544, 24
 
 
 class Form(StrEnum):
-    """Whose report."""
+    """The document whose report form is filled in."""
 
     RFC2544 = "rfc2544"
     RFC9411 = "rfc9411"
@@ -130,43 +130,43 @@ def render_form(form: Form, info: RunInfo, result: RunResult, trials: Sequence[T
 
 def _filled(section: Section, info: RunInfo, result: RunResult) -> Filled:
     rows, missing = list[Row](), list[str]()
-    for one in result.scenarios:
-        if one.measure not in section.measures:
+    for scenario in result.scenarios:
+        if scenario.measure not in section.measures:
             continue
-        found = list(_latency(one, info) if section.is_latency else _figures(section, one, info))
-        rows += found
-        if not found:
-            missing.append(f"{one.scenario}: {_why(one)}")
+        filled = list(_latency(scenario, info) if section.is_latency else _figures(section, scenario, info))
+        rows += filled
+        if not filled:
+            missing.append(f"{scenario.scenario}: {_why(scenario)}")
     return Filled(section, tuple(rows), tuple(missing))
 
 
-def _why(found: ScenarioResult) -> str:
-    if found.outcome is not Outcome.MEASURED:
-        return f"{found.outcome}: {found.reason}"
-    return "; ".join(rate.reason for rate in found.rates[:1] if rate.reason) or "no such figure was found"
+def _why(result: ScenarioResult) -> str:
+    if result.outcome is not Outcome.MEASURED:
+        return f"{result.outcome}: {result.reason}"
+    return "; ".join(rate.reason for rate in result.rates[:1] if rate.reason) or "no such figure was found"
 
 
-def _figures(section: Section, found: ScenarioResult, info: RunInfo) -> Iterator[Row]:
-    sizes = _frames(info, found.scenario)
+def _figures(section: Section, result: ScenarioResult, info: RunInfo) -> Iterator[Row]:
+    sizes = _frames(info, result.scenario)
     for name in section.metrics:
-        for metric in found.metrics:
+        for metric in result.metrics:
             if metric.name == name or (name.endswith(" ") and metric.name.startswith(name)):
                 remarks = "; ".join(metric.remarks)
-                yield Row(found.scenario, sizes, metric.name, _value(metric), _interval(metric), remarks)
+                yield Row(result.scenario, sizes, metric.name, _value(metric), _interval(metric), remarks)
 
 
-def _latency(found: ScenarioResult, info: RunInfo) -> Iterator[Row]:
-    sizes = _frames(info, found.scenario)
-    for point in found.latency:
+def _latency(result: ScenarioResult, info: RunInfo) -> Iterator[Row]:
+    sizes = _frames(info, result.scenario)
+    for point in result.latency:
         name = f"at {units.share(point.share)} of the throughput"
-        one = point.latency
-        if one is None:
-            yield Row(found.scenario, sizes, name, "not measured", "", point.note)
+        histogram = point.latency
+        if histogram is None:
+            yield Row(result.scenario, sizes, name, "not measured", "", point.note)
             continue
-        value = f"mean {units.nanoseconds(one.mean_ns)}, p50 {units.nanoseconds(one.p50_ns)}"
-        ends = (("min", one.min_ns), ("p99", one.p99_ns), ("max", one.max_ns))
+        value = f"mean {units.nanoseconds(histogram.mean_ns)}, p50 {units.nanoseconds(histogram.p50_ns)}"
+        ends = (("min", histogram.min_ns), ("p99", histogram.p99_ns), ("max", histogram.max_ns))
         spread = ", ".join(f"{end} {units.nanoseconds(length)}" for end, length in ends)
-        yield Row(found.scenario, sizes, name, value, spread, point.note)
+        yield Row(result.scenario, sizes, name, value, spread, point.note)
 
 
 def _value(metric: Metric) -> str:
@@ -181,7 +181,9 @@ def _interval(metric: Metric) -> str:
 
 def _frames(info: RunInfo, scenario: str) -> str:
     """The frame sizes of a scenario's streams, in bytes with the check sequence (RFC 2544, 9)."""
-    plain: Mapping[str, Any] = next((one for one in info.scenarios if one.get("name") == scenario), {})
+    plain: Mapping[str, Any] = next(
+        (scenario_file for scenario_file in info.scenarios if scenario_file.get("name") == scenario), {}
+    )
     sizes = list(dict.fromkeys(str(stream.get("frame_bytes")) for stream in plain.get("streams", ())))
     return ", ".join(f"{size} B" for size in sizes)
 
@@ -189,8 +191,8 @@ def _frames(info: RunInfo, scenario: str) -> str:
 def _setup(info: RunInfo) -> Iterator[tuple[str, str]]:
     """What an RFC wants to be known of the setup, as it was recorded."""
     kinds: list[str] = []
-    for one in info.scenarios:
-        dut = one.get("dut")
+    for scenario in info.scenarios:
+        dut = scenario.get("dut")
         if isinstance(dut, Mapping) and str(dut.get("kind")) not in kinds:
             kinds.append(str(dut.get("kind")))
     yield "Device under test", ", ".join(kinds) or "not recorded"
@@ -204,8 +206,8 @@ def _remarks(form: Form, result: RunResult, trials: Sequence[Trial]) -> Iterator
     if not result.finished:
         yield "The run was interrupted: these are the scenarios that were measured."
     if form is Form.RFC2544:
-        judged = (one for one in trials if one.phase != "warm-up" and one.burst_frames is None)
-        lengths = sorted({one.duration_s for one in judged})
+        judged = (trial for trial in trials if trial.phase != "warm-up" and trial.burst_frames is None)
+        lengths = sorted({trial.duration_s for trial in judged})
         if lengths and lengths[0] < LEAST_TRIAL_S:
             ends = f"{lengths[0]:g}" + (f" to {lengths[-1]:g}" if len(lengths) > 1 else "")
             yield f"Trials took {ends} s; RFC 2544, section 24, asks for at least {LEAST_TRIAL_S:g} s."

@@ -13,24 +13,24 @@ EVENLY, BY_CHANCE = 0.5, 2.0  # variance over mean: less than the one, like a cl
 REPLIES = 0.5  # share of the flows that were answered, from which the traffic goes both ways
 
 
-def generator_lines(found: Foreign, own_fps: float | None) -> Iterator[str]:
+def generator_lines(traffic: Foreign, own_fps: float | None) -> Iterator[str]:
     """Two lines a port that sent, then what holds for all; `own_fps` is the engine's own ceiling, None: not known."""
-    sending = [one for one in found.sent if one.frames or one.missed]
+    sending = [stream for stream in traffic.sent if stream.frames or stream.missed]
     if not sending:
-        yield f"the generator sent nothing ({found.ended}): {found.command}"
+        yield f"the generator sent nothing ({traffic.ended}): {traffic.command}"
         return
-    limit = _limit(found.wire)
-    for one in sending:
-        parts = (_rate(one, bool(limit)), _sizes(one), _flows(one), _checksums(one))
-        yield f"{one.port}: {', '.join(filter(None, parts))}"
-        yield f"  {_evenness(one, found.wire)}"
-        if one.missed:
-            yield f"  {units.counted(one.missed, 'more frame')} came faster than they could be read: not looked into"
-    yield f"{_ways(sending)}; {found.ended}"
+    limit = _limit(traffic.wire)
+    for stream in sending:
+        parts = (_rate(stream, bool(limit)), _sizes(stream), _flows(stream), _checksums(stream))
+        yield f"{stream.port}: {', '.join(filter(None, parts))}"
+        yield f"  {_evenness(stream, traffic.wire)}"
+        if stream.missed:
+            yield f"  {units.counted(stream.missed, 'more frame')} came faster than they could be read: not looked into"
+    yield f"{_ways(sending)}; {traffic.ended}"
     if limit:
         yield limit
     if own_fps is not None:
-        times = math.fsum(one.mean_fps for one in sending) / own_fps
+        times = math.fsum(stream.mean_fps for stream in sending) / own_fps
         yield f"it sent {times:.2f} times the {units.fps(own_fps)} of the scenario's frames that the engine offers here"
 
 
@@ -46,63 +46,63 @@ def _limit(wire: Wire) -> str:
     return ""
 
 
-def _rate(one: Sent, is_at_least: bool) -> str:
+def _rate(stream: Sent, is_at_least: bool) -> str:
     least = "at least " if is_at_least else ""
-    if one.median_fps is None or one.low_fps is None or one.high_fps is None:
-        return f"{least}{units.fps(one.mean_fps)} over {one.duration_s:.3g} s"
-    if one.missed:  # the periods hold only what was read
-        return f"{least}{units.fps(one.mean_fps)} in the mean of {one.duration_s:.3g} s"
-    low, high = units.fps(one.low_fps), units.fps(one.high_fps)
-    return f"{least}{units.fps(one.median_fps)}, 5 to 95 % of the time {low} to {high}"
+    if stream.median_fps is None or stream.low_fps is None or stream.high_fps is None:
+        return f"{least}{units.fps(stream.mean_fps)} over {stream.duration_s:.3g} s"
+    if stream.missed:  # the periods hold only what was read
+        return f"{least}{units.fps(stream.mean_fps)} in the mean of {stream.duration_s:.3g} s"
+    low, high = units.fps(stream.low_fps), units.fps(stream.high_fps)
+    return f"{least}{units.fps(stream.median_fps)}, 5 to 95 % of the time {low} to {high}"
 
 
-def _sizes(one: Sent) -> str:
-    if not one.frames:
+def _sizes(stream: Sent) -> str:
+    if not stream.frames:
         return ""
-    if one.shortest == one.longest:
-        return f"{one.shortest + FCS_BYTES} B"
-    mean = one.mean_bytes + FCS_BYTES
-    return f"{one.shortest + FCS_BYTES} to {one.longest + FCS_BYTES} B, {mean:.0f} in the mean"
+    if stream.shortest == stream.longest:
+        return f"{stream.shortest + FCS_BYTES} B"
+    mean = stream.mean_bytes + FCS_BYTES
+    return f"{stream.shortest + FCS_BYTES} to {stream.longest + FCS_BYTES} B, {mean:.0f} in the mean"
 
 
-def _flows(one: Sent) -> str:
-    if not one.checked:
+def _flows(stream: Sent) -> str:
+    if not stream.checked:
         return "none was looked into"
-    if one.not_ip == one.checked:
+    if stream.not_ip == stream.checked:
         return "no IP"
-    least = "" if _is_whole(one) else "at least "
-    return f"{least}{units.counted(one.flows, 'flow')}"
+    least = "" if _is_whole(stream) else "at least "
+    return f"{least}{units.counted(stream.flows, 'flow')}"
 
 
-def _checksums(one: Sent) -> str:
-    if not one.checked:
+def _checksums(stream: Sent) -> str:
+    if not stream.checked:
         return ""
-    wrong = f"{one.wrong_checksums:,}" if one.wrong_checksums else "no"
-    return f"{wrong} wrong checksum{'' if one.wrong_checksums == 1 else 's'} in {one.checked:,} frames"
+    wrong = units.counted(stream.wrong_checksums, "wrong checksum") if stream.wrong_checksums else "no wrong checksums"
+    return f"{wrong} in {stream.checked:,} frames"
 
 
-def _evenness(one: Sent, wire: Wire) -> str:
+def _evenness(stream: Sent, wire: Wire) -> str:
     if wire.still > STILL:
         return f"how evenly is not known: the reading core stood still for {units.share(wire.still)} of the time"
-    silence = f"longest silence {units.seconds(one.longest_silence_s)}"
-    if one.dispersion is None:
+    silence = f"longest silence {units.seconds(stream.longest_silence_s)}"
+    if stream.dispersion is None:
         return silence
-    word = "evenly" if one.dispersion < EVENLY else "by chance" if one.dispersion <= BY_CHANCE else "in bursts"
+    word = "evenly" if stream.dispersion < EVENLY else "by chance" if stream.dispersion <= BY_CHANCE else "in bursts"
     return (
-        f"came {word}: at most {units.counted(one.most_in_1_ms, 'frame')} in 1 ms, variance over mean "
-        f"{one.dispersion:.3g}, {silence}"
+        f"came {word}: at most {units.counted(stream.most_in_1_ms, 'frame')} in 1 ms, variance over mean "
+        f"{stream.dispersion:.3g}, {silence}"
     )
 
 
-def _is_whole(one: Sent) -> bool:
+def _is_whole(stream: Sent) -> bool:
     """Whether every flow was counted."""
-    return one.checked == one.frames and not one.missed and not one.flows_at_least
+    return stream.checked == stream.frames and not stream.missed and not stream.flows_at_least
 
 
 def _ways(sending: list[Sent]) -> str:
     if len(sending) == 1:
         return "one way"
-    answered = sum(one.answered_flows for one in sending) / max(1, sum(one.flows for one in sending))
+    answered = sum(stream.answered_flows for stream in sending) / max(1, sum(stream.flows for stream in sending))
     if answered >= REPLIES:
         return f"both ways, {units.share(answered)} of the flows answered"
     if all(map(_is_whole, sending)):

@@ -113,7 +113,8 @@ def _told(point: Point) -> str:
 def _ticks(name: str, at: float, colour: str, trials: Sequence[Trial], divisor: float) -> Figure:
     marker = {"symbol": "line-ns", "size": 9, "color": colour, "line": {"width": 1.3, "color": colour}}
     texts = [
-        f"<b>{escape(one.id)}</b>: {units.fps(one.offered_fps)}, lost {units.loss(one.loss_ratio)}" for one in trials
+        f"<b>{escape(trial.id)}</b>: {units.fps(trial.offered_fps)}, lost {units.loss(trial.loss_ratio)}"
+        for trial in trials
     ]
     loads = [trial.offered_fps / divisor for trial in trials]
     return markers(name, loads, [at] * len(trials), texts, marker) | {"cliponaxis": False}

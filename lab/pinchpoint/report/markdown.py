@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pinchpoint.model import units
 from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.trial import Trial
-from pinchpoint.report import rate_words, words
+from pinchpoint.report import rate_views, words
 from pinchpoint.report.curve_views import CurveView, curve_table
 from pinchpoint.report.metric_views import metric_table
 from pinchpoint.report.rate_views import rate_table
@@ -23,20 +23,20 @@ def render_markdown(info: RunInfo, result: RunResult, trials: Sequence[Trial]) -
     if not view.finished:
         parts.append("**Unfinished:** the run was interrupted; these are the scenarios that were measured.")
     parts += _study(view)
-    measured = [(one, one.result) for one in view.plain if one.result]
-    if rates := [found for _, found in measured if found.measure == "rates"]:
+    measured = [(section, section.result) for section in view.plain if section.result]
+    if rates := [result for _, result in measured if result.measure == "rates"]:
         parts.append(_table(rate_table(rates)))
-    parts += [_metrics(one, found) for one, found in measured if found.measure != "rates" and found.metrics]
+    parts += [_metrics(section, result) for section, result in measured if result.measure != "rates" and result.metrics]
     if measured:
-        parts.append("\n".join(_sentence(one, found) for one, found in measured))
+        parts.append("\n".join(_sentence(section, result) for section, result in measured))
     if view.unmeasured:
         parts.append("Not measured: " + ", ".join(map(plain, view.unmeasured)))
     lines = [
         f"Method: {view.method}.",
-        *(f"{line}." for line in words.definitions(rate for one in result.scenarios for rate in one.rates)),
+        *(f"{line}." for line in words.definitions(rate for scenario in result.scenarios for rate in scenario.rates)),
         *(
-            [f"{rate_words.INTERVALS}."]
-            if any(rate.confidence for one in result.scenarios for rate in one.rates)
+            [f"{rate_views.INTERVALS}."]
+            if any(rate.confidence for scenario in result.scenarios for rate in scenario.rates)
             else []
         ),
         f"Versions: {_facts(view.versions)}.",
@@ -51,25 +51,29 @@ def _study(view: RunView) -> list[str]:
     if view.study:
         parts.append(f"**{plain(view.study.title)}**{' (short form)' if view.study.quick else ''}")
     if view.findings:
-        parts.append("\n".join(f"- {'**Mind:** ' if one.warning else ''}{plain(one.text)}" for one in view.findings))
+        parts.append(
+            "\n".join(
+                f"- {'**Warning:** ' if finding.warning else ''}{plain(finding.text)}" for finding in view.findings
+            )
+        )
     for why in view.why:
-        branches = (f"- {plain(one.sentence)}" for one in why.branches)
+        branches = (f"- {plain(branch.sentence)}" for branch in why.branches)
         parts.append("\n".join((f"**Why {plain(why.scenario)} is no faster**\n", *branches)))
         if why.profile.table.columns:
             parts.append(_table(why.profile.table))
-        parts += [f"{plain(one)}." for one in why.profile.sentences]
+        parts += [f"{plain(sentence)}." for sentence in why.profile.sentences]
     return parts + list(map(_curve, view.curves))
 
 
 def _curve(view: CurveView) -> str:
-    unseen = [f"Mind: {plain(view.unseen)}."] if view.unseen else []
+    unseen = [f"Warning: {plain(view.unseen)}."] if view.unseen else []
     return "\n\n".join([_table(curve_table(view)), *unseen])
 
 
-def _metrics(view: ScenarioView, found: ScenarioResult) -> str:
+def _metrics(view: ScenarioView, result: ScenarioResult) -> str:
     """One row a main metric, then what is true of all of them."""
-    about = "; ".join(text for text in (view.metrics.about, words.judged(found)) if text)
-    return "\n\n".join([_table(metric_table(found, view.metrics)), *([f"{plain(about)}."] if about else [])])
+    about = "; ".join(text for text in (view.metrics.about, words.judged(result)) if text)
+    return "\n\n".join([_table(metric_table(result, view.metrics)), *([f"{plain(about)}."] if about else [])])
 
 
 def _table(table: Table) -> str:
@@ -87,22 +91,22 @@ def _cell(cell: Cell) -> str:
     return plain("; ".join([cell.text + (f" ({cell.spread})" if cell.spread else ""), *cell.notes]))
 
 
-def _sentence(view: ScenarioView, found: ScenarioResult) -> str:
-    verdict = view.sentence or f"{found.measure} measured."
-    modes = words.mode_lines(found)
+def _sentence(view: ScenarioView, result: ScenarioResult) -> str:
+    verdict = view.sentence or f"{result.measure} measured."
+    modes = words.mode_lines(result)
     parts = [
         plain(verdict) + ("" if verdict.endswith(".") else "."),
         *(f"{plain(line)}." for line in (*view.others, *view.facts)),
         *(f"Path of {plain(path.trial.id)}: {plain(path.line)}." for path in view.paths if path.trial.lost > 0),
-        *_latency(found),
+        *_latency(result),
         *([f"Modes: {plain('; '.join(modes))}."] if modes else []),
-        *([f"Mind: {plain('; '.join(view.cautions))}."] if view.cautions else []),
+        *([f"Warning: {plain('; '.join(view.cautions))}."] if view.cautions else []),
     ]
     return f"- **{plain(view.name)}**: {' '.join(parts)}"
 
 
-def _latency(one: ScenarioResult) -> list[str]:
-    measured = [(point, point.latency) for point in one.latency if point.latency]
+def _latency(result: ScenarioResult) -> list[str]:
+    measured = [(point, point.latency) for point in result.latency if point.latency]
     if not measured:
         return []
     point, latency = measured[-1]

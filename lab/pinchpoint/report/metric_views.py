@@ -17,7 +17,7 @@ _FEW: Final = 4  # metrics of a measure that is not listed, and columns of measu
 
 @dataclass(frozen=True)
 class MetricRow:
-    """One metric."""
+    """A metric as a row of a table, its value with its unit."""
 
     name: str
     value: str  # with its unit
@@ -28,7 +28,7 @@ class MetricRow:
 
 @dataclass(frozen=True)
 class MetricsView:
-    """A scenario's metrics."""
+    """The metrics of a scenario: the main ones, all of them, and the note that they share."""
 
     main: tuple[MetricRow, ...]
     every: tuple[MetricRow, ...]
@@ -57,15 +57,15 @@ class MeasurementsView:
     rows: tuple[MeasurementRow, ...]
 
 
-def metrics_view(found: Sequence[Metric], measure: str) -> MetricsView:
+def metrics_view(listed: Sequence[Metric], measure: str) -> MetricsView:
     """Everything that a scenario found; notes that all metrics share stand once."""
-    notes = [metric.remarks for metric in found]
+    notes = [metric.remarks for metric in listed]
     shared = [note for note in notes[0] if note and all(note in each for each in notes)] if len(notes) > 1 else []
 
     def rows(metrics: Sequence[Metric]) -> tuple[MetricRow, ...]:
         return tuple(_row(metric, shared) for metric in metrics)
 
-    return MetricsView(rows(main_metrics(measure, found)), rows(found), "; ".join(shared))
+    return MetricsView(rows(main_metrics(measure, listed)), rows(listed), "; ".join(shared))
 
 
 def metric_table(result: ScenarioResult, view: MetricsView) -> Table:
@@ -90,10 +90,10 @@ def metric_table(result: ScenarioResult, view: MetricsView) -> Table:
 def main_metrics(measure: str, metrics: Sequence[Metric]) -> tuple[Metric, ...]:
     """The metrics that the measure is about, the most important first."""
     declared = registry.find(measure)
-    found = [
+    main = [
         metric for wanted in (declared.main if declared else ()) for metric in metrics if _named(metric.name, wanted)
     ]
-    return tuple(found or metrics[:_FEW])
+    return tuple(main or metrics[:_FEW])
 
 
 def _named(name: str, wanted: str) -> bool:
@@ -113,24 +113,26 @@ def _row(metric: Metric, shared: Sequence[str]) -> MetricRow:
 
 def measurements_view(made: Sequence[Measurement]) -> MeasurementsView:
     """One row a measurement, discarded ones too, with its main figures."""
-    names = dict.fromkeys(metric.name for one in made for metric in main_metrics(one.kind, one.metrics))
+    names = dict.fromkeys(
+        metric.name for measurement in made for metric in main_metrics(measurement.kind, measurement.metrics)
+    )
     columns = tuple(names)[:_FEW]
-    return MeasurementsView(tuple(made), columns, tuple(_measurement(one, columns) for one in made))
+    return MeasurementsView(tuple(made), columns, tuple(_measurement(measurement, columns) for measurement in made))
 
 
-def _measurement(one: Measurement, columns: Sequence[str]) -> MeasurementRow:
-    found = {metric.name: metric for metric in one.metrics}
+def _measurement(measurement: Measurement, columns: Sequence[str]) -> MeasurementRow:
+    metrics = {metric.name: metric for metric in measurement.metrics}
     return MeasurementRow(
-        id=one.id,
-        repeat=one.repeat,
-        validity=one.validity,
-        reason=one.reason,
+        id=measurement.id,
+        repeat=measurement.repeat,
+        validity=measurement.validity,
+        reason=measurement.reason,
         cells=tuple(
-            (units.quantity(found[name].value, found[name].unit), f"{found[name].value:.10g}")
-            if name in found
+            (units.quantity(metrics[name].value, metrics[name].unit), f"{metrics[name].value:.10g}")
+            if name in metrics
             else (ABSENT, "")
             for name in columns
         ),
-        took=words.seconds(one.wall_s),
-        took_s=one.wall_s,
+        took=words.seconds(measurement.wall_s),
+        took_s=measurement.wall_s,
     )

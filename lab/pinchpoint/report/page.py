@@ -15,10 +15,10 @@ from pinchpoint.model import units
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.trial import LatencySummary, Trial
-from pinchpoint.report import bench_views, figures, rate_figures, rate_views, rate_words, rfc2544_figures, words
+from pinchpoint.report import bench_views, figures, measure_figures, rate_figures, rate_views, words
 from pinchpoint.report.figures import Figure
 from pinchpoint.report.losing_figure import losing_figure
-from pinchpoint.report.over_time_figure import over_time_figure
+from pinchpoint.report.measure_figures import over_time_figure
 from pinchpoint.report.path import SIZE
 from pinchpoint.report.view import ScenarioView, run_view
 
@@ -36,7 +36,7 @@ def render_html(
     """The whole page as text. Every text from outside is escaped; scripts run only by their hash."""
     view = run_view(result, info, trials, measurements)
     overview = _overview(view.plain)
-    plots = {one.anchor: plots_of(one) for one in view.scenarios}
+    plots = {section.anchor: plots_of(section) for section in view.scenarios}
     drawn = [{"id": "rates", **overview}] if overview else []
     drawn += [{"id": f"{curve.anchor}-{panel.key}", **panel.figure} for curve in view.curves for panel in curve.panels]
     drawn += [{"id": f"{anchor}-{name}", **figure} for anchor, own in plots.items() for name, figure in own.items()]
@@ -49,12 +49,14 @@ def render_html(
         overview=overview,
         bands=any(rate.band for section in view.plain for rate in section.rates),
         swept={
-            curve.curve.group: [one for one in view.scenarios if one.swept and one.group == curve.curve.group]
+            curve.curve.group: [
+                section for section in view.scenarios if section.swept and section.group == curve.curve.group
+            ]
             for curve in view.curves
         },
         rate_names=words.rate_names(result.scenarios),
-        rates=[rate for one in result.scenarios for rate in one.rates],
-        has_mrr=any(one.mrr for one in result.scenarios),
+        rates=[rate for scenario in result.scenarios for rate in scenario.rates],
+        has_mrr=any(scenario.mrr for scenario in result.scenarios),
     )
 
 
@@ -76,31 +78,31 @@ def filled(template: str, drawn: Sequence[Mapping[str, Any]], **values: object) 
 
 def _overview(sections: Sequence[ScenarioView]) -> Figure | None:
     """The first rate of every scenario on one axis."""
-    found = [(one.name, one.result.rates[0]) for one in sections if one.result and one.result.rates]
-    title = found[0][1].name if found else ""
+    rated = [(section.name, section.result.rates[0]) for section in sections if section.result and section.result.rates]
+    title = rated[0][1].name if rated else ""
     return rate_figures.rates_figure(
-        [rate_figures.spread_of(name, rate) for name, rate in found], title, from_zero=True
+        [rate_figures.spread_of(name, rate) for name, rate in rated], title, from_zero=True
     )
 
 
 def plots_of(view: ScenarioView) -> dict[str, Figure]:
     """The plots of one scenario by name; `data_of` names a plot with the same data."""
-    found, trials = view.result, view.trials
+    result, trials = view.result, view.trials
     drawn: dict[str, Figure | None] = {}
     if not view.brief:
-        drawn["spread"] = rate_figures.rates_figure(rate_figures.scenario_spreads(found)) if found else None
-        drawn["search"] = rate_figures.search_figure(found, trials)
+        drawn["spread"] = rate_figures.rates_figure(rate_figures.scenario_spreads(result)) if result else None
+        drawn["search"] = rate_figures.search_figure(result, trials)
     drawn["time"] = over_time_figure(trials, view.measurements.made)
     if trials:
-        loss = figures.loss_figure(found, [trial for trial in trials if trial.burst_frames is None])
-        near = figures.close_up(loss["layout"], found.rates) if found else None
+        loss = figures.loss_figure(result, [trial for trial in trials if trial.burst_frames is None])
+        near = figures.close_up(loss["layout"], result.rates) if result else None
         drawn |= {
-            "losing": losing_figure(found, trials),
+            "losing": losing_figure(result, trials),
             "loss": loss,
             "near": near and {"data_of": f"{view.anchor}-loss", "layout": near},
         }
-    drawn |= dict(rfc2544_figures.figures_of(found, trials))
-    drawn["latency"] = figures.latency_figure(found.latency) if found else None
+    drawn |= dict(measure_figures.figures_of(result, trials))
+    drawn["latency"] = figures.latency_figure(result.latency) if result else None
     drawn["cores"] = figures.cache_line_figure(trials)
     return {name: figure for name, figure in drawn.items() if figure}
 
@@ -133,7 +135,7 @@ def asset(name: str) -> str:
 def environment(package: str = "pinchpoint.report") -> Environment:
     """The templates of a package, and after them the report's own."""
     environment = Environment(
-        loader=ChoiceLoader([PackageLoader(one) for one in dict.fromkeys((package, "pinchpoint.report"))]),
+        loader=ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((package, "pinchpoint.report"))]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -142,7 +144,7 @@ def environment(package: str = "pinchpoint.report") -> Environment:
     environment.globals |= {
         "units": units,
         "words": words,
-        "rate_words": rate_words,
+        "rate_views": rate_views,
         "busy": rate_views.busy,
         "cycles": rate_views.cycles,
         "pmd_view": bench_views.pmd_view,

@@ -12,7 +12,7 @@ from typing import Final
 from pinchpoint.model import units
 from pinchpoint.model.result import ModeRates, Rate, RateStatus, ReceiveRate, ScenarioResult
 from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.report import rate_words, words
+from pinchpoint.report import rate_views, words
 from pinchpoint.report.axes import value_axis
 from pinchpoint.report.figures import Figure, layout_of, markers, remarks
 
@@ -58,15 +58,15 @@ def narrowing(trials: Sequence[Trial], allowed: float) -> tuple[Bounds, ...]:
     known.
     """
     tried = [trial for trial in trials if trial.phase == _PHASE and trial.burst_frames is None]
-    found: list[Bounds] = []
+    ends: list[Bounds] = []
     usable: list[Trial] = []
     for at_s, trial in zip(seconds_of(tried), tried, strict=True):
         usable = [*usable, trial][-_NEWEST:] if trial.validity is TrialValidity.VALID else usable
-        held = [one.offered_fps for one in usable if one.loss_ratio <= allowed]
-        lost = [one.offered_fps for one in usable if one.loss_ratio > allowed]
+        held = [trial.offered_fps for trial in usable if trial.loss_ratio <= allowed]
+        lost = [trial.offered_fps for trial in usable if trial.loss_ratio > allowed]
         if held and lost:
-            found.append(Bounds(at_s, *sorted((max(held), min(lost)))))
-    return tuple(found)
+            ends.append(Bounds(at_s, *sorted((max(held), min(lost)))))
+    return tuple(ends)
 
 
 def spread_of(label: str, rate: Rate) -> Spread:
@@ -82,16 +82,16 @@ def spread_of(label: str, rate: Rate) -> Spread:
     )
 
 
-def scenario_spreads(one: ScenarioResult) -> tuple[Spread, ...]:
+def scenario_spreads(result: ScenarioResult) -> tuple[Spread, ...]:
     """Every rate of a scenario and the MRR, then the first rate in each mode of the cores."""
-    rates = tuple(spread_of(rate.name, rate) for rate in one.rates)
-    rates += (_of_overload(one.mrr),) if one.mrr else ()
-    modes = one.modes if len(one.modes) > 1 else ()
+    rates = tuple(spread_of(rate.name, rate) for rate in result.rates)
+    rates += (_of_overload(result.mrr),) if result.mrr else ()
+    modes = result.modes if len(result.modes) > 1 else ()
     return (*rates, *(_of_mode(mode, modes) for mode in modes))
 
 
 def _of_overload(mrr: ReceiveRate) -> Spread:
-    text = f"{rate_words.receive_rate(mrr)}; {rate_words.receive_rate_interval(mrr)}"
+    text = f"{rate_views.receive_rate(mrr)}; {rate_views.receive_rate_interval(mrr)}"
     return Spread(
         "MRR", mrr.estimate_fps, (mrr.lower_fps, mrr.upper_fps), (mrr.band.low_fps, mrr.band.high_fps), text=text
     )
@@ -108,18 +108,28 @@ def rates_figure(spreads: Sequence[Spread], title: str = "rate", *, from_zero: b
 
     None where no row has an interval or a band. x: Mpps or another unit that fits; y: the label.
     """
-    drawn = [one for one in spreads if one.value]
-    if not any(one.ends or one.band for one in drawn):
+    drawn = [spread for spread in spreads if spread.value]
+    if not any(spread.ends or spread.band for spread in drawn):
         return None
-    places = [place for one in drawn for place in (one.value, *(one.ends or ()), *(one.band or ()))]
+    places = [place for spread in drawn for place in (spread.value, *(spread.ends or ()), *(spread.band or ()))]
     x = value_axis("fps", [place for place in places if place is not None])
     data = [
-        _bars(_BAND, "@shade1", [(one, one.band) for one in drawn if one.band], x.divisor, 0.62),
-        _bars("interval of the median", "@accent", [(one, one.ends) for one in drawn if one.ends], x.divisor, 0.3),
-        _marks("median", "line-ns", 26, [one for one in drawn if one.status is RateStatus.FOUND], x.divisor),
+        _bars(_BAND, "@shade1", [(spread, spread.band) for spread in drawn if spread.band], x.divisor, 0.62),
+        _bars(
+            "interval of the median",
+            "@accent",
+            [(spread, spread.ends) for spread in drawn if spread.ends],
+            x.divisor,
+            0.3,
+        ),
+        _marks("median", "line-ns", 26, [spread for spread in drawn if spread.status is RateStatus.FOUND], x.divisor),
         *(
             _marks(
-                status.value.replace("_", " "), symbol, 13, [one for one in drawn if one.status is status], x.divisor
+                status.value.replace("_", " "),
+                symbol,
+                13,
+                [spread for spread in drawn if spread.status is status],
+                x.divisor,
             )
             for status, symbol in _OPEN.items()
         ),
@@ -128,34 +138,37 @@ def rates_figure(spreads: Sequence[Spread], title: str = "rate", *, from_zero: b
     layout["margin"] |= {"l": 8}
     layout["xaxis"] |= {"title": {"text": f"{escape(title)}, {x.label}"}, "anchor": "y"}
     layout["xaxis"] |= {"rangemode": "tozero"} if from_zero else {}
-    labels = [escape(one.label) for one in reversed(drawn)]
+    labels = [escape(spread.label) for spread in reversed(drawn)]
     layout["yaxis"] |= {"type": "category", "categoryorder": "array", "categoryarray": labels, "showgrid": False,
                         "ticks": "", "range": [-0.6, len(drawn) - 0.4], "fixedrange": True}  # fmt: skip
     return {"data": [trace for trace in data if trace["y"]], "layout": layout}
 
 
 def _bars(
-    name: str, colour: str, found: Sequence[tuple[Spread, tuple[float, float]]], divisor: float, width: float
+    name: str, colour: str, spans: Sequence[tuple[Spread, tuple[float, float]]], divisor: float, width: float
 ) -> Figure:
     return {
         "type": "bar",
         "orientation": "h",
         "name": name,
-        "y": [escape(one.label) for one, _ in found],
-        "base": [low / divisor for _, (low, _) in found],
-        "x": [(high - low) / divisor for _, (low, high) in found],
+        "y": [escape(spread.label) for spread, _ in spans],
+        "base": [low / divisor for _, (low, _) in spans],
+        "x": [(high - low) / divisor for _, (low, high) in spans],
         "width": width,
-        "text": [escape(one.text) for one, _ in found],
+        "text": [escape(spread.text) for spread, _ in spans],
         "textposition": "none",
         "hovertemplate": "%{text}<extra></extra>",
         "marker": {"color": colour},
     }
 
 
-def _marks(name: str, symbol: str, size: int, found: Sequence[Spread], divisor: float) -> Figure:
+def _marks(name: str, symbol: str, size: int, spreads: Sequence[Spread], divisor: float) -> Figure:
     marker = {"symbol": symbol, "size": size, "color": "@ink", "line": {"width": 2.5, "color": "@ink"}}
-    labels, values = [escape(one.label) for one in found], [(one.value or 0.0) / divisor for one in found]
-    return markers(name, values, labels, [escape(one.text) for one in found], marker)
+    labels, values = (
+        [escape(spread.label) for spread in spreads],
+        [(spread.value or 0.0) / divisor for spread in spreads],
+    )
+    return markers(name, values, labels, [escape(spread.text) for spread in spreads], marker)
 
 
 def search_figure(
@@ -178,7 +191,7 @@ def search_figure(
     discarded = [pair for pair in zip(times, tried, strict=True) if pair[1].validity is not TrialValidity.VALID]
     at = dict(zip((trial.id for trial in tried), times, strict=True))
     track = [moment for moment in result.track if moment.trial_id in at] if result else []
-    moving = [(at[one.trial_id], one.median_fps) for one in track] or _moving(valid)
+    moving = [(at[step.trial_id], step.median_fps) for step in track] or _moving(valid)
     spread = spread_of("", rate) if rate else Spread("", None)
     of_interest = [fps for _, fps in moving] + [end for ends in (spread.band, spread.ends) if ends for end in ends]
     of_interest += [] if spread.value is None else [spread.value]
@@ -207,10 +220,16 @@ def search_figure(
 def _narrowing(bounds: Sequence[Bounds], divisor: float) -> list[Figure]:
     """The area between the two, in steps."""
     line = {"color": "@shade2", "width": 1.2, "shape": "hv"}
-    edge = {"type": "scatter", "mode": "lines", "x": [one.at_s for one in bounds], "hoverinfo": "skip", "line": line}
-    low = edge | {"y": [one.low_fps / divisor for one in bounds], "name": "lower bound", "showlegend": False}
+    edge = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [bound.at_s for bound in bounds],
+        "hoverinfo": "skip",
+        "line": line,
+    }
+    low = edge | {"y": [bound.low_fps / divisor for bound in bounds], "name": "lower bound", "showlegend": False}
     high = edge | {
-        "y": [one.high_fps / divisor for one in bounds],
+        "y": [bound.high_fps / divisor for bound in bounds],
         "name": "between a load that held and one that lost",
     }
     return [low, high | {"fill": "tonexty", "fillcolor": "@grid"}]
@@ -229,11 +248,11 @@ def _moving(valid: Sequence[tuple[float, Trial]]) -> list[tuple[float, float]]:
 
 
 def _tried(
-    name: str, symbol: str, colour: str, found: Sequence[tuple[float, Trial]], top: float, divisor: float
+    name: str, symbol: str, colour: str, tried: Sequence[tuple[float, Trial]], top: float, divisor: float
 ) -> Figure:
-    loads = [min(trial.offered_fps, top) / divisor for _, trial in found]
+    loads = [min(trial.offered_fps, top) / divisor for _, trial in tried]
     marker = {"symbol": symbol, "size": 7, "color": colour, "line": {"width": 1.6, "color": colour}}
-    return markers(name, [at for at, _ in found], loads, [_told(trial) for _, trial in found], marker) | {
+    return markers(name, [at for at, _ in tried], loads, [_told(trial) for _, trial in tried], marker) | {
         "cliponaxis": False
     }
 

@@ -80,12 +80,12 @@ Panel = tuple[list[Figure], str, Figure]
 
 
 def _growth(name: str, before: Sample, after: Sample) -> float | None:
-    one, two = getattr(before, name), getattr(after, name)
-    return None if one is None or two is None else (two - one) / (after.elapsed_s - before.elapsed_s)
+    earlier, two = getattr(before, name), getattr(after, name)
+    return None if earlier is None or two is None else (two - earlier) / (after.elapsed_s - before.elapsed_s)
 
 
-def _line(name: str, x: Sequence[float], found: Sequence[float | None], divisor: float, colour: str) -> Figure:
-    kept = [(at, value) for at, value in zip(x, found, strict=True) if value is not None]
+def _line(name: str, x: Sequence[float], values: Sequence[float | None], divisor: float, colour: str) -> Figure:
+    kept = [(at, value) for at, value in zip(x, values, strict=True) if value is not None]
     return {"type": "scatter", "mode": "lines+markers", "name": name, "x": [at for at, _ in kept],
             "y": [value / divisor for _, value in kept], "line": {"color": colour, "width": 1.8},
             "text": [units.fps(max(0.0, value)) for _, value in kept],
@@ -96,8 +96,10 @@ def _line(name: str, x: Sequence[float], found: Sequence[float | None], divisor:
 def _rates(trials: Sequence[Trial], times: Sequence[float]) -> Panel:
     spans = [trial.sent_duration_s for trial in trials]
     counted: dict[str, Callable[[Trial], int]] = {
-        "offered": lambda one: one.offered, "received": lambda one: one.received, "lost": lambda one: max(0, one.lost)
-    }  # fmt: skip
+        "offered": lambda trial: trial.offered,
+        "received": lambda trial: trial.received,
+        "lost": lambda trial: max(0, trial.lost),
+    }
     rates = {
         name: [count(trial) / span if span else None for trial, span in zip(trials, spans, strict=True)]
         for name, count in counted.items()
@@ -115,11 +117,14 @@ def _busy(trials: Sequence[Trial], times: Sequence[float]) -> Panel:
     names = list(dict.fromkeys(load.name for trial in trials for load in trial.pmds))[:_MOST_THREADS]
     traces = []
     for place, name in enumerate(names):
-        shares = [next((one.busy_share for one in trial.pmds if one.name == name), None) for trial in trials]
+        shares = [next((thread.busy_share for thread in trial.pmds if thread.name == name), None) for trial in trials]
         traces.append(_share(name, trials, times, shares, place))
     cores = sorted({worker.core for trial in trials for worker in trial.witness.workers})[:_MOST_THREADS]
     for place, core in enumerate(cores, len(names)):
-        shares = [next((one.busy_share for one in trial.witness.workers if one.core == core), None) for trial in trials]
+        shares = [
+            next((worker.busy_share for worker in trial.witness.workers if worker.core == core), None)
+            for trial in trials
+        ]
         traces.append(_share(f"engine, core {core}", trials, times, shares, place))
     return [trace for trace in traces if trace["x"]], "busy, %", {"range": [0, 105]}
 

@@ -12,9 +12,11 @@ from rich.table import Table as Drawn
 from rich.text import Text
 
 from pinchpoint.model import units
+from pinchpoint.model.comparison import Compared, Comparison, Differences
 from pinchpoint.model.result import RunResult, ScenarioResult
 from pinchpoint.model.study import Finding
-from pinchpoint.report import rate_words, words
+from pinchpoint.report import comparison_views as views
+from pinchpoint.report import rate_views, words
 from pinchpoint.report.curve_views import CurveView, curve_table
 from pinchpoint.report.metric_views import metric_table
 from pinchpoint.report.rate_views import rate_table
@@ -45,12 +47,12 @@ def render_table(result: RunResult) -> Group:
         parts.append(_below(map(_finding, view.findings)))
     for why in view.why:
         parts += [_why(why), *_profile(why.profile)]
-    rates = [one for one in view.plain if one.result and one.result.measure == "rates"]
-    others = [one for one in view.plain if one.result and one.result.measure != "rates"]
+    rates = [section for section in view.plain if section.result and section.result.measure == "rates"]
+    others = [section for section in view.plain if section.result and section.result.measure != "rates"]
     if rates or not (others or view.curves):
         parts.append(_Rates(rates))
-    for one in others:
-        parts += _measured(one)
+    for section in others:
+        parts += _measured(section)
     if not view.finished:
         parts.append(Text("\nunfinished: the run was interrupted; continue it with --resume"))
     return Group(*parts)
@@ -59,12 +61,14 @@ def render_table(result: RunResult) -> Group:
 def _why(view: WhyView) -> RenderableType:
     """The tree of causes, a line a branch, what to do below a confirmed one."""
     lines = [Text(f"why {view.scenario} is no faster", style="bold")]
-    for one in view.branches:
-        style = {"confirmed": "green bold", "excluded": "dim"}.get(one.standing, "yellow")
-        explains = f", {one.explains}" if one.explains else ""
-        lines.append(Text.assemble((f"{one.standing}: ", style), (one.title, "bold"), f"{explains}. {one.tried}"))
-        lines += [Text(f"  {sentence}", style="dim") for sentence in one.evidence]
-        lines += [Text(f"  what to do: {one.mend}")] if one.mend else []
+    for branch in view.branches:
+        style = {"confirmed": "green bold", "excluded": "dim"}.get(branch.standing, "yellow")
+        explains = f", {branch.explains}" if branch.explains else ""
+        lines.append(
+            Text.assemble((f"{branch.standing}: ", style), (branch.title, "bold"), f"{explains}. {branch.tried}")
+        )
+        lines += [Text(f"  {sentence}", style="dim") for sentence in branch.evidence]
+        lines += [Text(f"  what to do: {branch.mend}")] if branch.mend else []
     return _below([*lines, *map(Text, view.costs)])
 
 
@@ -73,7 +77,7 @@ def _profile(view: ProfileView) -> Iterator[RenderableType]:
     if view.table.columns:
         yield Padding(draw(view.table), (0, 0, 0, 1), expand=False)
     if view.sentences:
-        yield _below(Text(one, style="dim") for one in view.sentences)
+        yield _below(Text(sentence, style="dim") for sentence in view.sentences)
 
 
 def draw(table: Table, columns: Sequence[Column] | None = None, wraps: bool = True) -> Drawn:
@@ -119,7 +123,7 @@ class _Rates:
     scenarios: Sequence[ScenarioView]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        results = [one.result for one in self.scenarios if one.result]
+        results = [scenario.result for scenario in self.scenarios if scenario.result]
         table = rate_table(results)
         shown = [column for column in table.columns if column.key != "other"]
         tables = [
@@ -127,34 +131,34 @@ class _Rates:
             for left_out in (_LEAST_FIRST[:count] for count in range(len(_LEAST_FIRST) + 1))
         ]
         unbounded = options.update(max_width=_UNBOUNDED)
-        fits = (one for one in tables if Measurement.get(console, unbounded, one[0]).maximum <= options.max_width)
+        fits = (shown for shown in tables if Measurement.get(console, unbounded, shown[0]).maximum <= options.max_width)
         drawn, with_limit = next(fits, tables[-1])
         yield drawn
         others = [column for column in table.columns if column.key == "other"]
-        dim = [f"{one.heading}: {_of_each(results, [cell.text for cell in one.cells])}" for one in others]
-        dim += [*_latency(results), *words.definitions(rate for one in results for rate in one.rates[:1])]
-        if any(rate.confidence and rate.lower_fps for one in results for rate in one.rates):
-            dim.append(rate_words.INTERVALS)
+        dim = [f"{column.heading}: {_of_each(results, [cell.text for cell in column.cells])}" for column in others]
+        dim += [*_latency(results), *words.definitions(rate for result in results for rate in result.rates[:1])]
+        if any(rate.confidence and rate.lower_fps for result in results for rate in result.rates):
+            dim.append(rate_views.INTERVALS)
         if dim:
             yield _below(Text(line, style="dim") for line in dim)
-        for one in self.scenarios:
-            facts = (Text(f"  {line}", style="dim") for line in one.facts)
-            lines = (_verdict(one, with_limit), *facts, *_warnings(one))
+        for scenario in self.scenarios:
+            facts = (Text(f"  {line}", style="dim") for line in scenario.facts)
+            lines = (_verdict(scenario, with_limit), *facts, *_warnings(scenario))
             yield from (Padding(line, (0, 0, 0, 1), expand=False) for line in lines)
 
 
 def _of_each(results: Sequence[ScenarioResult], texts: Sequence[str]) -> str:
-    known = (f"{one.scenario} {text}" for one, text in zip(results, texts, strict=True) if text != ABSENT)
+    known = (f"{result.scenario} {text}" for result, text in zip(results, texts, strict=True) if text != ABSENT)
     return ", ".join(known)
 
 
 def _latency(results: Sequence[ScenarioResult]) -> list[str]:
     """One line a share of the NDR; more percentiles, and the engine's own part, are in the report."""
-    shares = dict.fromkeys(point.share for one in results for point in one.latency)
+    shares = dict.fromkeys(point.share for result in results for point in result.latency)
     lines = []
     for share in shares:
-        found = [{point.share: point.latency for point in one.latency}.get(share) for one in results]
-        texts = [units.nanoseconds(one.p99_ns) if one else ABSENT for one in found]
+        histograms = [{point.share: point.latency for point in result.latency}.get(share) for result in results]
+        texts = [units.nanoseconds(latency.p99_ns) if latency else ABSENT for latency in histograms]
         if latencies := _of_each(results, texts):
             lines.append(f"latency p99 at {units.percent(share)} of the NDR: {latencies}")
     return lines
@@ -172,13 +176,13 @@ def _warnings(view: ScenarioView) -> list[Text]:
 
 def _measured(view: ScenarioView) -> list[RenderableType]:
     """A scenario of another measure: a row for each of its main metrics, then what to mind and what pinched it."""
-    found = view.result
-    if found is None:
+    result = view.result
+    if result is None:
         return []
-    cores = words.core_distance(found.cache_line) if found.cache_line else ""
-    lines = [Text(text, style="dim") for text in (view.metrics.about, words.judged(found), cores) if text]
+    cores = words.core_distance(result.cache_line) if result.cache_line else ""
+    lines = [Text(text, style="dim") for text in (view.metrics.about, words.judged(result), cores) if text]
     lines += [*_warnings(view), *([_verdict(view)] if view.limit else [])]
-    table = [draw(metric_table(found, view.metrics), wraps=False)] if view.metrics.main else []
+    table = [draw(metric_table(result, view.metrics), wraps=False)] if view.metrics.main else []
     return [*table, *([_below(lines)] if lines else [])]
 
 
@@ -190,11 +194,52 @@ def _curve(view: CurveView) -> list[RenderableType]:
     return [draw(table, shown), *([_below([caution(view.unseen)])] if view.unseen else [])]
 
 
-def _finding(one: Finding) -> Text:
-    return Text.assemble(("! ", "yellow bold") if one.warning else ("- ", "dim"), one.text)
+def _finding(finding: Finding) -> Text:
+    return Text.assemble(("! ", "yellow bold") if finding.warning else ("- ", "dim"), finding.text)
 
 
 def _verdict(view: ScenarioView, with_limit: bool = True) -> Text:
     """`scenario: pinched by X: sentence`, the scenario in bold."""
     limit = f"pinched by {view.limit}: " if with_limit else ""
     return Text.assemble((view.name, "bold"), f": {limit}{view.sentence}")
+
+
+def render_comparison_table(comparison: Comparison) -> Group:
+    """What a comparison found; the caller prints it, plain or in colour."""
+    parts: list[RenderableType] = [
+        *(Text(line, style="bold") for line in views.answers(comparison)),
+        Text.assemble(("A", "bold"), f"  {comparison.a.name}, started {comparison.a.started}"),
+        Text.assemble(("B", "bold"), f"  {comparison.b.name}, started {comparison.b.started}"),
+        Text(f"{views.method(comparison)}.", style="dim"),
+        _differences(comparison.differences, "What differs"),
+    ]
+    for part in comparison.scenarios:
+        parts += _scenario(part, len(comparison.scenarios) > 1, comparison.differences)
+    for label, only in (("A", comparison.only_a), ("B", comparison.only_b)):
+        if only:
+            parts.append(_indented(caution(f"only in {label}: {', '.join(only)}")))
+    if not comparison.finished:
+        parts.append(Text("\nunfinished: what was measured until now; continue it with --resume"))
+    return Group(*parts)
+
+
+def _differences(differences: Differences, title: str) -> RenderableType:
+    if views.nothing_differs(differences):
+        return Padding(Text(f"{title}: nothing that is known"), (1, 0, 0, 0))
+    return draw(views.difference_table(differences, title))
+
+
+def _scenario(part: Compared, named: bool, of_all: Differences) -> Iterator[RenderableType]:
+    if named:
+        yield Padding(Text.assemble((part.a, "bold"), f": {part.title}"), (1, 0, 0, 0))
+        own = tuple(difference for difference in part.differences.scenario if difference not in of_all.scenario)
+        if own:
+            yield _differences(Differences(scenario=own), "What differs here")
+    yield draw(views.metric_table(part.metrics))
+    lines = views.duet_lines(part.duet) if part.duet is not None else ()
+    yield from (_indented(Text(f"{line}.")) for line in lines)
+    yield from (_indented(caution(note)) for note in part.notes)
+
+
+def _indented(text: Text) -> Padding:
+    return Padding(text, (0, 0, 0, 1))

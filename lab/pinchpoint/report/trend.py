@@ -1,6 +1,7 @@
 """Trends for people and for continuous integration: a table, a line of bars, JUnit's XML; pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from html import escape
 from itertools import groupby
 from xml.etree import ElementTree
 
@@ -12,6 +13,8 @@ from rich.text import Text
 
 from pinchpoint.model import units
 from pinchpoint.model.trend import Trend, TrendChange, TrendSegment
+from pinchpoint.report.axes import value_axis
+from pinchpoint.report.figures import Figure, error_bars, layout_of, markers
 
 _BARS = "▁▂▃▄▅▆▇█"
 _BETWEEN = "│"  # levels
@@ -20,7 +23,7 @@ _MOST_BARS = 120  # the newest runs
 _NO_XML = {code: "�" for code in (*range(0x20), 0x7F, 0xFFFE, 0xFFFF) if chr(code) not in "\t\n\r"}
 
 
-def render_trends(found: Sequence[Trend], bars: bool) -> Group:
+def render_trends(trends: Sequence[Trend], bars: bool) -> Group:
     """A table with one row a metric, then what to mind; `bars` adds a line of the runs' values to each."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("scenario", overflow="fold")
@@ -28,7 +31,7 @@ def render_trends(found: Sequence[Trend], bars: bool) -> Group:
         table.add_column(name, justify="right" if name == "runs" else "left", no_wrap=True)
     table.add_column("trend", overflow="fold")
     parts: list[RenderableType] = [table]
-    for trend in found:
+    for trend in trends:
         style = "red bold" if trend.worse else "green" if trend.changes else ""
         level = _level(trend.segments[-1], trend.unit) if trend.segments else "-"
         table.add_row(
@@ -107,10 +110,10 @@ def sparkline(trend: Trend) -> str:
     return f"{''.join(parts)}  {ends}"
 
 
-def render_junit(found: Iterable[Trend]) -> str:
+def render_junit(measured: Iterable[Trend]) -> str:
     """JUnit's XML: a suite for each scenario, a test case for each metric; one that got worse is a failure."""
     root = ElementTree.Element("testsuites", name="pinchpoint trend")
-    for scenario, group in groupby(found, key=lambda trend: trend.scenario):
+    for scenario, group in groupby(measured, key=lambda trend: trend.scenario):
         trends = list(group)
         counts = {
             "name": xml_text(scenario),
@@ -142,3 +145,46 @@ def _case(suite: ElementTree.Element, trend: Trend) -> None:
 def xml_text(text: str) -> str:
     """Text without the characters that XML 1.0 does not know."""
     return text.translate(_NO_XML)
+
+
+def trend_figure(trend: Trend) -> Figure | None:
+    """x: number of the run, in the order of their start; y: the metric. None without runs.
+
+    A dot is a run with its own interval, a line the level of a segment with its interval, a dotted line a change.
+    """
+    if not trend.runs:
+        return None
+    values = [run.value for run in trend.runs]
+    y = value_axis(trend.unit, values)
+    texts = [
+        f"{escape(run.run_id)}<br>{escape(run.started)}<br>{escape(units.quantity(run.value, trend.unit))}"
+        for run in trend.runs
+    ]
+    numbers = list(range(1, len(values) + 1))
+    runs = markers(
+        trend.metric, numbers, [value / y.divisor for value in values], texts, {"size": 8, "color": "@accent"}
+    )
+    ends = [
+        tuple(end / y.divisor for end in (run.value, run.low or run.value, run.high or run.value)) for run in trend.runs
+    ]
+    bars = error_bars([(at, low, high) for at, low, high in ends], "@shade1")
+    layout = layout_of(height=360, top=18)
+    layout["xaxis"] |= {"title": {"text": "run, in the order of their start"}, "rangemode": "tozero"}
+    layout["yaxis"] |= {"title": {"text": f"{trend.metric}, {y.label}".rstrip(", ")}}
+    layout["shapes"] = [shape for segment in trend.segments for shape in _level_shapes(segment, y.divisor)]
+    layout["shapes"] += [_change(segment.first + 0.5) for segment in trend.segments[1:]]
+    return {"data": [runs | {"error_y": bars}], "layout": layout | {"showlegend": False}}
+
+
+def _level_shapes(segment: TrendSegment, divisor: float) -> list[Figure]:
+    first, end = segment.first + 0.6, segment.end + 0.4
+    low, value, high = (end / divisor for end in (segment.low, segment.value, segment.high))
+    across = {"x0": first, "x1": end, "layer": "below"}
+    band = {"type": "rect", "y0": low, "y1": high, "fillcolor": "@second", "opacity": 0.2, "line": {"width": 0}}
+    line = {"type": "line", "y0": value, "y1": value, "line": {"color": "@second", "width": 2}}
+    return [band | across, line | across]
+
+
+def _change(at: float) -> Figure:
+    return {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper",
+            "line": {"color": "@bad", "width": 1.5, "dash": "dot"}}  # fmt: skip

@@ -9,7 +9,7 @@ from pinchpoint.model.offload import Offload
 from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Finding, Study
 from pinchpoint.model.trial import Trial
-from pinchpoint.report import bench_views, rate_words, words
+from pinchpoint.report import bench_views, rate_views, words
 from pinchpoint.report.curve_views import CurveView, curve_views
 from pinchpoint.report.metric_views import MeasurementsView, MetricsView, measurements_view, metrics_view
 from pinchpoint.report.path import PathView, paths
@@ -63,18 +63,18 @@ class ScenarioView:
         if self.result is None:
             return ()
         told = self.offload if self.result.offload and self.result.offload.word is not Offload.PROVEN else ""
-        return (*filter(None, (told,)), *rate_words.warnings(self.result), *self.result.warnings)
+        return (*filter(None, (told,)), *rate_views.warnings(self.result), *self.result.warnings)
 
     @property
     def facts(self) -> tuple[str, ...]:
         """What is known beside its rates."""
-        return rate_words.facts(self.result) if self.result else ()
+        return rate_views.facts(self.result) if self.result else ()
 
     @property
     def offload(self) -> str:
         """What is true of the offload; empty if no flow is said to be offloaded."""
-        found = self.result.offload if self.result else None
-        return f"offload {words.offload_sentence(found)}" if found else ""
+        truth = self.result.offload if self.result else None
+        return f"offload {words.offload_sentence(truth)}" if truth else ""
 
 
 @dataclass(frozen=True)
@@ -95,17 +95,17 @@ class RunView:
     @property
     def plain(self) -> tuple[ScenarioView, ...]:
         """Scenarios that no curve shows."""
-        return tuple(one for one in self.scenarios if not one.swept)
+        return tuple(section for section in self.scenarios if not section.swept)
 
     @property
     def results(self) -> tuple[ScenarioResult, ...]:
         """Of those that no curve shows."""
-        return tuple(one.result for one in self.plain if one.result)
+        return tuple(section.result for section in self.plain if section.result)
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
         """Scenarios of the run that have no result."""
-        return tuple(one.name for one in self.scenarios if one.result is None)
+        return tuple(section.name for section in self.scenarios if section.result is None)
 
 
 def run_view(
@@ -123,7 +123,7 @@ def run_view(
         curves=curve_views(result.curves, info.study if info else None),
         scenarios=_scenarios(result, info, trials, measurements),
         method=words.method(result),
-        why=tuple(why_view(one, result.profiles) for one in result.explanations),
+        why=tuple(why_view(explanation, result.profiles) for explanation in result.explanations),
         versions=info.versions if info else {},
         host=info.host if info else {},
     )
@@ -133,15 +133,15 @@ def _scenarios(
     result: RunResult, info: RunInfo | None, trials: Sequence[Trial], measurements: Sequence[Measurement]
 ) -> tuple[ScenarioView, ...]:
     asked = {str(scenario.get("name", "")): scenario for scenario in (info.scenarios if info else ())}
-    found: dict[str, ScenarioResult | None] = {one.scenario: one for one in result.scenarios}
-    found |= {name: None for name in asked if name and name not in found}
+    results: dict[str, ScenarioResult | None] = {scenario.scenario: scenario for scenario in result.scenarios}
+    results |= {name: None for name in asked if name and name not in results}
     plans = info.plans if info else {}
     tried, measured = _by_scenario(trials), _by_scenario(measurements)
     curves = {curve.group for curve in result.curves if curve.points}
     first_of: dict[str, ScenarioView] = {}
     made = []
-    for place, (name, one) in enumerate(found.items(), 1):
-        view = _scenario(name, one, asked.get(name, {}), tried.get(name, ()), measured.get(name, ()))
+    for place, (name, point) in enumerate(results.items(), 1):
+        view = _scenario(name, point, asked.get(name, {}), tried.get(name, ()), measured.get(name, ()))
         view = replace(view, anchor=f"scenario-{place}", plan=plans.get(name, ()), swept=view.group in curves)
         if view.swept:
             view = _folded(view, first_of.setdefault(view.group, view), len(trials) > MANY_TRIALS)
@@ -150,10 +150,10 @@ def _scenarios(
 
 
 def _by_scenario(made: Sequence[Own]) -> dict[str, tuple[Own, ...]]:
-    found: dict[str, list[Own]] = {}
-    for one in made:
-        found.setdefault(one.scenario, []).append(one)
-    return {name: tuple(own) for name, own in found.items()}
+    records: dict[str, list[Own]] = {}
+    for record in made:
+        records.setdefault(record.scenario, []).append(record)
+    return {name: tuple(own) for name, own in records.items()}
 
 
 def _folded(view: ScenarioView, first: ScenarioView, many: bool) -> ScenarioView:
@@ -168,17 +168,17 @@ def _folded(view: ScenarioView, first: ScenarioView, many: bool) -> ScenarioView
 
 def _near_rates(result: ScenarioResult | None, trials: tuple[Trial, ...]) -> tuple[Trial, ...]:
     """The trials within a tenth of the rates' bounds; all, where there are no bounds."""
-    found = words.bounds(result.rates) if result else []
-    if not found:
+    ends = words.bounds(result.rates) if result else []
+    if not ends:
         return trials
-    low = min(lower for lower, _ in found) * (1 - _NEAR)
-    high = max(upper for _, upper in found) * (1 + _NEAR)
+    low = min(lower for lower, _ in ends) * (1 - _NEAR)
+    high = max(upper for _, upper in ends) * (1 + _NEAR)
     return tuple(trial for trial in trials if low <= trial.offered_fps <= high)
 
 
 def _scenario(
     name: str,
-    one: ScenarioResult | None,
+    result: ScenarioResult | None,
     asked: Mapping[str, object],
     trials: tuple[Trial, ...],
     measurements: tuple[Measurement, ...],
@@ -188,17 +188,17 @@ def _scenario(
     return ScenarioView(
         anchor="",
         name=name,
-        title=one.title if one else str(asked.get("title", name)),
-        group=one.group if one else group,
-        result=one,
-        rates=tuple(map(rate_view, one.rates)) if one else (),
-        metrics=metrics_view(one.metrics if one else (), one.measure if one else ""),
+        title=result.title if result else str(asked.get("title", name)),
+        group=result.group if result else group,
+        result=result,
+        rates=tuple(map(rate_view, result.rates)) if result else (),
+        metrics=metrics_view(result.metrics if result else (), result.measure if result else ""),
         measurements=measurements_view(measurements),
-        limit=words.pinched_by(one) if one else words.NOT_MEASURED,
-        sentence=words.verdict_sentence(one) if one else "",
-        others=words.other_verdicts(one) if one else (),
-        unexplained=words.unexplained(one, trials),
-        checks=words.checks(one, trials) if one else (),
+        limit=words.pinched_by(result) if result else words.NOT_MEASURED,
+        sentence=words.verdict_sentence(result) if result else "",
+        others=words.other_verdicts(result) if result else (),
+        unexplained=words.unexplained(result, trials),
+        checks=words.checks(result, trials) if result else (),
         paths=paths(trials),
         witness=bench_views.witness_rows(trials),
         discarded=words.discarded(trials),
@@ -206,5 +206,5 @@ def _scenario(
         made=len(trials),
         plan=(),
         settings=bench_views.settings(asked),
-        in_force=tuple(one.settings.items()) if one else (),
+        in_force=tuple(result.settings.items()) if result else (),
     )

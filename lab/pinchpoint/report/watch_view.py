@@ -15,7 +15,7 @@ _SHOWN = (Sign.SUBTABLES, Sign.UPCALLS, Sign.UPCALL_TIME, Sign.FLOWS_OF_LIMIT, S
 
 @dataclass(frozen=True)
 class WatchView:
-    """All of it."""
+    """Some seconds of a watched device: its path, its threads, and likely causes of loss."""
 
     about: str
     path: Table
@@ -24,14 +24,14 @@ class WatchView:
     causes: tuple[str, ...]
 
 
-def watch_view(found: Watched) -> WatchView:
+def watch_view(watched: Watched) -> WatchView:
     """The view of some seconds."""
     return WatchView(
-        f"{units.duration(found.seconds)} watched",
-        _path(found),
-        _threads(found.threads, found.seconds),
-        tuple(_figures(found)),
-        tuple(map(_cause, found.suspicions)),
+        f"{units.duration(watched.seconds)} watched",
+        _path(watched),
+        _threads(watched.threads, watched.seconds),
+        tuple(_figures(watched)),
+        tuple(map(_cause, watched.suspicions)),
     )
 
 
@@ -46,36 +46,38 @@ class JoinedView:
     hosts: tuple[tuple[str, WatchView], ...]
 
 
-def joined_view(found: Joined) -> JoinedView:
+def joined_view(joined: Joined) -> JoinedView:
     """The view of the time that all recordings share."""
-    views = tuple((name, watch_view(one)) for name, one in found.hosts)
+    views = tuple((name, watch_view(watched)) for name, watched in joined.hosts)
     return JoinedView(
-        f"{units.duration(found.seconds)} that all recordings share",
-        _wires(found),
-        tuple(map(_clock, found.wires)),
-        tuple(line for wire in found.wires for line in _vanished(wire, found.seconds)),
+        f"{units.duration(joined.seconds)} that all recordings share",
+        _wires(joined),
+        tuple(map(_clock, joined.wires)),
+        tuple(line for wire in joined.wires for line in _vanished(wire, joined.seconds)),
         views,
     )
 
 
-def _wires(found: Joined) -> Table:
+def _wires(joined: Joined) -> Table:
     """A row a wire and direction: frames a second sent into it and received from it, and what vanished."""
     rows = [
         (ends, crossing)
-        for wire in found.wires
+        for wire in joined.wires
         for ends, crossing in ((_named_ends(wire), wire.there), (_named_ends(wire)[::-1], wire.back))
     ]
 
     def rate(frames: int) -> str:
-        return units.fps(frames / found.seconds) if found.seconds else ABSENT
+        return units.fps(frames / joined.seconds) if joined.seconds else ABSENT
 
     return Table(
         (
             column("from", "from", [ends[0] for ends, _ in rows], is_number=False),
             column("to", "to", [ends[1] for ends, _ in rows], is_number=False),
-            column("sent", "sent", [rate(one.sent) for _, one in rows]),
-            column("received", "received", [rate(one.received) for _, one in rows]),
-            Column("lost", "vanished", tuple(Cell(rate(one.lost) if one.lost else "", mark="bad") for _, one in rows)),
+            column("sent", "sent", [rate(wire.sent) for _, wire in rows]),
+            column("received", "received", [rate(wire.received) for _, wire in rows]),
+            Column(
+                "lost", "vanished", tuple(Cell(rate(wire.lost) if wire.lost else "", mark="bad") for _, wire in rows)
+            ),
         )
     )
 
@@ -106,12 +108,12 @@ def _vanished(wire: Wire, seconds: float) -> Iterator[str]:
             )
 
 
-def _path(found: Watched) -> Table:
+def _path(watched: Watched) -> Table:
     """A row a drop, or a place without any: frames a second in and out, and what was dropped there."""
-    rows = [(hop, place, drop) for hop in found.hops for place, drop in enumerate(hop.drops or (None,))]
+    rows = [(hop, place, drop) for hop in watched.hops for place, drop in enumerate(hop.drops or (None,))]
 
     def rate(frames: int | None) -> str:
-        return ABSENT if frames is None or not found.seconds else units.fps(frames / found.seconds)
+        return ABSENT if frames is None or not watched.seconds else units.fps(frames / watched.seconds)
 
     hops = [hop if not place else None for hop, place, _ in rows]  # None: below another drop of the same place
     drops = [drop for _, _, drop in rows]
@@ -129,32 +131,32 @@ def _path(found: Watched) -> Table:
 
 def _threads(loads: tuple[PmdLoad, ...], seconds: float) -> Table:
     """A row a forwarding thread; what could not be counted is absent."""
-    busy = [units.share(one.busy_share) if one.busy_share is not None else "" for one in loads]
-    cycles = [f"{one.cycles_per_packet:,.0f}" if one.cycles_per_packet else "" for one in loads]
+    busy = [units.share(load.busy_share) if load.busy_share is not None else "" for load in loads]
+    cycles = [f"{load.cycles_per_packet:,.0f}" if load.cycles_per_packet else "" for load in loads]
     passes = [
-        f"{1 + one.recirculated / one.received:.2f}" if one.recirculated and one.received else "" for one in loads
+        f"{1 + load.recirculated / load.received:.2f}" if load.recirculated and load.received else "" for load in loads
     ]
     return Table(
         (
-            column("thread", "thread", [one.name for one in loads], is_number=False),
+            column("thread", "thread", [load.name for load in loads], is_number=False),
             column("busy", "busy", busy),
-            column("received", "received", [units.fps(one.received / seconds) if seconds else "" for one in loads]),
+            column("received", "received", [units.fps(load.received / seconds) if seconds else "" for load in loads]),
             column("cycles", "cycles per packet", cycles),
             column("passes", "passes", passes),
-            column("ports", "polls", [", ".join(one.ports) for one in loads], is_number=False),
+            column("ports", "polls", [", ".join(load.ports) for load in loads], is_number=False),
         )
     )
 
 
-def _figures(found: Watched) -> Iterator[str]:
+def _figures(watched: Watched) -> Iterator[str]:
     for sign in _SHOWN:
-        if sign in found.signs:
-            yield f"{sign}: {sign.shown(found.signs[sign])}"
-    if found.offload is not None:
-        yield f"offload: {offload_sentence(found.offload)}"
-    if found.resets:
-        yield f"counters went back: {', '.join(found.resets)}: a port or the device was restarted"
+        if sign in watched.signs:
+            yield f"{sign}: {sign.shown(watched.signs[sign])}"
+    if watched.offload is not None:
+        yield f"offload: {offload_sentence(watched.offload)}"
+    if watched.resets:
+        yield f"counters went back: {', '.join(watched.resets)}: a port or the device was restarted"
 
 
-def _cause(one: Suspicion) -> str:
-    return f"likely: {one.title} ({'; '.join(one.evidence)}). What to do: {one.mend}"
+def _cause(suspicion: Suspicion) -> str:
+    return f"likely: {suspicion.title} ({'; '.join(suspicion.evidence)}). What to do: {suspicion.mend}"

@@ -1,11 +1,12 @@
 """The tree of causes of a run that explains a rate, as plain values."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from pinchpoint.model import units
-from pinchpoint.model.causes import Branch, CostOfAPass, Explanation, Standing, Suspicion, Tried
+from pinchpoint.model.causes import CYCLES, LOSS, Branch, CostOfAPass, Explanation, Standing, Suspicion, Tried
 from pinchpoint.model.profile import Profile
 from pinchpoint.report.tables import Table, column
 
@@ -19,7 +20,7 @@ SUSPECTED: Final = "suspected"
 
 @dataclass(frozen=True)
 class BranchView:
-    """One suspicion."""
+    """A suspected cause, the experiment made on it, and what that gave."""
 
     standing: str
     title: str
@@ -53,51 +54,53 @@ class WhyView:
     profile: ProfileView = ProfileView()  # empty: the run does not sample
 
 
-def why_view(found: Explanation, profiles: Sequence[Profile] = ()) -> WhyView:
+def why_view(explanation: Explanation, profiles: Sequence[Profile] = ()) -> WhyView:
     """The view; `profiles` are the run's, of all scenarios."""
-    own = next((profile_view(one) for one in profiles if one.scenario == found.scenario), ProfileView())
-    return WhyView(found.scenario, tuple(map(_branch, found.branches)), tuple(_costs(found)), own)
+    own = next(
+        (profile_view(profile) for profile in profiles if profile.scenario == explanation.scenario), ProfileView()
+    )
+    return WhyView(explanation.scenario, tuple(map(_branch, explanation.branches)), tuple(_costs(explanation)), own)
 
 
-def profile_view(found: Profile) -> ProfileView:
+def profile_view(profile: Profile) -> ProfileView:
     """The functions with most samples, each with its share; and what the samples do not say."""
-    drops = tuple(_about_drops(found))
-    if found.reason:
-        return ProfileView(sentences=(f"Time by function: not sampled: {found.reason}", *drops))
-    shown = found.functions[:MOST_FUNCTIONS]
-    rows = [(one.function or NO_SYMBOL, one.share, one.source, one.samples) for one in shown]
-    if rest := found.functions[MOST_FUNCTIONS:]:
-        samples = sum(one.samples for one in rest)
-        rows.append((units.counted(len(rest), "further function"), samples / found.samples, "", samples))
+    drops = tuple(_about_drops(profile))
+    if profile.reason:
+        return ProfileView(sentences=(f"Time by function: not sampled: {profile.reason}", *drops))
+    shown = profile.functions[:MOST_FUNCTIONS]
+    rows = [(function.function or NO_SYMBOL, function.share, function.source, function.samples) for function in shown]
+    if rest := profile.functions[MOST_FUNCTIONS:]:
+        samples = sum(function.samples for function in rest)
+        rows.append((units.counted(len(rest), "further function"), samples / profile.samples, "", samples))
     functions, shares, sources, samples_of = zip(*rows, strict=True)
     columns = (
         column("function", "Function", functions, is_number=False),
         column("share", "Share", map(units.share, shares)),
         column("source", "Source", sources, is_number=False),
-        column("samples", "Samples", (f"{one:,}" for one in samples_of)),
+        column("samples", "Samples", (f"{count:,}" for count in samples_of)),
     )
-    return ProfileView(Table(columns), (*_about_samples(found), *drops))
+    return ProfileView(Table(columns), (*_about_samples(profile), *drops))
 
 
-def _about_drops(found: Profile) -> Iterator[str]:
+def _about_drops(profile: Profile) -> Iterator[str]:
     """Why the kernel dropped, in its own words (include/net/dropreason-core.h)."""
-    if found.drops:
-        named = ", ".join(f"{drop.reason} {units.share(drop.share)}" for drop in found.drops[:MOST_REASONS])
-        frames = units.frames(sum(drop.frames for drop in found.drops))
+    if profile.drops:
+        named = ", ".join(f"{drop.reason} {units.share(drop.share)}" for drop in profile.drops[:MOST_REASONS])
+        frames = units.frames(sum(drop.frames for drop in profile.drops))
         yield f"{frames} frames that the kernel dropped in a trial of its own, by its own reasons: {named}"
-    elif found.no_drops:
-        yield f"The kernel's reasons for drops: not recorded: {found.no_drops}"
+    elif profile.no_drops:
+        yield f"The kernel's reasons for drops: not recorded: {profile.no_drops}"
 
 
-def _about_samples(found: Profile) -> Iterator[str]:
-    of, load = ", ".join(found.threads), units.fps(found.load_fps or 0.0)
-    yield f"Time by function: {units.counted(found.samples, 'sample')} of {of} at {load}, by {found.event}"
-    if found.received > OVERLOADED * found.offered:
-        carried = units.share(found.received / found.offered) if found.offered else "nothing"
+def _about_samples(profile: Profile) -> Iterator[str]:
+    of, load = ", ".join(profile.threads), units.fps(profile.load_fps or 0.0)
+    yield f"Time by function: {units.counted(profile.samples, 'sample')} of {of} at {load}, by {profile.event}"
+    if profile.received > OVERLOADED * profile.offered:
+        carried = units.share(profile.received / profile.offered) if profile.offered else "nothing"
         yield f"The device carried {carried} of what was offered: it may have had time left, which is in these shares"
-    if found.unnamed:
-        files = dict.fromkeys(one.source for one in found.functions if not one.function)
-        share, named = units.share(found.unnamed / found.samples), ", ".join(files)
+    if profile.unnamed:
+        files = dict.fromkeys(function.source for function in profile.functions if not function.function)
+        share, named = units.share(profile.unnamed / profile.samples), ", ".join(files)
         yield f"{share} of the samples are in code without symbols ({named}): install its debug symbols to name them"
 
 
@@ -106,35 +109,39 @@ def suspected_view(scenario: str, suspicions: Sequence[Suspicion]) -> WhyView:
     return WhyView(scenario, tuple(map(_suspected, suspicions)), ())
 
 
-def _suspected(one: Suspicion) -> BranchView:
-    would = f"{one.experiment.words[0].upper()}{one.experiment.words[1:]} would tell" if one.experiment else ""
+def _suspected(suspicion: Suspicion) -> BranchView:
+    would = (
+        f"{suspicion.experiment.words[0].upper()}{suspicion.experiment.words[1:]} would tell"
+        if suspicion.experiment
+        else ""
+    )
     tried = f"Not tried. {would}." if would else "Not tried: no counter-experiment can tell."
-    explains = f"would explain {units.share(one.share)}"
-    return BranchView(SUSPECTED, one.title, tried, explains, one.evidence, one.mend)
+    explains = f"would explain {units.share(suspicion.share)}"
+    return BranchView(SUSPECTED, suspicion.title, tried, explains, suspicion.evidence, suspicion.mend)
 
 
-def _branch(one: Branch) -> BranchView:
-    is_confirmed = one.standing is Standing.CONFIRMED
-    explains = one.explains if is_confirmed and one.tried is not None and one.tried.is_of_time else None
+def _branch(branch: Branch) -> BranchView:
+    is_confirmed = branch.standing is Standing.CONFIRMED
+    explains = branch.explains if is_confirmed and branch.tried is not None and branch.tried.is_of_time else None
     return BranchView(
-        str(one.standing),
-        one.suspicion.title,
-        _tried(one.tried) if one.tried else one.reason,
-        "" if explains is None else f"{_at_least(one)}{units.share(explains)} of the time for a frame",
-        one.suspicion.evidence,
-        one.suspicion.mend if is_confirmed else "",
+        str(branch.standing),
+        branch.suspicion.title,
+        _tried(branch.tried) if branch.tried else branch.reason,
+        "" if explains is None else f"{_at_least(branch)}{units.share(explains)} of the time for a frame",
+        branch.suspicion.evidence,
+        branch.suspicion.mend if is_confirmed else "",
     )
 
 
-def _at_least(one: Branch) -> str:
+def _at_least(branch: Branch) -> str:
     """Where the ratio is a bound, so is what follows from it."""
-    return "at least " if one.tried is not None and one.tried.high is None else ""
+    return "at least " if branch.tried is not None and branch.tried.high is None else ""
 
 
 def _tried(tried: Tried) -> str:
     if tried.pairs and tried.ratio is not None:
-        how = f"better x {_shown(tried.ratio)} in the median of {units.counted(tried.pairs, 'pair')} of trials in turns"
-        return f"With {tried.experiment.words}: {tried.figure} {how}"
+        pairs = f"median of {units.counted(tried.pairs, 'pair')} of interleaved trials"
+        return f"With {tried.experiment.words}: {_changed(tried.figure, tried.ratio)} ({pairs})"
     if tried.ratio is None or tried.low is None:
         return f"With {tried.experiment.words}: no ratio ({tried.reason})"
     if tried.high is None:  # the engine could not overload the changed bench
@@ -142,15 +149,21 @@ def _tried(tried: Tried) -> str:
     return f"With {tried.experiment.words}: {tried.figure} x {tried.ratio:.3g} [{tried.low:.3g} .. {tried.high:.3g}]"
 
 
-def _shown(gain: float) -> str:
-    return f"{gain:,.0f}" if gain >= 100 else f"{gain:.3g}"
+def _changed(figure: str, gain: float) -> str:
+    """What a gain by this factor is for people, e.g. `loss 3.2 times lower`."""
+    name = "cycles per packet" if figure == CYCLES else figure
+    if f"{gain:.3g}" == "1":
+        return f"{name} unchanged"
+    factor = max(gain, 1 / gain) if gain else math.inf
+    is_higher = (gain > 1) is not (figure in (CYCLES, LOSS))
+    return f"{name} {f'{factor:,.0f}' if factor >= 100 else f'{factor:.3g}'} times {'higher' if is_higher else 'lower'}"
 
 
-def _costs(found: Explanation) -> Iterator[str]:
-    if found.passes is not None:
-        yield _pass(found.passes)
-    if found.control is not None and found.control.ratio is not None:
-        yield f"Control. {_tried(found.control)}"
+def _costs(explanation: Explanation) -> Iterator[str]:
+    if explanation.passes is not None:
+        yield _pass(explanation.passes)
+    if explanation.control is not None and explanation.control.ratio is not None:
+        yield f"Control. {_tried(explanation.control)}"
 
 
 def _pass(cost: CostOfAPass) -> str:

@@ -31,20 +31,8 @@ NOT_MEASURED: Final = "not measured"
 NOT_DIAGNOSED: Final = "not diagnosed"
 NO_NUMBER: Final = "no number"
 
-VALIDITIES: Final[Mapping[TrialValidity, str]] = {
-    TrialValidity.VALID: "valid",
-    TrialValidity.GENERATOR_LIMITED: "generator limited",
-    TrialValidity.NOISY_HOST: "noisy host",
-    TrialValidity.COUNTER_MISMATCH: "counter mismatch",
-    TrialValidity.ABORTED: "aborted",
-}
-OUTCOMES: Final[Mapping[Outcome, str]] = {
-    Outcome.MEASURED: "measured",
-    Outcome.IMPOSSIBLE: "impossible here",
-    Outcome.SKIPPED: "skipped",
-    Outcome.FAILED: "failed",
-    Outcome.WRONG: "wrong",
-}
+VALIDITIES: Final = {validity: validity.value.replace("_", " ") for validity in TrialValidity}
+OUTCOMES: Final = {outcome: outcome.value for outcome in Outcome} | {Outcome.IMPOSSIBLE: "impossible here"}
 SIDES: Final[Mapping[str, str]] = {
     "dut": "the DUT could not keep up",
     "engine": "the engine could not keep up",
@@ -109,9 +97,9 @@ def interval(rate: Rate) -> str:
     return f"{words} ({rate.reason})" if rate.reason else words
 
 
-def _floor(found: LossFloor) -> str:
-    ends = units.quantity_range(found.lower, found.upper, "share")
-    return f"{ends} in {units.counted(found.trials, 'trial')} at {units.fps(found.load_fps)}, the lowest load tried"
+def _floor(floor: LossFloor) -> str:
+    ends = units.quantity_range(floor.lower, floor.upper, "share")
+    return f"{ends} in {units.counted(floor.trials, 'trial')} at {units.fps(floor.load_fps)}, the lowest load tried"
 
 
 def band(rate: Rate) -> str:
@@ -160,26 +148,26 @@ def mode_rate(mode: ModeRates) -> str:
 
 def mode_share(mode: ModeRates, every: Sequence[ModeRates]) -> str:
     """How much of the search was in this mode, e.g. `60 %`."""
-    total = sum(one.trials for one in every)
+    total = sum(mode.trials for mode in every)
     share = mode.trials / total if mode.share is None and total else mode.share or 0.0
     return f"{share * 100:.0f} %"
 
 
-def estimated(found: Estimate) -> str:
+def estimated(estimate: Estimate) -> str:
     """The number to quote: `3.10 Mpps`, `at least 7.10 Mpps` or `below 10.0 kpps`; else `3.05 to 3.20 Mpps`."""
-    if found.bound is Bound.BETWEEN and found.low is not None and found.high is not None:
-        return units.quantity_range(found.low, found.high, found.unit)
-    lead = {Bound.AT_LEAST: "at least ", Bound.BELOW: "below "}.get(found.bound, "")
-    return f"{lead}{units.quantity(found.value, found.unit)}"
+    if estimate.bound is Bound.BETWEEN and estimate.low is not None and estimate.high is not None:
+        return units.quantity_range(estimate.low, estimate.high, estimate.unit)
+    lead = {Bound.AT_LEAST: "at least ", Bound.BELOW: "below "}.get(estimate.bound, "")
+    return f"{lead}{units.quantity(estimate.value, estimate.unit)}"
 
 
-def spread(found: Estimate) -> str:
+def spread(estimate: Estimate) -> str:
     """The interval, e.g. `3.10 to 3.12 Mpps`; empty if it has not two ends; `no number` where it stands for one."""
-    if found.bound is Bound.BETWEEN:
+    if estimate.bound is Bound.BETWEEN:
         return "no number"
-    if found.low is None or found.high is None or found.low == found.high:
+    if estimate.low is None or estimate.high is None or estimate.low == estimate.high:
         return ""
-    return units.quantity_range(found.low, found.high, found.unit)
+    return units.quantity_range(estimate.low, estimate.high, estimate.unit)
 
 
 def plain_reason(reason: str) -> str:
@@ -199,21 +187,21 @@ def pinched_by(result: ScenarioResult) -> str:
 def other_verdicts(result: ScenarioResult) -> tuple[str, ...]:
     """A line for each rate after the first: `PDR 0.5 %: pinched by PMD core: sentence`."""
     judged = zip(result.rates[1:], result.other_verdicts, strict=False)  # an older run has none
-    return tuple(f"{rate.name}: pinched by {_limit(found)}: {found.headline}" for rate, found in judged)
+    return tuple(f"{rate.name}: pinched by {_limit(verdict)}: {verdict.headline}" for rate, verdict in judged)
 
 
 def _limit(verdict: Verdict) -> str:
     return LIMITS[verdict.limit] + (f": {verdict.suspicions[0].cause}" if verdict.suspicions else "")
 
 
-def offload_sentence(found: OffloadTruth) -> str:
+def offload_sentence(truth: OffloadTruth) -> str:
     """What is true of an offload, with the claim beside it."""
-    claim = f"{units.share(found.claimed)} of the flows are said to be offloaded"
-    kept = [f"{limit} ({units.share(share)} of the frames)" for limit, share in found.limits.items()]
+    claim = f"{units.share(truth.claimed)} of the flows are said to be offloaded"
+    kept = [f"{limit} ({units.share(share)} of the frames)" for limit, share in truth.limits.items()]
     limits = f"; known to stay in software: {', '.join(kept)}" if kept else ""
-    if found.hardware is None:
-        return f"{found.word}: {claim}, and {found.missing}{limits}"
-    return f"{found.word}: hardware forwarded {units.share(found.hardware)} of the frames, and {claim}{limits}"
+    if truth.hardware is None:
+        return f"{truth.word}: {claim}, and {truth.missing}{limits}"
+    return f"{truth.word}: hardware forwarded {units.share(truth.hardware)} of the frames, and {claim}{limits}"
 
 
 def verdict_sentence(result: ScenarioResult) -> str:
@@ -260,19 +248,19 @@ def checks(result: ScenarioResult, trials: Sequence[Trial]) -> tuple[Check, ...]
         return ()
     if result.measure != "rates":
         return (_validity(result),) if result.trials else ()
-    found = [*_rate_checks(result), _headroom(result), _validity(result)]
+    marks = [*_rate_checks(result), _headroom(result), _validity(result)]
     if share := unexplained(result, trials):
         none = share == units.loss(0)
         # A share that is small enough for a verdict is no doubt; older runs do not say which is.
         judged_small = result.unexplained_share is not None and _is_explained(result.verdict)
-        found.append(
+        marks.append(
             Check(
                 none or judged_small, f"ledger: {'no frame' if none else f'{share} of the offered frames'} unexplained"
             )
         )
     proven = result.offload is not None and result.offload.word is Offload.PROVEN
     truth = (Check(True, f"offload {offload_sentence(result.offload)}"),) if result.offload and proven else ()
-    return (*found, *truth, _cores(result))
+    return (*marks, *truth, _cores(result))
 
 
 def _is_explained(verdict: Verdict | None) -> bool:
@@ -345,7 +333,7 @@ def _cores(result: ScenarioResult) -> Check:
 
 def rate_names(results: Sequence[ScenarioResult]) -> tuple[str, ...]:
     """The names of all rates that some scenario has, NDR first, then by loss ratio."""
-    names = {rate.loss_ratio: rate.name for one in results for rate in one.rates}
+    names = {rate.loss_ratio: rate.name for result in results for rate in result.rates}
     return tuple(names[ratio] for ratio in sorted(names))
 
 
@@ -372,14 +360,16 @@ def _goal(rate: Rate) -> str:
 
 def method(result: RunResult) -> str:
     """Trial length, duration sum, and how much was run: what an NDR's definition needs."""
-    rates = [rate for one in result.scenarios for rate in one.rates]
+    rates = [rate for scenario in result.scenarios for rate in scenario.rates]
     goals = " and ".join(sorted({_goal(rate) for rate in rates}))
     made: Counter[str] = Counter()
-    for one in result.scenarios:
-        made[_made(one)] += one.outcome is Outcome.MEASURED if one.measure == "build" else one.trials
+    for scenario in result.scenarios:
+        made[_made(scenario)] += (
+            scenario.outcome is Outcome.MEASURED if scenario.measure == "build" else scenario.trials
+        )
     counted = ", ".join(units.counted(number, what) for what, number in made.items() if number)
-    traffic_s = math.fsum(one.traffic_s for one in result.scenarios)
-    wall_s = math.fsum(one.wall_s for one in result.scenarios)
+    traffic_s = math.fsum(scenario.traffic_s for scenario in result.scenarios)
+    wall_s = math.fsum(scenario.wall_s for scenario in result.scenarios)
     # Trials of before a run was resumed took time that it did not see.
     within = f"in {seconds(wall_s)}" if traffic_s <= wall_s else f"in all, in {seconds(wall_s)} since it was resumed"
     ran = f"{counted or '0 trials'}, {seconds(traffic_s)} of traffic {within}"
@@ -394,4 +384,7 @@ def discarded(trials: Sequence[Trial]) -> tuple[tuple[str, int, str, str], ...]:
             why = CAUSES[trial.cause] if trial.cause else VALIDITIES[trial.validity]
             kinds.setdefault(why, []).append(trial)
     ranked = sorted(kinds.items(), key=lambda kind: -len(kind[1]))
-    return tuple((why, len(found), units.share(len(found) / len(trials)), found[0].reason) for why, found in ranked)
+    return tuple(
+        (why, len(trials_of), units.share(len(trials_of) / len(trials)), trials_of[0].reason)
+        for why, trials_of in ranked
+    )

@@ -10,7 +10,7 @@ from time import monotonic
 
 from pinchpoint.findings.comparing_trials import tried
 from pinchpoint.model.trial import ALTERNATING, Trial
-from pinchpoint.run.together import SIDES, Pair, frozen, measurer_of
+from pinchpoint.run.paired_benches import SIDES, Pair, frozen, measurer_of
 from pinchpoint.stats.alternating import Alternation
 
 AROUND_S = 0.2  # of a trial, besides traffic and drain: freezing, reading counters, storing

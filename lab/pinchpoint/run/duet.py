@@ -20,7 +20,7 @@ from pinchpoint.measure.warm_up import warm_up
 from pinchpoint.model.duet import CALIBRATION, MEASURED, Slice, Slicing, Stretch
 from pinchpoint.model.errors import BenchError, DutError, EngineError
 from pinchpoint.observe.bracket import Bracket
-from pinchpoint.run.together import SIDES, Pair, connected, frozen, of_side, prefix
+from pinchpoint.run.paired_benches import SIDES, Pair, connected, frozen, of_side, prefix
 from pinchpoint.stats.duet import BEST, counted, length_of, steady
 
 Enough = Callable[[Sequence[Stretch]], bool]
@@ -56,7 +56,7 @@ def measure_duet(
     them.
 
     A point of a sweep is compared with its group's reference the same way: the reference stands on, and the engine
-    is opened for each pair of them (run/beside.py). Returns warnings. Raises what the engine and the
+    is opened for each pair of them (run/reference_bench.py). Returns warnings. Raises what the engine and the
     switches raise, and Interrupted once a signal has ended a stretch.
     """
     with connected(a, b) as pair, kept_off(a.scenario.dut.cpus, a.host):

@@ -30,13 +30,13 @@ from pinchpoint.model.result import Outcome, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import ALTERNATING, Trial
 from pinchpoint.run.alternate import FEWEST_TURNS, alternate, turn_s
-from pinchpoint.run.away import AWAITED_S, outliving
 from pinchpoint.run.build_time import BuildTime
+from pinchpoint.run.checkpoint import Growing, RunContext
 from pinchpoint.run.duet import measure_duet
-from pinchpoint.run.growing import Growing, RunContext
+from pinchpoint.run.host_recovery import AWAITED_S, outliving
+from pinchpoint.run.paired_benches import SIDES, Pair, prepare_both, standing_both
 from pinchpoint.run.run import so_far, unmeasured
 from pinchpoint.run.scenario import host_facts_of
-from pinchpoint.run.together import SIDES, Pair, prepare_both, standing_both
 from pinchpoint.stats.alternating import Turn
 from pinchpoint.stats.duet import compare_slices, length_of
 from pinchpoint.store.codec import SCHEMA

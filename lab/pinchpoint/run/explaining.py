@@ -31,7 +31,7 @@ def left_out(unit: Scenario, units: Sequence[Scenario], done: Mapping[str, Scena
     # The device's plain forwarding is the control of everything that its threads have no time for.
     if tried in wanted or (tried is Experiment.PLAIN and wanted - OF_LOSSES - {None}):
         return ""
-    return "no suspicion asks for it"
+    return "not needed"
 
 
 def next_of(left: Sequence[Scenario], done: Mapping[str, ScenarioResult]) -> Scenario:

@@ -19,7 +19,7 @@ from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Point, Scenario
 from pinchpoint.model.study import Bound
 from pinchpoint.run.bench import standing_bench
-from pinchpoint.run.growing import Growing, RunContext
+from pinchpoint.run.checkpoint import Growing, RunContext
 from pinchpoint.stats.variance import Costs
 from pinchpoint.store.folder import RunFolder
 

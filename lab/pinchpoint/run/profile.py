@@ -30,9 +30,9 @@ from pinchpoint.model.scenario import Scenario
 from pinchpoint.observe.drop_reasons import DropReasons
 from pinchpoint.observe.functions import Functions, Stacks
 from pinchpoint.observe.snapshot import Forwards
-from pinchpoint.run.away import AWAITED_S, outliving
 from pinchpoint.run.bench import standing_bench
 from pinchpoint.run.explaining import experiment_of
+from pinchpoint.run.host_recovery import AWAITED_S, outliving
 from pinchpoint.run.run import so_far
 from pinchpoint.store.folder import RunFolder
 

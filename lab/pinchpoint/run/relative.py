@@ -27,8 +27,8 @@ from pinchpoint.model.errors import (
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import LAB, Relative, Scenario
 from pinchpoint.model.study import Bound
-from pinchpoint.run.beside import ReferenceBench, RunOne
 from pinchpoint.run.duet_run import why_no_duet
+from pinchpoint.run.reference_bench import ReferenceBench, RunOne
 from pinchpoint.stats.estimate import bound_of
 
 

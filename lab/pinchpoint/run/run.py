@@ -32,9 +32,9 @@ from pinchpoint.model.study import Study, SweepInfo
 from pinchpoint.model.trial import Trial
 from pinchpoint.run import explaining
 from pinchpoint.run.budget import Budget
+from pinchpoint.run.checkpoint import Clock, Growing, RunContext
 from pinchpoint.run.estimate import Forecast
-from pinchpoint.run.growing import Clock, Growing, RunContext
-from pinchpoint.run.same import DifferentError
+from pinchpoint.run.resume_check import DifferentError
 from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
 

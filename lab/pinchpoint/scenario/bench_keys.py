@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pinchpoint.dut import guested, registry
+from pinchpoint.dut import registry, vm
 from pinchpoint.dut.device import ENGINE_MEMORY_MB
 from pinchpoint.dut.registry import device
 from pinchpoint.keys import kinds
@@ -12,7 +12,7 @@ from pinchpoint.model.scenario import PACKED, SPLIT
 
 def dut(kind: str) -> Table:
     """`[dut]` of a device of that kind."""
-    words = "; ".join(f'"{one}": {device(one).title}' for one in registry.kinds())
+    words = "; ".join(f'"{kind}": {device(kind).title}' for kind in registry.kinds())
     key = Key("kind", kinds.word(*registry.kinds()), f"What it is. {words}.", registry.default())
     return Table("dut", f"The device under test: {device(kind).title}.", (key, *device(kind).keys.dut))
 
@@ -157,9 +157,9 @@ GUEST = Table(
     (
         Key(
             "kernel",
-            kinds.word(*guested.kernels()),
-            " ".join(f'"{word}": {about}.' for word, about in guested.kernels().items()),
-            guested.DEFAULT,
+            kinds.word(*vm.kernels()),
+            " ".join(f'"{word}": {about}.' for word, about in vm.kernels().items()),
+            vm.DEFAULT,
         ),
         Key(
             "release",

@@ -28,9 +28,9 @@ def check_engine(source: Source, engine: Values, ports: Sequence[Element]) -> No
     """A CPU without a port would have nothing to do. One is not too many: too few ports are reported elsewhere."""
     cpus = engine.get("cpus", ())
     if len(cpus) > max(1, len(ports)):
-        found = ", ".join(str(cpu) for cpu in cpus)
+        numbers = ", ".join(str(cpu) for cpu in cpus)
         at_most = f"at most {len(ports)}, one CPU for each [[port]]"
-        source.problem(("engine", "cpus"), f"expected {at_most}; found {len(cpus)} ({found})")
+        source.problem(("engine", "cpus"), f"expected {at_most}; found {len(cpus)} ({numbers})")
 
 
 def check_streams(source: Source, streams: Sequence[Element], ports: Sequence[Element], most_bytes: int) -> None:
@@ -55,12 +55,12 @@ def check_search(source: Source, search: Values) -> None:
 
     def wrong(key: str, condition: str, other: str, holds: bool) -> None:
         if not holds:
-            found = f"{search[key]:g} and {search[other]:g}"
-            source.problem(("search", key), f"expected {condition} search.{other}, found {found}")
+            values = f"{search[key]:g} and {search[other]:g}"
+            source.problem(("search", key), f"expected {condition} search.{other}, found {values}")
 
     if 0 not in search.get("loss_ratios", (0,)):
-        found = ", ".join(f"{ratio:g}" for ratio in search["loss_ratios"])
-        source.problem(("search", "loss_ratios"), f"expected 0 (the NDR) among them, found {found}")
+        ratios = ", ".join(f"{ratio:g}" for ratio in search["loss_ratios"])
+        source.problem(("search", "loss_ratios"), f"expected 0 (the NDR) among them, found {ratios}")
     if {"min_load_fps", "max_load_fps"} <= search.keys():
         lower_first = search["min_load_fps"] < search["max_load_fps"]
         wrong("max_load_fps", "more than", "min_load_fps", lower_first)

@@ -22,8 +22,8 @@ TOP = Table(
         Key("title", kinds.text(), "What the scenario shows, in a few words.", Computed("the file's name")),
         Key(
             "measure",
-            kinds.word(*(one.name for one in measures.measures())),
-            "; ".join(f'"{one.name}": {one.finds}' for one in measures.measures()) + ".",
+            kinds.word(*(measure.name for measure in measures.measures())),
+            "; ".join(f'"{measure.name}": {measure.finds}' for measure in measures.measures()) + ".",
             measures.DEFAULT,
         ),
         Key(
@@ -58,7 +58,7 @@ def of_kind(kind: str) -> Tables:
     """Those of a kind that there is. Raises InputError where its device cannot be used."""
     declared = device(kind).keys
     dut, own = bench_keys.dut(kind), declared.arrays
-    of_measures = {table.name: table for table in (one.table(declared) for one in measures.measures())}
+    of_measures = {table.name: table for table in (measure.table(declared) for measure in measures.measures())}
     own_tables = (SEARCH, VALIDITY, *of_measures.values())
     ends = (bench_keys.port(kind), bench_keys.host(kind))
     every = (
@@ -82,8 +82,8 @@ def of_kind(kind: str) -> Tables:
 def kind_of(source: Source) -> str:
     """The kind of device that a file names; the default one where it names none, or one that there is not."""
     dut = source.data.get("dut")
-    found = dut.get("kind") if isinstance(dut, dict) else None
-    return found if isinstance(found, str) and found in registry.kinds() else registry.default()
+    kind = dut.get("kind") if isinstance(dut, dict) else None
+    return kind if isinstance(kind, str) and kind in registry.kinds() else registry.default()
 
 
 @cache
@@ -96,12 +96,13 @@ def known() -> tuple[Table, ...]:
 def foreign(kind: str) -> dict[str, str]:
     """Keys and tables that devices of other kinds have and this one has not, each with what to say of it."""
     mine = _names(kind)
-    found: dict[str, list[str]] = {}
+    foreign_keys: dict[str, list[str]] = {}
     for other in registry.kinds():
         for name in _names(other) - mine:
-            found.setdefault(name, []).append(f'"{other}"')
+            foreign_keys.setdefault(name, []).append(f'"{other}"')
     return {
-        name: f'it belongs to a device of kind {" or ".join(of)}, this one is "{kind}"' for name, of in found.items()
+        name: f'it belongs to a device of kind {" or ".join(of)}, this one is "{kind}"'
+        for name, of in foreign_keys.items()
     }
 
 
@@ -119,8 +120,8 @@ def by_hand() -> frozenset[str]:
 
 def chosen_by_hand(scenario: Scenario) -> list[tuple[str, str]]:
     """Those of a scenario that are set, each with its value."""
-    found = ((key, getattr(scenario.dut, key.model_field)) for key in _by_hand(scenario.dut.kind))
-    return [(f"dut.{key.name}", str(value)) for key, value in found if value is not None]
+    values = ((key, getattr(scenario.dut, key.model_field)) for key in _by_hand(scenario.dut.kind))
+    return [(f"dut.{key.name}", str(value)) for key, value in values if value is not None]
 
 
 def _by_hand(kind: str) -> list[Key]:
@@ -129,5 +130,5 @@ def _by_hand(kind: str) -> list[Key]:
 
 def program_key(scenario: Scenario) -> tuple[str, str] | None:
     """The key that chooses the device's program, and how its file is called; None where there is no such key."""
-    found = (key for key in _by_hand(scenario.dut.kind) if key.program)
-    return next(((f"dut.{key.name}", key.program) for key in found), None)
+    keys = (key for key in _by_hand(scenario.dut.kind) if key.program)
+    return next(((f"dut.{key.name}", key.program) for key in keys), None)

@@ -8,7 +8,9 @@ from pinchpoint.measure import registry
 from pinchpoint.model.levels import CONFIDENCE
 from pinchpoint.model.scenario import Between, SearchMethod
 
-FRAMES: Final = tuple(one.name for one in registry.measures() if not (one.is_served or issubclass(one.made, Between)))
+FRAMES: Final = tuple(
+    measure.name for measure in registry.measures() if not (measure.is_served or issubclass(measure.made, Between))
+)
 """The measures that send streams of frames."""
 RANGES: Final = ("ipv4_dst", "ipv4_src", "udp_dst", "udp_src")
 MOST_FLOWS: Final = 16_777_216

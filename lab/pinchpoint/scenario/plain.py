@@ -40,10 +40,10 @@ def from_plain(plain: Mapping[str, object]) -> Scenario:
         raise NotImplementedError
 
     try:
-        found = msgspec.convert({**plain, "measure": plain.get(_table(kind, measure.name))}, Scenario, dec_hook=read)
+        scenario = msgspec.convert({**plain, "measure": plain.get(_table(kind, measure.name))}, Scenario, dec_hook=read)
         ports = msgspec.convert(plain.get("ports", ()), tuple[types.port, ...])  # type: ignore[name-defined]
         hosts = msgspec.convert(plain.get("hosts", ()), tuple[types.host, ...])  # type: ignore[name-defined]
-        return replace(found, ports=ports, hosts=hosts)
+        return replace(scenario, ports=ports, hosts=hosts)
     except msgspec.ValidationError as error:
         raise InputError(f"stored scenario: {error}", READ_BY) from error
 

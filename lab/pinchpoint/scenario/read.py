@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
 
-from pinchpoint.dut import apart, guested, hosted, registry, spanned
-from pinchpoint.dut.device import Given, Read
+from pinchpoint.dut import multi_host, registry, remote_device, remote_endpoints, vm
+from pinchpoint.dut.device import RawScenario, Read
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Table
 from pinchpoint.keys.reader import Element, Reader, Values, lookup
@@ -78,22 +78,26 @@ def scenario_of(source: Source) -> Scenario | None:
         measure.check(source, tables[own], arrays, device.keys)
         service_keys.check_pool(source, measure, tables, arrays, own)
     asked = measure.made if measure else None
-    given = Given(asked, dut, arrays["port"], arrays["host"], arrays, tables)
-    made = device.read(given, source)
-    guested.check(given, source, device)
+    raw = RawScenario(asked, dut, arrays["port"], arrays["host"], arrays, tables)
+    made = device.read(raw, source)
+    vm.check(raw, source, device)
     machines = _machines(reader, tables, arrays)
-    hosted.check(given, source, machines)
-    apart.check(given, source, device)
+    remote_device.check(raw, source, machines)
+    remote_endpoints.check(raw, source, device)
     over_engines, by_any = bool(measure and measure.over_engines), bool(measure and measure.by_any_engine)
-    spanned.check(given, source, machines, device, over_engines=over_engines, by_any_engine=by_any)
+    multi_host.check(raw, source, machines, device, over_engines=over_engines, by_any_engine=by_any)
     if source.problems:
         return None
     assert measure is not None, "a wrong one is a problem"
     given_measure = tables[measure.table(device.keys).name]
-    found = _scenario(source.path, measure.made(**given_measure), tables, arrays, made(), frozenset(reader.defaulted))
-    found = replace(found, remote=hosted.remote_of(tables[""]["runs_on"], machines))
-    remotes = {name: remote for name in machines if (remote := hosted.remote_of(name, machines))}
-    return replace(found, engines=(*spanned.engines_of(found, remotes), *apart.ends_of(found, remotes)))
+    scenario = _scenario(
+        source.path, measure.made(**given_measure), tables, arrays, made(), frozenset(reader.defaulted)
+    )
+    scenario = replace(scenario, remote=remote_device.remote_of(tables[""]["runs_on"], machines))
+    remotes = {name: remote for name in machines if (remote := remote_device.remote_of(name, machines))}
+    return replace(
+        scenario, engines=(*multi_host.engines_of(scenario, remotes), *remote_endpoints.ends_of(scenario, remotes))
+    )
 
 
 def _machines(
@@ -102,7 +106,7 @@ def _machines(
     """Other machines by their names. Beside [[host]], which has their table's name, each `runs_on` is one."""
     if not arrays["host"]:
         return reader.named(MACHINE)
-    ends = (name for one in arrays["host"] if (name := one.values.get("runs_on")) != LAB)
+    ends = (name for host in arrays["host"] if (name := host.values.get("runs_on")) != LAB)
     named = filter(None, dict.fromkeys((tables[""].get("runs_on"), *ends)))
     return {name: reader.unwritten(MACHINE, name) for name in named}
 
@@ -121,7 +125,7 @@ def _is_read(source: Source, table: Table, measure: str | None) -> bool:
     if table.is_read_by(measure, is_there):
         return True
     if measure and is_there:
-        readers = " or ".join(f'"{one}"' for one in table.readers)
+        readers = " or ".join(f'"{reader}"' for reader in table.readers)
         source.problem((table.name,), f'expected measure = {readers} where there is {table.header}, found "{measure}"')
     return False
 

@@ -1,6 +1,7 @@
 """The keys that say what a balancer does, the same for every kind of device that can."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import ip_address
 from typing import Final
 
 from pinchpoint.dut import registry
@@ -8,6 +9,7 @@ from pinchpoint.dut.device import Device
 from pinchpoint.dut.services import Option, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Computed, Key, Table, Unset
+from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Values
 from pinchpoint.keys.source import Source
 from pinchpoint.measure import registry as measures
@@ -16,11 +18,10 @@ from pinchpoint.measure.kind import MeasureKind
 from pinchpoint.model import addresses
 from pinchpoint.model.limits import too_few
 from pinchpoint.model.scenario import Backend, Established, Family, Mode, Range, Scheduler, Segment, Service
-from pinchpoint.scenario.service_addresses import check_addresses
 
-SERVED: Final = tuple(one.name for one in measures.measures() if one.is_served)
+SERVED: Final = tuple(measure.name for measure in measures.measures() if measure.is_served)
 """The measures that open connections to a service."""
-THROUGH: Final = tuple(one.name for one in measures.measures() if one.through_service)
+THROUGH: Final = tuple(measure.name for measure in measures.measures() if measure.through_service)
 """The measures whose frames may be those of connections that stand."""
 SHORTEST: Final = 76  # bytes of a TCP frame: headers of 54, the engine's signature of 18, the check sequence
 SHORTEST_PUBLISHED: Final = 78
@@ -159,12 +160,14 @@ def _check_can(source: Source, device: Device, service: Values) -> None:
     for key, words in (("scheduler", can.schedulers), ("mode", can.modes)):
         if key in service and service[key] not in words:
             expected = " or ".join(f'"{word}"' for word in words)
-            able = [one for one in registry.kinds() if service[key] in _words(registry.device(one).keys.services, key)]
+            able = [
+                kind for kind in registry.kinds() if service[key] in _words(registry.device(kind).keys.services, key)
+            ]
             others = f'; "{service[key]}" is done by {", ".join(able)}' if able else ""
             source.mismatch(("service", key), f"{expected} of {device.kind}{others}", str(service[key]))
     for option in Option:
         if service.get(option) is not None and option not in can.options:
-            able = [one for one in registry.kinds() if option in _options(registry.device(one).keys.services)]
+            able = [kind for kind in registry.kinds() if option in _options(registry.device(kind).keys.services)]
             others = f"; it can be set for {', '.join(able)}" if able else ""
             source.problem(("service", option), f"{device.kind} has no such setting{others}")
 
@@ -172,10 +175,12 @@ def _check_can(source: Source, device: Device, service: Values) -> None:
 def _check_once(source: Source, backends: Sequence[Element]) -> None:
     """No two backends are the same."""
     seen = set[tuple[str, int]]()
-    for one in backends:
-        end = (one.values.get("address", ""), one.values.get("port", 0))
+    for element in backends:
+        end = (element.values.get("address", ""), element.values.get("port", 0))
         if end in seen:
-            source.problem((*one.at, "address"), f'expected another address or port, found "{end[0]}:{end[1]}" again')
+            source.problem(
+                (*element.at, "address"), f'expected another address or port, found "{end[0]}:{end[1]}" again'
+            )
         seen.add(end)
 
 
@@ -187,18 +192,18 @@ def _check_families(source: Source, device: Device, service: Values, backends: S
     v6, clients, local = addresses.is_v6(front), service.get("clients"), service.get("local")
     if clients and addresses.is_v6(addresses.shown(clients.first)) != v6:
         source.mismatch(("service", "clients"), f"addresses of the family of service.address, {front}", _of(clients))
-    known = [one for one in backends if "address" in one.values]
+    known = [element for element in backends if "address" in element.values]
     if not known:
         return
     first = known[0].values["address"]
-    for one in known[1:]:
-        if addresses.is_v6(one.values["address"]) != addresses.is_v6(first):
-            source.mismatch((*one.at, "address"), f"an address of the family of {first}", one.values["address"])
+    for backend in known[1:]:
+        if addresses.is_v6(backend.values["address"]) != addresses.is_v6(first):
+            source.mismatch((*backend.at, "address"), f"an address of the family of {first}", backend.values["address"])
     if local and addresses.is_v6(addresses.shown(local.first)) != addresses.is_v6(first):
         source.mismatch(("service", "local"), f"addresses of the backends' family, as {first}", _of(local))
     family, can = Family.of(front, first), device.keys.services
     if can and family not in can.families:
-        able = [one for one in registry.kinds() if family in _families(registry.device(one).keys.services)]
+        able = [kind for kind in registry.kinds() if family in _families(registry.device(kind).keys.services)]
         expected = f"{' or '.join(can.families)} of {device.kind}; {family} is done by {', '.join(able)}"
         source.mismatch(("service", "address"), expected, f"{front}, with a backend at {first}")
 
@@ -207,15 +212,15 @@ def _check_direct(source: Source, measure: str, tables: Mapping[str, Values], ba
     """Frames keep their addresses and ports, so a backend is identified by its Ethernet address."""
     port, seen = tables["service"].get("port"), set[str]()
     why = f'mode = "{Mode.DIRECT}", which changes no port and finds a backend by its Ethernet address'
-    for one in backends:
-        address, own = one.values.get("address", ""), one.values.get("port")
+    for element in backends:
+        address, own = element.values.get("address", ""), element.values.get("port")
         if None not in (port, own) and own != port:
-            source.mismatch((*one.at, "port"), f"{port}, the service's, with {why}", own)
+            source.mismatch((*element.at, "port"), f"{port}, the service's, with {why}", own)
         if address in seen:
-            source.mismatch((*one.at, "address"), f"an address of its own with {why}", address)
+            source.mismatch((*element.at, "address"), f"an address of its own with {why}", address)
         seen.add(address)
     if measure in THROUGH:
-        modes = " or ".join(f'"{one}"' for one in Mode if one is not Mode.DIRECT)
+        modes = " or ".join(f'"{mode}"' for mode in Mode if mode is not Mode.DIRECT)
         expected = (
             f'{modes} with measure = "{measure}", whose frames are all for one Ethernet address behind the device'
         )
@@ -231,8 +236,8 @@ def _check_programs(source: Source, measure: str, service: Values) -> None:
         source.problem((measure, "programs"), "expected false with a service of IPv6: the engine verifies it")
 
 
-def _of(found: Range) -> str:
-    return found.as_addresses()
+def _of(span: Range) -> str:
+    return span.as_addresses()
 
 
 def _families(can: Services | None) -> tuple[Family, ...]:
@@ -249,11 +254,11 @@ def _check_standing(
     """Frames pass through the device on as many connections as the clients have addresses and ports for."""
     if (can := device.keys.services) and can.terminates:
         why = f"{device.kind} ends each connection and opens one of its own, so that no frame passes through it"
-        of_connections = " or ".join(f'"{one}"' for one in SERVED)
+        of_connections = " or ".join(f'"{measure}"' for measure in SERVED)
         source.mismatch(("measure",), f"{of_connections}: {why}", measure)
     needed(source, {"backend": 1}, arrays)
     if addresses.is_v6(tables["service"].get("address", "")):
-        of_connections = " or ".join(f'"{one}"' for one in SERVED)
+        of_connections = " or ".join(f'"{measure}"' for measure in SERVED)
         source.mismatch(
             ("measure",), f"{of_connections} with a service of IPv6: the frames of others are IPv4", measure
         )
@@ -313,7 +318,7 @@ def _options(can: Services | None) -> tuple[Option, ...]:
 
 
 def _kinds() -> str:
-    return ", ".join(one for one in registry.kinds() if registry.device(one).keys.services)
+    return ", ".join(kind for kind in registry.kinds() if registry.device(kind).keys.services)
 
 
 def _check_ports(source: Source, service: Values, ports: Sequence[Element]) -> None:
@@ -334,4 +339,76 @@ def service_of(tables: Mapping[str, Values], arrays: Mapping[str, Sequence[Eleme
     if not (values := tables["service"]):
         return None
     words = {"scheduler": Scheduler(values["scheduler"]), "mode": Mode(values["mode"])}
-    return Service(**{**values, **words}, backends=tuple(Backend(**one.values) for one in arrays["backend"]))
+    return Service(**{**values, **words}, backends=tuple(Backend(**backend.values) for backend in arrays["backend"]))
+
+
+_BROADCAST: Final = "255.255.255.255"
+
+
+def check_addresses(source: Source, service: Values, backends: Sequence[Element]) -> None:
+    """Notes every address that is no unicast address, and every pair of parties that share one."""
+    _check_unicast(source, service, backends)
+    _check_apart(source, service, backends)
+    ports = service.get("client_ports")
+    if ports and not ports.first:
+        source.mismatch(("service", "client_ports"), "ports from 1 on: port 0 is reserved", _ports(ports))
+
+
+def _check_unicast(source: Source, service: Values, backends: Sequence[Element]) -> None:
+    singles: list[tuple[Path, str | None]] = [(("service", "address"), service.get("address"))]
+    singles += [((*backend.at, "address"), backend.values.get("address")) for backend in backends]
+    for at, address in singles:
+        if address and (kind := _special(address)):
+            source.mismatch(at, f"a unicast address, not {kind}", address)
+    for key in ("clients", "local"):
+        span = service.get(key)
+        ends = [addresses.shown(number) for number in (span.first, span.last)] if span else []
+        for address in ends:
+            if kind := _special(address):
+                source.mismatch(("service", key), f"unicast addresses, not {kind}", address)
+                break
+
+
+def _special(address: str) -> str:
+    """Why no host has this address; empty for a unicast address that a host may have."""
+    known = ip_address(address)
+    if known.is_unspecified or (known.version == 4 and int(known) >> 24 == 0):
+        return "the unspecified address"
+    if known.is_loopback:
+        return "a loopback address"
+    if known.is_multicast:
+        return "a multicast address"
+    return "the broadcast address" if address == _BROADCAST else ""
+
+
+def _check_apart(source: Source, service: Values, backends: Sequence[Element]) -> None:
+    parties = list(_parties(service, backends))
+    for number, (at, name, span) in enumerate(parties):
+        for _, other_name, other in parties[:number]:
+            if {name, other_name} == {"backend.address"} or {name, other_name} == {"service.address", "service.local"}:
+                continue  # backends may share an address (ports differ); a device may use its own as local address
+            if shared := _shared(span, other):
+                source.problem(at, f"{shared} is in {name} and in {other_name}: each needs addresses of its own")
+                break
+
+
+def _parties(service: Values, backends: Sequence[Element]) -> Iterator[tuple[Path, str, Range]]:
+    if "address" in service:
+        yield ("service", "address"), "service.address", Range(addresses.number(service["address"]), 1)
+    for key in ("local", "clients"):
+        if service.get(key) is not None:
+            yield ("service", key), f"service.{key}", service[key]
+    for backend in backends:
+        if "address" in backend.values:
+            span = Range(addresses.number(backend.values["address"]), 1)
+            yield (*backend.at, "address"), "backend.address", span
+
+
+def _shared(some: Range, others: Range) -> str:
+    """The addresses that two ranges have in common, as text; empty if there are none."""
+    first, last = max(some.first, others.first), min(some.last, others.last)
+    return Range(first, last - first + 1).as_addresses() if first <= last else ""
+
+
+def _ports(ports: Range) -> str:
+    return f"{ports.first}-{ports.last}"

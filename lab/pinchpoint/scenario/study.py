@@ -1,18 +1,22 @@
 """From a study's folder to the study and its sweeps."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import csv
+import io
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
-from pinchpoint.keys.keypath import key_at, key_path, nearest
+from pinchpoint.keys.kinds import MismatchError
 from pinchpoint.keys.reader import Element, Reader
-from pinchpoint.keys.source import CHANGED, Change, Source, read_text, show
+from pinchpoint.keys.source import CHANGED, Change, Source, key_at, key_path, nearest, read_text, show
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.scenario import Sweep
-from pinchpoint.model.study import FindingRequest, Study
+from pinchpoint.model.scenario import Level, Sweep
+from pinchpoint.model.study import FindingRequest, Published, PublishedPoint, Study
 from pinchpoint.scenario import keys, sweep_keys
-from pinchpoint.scenario.published import published
 from pinchpoint.scenario.sweep import sweep_of
+from pinchpoint.scenario.sweep_keys import level
 
 STUDY_FILE = "study.toml"
 
@@ -51,7 +55,7 @@ def load_study(
             _read(files[stem], [*(short if quick else ()), *asked], quick, sweeps, wrong)
     _check_groups(source, [*curves, *requests], stems)
     _check_factors(source, [*curves, *requests], sweeps)
-    found = [one for curve in curves if (one := published(source, folder, curve))]
+    curves_found = [figures for curve in curves if (figures := published(source, folder, curve))]
     if source.problems or wrong:
         raise InputError("\n".join([*([source.error().message] if source.problems else []), *wrong]))
     name = folder.resolve().name
@@ -60,7 +64,7 @@ def load_study(
         title=top.get("title", name),
         about=top["about"],
         source=top["source"],
-        published=tuple(curve for curve in found if curve.group in wanted),
+        published=tuple(curve for curve in curves_found if curve.group in wanted),
         findings=tuple(_findings(requests, stems, wanted)),
         quick=quick,
     )
@@ -89,9 +93,9 @@ def _read(source: Source, changes: Sequence[Change], quick: bool, sweeps: dict[s
 def _quick(source: Source, reader: Reader, files: Collection[Source]) -> tuple[Change, ...]:
     """What the short form changes in every file that reads it."""
     reader.table(sweep_keys.QUICK)
-    found: Any = source.data.get("quick")
+    quick: Any = source.data.get("quick")
     changes = []
-    for name, value in found.items() if isinstance(found, dict) else ():
+    for name, value in quick.items() if isinstance(quick, dict) else ():
         at, path = ("quick", name), key_path(name)
         if path is None or key_at(path, keys.known()) is None:
             near = "" if source.is_full else nearest(name, keys.known())
@@ -107,7 +111,7 @@ def _quick(source: Source, reader: Reader, files: Collection[Source]) -> tuple[C
 
 def _asked(changes: Mapping[str, object], files: Collection[Source], wrong: list[str]) -> list[Change]:
     """What the user changes; a key that no wanted file reads is a mistake."""
-    found = []
+    asked = []
     for name, value in changes.items():
         at = key_path(name)
         if at is None or key_at(at, keys.known()) is None:
@@ -117,17 +121,17 @@ def _asked(changes: Mapping[str, object], files: Collection[Source], wrong: list
         change = Change(at, value, origin=CHANGED)
         if files and not any(_takes(file, change) for file in files):
             wrong.append(f"{name}: none of the study's files reads it")
-        found.append(change)
-    return found
+        asked.append(change)
+    return asked
 
 
 def _takes(source: Source, change: Change) -> bool:
     """Whether the file reads the key: its measure does, and the tables that it must have for it are there."""
-    found = key_at(change.at, keys.of_kind(keys.kind_of(source)).every)
-    if found is None or not source.holds(change.at):
+    taken = key_at(change.at, keys.of_kind(keys.kind_of(source)).every)
+    if taken is None or not source.holds(change.at):
         return False
-    is_there = found[0].name.partition(".")[0] in source.data
-    is_read = found[0].is_read_by(source.data.get("measure", "rates"), is_there)
+    is_there = taken[0].name.partition(".")[0] in source.data
+    is_read = taken[0].is_read_by(source.data.get("measure", "rates"), is_there)
     return is_read and (change.at[0] != "sweep" or "sweep" in source.data)
 
 
@@ -163,3 +167,139 @@ def _findings(requests: Sequence[Element], stems: Sequence[str], wanted: Sequenc
         groups = {finding.group, *(word.strip() for word in finding.against.split(","))} & set(stems)
         if groups <= set(wanted):
             yield finding
+
+
+MOST_ROWS = 100_000
+_INTEGER = re.compile(r"-?[0-9]{1,15}")
+_NUMBER = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?")
+_SOURCES = ("points", "file", "x", "y")
+
+Row = tuple[int, Mapping[str, str]]
+"""The file's line, and its values by column."""
+
+
+def published(source: Source, folder: FilePath, element: Element) -> Published | None:
+    """One published curve; None if a problem was noted in `source`."""
+    values = element.values
+    if not {"group", "metric", "unit", "factor", "title", "levels", *_SOURCES, "where"} <= values.keys():
+        return None
+    if not {"times", "first"} <= values.keys():
+        return None
+    if (values["points"] is None) == (values["file"] is None):
+        source.problem(element.at, 'expected either "points" or "file"')
+        return None
+    if values["points"] is not None:
+        points = _once(source, element, ((None, level, figure * values["times"]) for level, figure in values["points"]))
+    else:
+        points = _once(source, element, _of_file(source, folder, element))
+    return Published(
+        group=values["group"],
+        metric=values["metric"],
+        unit=values["unit"],
+        factor=values["factor"],
+        title=values["title"],
+        points=tuple(
+            PublishedPoint({values["factor"]: level, **values["levels"]}, figure) for level, figure in points.items()
+        ),
+    )
+
+
+def _once(source: Source, element: Element, figures: Iterable[tuple[int | None, Level, float]]) -> dict[Level, float]:
+    """The figure of each level; several for one are a problem, unless the first counts."""
+    points: dict[Level, float] = {}
+    for line, point, figure in figures:
+        if point not in points:
+            points[point] = figure
+        elif not element.values["first"]:
+            where = f" in line {line} of {element.values['file']}" if line else ""
+            source.problem(element.at, f"expected one figure for each level, found {show(point)} again{where}")
+            break
+    return points
+
+
+def _of_file(source: Source, folder: FilePath, element: Element) -> Iterator[tuple[int | None, Level, float]]:
+    values, at = element.values, element.at
+    missing = [key for key in ("x", "y") if values[key] is None]
+    for key in missing:
+        source.problem((*at, key), "missing; expected the name of a column of the file")
+    path = folder / values["file"]
+    if missing or not _is_inside(path, folder):
+        if not missing:
+            source.problem((*at, "file"), f"expected a file inside the study's folder, found {show(values['file'])}")
+        return
+    try:
+        rows = list(_rows(path, {values["x"], values["y"], *values["where"]}))
+    except InputError as error:
+        source.problem((*at, "file"), error.message)
+        return
+    wanted = [row for row in rows if all(_is(row[1][column], wanted) for column, wanted in values["where"].items())]
+    matching = 0
+    for line, row in wanted:
+        if not row[values["y"]]:
+            continue  # no figure is none, not zero
+        try:
+            yield line, _level(row[values["x"]]), _figure(row[values["y"]]) * values["times"]
+        except MismatchError as error:
+            source.problem((*at, "file"), f"line {line} of {values['file']}: {error}")
+            return
+        matching += 1
+    if not matching:
+        source.problem(
+            at, f"expected rows of {values['file']} with figures; none of the {len(rows):,} rows matches `where`"
+        )
+
+
+def _is_inside(path: FilePath, folder: FilePath) -> bool:
+    try:
+        return path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):
+        return False
+
+
+def _rows(path: FilePath, columns: set[str]) -> Iterator[Row]:
+    """The rows of a CSV file. Raises InputError naming the file and the line of what is wrong."""
+    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
+    try:
+        names = [name.strip() for name in next(reader, [])]
+        for column in sorted(columns):
+            if names.count(column) != 1:
+                shown = ", ".join(show(name) for name in names[:16]) or "none"
+                raise InputError(f"expected one column {show(column)} in {path.name}, found {shown}")
+        for row in reader:
+            if reader.line_num > MOST_ROWS:
+                raise InputError(f"{path.name}: expected at most {MOST_ROWS:,} lines")
+            if len(row) not in (0, len(names)):
+                raise InputError(
+                    f"line {reader.line_num} of {path.name}: expected {len(names)} values, found {len(row)}"
+                )
+            if row:
+                yield reader.line_num, dict(zip(names, (value.strip() for value in row), strict=True))
+    except csv.Error as error:
+        raise InputError(f"line {reader.line_num} of {path.name}: {error}") from None
+
+
+def _is(text: str, wanted: Level) -> bool:
+    if isinstance(wanted, bool):
+        return text == str(wanted).lower()
+    if isinstance(wanted, str):
+        return text == wanted
+    return _NUMBER.fullmatch(text) is not None and float(text) == wanted
+
+
+def _level(text: str) -> Level:
+    """A number or a word. Raises MismatchError."""
+    if _INTEGER.fullmatch(text):
+        return level(int(text))
+    if _NUMBER.fullmatch(text):
+        return level(_figure(text))
+    try:
+        return level(text)
+    except MismatchError:
+        raise MismatchError(f"expected a level: a number or one line of text, found {show(text)}") from None
+
+
+def _figure(text: str) -> float:
+    """A finite number. Raises MismatchError."""
+    if not _NUMBER.fullmatch(text) or not math.isfinite(float(text)):
+        raise MismatchError(f"expected a number, found {show(text)}")
+    return float(text)

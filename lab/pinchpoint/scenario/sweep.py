@@ -8,10 +8,20 @@ from math import prod
 from pathlib import Path as FilePath
 from typing import Any
 
-from pinchpoint.keys.keypath import key_at, key_path, nearest, path_text
 from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Reader, Values
-from pinchpoint.keys.source import CHANGED, MOST_PROBLEMS, Change, Source, read_text, show
+from pinchpoint.keys.source import (
+    CHANGED,
+    MOST_PROBLEMS,
+    Change,
+    Source,
+    key_at,
+    key_path,
+    nearest,
+    path_text,
+    read_text,
+    show,
+)
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Factor, Level, Point, Relative, Scenario, Sweep
 from pinchpoint.scenario import keys, sweep_keys
@@ -135,12 +145,12 @@ def _listed(source: Source, points: Sequence[Element], values: Values, quick: bo
 
 
 def _point_setting(source: Source, point: Element) -> Setting:
-    found: Any = source.data
+    table: Any = source.data
     for part in point.at:
-        found = found[part]
+        table = table[part]
     own = [key.name for key in sweep_keys.POINT.keys]
     changes = []
-    for name, value in found.items():
+    for name, value in table.items():
         at = (*point.at, name)
         if source.is_full:
             break
@@ -221,7 +231,9 @@ def _related(scenarios: tuple[Scenario, ...], relative: Relative) -> tuple[Scena
     if relative is Relative.NO or len(scenarios) < 2:
         return scenarios
     first = scenarios[0].name
-    return tuple(replace(one, point=replace(one.point, relative=relative, reference=first)) for one in scenarios)
+    return tuple(
+        replace(scenario, point=replace(scenario.point, relative=relative, reference=first)) for scenario in scenarios
+    )
 
 
 def _word(level: Level) -> str:

@@ -1,11 +1,122 @@
 """The keys that make many scenarios of one file."""
 
-from typing import Final
+import math
+import re
+from typing import Any, Final, cast
 
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Computed, Key, Table, Unset
-from pinchpoint.model.scenario import Relative
-from pinchpoint.scenario import sweep_kinds
+from pinchpoint.keys.kinds import Kind, MismatchError, check, is_plain
+from pinchpoint.keys.source import key_path
+from pinchpoint.model.scenario import Level, Relative
+
+MOST_LEVELS = 256
+MOST_PAIRS = 10_000
+LONGEST_LEVEL = 60
+LONGEST_PROSE = 10_000
+_FACTOR = re.compile(r"[A-Za-z][A-Za-z0-9 _-]{0,39}")
+_STEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def level(value: Any) -> Level:
+    """One level: true or false, a finite number, or a short text. Raises MismatchError."""
+    check(isinstance(value, bool | int | float | str))
+    if isinstance(value, str):
+        check(0 < len(value) <= LONGEST_LEVEL and is_plain(value))
+    elif not isinstance(value, bool):
+        check(abs(value) < 2**53 and not math.isnan(value))
+    return cast(Level, value)
+
+
+def levels() -> Kind:
+    """Different levels, in their order."""
+
+    def read(value: Any) -> tuple[Level, ...]:
+        check(isinstance(value, list) and 0 < len(value) <= MOST_LEVELS)
+        levels = tuple(level(element) for element in value)
+        check(len({(isinstance(level, bool), level) for level in levels}) == len(levels))
+        return levels
+
+    return Kind("a list of different numbers, texts, or true and false", read)
+
+
+def level_name() -> Kind:
+    """A level that is a text."""
+    return kinds.texts(f"one line of text, 1 to {LONGEST_LEVEL} characters", lambda value: level(value) == value)
+
+
+def level_table() -> Kind:
+    """A level for each of some names."""
+
+    def read(value: Any) -> dict[str, Level]:
+        check(isinstance(value, dict) and len(value) <= 16)
+        check(all(len(name) <= LONGEST_LEVEL and is_plain(name) for name in value))
+        return {name: level(item) for name, item in value.items()}
+
+    return Kind("a table of numbers, texts, and true or false", read)
+
+
+def factor_name() -> Kind:
+    """The name of a factor."""
+    return kinds.matching(_FACTOR, "1 to 40 letters, digits, blanks, - or _, the first one a letter")
+
+
+def key_paths() -> Kind:
+    """Different paths of keys; whether they name keys is judged elsewhere."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str))
+        if key_path(value) is None:
+            raise MismatchError('keys like "dut.cascade" or "stream[1].flows"')
+        return str(value)
+
+    return kinds.listed('a list of different keys like "dut.cascade" or "stream[1].flows"', Kind("", read), 64)
+
+
+def pairs() -> Kind:
+    """Pairs of a level and a figure."""
+
+    def read(value: Any) -> tuple[tuple[Level, float], ...]:
+        check(isinstance(value, list) and 0 < len(value) <= MOST_PAIRS)
+        return tuple(_pair(element) for element in value)
+
+    return Kind("a list of pairs [level, figure]", read)
+
+
+def _pair(value: Any) -> tuple[Level, float]:
+    check(isinstance(value, list) and len(value) == 2)
+    figure = level(value[1])
+    check(isinstance(figure, int | float) and not isinstance(figure, bool))
+    return level(value[0]), float(figure)
+
+
+def prose() -> Kind:
+    """Text of several lines without control characters."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str) and len(value) <= LONGEST_PROSE)
+        check(all(is_plain(line) for line in value.replace("\t", " ").split("\n")))
+        return str(value).strip()
+
+    return Kind(f"text of one or several lines, at most {LONGEST_PROSE:,} characters", read)
+
+
+def word_like() -> Kind:
+    """A word of letters, digits and a few marks."""
+    return kinds.matching(_STEM, "a word of up to 64 letters, digits, '.', '_' or '-', the first a letter or digit")
+
+
+def file_stems() -> Kind:
+    """Names of files of one folder, without their ending."""
+    expected = "a list of different file names without folder and without .toml"
+    return kinds.listed(expected, kinds.matching(_STEM, ""), 256)
+
+
+def file_name(ending: str) -> Kind:
+    """The name of a file of the same folder."""
+    pattern = re.compile(rf"{_STEM.pattern}\.{ending}")
+    return kinds.matching(pattern, f"the name of a .{ending} file, without folder")
+
 
 MOST_POINTS: Final = 1000
 
@@ -31,7 +142,7 @@ SWEEP = Table(
             'rates; "alone": the own rates of the first point only. Needs the measure `rates`.',
             "no",
         ),
-        Key("point_name", sweep_kinds.factor_name(), "Name of the factor that the listed points form.", "point"),
+        Key("point_name", factor_name(), "Name of the factor that the listed points form.", "point"),
     ),
 )
 
@@ -39,15 +150,15 @@ FACTOR = Table(
     "sweep.factor",
     "A factor: one thing that is varied.",
     (
-        Key("name", sweep_kinds.factor_name(), "Its name in results."),
+        Key("name", factor_name(), "Its name in results."),
         Key("unit", kinds.text(20), "Unit of its levels.", ""),
         Key(
             "keys",
-            sweep_kinds.key_paths(),
+            key_paths(),
             'The keys that are set to the level, e.g. `["stream[1].flows"]`; all to the same.',
         ),
-        Key("levels", sweep_kinds.levels(), "The values that are tried."),
-        Key("quick", sweep_kinds.levels(), "The levels of the short form.", Unset("all levels")),
+        Key("levels", levels(), "The values that are tried."),
+        Key("quick", levels(), "The levels of the short form.", Unset("all levels")),
         Key(
             "falling",
             kinds.boolean(),
@@ -62,7 +173,7 @@ POINT = Table(
     "sweep.point",
     'One listed point. Besides these keys it holds the scenario keys that it sets, in quotes: `"dut.cascade" = 5`.',
     (
-        Key("name", sweep_kinds.level_name(), "Its level in results."),
+        Key("name", level_name(), "Its level in results."),
         Key("quick", kinds.boolean(), "Whether the short form includes it.", True),
     ),
     at_most=256,
@@ -76,11 +187,9 @@ STUDY_TOP = Table(
     "",
     (
         Key("title", kinds.text(), "What the study shows, in a few words.", Computed("the folder's name")),
-        Key("about", sweep_kinds.prose(), "What was measured, why, and how to read it.", ""),
-        Key(
-            "source", sweep_kinds.prose(), "Where the published figures come from, and what they were measured on.", ""
-        ),
-        Key("scenarios", sweep_kinds.file_stems(), "Its scenario files, without `.toml`, in their order."),
+        Key("about", prose(), "What was measured, why, and how to read it.", ""),
+        Key("source", prose(), "Where the published figures come from, and what they were measured on.", ""),
+        Key("scenarios", file_stems(), "Its scenario files, without `.toml`, in their order."),
     ),
 )
 
@@ -96,25 +205,25 @@ PUBLISHED = Table(
     "published",
     "A published curve, whose shape is compared with the measured one: `points`, or `file`, `x` and `y`.",
     (
-        Key("group", sweep_kinds.word_like(), "The scenario file, without `.toml`, whose curve it stands beside."),
+        Key("group", word_like(), "The scenario file, without `.toml`, whose curve it stands beside."),
         Key("metric", kinds.text(60), 'The metric compared, e.g. "NDR".'),
         Key("unit", kinds.text(20), "Unit of its figures."),
-        Key("factor", sweep_kinds.factor_name(), "The x axis: a factor of that file's sweep."),
+        Key("factor", factor_name(), "The x axis: a factor of that file's sweep."),
         Key("title", kinds.text(), "What was measured, on what."),
         Key(
             "levels",
-            sweep_kinds.level_table(),
+            level_table(),
             "Levels of that sweep's other factors; they select the measured curve.",
             {},
         ),
-        Key("points", sweep_kinds.pairs(), "Pairs of level and figure.", Unset("from `file`")),
+        Key("points", pairs(), "Pairs of level and figure.", Unset("from `file`")),
         Key(
             "file",
-            sweep_kinds.file_name("csv"),
+            file_name("csv"),
             "A CSV file in the study's folder, its first line the names of its columns.",
             Unset("from `points`"),
         ),
-        Key("where", sweep_kinds.level_table(), "Only the rows that have these values in these columns.", {}),
+        Key("where", level_table(), "Only the rows that have these values in these columns.", {}),
         Key("x", kinds.text(60), "The column of the levels.", Unset("needed with `file`")),
         Key("y", kinds.text(60), "The column of the figures.", Unset("needed with `file`")),
         Key(

@@ -1,6 +1,6 @@
 """`pinchpoint serve`: a workshop in the browser, on loopback, over a folder of runs.
 
-`shelf`     the runs' folder: which run a request means, and none of its files leads outside
+`shelf`     the runs' folder, none of whose files leads outside; the studies that ship
 `index`     SQLite over the run folders, for lists and filters; rebuilt at any time
 `pages`     what each page shows; templates and figures are the report's wherever it has them
 `live`      a run in progress: its state, its time left, its search

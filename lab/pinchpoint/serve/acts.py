@@ -12,8 +12,7 @@ from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.serve.shelf import Shelf
 from pinchpoint.store.campaign import CampaignFolder, is_campaign
-from pinchpoint.store.owner import owner
-from pinchpoint.store.tags import read_tags, write_tags
+from pinchpoint.store.folder import owner, read_tags, write_tags
 
 FOLDER: Final = "scenarios"  # of those started from a form, below the runs' folder, with their logs
 LOG_SHOWN: Final = 8192  # bytes from the end
@@ -44,7 +43,11 @@ class Acts:
         if owner(folder.path) is not None:
             raise InputError(f"{run}: it is being measured", "wait, or stop it first")
         result = folder.read_result()
-        if result is not None and result.finished and not any(one.outcome == "failed" for one in result.scenarios):
+        if (
+            result is not None
+            and result.finished
+            and not any(scenario.outcome == "failed" for scenario in result.scenarios)
+        ):
             raise InputError(f"{run}: it has finished", "start its scenario again for a new run")
         command = "run"
         if is_campaign(folder.path):
@@ -61,7 +64,7 @@ class Acts:
         """Give the run a tag, or take one away. Raises InputError."""
         folder = self.shelf.run(run)
         with self._lock:
-            kept = [one for one in read_tags(folder) if one != remove]
+            kept = [tag for tag in read_tags(folder) if tag != remove]
             write_tags(folder, [*kept, *filter(None, [add.strip()])])
 
     def start(self, name: str, text: str, quick: bool) -> str:

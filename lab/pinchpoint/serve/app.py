@@ -23,8 +23,7 @@ from pinchpoint.serve.acts import Acts
 from pinchpoint.serve.guard import HEADERS, LARGEST_FORM, Guard, RefusedError, form_of
 from pinchpoint.serve.index import Wanted
 from pinchpoint.serve.pages import Pages, Viewer, segment
-from pinchpoint.serve.shelf import FILES
-from pinchpoint.serve.shipped import Shown, Studies
+from pinchpoint.serve.shelf import FILES, Shown, Studies
 
 ASSETS: Final = {
     "plotly-basic.min.js": ("pinchpoint.report", "text/javascript"),
@@ -38,7 +37,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 @dataclass(frozen=True)
 class Workshop:
-    """The server's parts."""
+    """The handlers of requests, and what they need."""
 
     pages: Pages
     acts: Acts
@@ -54,9 +53,9 @@ class Workshop:
         if (token := request.query_params.get("token")) is not None:
             if not self.guard.is_token(token):
                 raise RefusedError(403, "The token is not of this start", "Use the address that is printed last.")
-            found = RedirectResponse("/", 303)
-            found.set_cookie(self.guard.cookie, token, httponly=True, samesite="strict")
-            return found
+            response = RedirectResponse("/", 303)
+            response.set_cookie(self.guard.cookie, token, httponly=True, samesite="strict")
+            return response
         return HTMLResponse(self.pages.list(self.viewer(request), _wanted(request.query_params)))
 
     def run(self, request: Request) -> Response:
@@ -183,7 +182,7 @@ class Workshop:
 
 
 def application(workshop: Workshop) -> ASGIApp:
-    """The server, guarded."""
+    """The application: its routes behind the guard."""
     routes = [
         Route("/", workshop.runs),
         Route("/run/{run}", workshop.run),

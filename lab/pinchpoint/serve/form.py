@@ -12,17 +12,16 @@ from pinchpoint.keys.key import Computed, Key, Required, Table, Unset
 from pinchpoint.keys.kinds import MismatchError
 from pinchpoint.keys.source import Source
 from pinchpoint.measure import registry as measures
+from pinchpoint.model.effective import toml_key, toml_of
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Sweep
 from pinchpoint.scenario import keys
-from pinchpoint.scenario.document import toml
 from pinchpoint.scenario.sweep import sweep_of
 
 MOST_ELEMENTS: Final = 32  # of an array in the form
 _OTHER: Final = "*"  # stands for every further key of a table that is open
 _WORDS = re.compile(r'"[^"]+"( or "[^"]+")*')
 _OF_SERVICES: Final = ("service", "backend", "established")
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def shape_of(form: Mapping[str, str]) -> Shape:
     """As asked for; else the default device and measure with what they need."""
     kind = form.get("kind", registry.default())
     kind = kind if kind in registry.kinds() else registry.default()
-    names = [one.name for one in measures.measures()]
+    names = [measure.name for measure in measures.measures()]
     measure = form.get("measure", measures.DEFAULT)
     measure = measure if measure in names else measures.DEFAULT
     counts = {table.name: _count(table, measure, form) for table in _tables(kind, measure) if table.at_most}
@@ -85,7 +84,7 @@ def text_of(shape: Shape, form: Mapping[str, str]) -> str:
     """The scenario file that the form's fields make: only what is filled in."""
     lines: list[str] = []
     for part in parts(shape, form):
-        own = [line for one in part.fields if one.value.strip() for line in _lines(one)]
+        own = [line for field in part.fields if field.value.strip() for line in _lines(field)]
         own += [f'kind = "{shape.kind}"'] if part.header == "[dut]" else []
         own += [f'measure = "{shape.measure}"'] if not part.header and shape.measure != measures.DEFAULT else []
         if own or part.number:
@@ -123,31 +122,31 @@ def _fields_of(place: str, table: Mapping[str, object]) -> Iterator[tuple[str, s
         name = f"{place}.{key}" if place else key
         if isinstance(value, dict) and not place:
             yield from _fields_of(name, value)
-        elif isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+        elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
             yield f"count-{name}", str(len(value))
-            for number, one in enumerate(value, 1):
-                yield from _fields_of(f"{name}[{number}]", one)
+            for number, item in enumerate(value, 1):
+                yield from _fields_of(f"{name}[{number}]", item)
         yield f"field-{name}", _typed(value)
 
 
 def _others(shape: Shape, data: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """The further keys of open tables, a line each."""
     for table in _tables(shape.kind, shape.measure):
-        found: object = data
+        items: object = data
         for part in table.name.split("."):
-            found = found.get(part, ()) if isinstance(found, Mapping) else ()
+            items = items.get(part, ()) if isinstance(items, Mapping) else ()
         named = {key.name for key in table.keys}
-        for number, one in enumerate(found if table.is_open and isinstance(found, list) else (), 1):
-            lines = [f"{_key(key)} = {_value(value)}" for key, value in one.items() if key not in named]
+        for number, item in enumerate(items if table.is_open and isinstance(items, list) else (), 1):
+            lines = [f"{toml_key(key)} = {toml_of(value)}" for key, value in item.items() if key not in named]
             yield f"field-{table.name}[{number}].{_OTHER}", "\n".join(lines)
 
 
 def _typed(value: object) -> str:
     """What is to be typed for a value: a text as it is, unless it would be read as something else."""
     if not isinstance(value, str):
-        return _value(value)
+        return toml_of(value)
     is_padded = value != value.strip() and "\n" not in value
-    return _value(value) if is_padded or _is_value(value.strip()) else value
+    return toml_of(value) if is_padded or _is_value(value.strip()) else value
 
 
 def _is_value(typed: str) -> bool:
@@ -155,18 +154,6 @@ def _is_value(typed: str) -> bool:
         return "\n" not in typed and list(tomllib.loads(f"x = {typed}")) == ["x"]
     except (ValueError, RecursionError):
         return False
-
-
-def _value(value: object) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key(key)} = {_value(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_value, value)) + "]"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool | int | float) else str(value)
-
-
-def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
 def checked(text: str, name: str) -> tuple[Sweep | None, tuple[str, ...]]:
@@ -186,7 +173,7 @@ def _tables(kind: str, measure: str) -> Iterator[Table]:
 
 
 def _count(table: Table, measure: str, form: Mapping[str, str]) -> int:
-    needs = next(one for one in measures.measures() if one.name == measure).needs
+    needs = next(kind for kind in measures.measures() if kind.name == measure).needs
     usual = (2 if table.name in ("port", "host") else 1) if table.name in needs else 0
     asked = form.get(f"count-{table.name}", "")
     return min(int(asked), table.at_most, MOST_ELEMENTS) if asked.isascii() and asked.isdigit() else usual
@@ -212,14 +199,10 @@ def _is_asked(table: Table, key: Key) -> bool:
 
 def _field(place: str, key: Key, form: Mapping[str, str]) -> Field:
     name = f"{place}.{key.name}" if place else key.name
-    words = isinstance(key.default, Computed | Unset)
-    default = (
-        ""
-        if isinstance(key.default, Required)
-        else str(getattr(key.default, "words", ""))
-        if words
-        else toml(key.default)
-    )
+    if isinstance(key.default, Required):
+        default = ""
+    else:
+        default = key.default.words if isinstance(key.default, Computed | Unset) else toml_of(key.default)
     choices = tuple(re.findall(r'"([^"]+)"', key.kind.expected)) if _WORDS.fullmatch(key.kind.expected) else ()
     value = form.get(f"field-{name}", "")
     return Field(
@@ -250,12 +233,12 @@ def _other(place: str, form: Mapping[str, str]) -> Field:
 def _lines(field: Field) -> Iterator[str]:
     """As they stand in the file."""
     if field.key != _OTHER:
-        yield f"{_key(field.key)} = {_toml(field)}"
+        yield f"{toml_key(field.key)} = {_toml(field)}"
         return
     try:
-        yield from (f"{_key(key)} = {_value(value)}" for key, value in tomllib.loads(field.value).items())
+        yield from (f"{toml_key(key)} = {toml_of(value)}" for key, value in tomllib.loads(field.value).items())
     except (ValueError, RecursionError):
-        yield f"{_key(field.value.strip())} = true"  # which the check refuses by its name
+        yield f"{toml_key(field.value.strip())} = true"  # which the check refuses by its name
 
 
 def _toml(field: Field) -> str:

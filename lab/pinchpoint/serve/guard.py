@@ -68,10 +68,10 @@ class Guard:
     def knows(self, headers: Mapping[str, str]) -> bool:
         """Whether the request has the token's cookie."""
         try:
-            found = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
+            morsel = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
         except CookieError:
             return False
-        return found is not None and self.is_token(found.value)
+        return morsel is not None and self.is_token(morsel.value)
 
     def is_token(self, text: str) -> bool:
         """In a time that says nothing of how much is right."""

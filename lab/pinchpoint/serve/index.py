@@ -20,12 +20,11 @@ from pinchpoint.model.result import RunResult, ScenarioResult
 from pinchpoint.report import words
 from pinchpoint.report.metric_views import metrics_view
 from pinchpoint.serve.shelf import Shelf
-from pinchpoint.store import tags
-from pinchpoint.store.folder import RESULT
+from pinchpoint.store.folder import RESULT, TAGS_FILE, tags_or_fault
 
 VERSION: Final = 2
 PAGE: Final = 100  # runs of one page of the list
-_WATCHED: Final = ("run.json", "result.json", "trials.jsonl", tags.FILE)
+_WATCHED: Final = ("run.json", "result.json", "trials.jsonl", TAGS_FILE)
 _FIELDS: Final = ("kind", "study", "verdict", "host", "tag")
 _TABLES: Final = """
 create table runs (id text primary key, stamp text, started text, title text, state text, host text, study text,
@@ -95,7 +94,7 @@ class Wanted:
 
     def query(self, **other: object) -> dict[str, str]:
         """As it stands in an address, some of it replaced."""
-        mine = {one.name: getattr(self, one.name) for one in fields(self)} | other
+        mine = {field.name: getattr(self, field.name) for field in fields(self)} | other
         return {name: str(value) for name, value in mine.items() if value not in ("", 1)}
 
 
@@ -104,7 +103,7 @@ class Listed:
     """One page of the runs found."""
 
     rows: tuple[Row, ...]
-    found: int
+    total: int
     pages: int
     choices: Mapping[str, tuple[str, ...]]  # by filter
 
@@ -132,18 +131,18 @@ class Index:
         return len(changed)
 
     def list(self, wanted: Wanted) -> Listed:
-        """The newest first."""
+        """One page of the runs that match, the newest first."""
         where, values = _conditions(wanted)
-        columns = ", ".join(one.name for one in fields(Row))
+        columns = ", ".join(field.name for field in fields(Row))
         with self._open() as base:
-            (found,) = base.execute(f"select count(*) from runs {where}", values).fetchone()
+            (total,) = base.execute(f"select count(*) from runs {where}", values).fetchone()
             rows = base.execute(
                 f"select {columns} from runs {where} order by started desc, id desc limit ? offset ?",
                 (*values, PAGE, PAGE * (max(wanted.page, 1) - 1)),
             ).fetchall()
             labels = base.execute("select distinct field, value from labels order by field, value").fetchall()
         choices = {name: tuple(value for of, value in labels if of == name) for name in _FIELDS}
-        return Listed(tuple(Row(*row) for row in rows), found, max(1, -(-found // PAGE)), choices)
+        return Listed(tuple(Row(*row) for row in rows), total, max(1, -(-total // PAGE)), choices)
 
     def scenarios(self) -> dict[str, int]:
         """Every scenario measured, with the number of its runs; the most frequent first."""
@@ -198,10 +197,10 @@ def _stamp(path: Path) -> str:
 
 def _one_stamp(path: Path) -> str:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return "-"
-    return f"{found.st_mtime_ns}:{found.st_size}"
+    return f"{status.st_mtime_ns}:{status.st_size}"
 
 
 def _conditions(wanted: Wanted) -> tuple[str, list[object]]:
@@ -230,45 +229,45 @@ def _forget(base: sqlite3.Connection, name: str) -> None:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Entry:
     row: Row
     labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
     made: Sequence[tuple[str, str]] = ()
 
 
-def _keep(base: sqlite3.Connection, name: str, stamp: str, found: _Found) -> None:
-    row = found.row
-    labels = [(name, of, value) for of, values in found.labels.items() for value in values]
-    made = [(name, *one) for one in found.made]
-    every = " ".join((*(str(getattr(row, one.name)) for one in fields(row)), *dict(found.made)))
-    mine = {one.name: getattr(row, one.name) for one in fields(row)} | {"stamp": stamp, "words": every.casefold()}
+def _keep(base: sqlite3.Connection, name: str, stamp: str, entry: _Entry) -> None:
+    row = entry.row
+    labels = [(name, of, value) for of, values in entry.labels.items() for value in values]
+    made = [(name, *number) for number in entry.made]
+    every = " ".join((*(str(getattr(row, field.name)) for field in fields(row)), *dict(entry.made)))
+    mine = {field.name: getattr(row, field.name) for field in fields(row)} | {"stamp": stamp, "words": every.casefold()}
     base.execute(f"insert into runs ({', '.join(mine)}) values ({', '.join('?' * len(mine))})", [*mine.values()])
     base.executemany("insert into labels values (?, ?, ?)", labels)
     base.executemany("insert into made values (?, ?, ?)", made)
 
 
-def _read(shelf: Shelf, name: str) -> _Found:
+def _read(shelf: Shelf, name: str) -> _Entry:
     try:
         folder = shelf.run(name)
-        path, (own, fault) = folder.path, tags.tags_or_fault(folder)
+        path, (own, fault) = folder.path, tags_or_fault(folder)
         info = msgspec.json.decode((path / "run.json").read_bytes(), type=_Info)
         file = path / "result.json"
         result = RESULT.decode(file.read_bytes(), f"{name}/result.json") if file.exists() else None
         trials = path / "trials.jsonl"
-        found = _found(name, info, result, trials.read_bytes().count(b"\n") if trials.exists() else 0, own)
-        return replace(found, row=replace(found.row, error=fault))
+        entry = _entry(name, info, result, trials.read_bytes().count(b"\n") if trials.exists() else 0, own)
+        return replace(entry, row=replace(entry.row, error=fault))
     except (msgspec.DecodeError, UnicodeDecodeError, OSError, PinchpointError) as error:
         text = error.message if isinstance(error, InputError | StoreError) else f"run.json: {error}"
-        return _Found(Row(name, "", name, "unreadable", "", "", "", "", 0, 0, "", text))
+        return _Entry(Row(name, "", name, "unreadable", "", "", "", "", 0, 0, "", text))
 
 
-def _found(name: str, info: _Info, result: RunResult | None, trials: int, own: Sequence[str] = ()) -> _Found:
+def _entry(name: str, info: _Info, result: RunResult | None, trials: int, own: Sequence[str] = ()) -> _Entry:
     done = result.scenarios if result else ()
-    kinds = sorted({_kind(one) for one in info.scenarios})
-    verdicts = sorted({limit for one in done if (limit := words.pinched_by(one))})
+    kinds = sorted({_kind(scenario) for scenario in info.scenarios})
+    verdicts = sorted({limit for result in done if (limit := words.pinched_by(result))})
     host = ", ".join(text for key in ("cpu", "kernel") if (text := info.host.get(key)))
     study = info.study.name if info.study else ""
-    titles = [str(one.get("title", "")) for one in info.scenarios[:1]]
+    titles = [str(scenario.get("title", "")) for scenario in info.scenarios[:1]]
     title = info.study.title if info.study else (titles or [name])[0]
     labels: dict[str, Sequence[str]] = {"kind": kinds, "verdict": verdicts, "tag": own}
     labels |= {"host": [host] if host else [], "study": [study] if study else []}
@@ -278,7 +277,7 @@ def _found(name: str, info: _Info, result: RunResult | None, trials: int, own: S
         trials=trials, number=next(filter(None, map(number_of, done)), ""), error="",
         tags=msgspec.json.encode(list(own)).decode(),
     )  # fmt: skip
-    return _Found(row, labels, [made for one in done for made in _made(one)])
+    return _Entry(row, labels, [made for result in done for made in _made(result)])
 
 
 def _kind(scenario: Mapping[str, Any]) -> str:
@@ -286,14 +285,14 @@ def _kind(scenario: Mapping[str, Any]) -> str:
     return str(dut.get("kind", registry.default())) if isinstance(dut, Mapping) else registry.default()
 
 
-def _made(one: ScenarioResult) -> Iterator[tuple[str, str]]:
-    names = [*(rate.name for rate in one.rates), *(metric.name for metric in one.metrics)]
+def _made(result: ScenarioResult) -> Iterator[tuple[str, str]]:
+    names = [*(rate.name for rate in result.rates), *(metric.name for metric in result.metrics)]
     for name in dict.fromkeys(names) or [""]:
-        yield one.scenario, name
+        yield result.scenario, name
 
 
-def number_of(one: ScenarioResult) -> str:
+def number_of(result: ScenarioResult) -> str:
     """The number to quote of a scenario, with its name; empty without one."""
-    if one.rates:
-        return f"{one.rates[0].name} {words.quoted(one.rates[0])}"
-    return next((f"{row.name} {row.value}" for row in metrics_view(one.metrics, one.measure).main), "")
+    if result.rates:
+        return f"{result.rates[0].name} {words.quoted(result.rates[0])}"
+    return next((f"{row.name} {row.value}" for row in metrics_view(result.metrics, result.measure).main), "")

@@ -13,8 +13,7 @@ from pinchpoint.report.figures import Figure
 from pinchpoint.run.estimate import Forecast
 from pinchpoint.scenario.plain import from_plain
 from pinchpoint.store.campaign import CampaignFolder, is_campaign
-from pinchpoint.store.folder import RunFolder
-from pinchpoint.store.owner import owner
+from pinchpoint.store.folder import RunFolder, owner
 
 MOST_TRIALS = 12  # the newest ones, of the table
 
@@ -39,8 +38,8 @@ def live(folder: RunFolder, info: RunInfo, result: RunResult | None) -> Live:
     """What the files say now."""
     if is_campaign(folder.path):
         return _campaign(folder, info, result)
-    done = {one.scenario: one.wall_s for one in result.scenarios} if result else {}
-    names = [str(one.get("name", "")) for one in info.scenarios]
+    done = {scenario.scenario: scenario.wall_s for scenario in result.scenarios} if result else {}
+    names = [str(scenario.get("name", "")) for scenario in info.scenarios]
     trials = folder.read_trials()
     current = trials[-1].scenario if trials and trials[-1].scenario not in done else ""
     current = current or next((name for name in names if name not in done), "")
@@ -79,11 +78,13 @@ def _campaign(folder: RunFolder, info: RunInfo, result: RunResult | None) -> Liv
 
 def _allowed(info: RunInfo, scenario: str) -> float:
     """The lowest loss ratio that a scenario's search asks for; 0 where it does not say."""
-    plain = next((one for one in info.scenarios if one.get("name") == scenario), {})
+    plain = next((plain for plain in info.scenarios if plain.get("name") == scenario), {})
     search = plain.get("search")
     ratios = search.get("loss_ratios") if isinstance(search, Mapping) else None
-    found = [float(one) for one in ratios if isinstance(one, int | float)] if isinstance(ratios, list | tuple) else []
-    return min(found, default=0.0)
+    asked = (
+        [float(ratio) for ratio in ratios if isinstance(ratio, int | float)] if isinstance(ratios, list | tuple) else []
+    )
+    return min(asked, default=0.0)
 
 
 def _left_s(info: RunInfo, done: dict[str, float], own: Sequence[Trial]) -> float | None:

@@ -14,22 +14,18 @@ from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.trial import StreamCounts, Trial
 from pinchpoint.report import bench_views, comparison_page, figures, page, rate_figures, sample_figures
 from pinchpoint.report.figures import Figure
-from pinchpoint.report.over_time_figure import over_time_figure
+from pinchpoint.report.measure_figures import over_time_figure
 from pinchpoint.report.path import path_of
-from pinchpoint.report.trend import details, headline
-from pinchpoint.report.trend_figure import trend_figure
+from pinchpoint.report.trend import details, headline, trend_figure
 from pinchpoint.report.view import ScenarioView, run_view
 from pinchpoint.report.why import suspected_view
 from pinchpoint.run.compared import compare_folders, comparison_of
-from pinchpoint.serve import beside
+from pinchpoint.serve import side_by_side
 from pinchpoint.serve.index import Index, Wanted, number_of
 from pinchpoint.serve.live import Live, live
-from pinchpoint.serve.shelf import FILES, Shelf
-from pinchpoint.serve.shipped import Shown
+from pinchpoint.serve.shelf import FILES, Shelf, Shown
 from pinchpoint.store.codec import SCHEMA
-from pinchpoint.store.folder import RunFolder
-from pinchpoint.store.owner import owner
-from pinchpoint.store.tags import tags_or_fault
+from pinchpoint.store.folder import RunFolder, owner, tags_or_fault
 
 MOST_COMPARED: Final = 12
 MOST_OF_A_TREND: Final = 500  # the newest runs
@@ -51,36 +47,37 @@ class Pages:
     index: Index
 
     def list(self, viewer: Viewer, wanted: Wanted) -> str:
-        """All runs, filtered."""
         self.index.refresh()
-        found = self.index.list(wanted)
-        running = {name for name in (row.id for row in found.rows if row.state == "unfinished") if self._runs(name)}
-        return self._filled("runs.html.j2", viewer, found=found, wanted=wanted, running=running, root=self.shelf.root)
+        listed = self.index.list(wanted)
+        running = {name for name in (row.id for row in listed.rows if row.state == "unfinished") if self._runs(name)}
+        return self._filled("runs.html.j2", viewer, listed=listed, wanted=wanted, running=running, root=self.shelf.root)
 
     def run(self, viewer: Viewer, name: str) -> str:
         """A run: what it found, its curves, its scenarios; not its trials."""
         folder = self.shelf.run(name)
         info, result = folder.read_info(), folder.read_result()
         now = None if result and result.finished else live(folder, info, result)
-        found = result or RunResult(SCHEMA, name, False, ())
-        view = run_view(found, info)
+        shown = result or RunResult(SCHEMA, name, False, ())
+        view = run_view(shown, info)
         overview = rate_figures.rates_figure(
             [
-                rate_figures.spread_of(one.name, one.result.rates[0])
-                for one in view.plain
-                if one.result and one.result.rates
+                rate_figures.spread_of(section.name, section.result.rates[0])
+                for section in view.plain
+                if section.result and section.result.rates
             ],
             "rate",
             from_zero=True,
         )
-        drawn = [{"id": f"{one.anchor}-{panel.key}", **panel.figure} for one in view.curves for panel in one.panels]
+        drawn = [
+            {"id": f"{curve.anchor}-{panel.key}", **panel.figure} for curve in view.curves for panel in curve.panels
+        ]
         drawn += [{"id": "rates", **overview}] if overview else []
         drawn += _live_figure(now)
         tags, tags_fault = tags_or_fault(folder)
         return self._filled(
             "run.html.j2", viewer, drawn, name=name, info=info, view=view, overview=overview, now=now,
             tags=tags, tags_fault=tags_fault,
-            swept={one.curve.group: [] for one in view.curves}, number_of=number_of,
+            swept={curve.curve.group: [] for curve in view.curves}, number_of=number_of,
             files=[file for file in FILES if (folder.path / file).is_file()], compared=info.comparison is not None,
         )  # fmt: skip
 
@@ -112,12 +109,12 @@ class Pages:
         """A trial down to its ledger."""
         folder = self.shelf.run(name)
         trials = folder.read_trials()
-        place = next((at for at, one in enumerate(trials) if one.id == trial_id), None)
+        place = next((at for at, each in enumerate(trials) if each.id == trial_id), None)
         if place is None:
             raise InputError(f"{trial_id}: no such trial in {name}", "the trials stand on the scenarios' pages")
         trial = trials[place]
-        siblings = [one for one in trials if one.scenario == trial.scenario]
-        own = [one.id for one in siblings]
+        siblings = [sibling for sibling in trials if sibling.scenario == trial.scenario]
+        own = [sibling.id for sibling in siblings]
         at = own.index(trial_id)
         around = siblings[max(0, at - MOST_AROUND) : at + MOST_AROUND + 1]
         drawn, result = _of_trial(trial, around, folder.read_result())
@@ -137,25 +134,33 @@ class Pages:
         folders = [self.shelf.run(name) for name in names]
         if len(folders) > 2:
             return self._side_by_side(viewer, names, folders)
-        found = compare_folders(folders[0], folders[1], (), None) if len(folders) == 2 else comparison_of(folders[0])
-        if found is None:
+        comparison = (
+            compare_folders(folders[0], folders[1], (), None) if len(folders) == 2 else comparison_of(folders[0])
+        )
+        if comparison is None:
             raise InputError(f"{names[0]}: expected a second run", "choose two or more runs in the list")
-        drawn, values = comparison_page.parts_of(found)
+        drawn, values = comparison_page.parts_of(comparison)
         return self._filled("compared.html.j2", viewer, drawn, names=names, **values)
 
     def _side_by_side(self, viewer: Viewer, names: Sequence[str], folders: Sequence[RunFolder]) -> str:
-        found = {name: folder.read_result() for name, folder in zip(names, folders, strict=True)}
-        scenarios, curves, drawn = beside.parts(found)
+        results = {name: folder.read_result() for name, folder in zip(names, folders, strict=True)}
+        scenarios, curves, drawn = side_by_side.parts(results)
         return self._filled(
-            "beside.html.j2", viewer, drawn, names=names, scenarios=scenarios, curves=curves, drawn_ids=_ids(drawn)
+            "side_by_side.html.j2",
+            viewer,
+            drawn,
+            names=names,
+            scenarios=scenarios,
+            curves=curves,
+            drawn_ids=_ids(drawn),
         )
 
     def ledger(self, name: str, trial_id: str) -> str:
         """The account of a trial: a row for each place and each reason, frames."""
-        trial = next((one for one in self.shelf.run(name).read_trials() if one.id == trial_id), None)
+        trial = next((trial for trial in self.shelf.run(name).read_trials() if trial.id == trial_id), None)
         if trial is None:
             raise InputError(f"{trial_id}: no such trial in {name}", "the trials stand on the scenarios' pages")
-        return beside.ledger_csv(trial.ledger)
+        return side_by_side.ledger_csv(trial.ledger)
 
     def source(self, name: str, file: str) -> str:
         """A scenario file as a run read it. Raises InputError."""
@@ -180,13 +185,16 @@ class Pages:
         for name in names:
             folder = self.shelf.run(name)
             if result := folder.read_result():
-                own = tuple(one for one in result.scenarios if one.scenario == scenario)
+                own = tuple(point for point in result.scenarios if point.scenario == scenario)
                 stored.append((folder.read_info(), replace(result, scenarios=own, curves=(), findings=())))
-        found = trends(stored, (scenario,), (metric,) if metric else ()) if scenario else ()
-        drawn = [{"id": f"trend-{at}", **figure} for at, one in enumerate(found) if (figure := trend_figure(one))]
+        measured = trends(stored, (scenario,), (metric,) if metric else ()) if scenario else ()
+        drawn = [
+            {"id": f"trend-{at}", **figure} for at, trend in enumerate(measured) if (figure := trend_figure(trend))
+        ]
         return self._filled(
             "trend.html.j2", viewer, drawn, scenario=scenario, metric=metric, scenarios=self.index.scenarios(),
-            metrics=self.index.metrics(scenario) if scenario else (), found=found, headline=headline, details=details,
+            metrics=self.index.metrics(scenario) if scenario else (), trends=measured, headline=headline,
+            details=details,
         )  # fmt: skip
 
     def form(self, viewer: Viewer, values: Mapping[str, object]) -> str:
@@ -208,9 +216,13 @@ class Pages:
 
     @property
     def _environment(self) -> Environment:
-        found = page.environment("pinchpoint.serve")
-        found.globals |= {"trial_address": lambda one: f"../trial/{segment(one)}", "segment": segment, "query": query}
-        return found
+        environment = page.environment("pinchpoint.serve")
+        environment.globals |= {
+            "trial_address": lambda trial_id: f"../trial/{segment(trial_id)}",
+            "segment": segment,
+            "query": query,
+        }
+        return environment
 
     def _filled(self, template: str, viewer: Viewer, drawn: Sequence[Mapping[str, Any]] = (), **values: object) -> str:
         shown = htmlsafe_json_dumps(list(drawn), allow_nan=False, separators=(",", ":"))
@@ -228,7 +240,7 @@ def query(**values: object) -> str:
 
 
 def _ids(drawn: Sequence[Mapping[str, Any]]) -> set[str]:
-    return {one["id"] for one in drawn}
+    return {figure["id"] for figure in drawn}
 
 
 def _live_figure(now: Live | None) -> list[dict[str, Any]]:
@@ -239,12 +251,14 @@ def _section(
     folder: RunFolder, info: RunInfo, result: RunResult | None, scenario: str
 ) -> tuple[ScenarioView, tuple[Any, ...]]:
     """The view of one scenario as if the run were of it alone, and its tree of causes."""
-    asked = tuple(one for one in info.scenarios if str(one.get("name", "")) == scenario)
-    done = tuple(one for one in result.scenarios if one.scenario == scenario) if result else ()
+    asked = tuple(plain for plain in info.scenarios if str(plain.get("name", "")) == scenario)
+    done = tuple(point for point in result.scenarios if point.scenario == scenario) if result else ()
     if not asked and not done:
-        names = ", ".join(str(one.get("name", "")) for one in info.scenarios[:20])
+        names = ", ".join(str(scenario.get("name", "")) for scenario in info.scenarios[:20])
         raise InputError(f"{scenario}: no such scenario in {folder.run_id}", f"there are {names}")
-    why = tuple(one for one in result.explanations if one.scenario == scenario) if result else ()
+    why = (
+        tuple(explanation for explanation in result.explanations if explanation.scenario == scenario) if result else ()
+    )
     alone = RunResult(
         1,
         folder.run_id,
@@ -253,8 +267,8 @@ def _section(
         explanations=why,
         profiles=result.profiles if result else (),
     )
-    trials = [one for one in folder.read_trials() if one.scenario == scenario]
-    measured = [one for one in folder.read_measurements() if one.scenario == scenario]
+    trials = [trial for trial in folder.read_trials() if trial.scenario == scenario]
+    measured = [measurement for measurement in folder.read_measurements() if measurement.scenario == scenario]
     view = run_view(alone, replace(info, scenarios=asked), trials, measured)
     verdict = done[0].verdict if done else None
     if not view.why and verdict and verdict.suspicions:
@@ -266,8 +280,12 @@ def _of_trial(
     trial: Trial, around: Sequence[Trial], result: RunResult | None
 ) -> tuple[list[dict[str, Any]], ScenarioResult | None]:
     """The plots of a trial, and its scenario's result."""
-    own = next((one for one in result.scenarios if one.scenario == trial.scenario), None) if result else None
-    timed = [(_stream(one), one.latency) for one in trial.streams if one.latency]
+    own = (
+        next((scenario for scenario in result.scenarios if scenario.scenario == trial.scenario), None)
+        if result
+        else None
+    )
+    timed = [(_stream(stream), stream.latency) for stream in trial.streams if stream.latency]
     drawn: dict[str, Figure | None] = {
         "samples": sample_figures.samples_figure(trial),
         "time": over_time_figure((trial,), ()),
@@ -277,5 +295,5 @@ def _of_trial(
     return [{"id": name, **figure} for name, figure in drawn.items() if figure], own
 
 
-def _stream(one: StreamCounts) -> str:
-    return f"stream {one.stream}: {one.tx_port} to {one.rx_port or 'nobody'}"
+def _stream(stream: StreamCounts) -> str:
+    return f"stream {stream.stream}: {stream.tx_port} to {stream.rx_port or 'nobody'}"

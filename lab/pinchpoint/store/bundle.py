@@ -70,7 +70,7 @@ _CODEC = Codec.of(Manifest)
 
 def files_of(folder: RunFolder) -> dict[str, bytes]:
     """The files of a run that belong in a bundle, by name. Raises StoreError, InputError for a link."""
-    found: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     attachments = folder.path / "attachments"
     inner = sorted(attachments.iterdir()) if attachments.is_dir() else []
     for path in (*(folder.path / name for name in sorted(_FILES)), *inner):
@@ -79,10 +79,10 @@ def files_of(folder: RunFolder) -> dict[str, bytes]:
             raise InputError(f"{path} is a link", "a link may lead outside; put the file itself there")
         if path.is_file() and (name in _FILES or _ATTACHMENT.fullmatch(name)):
             try:
-                found[name] = path.read_bytes()
+                files[name] = path.read_bytes()
             except OSError as error:
                 raise StoreError(f"cannot read {path}: {error.strerror}") from error
-    return found
+    return files
 
 
 def pack(run_id: str, files: Mapping[str, bytes], version: str, target: Path, *, anonymous: bool = False) -> int:
@@ -104,16 +104,10 @@ def pack(run_id: str, files: Mapping[str, bytes], version: str, target: Path, *,
 
 
 def _member(name: str) -> zipfile.ZipInfo:
-    found = zipfile.ZipInfo(name, _EPOCH)
-    found.compress_type, found.create_system = zipfile.ZIP_DEFLATED, 3  # Unix
-    found.external_attr = (stat.S_IFREG | 0o644) << 16
-    return found
-
-
-def read_manifest(path: Path) -> Manifest:
-    """What a bundle says it holds. Raises InputError if it is none."""
-    with _opened(path) as bundle:
-        return _manifest(bundle, path)
+    member = zipfile.ZipInfo(name, _EPOCH)
+    member.compress_type, member.create_system = zipfile.ZIP_DEFLATED, 3  # Unix
+    member.external_attr = (stat.S_IFREG | 0o644) << 16
+    return member
 
 
 def unpack(path: Path, root: Path) -> RunFolder:
@@ -172,46 +166,48 @@ def _manifest(bundle: zipfile.ZipFile, path: Path) -> Manifest:
     members = bundle.infolist()
     if not members or members[0].filename != MANIFEST:
         raise InputError(f"{path}: not a bundle: its first member is not {MANIFEST}", "make one: pinchpoint pack RUN")
-    for one in members:
-        if one.compress_type not in _METHODS:
+    for member in members:
+        if member.compress_type not in _METHODS:
             hint = "let its owner make it again: pinchpoint pack RUN"
             raise InputError(
-                f"{path}: {one.filename}: expected deflated or stored, found method {one.compress_type}", hint
+                f"{path}: {member.filename}: expected deflated or stored, found method {member.compress_type}", hint
             )
-    found = _CODEC.decode(_content(bundle, members[0], _MANIFEST_BYTES, path), f"{path}: {MANIFEST}")
-    if not _RUN_ID.fullmatch(found.run_id):
-        raise InputError(f"{path}: {MANIFEST}: run_id: {found.run_id!r} cannot be the name of a folder")
-    names = [one.filename for one in members[1:]]
-    for name in (*names, *found.files):
+    manifest = _CODEC.decode(_content(bundle, members[0], _MANIFEST_BYTES, path), f"{path}: {MANIFEST}")
+    if not _RUN_ID.fullmatch(manifest.run_id):
+        raise InputError(f"{path}: {MANIFEST}: run_id: {manifest.run_id!r} cannot be the name of a folder")
+    names = [member.filename for member in members[1:]]
+    for name in (*names, *manifest.files):
         if name not in _FILES and not _ATTACHMENT.fullmatch(name):
             raise InputError(
                 f"{path}: {name!r} is no file of a run", "unpack only bundles that you trust by their origin"
             )
-    if sorted(names) != sorted(found.files) or "run.json" not in found.files:
+    if sorted(names) != sorted(manifest.files) or "run.json" not in manifest.files:
         raise InputError(f"{path}: its files are not those that {MANIFEST} names")
-    _require_sizes(members[1:], found, path)
-    return found
+    _require_sizes(members[1:], manifest, path)
+    return manifest
 
 
 def _require_sizes(members: list[zipfile.ZipInfo], manifest: Manifest, path: Path) -> None:
     """Raises InputError for a bundle that would fill the disk, links, and sizes that contradict each other."""
-    total = sum(one.bytes for one in manifest.files.values())
-    if len(members) > MOST_FILES or total > MOST_BYTES or any(one.bytes < 0 for one in manifest.files.values()):
+    total = sum(file.bytes for file in manifest.files.values())
+    if len(members) > MOST_FILES or total > MOST_BYTES or any(file.bytes < 0 for file in manifest.files.values()):
         raise InputError(
             f"{path}: {total:,} bytes in {len(members):,} files: more than {MOST_BYTES:,} or {MOST_FILES:,}"
         )
     if total > MOST_RATIO * path.stat().st_size:
         raise InputError(f"{path}: its files are more than {MOST_RATIO} times as large as the bundle: a zip bomb")
-    for one in members:
-        kind = stat.S_IFMT(one.external_attr >> 16)
+    for member in members:
+        kind = stat.S_IFMT(member.external_attr >> 16)
         if kind not in (0, stat.S_IFREG):
-            raise InputError(f"{path}: {one.filename}: a link or a device, not a file")
-        if one.file_size != manifest.files[one.filename].bytes:
-            raise InputError(f"{path}: {one.filename}: {one.file_size:,} bytes, but {MANIFEST} has another number")
+            raise InputError(f"{path}: {member.filename}: a link or a device, not a file")
+        if member.file_size != manifest.files[member.filename].bytes:
+            raise InputError(
+                f"{path}: {member.filename}: {member.file_size:,} bytes, but {MANIFEST} has another number"
+            )
 
 
 def _require_space(manifest: Manifest, root: Path) -> None:
-    total, free = sum(one.bytes for one in manifest.files.values()), shutil.disk_usage(root).free
+    total, free = sum(file.bytes for file in manifest.files.values()), shutil.disk_usage(root).free
     if total > free:
         raise StoreError(f"{root}: {total:,} bytes do not fit: {free:,} are free", "give -o another place")
 
@@ -256,14 +252,14 @@ def replaced(files: Mapping[str, bytes], replace: Replace, integers: Callable[[o
 
     Raises InputError for a file of the run that is not JSON where it should be.
     """
-    found = {}
+    fresh = {}
     for name, data in files.items():
         values = json_values(name, data)
         if values is None:
-            found[name] = replace(data.decode(errors="replace")).encode()
+            fresh[name] = replace(data.decode(errors="replace")).encode()
         else:
-            found[name] = "".join(f"{_json(value, replace, integers)}\n" for value in values).encode()
-    return found
+            fresh[name] = "".join(f"{_json(value, replace, integers)}\n" for value in values).encode()
+    return fresh
 
 
 def _json(value: object, replace: Replace, integers: Callable[[object], object]) -> str:
@@ -274,8 +270,8 @@ def _walked(value: object, replace: Replace, integers: Callable[[object], object
     if isinstance(value, str):
         return replace(value)
     if isinstance(value, list):
-        return [_walked(one, replace, integers) for one in value]
+        return [_walked(item, replace, integers) for item in value]
     if isinstance(value, dict):
-        inner = {replace(key): _walked(one, replace, integers) for key, one in value.items()}
+        inner = {replace(key): _walked(item, replace, integers) for key, item in value.items()}
         return integers(inner)
     return value

@@ -57,7 +57,7 @@ class Tally:
         elif what is What.RETURNED:
             self.excluded.pop(entry.machine, None)
             self.returned[entry.machine] = entry.at
-            self.controls = [one for one in self.controls if one.machine != entry.machine]
+            self.controls = [control for control in self.controls if control.machine != entry.machine]
         elif what is What.BEGUN:
             self.attempts[unit] = self.attempts.get(unit, 0) + 1
             self.open[unit] = entry
@@ -65,9 +65,9 @@ class Tally:
             self._finished(entry, control)
         elif what is What.WITHDRAWN:
             self.withdrawn += 1
-            if (found := self.accepted.get(unit)) and found.attempt == entry.attempt:
+            if (accepted := self.accepted.get(unit)) and accepted.attempt == entry.attempt:
                 del self.accepted[unit]
-                self.measured_on[found.machine] -= 1
+                self.measured_on[accepted.machine] -= 1
         elif what is What.INTERRUPTED:
             pass  # it may go on
         else:
@@ -112,11 +112,9 @@ class CampaignFolder:
 
     @property
     def path(self) -> Path:
-        """Where it is."""
         return self.run.path
 
     def write_campaign(self, campaign: Campaign) -> None:
-        """Write campaign.json whole."""
         self.run.replace(FILE, CAMPAIGN.encode(campaign, FILE) + b"\n")
 
     def read_campaign(self) -> Campaign:
@@ -138,10 +136,10 @@ class CampaignFolder:
 
     def tally(self, campaign: Campaign) -> Tally:
         """What the log says so far."""
-        found, control = Tally(), campaign.control.unit.name if campaign.control else ""
+        counts, control = Tally(), campaign.control.unit.name if campaign.control else ""
         for entry in self.entries():
-            found.take(entry, control)
-        return found
+            counts.take(entry, control)
+        return counts
 
     def attempt(self, name: str) -> RunFolder:
         """The run folder of one attempt, whether it is there or not."""
@@ -164,18 +162,16 @@ class CampaignFolder:
         """Add whole lines to a file of an attempt. Raises StoreError."""
         self.attempt(name).append_line(file, lines.rstrip(b"\n"))
 
-    def write_calibration(self, found: Calibration) -> None:
-        """Write calibration.json whole."""
-        self.run.replace("calibration.json", CALIBRATION.encode(found, "calibration.json") + b"\n")
+    def write_calibration(self, calibration: Calibration) -> None:
+        self.run.replace("calibration.json", CALIBRATION.encode(calibration, "calibration.json") + b"\n")
 
     def read_calibration(self) -> Calibration | None:
         """Of the machines; None while there is none."""
         path = self.path / "calibration.json"
         return CALIBRATION.decode(_read(path), str(path)) if path.is_file() else None
 
-    def write_progress(self, found: Progress) -> None:
-        """Write machines.json whole."""
-        self.run.replace("machines.json", PROGRESS.encode(found, "machines.json") + b"\n")
+    def write_progress(self, progress: Progress) -> None:
+        self.run.replace("machines.json", PROGRESS.encode(progress, "machines.json") + b"\n")
 
     def read_progress(self) -> Progress | None:
         """What each machine does; None while nothing is known."""
@@ -185,11 +181,11 @@ class CampaignFolder:
     def gather(self, accepted: Iterable[Entry]) -> None:
         """Make trials.jsonl and measurements.jsonl anew, from the attempts that count. Raises StoreError."""
         folders = [self.attempt(entry.attempt) for entry in accepted]
-        trials = [TRIAL.encode(one, "trials.jsonl") + b"\n" for folder in folders for one in folder.read_trials()]
+        trials = [TRIAL.encode(trial, "trials.jsonl") + b"\n" for folder in folders for trial in folder.read_trials()]
         made = [
-            MEASUREMENT.encode(one, "measurements.jsonl") + b"\n"
+            MEASUREMENT.encode(measurement, "measurements.jsonl") + b"\n"
             for folder in folders
-            for one in folder.read_measurements()
+            for measurement in folder.read_measurements()
         ]
         for name, lines in zip(_GROWING, (trials, made), strict=True):
             if lines or (self.path / name).exists():

@@ -22,7 +22,7 @@ MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Ceilings:
-    """The file's content."""
+    """The measured ceilings of the generator, as the file keeps them."""
 
     schema: int
     ceilings: tuple[Ceiling, ...]
@@ -49,11 +49,11 @@ def read(path: Path, now: datetime) -> tuple[Ceiling, ...]:
         raise InputError(f"{path}: {error.strerror}") from error
     if len(data) > MOST_BYTES:
         raise InputError(f"{path}: larger than {MOST_BYTES:,} bytes", "remove it; it is only a cache")
-    found = _CODEC.decode(data, str(path)).ceilings
-    for number, ceiling in enumerate(found):
+    ceilings = _CODEC.decode(data, str(path)).ceilings
+    for number, ceiling in enumerate(ceilings):
         if ceiling.fps <= 0 or (ceiling.distance_ns is not None and ceiling.distance_ns <= 0):
             raise InputError(f"{path}: at $.ceilings[{number}]: expected rates and distances above 0")
-    return tuple(one for one in found if timedelta(0) <= now - _time(one, path) < AGE)
+    return tuple(ceiling for ceiling in ceilings if timedelta(0) <= now - _time(ceiling, path) < AGE)
 
 
 def write(path: Path, ceilings: Sequence[Ceiling]) -> None:

@@ -13,12 +13,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cache, reduce
 from operator import or_
-from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from pinchpoint.model.errors import InputError, StoreError
-from pinchpoint.store.former import FORMER
 
 SCHEMA = 2
 """The version of the stored formats that this Pinchpoint writes, and the newest that it reads."""
@@ -95,7 +94,7 @@ class Codec(Generic[T]):
             raise StoreError(f"{where}: schema {plain['schema']} cannot be written, only {SCHEMA}")
         try:
             if not _all_finite(plain):
-                place, number = next(found for found in _numbers(plain, "$") if not math.isfinite(found[1]))
+                place, number = next(number for number in _numbers(plain, "$") if not math.isfinite(number[1]))
                 raise StoreError(f"{where}: at {place}: {number} is not a number that can be stored")
             return msgspec.json.encode(plain)
         except (UnicodeEncodeError, TypeError, OverflowError) as error:
@@ -157,3 +156,10 @@ def _numbers(plain: object, place: str) -> Iterator[tuple[str, float]]:
 def _place_first(message: str) -> str:
     what, separator, place = message.partition(" - at ")
     return f"at {place.strip('`')}: {what}" if separator else what
+
+
+FORMER: Final[Mapping[str, Mapping[str, str]]] = {
+    "Band": {"best_fps": "load that was reached for a tenth of the time"},
+    "Rate": {"lapse": "share of the trials that the search left out of the rate"},
+}
+"""By the name of the dataclass: field -> what it held."""

@@ -9,19 +9,24 @@ report.html    for people
 report.md      for issue trackers
 comparison.json, comparison.html  of a run that compared two scenarios
 rfc2544.html, rfc9411.html  the forms of these RFCs, where they were asked for
+running.lock   held by the process that measures into the folder
 attachments/   free text, e.g. the switch's log
-tags.json      words that people gave the run (tags.py); no measurement reads it
+tags.json      words that people gave the run; no measurement reads it
 """
 
 import errno
 import fcntl
 import os
 import re
-from collections.abc import Iterator
+import struct
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
+
+import msgspec
 
 from pinchpoint.model.comparison import Comparison
 from pinchpoint.model.duet import Stretch
@@ -118,17 +123,19 @@ class RunFolder:
         """All trials in the order they were made; an unfinished last line is not counted."""
         return self._read_lines("trials.jsonl", TRIAL)
 
-    def append_measurement(self, found: Measurement) -> None:
+    def append_measurement(self, measurement: Measurement) -> None:
         """Add one line to measurements.jsonl, as `append_trial` does."""
-        self._append_line("measurements.jsonl", MEASUREMENT.encode(found, f"measurements.jsonl, {found.id}"))
+        self._append_line(
+            "measurements.jsonl", MEASUREMENT.encode(measurement, f"measurements.jsonl, {measurement.id}")
+        )
 
     def read_measurements(self) -> tuple[Measurement, ...]:
         """All measurements in the order they were made; an unfinished last line is not counted."""
         return self._read_lines("measurements.jsonl", MEASUREMENT)
 
-    def append_stretch(self, found: Stretch) -> None:
+    def append_stretch(self, stretch: Stretch) -> None:
         """Add one line to slices.jsonl, as `append_trial` does."""
-        self._append_line("slices.jsonl", STRETCH.encode(found, f"slices.jsonl, {found.id}"))
+        self._append_line("slices.jsonl", STRETCH.encode(stretch, f"slices.jsonl, {stretch.id}"))
 
     def read_stretches(self) -> tuple[Stretch, ...]:
         """All stretches of slices in the order they were made; an unfinished last line is not counted."""
@@ -156,9 +163,9 @@ class RunFolder:
         self._replace("report.html", _text(html, "report.html"))
         self._replace("report.md", _text(markdown, "report.md"))
 
-    def write_comparison(self, found: Comparison, html: str) -> None:
+    def write_comparison(self, comparison: Comparison, html: str) -> None:
         """Write comparison.json and comparison.html, replacing earlier ones."""
-        self._replace("comparison.json", COMPARISON.encode(found, "comparison.json") + b"\n")
+        self._replace("comparison.json", COMPARISON.encode(comparison, "comparison.json") + b"\n")
         self._replace("comparison.html", _text(html, "comparison.html"))
 
     def write_page(self, name: str, html: str) -> Path:
@@ -294,3 +301,85 @@ def _storing(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise StoreError(f"cannot write {path}: {reason}", _HINTS.get(error.errno or 0)) from error
+
+
+TAGS_FILE: Final = "tags.json"
+MOST_TAGS: Final = 32  # of one run
+_TAG = re.compile(r"[\w][\w .:/+-]{0,39}")
+
+
+def read_tags(folder: RunFolder) -> tuple[str, ...]:
+    """The run's tags, sorted; none without the file. Raises InputError if it holds anything else."""
+    path = folder.path / TAGS_FILE
+    try:
+        tags = msgspec.json.decode(path.read_bytes(), type=list[str])
+    except FileNotFoundError:
+        return ()
+    except (msgspec.DecodeError, UnicodeDecodeError, OSError) as error:
+        raise InputError(f"{path}: {error}", 'write a list of words: ["nightly"], or remove the file') from error
+    return _checked(tags)
+
+
+def tags_or_fault(folder: RunFolder) -> tuple[tuple[str, ...], str]:
+    """The run's tags, or what is wrong with their file: its results are whole without it."""
+    try:
+        return read_tags(folder), ""
+    except InputError as error:
+        return (), "; ".join(filter(None, (f"{TAGS_FILE} cannot be read: {error.message}", error.hint)))
+
+
+def write_tags(folder: RunFolder, tags: Iterable[str]) -> None:
+    """Replace tags.json whole. Raises InputError for what is no tag, StoreError if it cannot be written."""
+    folder.replace(TAGS_FILE, msgspec.json.encode(list(_checked(tags))) + b"\n")
+
+
+def _checked(tags: Iterable[str]) -> tuple[str, ...]:
+    unique = sorted(set(tags))
+    for tag in unique:
+        if not _TAG.fullmatch(tag):
+            raise InputError(
+                f"{tag!r} cannot be a tag",
+                "use up to 40 letters, digits, spaces and . : / + - _, starting with a letter or digit",
+            )
+    if len(unique) > MOST_TAGS:
+        raise InputError(f"expected at most {MOST_TAGS} tags of a run, found {len(unique)}", "remove some")
+    return tuple(unique)
+
+
+_LOCK_FILE = "running.lock"
+_FLOCK = "hhqqi4x"  # struct flock on 64-bit Linux: l_type, l_whence, l_start, l_len, l_pid
+
+
+@contextmanager
+def owned(folder: Path) -> Iterator[None]:
+    """Inside, `owner(folder)` is this process. A folder that takes no file has no owner; its run goes on."""
+    path = folder / _LOCK_FILE
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        with suppress(OSError):
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        with suppress(OSError):
+            path.unlink()
+        os.close(descriptor)
+
+
+def owner(folder: Path) -> int | None:
+    """The process that measures into the folder; None if none does, or if it is of another process namespace."""
+    try:
+        descriptor = os.open(folder / _LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return pid if kind != fcntl.F_UNLCK and pid > 0 else None

@@ -33,11 +33,9 @@ class Recorder:
         self._write(_HEAD.encode(head, str(path)))
 
     def keep(self, reading: Reading) -> None:
-        """Append one reading."""
         self._write(_READING.encode(reading, str(self._path)))
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     def _write(self, line: bytes) -> None:
@@ -75,11 +73,11 @@ def read(path: Path) -> tuple[RecordHead, Iterator[Reading]]:
 
 
 def _reading(line: bytes, place: str) -> Reading:
-    found = _READING.decode(line, place)
-    if not 0 <= found.at_s <= LATEST_S:
-        raise InputError(f"{place}: at_s: expected seconds since 1970, got {found.at_s:g}")
-    if not 0 < found.elapsed_s <= LONGEST_S:
+    reading = _READING.decode(line, place)
+    if not 0 <= reading.at_s <= LATEST_S:
+        raise InputError(f"{place}: at_s: expected seconds since 1970, got {reading.at_s:g}")
+    if not 0 < reading.elapsed_s <= LONGEST_S:
         raise InputError(
-            f"{place}: elapsed_s: expected more than 0 and at most {LONGEST_S:,} s, got {found.elapsed_s:g}"
+            f"{place}: elapsed_s: expected more than 0 and at most {LONGEST_S:,} s, got {reading.elapsed_s:g}"
         )
-    return found
+    return reading

@@ -14,13 +14,13 @@ def json_values(name: str, data: bytes) -> list[object] | None:
     if not name.endswith((".json", ".jsonl")):
         return None
     lines = data.split(b"\n")[:-1] if name.endswith(".jsonl") else [data]
-    found = []
+    values = []
     for number, line in enumerate(lines, 1):
         try:
-            found.append(json.loads(line))
+            values.append(json.loads(line))
         except ValueError as error:
             if name.startswith("attachments/"):
                 return None
             where = f"{name}, line {number}" if name.endswith(".jsonl") else name
             raise InputError(f"{where}: not JSON: {error}", "pack without --anonymous keeps it as it is") from error
-    return found
+    return values

@@ -5,29 +5,30 @@ from dataclasses import replace
 import pytest
 from trials import engine_result, port, stream_counts
 
-from pinchpoint.account import ledger, nic
+from pinchpoint.account import ledger
 from pinchpoint.dut.ovs.hops import graph
 from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.model.hops import DropKind
-from pinchpoint.model.wire import line_rate_fps
+from pinchpoint.model.units import wire_bits
 
 # Names as the drivers of DPDK 22.11 list them; values made up.
 DRIVERS = {
     "e1000": ({"rx_missed_errors": 3, "rx_crc_errors": 2, "rx_errors": 4, "rx_xoff_packets": 5, "tx_xoff_packets": 6},
-              nic.NicCounts(0, 4, 0, 5, 6)),
+              ledger.NicCounts(0, 4, 0, 5, 6)),
     "i40e and ice": ({"rx_crc_errors": 2, "rx_errors": 2, "rx_xoff_packets": 7, "rx_xon_packets": 9, "rx_q0_bytes": 1},
-                     nic.NicCounts(0, 2, 0, 7, 0)),
+                     ledger.NicCounts(0, 2, 0, 7, 0)),
     "ixgbe": ({"rx_flow_control_xoff_packets": 8, "rx_xoff_packets": 8, "rx_mbuf_allocation_errors": 1},
-              nic.NicCounts(1, 0, 0, 8, 0)),
-    "bnxt": ({"rx_pause_frames": 2, "tx_pause_frames": 1, "rx_pfc_ena_frames_pri0": 40}, nic.NicCounts(0, 0, 0, 2, 1)),
+              ledger.NicCounts(1, 0, 0, 8, 0)),
+    "bnxt": ({"rx_pause_frames": 2, "tx_pause_frames": 1, "rx_pfc_ena_frames_pri0": 40},
+             ledger.NicCounts(0, 0, 0, 2, 1)),
     "mlx5": ({"rx_phy_discard_packets": 11, "rx_phy_crc_errors": 1, "rx_out_of_buffer": 12, "rx_phy_packets": 99},
-             nic.NicCounts(0, 1, 11, 0, 0)),
+             ledger.NicCounts(0, 1, 11, 0, 0)),
     "mlx5 by ethtool": ({"rx_discards_phy": 11, "rx_crc_errors_phy": 1, "rx_pause_ctrl_phy": 4, "tx_discards_phy": 50},
-                        nic.NicCounts(0, 1, 11, 4, 0)),
+                        ledger.NicCounts(0, 1, 11, 4, 0)),
     "virtio and vmxnet3": ({"rx_good_packets": 5, "rx_q0_size_64_packets": 5, "rx_missed_errors": 0},
-                           nic.NicCounts(0, 0, 0, 0, 0)),
+                           ledger.NicCounts(0, 0, 0, 0, 0)),
     "hostile": ({"": 1, "rx_xoff_packets_": 9, "XRX_XOFF_PACKETS": 9, "rx_crc_errors\n": 7, "rx_errors": -1},
-                nic.NicCounts(0, 0, 0, 0, 0)),
+                ledger.NicCounts(0, 0, 0, 0, 0)),
 }  # fmt: skip
 PORTS = ("left", "right")
 BETWEEN_NICS = graph(Datapath.DPDK, frozenset(PORTS), frozenset(PORTS))
@@ -36,7 +37,7 @@ BETWEEN_NICS = graph(Datapath.DPDK, frozenset(PORTS), frozenset(PORTS))
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_each_drivers_names_mean_the_same(driver):
     stats, meant = DRIVERS[driver]
-    assert nic.counts(stats) == meant
+    assert ledger.nic_counts(stats) == meant
 
 
 def sent(tx_share=0.5, rx_share=0.1, stats=None, refused=10):
@@ -201,4 +202,4 @@ def test_a_count_that_one_kind_of_port_lacks_leaves_the_place_unknown():
     [(10e9, 64, 14_880_952), (1e9, 64, 1_488_095), (10e9, 1518, 812_743), (100e9, 64, 148_809_523)],
 )
 def test_line_rates_are_those_of_rfc_2544(speed_bps, frame_bytes, fps):
-    assert int(line_rate_fps(speed_bps, frame_bytes)) == fps
+    assert int(speed_bps / wire_bits(frame_bytes)) == fps

@@ -21,7 +21,7 @@ from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.host.ssh import Ssh
 from pinchpoint.model.errors import BenchError, HostLostError, InputError, RequirementError
 from pinchpoint.model.scenario import Remote
-from pinchpoint.run import away
+from pinchpoint.run import host_recovery
 
 HERE = 'for last; do :; done; exec sh -c "$last"'
 
@@ -328,47 +328,50 @@ def machines():
 
 
 def test_a_host_under_two_names_is_held_once(named, machines, tmp_path, monkeypatch):
-    monkeypatch.setattr(away, "STATE_DIRECTORY", tmp_path / "state")
+    monkeypatch.setattr(host_recovery, "STATE_DIRECTORY", tmp_path / "state")
     named_twice = [named(name, lease_s=lease_s) for name, lease_s in (("a", 60.0), ("b", 30.0))]
     units = [SimpleNamespace(remote=one, remotes=(one,)) for one in named_twice]
-    with away.held(machines, units), away.held(machines, units):
+    with host_recovery.held(machines, units), host_recovery.held(machines, units):
         for unit in units:
             assert machines.opened(unit.remote).names(str(tmp_path / "state")) == ["run.lock"]
     assert machines.ssh(units[0].remote) is machines.ssh(units[1].remote)
 
 
 def test_two_addresses_of_one_machine_are_refused_as_that(named, machines, tmp_path, monkeypatch):
-    monkeypatch.setattr(away, "STATE_DIRECTORY", tmp_path / "state")
+    monkeypatch.setattr(host_recovery, "STATE_DIRECTORY", tmp_path / "state")
     units = [SimpleNamespace(remotes=(Remote("a", address, False, 60.0),)) for address in ("dut1", "me@dut1")]
-    with pytest.raises(InputError, match="dut1 and me@dut1 are one machine"), away.held(machines, units):
+    with pytest.raises(InputError, match="dut1 and me@dut1 are one machine"), host_recovery.held(machines, units):
         pass
 
 
 def test_the_labs_own_machine_by_an_address_is_refused_as_that(named, machines, tmp_path, monkeypatch):
-    monkeypatch.setattr(away, "STATE_DIRECTORY", tmp_path / "state")
+    monkeypatch.setattr(host_recovery, "STATE_DIRECTORY", tmp_path / "state")
     units = [SimpleNamespace(remotes=(None, Remote("dut", "localhost", False, 60.0)))]
-    with pytest.raises(InputError, match="lab and localhost are one machine") as caught, away.held(machines, units):
+    with (
+        pytest.raises(InputError, match="lab and localhost are one machine") as caught,
+        host_recovery.held(machines, units),
+    ):
         pass
     assert 'name it "lab"' in caught.value.hint
 
 
 def test_the_labs_own_machine_may_have_an_address_where_it_has_no_other_name(named, machines, tmp_path, monkeypatch):
-    monkeypatch.setattr(away, "STATE_DIRECTORY", tmp_path / "state")
-    with away.held(machines, [SimpleNamespace(remotes=(Remote("dut", "localhost", False, 60.0),))]):
+    monkeypatch.setattr(host_recovery, "STATE_DIRECTORY", tmp_path / "state")
+    with host_recovery.held(machines, [SimpleNamespace(remotes=(Remote("dut", "localhost", False, 60.0),))]):
         assert (tmp_path / "state/run.lock").exists()
 
 
 def test_a_machine_that_another_lab_holds_is_not_taken_for_another_address(
     named, reached, machines, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(away, "STATE_DIRECTORY", tmp_path / "state")
+    monkeypatch.setattr(host_recovery, "STATE_DIRECTORY", tmp_path / "state")
     other = reached()
     other.open()
     other.hold_machine(str(tmp_path / "state/run.lock"), "process 1 on lab1")
     units = [SimpleNamespace(remotes=(named("a"),))]
     with (
         pytest.raises(RequirementError, match="another run is active on there: process 1 on lab1"),
-        away.held(machines, units),
+        host_recovery.held(machines, units),
     ):
         pass
 
@@ -389,10 +392,10 @@ def test_a_host_that_may_and_may_not_use_sudo_is_refused(named, machines):
 
 def test_a_state_folder_that_cannot_be_made_there_is_a_requirement(named, machines, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(away, "STATE_DIRECTORY", tmp_path / "file/state")
+    monkeypatch.setattr(host_recovery, "STATE_DIRECTORY", tmp_path / "file/state")
     with (
         pytest.raises(RequirementError, match=r"there: .*cannot write"),
-        away.held(machines, [SimpleNamespace(remotes=(named("a"),))]),
+        host_recovery.held(machines, [SimpleNamespace(remotes=(named("a"),))]),
     ):
         pass
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
+from reference.causes import page
 
 from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED, by_name
-from pinchpoint.causes.document import page
 from pinchpoint.causes.likely import likely
 from pinchpoint.causes.signature import Any, Is, Lost, Unless
 from pinchpoint.model.causes import Experiment, Sign, Signs
@@ -13,7 +13,7 @@ from pinchpoint.model.hops import DropKind
 
 DOCS = Path(__file__).parents[3] / "docs" / "causes.md"
 MEASURED = "## Measured"
-MAKE = """python -c "from pinchpoint.causes.document import page; print(page())", above '## Measured'"""
+MAKE = "python packaging/reference/causes.py, above '## Measured'"
 
 
 def fitting(cause):

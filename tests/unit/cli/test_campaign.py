@@ -12,6 +12,7 @@ from pinchpoint.cli import campaign as cli
 from pinchpoint.cli.main import main
 from pinchpoint.host import facts
 from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.model.campaign import Bench, Campaign, Control, Entry, Requirement, Unit, What
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Outcome, RunResult
@@ -21,7 +22,7 @@ from pinchpoint.serve.acts import Acts
 from pinchpoint.store.campaign import CampaignFolder
 from pinchpoint.store.codec import SCHEMA
 
-HOW = cli._How(None, False, True)
+HOW = cli._How(Machines(Local()), quiet=True)
 
 
 def unit(name, programs):
@@ -59,7 +60,7 @@ def test_a_folder_chooses_no_program_for_its_control_either(folder):
 def test_a_campaign_of_a_cluster_is_resumed_on_one(folder):
     made = folder(asked(), Entry(What.BEGUN, "", "x", "x.a1", "n7"))
     with pytest.raises(InputError, match="measured on a cluster, on n7") as raised:
-        cli._resumed(made.path, replace(HOW, builds={"new": "/opt/new"}))
+        cli._resumed(made.path, replace(HOW, builds=(("new", "/opt/new"),)))
     assert raised.value.hint.endswith("--build new=/opt/new --cluster ADDRESS")
 
 

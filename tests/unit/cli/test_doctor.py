@@ -8,8 +8,7 @@ from click.testing import CliRunner
 
 from pinchpoint.bench import requirements
 from pinchpoint.cli import doctor as doctors
-from pinchpoint.cli.doctor import doctor
-from pinchpoint.cli.mending import carry_out, steps
+from pinchpoint.cli.doctor import carry_out, doctor, steps
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
 from pinchpoint.host.interface import CommandFailed
@@ -24,7 +23,7 @@ def diagnosis(monkeypatch, *lacking, options=()):
     monkeypatch.setattr(process, "find_engine", lambda host: "/bin/engine")
     monkeypatch.setattr(doctors, "_device_probes", lambda host: [requirements.Probe("ovs-vswitchd", True, "here")])
     monkeypatch.setattr(doctors.nics, "probes", lambda host: [])
-    monkeypatch.setattr(doctors.guested, "probes", lambda host: [])
+    monkeypatch.setattr(doctors.vm, "probes", lambda host: [])
     monkeypatch.setattr(doctors.guest_choice, "boots", lambda host: [])
     monkeypatch.setattr(requirements.os, "geteuid", lambda: 0)
     monkeypatch.setattr(requirements.os, "sched_getaffinity", lambda _: {0, 1})

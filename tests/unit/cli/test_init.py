@@ -12,7 +12,7 @@ from pinchpoint.engine.protocol import Backend
 from pinchpoint.host.machine import Machine, Nic
 from pinchpoint.host.numa import Topology
 from pinchpoint.model.errors import InputError, RequirementError
-from pinchpoint.run.first import place
+from pinchpoint.run.scaffold import place
 from pinchpoint.scenario import load_sweep
 
 STARTERS = [one for kind in registry.kinds() for one in starters(registry.device(kind))]

@@ -6,8 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
-from pinchpoint.cli import manual
+from reference import manual
 
 SHARE = Path(__file__).parents[3] / "packaging" / "wheel" / "data" / "share"
 PAGES = sorted(path for path in manual.files() if path.endswith(".1"))

@@ -11,8 +11,11 @@ from sweeps import ROOT, measured
 
 from pinchpoint.cli import pilot as command
 from pinchpoint.cli.main import main
+from pinchpoint.cli.options import How
 from pinchpoint.cli.pilot import Asked
 from pinchpoint.cli.run import run
+from pinchpoint.host.local import Local
+from pinchpoint.host.machines import Machines
 from pinchpoint.model.result import Outcome
 from pinchpoint.run.pilot import unit
 from pinchpoint.run.run import unmeasured
@@ -81,7 +84,7 @@ def test_the_advised_run_is_of_what_the_pilot_measured(pilot, capsys, tmp_path):
 
 def test_an_advised_pilot_is_of_the_same_scenario_and_metrics(tmp_path):
     settings = (("dut.datapath", "af_xdp"), ("search.loss_ratios", [0, 0.005]), ("dut.smc", True), ("title", "3"))
-    asked = Asked(Path(FILE), True, dict(settings), ("NDR", "PDR 0.5 %"), Path("runs"), 1.0, None)
+    asked = Asked(Path(FILE), How(Machines(Local()), quick=True, settings=settings), ("NDR", "PDR 0.5 %"), 1.0, None)
     program, name, *words = shlex.split(asked.command(Allocation(8, 2, 5, 0.01, 100.0, 20)))
     assert (program, name) == ("pinchpoint", "pilot")
     advised = command.pilot.make_context(name, words).params

@@ -8,10 +8,10 @@ import pytest
 from support import OF_A_KIND, scenario_of
 
 from pinchpoint.bench.resource import Command, GuestKernel, Inside, TextFile
-from pinchpoint.dut import guested, registry
+from pinchpoint.dut import registry, vm
 from pinchpoint.dut.device import Pages, PlainLive
-from pinchpoint.dut.guested import GuestedLive
 from pinchpoint.dut.places import Places
+from pinchpoint.dut.vm import GuestedLive
 from pinchpoint.host import qemu
 from pinchpoint.host.local import Local
 from pinchpoint.host.numa import NODES as FOLDER
@@ -42,7 +42,7 @@ def planned(monkeypatch, no_kvm):
     """What is planned for a guest on a machine with these nodes, each with its CPUs."""
 
     def plan(nodes, guest=TWO, kind="bridge", top="", cpus="[3]"):
-        monkeypatch.setattr(guested, "read_topology", lambda host: Topology(nodes))
+        monkeypatch.setattr(vm, "read_topology", lambda host: Topology(nodes))
         text = OF_A_KIND.format(kind=kind, dut=DUTS[kind].replace("[3]", cpus), more=guest)
         wanted = parse(top + text, "x.toml")
         return (

@@ -21,10 +21,10 @@ from pinchpoint.bench.resource import (
 )
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Pages, PlainLive
-from pinchpoint.dut.guested import GuestedLive
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.setup import prepare
 from pinchpoint.dut.softirq import Softnet
+from pinchpoint.dut.vm import GuestedLive
 from pinchpoint.dut.wire import without_device
 from pinchpoint.host import guest, qemu, uml
 from pinchpoint.host.guest_kernels import KERNELS

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from pinchpoint.bench.resource import Command, Inside, TextFile
-from pinchpoint.dut import guested, registry
+from pinchpoint.dut import registry, vm
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.ipvs import balancing
 from pinchpoint.dut.ipvs.counters import connections, per_cpu, tracking
@@ -165,7 +165,7 @@ def test_a_kernel_without_source_nat_is_named_with_what_mends_it():
 def test_a_guest_without_source_nat_is_told_of_the_kernel_that_has_it_and_of_dnat(monkeypatch):
     monkeypatch.setattr(uml, "has_module", lambda name, release=None: name.startswith("ip_vs"))
     monkeypatch.setattr(qemu, "has_module", lambda name, release=None: True)
-    monkeypatch.setattr(guested, "probes", lambda *_: ())  # whatever this machine has
+    monkeypatch.setattr(vm, "probes", lambda *_: ())  # whatever this machine has
     wanted = read()
     missing = [one for one in registry.device_of(wanted).needs(wanted, Local()) if not one.ok and "module" in one.name]
     assert [one.name.split(" ")[-1] for one in missing] == ["xt_ipvs", "xt_nat", "xt_statistic", "iptable_nat"]

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pinchpoint.engine.apart import Apart, ServerEngine, joined
 from pinchpoint.engine.pairs import Pairs
 from pinchpoint.engine.process import find_engine
+from pinchpoint.engine.remote_endpoints import Apart, ServerEngine, joined
 from pinchpoint.engine.sockets import Place, SocketsRequest, SocketsResult, SocketsServed
 from pinchpoint.engine.workload import Workloads
 from pinchpoint.host.local import Local

@@ -8,7 +8,7 @@ from msgspec.structs import replace as changed
 from support import request, stream
 
 from pinchpoint.account.ledger import build
-from pinchpoint.engine.joined import End, JoinedInstrument, divided, joined
+from pinchpoint.engine.multi_engine import End, JoinedInstrument, divided, joined
 from pinchpoint.engine.parts import Latency
 from pinchpoint.engine.protocol import PortResult, WorkerRequest
 from pinchpoint.engine.results import engine_result
@@ -253,7 +253,7 @@ def test_where_both_send_each_direction_has_its_own_losses_and_the_ledger_closes
 @pytest.mark.parametrize(("late_s", "is_apart"), [(0.3, False), (0.8, True)])
 def test_two_engines_that_send_have_sent_together_for_half_of_the_trial_at_least(monkeypatch, late_s, is_apart):
     times = iter([0.0, 1.0 + late_s])
-    monkeypatch.setattr("pinchpoint.engine.joined.time.monotonic", lambda: next(times))
+    monkeypatch.setattr("pinchpoint.engine.multi_engine.time.monotonic", lambda: next(times))
     noise = run_both_ways(both_ways([])).noise
     assert bool(noise) is is_apart
     if is_apart:

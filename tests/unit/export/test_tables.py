@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 import sample
 import sample_measures
+from reference.export import document
 
-from pinchpoint.export import TABLES, Stored, arrow, csit, frame
-from pinchpoint.export.document import document
+from pinchpoint.export import TABLES, Stored, csit, frame, tables
 from pinchpoint.model.errors import InputError, RequirementError
 
 ROOT = Path(__file__).parents[3]
@@ -50,8 +50,8 @@ def test_the_document_shows_every_table_as_the_code_has_it():
 def test_parquet_and_arrow_give_every_cell_back(run, windows, name):
     made = frame(name, [run, windows])
     expected = list(made)
-    assert pq.read_table(pa.BufferReader(arrow.parquet(made))).to_pylist() == expected
-    assert pa.ipc.open_file(arrow.ipc(made)).read_all().to_pylist() == expected
+    assert pq.read_table(pa.BufferReader(made.to_parquet())).to_pylist() == expected
+    assert pa.ipc.open_file(made.to_ipc()).read_all().to_pylist() == expected
 
 
 def test_units_and_meanings_are_metadata_of_the_fields(run):
@@ -80,7 +80,7 @@ def test_a_table_that_there_is_not_is_refused_with_those_there_are(run):
 
 def test_a_library_that_is_not_installed_is_named_with_the_command():
     with pytest.raises(RequirementError, match="pip install nosuchlibrary"):
-        arrow.needed("nosuchlibrary")
+        tables.needed("nosuchlibrary")
 
 
 def test_csits_test_cases_are_those_of_the_golden_file(run):

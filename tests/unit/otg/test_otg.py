@@ -8,15 +8,16 @@ import pytest
 import snappi
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference import otg as document
 from starlette.testclient import TestClient
 
 from pinchpoint.engine.protocol import OpenedPort
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError
-from pinchpoint.otg import document, fields, plan, resolve
+from pinchpoint.otg import fields, plan
 from pinchpoint.otg.app import LARGEST_BODY, application
-from pinchpoint.otg.devices import endpoints
+from pinchpoint.otg.devices import answered, endpoints
 from pinchpoint.otg.generator import Generator, RefusedError
 from pinchpoint.otg.locations import Place, allowed, require_devices
 from pinchpoint.otg.shape import Choice, Many, Problems, Record
@@ -186,8 +187,8 @@ def test_an_arp_reply_is_found_in_a_capture_behind_a_tag():
     length = 32 + len(padded)
     block = b"".join(n.to_bytes(4, "little") for n in (6, length, 0, 0, 0, len(reply), len(reply))) + padded
     block += length.to_bytes(4, "little")
-    assert resolve.answered(block) == {0x0A0000FE: 0x0200000000FE}
-    assert resolve.answered(block[:40]) == {}
+    assert answered(block) == {0x0A0000FE: 0x0200000000FE}
+    assert answered(block[:40]) == {}
 
 
 def test_locations_name_backend_device_and_namespace():

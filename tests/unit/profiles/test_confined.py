@@ -9,7 +9,7 @@ import pytest
 
 from pinchpoint.host.confined import run_confined
 from pinchpoint.model.errors import InputError, RequirementError
-from pinchpoint.profiles import python, said
+from pinchpoint.profiles import declared
 
 HARMLESS = "def register():\n    raise SystemExit('over')\n"
 
@@ -19,7 +19,7 @@ def namespaces(tmp_path_factory):
     path = tmp_path_factory.mktemp("profiles") / "harmless.py"
     path.write_text(HARMLESS)
     try:
-        run_confined("pinchpoint.profiles.inside", (str(path), "0"), "a profile")
+        run_confined("pinchpoint.profiles.sandboxed", (str(path), "0"), "a profile")
     except RequirementError as error:
         pytest.skip(error.message)
 
@@ -32,7 +32,7 @@ def refused(tmp_path):
         path = tmp_path / "profile.py"
         path.write_text(text)
         with pytest.raises(InputError) as caught:
-            python.streams(str(path), 0, {}, longest_s)
+            declared.streams(str(path), 0, {}, longest_s)
         return caught.value.message.removeprefix(f"{path}: ")
 
     return make
@@ -125,7 +125,7 @@ def test_more_than_4_mib_are_not_taken(refused):
 )
 def test_what_is_printed_is_read_strictly(printed):
     with pytest.raises((ValueError, msgspec.DecodeError, RecursionError)):
-        said.read(printed)
+        declared.read(printed)
 
 
 def test_a_profile_that_prints_an_account_itself_is_refused(refused):

@@ -19,7 +19,7 @@ PACKET = 'Ether()/IP(src="10.0.0.1",dst="10.0.0.2")/UDP(sport=1,dport=2)'
 @pytest.fixture(autouse=True, scope="module")
 def namespaces():
     try:
-        run_confined("pinchpoint.profiles.inside", (str(OURS / "one_packet.py"), "0"), "a profile")
+        run_confined("pinchpoint.profiles.sandboxed", (str(OURS / "one_packet.py"), "0"), "a profile")
     except RequirementError as error:
         pytest.skip(error.message)
 

@@ -212,7 +212,7 @@ def test_a_study_shows_findings_then_curves_then_details(study_html: str) -> Non
     assert places == sorted(places)
     for finding in result.findings:
         assert finding.text in visible
-    assert "Mind: " in visible and "an invented 32-core server" in visible
+    assert "Warning: " in visible and "an invented 32-core server" in visible
 
 
 def test_every_plot_of_a_study_has_its_place(study_html: str) -> None:

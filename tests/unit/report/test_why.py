@@ -20,7 +20,7 @@ def sentence(experiment, figure, gain, pairs=8):
 
 def test_a_gain_in_turns_names_its_figure_and_how_many_pairs_show_it():
     assert sentence(Experiment.LARGE_RING, LOSS, 1000.0) == (
-        "confirmed: a cause. With a longer ring: loss better x 1,000 in the median of 8 pairs of trials in turns"
+        "confirmed: a cause. With a longer ring: loss 1,000 times lower (median of 8 pairs of interleaved trials)"
     )
 
 

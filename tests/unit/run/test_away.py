@@ -10,7 +10,7 @@ from pinchpoint.measure.standing import Record, Recorded
 from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model.errors import BenchError, EngineError, HostLostError
 from pinchpoint.model.scenario import Remote
-from pinchpoint.run import away
+from pinchpoint.run import host_recovery
 
 FAR = Remote("far", "far", sudo=True, lease_s=60)
 
@@ -40,7 +40,7 @@ def host(monkeypatch):
         return SimpleNamespace(failures=())
 
     monkeypatch.setattr(Machines, "ssh", lambda self, remote: found)
-    monkeypatch.setattr(away, "clean", clean)
+    monkeypatch.setattr(host_recovery, "clean", clean)
     return found
 
 
@@ -59,7 +59,7 @@ def attempt(outcomes, unit=None, sleep=lambda seconds: None, on_stoppable=lambda
         return outcomes[len(seen) - 1]()
 
     unit = unit or SimpleNamespace(remotes=(FAR,))
-    found = away.surviving(Machines(Local()), run_one, sleep, **how)(
+    found = host_recovery.surviving(Machines(Local()), run_one, sleep, **how)(
         unit, record(kept), None, Recorded(("before",)), on_stoppable
     )
     return found, seen, kept
@@ -132,4 +132,4 @@ def test_a_signal_ends_the_wait_for_a_host(host):
 
 def test_a_host_that_is_lost_again_and_again_ends_its_unit(host):
     with pytest.raises(HostLostError, match="gone"):
-        attempt([lose(host)] * away.MOST_LOSSES)
+        attempt([lose(host)] * host_recovery.MOST_LOSSES)

@@ -16,7 +16,7 @@ from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.scenario import Established
 from pinchpoint.run.duet import SLICINGS, TIMES_THE_MOST, UNDECIDED, Duet
 from pinchpoint.run.duet_run import why_no_duet
-from pinchpoint.run.together import OneSide, Pair, of_side
+from pinchpoint.run.paired_benches import OneSide, Pair, of_side
 from pinchpoint.scenario import parse
 from pinchpoint.stats.duet import compare_slices
 

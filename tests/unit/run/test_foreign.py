@@ -9,7 +9,7 @@ from pinchpoint.model.errors import InputError, RequirementError
 from pinchpoint.model.generator import Foreign, Wire
 from pinchpoint.observe.inspector import InspectedPort, SeenAtPort
 from pinchpoint.report.generator_words import generator_lines
-from pinchpoint.run.foreign import _sent, arguments
+from pinchpoint.run.external_generator import _sent, arguments
 
 KERNEL = Wire(carries=False, busy=0.4, still=0.0)
 PORTS = {"left": "veth-l", "right": "/run/a b/right.sock"}

@@ -25,10 +25,10 @@ from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RateStatus
 from pinchpoint.model.scenario import Relative
 from pinchpoint.model.study import Bound, SweepInfo
-from pinchpoint.run.beside import MOST_S
 from pinchpoint.run.duet import SLICINGS, STRETCH_S
 from pinchpoint.run.estimate import expected_s
 from pinchpoint.run.order import units
+from pinchpoint.run.reference_bench import MOST_S
 from pinchpoint.run.relative import References
 from pinchpoint.run.run import unmeasured
 

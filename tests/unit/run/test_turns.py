@@ -9,8 +9,8 @@ from trials import pmd, stream_counts, trial
 from pinchpoint.model.causes import Signs
 from pinchpoint.model.hops import DropKind
 from pinchpoint.model.trial import Drop, Hop, TrialValidity
-from pinchpoint.run import turns
-from pinchpoint.run.turns import dropped, is_certain, judged
+from pinchpoint.run import interleaved
+from pinchpoint.run.interleaved import dropped, is_certain, judged
 
 
 def carried(frames, offered=1000, **more):
@@ -103,9 +103,9 @@ def bench(monkeypatch):
         def measurer(pair, side, what):
             return SimpleNamespace(trial=lambda *arguments: next(left[side]))
 
-        monkeypatch.setattr(turns, "_measurer", measurer)
-        monkeypatch.setattr(turns, "frozen", nullcontext)
-        monkeypatch.setattr(turns, "_signs", lambda pair, side, seen: Signs({"trials": len(seen)}))
+        monkeypatch.setattr(interleaved, "_measurer", measurer)
+        monkeypatch.setattr(interleaved, "frozen", nullcontext)
+        monkeypatch.setattr(interleaved, "_signs", lambda pair, side, seen: Signs({"trials": len(seen)}))
         return SimpleNamespace(benches=sides, other=lambda side: SimpleNamespace(setup=None))
 
     return made
@@ -115,11 +115,11 @@ def test_a_pair_with_an_aborted_trial_has_no_part_in_the_signs(bench):
     died = carried(0, validity=TrialValidity.ABORTED)
     changed = []
     pair = bench(A=[carried(300)] * 40, B=[died, *[carried(1000)] * 39])
-    found = turns.measure_turns(pair, False, changed)
+    found = interleaved.measure_turns(pair, False, changed)
     assert (found.pairs, len(changed)) == (10, 11)
     assert (found.before.values, found.after.values) == ({"trials": 10}, {"trials": 10})
 
 
 def test_a_rate_that_surely_falls_is_seen_to_fall(bench):
     pair = bench(A=[carried(900)] * 40, B=[carried(900), *[carried(630)] * 39])
-    assert turns.measure_turns(pair, False, []).rate.is_worse
+    assert interleaved.measure_turns(pair, False, []).rate.is_worse

@@ -3,19 +3,20 @@
 from dataclasses import fields
 from pathlib import Path
 
+from reference.scenario import EXAMPLE, GUEST_EXAMPLE, page
+
 from pinchpoint.dut.ovs.keys import TUNING
 from pinchpoint.dut.ovs.spec import ArpResponder, Bridge, OvsDut, OvsHost, OvsPort, Patch, RuleSeries, Tuning, Tunnel
 from pinchpoint.dut.registry import default, device
 from pinchpoint.measure.registry import measures
 from pinchpoint.model.scenario import Engine, Guest, Scenario, Search, Stream, Validity
 from pinchpoint.scenario import keys, parse
-from pinchpoint.scenario.document import EXAMPLE, GUEST_EXAMPLE, page
 
 DOCS = Path(__file__).parents[3] / "docs" / "scenario.md"
 
 
 def test_the_page_is_the_one_that_the_parser_generates() -> None:
-    assert DOCS.read_text() == page(), "run: python -m pinchpoint.scenario.document > docs/scenario.md"
+    assert DOCS.read_text() == page(), "run: python packaging/reference/scenario.py > docs/scenario.md"
 
 
 def test_the_example_is_a_scenario() -> None:

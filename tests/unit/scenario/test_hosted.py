@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pinchpoint.dut import apart, hosted
+from pinchpoint.dut import remote_device, remote_endpoints
 from pinchpoint.dut.setup import host_cpus, planned_ends
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError
@@ -134,8 +134,8 @@ def test_an_engine_that_the_host_cannot_run_is_a_finding_and_no_error_of_the_lab
     def run(argv):
         raise OSError(8, "Exec format error", argv[0])
 
-    monkeypatch.setattr(hosted, "find_engine", lambda host: "/var/cache/pinchpoint/1/pinchpoint-engine")
-    found = hosted.engine(SimpleNamespace(run=run))
+    monkeypatch.setattr(remote_device, "find_engine", lambda host: "/var/cache/pinchpoint/1/pinchpoint-engine")
+    found = remote_device.engine(SimpleNamespace(run=run))
     assert not found.ok
     assert found.detail == "/var/cache/pinchpoint/1/pinchpoint-engine: Exec format error"
 
@@ -386,7 +386,10 @@ def test_each_end_of_a_socket_workload_may_be_on_a_machine_of_its_own():
 def test_an_end_may_be_beside_the_switch_at_a_veth_pair():
     found = far_ends(bob="")
     assert ends_of(found) == [("gen", ("alice",)), ("dut", ("bob",))]
-    assert (apart.is_here(found, found.hosts[0]), apart.is_here(found, found.hosts[1])) == (False, True)
+    assert (remote_endpoints.is_here(found, found.hosts[0]), remote_endpoints.is_here(found, found.hosts[1])) == (
+        False,
+        True,
+    )
     assert host_cpus(found) == {2}, "CPU 1 of gen is none of the switch's machine"
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from reference.scenario import EXAMPLE
 
 from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Range, Scenario
 from pinchpoint.scenario import load, parse
-from pinchpoint.scenario.document import EXAMPLE
 
 QUICKSTART = Path(__file__).parents[3] / "studies" / "quickstart"
 

@@ -3,11 +3,11 @@
 import json
 
 import pytest
+from reference.scenario import EXAMPLE, HOSTS_EXAMPLE
 
 from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import InputError
 from pinchpoint.scenario import parse
-from pinchpoint.scenario.document import EXAMPLE, HOSTS_EXAMPLE
 from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.scenario.sweep import sweep_of
 

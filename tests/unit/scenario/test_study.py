@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from reference.scenario import EXAMPLE, HOSTS_EXAMPLE, STUDY_EXAMPLE
 
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.study import FindingRequest, Published, PublishedPoint
 from pinchpoint.scenario import load_study
-from pinchpoint.scenario.document import EXAMPLE, HOSTS_EXAMPLE, STUDY_EXAMPLE
 from pinchpoint.scenario.sweep_keys import FINDING_KINDS
 
 CSV = """\

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reference.scenario import EXAMPLE, HOSTS_EXAMPLE
 
 from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Sweep
 from pinchpoint.scenario import load, load_sweep, parse
-from pinchpoint.scenario.document import EXAMPLE, HOSTS_EXAMPLE
 from pinchpoint.scenario.sweep import sweep_of
 
 BASE = """\

@@ -13,12 +13,12 @@ from pinchpoint.run.estimate import expected_s
 from pinchpoint.scenario import load
 from pinchpoint.scenario.plain import to_plain
 from pinchpoint.serve.live import live
-from pinchpoint.store.owner import owned, owner
+from pinchpoint.store.folder import owned, owner
 
 MEASURES = """
 import sys, time
 from pathlib import Path
-from pinchpoint.store.owner import owned
+from pinchpoint.store.folder import owned
 try:
     with owned(Path(sys.argv[1])):
         print("measuring", flush=True)

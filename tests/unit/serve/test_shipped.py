@@ -5,7 +5,7 @@ from served import SHIPPED, answered
 
 from pinchpoint.model.errors import InputError
 from pinchpoint.serve import form
-from pinchpoint.serve.shipped import Studies
+from pinchpoint.serve.shelf import Studies
 
 BROKEN = '[dut]\nkind = "ovs"\ndatapath = "none such"\n'
 

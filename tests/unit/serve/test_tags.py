@@ -5,7 +5,7 @@ from served import answered, keep, workshop
 from pinchpoint.model.errors import InputError
 from pinchpoint.serve.index import Wanted
 from pinchpoint.serve.pages import Viewer
-from pinchpoint.store.tags import read_tags, write_tags
+from pinchpoint.store.folder import read_tags, write_tags
 
 
 @pytest.fixture
@@ -59,5 +59,5 @@ def test_runs_are_found_by_their_tag(folder, tmp_path):
     assert index.refresh() == 1
     (row,) = index.list(Wanted(tag="nightly")).rows
     assert row.id == "one" and row.tagged == ("a", "nightly")
-    assert index.list(Wanted(text="nightly")).found == 1
+    assert index.list(Wanted(text="nightly")).total == 1
     assert index.list(Wanted()).choices["tag"] == ("a", "nightly")

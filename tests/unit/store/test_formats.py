@@ -10,6 +10,7 @@ from typing import Any, get_args, get_type_hints
 
 import jsonschema
 import pytest
+from reference.results import results_schema, schema_text
 from sample import sample_run
 from sample_study import study_run
 
@@ -22,7 +23,6 @@ from pinchpoint.model.result import Limit, Outcome, RateStatus, RunInfo, RunResu
 from pinchpoint.model.study import Bound
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.store.folder import INFO, MEASUREMENT, RESULT, TRIAL, RunFolder
-from pinchpoint.store.schema import results_schema, schema_text
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = ROOT / "tests" / "golden"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pinchpoint.bench.requirements import Probe, command, kernel_module
 from pinchpoint.bench.resource import AnyResource, Command
 from pinchpoint.dut import softirq
-from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Read, Seen, Types
+from pinchpoint.dut.device import Defaults, Keys, Pages, RawScenario, Read, Seen, Types
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.starter import Starter
 from pinchpoint.host.interface import Host
@@ -132,7 +132,7 @@ class BridgeBench(softirq.KernelBench):
 class BridgeDevice(Defaults):
     """The kind `bridge`."""
 
-    def read(self, given: Given, source: Source) -> Callable[[], Read]:
+    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
         """A bridge and its ports."""
         softirq.check(given, source, self.kind)
         return lambda: Read(BridgeDut(**given.dut), tuple(Port(**port.values) for port in given.ports))

@@ -11,7 +11,7 @@ from pinchpoint.bench.requirements import Probe, command
 from pinchpoint.bench.resource import AnyResource, Command, Daemon, Namespace, TextFile
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_veth, foundation, veths
-from pinchpoint.dut.device import Attachment, Defaults, Given, Keys, Pages, PlainBench, Read, Seen, Types
+from pinchpoint.dut.device import Attachment, Defaults, Keys, Pages, PlainBench, RawScenario, Read, Seen, Types
 from pinchpoint.dut.dpvs import config
 from pinchpoint.dut.dpvs.live import DpvsLive, Tools
 from pinchpoint.dut.places import Places
@@ -133,7 +133,7 @@ _WAIT = 'until "$0" link show >/dev/null 2>&1; do sleep 0.1; done'
 class DpvsDevice(Defaults):
     """The kind `dpvs`."""
 
-    def read(self, given: Given, source: Source) -> Callable[[], Read]:
+    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
         """A balancer between two ports."""
         why = 'dut.kind is "dpvs"'
         checks.own_cpus(given, source, "cpus", polls=True)
@@ -205,7 +205,7 @@ class DpvsDevice(Defaults):
         )
 
 
-def _check_service(given: Given, source: Source) -> None:
+def _check_service(given: RawScenario, source: Source) -> None:
     """There is one, and DPVS takes its numbers: it would replace others by its defaults."""
     service = given.tables["service"]
     if given.measure and not service:

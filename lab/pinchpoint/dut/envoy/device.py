@@ -13,7 +13,7 @@ from typing import Any
 
 from pinchpoint.bench.requirements import Probe, Remedy
 from pinchpoint.dut import proxy
-from pinchpoint.dut.device import Given, Keys, Read, Types
+from pinchpoint.dut.device import Keys, RawScenario, Read, Types
 from pinchpoint.dut.envoy.live import CLUSTER, EnvoyLive
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.proxy_live import SPARE_DESCRIPTORS
@@ -133,7 +133,7 @@ def _cluster(service: Service) -> Mapping[str, Any]:
 class EnvoyDevice(proxy.ProxyDevice):
     """The kind `envoy`."""
 
-    def read(self, given: Given, source: Source) -> Callable[[], Read]:
+    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
         """A service with one local address."""
         local = given.tables.get("service", {}).get("local")
         if local is not None and local.count > 1:

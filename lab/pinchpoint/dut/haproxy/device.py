@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.dut import proxy
-from pinchpoint.dut.device import Given, Keys, Read, Types
+from pinchpoint.dut.device import Keys, RawScenario, Read, Types
 from pinchpoint.dut.haproxy.live import HaproxyLive
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.services import Reconfiguration
@@ -83,7 +83,7 @@ def config(scenario: Scenario, socket: str) -> Iterator[str]:
 class HaproxyDevice(proxy.ProxyDevice):
     """The kind `haproxy`."""
 
-    def read(self, given: Given, source: Source) -> Callable[[], Read]:
+    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
         """A service with no more server lines than it deals to."""
         local, backends = given.tables.get("service", {}).get("local"), len(given.arrays.get("backend", ()))
         if local is not None and local.count * backends > MOST_LINES:

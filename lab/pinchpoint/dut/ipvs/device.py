@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
 from pinchpoint.dut import addresses, softirq
-from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Read, Seen, Types
+from pinchpoint.dut.device import Defaults, Keys, Pages, RawScenario, Read, Seen, Types
 from pinchpoint.dut.ipvs import balancing, needs
 from pinchpoint.dut.ipvs.counters import Balanced, Tracked
 from pinchpoint.dut.ipvs.table import Table
@@ -181,7 +181,7 @@ class IpvsBench(softirq.KernelBench):
 class IpvsDevice(Defaults):
     """The kind `ipvs`."""
 
-    def read(self, given: Given, source: Source) -> Callable[[], Read]:
+    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
         """Ports, and what of the service depends on connection tracking."""
         softirq.check(given, source, self.kind)
         _check_service(given, source)
@@ -235,7 +235,7 @@ _BALANCED = Place(
 )
 
 
-def _check_service(given: Given, source: Source) -> None:
+def _check_service(given: RawScenario, source: Source) -> None:
     """There is one; time-outs are such as connection tracking keeps to; the table's size is the bench's own."""
     service = given.tables["service"]
     if not service:

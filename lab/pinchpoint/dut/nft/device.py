@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
 from pinchpoint.dut import addresses, softirq
-from pinchpoint.dut.device import Defaults, Given, Pages, Read, Seen, Types
+from pinchpoint.dut.device import Defaults, Pages, RawScenario, Read, Seen, Types
 from pinchpoint.dut.nft import balancing, needs, routing, tracking
 from pinchpoint.dut.nft.chains import WALKED, Chains
 from pinchpoint.dut.nft.counters import NamedCounters, Routing
@@ -176,7 +176,7 @@ class NftBench(softirq.KernelBench):
 class NftDevice(Defaults):
     """The kind `nft`."""
 
-    def read(self, given: Given, source: Source) -> Callable[[], Read]:
+    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
         """Rules, routes and ports."""
         softirq.check(given, source, self.kind)
         if given.dut.get("syn_proxy") and not given.tables.get("service"):

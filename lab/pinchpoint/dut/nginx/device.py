@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from pinchpoint.bench.requirements import Probe, packaged
 from pinchpoint.dut import proxy
-from pinchpoint.dut.device import Given, Keys, Read, Types
+from pinchpoint.dut.device import Keys, RawScenario, Read, Types
 from pinchpoint.dut.nginx.live import OWN_CONNECTIONS, STATUS, Files, NginxLive
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.services import Reconfiguration
@@ -122,7 +122,7 @@ def _mask(cpu: int) -> str:
 class NginxDevice(proxy.ProxyDevice):
     """The kind `nginx`."""
 
-    def read(self, given: Given, source: Source) -> Callable[[], Read]:
+    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
         """A service with no more local addresses than split_clients divides evenly."""
         local = given.tables.get("service", {}).get("local")
         if local is not None and local.count > _MOST_LOCALS:

@@ -8,7 +8,7 @@ from pinchpoint.bench.resource import (
     Namespace,
     Uptime,
 )
-from pinchpoint.dut import apart, nics
+from pinchpoint.dut import nics, remote_endpoints
 from pinchpoint.dut.attach import foundation, pages_of, veths
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.ovs import balancing, vdpa
@@ -81,4 +81,4 @@ def _links(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     found = [] if spec(scenario).datapath is Datapath.DPDK else veths(scenario, places)
     # A userspace switch hands on what it read: a checksum left to a device that is not there stays wrong.
     offloads = spec(scenario).datapath in IN_KERNEL
-    return [*found, *apart.links(scenario, places, offloads)]
+    return [*found, *remote_endpoints.links(scenario, places, offloads)]

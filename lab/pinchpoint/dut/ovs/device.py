@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, TapLinks
 from pinchpoint.dut.attach import by_dpdk, by_veth
-from pinchpoint.dut.device import Attached, Attachment, Defaults, Freezing, Given, Pages, Read, Seen, Types
+from pinchpoint.dut.device import Attached, Attachment, Defaults, Freezing, Pages, RawScenario, Read, Seen, Types
 from pinchpoint.dut.ovs import attached, experiments, hops, load, metrics, needs, reading, signs, vdpa
 from pinchpoint.dut.ovs import bench as made
 from pinchpoint.dut.ovs.daemons import SWITCH
@@ -81,7 +81,7 @@ class OvsBench:
 class OvsDevice(Defaults):
     """The kind `ovs`."""
 
-    def read(self, given: Given, source: Source) -> Callable[[], Read]:
+    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
         """Bridges, rules, ports and settings."""
         return reading.read(given, source)
 

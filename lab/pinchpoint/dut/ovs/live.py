@@ -8,6 +8,7 @@ from pinchpoint.bench.resource import AnyResource
 from pinchpoint.bulk.making import Bulk
 from pinchpoint.dut import nics
 from pinchpoint.dut.device import Action
+from pinchpoint.dut.multi_host import engine_links
 from pinchpoint.dut.ovs import connections, nic_status
 from pinchpoint.dut.ovs.actions import action_of
 from pinchpoint.dut.ovs.bulk_flows import Flows
@@ -30,7 +31,6 @@ from pinchpoint.dut.ovs.settings import check_queues, in_force
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, rules, spec
 from pinchpoint.dut.ovs.tc import TcFilters
 from pinchpoint.dut.ovs.unixctl import Unixctl, UnixctlError
-from pinchpoint.dut.spanned import engine_links
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.scenario import Batch, Change, Scenario
 from pinchpoint.observe.host import PacketThreads

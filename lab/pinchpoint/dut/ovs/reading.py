@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from pinchpoint.dut import checks
-from pinchpoint.dut.device import Given, Read
+from pinchpoint.dut.device import RawScenario, Read
 from pinchpoint.dut.ovs import bridges, vdpa
 from pinchpoint.dut.ovs.keys import FIRST_BRIDGE, NEEDS_PMD, TUNING
 from pinchpoint.dut.ovs.spec import (
@@ -32,7 +32,7 @@ _OF_BENCH = re.compile(r"(idle|idlepeer|pp)[0-9]+|ul[0-9]+[ab](-ul[0-9]+[ab])?|.
 _Arrays = Mapping[str, Sequence[Element]]
 
 
-def read(given: Given, source: Source) -> Callable[[], Read]:
+def read(given: RawScenario, source: Source) -> Callable[[], Read]:
     """Check what the file gives; returns what makes the switch if there are no problems."""
     dut = given.dut
     arrays = {**given.arrays, "port": given.ports, "host": given.hosts}
@@ -78,7 +78,7 @@ def _check_names(source: Source, arrays: _Arrays) -> None:
             seen.add(name)
 
 
-def _check_offload(given: Given, source: Source) -> None:
+def _check_offload(given: RawScenario, source: Source) -> None:
     """Tc is the datapath of an offload, and of nothing else."""
     dut = given.dut
     if dut.get("datapath") == Datapath.TC and dut.get("hw_offload") is False:
@@ -87,7 +87,7 @@ def _check_offload(given: Given, source: Source) -> None:
         source.mismatch(("dut", "tc_policy"), f'dut.datapath = "{Datapath.TC}" with it', dut["tc_policy"])
 
 
-def _check_ports(given: Given, source: Source) -> None:
+def _check_ports(given: RawScenario, source: Source) -> None:
     """Queues and NICs are such as the datapath has."""
     datapath = given.dut.get("datapath")
     if datapath and datapath not in POLLED:
@@ -99,7 +99,7 @@ def _check_ports(given: Given, source: Source) -> None:
     vdpa.check(given, source)
 
 
-def _check_service(given: Given, source: Source) -> None:
+def _check_service(given: RawScenario, source: Source) -> None:
     """A service is the userspace datapath's, on the first bridge; its settings are such as connection tracking has."""
     service = given.tables["service"]
     if not service:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from pinchpoint.bench.resource import Host
-from pinchpoint.dut import apart
+from pinchpoint.dut import remote_endpoints
 from pinchpoint.dut.ovs.daemons import tuned, vsctl
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.spec import IN_KERNEL, POLLED, Datapath, OvsPort, ports, spec
@@ -54,7 +54,7 @@ def in_force(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[st
         found |= _port_modes(scenario, places, control.call("dpctl/show"))
         found |= _cores(scenario, control)
     for host in scenario.hosts:
-        machine = places.at(apart.site_of(scenario, host))
+        machine = places.at(remote_endpoints.site_of(scenario, host))
         found[f"offloads of {host.name}"] = _offloads(machine, places.host_netns(host.name))
     return found
 

@@ -9,7 +9,7 @@ the function's representor. Sources: the series that proposed them (ovs-dev, 201
 from collections.abc import Iterator
 
 from pinchpoint.bench.resource import Command
-from pinchpoint.dut.device import Given
+from pinchpoint.dut.device import RawScenario
 from pinchpoint.dut.ovs.daemons import command, quoted, vsctl
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.spec import VDPA, Datapath, OvsPort, ports
@@ -25,7 +25,7 @@ _KNOWN_WITHIN_S = 5  # the switch lists its types of ports before it answers to 
 _KNOWS = f"iface_types{{>=}}{TYPE}"  # ovs-vsctl(8), wait-until: the set includes it
 
 
-def check(given: Given, source: Source) -> None:
+def check(given: RawScenario, source: Source) -> None:
     """A port has a function of a NIC, or is of another kind; no two ports share a function or a representor."""
     functions, representors = set[str | None](), set[str]()
     for port in given.ports:
@@ -46,7 +46,7 @@ def check(given: Given, source: Source) -> None:
         representors.add(representor)
 
 
-def _check_one(given: Given, source: Source, port: Element) -> None:
+def _check_one(given: RawScenario, source: Source, port: Element) -> None:
     for key in _OWN:
         if key in port.values and port.values[key] is None:
             source.problem((*port.at, key), f'missing; port.kind = "{VDPA}" needs it')

@@ -7,7 +7,7 @@ from typing import Final
 
 from pinchpoint.bench.actions import daemon_pid
 from pinchpoint.bench.resource import Relay
-from pinchpoint.dut.device import Given
+from pinchpoint.dut.device import RawScenario
 from pinchpoint.dut.reference.balanced import LOCAL_USED, REFUSED_LOCAL, REFUSED_TABLE, TABLE_USED, BalancedPorts
 from pinchpoint.dut.reference.spec import BALANCING, KEYS, ReferenceDut
 from pinchpoint.host.interface import Host
@@ -30,7 +30,7 @@ def _unset(key: Key) -> object:
     return tuple(default) if isinstance(default, list) else default
 
 
-def check(given: Given, source: Source) -> None:
+def check(given: RawScenario, source: Source) -> None:
     """A balancer has the keys of one, a forwarder those of the other, and what is asked for fits its memory."""
     dut, service = given.dut, given.tables.get("service") or {}
     own = {key.name for key in BALANCING}
@@ -43,7 +43,7 @@ def check(given: Given, source: Source) -> None:
         _check_service(given, source)
 
 
-def _check_service(given: Given, source: Source) -> None:
+def _check_service(given: RawScenario, source: Source) -> None:
     dut, service, backends = given.dut, given.tables["service"], len(given.arrays.get("backend", ()))
     if (service.get("max_connections") or 0) > LARGEST_TABLE:
         source.mismatch(

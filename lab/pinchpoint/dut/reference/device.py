@@ -8,7 +8,18 @@ from pinchpoint.bench.requirements import Probe, command, hugepages
 from pinchpoint.bench.resource import AnyResource, Relay
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_dpdk, foundation, pages_of
-from pinchpoint.dut.device import Attachment, Defaults, Freezing, Given, Pages, PlainBench, PlainLive, Read, Seen, Types
+from pinchpoint.dut.device import (
+    Attachment,
+    Defaults,
+    Freezing,
+    Pages,
+    PlainBench,
+    PlainLive,
+    RawScenario,
+    Read,
+    Seen,
+    Types,
+)
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.reference import balanced, balancing
 from pinchpoint.dut.reference.account import Ports
@@ -128,7 +139,7 @@ def _pages(scenario: Scenario) -> int:
 class ReferenceDevice(Defaults):
     """The kind `reference`."""
 
-    def read(self, given: Given, source: Source) -> Callable[[], Read]:
+    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
         """A forwarder or a balancer between two ports."""
         why, dut = 'dut.kind is "reference"', given.dut
         checks.own_cpus(given, source, "cpus", polls=True)

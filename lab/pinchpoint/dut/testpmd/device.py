@@ -11,7 +11,18 @@ from pinchpoint.bench.requirements import Probe, command, hugepages
 from pinchpoint.bench.resource import AnyResource, Daemon
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_dpdk, foundation, pages_of
-from pinchpoint.dut.device import Attachment, Defaults, Freezing, Given, Keys, Pages, PlainBench, Read, Seen, Types
+from pinchpoint.dut.device import (
+    Attachment,
+    Defaults,
+    Freezing,
+    Keys,
+    Pages,
+    PlainBench,
+    RawScenario,
+    Read,
+    Seen,
+    Types,
+)
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.testpmd.live import Ports, TestpmdLive
 from pinchpoint.host.interface import Host
@@ -121,7 +132,7 @@ def _pages(scenario: Scenario) -> int:
 class TestpmdDevice(Defaults):
     """The kind `testpmd`."""
 
-    def read(self, given: Given, source: Source) -> Callable[[], Read]:
+    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
         """A forwarder between two ports."""
         checks.own_cpus(given, source, "cpus", polls=True)
         if given.dut.get("io") == MEMIF:

@@ -5,7 +5,8 @@ vhost-user  the engine serves the sockets as always; `pinchpoint-engine relay` c
             and copies what comes. It may be slower than the switch
 NICs        need a cable between the engine's own ports, which nobody has plugged in
 
-Where `pinchpoint-engine inspect` watches the wire, another generator can have the ports' places (`run/foreign.py`).
+Where `pinchpoint-engine inspect` watches the wire, another generator can take the ports
+(`run/external_generator.py`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,7 @@ from pinchpoint.bench.requirements import Probe, command, hugepages
 from pinchpoint.bench.resource import AnyResource, Namespace, Relay, Veth
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_dpdk, by_veth, foundation, mtu, pages_of
-from pinchpoint.dut.device import Attachment, Defaults, Given, Keys, Pages, PlainBench, PlainLive, Read, Types
+from pinchpoint.dut.device import Attachment, Defaults, Keys, Pages, PlainBench, PlainLive, RawScenario, Read, Types
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.starter import Starter
 from pinchpoint.engine.process import find_engine
@@ -207,7 +208,7 @@ def _pages(scenario: Scenario) -> int:
 class WireDevice(Defaults):
     """The kind `wire`."""
 
-    def read(self, given: Given, source: Source) -> Callable[[], Read]:
+    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
         """Joined ports."""
         checks.own_cpus(given, source, "cpus", polls=given.dut.get("io") == VHOST_USER)
         if given.dut.get("io") == VETH:

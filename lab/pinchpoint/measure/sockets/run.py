@@ -12,13 +12,13 @@ from typing import Literal
 
 import msgspec
 
-from pinchpoint.dut import apart
+from pinchpoint.dut import remote_endpoints
 from pinchpoint.dut.device import Device
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import collectors
-from pinchpoint.engine.apart import Apart, ServerEngine
 from pinchpoint.engine.pairs import Pairs
 from pinchpoint.engine.process import find_engine
+from pinchpoint.engine.remote_endpoints import Apart, ServerEngine
 from pinchpoint.engine.sockets import Place, SocketsRequest, SocketsResult
 from pinchpoint.engine.workload import Workloads
 from pinchpoint.host.interface import TICKS_PER_S
@@ -70,14 +70,16 @@ class Ends:
     def machines(self) -> dict[str, str]:
         """Of client and server, as the scenario names them; empty where both are on the switch's."""
         ends = {"client": self.client, "server": self.server}
-        sites = {name: apart.site_of(self.scenario, end) for name, end in ends.items()}
+        sites = {name: remote_endpoints.site_of(self.scenario, end) for name, end in ends.items()}
         return {name: site.host for name, site in sites.items() if site}
 
     @property
     def elsewhere(self) -> dict[str, str]:
         """The machines of those of them that are not on the switch's."""
         ends = {"client": self.client, "server": self.server}
-        return {name: on for name, on in self.machines.items() if not apart.is_here(self.scenario, ends[name])}
+        return {
+            name: on for name, on in self.machines.items() if not remote_endpoints.is_here(self.scenario, ends[name])
+        }
 
     @property
     def words(self) -> tuple[str, str]:
@@ -94,14 +96,14 @@ class Ends:
     def beside_lab(self) -> tuple[int, ...]:
         """CPUs of the lab's own machine that the pairs use."""
         ends = {"client": self.client, "server": self.server}
-        sites = {name: apart.site_of(self.scenario, end) for name, end in ends.items()}
+        sites = {name: remote_endpoints.site_of(self.scenario, end) for name, end in ends.items()}
         here = (end for name, end in ends.items() if (site := sites[name]) and site.remote is None)
         return tuple(sorted({cpu for end in here for cpu in end.cpus[: self.pairs]}))
 
     @property
     def cpus(self) -> tuple[int, ...]:
         """All that take part on the switch's machine: of the pairs, of the switch, of the relay if there is one."""
-        ends = (end for end in (self.client, self.server) if apart.is_here(self.scenario, end))
+        ends = (end for end in (self.client, self.server) if remote_endpoints.is_here(self.scenario, end))
         used = (cpu for end in ends for cpu in end.cpus[: self.pairs])
         relay = self.scenario.engine.cpus[:1] if device_of(self.scenario).relayed(self.scenario) else ()
         return tuple(sorted({*used, *self.scenario.dut.cpus, *relay}))
@@ -263,7 +265,7 @@ def _measure(bench: Standing, ends: Ends, found: list[Measurement]) -> None:
 def _apart(bench: Standing, ends: Ends, environment: Mapping[str, str]) -> Apart:
     """A client and a server, each to be started on its own machine."""
     log, at = bench.record.engine_log, bench.setup.places.at
-    on_client, on_server = (at(apart.site_of(ends.scenario, end)) for end in (ends.client, ends.server))
+    on_client, on_server = (at(remote_endpoints.site_of(ends.scenario, end)) for end in (ends.client, ends.server))
     client = Workloads(on_client, command=[find_engine(on_client)], environment=environment, log=log)
     server = ServerEngine(on_server, command=[find_engine(on_server)], environment=environment, log=log)
     return Apart(client, server, ends.machines["client"], ends.machines["server"])

@@ -1,0 +1,112 @@
+"""Commands that serve on loopback: `pinchpoint otg` a traffic generator, `pinchpoint serve` the workshop."""
+
+import hashlib
+import secrets
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pinchpoint.cli.parameters import study_folders
+from pinchpoint.cli.run import stop_on_signals
+from pinchpoint.host.local import Local
+from pinchpoint.model import units
+from pinchpoint.model.errors import InputError, RequirementError
+from pinchpoint.store.ceilings import default_path
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+EXAMPLE = """\b
+Example:
+  pinchpoint otg veth0@ns1 veth1@ns2
+  python -c 'import snappi; snappi.api(location="http://127.0.0.1:8443")'
+"""
+
+
+@click.command(short_help="Let snappi scripts (Open Traffic Generator) drive the engine.", epilog=EXAMPLE)
+@click.argument("ports", nargs=-1, required=True, metavar="PORT...")
+@click.option("--port", type=click.IntRange(1, 65535), default=8443, show_default=True, help="TCP port, on loopback.")
+@click.option(
+    "--host", type=click.Choice(["127.0.0.1", "::1"]), default="127.0.0.1", show_default=True, help="Loopback only."
+)
+@click.option("--core", type=click.IntRange(0), help="CPU that sends and receives.  [default: the last one allowed]")
+def otg(ports: tuple[str, ...], port: int, host: str, core: int | None) -> int:
+    """Serve the traffic part of the Open Traffic Generator model by REST, until Ctrl-C.
+
+    A script may use each PORT by its location: veth0, veth1@ns2, af_xdp:eth0, mem:pair, or LOCATION=PORT, as in
+    localhost:5555=veth0@ns1. Whoever reaches loopback may send on these ports, and on no others. docs/otg.md says which
+    fields are supported; any other is refused by its name.
+    """
+    from pinchpoint.otg.app import application
+    from pinchpoint.otg.generator import Generator
+    from pinchpoint.otg.locations import allowed, require_devices
+
+    places = allowed(ports)
+    lab = Local()
+    require_devices(places, lab)
+    cpus = lab.cpus()
+    if core is not None and core not in cpus:
+        raise InputError(f"--core {core}: not allowed to this process", f"one of {', '.join(map(str, sorted(cpus)))}")
+    # uvicorn raises a signal anew when it has ended: SIGTERM must not end the process before the folder is removed.
+    with stop_on_signals(), tempfile.TemporaryDirectory(prefix="pinchpoint-otg-") as folder:
+        generator = Generator(places, max(cpus) if core is None else core, Path(folder), lab)
+        try:
+            _listen(application(generator, port), host, port)
+        finally:
+            generator.close()
+    return 0
+
+
+@click.command(short_help="Look at runs, compare and start them, in the browser.")
+@click.argument("folder", default="runs", type=click.Path(file_okay=False, path_type=Path), metavar="[FOLDER]")
+@click.option("--port", type=click.IntRange(1, 65535), default=8642, show_default=True, help="TCP port, on loopback.")
+@click.option(
+    "--host",
+    type=click.Choice(["127.0.0.1", "::1"]),
+    default="127.0.0.1",
+    show_default=True,
+    help="Loopback only; from elsewhere by ssh -L 8642:127.0.0.1:8642 HOST.",
+)
+def serve(folder: Path, port: int, host: str) -> int:
+    """Serve the runs below FOLDER (runs) to a browser on this machine, until Ctrl-C.
+
+    Whoever reaches loopback may look. To stop, resume and start runs, open the printed address with its token; it
+    holds until the server ends. What is started runs as this user: as root where this command does.
+    """
+    from pinchpoint.serve.acts import Acts
+    from pinchpoint.serve.app import Workshop, application
+    from pinchpoint.serve.guard import Guard
+    from pinchpoint.serve.index import Index
+    from pinchpoint.serve.pages import Pages
+    from pinchpoint.serve.shelf import Shelf, Studies
+
+    folder.mkdir(parents=True, exist_ok=True)
+    shelf, token = Shelf(folder.resolve()), secrets.token_urlsafe(24)
+    index = Index(shelf, index_path(shelf.root))
+    click.echo(f"{folder}: {units.counted(index.refresh(), 'run')} indexed", err=True)
+    guard = Guard(token, port)
+    acts = Acts(shelf, (sys.executable, "-P", "-m", "pinchpoint"))
+    app = application(Workshop(Pages(shelf, index), acts, guard, Studies(study_folders)))
+    _listen(app, host, port, f"/?token={token}")
+    return 0
+
+
+def _listen(app: "ASGIApp", host: str, port: int, path: str = "") -> None:
+    """Print the address and answer until a signal. Raises RequirementError if the port is taken."""
+    import uvicorn  # not to be imported by `pinchpoint --help`
+
+    click.echo(f"http://{f'[{host}]' if ':' in host else host}:{port}{path}")
+    try:
+        uvicorn.run(
+            app, host=host, port=port, log_level="warning", lifespan="off", server_header=False, access_log=False
+        )
+    except SystemExit as error:
+        raise RequirementError(f"port {port} of {host} cannot be used", f"--port {port % 65535 + 1}") from error
+
+
+def index_path(root: Path) -> Path:
+    """Where the index of a folder is kept: beside the ceilings, in a cache."""
+    return default_path().parent / f"serve-{hashlib.sha256(str(root).encode()).hexdigest()[:16]}.sqlite3"

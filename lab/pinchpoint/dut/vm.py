@@ -1,0 +1,331 @@
+"""A device in a guest: the same kind, with its bench built in a kernel of its own (`host/guest.py`).
+
+What the kind plans is made in the guest. Only what it joins to the engine is replaced: in the place of each veth pair
+stands a tap in the engine's namespace and, in the guest, the interface that reads and writes it. So a kind knows
+nothing of guests but whether it can run in one, and which of its resources the guest's kernel lacks.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import msgspec
+
+from pinchpoint.bench.requirements import Probe, Remedy, command
+from pinchpoint.bench.resource import (
+    AnyResource,
+    Command,
+    Daemon,
+    GuestKernel,
+    Inside,
+    MarkedProcesses,
+    Namespace,
+    Tap,
+    TextFile,
+    Veth,
+)
+from pinchpoint.dut import guest_cpus
+from pinchpoint.dut.attach import foundation, mtu
+from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Live, Pages, RawScenario, Seen
+from pinchpoint.dut.places import Places
+from pinchpoint.dut.softirq import Softnet
+from pinchpoint.host.guest import Guest, is_release
+from pinchpoint.host.guest_kernels import AUTO, KERNELS, GuestKernels
+from pinchpoint.host.interface import CommandFailed, Host
+from pinchpoint.host.numa import read_topology
+from pinchpoint.keys.reader import Values
+from pinchpoint.keys.source import Source
+from pinchpoint.model.errors import BenchError, PinchpointError
+from pinchpoint.model.hops import HopGraph, Party, Place, Refused
+from pinchpoint.model.scenario import Batch, Between, Change, Port, Scenario
+from pinchpoint.model.scenario import Guest as Wanted
+from pinchpoint.model.trial import PmdLoad
+from pinchpoint.observe.host import PacketThreads
+from pinchpoint.observe.snapshot import Collector
+
+DEFAULT = AUTO  # of `guest.kernel`
+_TUN = "/dev/net/tun"
+_KERNEL = "guest-kernel"  # the process that is the guest's kernel
+_ANY = re.compile(r".*")
+_LEAST_OF_NODE_MB = 64
+_ABOUT_AUTO = (
+    "the first of the others that boots on this machine and has what the device needs, the same for all points of a "
+    "run; the result names it"
+)
+# The guest reads a tap when it comes to it. What finds the tap's queue full is refused, as the engine knows; some of
+# these frames are also in the tap's own tx_dropped, which is left out.
+_REFUSED = Refused("queue of the tap {port} full", Party.DUT)
+_TAP = Place("tap", ("host/link/engine/{port}/tx_packets",), ("host/link/dut/{port}/rx_packets",))
+
+
+def check(given: RawScenario, source: Source, device: Device) -> None:
+    """Whether the file asks for a guest that can be; its problems are noted in `source`."""
+    guest = given.tables["guest"]
+    if not guest.get("kernel"):
+        return
+    _check_kernel(guest, source)
+    if why := device.why_no_guest(given.dut):
+        source.problem(("guest",), f"expected no [guest] where {why}")
+    if given.measure and issubclass(given.measure, Batch | Between | Change):
+        source.problem(("guest",), "expected a measure that sends frames and changes nothing where there is a [guest]")
+    backend = given.tables["engine"].get("backend", "auto")
+    if backend not in ("auto", "af_packet"):
+        source.mismatch(("engine", "backend"), '"auto" or "af_packet" where there is a [guest]', backend)
+
+
+def _check_kernel(guest: Values, source: Source) -> None:
+    """Whether the kernel, or one of all where it is left open, can have that memory, these nodes and that release."""
+    word, release, nodes = guest["kernel"], guest.get("release"), guest.get("numa_nodes", 1)
+    candidates = [one for one in KERNELS if _suits(one, release, nodes)] if word == AUTO else [word]
+    least_mb = min(KERNELS[one].LEAST_MB for one in candidates)
+    if (memory_mb := guest.get("memory_mb", least_mb)) < least_mb:
+        wanted = f"at least {least_mb} where guest.kernel is {_words(candidates)}"
+        source.mismatch(("guest", "memory_mb"), wanted, memory_mb)
+    if not _suits(candidates[0], None, nodes):
+        others = _words(one for one in KERNELS if _suits(one, None, nodes))
+        wanted = f'1, or guest.kernel = {others}: "{word}" has one CPU and one NUMA node'
+        source.mismatch(("guest", "numa_nodes"), wanted, nodes)
+    elif memory_mb < nodes * _LEAST_OF_NODE_MB:
+        wanted = f"at least {nodes * _LEAST_OF_NODE_MB} where guest.numa_nodes is {nodes}"
+        source.mismatch(("guest", "memory_mb"), wanted, memory_mb)
+    if not _suits(candidates[0], release, 1):
+        others = _words(one for one in KERNELS if _suits(one, release, 1))
+        source.mismatch(("guest", "release"), f"none, or guest.kernel = {others}, of which there are several", release)
+
+
+def _suits(word: str, release: str | None, nodes: int) -> bool:
+    kernel = KERNELS[word]
+    return (kernel.HAS_RELEASES or not release) and (kernel.HAS_NODES or nodes == 1)
+
+
+def _words(words: Iterable[str]) -> str:
+    return " or ".join(f'"{word}"' for word in words)
+
+
+def suited(guest: Wanted) -> list[str]:
+    """The kernels that can be what a guest shall be; for a file that was read there is one."""
+    return [
+        word
+        for word, kernel in KERNELS.items()
+        if _suits(word, guest.release, guest.numa_nodes) and guest.memory_mb >= kernel.LEAST_MB
+    ]
+
+
+def probes(
+    machine: Host, kernels: Sequence[GuestKernels] = tuple(KERNELS.values()), release: str | None = None, nodes: int = 2
+) -> Iterator[Probe]:
+    """What a machine must have for a guest with one of these kernels and so many NUMA nodes."""
+    for kernel in kernels:
+        yield from (command(machine, name, package) for name, package in kernel.PROGRAMS)
+        for name, path in kernel.files(release):
+            there = machine.exists(path)
+            yield Probe(name, there, path if there else f"{path}: missing", kernel.provided_by(release))
+        if nodes > 1 and kernel.HAS_NODES and all(machine.exists(path) for _, path in kernel.files(release)):
+            yield guest_cpus.probe(machine, kernel, release)
+    yield command(machine, "unshare", "util-linux")
+    there = machine.exists(_TUN)
+    detail = _TUN if there else f"this kernel has no {_TUN}"
+    yield Probe("taps", there, detail, "modprobe tun", remedy=Remedy(modules=("tun",)))
+
+
+def kernels() -> Mapping[str, str]:
+    """The words of `guest.kernel`, and what each stands for."""
+    return {AUTO: _ABOUT_AUTO, **{word: kernel.ABOUT for word, kernel in KERNELS.items()}}
+
+
+def _kernel_of(scenario: Scenario) -> GuestKernels:
+    """Its kernel; where that is left open, the first that suits."""
+    return KERNELS[_named(scenario).kernel]
+
+
+def _named(scenario: Scenario) -> Wanted:
+    """Its guest, with a kernel that is named."""
+    assert scenario.guest is not None
+    is_open = scenario.guest.kernel == AUTO
+    return replace(scenario.guest, kernel=suited(scenario.guest)[0]) if is_open else scenario.guest
+
+
+def in_guest(device: Device, scenario: Scenario) -> Device:
+    """The device as the scenario wants it: itself, or in a guest."""
+    return device if scenario.guest is None else cast(Device, GuestedDevice(device, scenario.guest))
+
+
+class GuestedDevice:
+    """A kind of device in a guest; what is not said here is as the kind says it."""
+
+    def __init__(self, device: Device, guest: Wanted) -> None:
+        self._device, self._guest = device, guest
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._device, name)
+
+    def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
+        """The guest's; where its kernel can be asked, the device's."""
+        assert scenario.guest is not None
+        found = list(probes(host, [_kernel_of(scenario)], scenario.guest.release, scenario.guest.numa_nodes))
+        yield from found
+        if all(one.ok for one in found):
+            yield from self._device.needs(replace(scenario, guest=_named(scenario)), host)
+
+    def standing_s(self, scenario: Scenario) -> float:
+        """A kernel boots, too."""
+        return self._device.standing_s(scenario) + _kernel_of(scenario).STANDING_S
+
+    def bench(self, scenario: Scenario, places: Places) -> Bench:
+        """The device's, on a guest that has not been started."""
+        return GuestedBench(scenario, self._device.bench(scenario, replace(places, host=Guest(places.machine))))
+
+    def freezing(self, scenario: Scenario) -> Freezing:
+        """Not at all."""
+        return Freezing(why_not="a device in a guest is not frozen")
+
+    def graph(self, scenario: Scenario) -> HopGraph:
+        """The device's, with a tap in the place of the veth pair with which it begins."""
+        graph = self._device.graph(scenario)
+        places = (replace(one, name=one.name.replace("veth", "tap")) for one in graph.places[1:])
+        return replace(graph, refused=_REFUSED, places=(_TAP, *places))
+
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+        """Of the CPUs of this machine on which the guest's run."""
+        return guest_cpus.loads(seen, traffic_s, self._guest)
+
+
+@dataclass(frozen=True)
+class GuestedBench:
+    """One bench of a device in a guest, planned."""
+
+    scenario: Scenario
+    device: Bench
+
+    @property
+    def places(self) -> Places:
+        """The device's; their host is the guest."""
+        return self.device.places
+
+    def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
+        """The guest, and the device's own within it."""
+        places = self.places
+        taps = [Tap(port.name, places.engine_netns, mtu(self.scenario)) for port in self.scenario.ports]
+        there = (self._there(one) for one in self.device.resources(pages, engine))
+        return [
+            *foundation(places, pages),
+            Namespace(places.engine_netns),
+            *taps,
+            TextFile(self._init, (_kernel_of(self.scenario).init_line(self._guest.release),)),
+            self._kernel([tap.name for tap in taps]),
+            *(Inside(one) for found in there for one in found),
+        ]
+
+    def attachment(self, number: int, port: Port) -> Attachment:
+        """A tap."""
+        return Attachment("af_packet", port.name, self.places.engine_netns)
+
+    def facts(self) -> Mapping[str, str]:
+        """The device's, and what the guest is."""
+        kernel, nodes = _kernel_of(self.scenario), self._guest.numa_nodes
+        cpus = "one CPU" if nodes == 1 else f"{nodes} NUMA nodes with one CPU each"
+        told = f"{kernel.TITLE}, {cpus} ({kernel.runs_on(self.places.machine)}), {self._guest.memory_mb:,} MiB"
+        return {**self.device.facts(), "guest": told}
+
+    def refusal(self, error: CommandFailed) -> PinchpointError | None:
+        """As of the device."""
+        return self.device.refusal(error)
+
+    def ends_with_it(self, resources: Sequence[AnyResource]) -> list[AnyResource]:
+        """As of the device."""
+        inside = [one.resource for one in resources if isinstance(one, Inside)]
+        return [Inside(one) for one in self.device.ends_with_it(inside)]
+
+    def open(self) -> Live:
+        """The device, and its guest."""
+        ports = [port.name for port in self.scenario.ports]
+        return cast(Live, GuestedLive(self.device.open(), self.places, self._guest, ports))
+
+    @property
+    def _guest(self) -> Wanted:
+        assert self.scenario.guest is not None
+        return self.scenario.guest
+
+    @property
+    def _init(self) -> str:
+        return f"{self.places.directory}/guest-init"
+
+    def _kernel(self, taps: Sequence[str]) -> GuestKernel:
+        places, given = self.places, (self._guest.memory_mb, mtu(self.scenario), taps, self._guest.release)
+        threads = guest_cpus.threads(self.scenario.dut.cpus, self._guest)
+        shares_cpu = len(threads) > 1 and len({cpu for _, cpu in threads}) == 1
+        nodes = guest_cpus.nodes_here(self.scenario, self._guest, read_topology(places.machine))
+        return GuestKernel(
+            argv=_kernel_of(self.scenario).command(
+                places.machine, str(places.directory), self._init, *given, nodes, shares_cpu
+            ),
+            pidfile=places.pidfile("guest"),
+            kernel_pidfile=places.pidfile(_KERNEL),
+            log=f"{places.directory}/guest.log",
+            bench_id=places.bench_id,
+            netns=places.engine_netns,
+            cpus=self.scenario.dut.cpus,
+            threads=threads,
+        )
+
+    def _there(self, one: AnyResource) -> list[AnyResource]:
+        """What stands in the guest for one of the device's resources."""
+        places, names = self.places, [port.name for port in self.scenario.ports]
+        match one:
+            case MarkedProcesses() | Namespace(name=places.engine_netns):
+                return []
+            case Veth(peer_netns=places.engine_netns):
+                interface = _kernel_of(self.scenario).interface(names.index(one.name))
+                return [
+                    Command(("ip", "link", "set", "dev", interface, "netns", one.netns, "name", one.name)),
+                    Command(("ip", "-n", one.netns, "link", "set", "dev", one.name, "up")),
+                    *guest_cpus.steered(one.name, places, self._guest),
+                ]
+            case Daemon():  # CPUs and nodes are this machine's
+                return [msgspec.structs.replace(one, cpus=None, memory_nodes=None)]
+        return [one]
+
+
+class GuestedLive:
+    """A device that stands in a guest; what is not said here is as the device says it."""
+
+    def __init__(self, device: Live, places: Places, guest: Wanted, ports: Sequence[str] = ()) -> None:
+        self._device, self._places, self._guest, self._ports = device, places, guest, ports
+        self._guests_kernel = KERNELS[guest.kernel]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._device, name)
+
+    def collectors(self) -> list[Collector]:
+        """The device's, and the guest's process on this machine: nearest to the traffic, since reading the others is
+        work for the guest.
+        """
+        return [*self._with_cpus(self._device.collectors()), self._process()]
+
+    def witnesses(self) -> list[Collector]:
+        """Likewise."""
+        return [*self._with_cpus(self._device.witnesses()), self._process()]
+
+    def settings(self) -> Mapping[str, str]:
+        """The device's; the kernel's release and nodes. Raises BenchError where they are not those asked for."""
+        host, wanted = self._places.host, self._guest
+        found = host.release()
+        if wanted.release and not is_release(found, wanted.release):
+            hint = self._guests_kernel.provided_by(wanted.release)
+            raise BenchError(f"guest.release: {wanted.release} was asked for, {found} runs", hint)
+        nodes = guest_cpus.settings(host, self._places.dut_netns, wanted, self._ports)
+        return {**self._device.settings(), "guest.kernel": wanted.kernel, "guest.release": found, **nodes}
+
+    def ready(self) -> Mapping[str, str]:
+        """The device's facts; the kernel as it names itself."""
+        host = self._places.host
+        return {**self._device.ready(), "guest's kernel": host.release(), **guest_cpus.facts(host)}
+
+    def _with_cpus(self, found: Sequence[Collector]) -> list[Collector]:
+        """What each of several CPUs handled; kinds that look at the kernel's softirqs read it themselves."""
+        is_read = self._guest.numa_nodes == 1 or any(isinstance(one, Softnet) for one in found)
+        return [*found, *([] if is_read else [Softnet(self._places.host, range(self._guest.numa_nodes))])]
+
+    def _process(self) -> Collector:
+        return PacketThreads(self._places.machine, self._places.pidfile(_KERNEL), self._guests_kernel.VCPU, _ANY)

@@ -1,0 +1,202 @@
+"""Short trials of two standing benches in turns, A B, B A, each with its whole account.
+
+Slices say precisely how much more one bench forwards, and nothing else. Trials in turns also say what became of the
+frames that were lost and what a packet cost, and they bear a host that disturbs them: each pair only has to show the
+effect more often than not.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pinchpoint.causes import signs
+from pinchpoint.dut.registry import device_of
+from pinchpoint.measure.trial import Measurer
+from pinchpoint.measure.warm_up import first_round
+from pinchpoint.model.causes import Signs, Turns
+from pinchpoint.model.hops import DropKind
+from pinchpoint.model.levels import OVERLOADED
+from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.run.paired_benches import SIDES, Pair, frozen, measurer_of
+from pinchpoint.stats.interleaved import Gain, turned
+
+TURN_S = 0.2  # of one trial: most searches use as much
+OVERLOAD_S = 0.5
+MOST_S = 25.0  # of all pairs,
+MOST_SLOW_S = 60.0  # unless the host is so slow that too few are made by then
+FEW_PAIRS = 14  # of which one may disagree with the others
+MOST_PAIRS = 40
+EFFECT = 1.05  # by which a figure must change for a cause to be seen: half of what makes it suspected
+FEWER = 1 / 0.9  # of losses: a cause that explains a tenth of them is suspected
+BEYOND = 1000.0  # times: a gain that is not finite, and the largest that is noted
+LOSES = 0.001  # of what is offered
+BUSY = 0.8  # share of a thread's time: below it, turns for few frames each cost more for every frame
+# Of what the unchanged bench carries under overload: the first at which it loses frames. The less is sent, the longer a
+# pause that a large ring bridges, and the surer it is that a loss is none of speed.
+PARTS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0)
+UNCHANGED_TURN, CHANGED_TURN = "turn of the unchanged bench", "turn"
+
+
+@dataclass(frozen=True)
+class _Both:
+    """Whose turn it may be."""
+
+    pair: Pair
+    measurers: Mapping[str, Measurer]
+
+    def trial(self, side: str, load_fps: float) -> Trial:
+        """One trial, the other bench frozen. Raises what a trial raises."""
+        measurer = self.measurers[side]
+        self.pair.benches[SIDES[1]].on_stoppable(measurer)
+        with frozen(self.pair.other(side).setup):
+            return measurer.trial(UNCHANGED_TURN if side == SIDES[0] else CHANGED_TURN, TURN_S, load_fps)
+
+
+def measure_turns(pair: Pair, is_below: bool, changed: list[Trial]) -> Turns:
+    """Pairs until one figure is certain, or the time is over; `changed` gets the trials of B.
+
+    `is_below`: at a load that A should carry, where it loses frames; else at the highest load of the scenario.
+    Raises what a trial raises.
+    """
+    both = _Both(pair, {side: _measurer(pair, side, f"turn-{side}") for side in SIDES})
+    most_fps = pair.benches[SIDES[0]].scenario.search.max_load_fps
+    load_fps = _lossy(both, most_fps) if is_below else most_fps
+    made = list[tuple[Trial, Trial]]()
+    began_s = time.monotonic()
+    while len(made) < MOST_PAIRS and time.monotonic() - began_s < (MOST_S if len(made) >= FEW_PAIRS else MOST_SLOW_S):
+        order = SIDES if len(made) % 2 == 0 else SIDES[::-1]
+        turn = {side: both.trial(side, load_fps) for side in order}
+        made.append((turn[SIDES[0]], turn[SIDES[1]]))
+        changed.append(turn[SIDES[1]])
+        if is_certain(judged(made, _streams(pair)), is_below):
+            break
+    a, b = ([one[place] for one in _usable(made)] for place in (0, 1))
+    found = judged(made, _streams(pair))
+    return replace(found, load_fps=load_fps, before=_signs(pair, SIDES[0], a), after=_signs(pair, SIDES[1], b))
+
+
+def overload(pair: Pair) -> Trial:
+    """One trial of B at the highest load of the scenario, A frozen. Raises what a trial raises."""
+    measurer = _measurer(pair, SIDES[1], "overload")
+    pair.benches[SIDES[1]].on_stoppable(measurer)
+    with frozen(pair.other(SIDES[1]).setup):
+        return measurer.trial("overload", OVERLOAD_S, pair.benches[SIDES[1]].scenario.search.max_load_fps)
+
+
+def judged(pairs: Sequence[tuple[Trial, Trial]], streams: float = 1.0) -> Turns:
+    """What pairs of trials, of A and of B at one load, say of each figure.
+
+    `streams`: times as many streams of B, which forwards that much more for this reason alone.
+    """
+    usable = _usable(pairs)
+    return Turns(
+        usable[0][0].load_fps if usable else 0.0,
+        len(usable),
+        turned([one for a, b in usable for one in _rate(a, b)], EFFECT, streams),
+        turned([one for a, b in usable for one in _cycles(a, b)] if streams == 1 else [], EFFECT),
+        turned([one for a, b in usable for one in _loss(a, b)], FEWER),
+        Signs(),
+        Signs(),
+        dropped([a for a, _ in usable]),
+        dropped([b for _, b in usable]),
+    )
+
+
+def _usable(pairs: Sequence[tuple[Trial, Trial]]) -> list[tuple[Trial, Trial]]:
+    """Pairs of which neither trial was aborted."""
+    return [(a, b) for a, b in pairs if TrialValidity.ABORTED not in (a.validity, b.validity)]
+
+
+def dropped(trials: Sequence[Trial]) -> dict[DropKind, float]:
+    """Frames that counters name, by kind, as shares of those that were offered."""
+    offered = sum(trial.offered for trial in trials)
+    found = defaultdict[DropKind, float](float)
+    for drop in (drop for trial in trials for hop in trial.ledger.hops for drop in hop.drops):
+        found[drop.kind] += drop.frames / max(1, offered)
+    return dict(found)
+
+
+def is_certain(found: Turns, is_below: bool) -> bool:
+    """Whether more pairs would add nothing: what the change does is certain, and whether the rate falls is too."""
+    if not (found.rate.is_worse or found.rate.is_no_worse):
+        return False
+    if is_below:
+        return found.loss.is_better or found.loss.is_no_better
+    return found.cycles.is_better or found.rate.is_better or found.rate.is_no_better
+
+
+def _rate(a: Trial, b: Trial) -> Iterator[Gain]:
+    """Of frames carried a second. A bench that carried what was offered may carry more."""
+    before, after = _carried_fps(a), _carried_fps(b)
+    if before > 0:
+        yield Gain(min(BEYOND, after / before), _is_overloaded(a), _is_overloaded(b))
+    elif after > 0:
+        yield Gain(BEYOND, True, _is_overloaded(b))
+
+
+def _cycles(a: Trial, b: Trial) -> Iterator[Gain]:
+    """Of packets for each cycle. A thread that is not busy takes few frames in a turn, so that B may do better yet."""
+    before, after = _cost(a), _cost(b)
+    if before is not None and after is not None and before[0] >= BUSY:
+        yield Gain(before[1] / after[1], True, after[0] >= BUSY)
+
+
+def _loss(a: Trial, b: Trial) -> Iterator[Gain]:
+    """Of losses. A pair without any says nothing."""
+    if b.lost > 0:
+        yield Gain(min(BEYOND, a.loss_ratio / b.loss_ratio))
+    elif a.lost > 0:
+        yield Gain(BEYOND)
+
+
+def _cost(trial: Trial) -> tuple[float, float] | None:
+    """(busy share, cycles for a packet) of the busiest forwarding thread."""
+    known = [(one.busy_share, one.cycles_per_packet) for one in trial.pmds]
+    return max(((busy, cycles) for busy, cycles in known if busy and cycles), default=None)
+
+
+def _is_overloaded(trial: Trial) -> bool:
+    return trial.received < (1 - OVERLOADED) * trial.offered
+
+
+def _carried_fps(trial: Trial) -> float:
+    return trial.received / trial.sent_duration_s if trial.sent_duration_s else 0.0
+
+
+def _streams(pair: Pair) -> float:
+    a, b = (len(pair.benches[side].scenario.streams) for side in SIDES)
+    return b / a
+
+
+def _lossy(both: _Both, most_fps: float) -> float:
+    """A load that A should carry, by what it carries of the highest one, and at which it loses frames twice."""
+    side = SIDES[0]
+    carried_fps = _carried_fps(both.trial(side, most_fps)) or first_round(both.pair.benches[side].scenario)[1]
+    for part in PARTS[:-1]:
+        load_fps = min(most_fps, part * carried_fps)
+        if all(both.trial(side, load_fps).loss_ratio > LOSES for _ in SIDES):
+            return load_fps
+    return min(most_fps, PARTS[-1] * carried_fps)
+
+
+def _measurer(pair: Pair, side: str, what: str) -> Measurer:
+    return measurer_of(pair, side, _keep(pair, what))
+
+
+def _keep(pair: Pair, what: str) -> Callable[[Trial], None]:
+    """Trials of either bench belong to the counter-experiment."""
+    changed = pair.benches[SIDES[1]]
+    first, made = len(changed.recorded.trials), list[str]()
+
+    def keep(trial: Trial) -> None:
+        made.append(trial.id)
+        name = changed.scenario.name
+        changed.record.keep(replace(trial, scenario=name, id=f"{name}-{first + len(made):04d}-{what}"))
+
+    return keep
+
+
+def _signs(pair: Pair, side: str, trials: Sequence[Trial]) -> Signs:
+    scenario = pair.benches[side].scenario
+    return signs.of_trials(trials, scenario.smallest_ring, device_of(scenario).signs) if trials else Signs()
