@@ -149,4 +149,4 @@ def _notes(compared: Alternated, rate: MetricComparison, search: Search) -> Iter
             "the interval is for these two benches: two that are built anew from one file differ by some per cent, "
             f"which {fewest_pairs()} builds or more include (--benches, and a budget that pays for them)"
         )
-    yield f"{rate.metric}: of trials of {units.seconds(search.trial_duration_s)}, the load at which half lose more"
+    yield f"{rate.metric}: half of the trials of {units.seconds(search.trial_duration_s)} lose no more at this load"

@@ -39,7 +39,8 @@ def sentence(metric: MetricComparison, margin: float | None, of: str = "pair") -
         hidden = metric.largest_hidden or 0.0
         same = _margin_hidden(metric, hidden, margin, of)
         where = " between these two benches" if of_benches else ""
-        return f"no difference found{where}; one of up to {percent(hidden)} cannot be excluded{same}"
+        ratio = f"B / A is {metric.ratio:.3f} [{metric.low:.3f} .. {metric.high:.3f}]"
+        return f"no difference found{where}: {ratio}; one of up to {percent(hidden)} cannot be excluded{same}"
     smaller, larger = sorted((abs(1 - metric.low), abs(1 - metric.high)))
     word = "higher" if metric.decision is Decision.HIGHER else "lower"
     text = f"B is {percent(abs(1 - metric.ratio))} {_between(smaller, larger)} {word}"

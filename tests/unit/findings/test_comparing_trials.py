@@ -32,7 +32,7 @@ def test_rates_of_six_builds_are_compared_for_the_next_build():
     assert (one.holds_for, one.better) == (HoldsFor.NEXT_BUILD, False)
     assert one.low <= 0.8 <= one.high
     assert "6 builds of" in one.method
-    assert "of trials of 200 ms" in found.scenarios[0].notes[-1]
+    assert "of the trials of 200 ms" in found.scenarios[0].notes[-1]
 
 
 def test_rates_of_one_build_are_of_these_two_benches():
