@@ -170,7 +170,7 @@ def test_a_lab_killed_while_it_measures_is_cleaned_up_after(kind, tmp_path):
 def test_the_shipped_comparison_of_devices_has_a_line_for_each(tmp_path):
     """Short searches: what is shown is that each is built, measured and judged, not how fast it is."""
     files = sorted((ROOT / "studies" / "devices").glob("*.toml"))
-    short = ("search.max_traffic_s=1", "search.max_repeats=30", "latency.duration_s=0.2")
+    short = ("search.max_traffic_s=2", "search.max_repeats=30", "latency.duration_s=0.2")
     words = [word for one in short for word in ("--set", one)]
     done = run("run", ROOT / "studies" / "devices", "--out", tmp_path / "runs", "--no-ceiling", *words)
     assert done.returncode in (0, 1), done.stderr

@@ -111,7 +111,7 @@ def test_what_forwards_between_kernel_interfaces_does_so_between_cables(hosts, s
 
 @pytest.mark.usefixtures("nothing_left")
 def test_without_a_common_clock_the_sender_times_the_way_there_and_back(hosts, scenario, tmp_path):
-    path = scenario(traffic_s=1)
+    path = scenario(traffic_s=3)
     path.write_text(path.read_text().replace("clock_error_us = 50\n", ""))
     done = run("run", path, "--json", "--out", tmp_path / "runs", env=hosts.environment)
     assert done.returncode == 0, done.stderr
@@ -130,7 +130,7 @@ def test_without_a_common_clock_the_sender_times_the_way_there_and_back(hosts, s
 @pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("kind", ["bridge", "nft from the right"])
 def test_streams_between_two_engines_go_both_ways_and_each_has_its_own_losses(hosts, scenario, tmp_path, kind):
-    path = scenario(traffic_s=8 if kind == "bridge" else 1, dut=KINDS[kind])
+    path = scenario(traffic_s=8 if kind == "bridge" else 3, dut=KINDS[kind])
     path.write_text(path.read_text().replace("[search]", f"{BACK}[search]"))
     done = run("run", path, "--json", "--out", tmp_path / "runs", env=hosts.environment)
     assert done.returncode == 0, done.stderr
