@@ -151,7 +151,7 @@ def _pages_found(path: Path, host: Host) -> int:
     Of benches that stand at once, the one that found most came last, whatever clocks say.
     """
     with suppress(PinchpointError):
-        entries = [one.resource for one in read(path, host) if isinstance(one, Entry)]
+        entries = [entry.resource for entry in read(path, host) if isinstance(entry, Entry)]
         return max((one.before for one in entries if isinstance(one, Hugepages)), default=-1)
     return -1
 

@@ -8,7 +8,7 @@ from pinchpoint.model.causes import Experiment
 from pinchpoint.model.scenario import Scenario, Stream
 
 FEW = 16  # five-tuples: any cache holds as many
-LARGE_RING, LONGER, LARGEST_RING = 4096, 4, 32768  # descriptors: at least so many, so many times as many, at most
+LARGE_RING, LONGER, LARGEST_RING = 4096, 4, 32768  # descriptors: the least, the factor, the most
 SHORTEST, SHORTEST_SEGMENT = 64, 76  # bytes; of TCP with the engine's signature
 _OPPOSITE: Final = {"ipv4_src": "ipv4_dst", "ipv4_dst": "ipv4_src", "udp_src": "udp_dst", "udp_dst": "udp_src"}
 

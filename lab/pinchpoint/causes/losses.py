@@ -61,7 +61,7 @@ def named(groups: Sequence[Group]) -> tuple[str, ...]:
 
 
 def shares(groups: Sequence[Group], frames: int) -> str:
-    """The largest groups with their shares of so many frames."""
+    """The three largest groups, each with its share of `frames`."""
     return ", ".join(f"{units.share(group.frames / frames)} {group.words()}" for group in groups[:3])
 
 

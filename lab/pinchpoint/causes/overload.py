@@ -49,7 +49,7 @@ def overload(trials: Sequence[Trial], rate_fps: float | None) -> Overload | None
     for load in (load for trial in top for load in trial.pmds):
         if load.cycles_per_packet:
             cycles.setdefault(load.name, []).append(load.cycles_per_packet)
-    forwarded_fps = median(trial.received / trial.sent_duration_s for trial in top)
+    forwarded_fps = median(trial.forwarded_fps for trial in top)
     if not forwarded_fps:
         return None
     return Overload(rate_fps, forwarded_fps, {name: median(each) for name, each in cycles.items()})

@@ -30,7 +30,7 @@ def show_comparison(comparison: Comparison, as_json: bool, folder: Path | None =
 def gate(comparison: Comparison, limit: float | None) -> int:
     """The exit code, with its reason on stderr: 0, or UNDECIDED without a ratio.
 
-    With a `limit`, WORSE where a judged metric is worse by more, and UNDECIDED where one cannot be held against it.
+    With a `limit` (a share): WORSE if a judged metric is worse by more, UNDECIDED if one cannot be judged against it.
     """
     by_metric = judged(comparison, limit or 0.0)
     against = [judgement for judgement in by_metric if limit is not None and judgement.state is State.REGRESSION]

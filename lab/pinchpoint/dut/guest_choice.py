@@ -28,7 +28,7 @@ def chosen(scenarios: Sequence[Scenario], lab: Host) -> tuple[Scenario, ...]:
         return tuple(scenarios)
     words = [word for word in KERNELS if all(one.guest and word in suited(one.guest) for one in left_open)]
     if not words:
-        return tuple(chosen([one], lab)[0] for one in scenarios)
+        return tuple(chosen([scenario], lab)[0] for scenario in scenarios)
     word = _best(words, left_open, lab)
     return tuple(_with_kernel(one, word) if one in left_open else one for one in scenarios)
 
@@ -37,7 +37,7 @@ def _best(words: Sequence[str], scenarios: Sequence[Scenario], lab: Host) -> str
     """The last is not booted to find out: nothing else is left, and its bench shows it."""
     lacks = dict[str, int]()
     for word in words:
-        lacks[word] = sum(_lacking(_with_kernel(one, word), lab) for one in scenarios)
+        lacks[word] = sum(_lacking(_with_kernel(scenario, word), lab) for scenario in scenarios)
         if not lacks[word] and (word == words[-1] or not booted(lab, word, _BUSY_S).why_not):
             return word
     return min(words, key=lambda word: lacks[word] or 1)

@@ -260,23 +260,36 @@ def _compared(
         return replace(base, sentence=f"not compared: no pair has two numbers ({reasons or 'none was measured'})")
     a, b = [pair.a or 0.0 for pair in kept], [pair.b or 0.0 for pair in kept]
     difference = compare_pairs(a, b, confidence=CONFIDENCE)
-    compared = replace(
+    base = replace(
         base,
         a=estimate([Metric(name, unit, value) for value in a]),
         b=estimate([Metric(name, unit, value) for value in b]),
-        ratio=difference.ratio,
-        low=difference.low,
-        high=difference.high,
-        confidence=difference.confidence,
-        p_value=difference.p_value,
-        largest_hidden=difference.largest_hidden,
         n=difference.n,
         method=difference.method,
-        decision=decision_of(difference),
-        holds_for=HoldsFor.NEXT_BUILD if difference.confidence is not None else None,
+    )
+    return with_ratio(base, difference, HoldsFor.NEXT_BUILD, margin, of="pair")
+
+
+def with_ratio(
+    base: MetricComparison, ratio: PairedDifference, holds_for: HoldsFor, margin: float | None, *, of: str
+) -> MetricComparison:
+    """`base` with the ratio of B to A, the decision, and its sentence; `of` is what `base.n` counts.
+
+    `holds_for` counts where the ratio has an interval with a confidence.
+    """
+    compared = replace(
+        base,
+        ratio=ratio.ratio,
+        low=ratio.low,
+        high=ratio.high,
+        confidence=ratio.confidence,
+        p_value=ratio.p_value,
+        largest_hidden=ratio.largest_hidden,
+        decision=decision_of(ratio),
+        holds_for=holds_for if ratio.confidence is not None else None,
     )
     compared = replace(compared, better=wording.better(compared))
-    return replace(compared, sentence=wording.sentence(compared, margin))
+    return replace(compared, sentence=wording.sentence(compared, margin, of))
 
 
 def decision_of(difference: PairedDifference) -> Decision:

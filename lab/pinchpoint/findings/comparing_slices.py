@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 
-from pinchpoint.findings import comparing, wording
+from pinchpoint.findings import comparing
 from pinchpoint.model import units
 from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision, HoldsFor, MetricComparison
 from pinchpoint.model.duet import FORWARDED, MEASURED, DuetSummary, Stretch
@@ -38,23 +38,14 @@ def _metric(duet: Duet | None, margin: float | None) -> MetricComparison:
         return replace(base, sentence=f"not compared: {why}")
     ratio = duet.difference
     assert ratio is not None  # else every slice was discarded, which has a reason
-    judged = replace(
+    base = replace(
         base,
         a=over_time([quad.a_fps for quad in duet.quads]),
         b=over_time([quad.b_fps for quad in duet.quads]),
-        ratio=ratio.ratio,
-        low=ratio.low,
-        high=ratio.high,
-        confidence=ratio.confidence,
-        p_value=ratio.p_value,
-        largest_hidden=ratio.largest_hidden,
         n=len(duet.quads),
         method=interval_of(duet),
-        decision=comparing.decision_of(ratio),
-        holds_for=holds_for(duet.summary.benches) if ratio.confidence is not None else None,
     )
-    judged = replace(judged, better=wording.better(judged))
-    return replace(judged, sentence=wording.sentence(judged, margin, of="quad"))
+    return comparing.with_ratio(base, ratio, holds_for(duet.summary.benches), margin, of="quad")
 
 
 def holds_for(builds: int) -> HoldsFor:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from pinchpoint.findings import comparing, wording
+from pinchpoint.findings import comparing
 from pinchpoint.findings.comparing_slices import holds_for, over_time
 from pinchpoint.model import units
 from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision, MetricComparison
@@ -110,22 +110,8 @@ def _cost(compared: Alternated, margin: float | None) -> MetricComparison | None
 def _compared(
     base: MetricComparison, ratio: PairedDifference, compared: Alternated, margin: float | None
 ) -> MetricComparison:
-    is_known = ratio.confidence is not None
-    judged = replace(
-        base,
-        ratio=ratio.ratio,
-        low=ratio.low,
-        high=ratio.high,
-        confidence=ratio.confidence,
-        p_value=ratio.p_value,
-        largest_hidden=ratio.largest_hidden,
-        n=len(compared.turns),
-        method=_interval(compared, ratio),
-        decision=comparing.decision_of(ratio),
-        holds_for=holds_for(compared.builds) if is_known else None,
-    )
-    judged = replace(judged, better=wording.better(judged))
-    return replace(judged, sentence=wording.sentence(judged, margin, of="turn"))
+    base = replace(base, n=len(compared.turns), method=_interval(compared, ratio))
+    return comparing.with_ratio(base, ratio, holds_for(compared.builds), margin, of="turn")
 
 
 def _interval(compared: Alternated, ratio: PairedDifference) -> str:

@@ -79,7 +79,7 @@ def children_s(host: Host) -> float:
 
 def most_files(host: Host) -> int:
     """That a process may have open which is started there (proc_pid_limits(5))."""
-    (line,) = (one for one in host.read(f"{PROC}/self/limits").splitlines() if one.startswith("Max open files"))
+    (line,) = (line for line in host.read(f"{PROC}/self/limits").splitlines() if line.startswith("Max open files"))
     return int(line.split()[3])
 
 

@@ -285,6 +285,22 @@ class Trial:
         """The rate at which frames were presented to the ports."""
         return self.offered / self.sent_duration_s if self.sent_duration_s else 0.0
 
+    @property
+    def forwarded_fps(self) -> float:
+        """Frames a second that came back while the trial was sent; without samples, all that came back over that time.
+
+        Samples of the time after sending, in which the engine waits for the last frames, are left out.
+        """
+        counted = [
+            (sample.elapsed_s, sample.received)
+            for sample in self.samples
+            if sample.received is not None and sample.elapsed_s <= self.sent_duration_s
+        ]
+        if not counted or counted[-1][0] <= counted[0][0]:
+            return self.received / self.sent_duration_s if self.sent_duration_s else 0.0
+        (began_s, first), (ended_s, last) = counted[0], counted[-1]
+        return (last - first) / (ended_s - began_s)
+
 
 def _highest(summaries: Iterable[LatencySummary | None]) -> LatencySummary | None:
     return max((summary for summary in summaries if summary), key=lambda summary: summary.p99_ns, default=None)

@@ -106,7 +106,7 @@ def outliving(
         except Interrupted:
             raise
         except PinchpointError as error:
-            lost = [one for one in remotes if machines.ssh(one).is_lost()]
+            lost = [remote for remote in remotes if machines.ssh(remote).is_lost()]
             # One that was lost and is connected again has no bench any more, and may have rests of it.
             lost = lost or (remotes if isinstance(error, HostLostError) else [])
             if not lost:

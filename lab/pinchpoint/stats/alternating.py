@@ -110,7 +110,7 @@ class Alternation:
         """The trial of a side; None: it has no usable account. A turn has one of each."""
         if not self._pending:
             self._begun += 1
-            self._is_settled = all(one.is_settled for one in self._stairs.values())
+            self._is_settled = all(stairs.is_settled for stairs in self._stairs.values())
         self._pending[side] = tried
         if tried is not None:
             self._stairs[side].follow(tried)

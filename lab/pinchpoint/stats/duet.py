@@ -97,7 +97,7 @@ def compare_slices(stretches: Sequence[Stretch], confidence: float = CONFIDENCE,
         at_s += length_of(stretch)
     if too_short := sum(len(one.slices) for one in stretches if one.phase == MEASURED and one not in measured):
         reasons[TOO_SHORT] = too_short
-    benches = len({one.benches for one in measured})
+    benches = len({stretch.benches for stretch in measured})
     blocks = _of_blocks(found)
     if benches >= fewest_pairs():
         blocks = [pseudomedian(_of_blocks(quads)) for quads in by_benches.values()]
@@ -219,7 +219,7 @@ def quads_in_blocks(quads: Sequence[Quad]) -> list[Sequence[Quad]]:
 
 
 def _of_blocks(quads: Sequence[Quad]) -> list[float]:
-    return [pseudomedian([one.log_ratio for one in block]) for block in quads_in_blocks(quads)]
+    return [pseudomedian([quad.log_ratio for quad in block]) for block in quads_in_blocks(quads)]
 
 
 def _moment(block: Sequence[Quad]) -> DuetMoment:

@@ -117,8 +117,8 @@ def estimate(metrics: Sequence[Metric]) -> Estimate:
     n, first = len(values), metrics[0]
     known = n > 1 or first.low is not None or first.high is not None
     # One repeat with one end only is open at the other, and so is the median of all.
-    open_above = Bound.AT_LEAST in bounds or any(one.high is None and one.low is not None for one in metrics)
-    open_below = Bound.BELOW in bounds or any(one.low is None and one.high is not None for one in metrics)
+    open_above = Bound.AT_LEAST in bounds or any(metric.high is None and metric.low is not None for metric in metrics)
+    open_below = Bound.BELOW in bounds or any(metric.low is None and metric.high is not None for metric in metrics)
     low, high = median_interval(lows), median_interval(highs)
     words = low.words() if n > 1 else first.note or "of the one measurement"
     if n >= FEWEST_FOR_INTERVAL and lows != highs:
@@ -131,5 +131,5 @@ def estimate(metrics: Sequence[Metric]) -> Estimate:
         n=n,
         interval=words if known else "",
         trimmed_mean=without_extremes(values),
-        bound=next((one for one in (Bound.AT_LEAST, Bound.BELOW) if one in bounds), Bound.FOUND),
+        bound=next((bound for bound in (Bound.AT_LEAST, Bound.BELOW) if bound in bounds), Bound.FOUND),
     )

@@ -5,7 +5,6 @@ at 1 Mpps a ring of 4,096 frames would add 2 % to a trial of 0.2 s.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
 from statistics import median, quantiles
 
 from pinchpoint.model.levels import CONFIDENCE
@@ -22,7 +21,7 @@ def receive_rate(trials: Sequence[Trial]) -> ReceiveRate | None:
     usable = [trial for trial in trials if trial.validity in USABLE and trial.offered]
     if len(usable) < FEWEST_FOR_INTERVAL:
         return None
-    forwarded = [forwarded_fps(trial) for trial in usable]
+    forwarded = [trial.forwarded_fps for trial in usable]
     known = median_interval(forwarded)
     tenths = quantiles(forwarded, n=10, method="inclusive")
     return ReceiveRate(
@@ -35,20 +34,3 @@ def receive_rate(trials: Sequence[Trial]) -> ReceiveRate | None:
         trial_duration_s=usable[0].duration_s,
         confidence=CONFIDENCE,
     )
-
-
-def forwarded_fps(trial: Trial) -> float:
-    """Frames a second that came back while the trial was sent; without samples, all that came back over that time.
-
-    Samples of the time after sending, in which the engine waits for the last frames, are left out.
-    """
-    counted = [
-        (sample.elapsed_s, sample.received)
-        for sample in trial.samples
-        if sample.received is not None and sample.elapsed_s <= trial.sent_duration_s
-    ]
-    rising = [(before, after) for before, after in pairwise(counted) if after[0] > before[0]]
-    if not rising:
-        return trial.received / trial.sent_duration_s if trial.sent_duration_s else 0.0
-    (began_s, first), (ended_s, last) = rising[0][0], rising[-1][1]
-    return (last - first) / (ended_s - began_s)

@@ -98,14 +98,14 @@ def for_half_width(found: Sequence[Component], costs: Costs, half_width: float) 
     The interval is that of the median over benches (stats/estimate.py), so there are at least six.
     """
     every = _allocations(found, costs, lambda spread, _each_s: _enough(spread, half_width))
-    able = [one for one in every if one.half_width <= half_width]
+    able = [advice for advice in every if advice.half_width <= half_width]
     return min(able, key=lambda one: (one.time_s, one.half_width), default=None)
 
 
 def for_time(found: Sequence[Component], costs: Costs, time_s: float) -> Allocation | None:
     """The narrowest interval that `time_s` allows; None if it does not suffice for six benches."""
     every = _allocations(found, costs, lambda _spread, each_s: math.floor(time_s / each_s + 1e-9))
-    able = [one for one in every if one.time_s <= time_s + 1e-6]
+    able = [advice for advice in every if advice.time_s <= time_s + 1e-6]
     return min(able, key=lambda one: (one.half_width, one.time_s), default=None)
 
 

@@ -6,7 +6,7 @@ import pytest
 import trials
 
 from pinchpoint.model.trial import Sample, TrialValidity
-from pinchpoint.stats.receive_rate import forwarded_fps, receive_rate
+from pinchpoint.stats.receive_rate import receive_rate
 
 
 def overloaded(forwarded, validity=TrialValidity.VALID):
@@ -35,11 +35,11 @@ def test_five_trials_have_no_interval_and_give_no_rate() -> None:
 
 def test_frames_that_rings_still_held_at_the_end_do_not_count() -> None:
     samples = (Sample(0.25, 2500, 0, received=1000), Sample(1.0, 10_000, 0, received=4000))
-    assert forwarded_fps(replace(overloaded(4400), samples=samples)) == pytest.approx(4000.0)
-    assert forwarded_fps(overloaded(4400)) == pytest.approx(4400.0)
+    assert replace(overloaded(4400), samples=samples).forwarded_fps == pytest.approx(4000.0)
+    assert overloaded(4400).forwarded_fps == pytest.approx(4400.0)
 
 
 def test_the_time_in_which_the_engine_waits_for_the_last_frames_does_not_count() -> None:
     sending = (Sample(0.25, 2500, 0, received=1000), Sample(1.0, 10_000, 0, received=4000))
     waiting = (Sample(1.15, 10_000, 0, received=4400), Sample(1.3, 10_000, 0, received=4400))
-    assert forwarded_fps(replace(overloaded(4400), samples=sending + waiting)) == pytest.approx(4000.0)
+    assert replace(overloaded(4400), samples=sending + waiting).forwarded_fps == pytest.approx(4000.0)

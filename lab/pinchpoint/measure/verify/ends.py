@@ -68,7 +68,7 @@ class Ends:
 
     def logged(self) -> tuple[str, ...]:
         """What each server has logged so far."""
-        return tuple(self.places.machine.read(one) for one in self.logs)
+        return tuple(self.places.machine.read(log) for log in self.logs)
 
 
 @contextmanager
@@ -159,7 +159,7 @@ def _make_servers(
         Host(netns, f"{address}/32", f"{_LINK}{number}", home, STANDARD_MTU, offloads=False)
         for number, (address, netns) in enumerate(namespaces.items())
     ]
-    gone = [_remover(one, machine) for one in hosts]
+    gone = [_remover(endpoint, machine) for endpoint in hosts]
     undo.callback(_undoing(lambda: _ip(machine, home, f"link delete dev {_BRIDGE}"), *gone))
     _ip(
         machine,
