@@ -2,10 +2,10 @@
 # and `make test`. Both set up what is missing, into .venv in this folder.
 
 TEST := lint test-rust test-unit test-bench
-TEST_ALL := $(TEST) test-simulations test-bench-rest test-kernel test-debian smoke
+TEST_ALL := $(TEST) test-thorough test-bench-rest test-kernel test-debian smoke
 BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-referee bench-compare bench-truth bench-causes bench-exhaustion bench-watch bench-serve bench-campaign
 
-.PHONY: demo docs test test-all test-rust test-unit test-simulations test-bench test-bench-rest test-kernel test-nics test-debian test-hosts test-campaign test-vdpa lint fmt setup clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
+.PHONY: demo docs test test-all test-rust test-unit test-thorough test-bench test-bench-rest test-kernel test-nics test-debian test-hosts test-campaign test-vdpa lint fmt setup clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
 .DEFAULT_GOAL := help
 
 # Where it is set, every command of every test would compile the lab anew.
@@ -60,10 +60,10 @@ test-rust: setup
 	packaging/with-hugepages 256 cargo test --quiet --manifest-path engine/Cargo.toml --features dpdk -- --ignored --test-threads=1
 
 test-unit: setup .venv/.test-packages
-	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m "not simulation" tests/browser tests/unit
+	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m "not thorough" tests/browser tests/unit
 
-test-simulations: setup .venv/.test-packages
-	$(BIN)/pytest -n auto -m simulation tests/unit
+test-thorough: setup .venv/.test-packages
+	$(BIN)/pytest -n auto -m thorough tests/browser tests/unit
 
 test-bench: setup .venv/.test-packages
 	$(BIN)/pytest -m tier1 tests/bench

@@ -1,5 +1,6 @@
 """Settings of all tests."""
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -21,15 +22,22 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 MARKS = (  # unit/tiers.py makes docs/testing.md of the first two
     "tier1(*behaviours): run by `make test`, which it shows these behaviours",
     "tier2(*behaviours): run by `make test-all` only, unless the test has tier1 as well",
-    "simulation: a share of errors over many simulated runs; `make test-all` runs it",
+    "thorough: long, e.g. a share of errors over many simulated runs; `make test-all` runs it",
     "needs(*names): skipped where the machine lacks one of them (bench/needs.py)",
 )
 
 
 def pytest_configure(config):
-    """Register the marks."""
+    """Register the marks. What is imported and collected stays: to look through it takes half of that time."""
+    gc.disable()
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
+
+
+def pytest_collection_finish():
+    """From here on garbage is collected, of what the tests make."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup(item):

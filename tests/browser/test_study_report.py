@@ -49,8 +49,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _open(browser: Browser, path: Path, scheme: Any = "light", width: int = 1280) -> Seen:
-    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 1400})
-    seen = Seen(context.new_page())
+    seen = Seen(browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 1400}))
     seen.page.on("console", lambda message: seen.errors.append(message.text))
     seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
     seen.page.on("request", lambda request: seen.requests.append(request.url))
@@ -138,10 +137,8 @@ def test_nothing_is_fetched_and_nothing_complains(shown: Seen, report: Path) -> 
     assert shown.errors == []
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390)])
-def test_every_theme_and_width_shows_the_whole_study(
-    browser: Browser, report: Path, tmp_path: Path, scheme: str, width: int
-) -> None:
+@pytest.mark.parametrize(("scheme", "width"), [("dark", 1280), ("light", 390)])
+def test_every_theme_and_width_shows_the_whole_study(browser: Browser, report: Path, scheme: str, width: int) -> None:
     seen = _open(browser, report, scheme, width)
     paper = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
@@ -153,7 +150,5 @@ def test_every_theme_and_width_shows_the_whole_study(
     }
     assert len(lines) == 3 and paper not in lines
     assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    shot = tmp_path / f"{scheme}-{width}.png"
-    seen.page.screenshot(path=shot, full_page=True)
-    assert shot.stat().st_size > 50_000
     assert seen.errors == []
+    seen.page.close()

@@ -1,8 +1,11 @@
 use super::*;
+use crate::sched::pin;
 use crate::testing::{Bench, ip, ip_output};
 use crate::xdp_sink::XdpDropSink;
 use crate::{Backend, Port, Sink, Uniform};
+use nix::sched::sched_getcpu;
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -143,13 +146,46 @@ fn what_the_port_takes_leaves_it_or_is_counted() {
 #[ignore = "needs root"]
 fn frames_that_the_far_end_had_no_room_for_are_counted() {
     let bench = Bench::new("");
-    // A kernel thread empties the far end's queue, so that the sender fills it.
     let threaded = "echo 1 > /sys/class/net/v0/threaded";
     let command = ["netns", "exec", &bench.far, "sh", "-c", threaded];
-    let lost = send_into_sink(&bench, || {
+    // A kernel thread empties the far end's queue on the sender's core, and only when nothing else
+    // wants to run there, so that the sender fills the queue.
+    let starve = || {
         assert!(Command::new("ip").args(command).status().unwrap().success());
+        let core = sched_getcpu().unwrap();
+        pin(core).unwrap();
+        for thread in kernel_threads("napi/v0-") {
+            run(&format!("chrt --idle --pid 0 {thread}"));
+            run(&format!("taskset --cpu-list --pid {core} {thread}"));
+        }
+    };
+    let lost = thread::scope(|threads| {
+        threads
+            .spawn(|| send_into_sink(&bench, starve))
+            .join()
+            .unwrap()
     });
     assert!(lost > 0);
+}
+
+/// The kernel threads whose name begins so.
+fn kernel_threads(name: &str) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").unwrap();
+    let numbers = processes.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    let is_named = |number: &u32| {
+        let comm = std::fs::read_to_string(format!("/proc/{number}/comm"));
+        comm.is_ok_and(|comm| comm.starts_with(name))
+    };
+    let threads: Vec<u32> = numbers.filter(is_named).collect();
+    assert!(!threads.is_empty(), "no kernel thread {name}");
+    threads
+}
+
+/// Runs a command, given with arguments parted by spaces.
+fn run(command: &str) {
+    let (program, arguments) = command.split_once(' ').unwrap();
+    let output = Command::new(program).args(arguments.split(' ')).output();
+    assert!(output.unwrap().status.success(), "{command}");
 }
 
 #[test]

@@ -40,7 +40,7 @@ def test_a_machine_that_is_fifteen_per_cent_slower_is_excluded_and_no_other():
     assert not any(set(one) - {"m1"} for one in found)
 
 
-@pytest.mark.simulation
+@pytest.mark.thorough
 def test_machines_that_only_vary_are_left_alone():
     wrong = sum(bool(excluded(controls(seed, count=8))) for seed in range(SEEDS))
     assert wrong <= 0.01 * SEEDS

@@ -331,7 +331,7 @@ def test_slices_are_enough_once_the_interval_is_narrow():
     assert 0 < NARROW < 0.05
 
 
-@pytest.mark.simulation
+@pytest.mark.thorough
 @pytest.mark.parametrize("slicing", [SLICINGS[0], SLICINGS[-1]])
 def test_points_that_end_once_they_are_narrow_hold_the_ratio_and_are_within_five_per_cent(slicing):
     """Pauses of the engine's core disturb a tenth of the slices."""

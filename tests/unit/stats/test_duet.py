@@ -15,7 +15,7 @@ from pinchpoint.stats.paired import pseudomedian
 HOSTS = {"quiet": lambda seed: constant(), "wandering": wandering, "jumping": jumping}
 # Hosts, and simulated comparisons: more of them only where simulations are run.
 FEW = (("wandering", 15),)
-MANY = tuple(pytest.param(host, 60, marks=pytest.mark.simulation) for host in HOSTS)
+MANY = tuple(pytest.param(host, 60, marks=pytest.mark.thorough) for host in HOSTS)
 
 
 @pytest.mark.parametrize(("host", "times"), FEW + MANY)

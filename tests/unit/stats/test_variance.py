@@ -103,7 +103,7 @@ def test_the_half_width_that_is_expected_is_that_of_intervals_by_ranks(benches: 
     assert np.mean([(one.high - one.low) / 2 for one in found]) / 100 == pytest.approx(advice.half_width, rel=0.02)
 
 
-@pytest.mark.simulation
+@pytest.mark.thorough
 @pytest.mark.parametrize("deviations", [(1.2, 0.3, 1.0), (2.0, 1.0, 1.0), (1.0, 0.5, 2.0)])
 def test_a_pilot_says_how_many_benches_suffice_although_it_saw_few(deviations: Deviations) -> None:
     """What is advised suffices in about half of all pilots, the second figure in about 90 %."""
@@ -120,7 +120,7 @@ def test_a_pilot_says_how_many_benches_suffice_although_it_saw_few(deviations: D
     assert 0.8 <= np.mean(suffices) <= 0.98
 
 
-@pytest.mark.simulation
+@pytest.mark.thorough
 def test_what_a_pilot_advises_covers_also_where_the_pilot_was_wrong() -> None:
     """Small differences between benches are mostly missed by a pilot; the interval must not suffer from it."""
     numbers, covered, runs = np.random.default_rng(4), 0, 300
