@@ -45,7 +45,7 @@ def scenario(tmp_path):
     taken at one load, unless `more` says at which.
     """
 
-    def write(name="tiny.toml", datapath="dpdk", rules=FORWARD, max_load_fps=2e4, trial_s=0.2, more=""):
+    def write(name="tiny.toml", datapath="dpdk", rules=FORWARD, max_load_fps=2e4, trial_s=0.1, more=""):
         path = tmp_path / name
         tables = more if more.startswith("at =") else f"at = [0.5]\n{more}"
         text = SCENARIO.replace("{datapath}", datapath).replace("{rules}", rules).replace("{more}", tables)

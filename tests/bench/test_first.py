@@ -9,7 +9,12 @@ pytestmark = [pytest.mark.tier2("command:init"), pytest.mark.needs("dpdk")]
 
 BRIEF = [
     word
-    for setting in ("search.max_traffic_s=2", "search.max_duration_s=20", "search.relative_width=0.3")
+    for setting in (
+        "search.trial_duration_s=0.1",
+        "search.initial_trial_duration_s=0.1",
+        "search.max_traffic_s=1",
+        "search.relative_width=0.3",
+    )
     for word in ("--set", setting)
 ]
 

@@ -11,7 +11,12 @@ pytestmark = [pytest.mark.tier2("command:import"), pytest.mark.needs("dpdk")]
 OURS = Path(__file__).parents[1] / "unit" / "profiles" / "ours"
 BRIEF = [
     word
-    for setting in ("search.max_traffic_s=2", "search.max_duration_s=20", "search.max_load_fps=50000")
+    for setting in (
+        "search.trial_duration_s=0.1",
+        "search.initial_trial_duration_s=0.1",
+        "search.max_traffic_s=1",
+        "search.max_load_fps=50000",
+    )
     for word in ("--set", setting)
 ]
 

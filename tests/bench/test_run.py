@@ -99,8 +99,15 @@ def test_what_a_veth_bench_loses_under_overload_is_named(nothing_left, loaded, d
         assert sum(dropped(trial).values()) == trial.lost
 
 
-@pytest.mark.tier1("device:ovs", "datapath:dpdk", "backend:dpdk")
-@pytest.mark.parametrize(("rules", "layout"), [(FORWARD, "packed"), (SNAT, "split")], ids=["packed", "snat-split"])
+OVER_VHOST_USER = (
+    pytest.param(
+        FORWARD, "packed", id="packed", marks=pytest.mark.tier1("device:ovs", "datapath:dpdk", "backend:dpdk")
+    ),
+    pytest.param(SNAT, "split", id="snat-split"),
+)
+
+
+@pytest.mark.parametrize(("rules", "layout"), OVER_VHOST_USER)
 def test_every_trials_account_closes_over_vhost_user(nothing_left, loaded, rules, layout):
     trials = loaded("dpdk", 20_000, rules, ring=f'4096\nring_layout = "{layout}"')
     assert_closes(trials)
@@ -159,7 +166,6 @@ def test_a_dry_run_prints_the_plan_and_builds_nothing(nothing_left, scenario, tm
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.tier1("faults: killed, interrupted, refused")
 def test_ctrl_c_saves_what_was_measured_and_resume_finishes_it(nothing_left, scenario, tmp_path):
     out = tmp_path / "runs"
     process = start("run", scenario(), "--out", out)

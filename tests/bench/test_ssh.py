@@ -43,7 +43,7 @@ preceding_targets = 1
 relative_width = 0.5
 max_repeats = 50
 loss_ratios = [0, 0.5]
-drain_s = 0.3
+drain_s = 0.1
 [validity]
 gap_shortfall_ratio = 0.9
 [latency]
@@ -63,7 +63,7 @@ def far(tmp_path):
 
 @pytest.fixture
 def scenario(tmp_path):
-    def write(trial_s=0.2, lease_s=LEASE_S):
+    def write(trial_s=0.1, lease_s=LEASE_S):
         path = tmp_path / "away.toml"
         path.write_text(SCENARIO.format(lease_s=lease_s, trial_s=trial_s))
         return path

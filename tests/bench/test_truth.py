@@ -102,15 +102,22 @@ def test_no_published_rate_exceeds_the_truth_and_every_lost_frame_is_booked(rate
 
 
 PLANTED = [
-    ("rx_loss = 0.02", "lost behind the ring of left", "dut"),
-    ("table_loss = 0.02", "lost in the table behind left", "dut"),
-    ("tx_loss = 0.02", "lost before right", "dut"),
-    ('drop = "protocol=udp,every=50"', "dropped by a rule behind left", "rules"),
+    pytest.param(
+        "rx_loss = 0.02", "lost behind the ring of left", "dut", id="ring", marks=pytest.mark.tier1("device:reference")
+    ),
+    pytest.param("table_loss = 0.02", "lost in the table behind left", "dut", id="table"),
+    pytest.param("tx_loss = 0.02", "lost before right", "dut", id="before"),
+    pytest.param(
+        'drop = "protocol=udp,every=50"',
+        "dropped by a rule behind left",
+        "rules",
+        id="rule",
+        marks=pytest.mark.tier1("device:reference"),
+    ),
 ]
 
 
-@pytest.mark.tier1("device:reference")
-@pytest.mark.parametrize(("dut", "place", "party"), PLANTED, ids=[one[1] for one in PLANTED])
+@pytest.mark.parametrize(("dut", "place", "party"), PLANTED)
 def test_frames_lost_at_a_planted_place_are_booked_there_all_of_them(dut, place, party):
     with standing(scenario(dut)) as (live, measure):
         before = live.ports.account()
