@@ -50,7 +50,6 @@ def only(out):
     return RunFolder.open(path)
 
 
-@pytest.mark.tier1("command:explain")
 def test_a_rule_that_drops_is_suspected_confirmed_and_shown_again(tmp_path):
     path, out = tmp_path / "drop.toml", tmp_path / "runs"
     path.write_text(SCENARIO)
@@ -99,6 +98,7 @@ def test_the_time_of_a_saturated_thread_is_divided_by_function_and_a_stop_meanwh
     assert "Time by function" in (folder.path / "report.html").read_text()
 
 
+@pytest.mark.tier1("command:explain")
 def test_a_stored_run_is_explained_as_it_was_measured(tmp_path):
     path, out = tmp_path / "drop.toml", tmp_path / "runs"
     path.write_text(SCENARIO)
