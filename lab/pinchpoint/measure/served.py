@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 import msgspec
 
@@ -13,6 +12,7 @@ from pinchpoint.dut.services import Balancer
 from pinchpoint.dut.setup import collectors
 from pinchpoint.engine.connections import RING, Account, Client, Load, Tuples, command, connect
 from pinchpoint.measure.ends import ends_of
+from pinchpoint.measure.measurements import begin, keep
 from pinchpoint.measure.standing import Standing, Undoable
 from pinchpoint.model import units
 from pinchpoint.model.errors import EngineError, InputError
@@ -173,10 +173,10 @@ class Opener:
         """
         found = self._replayed(phase, load)
         if found is None:
-            found = self._run(phase, load, flush, figures)
-            self._bench.record.keep_measurement(found)
+            found = keep(self._bench, self._run(phase, load, flush, figures))
+        else:
+            self._bench.listener.measurement_ends(found)
         self.measurements.append(found)
-        self._bench.listener.measurement_ends(found)
         return stored(found)
 
     def valid(self, phase: str, load: Load, figures: Callable[[Opened], tuple[Metric, ...]] = lambda _: ()) -> Opened:
@@ -197,9 +197,7 @@ class Opener:
     def _run(self, phase: str, load: Load, flush: bool, figures: Callable[[Opened], tuple[Metric, ...]]) -> Measurement:
         bench, scenario = self._bench, self._bench.scenario
         self._count += 1
-        identity = f"{scenario.name}-{self._count:04d}"
-        bench.listener.measurement_begins(identity, lasting_s(load))
-        started, began = datetime.now(UTC), time.monotonic()
+        begun = begin(bench, self._count, lasting_s(load))
         if empty := flushed(self.balancer) if flush else None:
             self.flushes.append(empty)
         load = _with_ports(load, self._tuples)
@@ -211,17 +209,11 @@ class Opener:
         seen = Seen(account, observed, device_of(scenario).loads(observed, lasted_s), lasted_s)
         judged = judge(seen, scenario.validity)
         told: Mapping[str, object] = {"load": load, "judged": judged, "flushed": empty, "limits": self.limits()}
-        return Measurement(
-            id=identity,
-            scenario=scenario.name,
-            kind=scenario.measure.kind,
-            repeat=scenario.point.repeat,
-            started=started.isoformat(),
-            wall_s=time.monotonic() - began,
-            metrics=figures(Opened(load, judged, seen)),
-            account={"phase": phase, **msgspec.to_builtins(told), "engine": msgspec.to_builtins(account)},
-            observed=observed,
-            pmds=tuple(seen.pmds),
+        return begun.ended(
+            figures(Opened(load, judged, seen)),
+            {"phase": phase, **msgspec.to_builtins(told), "engine": msgspec.to_builtins(account)},
+            observed,
+            pmds=seen.pmds,
             validity=judged.validity,
             reason=judged.reason,
         )

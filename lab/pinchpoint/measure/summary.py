@@ -1,4 +1,4 @@
-"""The result of a measure whose findings are metrics."""
+"""Results of measures, all made here; in short form those whose findings are metrics."""
 
 import math
 from collections import Counter
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from pinchpoint.account.cache_line import distance
 from pinchpoint.account.neighbour import of_trials
-from pinchpoint.model.measurement import Metric
-from pinchpoint.model.result import Outcome, Rate, ScenarioResult
+from pinchpoint.model.measurement import Measurement, Metric
+from pinchpoint.model.result import CacheLine, LatencyPoint, Outcome, Rate, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.model.trial import PmdLoad, Trial, TrialValidity
 
 
 @dataclass(frozen=True)
@@ -23,33 +23,66 @@ class Found:
     failed: str = ""  # why there is no figure; empty if there is one
 
 
+def scenario_result(
+    scenario: Scenario,
+    wall_s: float,
+    *,
+    taken: Sequence[Trial] | Sequence[Measurement] = (),
+    outcome: Outcome = Outcome.MEASURED,
+    reason: str = "",
+    metrics: Sequence[Metric] = (),
+    rates: Sequence[Rate] = (),
+    latency: Sequence[LatencyPoint] = (),
+    pmds: Sequence[PmdLoad] = (),
+    verdict: Verdict | None = None,
+    generator_ceiling_fps: float | None = None,
+    traffic_s: float = 0.0,
+    cache_line: CacheLine | None = None,
+    warnings: Sequence[str] = (),
+) -> ScenarioResult:
+    """A result, as every measure makes it; `taken` are all trials or measurements, valid or not."""
+    invalid = Counter(str(each.validity) for each in taken if each.validity is not TrialValidity.VALID)
+    return ScenarioResult(
+        scenario=scenario.name,
+        title=scenario.title,
+        rates=tuple(rates),
+        latency=tuple(latency),
+        pmds=tuple(pmds),
+        verdict=verdict,
+        generator_ceiling_fps=generator_ceiling_fps,
+        trials=len(taken),
+        invalid_trials=dict(invalid),
+        traffic_s=traffic_s,
+        wall_s=wall_s,
+        cache_line=cache_line,
+        warnings=tuple(warnings),
+        group=scenario.point.group,
+        levels=scenario.point.levels,
+        repeat=scenario.point.repeat,
+        measure=scenario.measure.kind,
+        outcome=outcome,
+        reason=reason,
+        metrics=tuple(metrics),
+    )
+
+
 def result_of(
     scenario: Scenario, trials: Sequence[Trial], found: Found, wall_s: float, of: Sequence[Trial] | None = None
 ) -> ScenarioResult:
     """The scenario's result; `trials` are all that it took, valid or not; the figures are `of` these (None: all)."""
     judged = [trial for trial in (trials if of is None else of) if trial.validity is TrialValidity.VALID]
     cores = distance(judged)
-    invalid = Counter(str(trial.validity) for trial in trials if trial.validity is not TrialValidity.VALID)
     highest = max(judged, key=lambda trial: trial.load_fps, default=None)
-    return ScenarioResult(
-        scenario=scenario.name,
-        title=scenario.title,
-        group=scenario.point.group,
-        levels=scenario.point.levels,
-        repeat=scenario.point.repeat,
-        measure=scenario.measure.kind,
+    return scenario_result(
+        scenario,
+        wall_s,
+        taken=trials,
         outcome=Outcome.FAILED if found.failed else Outcome.MEASURED,
         reason=found.failed,
         metrics=found.metrics,
         rates=found.rates,
-        latency=(),
         pmds=highest.pmds if highest else (),
-        verdict=None,
-        generator_ceiling_fps=None,
-        trials=len(trials),
-        invalid_trials=dict(invalid),
         traffic_s=math.fsum(trial.sent_duration_s for trial in trials),
-        wall_s=wall_s,
         cache_line=cores,
         warnings=tuple(filter(None, (cores.note if cores else "", of_trials(trials).sentence, *found.warnings))),
     )

@@ -15,6 +15,7 @@ from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.standing import Recorded, Stoppable, Undoable
+from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.errors import (
     BenchError,
@@ -219,27 +220,7 @@ class _Run:
 
 def unmeasured(unit: Scenario, outcome: Outcome, reason: str, wall_s: float) -> ScenarioResult:
     """The result of a unit that yielded no figure."""
-    return ScenarioResult(
-        scenario=unit.name,
-        title=unit.title,
-        rates=(),
-        latency=(),
-        pmds=(),
-        verdict=None,
-        generator_ceiling_fps=None,
-        trials=0,
-        invalid_trials={},
-        traffic_s=0.0,
-        wall_s=wall_s,
-        cache_line=None,
-        warnings=(),
-        group=unit.point.group,
-        levels=unit.point.levels,
-        repeat=unit.point.repeat,
-        measure=unit.measure.kind,
-        outcome=outcome,
-        reason=reason,
-    )
+    return scenario_result(unit, wall_s, outcome=outcome, reason=reason)
 
 
 def so_far(folder: RunFolder) -> RunResult:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 
 from pinchpoint.dut.device import Action
 from pinchpoint.host.priority import kept_off
@@ -11,6 +10,7 @@ from pinchpoint.measure.blocked import metrics as blocking
 from pinchpoint.measure.blocked.keys import Blocked
 from pinchpoint.measure.carried import judged
 from pinchpoint.measure.kind import asked
+from pinchpoint.measure.measurements import begin, keep
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.stopper import Stopper
 from pinchpoint.measure.summary import Found, result_of
@@ -51,10 +51,7 @@ def measure_blocked(bench: Standing) -> ScenarioResult:
 
     def repeat(number: int) -> Measurement:
         stopper.check()
-        found = _repeat(bench, blocked, number, stopper)
-        bench.record.keep_measurement(found)
-        bench.listener.measurement_ends(found)
-        return found
+        return keep(bench, _repeat(bench, blocked, number, stopper))
 
     spare = min(blocked.repeats, scenario.search.max_repeats)
     made = all_repeats(bench.recorded.measurements, blocked.repeats, spare, repeat)
@@ -85,9 +82,7 @@ def _valid(made: Sequence[Measurement]) -> int:
 
 def _repeat(bench: Standing, blocked: Blocked, number: int, stopper: Stopper) -> Measurement:
     scenario, check = bench.scenario, stopper.check
-    identity = f"{scenario.name}-{number:04d}"
-    bench.listener.measurement_begins(identity, WARM_UP_S + QUIET_S + blocked.before_s + blocked.after_s)
-    started, began = datetime.now(UTC), time.monotonic()
+    begun = begin(bench, number, WARM_UP_S + QUIET_S + blocked.before_s + blocked.after_s)
     action = bench.live.action(blocked, bench.setup.resources)
     action.prepare(check)
     cpus = tuple(sorted({*scenario.engine.cpus, *scenario.dut.cpus}))
@@ -95,21 +90,10 @@ def _repeat(bench: Standing, blocked: Blocked, number: int, stopper: Stopper) ->
     happened, seen = _under_traffic(bench, blocked, action, bracket, check)
     action.restore(check)
     metrics, cannot = blocking.metrics(happened)
-    found = Measurement(
-        id=identity,
-        scenario=scenario.name,
-        kind=scenario.measure.kind,
-        repeat=number,
-        started=started.isoformat(),
-        wall_s=time.monotonic() - began,
-        metrics=metrics,
-        account={"blocked": asdict(blocked), **asdict(happened)},
-        observed=seen.flat(),
-        pmds=(),
-        validity=TrialValidity.NOISY_HOST if cannot else TrialValidity.VALID,
-        reason=cannot,
-    )
-    return found if cannot else judged(found, seen.elapsed_s)
+    validity = TrialValidity.NOISY_HOST if cannot else TrialValidity.VALID
+    account = {"blocked": asdict(blocked), **asdict(happened)}
+    ended = begun.ended(metrics, account, seen.flat(), validity=validity, reason=cannot)
+    return ended if cannot else judged(ended, seen.elapsed_s)
 
 
 def _under_traffic(

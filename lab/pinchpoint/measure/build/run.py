@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime
 from ipaddress import IPv4Address
 from typing import Any
 
@@ -22,13 +21,14 @@ from pinchpoint.measure.build.keys import Build
 from pinchpoint.measure.build.metrics import Built, Usage
 from pinchpoint.measure.carried import Disturbance, disturbance, judged
 from pinchpoint.measure.kind import asked
+from pinchpoint.measure.measurements import begin, once
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.stopper import Stopper
+from pinchpoint.measure.summary import scenario_result
 from pinchpoint.measure.traffic import Background, Probes, Traffic, background
 from pinchpoint.model.measurement import Measurement
-from pinchpoint.model.result import Outcome, ScenarioResult
+from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.cpu import BenchProcesses, CpuTime
 
@@ -60,22 +60,14 @@ def measure_build(bench: Standing) -> ScenarioResult:
 
     A build that an interrupted run finished is answered from its record, also one that the host disturbed.
     """
-    found = next((one for one in bench.recorded.measurements if one.validity is not TrialValidity.ABORTED), None)
-    if found is None:
-        stopper = Stopper()
-        bench.on_stoppable(stopper)
-        found = _measure(bench, stopper)
-        bench.record.keep_measurement(found)
-        bench.listener.measurement_ends(found)
-    return _result(bench, found)
+    return _result(bench, once(bench, lambda: _measure(bench)))
 
 
-def _measure(bench: Standing, stopper: Stopper) -> Measurement:
-    scenario, build = bench.scenario, _build(bench)
-    identity = f"{scenario.name}-0001"
+def _measure(bench: Standing) -> Measurement:
+    build, stopper = _build(bench), Stopper()
+    bench.on_stoppable(stopper)
     bench.record.note_facts(bench.live.versions())
-    bench.listener.measurement_begins(identity, GUESS_S)
-    started, began = datetime.now(UTC), time.monotonic()
+    begun = begin(bench, 1, GUESS_S)
     probes = probes_of(build)
     with ExitStack() as held:
         bulk = held.enter_context(items(bench, probes))
@@ -86,21 +78,7 @@ def _measure(bench: Standing, stopper: Stopper) -> Measurement:
             held.enter_context(kept_off(_cpus(bench), bench.host))
         built, account, seen = _make(bench, bulk, traffic, stopper)
     used = {f"build/{name}": float(value) for name, value in asdict(built.usage).items() if value is not None}
-    found = Measurement(
-        id=identity,
-        scenario=scenario.name,
-        kind=scenario.measure.kind,
-        repeat=scenario.point.repeat,
-        started=started.isoformat(),
-        wall_s=time.monotonic() - began,
-        metrics=building.metrics(built),
-        account=account,
-        observed={**seen, **used},
-        pmds=(),
-        validity=TrialValidity.VALID,
-        reason="",
-    )
-    return judged(found, built.visible_s)
+    return judged(begun.ended(building.metrics(built), account, {**seen, **used}), built.visible_s)
 
 
 def _make(
@@ -180,28 +158,11 @@ def _account(built: Built, made: Timed, removed: Timed, seen: Traffic | None) ->
 
 
 def _result(bench: Standing, found: Measurement) -> ScenarioResult:
-    scenario = bench.scenario
-    return ScenarioResult(
-        scenario=scenario.name,
-        title=scenario.title,
-        rates=(),
-        latency=(),
-        pmds=(),
-        verdict=None,
-        generator_ceiling_fps=None,
-        trials=0,
-        invalid_trials={},
-        traffic_s=0.0,
-        wall_s=time.monotonic() - bench.began,
-        cache_line=None,
-        warnings=building.warnings(found, _items(bench).why_slower.get(_build(bench).method, "")),
-        group=scenario.point.group,
-        levels=scenario.point.levels,
-        repeat=scenario.point.repeat,
-        measure=scenario.measure.kind,
-        outcome=Outcome.MEASURED,
-        reason="",
+    return scenario_result(
+        bench.scenario,
+        time.monotonic() - bench.began,
         metrics=found.metrics,
+        warnings=building.warnings(found, _items(bench).why_slower.get(_build(bench).method, "")),
     )
 
 

@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections import Counter
 from collections.abc import Sequence
 
 from pinchpoint.account.exhausted import Exhausted, exhausted
@@ -15,6 +14,7 @@ from pinchpoint.measure.exhaustion import LIMITS
 from pinchpoint.measure.kind import asked
 from pinchpoint.measure.served import SETUP_S, Opened, Opener
 from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model import units
 from pinchpoint.model.limits import Limit as Bound
 from pinchpoint.model.measurement import Metric
@@ -127,30 +127,18 @@ class _Measured:
         return LIMITS[ended.resource] if ended.resource else Limit.UNEXPLAINED, ended
 
     def _summary(self, bounds: Bounds, limited: str, aging: Aging) -> ScenarioResult:
-        scenario, found = self._bench.scenario, self._opener.measurements
+        found = self._opener.measurements
         limit, ended = self._ended(limited)
-        invalid = Counter(str(one.validity) for one in found if one.validity is not TrialValidity.VALID)
         figures = tuple(shown.metrics(bounds, self._limits, self._opener.flushes, aging))
         evidence = (*ended.evidence, *(f"limit as read back: {one.resource}: {one.source}" for one in self._limits))
         reason = limited or f"even {bounds.lossy or 1:,} connections at once failed: {ended.evidence[0]}"
-        return ScenarioResult(
-            scenario=scenario.name,
-            title=scenario.title,
-            rates=(),
-            latency=(),
-            pmds=(),
+        return scenario_result(
+            self._bench.scenario,
+            time.monotonic() - self._bench.began,
+            taken=found,
             verdict=Verdict(limit, ended.evidence[0], evidence, (), ()),
-            generator_ceiling_fps=None,
-            trials=len(found),
-            invalid_trials=dict(invalid),
-            traffic_s=math.fsum(one.wall_s for one in found),
-            wall_s=time.monotonic() - self._bench.began,
-            cache_line=None,
+            traffic_s=math.fsum(measurement.wall_s for measurement in found),
             warnings=(f"no {shown.AGING}: {aging.words}",) if aging.words else (),
-            group=scenario.point.group,
-            levels=scenario.point.levels,
-            repeat=scenario.point.repeat,
-            measure=scenario.measure.kind,
             outcome=Outcome.MEASURED if bounds.lossless else Outcome.FAILED,
             reason="" if bounds.lossless else reason,
             metrics=figures,

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
-from datetime import UTC, datetime
 
 import msgspec
 
@@ -16,6 +15,7 @@ from pinchpoint.measure.change.judged import CYCLE_S, Happened, metrics
 from pinchpoint.measure.change.keys import Changed, Event
 from pinchpoint.measure.ends import ends_of
 from pinchpoint.measure.kind import asked
+from pinchpoint.measure.measurements import begin, once
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.stopper import Stopper
 from pinchpoint.measure.summary import Found, result_of
@@ -23,7 +23,6 @@ from pinchpoint.model.errors import EngineError, InputError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Range, Scenario, Scheduler, Service
-from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.cpu import BenchProcesses, CpuTime
 from pinchpoint.observe.snapshot import Observation
@@ -43,11 +42,7 @@ def expected_s(scenario: Scenario) -> float:
 
 def measure_change(bench: Standing) -> ScenarioResult:
     """Open the connections, let it happen, and judge. Raises EngineError or BenchError where nothing can be said."""
-    found = next(iter(bench.recorded.measurements), None)
-    if found is None:
-        found = _measure(bench)
-        bench.record.keep_measurement(found)
-        bench.listener.measurement_ends(found)
+    found = once(bench, lambda: _measure(bench))
     return result_of(bench.scenario, (), Found(found.metrics, ()), time.monotonic() - bench.began)
 
 
@@ -55,32 +50,17 @@ def _measure(bench: Standing) -> Measurement:
     scenario, changed, service = bench.scenario, asked(bench.scenario, Changed), _service(bench.scenario)
     stopper = Stopper()
     bench.on_stoppable(stopper)
-    identity = f"{scenario.name}-0001"
-    bench.listener.measurement_begins(identity, expected_s(scenario))
-    started, began = datetime.now(UTC), time.monotonic()
+    begun = begin(bench, 1, expected_s(scenario))
     cpus = tuple(sorted({*scenario.engine.cpus, *scenario.dut.cpus}))
     bracket = Bracket([CpuTime(bench.host, cpus), BenchProcesses(bench.host, bench.setup.places.bench_id)])
     happened, samples, account, seen = _under_connections(bench, changed, service, bracket, stopper.check)
-    found = Measurement(
-        id=identity,
-        scenario=scenario.name,
-        kind=scenario.measure.kind,
-        repeat=1,
-        started=started.isoformat(),
-        wall_s=time.monotonic() - began,
-        metrics=metrics(changed, service, happened, samples),
-        account={
-            "change": asdict(changed),
-            "happened": [asdict(one) for one in happened],
-            "samples": msgspec.to_builtins(samples),
-            "engine": msgspec.to_builtins(account),
-        },
-        observed=seen.flat(),
-        pmds=(),
-        validity=TrialValidity.VALID,
-        reason="",
-    )
-    return judged(found, seen.elapsed_s)
+    told = {
+        "change": asdict(changed),
+        "happened": [asdict(event) for event in happened],
+        "samples": msgspec.to_builtins(samples),
+        "engine": msgspec.to_builtins(account),
+    }
+    return judged(begun.ended(metrics(changed, service, happened, samples), told, seen.flat()), seen.elapsed_s)
 
 
 def _service(scenario: Scenario) -> Service:

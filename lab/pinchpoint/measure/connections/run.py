@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from pinchpoint.account.exhausted import Exhausted, exhausted
@@ -18,6 +17,7 @@ from pinchpoint.measure.connections.trials import as_trial, failing
 from pinchpoint.measure.kind import asked
 from pinchpoint.measure.served import SETUP_S, Opened, Opener
 from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit
@@ -162,27 +162,15 @@ class _Measured:
     def _summary(
         self, rates: Sequence[Rate], burst: Exhausted | None, ids: Sequence[str], sustained: Sustained
     ) -> ScenarioResult:
-        scenario, found = self._bench.scenario, self._opener.measurements
         no_rate = all(rate.status is RateStatus.REFUSED for rate in rates)
-        invalid = Counter(str(one.validity) for one in found if one.validity is not TrialValidity.VALID)
-        return ScenarioResult(
-            scenario=scenario.name,
-            title=scenario.title,
-            rates=(),
-            latency=(),
+        return scenario_result(
+            self._bench.scenario,
+            time.monotonic() - self._bench.began,
+            taken=self._opener.measurements,
             pmds=self._trials[-1].pmds if self._trials else (),
             verdict=shown.verdict(rates[0], burst, sustained, self._limits, ids),
-            generator_ceiling_fps=None,
-            trials=len(found),
-            invalid_trials=dict(invalid),
-            traffic_s=math.fsum(one.sent_duration_s for one in self._trials),
-            wall_s=time.monotonic() - self._bench.began,
-            cache_line=None,
+            traffic_s=math.fsum(trial.sent_duration_s for trial in self._trials),
             warnings=tuple(_warnings(rates, self._asks)),
-            group=scenario.point.group,
-            levels=scenario.point.levels,
-            repeat=scenario.point.repeat,
-            measure=scenario.measure.kind,
             outcome=Outcome.FAILED if no_rate else Outcome.MEASURED,
             reason=rates[0].reason if no_rate else "",
             metrics=(*shown.metrics(rates, sustained), *_times(self._at(rates[0]))),

@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,6 +24,7 @@ from pinchpoint.measure.rates.keys import Rates
 from pinchpoint.measure.rates.metrics import of_overload, of_rates
 from pinchpoint.measure.rates.overload import OVERLOADS, highest_load_fps, overloaded, without_rate
 from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.summary import scenario_result
 from pinchpoint.measure.trial import ROUND_TRIP, WARM_UP, Measurer, OverTime
 from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model import units
@@ -32,7 +32,6 @@ from pinchpoint.model.offload import OffloadTruth
 from pinchpoint.model.result import (
     Ceiling,
     LatencyPoint,
-    Outcome,
     Rate,
     RateStatus,
     ScenarioResult,
@@ -210,7 +209,6 @@ def _summary(
     scenario: Scenario, trials: Sequence[Trial], found: _Found, latency: tuple[LatencyPoint, ...], wall_s: float
 ) -> ScenarioResult:
     outcome, searched = found.outcome, found.searched
-    invalid = Counter(str(trial.validity) for trial in trials if trial.validity is not TrialValidity.VALID)
     cores = distance([trial for trial in searched if trial.validity is TrialValidity.VALID])
     limit = _at_the_limit(outcome.rates[0], searched)
     rejections = of_search(searched)
@@ -220,28 +218,23 @@ def _summary(
     ndr, *others = _verdicts(outcome.rates, (*searched, *found.overloads), scenario)
     mrr = receive_rate(found.overloads)
     gap = pause_gap(outcome.rates[0], mrr, scenario.smallest_ring)
-    return ScenarioResult(
-        scenario=scenario.name,
-        title=scenario.title,
-        group=scenario.point.group,
-        levels=scenario.point.levels,
-        repeat=scenario.point.repeat,
-        measure=scenario.measure.kind,
-        outcome=Outcome.MEASURED,
-        reason="",
+    result = scenario_result(
+        scenario,
+        wall_s,
+        taken=trials,
         metrics=(*figures, *of_overload(mrr, gap), *rejections.metrics),
         rates=outcome.rates,
         latency=latency,
         pmds=limit.pmds if limit else (),
         verdict=ndr,
-        other_verdicts=tuple(others),
         generator_ceiling_fps=outcome.generator_ceiling_fps or max((t.offered_fps for t in searched), default=None),
-        trials=len(trials),
-        invalid_trials=dict(invalid),
         traffic_s=math.fsum(trial.sent_duration_s for trial in trials),
-        wall_s=wall_s,
         cache_line=cores,
         warnings=_warnings(found, rejections, scenario),
+    )
+    return replace(
+        result,
+        other_verdicts=tuple(others),
         modes=modes,
         track=outcome.track,
         unexplained_share=unexplained_share(searched),

@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import witnesses
@@ -18,6 +17,7 @@ from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.kind import asked
 from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.measurements import Begun
 from pinchpoint.measure.rates.run import expected_trials, searched_ndr, searching_s
 from pinchpoint.measure.soak import metrics as diagnosis
 from pinchpoint.measure.soak.keys import Soak
@@ -50,10 +50,10 @@ class Windows:
         self._bracket = bracket
         self._keep = keep
         self._before = diagnosis.BEGIN
-        self._began = time.monotonic()
         self._load_fps = 0.0
         self._most_under_way = 0
         self.made = list(made)
+        self._begun = self._begin(len(self.made) + 1)
         self.span_s = math.fsum(one.span_s for one in self.all)
         """Of all windows."""
         self.went_back: dict[str, None] = {}
@@ -73,7 +73,7 @@ class Windows:
 
     def begin(self, load_fps: float) -> None:
         """A transmission is about to start."""
-        self._before, self._began, self._load_fps = diagnosis.BEGIN, time.monotonic(), load_fps
+        self._before, self._begun, self._load_fps = diagnosis.BEGIN, self._begin(len(self.made) + 1), load_fps
         self._most_under_way = diagnosis.under_way([port.ring for port in self._scenario.ports], load_fps)
         self._bracket.open()
 
@@ -120,23 +120,19 @@ class Windows:
         return seen.flat()
 
     def _measurement(self, one: Window, seen: Mapping[str, float]) -> Measurement:
-        number = len(self.made) + 1
-        began, self._began = self._began, time.monotonic()
-        reason = diagnosis.disturbed(one, self._scenario.smallest_ring)
-        return Measurement(
-            id=f"{self._scenario.name}-w{number:05d}",
-            scenario=self._scenario.name,
-            kind=Soak.kind,
-            repeat=number,
-            started=datetime.now(UTC).isoformat(),
-            wall_s=self._began - began,
-            metrics=diagnosis.window_metrics(one),
-            account=diagnosis.account(one),
-            observed={name: value for name, value in seen.items() if value},
+        begun, reason = self._begun, diagnosis.disturbed(one, self._scenario.smallest_ring)
+        self._begun = self._begin(begun.repeat + 1)
+        return begun.ended(
+            diagnosis.window_metrics(one),
+            diagnosis.account(one),
+            {name: value for name, value in seen.items() if value},
             pmds=device_of(self._scenario).loads(seen, one.span_s),
             validity=TrialValidity.NOISY_HOST if reason else TrialValidity.VALID,
             reason=reason,
         )
+
+    def _begin(self, number: int) -> Begun:
+        return Begun(self._scenario, f"{self._scenario.name}-w{number:05d}", number)
 
 
 def expected_s(scenario: Scenario) -> float:

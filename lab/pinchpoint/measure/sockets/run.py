@@ -2,10 +2,8 @@
 
 import math
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from statistics import median_low
 from typing import Literal
@@ -25,12 +23,14 @@ from pinchpoint.host.interface import TICKS_PER_S
 from pinchpoint.host.priority import kept_off
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.measure.kind import asked
+from pinchpoint.measure.measurements import Begun, begin, keep
 from pinchpoint.measure.sockets import metrics as socket_metrics
 from pinchpoint.measure.sockets import windows
 from pinchpoint.measure.sockets.keys import Bandwidth, ConnectRequestResponse, RequestResponse, Sockets
 from pinchpoint.measure.sockets.verdict import moved, source_ports, verdict
 from pinchpoint.measure.sockets.windows import Window
 from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.summary import scenario_result
 from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model.errors import BenchError, DutError, RequirementError, UnreachableError
 from pinchpoint.model.measurement import Measurement
@@ -162,23 +162,19 @@ class WindowMeasurer:
     def window(self, repeat: int) -> Measurement:
         """One window, valid or not. Raises Interrupted or DutError after keeping it, else EngineError or BenchError."""
         self._count += 1
-        name = f"{self._bench.scenario.name}-{self._count:04d}"
-        self._bench.listener.measurement_begins(name, seconds(self._ends.sockets))
-        found, died = self._measured(name, repeat)
-        self._bench.record.keep_measurement(found)
-        self._bench.listener.measurement_ends(found)
+        found, died = self._measured(begin(self._bench, self._count, seconds(self._ends.sockets), repeat))
+        keep(self._bench, found)
         if died is not None:
             raise died
         if self._pairs.stop_requested:
             raise Interrupted("interrupted", "pinchpoint run --resume RUN continues where it stopped")
         return found
 
-    def _measured(self, name: str, repeat: int) -> tuple[Measurement, DutError | None]:
+    def _measured(self, begun: Begun) -> tuple[Measurement, DutError | None]:
         places, workload = self._bench.setup.places, self._ends.sockets
         netns = (places.host_netns(self._ends.client.name), places.host_netns(self._ends.server.name))
-        began, began_s = datetime.now(UTC).isoformat(), time.monotonic()
         self._bracket.open()
-        results = self._run(requests(self._ends, netns, name))
+        results = self._run(requests(self._ends, netns, begun.id))
         died: DutError | None = None
         seen: dict[str, float] = {}
         try:
@@ -187,27 +183,15 @@ class WindowMeasurer:
             died = error
         window_s = max((run.duration_s for result in results for run in result.runs), default=0.0)
         traffic_s = workload.warm_up_s + window_s
-        found = Measurement(
-            id=name,
-            scenario=self._bench.scenario.name,
-            kind=self._bench.scenario.measure.kind,
-            repeat=repeat,
-            started=began,
-            wall_s=time.monotonic() - began_s,
-            metrics=(),
-            account={
-                "pairs": [msgspec.to_builtins(result) for result in results],
-                "together_share": windows.together(results),
-                "traffic_s": traffic_s,
-                "ticks_per_s": TICKS_PER_S,
-                "elsewhere": self._ends.elsewhere,
-            },
-            observed=seen,
-            pmds=device_of(self._bench.scenario).loads(seen, traffic_s),
-            validity=TrialValidity.VALID,
-            reason="",
-        )
-        return _judged(found, died, device_of(self._bench.scenario)), died
+        account = {
+            "pairs": [msgspec.to_builtins(result) for result in results],
+            "together_share": windows.together(results),
+            "traffic_s": traffic_s,
+            "ticks_per_s": TICKS_PER_S,
+            "elsewhere": self._ends.elsewhere,
+        }
+        ended = begun.ended((), account, seen, pmds=device_of(self._bench.scenario).loads(seen, traffic_s))
+        return _judged(ended, died, device_of(self._bench.scenario)), died
 
     def _run(self, wanted: Sequence[SocketsRequest]) -> list[SocketsResult]:
         try:
@@ -308,30 +292,20 @@ def summary(scenario: Scenario, ends: Ends, found: Sequence[Measurement], wall_s
     limit = _middle(judged)
     # Why nothing can be said, in the words of the last window; a generator at its limit gives no rate of the DUT.
     reason = "" if judged else (found[-1].reason if found else "no window was measured")
-    return ScenarioResult(
-        scenario=scenario.name,
-        title=scenario.title,
-        group=scenario.point.group,
-        levels=scenario.point.levels,
-        repeat=scenario.point.repeat,
-        measure=scenario.measure.kind,
+    return scenario_result(
+        scenario,
+        wall_s,
+        taken=found,
         outcome=Outcome.MEASURED if judged else Outcome.FAILED,
         reason=reason,
         metrics=socket_metrics.over_repeats([one.metrics for one in judged], disturbed=not valid),
-        rates=(),
-        latency=(),
         pmds=limit.pmds if limit else (),
         verdict=(
             verdict(read, ends.sockets.rate_tps, ends.sockets.connections)
             if read
             else source_ports([windows.read(one) for one in found])
         ),
-        generator_ceiling_fps=None,
-        trials=len(found),
-        invalid_trials=dict(Counter(str(one.validity) for one in found if one.validity is not TrialValidity.VALID)),
         traffic_s=math.fsum(ends.sockets.warm_up_s + ends.sockets.duration_s for _ in found),
-        wall_s=wall_s,
-        cache_line=None,
         warnings=tuple(_warnings(scenario, ends, found, read, limit)),
     )
 

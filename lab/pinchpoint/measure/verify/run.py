@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 
 import msgspec
 
@@ -12,8 +11,10 @@ from pinchpoint.dut.setup import collectors
 from pinchpoint.engine.connections import Client, Load, Times, command, connect
 from pinchpoint.measure.ends import ends_of
 from pinchpoint.measure.kind import asked
+from pinchpoint.measure.measurements import begin, once
 from pinchpoint.measure.served import suffices
 from pinchpoint.measure.standing import Standing, Undoable
+from pinchpoint.measure.summary import scenario_result
 from pinchpoint.measure.verify import programs
 from pinchpoint.measure.verify.ends import check_programs, ends
 from pinchpoint.measure.verify.judged import Check, checks, direct, forgotten
@@ -24,7 +25,6 @@ from pinchpoint.model.limits import Wanted
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Service
-from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.bracket import Bracket
 
 SETUP_S = 1.0  # of the engine
@@ -50,20 +50,14 @@ def _hold_s(verify: Verify) -> float:
 
 def measure_verify(bench: Standing) -> ScenarioResult:
     """Open the connections and judge what became of them. Raises EngineError where nothing can be said."""
-    found = next(iter(bench.recorded.measurements), None)
-    if found is None:
-        bench.on_stoppable(Undoable())
-        found = _measure(bench)
-        bench.record.keep_measurement(found)
-        bench.listener.measurement_ends(found)
-    return _result(bench, found)
+    return _result(bench, once(bench, lambda: _measure(bench)))
 
 
 def _measure(bench: Standing) -> Measurement:
     scenario, verify, service = bench.scenario, asked(bench.scenario, Verify), _service(bench.scenario)
+    bench.on_stoppable(Undoable())
     if verify.programs:
         check_programs(bench.host)
-    identity = f"{scenario.name}-0001"
     hold_s = _hold_s(verify)
     load = Load(
         verify.connections,
@@ -79,8 +73,7 @@ def _measure(bench: Standing) -> Measurement:
     core = scenario.engine.cpus[0]
     argv = command(bench.engine, core, engine_ends.words, service, load, engine_ends.dpdk)
     bench.record.note_facts(bench.live.ready())
-    bench.listener.measurement_begins(identity, expected_s(scenario))
-    started, began = datetime.now(UTC), time.monotonic()
+    begun = begin(bench, 1, expected_s(scenario))
     bracket = Bracket(collectors(bench.setup, bench.live))
     bracket.open()
     account = connect(bench.host, argv, bench.setup.places.environment, load)
@@ -96,24 +89,9 @@ def _measure(bench: Standing) -> Measurement:
         *forgotten_in_time,
         *programs.checks(service, with_programs.got, with_programs.logs, _turns(scenario)),
     )
-    return Measurement(
-        id=identity,
-        scenario=scenario.name,
-        kind=scenario.measure.kind,
-        repeat=scenario.point.repeat,
-        started=started.isoformat(),
-        wall_s=time.monotonic() - began,
-        metrics=(*map(_metric, judged), *_times(client)),
-        account={
-            "wrong": [one.name for one in judged if not one.is_right],
-            "engine": msgspec.to_builtins(account),
-            **asdict(with_programs),
-        },
-        observed=observed,
-        pmds=(),
-        validity=TrialValidity.VALID,
-        reason="",
-    )
+    wrong = [check.name for check in judged if not check.is_right]
+    told = {"wrong": wrong, "engine": msgspec.to_builtins(account), **asdict(with_programs)}
+    return begun.ended((*map(_metric, judged), *_times(client)), told, observed)
 
 
 def _entered(scenario: Scenario, service: Service, observed: Mapping[str, float]) -> int | None:
@@ -192,26 +170,11 @@ def _times(client: Client) -> Iterator[Metric]:
 
 
 def _result(bench: Standing, found: Measurement) -> ScenarioResult:
-    scenario, wrong = bench.scenario, _wrong(found)
+    wrong = _wrong(found)
     notes = {one.name: one.note for one in found.metrics}
-    return ScenarioResult(
-        scenario=scenario.name,
-        title=scenario.title,
-        rates=(),
-        latency=(),
-        pmds=(),
-        verdict=None,
-        generator_ceiling_fps=None,
-        trials=0,
-        invalid_trials={},
-        traffic_s=0.0,
-        wall_s=time.monotonic() - bench.began,
-        cache_line=None,
-        warnings=(),
-        group=scenario.point.group,
-        levels=scenario.point.levels,
-        repeat=scenario.point.repeat,
-        measure=scenario.measure.kind,
+    return scenario_result(
+        bench.scenario,
+        time.monotonic() - bench.began,
         outcome=Outcome.WRONG if wrong else Outcome.MEASURED,
         reason="; ".join(f"{name}: {notes.get(name, '')}" for name in wrong),
         metrics=found.metrics,
