@@ -353,3 +353,21 @@ def test_only_what_measures_a_generator_names_a_kind_of_device():
             continue
         for name in imports_of(path.read_text()):
             assert name.split(".")[1:3] not in [["dut", kind] for kind in kinds], f"{path.name} imports {name}"
+
+
+MADE_IN = {
+    "ScenarioResult": {"measure/summary.py"},
+    "Measurement": {"measure/measurements.py"},
+    "Bracket": {"measure/standing.py", "run/watch.py"},
+}
+
+
+@pytest.mark.parametrize("name", MADE_IN)
+def test_results_measurements_and_brackets_are_made_in_one_place(name):
+    """`watch` has a bracket of its own: what it looks at is no bench."""
+    makers = {
+        str(path.relative_to(PACKAGE))
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if any(isinstance(node, ast.Call) and called(node) == name for node in ast.walk(parsed(path.read_text())))
+    }
+    assert makers == MADE_IN[name]

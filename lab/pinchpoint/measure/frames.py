@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pinchpoint.dut.setup import await_engine_pages, collectors
+from pinchpoint.dut.setup import await_engine_pages
 from pinchpoint.engine import protocol
 from pinchpoint.engine.instrument import Instrument
 from pinchpoint.engine.multi_engine import End, JoinedInstrument
@@ -14,7 +14,6 @@ from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.measure.established import established
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.trial import Measurer
-from pinchpoint.observe.bracket import Bracket
 
 
 @contextmanager
@@ -28,10 +27,8 @@ def measuring(bench: Standing) -> Iterator[Measurer]:
     instrument = instrument_of(bench)
     try:
         await_engine_pages(bench.setup)
-        facts = {**instrument.open(), **bench.live.ready()}
-        bracket = Bracket(collectors(bench.setup, bench.live))
-        record.note_facts({**facts, **{f"cannot observe {k}": why for k, why in bracket.cannot.items()}})
-        measurer = Measurer(scenario, instrument, bracket, record.keep, bench.listener, bench.recorded.trials)
+        record.note_facts({**instrument.open(), **bench.live.ready()})
+        measurer = Measurer(scenario, instrument, bench.bracket(), record.keep, bench.listener, bench.recorded.trials)
         bench.on_stoppable(measurer)
         yield measurer
     finally:

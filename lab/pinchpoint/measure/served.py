@@ -9,7 +9,6 @@ import msgspec
 from pinchpoint.account.exhausted import Seen, pushed_back
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.services import Balancer
-from pinchpoint.dut.setup import collectors
 from pinchpoint.engine.connections import RING, Account, Client, Load, Tuples, command, connect
 from pinchpoint.measure.ends import ends_of
 from pinchpoint.measure.measurements import begin, keep
@@ -20,7 +19,6 @@ from pinchpoint.model.limits import Limit, Wanted, too_few
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.scenario import Scenario, Service, Validity
 from pinchpoint.model.trial import TrialValidity
-from pinchpoint.observe.bracket import Bracket
 
 TRIES = 3  # of one load
 SETUP_S = 1.0  # around a load, for estimates: the flush, the engine's start, counters read twice
@@ -146,9 +144,8 @@ class Opener:
         self.service, self.balancer = of_service(scenario), balancer_of(bench)
         self._ends = ends_of(bench, self.service)
         self._tuples = Tuples(self.service.clients.count, self.service.client_ports)
-        self._bracket = Bracket(collectors(bench.setup, bench.live))
-        cannot = {f"cannot observe {name}": why for name, why in self._bracket.cannot.items()}
-        bench.record.note_facts({**bench.live.ready(), **cannot})
+        self._bracket = bench.bracket()
+        bench.record.note_facts(bench.live.ready())
         self._recorded = list(bench.recorded.measurements)
         self._count = len(self._recorded)
         self.measurements: list[Measurement] = []

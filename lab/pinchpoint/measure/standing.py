@@ -1,18 +1,21 @@
 """A bench that stands, and where the findings about its scenario go."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from pinchpoint.dut.device import Live
-from pinchpoint.dut.setup import Setup
+from pinchpoint.dut.setup import Setup, collectors, witnesses
 from pinchpoint.host.interface import Host
 from pinchpoint.measure.listener import Listener
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Ceiling
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial
+from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.cpu import BenchProcesses, CpuTime
+from pinchpoint.observe.snapshot import Collector
 
 
 class Stoppable(Protocol):
@@ -83,3 +86,22 @@ class Standing:
     def host(self) -> Host:
         """The machine on which it stands."""
         return self.setup.places.machine
+
+    def bracket(self, *more: Collector) -> Bracket:
+        """Round a trial: all that can be counted on this bench, and `more`. What cannot is noted among its facts."""
+        bracket = Bracket([*collectors(self.setup, self.live), *more])
+        self.record.note_facts({f"cannot observe {name}": why for name, why in bracket.cannot.items()})
+        return bracket
+
+    def witness_bracket(self) -> Bracket:
+        """Round windows of a trial: what is cheap enough to read while frames are sent."""
+        return Bracket(witnesses(self.setup, self.live))
+
+    def host_bracket(self, cpus: Iterable[int]) -> Bracket:
+        """Round something that is done to the bench: the time of these CPUs and of its processes."""
+        return Bracket(self.host_time(cpus))
+
+    def host_time(self, cpus: Iterable[int]) -> tuple[Collector, Collector]:
+        """The time of these CPUs of the device's host, and of the bench's processes."""
+        times = CpuTime(self.host, tuple(sorted(set(cpus))))
+        return times, BenchProcesses(self.host, self.setup.places.bench_id)

@@ -11,16 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from time import monotonic
 
-from pinchpoint.dut.setup import collectors
 from pinchpoint.engine.instrument import EngineResult, Slices, TrialRequest
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.trial import EPOCHS, WARM_UP, Interrupted, Measurer
+from pinchpoint.measure.trial import EPOCHS, WARM_UP, Interrupted
 from pinchpoint.measure.warm_up import warm_up
 from pinchpoint.model.duet import CALIBRATION, MEASURED, Slice, Slicing, Stretch
 from pinchpoint.model.errors import BenchError, DutError, EngineError
-from pinchpoint.observe.bracket import Bracket
-from pinchpoint.run.paired_benches import SIDES, Pair, connected, frozen, of_side, prefix
+from pinchpoint.run.paired_benches import SIDES, Pair, connected, frozen, measurer_of, of_side, prefix
 from pinchpoint.stats.duet import BEST, counted, length_of, steady
 
 Enough = Callable[[Sequence[Stretch]], bool]
@@ -251,10 +249,7 @@ def learn(pair: Pair) -> tuple[str, ...]:
 def _learn(pair: Pair, side: str) -> str:
     bench = pair.benches[side]
     with frozen(pair.other(side).setup):
-        bracket = Bracket(collectors(bench.setup, bench.live))
-        measurer = Measurer(
-            bench.scenario, pair.one_sided(side), bracket, bench.record.keep, bench.listener, bench.recorded.trials
-        )
+        measurer = measurer_of(pair, side, bench.record.keep, bench.recorded.trials)
         bench.on_stoppable(measurer)
         bench.listener.phase(WARM_UP, 1)
         found = warm_up(bench.scenario, measurer)

@@ -5,7 +5,7 @@ thread leaves the core. A frozen switch answers no request: it is thawed before 
 switch (host/processes.py), also by `pinchpoint clean` after whoever froze it was killed.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from pinchpoint.bench.actions import daemon_pid
 from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.resource import Daemon, Relay
 from pinchpoint.dut.registry import device_of
-from pinchpoint.dut.setup import Setup, await_engine_pages, collectors, joint_request, prepare
+from pinchpoint.dut.setup import Setup, await_engine_pages, joint_request, prepare
 from pinchpoint.engine.instrument import EngineResult, Heard, Instrument, TrialRequest
 from pinchpoint.engine.process import ProcessInstrument
 from pinchpoint.host.machines import Machines
@@ -26,7 +26,6 @@ from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.scenario import Scenario, Stream
 from pinchpoint.model.trial import Trial
-from pinchpoint.observe.bracket import Bracket
 from pinchpoint.run.bench import standing_bench
 
 SIDES = ("A", "B")
@@ -112,11 +111,10 @@ class Pair:
         return OneSide(self.instrument, side)
 
 
-def measurer_of(pair: Pair, side: str, keep: Callable[[Trial], None]) -> Measurer:
-    """What makes trials of one bench, each with its whole account."""
+def measurer_of(pair: Pair, side: str, keep: Callable[[Trial], None], recorded: Sequence[Trial] = ()) -> Measurer:
+    """What makes trials of one bench, each with its whole account; `recorded` are those of an interrupted run."""
     bench = pair.benches[side]
-    bracket = Bracket(collectors(bench.setup, bench.live))
-    return Measurer(bench.scenario, pair.one_sided(side), bracket, keep, bench.listener)
+    return Measurer(bench.scenario, pair.one_sided(side), bench.bracket(), keep, bench.listener, recorded)
 
 
 @contextmanager

@@ -21,7 +21,6 @@ from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.bracket import Bracket
-from pinchpoint.observe.cpu import BenchProcesses, CpuTime
 from pinchpoint.observe.snapshot import Observation, together
 
 WARM_UP_S = 0.5
@@ -85,8 +84,7 @@ def _repeat(bench: Standing, blocked: Blocked, number: int, stopper: Stopper) ->
     begun = begin(bench, number, WARM_UP_S + QUIET_S + blocked.before_s + blocked.after_s)
     action = bench.live.action(blocked, bench.setup.resources)
     action.prepare(check)
-    cpus = tuple(sorted({*scenario.engine.cpus, *scenario.dut.cpus}))
-    bracket = Bracket([CpuTime(bench.host, cpus), BenchProcesses(bench.host, bench.setup.places.bench_id)])
+    bracket = bench.host_bracket((*scenario.engine.cpus, *scenario.dut.cpus))
     happened, seen = _under_traffic(bench, blocked, action, bracket, check)
     action.restore(check)
     metrics, cannot = blocking.metrics(happened)

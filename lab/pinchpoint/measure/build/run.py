@@ -29,8 +29,6 @@ from pinchpoint.measure.traffic import Background, Probes, Traffic, background
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.observe.bracket import Bracket
-from pinchpoint.observe.cpu import BenchProcesses, CpuTime
 
 GUESS_S = 10.0  # of one build, for the progress display
 
@@ -89,7 +87,7 @@ def _make(
     switch = _process(bench)
     if traffic is not None:
         traffic.start(check)
-    bracket = Bracket([CpuTime(bench.host, _cpus(bench)), BenchProcesses(bench.host, bench.setup.places.bench_id)])
+    bracket = bench.host_bracket(_cpus(bench))
     before_bytes, cpu_s, commands_s = switch.resident_bytes(), switch.cpu_s(), children_s(bench.host)
     own = OwnMemory()
     bracket.open()

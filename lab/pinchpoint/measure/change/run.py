@@ -24,7 +24,6 @@ from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Range, Scenario, Scheduler, Service
 from pinchpoint.observe.bracket import Bracket
-from pinchpoint.observe.cpu import BenchProcesses, CpuTime
 from pinchpoint.observe.snapshot import Observation
 
 SETUP_S = 1.0  # of the engine
@@ -51,8 +50,7 @@ def _measure(bench: Standing) -> Measurement:
     stopper = Stopper()
     bench.on_stoppable(stopper)
     begun = begin(bench, 1, expected_s(scenario))
-    cpus = tuple(sorted({*scenario.engine.cpus, *scenario.dut.cpus}))
-    bracket = Bracket([CpuTime(bench.host, cpus), BenchProcesses(bench.host, bench.setup.places.bench_id)])
+    bracket = bench.host_bracket((*scenario.engine.cpus, *scenario.dut.cpus))
     happened, samples, account, seen = _under_connections(bench, changed, service, bracket, stopper.check)
     told = {
         "change": asdict(changed),

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pinchpoint.dut.registry import device_of
-from pinchpoint.dut.setup import witnesses
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.kind import asked
@@ -151,7 +150,7 @@ def measure_soak(bench: Standing) -> ScenarioResult:
             bench.listener.measurement_ends(found)
 
         recorded = [one for one in bench.recorded.measurements if one.kind == Soak.kind]
-        bracket = Bracket(witnesses(bench.setup, bench.live))
+        bracket = bench.witness_bracket()
         windows = Windows(bench.scenario, bracket, keep, recorded)
         earlier = bench.recorded.trials
         return soak_scenario(bench.scenario, measurer, windows, bench.listener, bench.began, earlier)

@@ -13,7 +13,6 @@ import msgspec
 from pinchpoint.dut import remote_endpoints
 from pinchpoint.dut.device import Device
 from pinchpoint.dut.registry import device_of
-from pinchpoint.dut.setup import collectors
 from pinchpoint.engine.pairs import Pairs
 from pinchpoint.engine.process import find_engine
 from pinchpoint.engine.remote_endpoints import Apart, ServerEngine
@@ -38,8 +37,6 @@ from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Host, Scenario
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.bracket import Bracket
-from pinchpoint.observe.cpu import BenchProcesses, CpuTime
-from pinchpoint.observe.snapshot import Collector
 
 SAME_TROUBLE = 2  # windows in a row that no repeat would mend: one more tells it from a slow moment
 SETUP_S = 0.5  # of a window: engines, connections, reading of counters
@@ -236,11 +233,8 @@ def _measure(bench: Standing, ends: Ends, found: list[Measurement]) -> None:
     alone = partial(Workloads, bench.host, command=bench.engine, environment=environment, log=record.engine_log)
     make = partial(_apart, bench, ends, environment) if ends.machines else alone
     with Pairs(ends.pairs, make) as pairs:
-        facts = {**pairs.open(), **bench.live.versions()}
-        more: list[Collector] = [CpuTime(bench.host, ends.cpus), BenchProcesses(bench.host, places.bench_id)]
-        bracket = Bracket([*collectors(bench.setup, bench.live), *more])
-        record.note_facts({**facts, **{f"cannot observe {name}": why for name, why in bracket.cannot.items()}})
-        measurer = WindowMeasurer(bench, ends, pairs, bracket)
+        record.note_facts({**pairs.open(), **bench.live.versions()})
+        measurer = WindowMeasurer(bench, ends, pairs, bench.bracket(*bench.host_time(ends.cpus)))
         bench.on_stoppable(measurer)
         while not _enough(found, ends):
             found.append(measurer.window(1 + len(_valid(found))))

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 import msgspec
 
 from pinchpoint.dut.registry import device_of
-from pinchpoint.dut.setup import collectors
 from pinchpoint.engine.connections import Client, Load, Times, command, connect
 from pinchpoint.measure.ends import ends_of
 from pinchpoint.measure.kind import asked
@@ -25,7 +24,6 @@ from pinchpoint.model.limits import Wanted
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Service
-from pinchpoint.observe.bracket import Bracket
 
 SETUP_S = 1.0  # of the engine
 _SINCE = "since the connection was due; where it was held, since the request that ended that was due"
@@ -74,7 +72,7 @@ def _measure(bench: Standing) -> Measurement:
     argv = command(bench.engine, core, engine_ends.words, service, load, engine_ends.dpdk)
     bench.record.note_facts(bench.live.ready())
     begun = begin(bench, 1, expected_s(scenario))
-    bracket = Bracket(collectors(bench.setup, bench.live))
+    bracket = bench.bracket()
     bracket.open()
     account = connect(bench.host, argv, bench.setup.places.environment, load)
     observed = bracket.close().flat()
