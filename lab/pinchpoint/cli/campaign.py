@@ -28,6 +28,7 @@ from pinchpoint.model.errors import BenchError, InputError
 from pinchpoint.model.result import Outcome
 from pinchpoint.run.resume_check import require_same
 from pinchpoint.run.run import describe_run
+from pinchpoint.run.stored import StoredRun
 from pinchpoint.scenario.plain import to_plain
 from pinchpoint.store.campaign import CampaignFolder
 from pinchpoint.store.folder import RunFolder, owned, owner
@@ -216,9 +217,10 @@ def _conducted(folder: CampaignFolder, how: _How) -> int:
         except BaseException:
             click.echo(f"pinchpoint: what was measured is in {folder.path}", err=True)
             raise
-    if folder.run.read_result() is not None:
-        write_report(folder.run)
-    print_stored(folder.run, how.as_json)
+    stored = StoredRun(folder.run)
+    if stored.result.scenarios:
+        write_report(stored)
+    print_stored(stored, how.as_json)
     if not how.as_json:
         _print_calibration(folder.read_calibration())
     return _code(folder, conduct.is_stopped(), how)
@@ -244,7 +246,7 @@ def _code(folder: CampaignFolder, stopped: bool, how: _How) -> int:
         told = f"pinchpoint: {words.counted(len(lost), 'measurement')} failed: {named}"
         click.echo(f"{told}\n  hint: {again} tries them again", err=True)
         return BenchError.exit_code
-    code = wrong(folder.run)
+    code = wrong(StoredRun(folder.run))
     if code == 0 and not any(scenario.outcome is Outcome.MEASURED for scenario in result.scenarios):
         click.echo(f"pinchpoint: nothing was measured\n  hint: pinchpoint show {folder.path} has the reasons", err=True)
         return BenchError.exit_code

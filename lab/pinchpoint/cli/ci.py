@@ -18,8 +18,9 @@ from pinchpoint.findings.regressions import judged
 from pinchpoint.model.comparison import Comparison, State
 from pinchpoint.model.errors import UNDECIDED, WORSE, InputError, StoreError
 from pinchpoint.report import ci as report
-from pinchpoint.run.compared import compare_folders, comparison_of
+from pinchpoint.run.compared import compare_folders
 from pinchpoint.run.run import so_far
+from pinchpoint.run.stored import StoredRun
 from pinchpoint.scenario import load_sweep
 from pinchpoint.scenario.keys import program_key
 from pinchpoint.store.folder import RunFolder
@@ -78,7 +79,7 @@ def ci(base: Path, head: Path, scenario: Path | None, wanted: Wanted, how: How, 
     if _is_run(base) and _is_run(head):
         comparison = compare_folders(RunFolder.open(base), RunFolder.open(head), wanted.metrics, told.margin)
         code = _tell(comparison, told, how.as_json)
-        return code if code == WORSE else wrong(RunFolder.open(head)) or code
+        return code if code == WORSE else wrong(StoredRun(RunFolder.open(head))) or code
     with ExitStack() as stack:
         paths, set_a, set_b = _sides(base, head, scenario, how, stack)
         wanted = replace(wanted, paths=paths, set_a=set_a, set_b=set_b, margin=told.margin)
@@ -86,14 +87,14 @@ def ci(base: Path, head: Path, scenario: Path | None, wanted: Wanted, how: How, 
     if made is None:
         return 0
     folder, interrupted = made
-    write_report(folder)
-    compared = comparison_of(folder)
-    assert compared is not None, "it was asked for one"
-    code = _tell(compared, told, how.as_json, folder)
+    stored = StoredRun(folder)
+    write_report(stored)
+    assert stored.comparison is not None, "it was asked for one"
+    code = _tell(stored.comparison, told, how.as_json, folder)
     if interrupted is not None:
         click.echo(f"pinchpoint: {interrupted.message}; what was measured is in {folder.path}", err=True)
         return interrupted.exit_code
-    faults, lost = wrong(folder), failed(folder)  # what was found comes before what could not be measured
+    faults, lost = wrong(stored), failed(stored)  # what was found comes before what could not be measured
     return WORSE if code == WORSE else faults or lost or code
 
 

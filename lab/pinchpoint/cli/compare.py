@@ -19,6 +19,7 @@ from pinchpoint.model.scenario import Point, Sweep
 from pinchpoint.report import render_comparison
 from pinchpoint.run.compared import compare_folders, require_alike
 from pinchpoint.run.duet_run import BUILDING_S, CALIBRATING_S, SHORTEST_S, require_duet, why_no_duet
+from pinchpoint.run.stored import StoredRun
 from pinchpoint.scenario import load_sweep
 from pinchpoint.scenario.plain import to_plain
 from pinchpoint.store.folder import RunFolder
@@ -217,8 +218,9 @@ def _stored(wanted: Wanted, how: How, out: Path | None, runs: Sequence[Path]) ->
         folder = RunFolder.open(runs[0])
         if folder.read_info().comparison is None:
             raise InputError(f"{runs[0]}: expected a second run folder", "pinchpoint compare RUN1 RUN2")
-        print_stored(folder, how.as_json)
-        return gate_of(folder)
+        stored = StoredRun(folder)
+        print_stored(stored, how.as_json)
+        return gate_of(stored)
     if len(runs) > 2:
         raise InputError(f"expected two run folders, found {len(runs)}", "pinchpoint trend compares many runs")
     comparison = compare_folders(RunFolder.open(runs[0]), RunFolder.open(runs[1]), wanted.metrics, wanted.margin)

@@ -12,8 +12,8 @@ from pinchpoint.findings.wording import percent
 from pinchpoint.model.comparison import Comparison, Judged, State
 from pinchpoint.model.errors import UNDECIDED, WORSE
 from pinchpoint.report import render_comparison_table
-from pinchpoint.run.compared import comparison_of
-from pinchpoint.store.folder import COMPARISON, RunFolder
+from pinchpoint.run.stored import StoredRun
+from pinchpoint.store.folder import COMPARISON
 
 
 def show_comparison(comparison: Comparison, as_json: bool, folder: Path | None = None) -> None:
@@ -50,7 +50,7 @@ def _is_open(judgement: Judged, limit: float | None) -> bool:
     return not is_answer(judgement.metric) or (limit is not None and judgement.state is State.UNDECIDED)
 
 
-def gate_of(folder: RunFolder) -> int:
+def gate_of(stored: StoredRun) -> int:
     """The same of a run, which holds the limit it was asked for; 0 for a run without a comparison."""
-    comparison, request = comparison_of(folder), folder.read_info().comparison
+    comparison, request = stored.comparison, stored.info.comparison
     return gate(comparison, request.fail_if_worse) if comparison is not None and request is not None else 0

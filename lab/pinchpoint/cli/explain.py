@@ -10,6 +10,7 @@ from pinchpoint.cli.program import Program, explaining
 from pinchpoint.cli.run import conduct, print_stored, resumed
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Point, Scenario, Sweep
+from pinchpoint.run.stored import StoredRun
 from pinchpoint.scenario import load_sweep
 from pinchpoint.scenario.plain import from_plain
 from pinchpoint.store.folder import RunFolder
@@ -44,7 +45,7 @@ def explain(path: Path | None, name: str | None, how: How) -> int:
     if path is None:
         raise InputError("expected a scenario file or a run folder", EXAMPLE)
     if (path / "run.json").is_file() and RunFolder.open(path).read_info().explains:
-        print_stored(RunFolder.open(path), how.as_json)
+        print_stored(StoredRun(RunFolder.open(path)), how.as_json)
         return 0
     scenario = _scenario(path, name, how)
     alone = Sweep(scenario.name, scenario.title, (), (scenario,), 1, "listed", 0)

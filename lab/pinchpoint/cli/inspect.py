@@ -20,6 +20,7 @@ from pinchpoint.model.errors import BenchError, InputError, RequirementError
 from pinchpoint.model.scenario import Factor, Sweep
 from pinchpoint.report.forms import Form, render_form
 from pinchpoint.run.run import so_far
+from pinchpoint.run.stored import StoredRun
 from pinchpoint.scenario.plain import to_plain
 from pinchpoint.store.bundle import opened
 from pinchpoint.store.folder import RunFolder
@@ -97,7 +98,7 @@ def show(run_folder: Path, as_json: bool) -> int:
     with opened(run_folder) as folder:
         if folder.read_result() is None:
             raise InputError(f"{run_folder}: no scenario has finished", f"pinchpoint run --resume {run_folder}")
-        print_stored(folder, as_json)
+        print_stored(StoredRun(folder), as_json)
     return 0
 
 
@@ -112,7 +113,7 @@ def report(run_folder: Path, form: str | None) -> int:
     """Make report.html and report.md of the run folder RUN anew, e.g. with a newer pinchpoint."""
     folder = RunFolder.open(run_folder)
     if form is None:
-        click.echo(f"Report: {write_report(folder)}")
+        click.echo(f"Report: {write_report(StoredRun(folder))}")
         return 0
     page = render_form(Form(form), folder.read_info(), so_far(folder), folder.read_trials())
     click.echo(f"Report: {folder.write_page(f'{form}.html', page)}")

@@ -10,6 +10,7 @@ from pinchpoint.api.calls import stored
 from pinchpoint.cli.run import write_report
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError
+from pinchpoint.run.stored import StoredRun
 from pinchpoint.store import anonymous, bundle
 from pinchpoint.store.folder import RunFolder
 
@@ -77,5 +78,5 @@ def unpack(file: Path, output: Path) -> int:
     digests, or sizes that would fill the disk is refused, and leaves nothing behind.
     """
     folder = bundle.unpack(file, output)
-    click.echo(f"Report: {write_report(folder)}")
+    click.echo(f"Report: {write_report(StoredRun(folder))}")
     return 0

@@ -32,6 +32,7 @@ from pinchpoint.model.scenario import Scenario
 from pinchpoint.run import pilot as piloted
 from pinchpoint.run.pilot import Size
 from pinchpoint.run.run import describe_run
+from pinchpoint.run.stored import StoredRun
 from pinchpoint.scenario.plain import to_plain
 from pinchpoint.stats.estimate import median_interval
 from pinchpoint.stats.variance import (
@@ -140,7 +141,7 @@ def pilot(path: Path, size: Size, within: float, time_s: float | None, metrics: 
         plain = [to_plain(piloted.unit(scenario, *place)) for place in size.every]
         folder.write_info(describe_run(machines.lab, folder.run_id, sys.argv, plain, sources))
         results, costs = _run(machines, scenario, size, folder, how.quiet)
-    write_report(folder)
+    write_report(StoredRun(folder))
     judged = [_judge(metric, size, results, costs, asked) for metric in metrics or piloted.metrics_of(results)]
     if how.as_json:
         click.echo(msgspec.json.encode({"run_id": folder.run_id, "costs": asdict(costs), "metrics": judged}))
@@ -189,7 +190,7 @@ def _run(
             return piloted.run_pilot(machines, scenario, size, folder, listener, remember)
     except (PinchpointError, KeyboardInterrupt) as error:
         with suppress(StoreError):  # the disk may be what failed
-            write_report(folder)
+            write_report(StoredRun(folder))
         click.echo(f"pinchpoint: finished trials are in {folder.path}", err=True)
         if isinstance(error, PinchpointError) and error.exit_code == KEYBOARD:
             raise KeyboardInterrupt from error

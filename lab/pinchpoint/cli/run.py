@@ -33,7 +33,6 @@ from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.report import render_comparison, render_html, render_markdown
 from pinchpoint.run.ceiling import CeilingTest
-from pinchpoint.run.compared import comparison_of
 from pinchpoint.run.duet_run import run_duet
 from pinchpoint.run.host_recovery import held, surviving
 from pinchpoint.run.paired_benches import prepare_both
@@ -42,6 +41,7 @@ from pinchpoint.run.relative import References
 from pinchpoint.run.resume_check import require_same
 from pinchpoint.run.run import describe_run, run_all, so_far
 from pinchpoint.run.scenario import planned_lines, run_scenario
+from pinchpoint.run.stored import StoredRun
 from pinchpoint.scenario.keys import by_hand, chosen_by_hand
 from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.store.campaign import is_campaign
@@ -161,38 +161,39 @@ def require_any(wanted: Program, machines: Machines) -> None:
 
 
 def _show(folder: RunFolder, interrupted: Interrupted | None, how: How) -> int:
-    write_report(folder)
-    if how.as_json or not interrupted or so_far(folder).scenarios:
-        print_stored(folder, how.as_json)
-    return _told(interrupted, folder) if interrupted else failed(folder) or wrong(folder) or gate_of(folder)
+    stored = StoredRun(folder)
+    write_report(stored)
+    if how.as_json or not interrupted or stored.result.scenarios:
+        print_stored(stored, how.as_json)
+    return _told(interrupted, folder) if interrupted else failed(stored) or wrong(stored) or gate_of(stored)
 
 
-def print_stored(folder: RunFolder, as_json: bool) -> None:
+def print_stored(stored: StoredRun, as_json: bool) -> None:
     """What a run folder holds: its comparison if it measured two scenarios in turns, else its result."""
-    if (comparison := comparison_of(folder)) is not None:
-        show_comparison(comparison, as_json, folder.path)
+    if stored.comparison is not None:
+        show_comparison(stored.comparison, as_json, stored.folder.path)
     elif as_json:
-        click.echo(msgspec.json.encode(so_far(folder)))
+        click.echo(msgspec.json.encode(stored.result))
     else:
-        print_result(so_far(folder), folder.path)
+        print_result(stored.result, stored.folder.path)
 
 
-def failed(folder: RunFolder) -> int:
+def failed(stored: StoredRun) -> int:
     """The exit code of a run that went through to its end: some of its points may have failed."""
-    lost = [scenario.scenario for scenario in so_far(folder).scenarios if scenario.outcome is Outcome.FAILED]
+    lost = [scenario.scenario for scenario in stored.ended_as(Outcome.FAILED)]
     if not lost:
         return 0
-    hint = f"pinchpoint run --resume {folder.path} tries them again"
+    hint = f"pinchpoint run --resume {stored.folder.path} tries them again"
     click.echo(f"pinchpoint: {words.counted(len(lost), 'point')} failed: {', '.join(lost)}\n  hint: {hint}", err=True)
     return BenchError.exit_code
 
 
-def wrong(folder: RunFolder) -> int:
+def wrong(stored: StoredRun) -> int:
     """The exit code of a run: whether a device does other than its scenario says."""
-    lost = [scenario for scenario in so_far(folder).scenarios if scenario.outcome is Outcome.WRONG]
-    for lost_one in lost:
-        click.echo(f"pinchpoint: {lost_one.scenario}: the service is wrong: {lost_one.reason}", err=True)
-    return PinchpointError.exit_code if lost else 0
+    wrong_ones = stored.ended_as(Outcome.WRONG)
+    for scenario in wrong_ones:
+        click.echo(f"pinchpoint: {scenario.scenario}: the service is wrong: {scenario.reason}", err=True)
+    return PinchpointError.exit_code if wrong_ones else 0
 
 
 def _told(interrupted: Interrupted, folder: RunFolder) -> int:
@@ -251,7 +252,7 @@ def _measure(units: Sequence[Scenario], folder: RunFolder, how: How, profiles: b
         return Interrupted("interrupted while building")
     except PinchpointError:
         with suppress(StoreError):  # the disk may be what failed
-            write_report(folder)
+            write_report(StoredRun(folder))
         click.echo(f"pinchpoint: finished trials are in {folder.path}", err=True)
         raise
 
@@ -291,11 +292,11 @@ def stop_on_signals() -> Iterator[Callable[[Stoppable], None]]:
             signal.signal(number, handler)
 
 
-def write_report(folder: RunFolder) -> Path:
+def write_report(stored: StoredRun) -> Path:
     """Write report.html and report.md from what the folder holds; returns the page's path."""
-    info, result, trials = folder.read_info(), so_far(folder), folder.read_trials()
+    folder, info, result, trials = stored.folder, stored.info, stored.result, stored.folder.read_trials()
     page = render_html(info, result, trials, folder.read_measurements())
     folder.write_report(page, render_markdown(info, result, trials))
-    if (comparison := comparison_of(folder)) is not None:
-        folder.write_comparison(comparison, render_comparison(comparison))
+    if stored.comparison is not None:
+        folder.write_comparison(stored.comparison, render_comparison(stored.comparison))
     return folder.path / "report.html"

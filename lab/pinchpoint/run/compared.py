@@ -1,31 +1,11 @@
-"""Comparisons out of run folders: of one that compared two scenarios, or of two."""
+"""A comparison of two run folders."""
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
-from pinchpoint.findings import comparing, differences, stored_runs
-from pinchpoint.findings.comparing_slices import of_duet
-from pinchpoint.findings.comparing_trials import alternation, of_trials
-from pinchpoint.model.comparison import Comparison, Method
+from pinchpoint.findings import differences, stored_runs
+from pinchpoint.model.comparison import Comparison
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.scenario import Search
-from pinchpoint.run.run import so_far
 from pinchpoint.store.folder import RunFolder
-
-
-def comparison_of(folder: RunFolder) -> Comparison | None:
-    """Of a run that compared A and B, as far as it got; None for any other run."""
-    info = folder.read_info()
-    if info.comparison is None:
-        return None
-    if info.comparison.method is Method.DUET:
-        return of_duet(info, so_far(folder), folder.read_stretches())
-    if info.comparison.method is Method.TRIALS:
-        search = msgspec.convert(info.scenarios[0]["search"], Search)
-        made = alternation(folder.read_trials(), [str(plain["name"]) for plain in info.scenarios], search)
-        return of_trials(info, so_far(folder), made, search)
-    return comparing.of_run(info, so_far(folder))
 
 
 def compare_folders(a: RunFolder, b: RunFolder, metrics: Sequence[str], margin: float | None) -> Comparison:

@@ -19,7 +19,8 @@ from pinchpoint.report.path import path_of
 from pinchpoint.report.trend import details, headline, trend_figure
 from pinchpoint.report.view import ScenarioView, run_view
 from pinchpoint.report.why import suspected_view
-from pinchpoint.run.compared import compare_folders, comparison_of
+from pinchpoint.run.compared import compare_folders
+from pinchpoint.run.stored import StoredRun
 from pinchpoint.serve import side_by_side
 from pinchpoint.serve.index import Index, Wanted, number_of
 from pinchpoint.serve.live import Live, live
@@ -135,7 +136,7 @@ class Pages:
         if len(folders) > 2:
             return self._side_by_side(viewer, names, folders)
         comparison = (
-            compare_folders(folders[0], folders[1], (), None) if len(folders) == 2 else comparison_of(folders[0])
+            compare_folders(folders[0], folders[1], (), None) if len(folders) == 2 else StoredRun(folders[0]).comparison
         )
         if comparison is None:
             raise InputError(f"{names[0]}: expected a second run", "choose two or more runs in the list")
