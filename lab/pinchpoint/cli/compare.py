@@ -8,7 +8,7 @@ import click
 
 from pinchpoint.cli.compared import gate, gate_of, show_comparison
 from pinchpoint.cli.options import How, gathered, how_options
-from pinchpoint.cli.parameters import Duration, Setting
+from pinchpoint.cli.parameters import Duration, RunPath, Setting
 from pinchpoint.cli.program import Program
 from pinchpoint.cli.run import conduct, print_stored, resumed
 from pinchpoint.dut.requirements import lacking_together
@@ -76,7 +76,7 @@ METHODS = (
 @gathered(
     Wanted,
     "wanted",
-    click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="A [B]"),
+    click.argument("paths", nargs=-1, type=RunPath(), metavar="A [B]"),
     click.option("--set-a", type=Setting(), multiple=True, metavar="KEY=VALUE",
                  help="Change a key of A, as --set does."),
     click.option("--set-b", type=Setting(), multiple=True, metavar="KEY=VALUE",

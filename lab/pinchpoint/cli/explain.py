@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from pinchpoint.cli.options import How, how_options
+from pinchpoint.cli.parameters import RunPath
 from pinchpoint.cli.program import Program, explaining
 from pinchpoint.cli.run import conduct, print_stored, resumed
 from pinchpoint.model.errors import InputError
@@ -19,7 +20,7 @@ EXAMPLE = "pinchpoint explain studies/quickstart/3-snat-65536.toml"
 
 
 @click.command(short_help="Name the cause of a rate, and confirm it.")
-@click.argument("path", required=False, type=click.Path(exists=True, path_type=Path), metavar="SCENARIO|RUN")
+@click.argument("path", required=False, type=RunPath(), metavar="SCENARIO|RUN")
 @click.option("--scenario", "name", metavar="NAME", help="Which scenario of a RUN that has several.")
 @how_options(
     *("settings", "budget_s", "quick", "no_ceiling", "out", "resume", "dry_run", "as_json", "quiet"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from pinchpoint.api.calls import stored
+from pinchpoint.cli.parameters import RunPath
 from pinchpoint.export import TABLES, Frame, Stored, csit, frame, openmetrics
 from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.model.units import counted
@@ -19,7 +20,7 @@ EXAMPLE = "pinchpoint export RUN --format parquet -o results"
 
 
 @click.command(short_help="Stored runs as Parquet, Arrow, CSV, CSIT JSON or OpenMetrics.")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="RUN...")
+@click.argument("paths", nargs=-1, required=True, type=RunPath(), metavar="RUN...")
 @click.option(
     "--format", "kind", type=click.Choice(FORMATS), default="parquet", show_default=True, help="What to write."
 )

@@ -10,6 +10,7 @@ import msgspec
 from pinchpoint.bench import builder
 from pinchpoint.cli import program
 from pinchpoint.cli.hosts import host_at, host_option
+from pinchpoint.cli.parameters import RunPath
 from pinchpoint.cli.run import print_stored, write_report
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.local import Local
@@ -91,7 +92,7 @@ def _levels(factor: Factor) -> str:
 
 
 @click.command(short_help="Print a stored run again.")
-@click.argument("run_folder", type=click.Path(exists=True, path_type=Path), metavar="RUN")
+@click.argument("run_folder", type=RunPath(), metavar="RUN")
 @click.option("--json", "as_json", is_flag=True, help="Print result.json, or comparison.json.")
 def show(run_folder: Path, as_json: bool) -> int:
     """Print the results of the run folder, or bundle, RUN as `pinchpoint run` did."""
@@ -103,7 +104,7 @@ def show(run_folder: Path, as_json: bool) -> int:
 
 
 @click.command(short_help="Write a stored run's report again.")
-@click.argument("run_folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="RUN")
+@click.argument("run_folder", type=RunPath(file_okay=False), metavar="RUN")
 @click.option(
     "--form",
     type=click.Choice([str(form) for form in Form]),

@@ -22,6 +22,7 @@ from pinchpoint.cli.inspect import check, clean, report, show
 from pinchpoint.cli.pack import pack, unpack
 from pinchpoint.cli.pilot import pilot
 from pinchpoint.cli.run import run
+from pinchpoint.cli.runs import runs
 from pinchpoint.cli.servers import otg, serve
 from pinchpoint.cli.study import study
 from pinchpoint.cli.trend import trend
@@ -49,6 +50,7 @@ TOPICS: Mapping[str, tuple[click.Command, ...]] = {
         otg,
     ),
     "Look at results": (
+        runs,
         show,
         report,
         serve,

@@ -8,12 +8,11 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from pinchpoint.cli.parameters import Duration, Setting
+from pinchpoint.cli.parameters import RUNS, Duration, RunPath, Setting
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.run.host_recovery import AWAITED_S
 
-RUNS: Final = Path("runs")
 Command = Callable[..., int]
 Option = Callable[[Command], Command]
 T = TypeVar("T")
@@ -46,7 +45,7 @@ _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]]] = {
     "out": (("--out",), {"type": _FOLDER, "default": RUNS, "show_default": True,
             "help": "Folder below which the run folder is made; an existing one is never overwritten."}),
-    "resume": (("--resume",), {"type": click.Path(exists=True, file_okay=False, path_type=Path), "metavar": "RUN",
+    "resume": (("--resume",), {"type": RunPath(file_okay=False), "metavar": "RUN",
                "help": "Continue an interrupted run; finished trials are not made again, what failed or was impossible "
                        "is tried again."}),
     "quick": (("--quick",), {"is_flag": True,

@@ -7,6 +7,7 @@ import click
 
 from pinchpoint import __version__
 from pinchpoint.api.calls import stored
+from pinchpoint.cli.parameters import RUNS, RunPath
 from pinchpoint.cli.run import write_report
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError
@@ -18,7 +19,7 @@ ENDING = ".pinchpoint.zip"
 
 
 @click.command(short_help="One run as one file, to be read or repeated elsewhere.")
-@click.argument("run_folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="RUN")
+@click.argument("run_folder", type=RunPath(file_okay=False), metavar="RUN")
 @click.option(
     "-o",
     "--out",
@@ -66,7 +67,7 @@ def pack(run_folder: Path, output: Path | None, is_anonymous: bool, names: tuple
     "--out",
     "output",
     type=click.Path(file_okay=False, path_type=Path),
-    default="runs",
+    default=str(RUNS),
     show_default=True,
     metavar="DIR",
     help="Make the run folder in DIR; an existing one is never overwritten.",

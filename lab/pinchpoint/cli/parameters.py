@@ -1,8 +1,10 @@
 """Kinds of command line values: times, settings, studies, groups; what can be completed completes itself."""
 
+import re
 import tomllib
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.shell_completion import CompletionItem
@@ -11,6 +13,45 @@ from pinchpoint.cli.program import STUDY_FILE
 from pinchpoint.model import units
 from pinchpoint.model.effective import toml_of
 from pinchpoint.model.errors import InputError
+
+if TYPE_CHECKING:
+    from pinchpoint.serve.index import Row
+
+RUNS: Final = Path("runs")
+"""Where commands that measure put their run folders."""
+LAST: Final = "@last"
+_COUNTED = re.compile(rf"{LAST}(-([0-9]{{1,4}}))?")
+
+
+def stored_runs(folder: Path) -> "list[Row]":
+    """The runs in a folder, the newest first. Raises StoreError where their index cannot be written."""
+    from pinchpoint.serve.index import Index, Wanted, index_path  # sqlite3 is not to be imported by `--help`
+    from pinchpoint.serve.shelf import Shelf
+
+    shelf = Shelf(folder.resolve())
+    index = Index(shelf, index_path(shelf.root))
+    index.refresh()
+    pages = index.list(Wanted()).pages
+    return [row for page in range(1, pages + 1) for row in index.list(Wanted(page=page)).rows]
+
+
+class RunPath(click.Path):
+    """A run folder by its path; or `@last`, the newest in runs/, `@last-1`, the one before, and so on."""
+
+    def __init__(self, *, file_okay: bool = True) -> None:
+        super().__init__(exists=True, file_okay=file_okay, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        if not str(value).startswith(LAST):
+            return super().convert(value, param, ctx)
+        counted = _COUNTED.fullmatch(str(value))
+        if counted is None:
+            self.fail(f"{value}: expected {LAST}, or {LAST}-1 for the run before", param, ctx)
+        rows, back = stored_runs(RUNS) if RUNS.is_dir() else [], int(counted[2] or 0)
+        if back >= len(rows):
+            self.fail(f"{value}: {RUNS}/ has {units.counted(len(rows), 'run')}", param, ctx)
+        return RUNS / rows[back].id
 
 
 class Duration(click.ParamType[float]):

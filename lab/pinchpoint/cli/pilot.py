@@ -18,8 +18,8 @@ from rich.text import Text
 
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import program
-from pinchpoint.cli.options import RUNS, How, gathered, how_options
-from pinchpoint.cli.parameters import Duration, setting_words
+from pinchpoint.cli.options import How, gathered, how_options
+from pinchpoint.cli.parameters import RUNS, Duration, setting_words
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.run import print_plans, stop_on_signals, write_report
 from pinchpoint.cli.terminal import PIPED_WIDTH

@@ -1,6 +1,5 @@
 """Commands that serve on loopback: `pinchpoint otg` a traffic generator, `pinchpoint serve` the workshop."""
 
-import hashlib
 import secrets
 import sys
 import tempfile
@@ -9,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pinchpoint.cli.parameters import study_folders
+from pinchpoint.cli.parameters import RUNS, study_folders
 from pinchpoint.cli.run import stop_on_signals
 from pinchpoint.host.local import Local
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError, RequirementError
-from pinchpoint.store.ceilings import default_path
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -61,7 +59,7 @@ def otg(ports: tuple[str, ...], port: int, host: str, core: int | None) -> int:
 
 
 @click.command(short_help="Look at runs, compare and start them, in the browser.")
-@click.argument("folder", default="runs", type=click.Path(file_okay=False, path_type=Path), metavar="[FOLDER]")
+@click.argument("folder", default=str(RUNS), type=click.Path(file_okay=False, path_type=Path), metavar="[FOLDER]")
 @click.option("--port", type=click.IntRange(1, 65535), default=8642, show_default=True, help="TCP port, on loopback.")
 @click.option(
     "--host",
@@ -79,11 +77,15 @@ def serve(folder: Path, port: int, host: str) -> int:
     from pinchpoint.serve.acts import Acts
     from pinchpoint.serve.app import Workshop, application
     from pinchpoint.serve.guard import Guard
-    from pinchpoint.serve.index import Index
+    from pinchpoint.serve.index import Index, index_path
     from pinchpoint.serve.pages import Pages
     from pinchpoint.serve.shelf import Shelf, Studies
 
-    folder.mkdir(parents=True, exist_ok=True)
+    if folder != RUNS and not folder.is_dir():
+        raise InputError(
+            f"{folder}: no such folder", f"pinchpoint serve FOLDER, with runs in it; {RUNS} is the default"
+        )
+    folder.mkdir(exist_ok=True)
     shelf, token = Shelf(folder.resolve()), secrets.token_urlsafe(24)
     index = Index(shelf, index_path(shelf.root))
     click.echo(f"{folder}: {units.counted(index.refresh(), 'run')} indexed", err=True)
@@ -105,8 +107,3 @@ def _listen(app: "ASGIApp", host: str, port: int, path: str = "") -> None:
         )
     except SystemExit as error:
         raise RequirementError(f"port {port} of {host} cannot be used", f"--port {port % 65535 + 1}") from error
-
-
-def index_path(root: Path) -> Path:
-    """Where the index of a folder is kept: beside the ceilings, in a cache."""
-    return default_path().parent / f"serve-{hashlib.sha256(str(root).encode()).hexdigest()[:16]}.sqlite3"

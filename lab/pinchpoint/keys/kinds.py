@@ -6,7 +6,7 @@ its errors and docs/scenario.md say the same.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Any
 
@@ -24,6 +24,7 @@ class Kind:
 
     expected: str
     read: Callable[[Any], Any]
+    words: tuple[str, ...] = ()  # all that there are, of a kind that is one of a few
 
 
 LONGEST_TEXT = 200
@@ -106,7 +107,8 @@ def lines() -> Kind:
 
 def word(*choices: str) -> Kind:
     """One of a few words."""
-    return texts(" or ".join(f'"{choice}"' for choice in choices), lambda value: value in choices)
+    one_of = texts(" or ".join(f'"{choice}"' for choice in choices), lambda value: value in choices)
+    return replace(one_of, words=choices)
 
 
 def boolean() -> Kind:

@@ -125,7 +125,7 @@ class Reader:
         try:
             values[key.model_field] = key.kind.read(value)
         except MismatchError as error:
-            self.source.mismatch(at, str(error) or key.kind.expected, value)
+            self.source.mismatch(at, str(error) or key.kind.expected, value, key.kind.words)
 
     def _known(self, table: Table) -> list[str]:
         """The keys of a table and the tables directly below it."""

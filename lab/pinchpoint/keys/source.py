@@ -108,9 +108,11 @@ class Source:
         shown = f"{dotted(path)}: " if path else ""
         self._problems.append((line or self.line(path), f"{shown}{_escaped(message + origin)}"))
 
-    def mismatch(self, path: Path, expected: str, value: object) -> None:
-        """Note that a value is not what was expected."""
-        self.problem(path, f"expected {expected}, found {show(value)}")
+    def mismatch(self, path: Path, expected: str, value: object, words: Collection[str] = ()) -> None:
+        """Note that a value is not what was expected; of a few `words`, the most likely one meant is named."""
+        near = [] if self.is_full else get_close_matches(str(value)[:LONGEST_SHOWN], words, 1)
+        meant = f"; did you mean {show(near[0])}?" if near else ""
+        self.problem(path, f"expected {expected}, found {show(value)}{meant}")
 
     def unknown(self, path: Path, known: Collection[str], elsewhere: str | None) -> None:
         """Note a key that nothing reads, with the most likely one meant."""

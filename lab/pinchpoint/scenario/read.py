@@ -51,7 +51,8 @@ def scenario_of(source: Source) -> Scenario | None:
     """The scenario that a file's data make, its sweep left aside; None if problems were noted in `source`."""
     kind, named = keys.kind_of(source), lookup(source.data, ("dut", "kind"))
     if isinstance(named, str) and named != kind:  # which other keys are right depends on it
-        source.problem(("dut", "kind"), f'expected {kinds.word(*registry.kinds()).expected}, found "{named}"')
+        device_kind = kinds.word(*registry.kinds())
+        source.mismatch(("dut", "kind"), device_kind.expected, named, device_kind.words)
         return None
     known, device = keys.of_kind(kind), registry.device(kind)
     reader = Reader(source, known.every, keys.foreign(kind))

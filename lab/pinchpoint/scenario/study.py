@@ -5,6 +5,7 @@ import io
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -42,7 +43,9 @@ def load_study(
     curves, requests = reader.array(sweep_keys.PUBLISHED), reader.array(sweep_keys.FINDING)
     for word in only:
         if word not in stems:
-            raise InputError(f"{path}: unknown scenario {show(word)}", f"available scenarios: {', '.join(stems)}")
+            near = get_close_matches(word, stems, 1)
+            meant = f"did you mean {near[0]}? " if near else ""
+            raise InputError(f"{path}: unknown scenario {show(word)}", f"{meant}available: {', '.join(stems)}")
     wanted = [stem for stem in stems if stem in only or not only]
 
     wrong: list[str] = []

@@ -4,6 +4,7 @@ A run is read again when one of its files has another size or time than the inde
 files is hostile; a run that cannot be read is listed with the reason.
 """
 
+import hashlib
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from pinchpoint.model.result import RunResult, ScenarioResult
 from pinchpoint.report import words
 from pinchpoint.report.metric_views import metrics_view
 from pinchpoint.serve.shelf import Shelf
+from pinchpoint.store.ceilings import default_path
 from pinchpoint.store.folder import RESULT, TAGS_FILE, tags_or_fault
 
 VERSION: Final = 2
@@ -189,6 +191,11 @@ class Index:
         base = sqlite3.connect(self.path, timeout=30)
         base.executescript(f"pragma journal_mode = wal; {_TABLES} pragma user_version = {VERSION};")
         return base
+
+
+def index_path(root: Path) -> Path:
+    """Where the index of a folder is kept: beside the ceilings, in a cache."""
+    return default_path().parent / f"serve-{hashlib.sha256(str(root).encode()).hexdigest()[:16]}.sqlite3"
 
 
 def _stamp(path: Path) -> str:

@@ -111,6 +111,8 @@ def test_switch_settings_become_the_texts_that_the_switch_reads() -> None:
         ),
         ('to = "right"', "[search]\nmax_repeats = true", "x.toml:15: search.max_repeats: expected a whole number"),
         ("[dut]", "memory_mb = 1e3", "found 1000.0"),
+        ("[dut]", 'kind = "testpdm"', 'found "testpdm"; did you mean "testpmd"?'),
+        ('to = "right"', '[search]\nmethod = "treshold"', 'found "treshold"; did you mean "threshold"?'),
         ("[dut]", "memory = 12", "x.toml:2: dut.memory: unknown key; did you mean memory_mb?"),
         ("[dut]", "max_repeats = 1", "dut.max_repeats: unknown key; did you mean search.max_repeats?"),
         (
