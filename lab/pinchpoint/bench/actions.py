@@ -249,10 +249,10 @@ def _keep(resource: r.GuestKernel, machine: Host, kernel: int) -> None:
         with suppress(OSError):  # of a thread that has ended meanwhile
             names[task] = machine.read(f"{tasks}/{task}/comm").strip()
     for wanted, cpu in resource.threads:
-        found = [task for task, name in names.items() if re.fullmatch(wanted, name)]
-        if not found:
+        task_ids = [task for task, name in names.items() if re.fullmatch(wanted, name)]
+        if not task_ids:
             raise BenchError(f"the guest's process has no thread {wanted}; it has {', '.join(sorted(names.values()))}")
-        for task in found:
+        for task in task_ids:
             machine.run(["taskset", "-p", "-c", str(cpu), task])
 
 

@@ -95,10 +95,10 @@ def _take_down(journal: Journal) -> tuple[list[str], list[str]]:
         present, foreign, damaged = journal.present(), journal.foreign(), journal.damaged()
         is_partial = bool(foreign or damaged)
         by_name = act.named_after(journal.bench_id, journal.path.parent, host) if is_partial else []
-        missing = [one for one in by_name if one not in present]
+        missing = [resource for resource in by_name if resource not in present]
         # Taken down from the end: processes first, namespaces after the interfaces that they may have been lent.
-        first = [one for one in missing if not isinstance(one, MarkedProcesses)]
-        last = [one for one in missing if isinstance(one, MarkedProcesses)]
+        first = [resource for resource in missing if not isinstance(resource, MarkedProcesses)]
+        last = [resource for resource in missing if isinstance(resource, MarkedProcesses)]
         for action in plan([*first, *present, *last], ()):
             what = action.resource.describe()
             try:
@@ -123,8 +123,8 @@ def _not_understood(foreign: Sequence[Foreign]) -> list[str]:
     """What may be left of entries by another version; what bears the bench's name is removed without them."""
     if not foreign:
         return []
-    kinds = sorted({one.resource.kind[:40] for one in foreign if one.resource.kind.isprintable()})
-    versions = sorted({one.version for one in foreign})
+    kinds = sorted({entry.resource.kind[:40] for entry in foreign if entry.resource.kind.isprintable()})
+    versions = sorted({entry.version for entry in foreign})
     return [
         f"its journal has version {', '.join(map(str, versions))}, and this program reads version {VERSION}: its "
         f"namespaces, processes and folder are removed, but not what these entries name: {', '.join(kinds)}; "
@@ -145,14 +145,14 @@ def _words(error: OSError | PinchpointError, host: Host) -> str:
     return f"{where}{error.filename}: {words}" if error.filename else f"{where}{words}"
 
 
-def _pages_found(path: Path, host: Host) -> int:
+def _pages_before(path: Path, host: Host) -> int:
     """How many hugepages a bench found in the pool that it added to; -1 if it added none, or that cannot be read.
 
     Of benches that stand at once, the one that found most came last, whatever clocks say.
     """
     with suppress(PinchpointError):
-        entries = [entry.resource for entry in read(path, host) if isinstance(entry, Entry)]
-        return max((one.before for one in entries if isinstance(one, Hugepages)), default=-1)
+        resources = [entry.resource for entry in read(path, host) if isinstance(entry, Entry)]
+        return max((resource.before for resource in resources if isinstance(resource, Hugepages)), default=-1)
     return -1
 
 
@@ -176,7 +176,7 @@ def clean(host: Host, state_directory: Path = STATE_DIRECTORY) -> Cleaned:
     with signals_wait():
         remove_unborn(host, state_directory)
         newest_first = reversed(journals(host, state_directory))
-        for path in sorted(newest_first, key=partial(_pages_found, host=host), reverse=True):
+        for path in sorted(newest_first, key=partial(_pages_before, host=host), reverse=True):
             try:
                 journal = Journal.take_over(path, host)
             except FileNotFoundError:

@@ -157,11 +157,11 @@ def _entry(line: bytes) -> Entry | Foreign:
 
 def journals(host: Host, directory: Path = STATE_DIRECTORY) -> tuple[Path, ...]:
     """All journals on a host, oldest first; one that ends while they are listed may be missing."""
-    found: list[tuple[float, Path]] = []
+    dated_paths: list[tuple[float, Path]] = []
     for path in _ending_in(".journal", host, directory):
         with suppress(FileNotFoundError):
-            found.append((host.modified_s(str(path)), path))
-    return tuple(path for _, path in sorted(found))
+            dated_paths.append((host.modified_s(str(path)), path))
+    return tuple(path for _, path in sorted(dated_paths))
 
 
 def remove_unborn(host: Host, directory: Path = STATE_DIRECTORY) -> None:

@@ -45,11 +45,11 @@ def take(resource: r.Nic, host: Host) -> None:
     _write(host, f"{DEVICES}/{resource.address}/driver_override", resource.driver)
     _unbind(resource.address, host)
     _write(host, f"{PCI}/drivers_probe", resource.address)
-    if (found := driver(host, resource.address)) != resource.driver:
+    if (driver_now := driver(host, resource.address)) != resource.driver:
         hint = "dmesg says why"
         if resource.driver == VFIO:
             hint = "dmesg says why; without an IOMMU, port.no_iommu = true lets vfio take the card all the same"
-        raise BenchError(f"{resource.address}: asked for driver {resource.driver}, found {found or 'none'}", hint)
+        raise BenchError(f"{resource.address}: asked for driver {resource.driver}, found {driver_now or 'none'}", hint)
 
 
 def give_back(resource: r.Nic, host: Host) -> None:
@@ -101,11 +101,11 @@ def _restore(resource: r.Nic, host: Host) -> None:
     state = "up" if resource.is_up else "down"
     host.run(["ip", "link", "set", "dev", name, "mtu", str(resource.mtu)])
     host.run(["ip", "link", "set", "dev", name, state])
-    for one in resource.addresses:
-        host.run(["ip", "address", "replace", *one.split(), "dev", name])
+    for address in resource.addresses:
+        host.run(["ip", "address", "replace", *address.split(), "dev", name])
     # A gateway may be reached by a route that comes later in the list.
-    left = [one for one in resource.routes if not _routed(one, name, host)]
-    if lost := [one for one in left if not _routed(one, name, host)]:
+    left = [route for route in resource.routes if not _routed(route, name, host)]
+    if lost := [route for route in left if not _routed(route, name, host)]:
         told = f"{name}: not restored: {'; '.join(lost)}"
         raise BenchError(told, f"add what is missing by hand: ip route replace ... dev {name}")
 

@@ -84,28 +84,30 @@ def placed(scenario: Scenario, topology: Topology, moved: Moved, relays: bool) -
         return scenario, {}
     if isinstance(scenario.measure, Between):
         return _placed_hosts(scenario, scenario.measure, topology, moved, relays)
-    found = place(scenario.numa, topology, Ends(scenario.engine.cpus, scenario.dut.cpus))
-    _refuse_shared(scenario, topology, found.second, {"engine": (scenario.engine.cpus, found.first)})
-    changed = _with_cpus(moved(scenario, found.second), found.first)
-    return changed, _facts(scenario, topology, {"engine": found.first, "device": found.second})
+    cpus = place(scenario.numa, topology, Ends(scenario.engine.cpus, scenario.dut.cpus))
+    _refuse_shared(scenario, topology, cpus.second, {"engine": (scenario.engine.cpus, cpus.first)})
+    changed = _with_cpus(moved(scenario, cpus.second), cpus.first)
+    return changed, _facts(scenario, topology, {"engine": cpus.first, "device": cpus.second})
 
 
 def _placed_hosts(
     scenario: Scenario, ends: Between, topology: Topology, moved: Moved, relays: bool
 ) -> tuple[Scenario, dict[str, str]]:
     dut, engine = scenario.dut, scenario.engine
-    hosts = {one.name: one for one in scenario.hosts}
+    hosts = {host.name: host for host in scenario.hosts}
     client, server = hosts[ends.client], hosts[ends.server]
-    found = place(scenario.numa, topology, Ends(client.cpus, server.cpus), dut.cpus)
-    taken, node = (*found.first, *found.second), found.second_nodes[0]
+    cpus = place(scenario.numa, topology, Ends(client.cpus, server.cpus), dut.cpus)
+    taken, node = (*cpus.first, *cpus.second), cpus.second_nodes[0]
     pmds = _on(topology, node, dut.cpus, taken)
     relay = _on(topology, node, engine.cpus, (*(cpu for cpu in taken if cpu not in pmds), *pmds))
-    shared = {"client": (client.cpus, found.first), "server": (server.cpus, found.second)}
+    shared = {"client": (client.cpus, cpus.first), "server": (server.cpus, cpus.second)}
     _refuse_shared(scenario, topology, pmds, {**shared, "engine": (engine.cpus, relay)})
-    now = {client.name: found.first, server.name: found.second}
-    changed = replace(_with_cpus(moved(scenario, pmds), relay), hosts=tuple(_moved(one, now) for one in scenario.hosts))
+    now = {client.name: cpus.first, server.name: cpus.second}
+    changed = replace(
+        _with_cpus(moved(scenario, pmds), relay), hosts=tuple(_moved(host, now) for host in scenario.hosts)
+    )
     fourth = "relay" if relays else "engine"
-    facts = {"client": found.first, "server": found.second, "switch": pmds, fourth: relay}
+    facts = {"client": cpus.first, "server": cpus.second, "switch": pmds, fourth: relay}
     return changed, _facts(scenario, topology, facts)
 
 
@@ -126,12 +128,12 @@ def _with_cpus(scenario: Scenario, engine: tuple[int, ...]) -> Scenario:
     return replace(scenario, engine=replace(scenario.engine, cpus=engine))
 
 
-def _moved(one: Host, cpus: Mapping[str, tuple[int, ...]]) -> Host:
-    return replace(one, cpus=cpus.get(one.name, one.cpus))
+def _moved(host: Host, cpus: Mapping[str, tuple[int, ...]]) -> Host:
+    return replace(host, cpus=cpus.get(host.name, host.cpus))
 
 
-def _facts(scenario: Scenario, topology: Topology, found: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
-    ends = ((name, _words(cpus), _words(topology.nodes_of(cpus))) for name, cpus in found.items())
+def _facts(scenario: Scenario, topology: Topology, cpus_by_end: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
+    ends = ((name, _words(cpus), _words(topology.nodes_of(cpus))) for name, cpus in cpus_by_end.items())
     words = "; ".join(f"{name} on CPU {cpus}, node {node}" for name, cpus, node in ends)
     return {f"NUMA placement of {scenario.name}": f"{scenario.numa}: {words}"}
 

@@ -279,7 +279,7 @@ class Nic(Resource, frozen=True, tag="nic"):
         was = self.driver_before or "no driver"
         if self.interface:
             was += f", {self.interface} {'up' if self.is_up else 'down'}, MTU {self.mtu}"
-            was += "".join(f", {one}" for one in self.addresses)
+            was += "".join(f", {address}" for address in self.addresses)
         if self.driver:
             return f"bind {self.address} to {self.driver}    # was {was}"
         moved = f"; ip link set dev {self.interface} netns {self.netns}" if self.netns else ""
