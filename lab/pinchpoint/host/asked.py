@@ -25,7 +25,7 @@ class AskedHost:
         """The number of its connection: each one that is made has a higher one, and an agent of its own."""
         return 0
 
-    def _ask(self, call: str, given: Mapping[str, Any], timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
+    def _ask(self, call: str, arguments: Mapping[str, Any], timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
         raise NotImplementedError
 
     def _lost(self, error: LineError) -> PinchpointError:
@@ -40,9 +40,9 @@ class AskedHost:
         timeout_s: float = COMMAND_TIMEOUT_S,
     ) -> str:
         """Run a command without a shell; returns its stdout. Raises CommandFailed or RequirementError."""
-        given = {"argv": list(argv), "netns": netns, "environment": list(environment), "timeout_s": timeout_s}
+        arguments = {"argv": list(argv), "netns": netns, "environment": list(environment), "timeout_s": timeout_s}
         pinned = {"cpus": None if cpus is None else list(cpus)}
-        return self._checked(text, self._ask("run", {**given, **pinned}, timeout_s + ANSWER_TIMEOUT_S))
+        return self._checked(text, self._ask("run", {**arguments, **pinned}, timeout_s + ANSWER_TIMEOUT_S))
 
     def read_bytes(self, path: str, offset: int = 0) -> bytes:
         """A file from `offset` to its end. Raises OSError."""
@@ -81,8 +81,8 @@ class AskedHost:
 
         Raises RequirementError if there is no such program.
         """
-        given = {"argv": list(argv), "environment": list(environment), "output": output, "errors": errors}
-        return self._checked(number, self._ask("spawn", given))
+        arguments = {"argv": list(argv), "environment": list(environment), "output": output, "errors": errors}
+        return self._checked(number, self._ask("spawn", arguments))
 
     def ended(self, pid: int) -> bool:
         """Whether a process that `spawn` started has ended; then it is forgotten. False of any other."""
@@ -98,8 +98,8 @@ class AskedHost:
 
     def which(self, program: str) -> str | None:
         """Where a program is found."""
-        found = self._ask("which", {"program": program})
-        return None if found is None else self._checked(text, found)
+        path = self._ask("which", {"program": program})
+        return None if path is None else self._checked(text, path)
 
     def cpus(self) -> frozenset[int]:
         """CPUs that may be used."""
@@ -109,8 +109,8 @@ class AskedHost:
         """The kernel's release (uname(2))."""
         return self._checked(text, self._ask("release", {}))
 
-    def _bytes(self, call: str, given: Mapping[str, Any], timeout_s: float = ANSWER_TIMEOUT_S) -> bytes:
-        return self._checked(to_bytes, self._ask(call, given, timeout_s))
+    def _bytes(self, call: str, arguments: Mapping[str, Any], timeout_s: float = ANSWER_TIMEOUT_S) -> bytes:
+        return self._checked(to_bytes, self._ask(call, arguments, timeout_s))
 
     def start_file(self, path: str, unborn: str) -> Kept:
         """A new file, locked by the agent. Raises OSError."""
@@ -118,13 +118,13 @@ class AskedHost:
 
     def take_file(self, path: str) -> Kept | None:
         """A file whose owner has ended, locked by the agent; None while its owner lives. Raises OSError."""
-        found = self._ask("take_file", {"path": path})
-        return None if found is None else _Kept(self, self._checked(number, found))
+        file_number = self._ask("take_file", {"path": path})
+        return None if file_number is None else _Kept(self, self._checked(number, file_number))
 
     def hold(self, path: str, holder: str, token: str) -> Kept:
         """A lock that ends with the agent. Raises BlockingIOError with the name of who holds it."""
-        given = {"path": path, "holder": holder, "token": token}
-        return _Kept(self, self._checked(number, self._ask("hold", given)))
+        arguments = {"path": path, "holder": holder, "token": token}
+        return _Kept(self, self._checked(number, self._ask("hold", arguments)))
 
     def remove_file(self, path: str) -> None:
         """Remove a file; one that is absent is no error. Raises OSError."""
@@ -181,9 +181,9 @@ class _Connection(_Held):
     def recv(self, most: int, /) -> bytes:
         """What has arrived, at most `most` bytes; none: the other end is closed. Raises OSError, TimeoutError."""
         self._require()
-        given = {"connection": self._number, "most": most, "timeout_s": self._timeout_s}
+        arguments = {"connection": self._number, "most": most, "timeout_s": self._timeout_s}
         longest_s = ANSWER_TIMEOUT_S + (ANSWER_TIMEOUT_S if self._timeout_s is None else self._timeout_s)
-        return self._host._bytes("receive", given, longest_s)
+        return self._host._bytes("receive", arguments, longest_s)
 
     def settimeout(self, seconds: float | None, /) -> None:
         """How long `recv` may wait; None: as long as for any answer."""

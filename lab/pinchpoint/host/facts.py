@@ -38,15 +38,15 @@ def modules_folder(host: Host) -> str:
 
 def versions() -> dict[str, str]:
     """Of everything that takes part."""
-    found = {"pinchpoint": __version__, "python": platform.python_version()}
+    by_program = {"pinchpoint": __version__, "python": platform.python_version()}
     for package in ("MLRsearch",):
         try:
-            found[package] = metadata.version(package)
+            by_program[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
     for name, command in _TOOLS.items():
-        found |= {name: version} if (version := _first_line(command)) else {}
-    return found
+        by_program |= {name: version} if (version := _first_line(command)) else {}
+    return by_program
 
 
 def _first_line(command: tuple[str, ...]) -> str:
@@ -65,7 +65,7 @@ def _first_value(host: Host, path: str, key: str) -> str:
 
 
 def _os_name(host: Host) -> str:
-    """os-release(5)."""
+    """PRETTY_NAME of os-release(5); the kernel's name where there is none."""
     for path in ("/etc/os-release", "/usr/lib/os-release"):
         for line in _read(host, path).splitlines():
             if line.startswith("PRETTY_NAME="):

@@ -45,9 +45,9 @@ def releases(modules: Path) -> Sequence[str]:
     return sorted(path.name for path in modules.iterdir()) if modules.is_dir() else ()
 
 
-def is_release(found: str, wanted: str) -> bool:
+def is_release(release: str, wanted: str) -> bool:
     """Whether a kernel's release is the wanted one, or begins with it as a whole: 6.12 is not 6.1."""
-    return found.startswith(wanted) and not found[len(wanted) :][:1].isalnum()
+    return release.startswith(wanted) and not release[len(wanted) :][:1].isalnum()
 
 
 class Guest(AskedHost):
@@ -107,11 +107,11 @@ class Guest(AskedHost):
             self._line.close()
             self._line = None
 
-    def _ask(self, call: str, given: Mapping[str, Any], timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
+    def _ask(self, call: str, arguments: Mapping[str, Any], timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
         if self._line is None:
             raise DutError(f"{call}: the guest does not run")
         try:
-            return self._line.ask(call, given, timeout_s)
+            return self._line.ask(call, arguments, timeout_s)
         except LineError as error:
             raise self._lost(error) from None
 

@@ -54,11 +54,11 @@ class Agent:
         """The answer to one request; of a line that is none, an error without a number."""
         try:
             asked = json.loads(line)
-            number, call, given = asked["id"], self._calls[asked["call"]], dict(asked["with"])
+            number, call, arguments = asked["id"], self._calls[asked["call"]], dict(asked["with"])
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             return refusal(None, LineError(f"no request: {type(error).__name__}: {error}"))
         try:
-            return answer(number, call(**given))
+            return answer(number, call(**arguments))
         except Exception as error:  # whatever it is, the lab has to hear of it
             return refusal(number, error)
 
@@ -75,9 +75,9 @@ class Agent:
         return number
 
     def _receive(self, connection: int, most: int, timeout_s: float | None) -> str:
-        found = self._connections[connection]
-        found.settimeout(timeout_s)
-        return to_text(found.recv(most))
+        stream = self._connections[connection]
+        stream.settimeout(timeout_s)
+        return to_text(stream.recv(most))
 
 
 def requests(descriptor: int) -> Iterator[bytes]:

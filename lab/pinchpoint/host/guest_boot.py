@@ -19,7 +19,7 @@ _MTU = 1500
 
 @dataclass(frozen=True)
 class Boot:
-    """How it went."""
+    """How long a guest's kernel took to boot, in seconds, or why it did not."""
 
     took_s: float
     why_not: str = ""  # what ended it; empty: it boots

@@ -54,9 +54,9 @@ def to_bytes(value: object) -> bytes:
         raise LineError(f"not base64: {error}") from None
 
 
-def request(number: int, call: str, given: Mapping[str, Any]) -> bytes:
+def request(number: int, call: str, arguments: Mapping[str, Any]) -> bytes:
     """A request, with the end of its line."""
-    return json.dumps({"id": number, "call": call, "with": dict(given)}).encode() + b"\n"
+    return json.dumps({"id": number, "call": call, "with": dict(arguments)}).encode() + b"\n"
 
 
 def answer(number: int, value: Any) -> bytes:
@@ -83,14 +83,14 @@ def _told(error: Exception) -> dict[str, Any]:
 def value_of(line: bytes, number: int) -> Any:
     """What an answer to request `number` holds. Raises what it carries, or LineError if it is no such answer."""
     try:
-        found = json.loads(line)
+        reply = json.loads(line)
     except (ValueError, RecursionError):
         raise LineError(f"expected a line of JSON, found {line[:_SHOWN]!r}") from None
-    if not isinstance(found, dict) or found.get("id") != number or len(found.keys() & {"value", "error"}) != 1:
+    if not isinstance(reply, dict) or reply.get("id") != number or len(reply.keys() & {"value", "error"}) != 1:
         raise LineError(f"expected the answer to request {number}, found {line[:_SHOWN]!r}")
-    if "value" in found:
-        return found["value"]
-    raise _raised(found["error"])
+    if "value" in reply:
+        return reply["value"]
+    raise _raised(reply["error"])
 
 
 def _raised(told: object) -> Exception:
@@ -134,14 +134,14 @@ class Line:
             raise LineError(f"expected {READY!r}, found {line[:_SHOWN]!r}")
         return True
 
-    def ask(self, call: str, given: Mapping[str, Any], timeout_s: float) -> Any:
+    def ask(self, call: str, arguments: Mapping[str, Any], timeout_s: float) -> Any:
         """The answer to a request. Raises what it carries, or LineError."""
         with self._turn:
             if not self._usable:
                 raise LineError("an earlier request was interrupted")
             self._number += 1
             self._usable = False
-            line = self._exchange(request(self._number, call, given), time.monotonic() + timeout_s)
+            line = self._exchange(request(self._number, call, arguments), time.monotonic() + timeout_s)
             self._usable = True
             return value_of(line, self._number)
 
@@ -203,9 +203,9 @@ class Line:
 
 def words(value: object) -> list[str]:
     """A list of texts. Raises LineError."""
-    if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(word, str) for word in value):
         raise LineError(f"expected a list of texts, found {str(value)[:_SHOWN]}")
-    return [str(one) for one in value]
+    return [str(word) for word in value]
 
 
 def text(value: object) -> str:
@@ -245,6 +245,6 @@ def mapping(value: object) -> Mapping[str, object]:
 
 def numbers(value: object) -> list[int]:
     """A list of integers. Raises LineError."""
-    if not isinstance(value, list) or not all(type(one) is int for one in value):
+    if not isinstance(value, list) or not all(type(integer) is int for integer in value):
         raise LineError(f"expected a list of integers, found {str(value)[:_SHOWN]}")
     return list(value)

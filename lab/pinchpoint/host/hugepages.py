@@ -57,9 +57,9 @@ def _size(host: Host) -> int:
 def wait_for(host: Host, pages: int, whose: str) -> None:
     """Return as soon as `pages` are available. Raises RequirementError naming the holders after FREED_TIMEOUT_S."""
     deadline = time.monotonic() + FREED_TIMEOUT_S
-    while (found := available(host)) < pages:
+    while (free := available(host)) < pages:
         if time.monotonic() > deadline:
-            raise _too_few(holders(host), pages, found, whose)
+            raise _too_few(holders(host), pages, free, whose)
         time.sleep(0.01)
 
 
@@ -78,13 +78,13 @@ class Holder:
 
 def holders(host: Host) -> list[Holder]:
     """The processes that map pages of 2 MiB, most pages first (proc_pid_status(5), HugetlbPages)."""
-    return sorted(_holders(host), key=lambda one: -one.pages)
+    return sorted(_holders(host), key=lambda holder: -holder.pages)
 
 
 def held(host: Host, bench_id: str) -> int:
     """Pages that the processes of a bench map; one that two of them share counts twice."""
-    found = (_HELD_KB.search(status) for pid in marked_pids(host, bench_id) if (status := _status(host, pid)))
-    return sum(int(one[1]) for one in found if one) // PAGE_KB
+    matches = (_HELD_KB.search(status) for pid in marked_pids(host, bench_id) if (status := _status(host, pid)))
+    return sum(int(match[1]) for match in matches if match) // PAGE_KB
 
 
 def _status(host: Host, pid: int) -> str:
@@ -107,14 +107,14 @@ def _holders(host: Host) -> Iterator[Holder]:
             continue  # it has ended meanwhile
 
 
-def _too_few(found_holders: list[Holder], pages: int, found: int, whose: str) -> RequirementError:
-    names = ", ".join(map(str, found_holders[:MOST_HOLDERS])) or "no process; a file in a hugetlbfs keeps them"
-    message = f"{whose}: {found} of {pages} hugepages of 2 MiB are free after {FREED_TIMEOUT_S:g} s; held by: {names}"
-    return RequirementError(message, _mend(found_holders))
+def _too_few(holding: list[Holder], pages: int, free: int, whose: str) -> RequirementError:
+    names = ", ".join(map(str, holding[:MOST_HOLDERS])) or "no process; a file in a hugetlbfs keeps them"
+    message = f"{whose}: {free} of {pages} hugepages of 2 MiB are free after {FREED_TIMEOUT_S:g} s; held by: {names}"
+    return RequirementError(message, _mend(holding))
 
 
-def _mend(found: list[Holder]) -> str:
-    strangers = [str(one.pid) for one in found if not one.is_marked]
+def _mend(holding: list[Holder]) -> str:
+    strangers = [str(holder.pid) for holder in holding if not holder.is_marked]
     if strangers:
         return f"end the processes that are no longer needed: kill {' '.join(strangers[:MOST_HOLDERS])}"
-    return "pinchpoint clean" if found else "rm /dev/hugepages/rtemap_*, if no DPDK program runs"
+    return "pinchpoint clean" if holding else "rm /dev/hugepages/rtemap_*, if no DPDK program runs"

@@ -39,7 +39,7 @@ class Connection(Protocol):
         """How long either of the above may wait; None: for ever."""
 
     def close(self) -> None:
-        """Close it."""
+        """Close this end of the socket. A second call is no error."""
 
     def __enter__(self) -> Self: ...
 

@@ -51,7 +51,7 @@ def look(host: Host, name: str) -> State:
     link = _link(host, name)
     if why := next(_dependents(host, name, link), None):
         raise RequirementError(f"{name}{_on(host)} {why}", "name an interface that nothing else uses")
-    addresses = tuple(address_words(one) for one in link.get("addr_info", ()) if not is_made_anew(one))
+    addresses = tuple(address_words(address) for address in link.get("addr_info", ()) if not is_made_anew(address))
     steering = _steering(name)
     mask = host.read(steering).strip() if host.exists(steering) else ""
     flags = link.get("flags", ())
@@ -99,8 +99,8 @@ def _offloads(host: Host, name: str) -> dict[str, str]:
         told = host.run(["ethtool", "-k", name])
     except (CommandFailed, RequirementError):
         return {}
-    found = {long: value for long, value, fixed in _OFFLOAD.findall(told) if not fixed}
-    return {short: found[long] for long, short in _OFFLOADS.items() if long in found}
+    by_long_name = {long: value for long, value, fixed in _OFFLOAD.findall(told) if not fixed}
+    return {short: by_long_name[long] for long, short in _OFFLOADS.items() if long in by_long_name}
 
 
 def _mac(host: Host, interface: str) -> str:
@@ -127,13 +127,13 @@ def exists(host: Host, name: str, netns: str | None = None) -> bool:
 def _link(host: Host, name: str) -> Mapping[str, Any]:
     links = {link["ifname"]: link for link in json.loads(host.run(["ip", "-j", "-d", "address", "show"]))}
     if name not in links:
-        known = ", ".join(one for one in links if one != "lo") or "none"
+        known = ", ".join(interface for interface in links if interface != "lo") or "none"
         raise RequirementError(f"{name}: no such interface{_on(host)}; there are {known}", _NOT_THERE)
-    found: Mapping[str, Any] = {
+    described: Mapping[str, Any] = {
         **links[name],
-        "above": [one for one, link in links.items() if link.get("link") == name],
+        "above": [upper for upper, link in links.items() if link.get("link") == name],
     }
-    return found
+    return described
 
 
 def _dependents(host: Host, name: str, link: Mapping[str, Any]) -> Iterator[str]:
@@ -143,7 +143,7 @@ def _dependents(host: Host, name: str, link: Mapping[str, Any]) -> Iterator[str]
     if master := link.get("master"):
         yield f"is enslaved to {master}"
     if below := json.loads(host.run(["ip", "-j", "link", "show", "master", name]) or "[]"):
-        yield f"is the master of {', '.join(one['ifname'] for one in below if 'ifname' in one)}"
+        yield f"is the master of {', '.join(port['ifname'] for port in below if 'ifname' in port)}"
     if link["above"]:
         yield f"carries {', '.join(link['above'])}"
     routes = [route for family in ("-4", "-6") for route in _routes(host, family, name)]
@@ -151,15 +151,15 @@ def _dependents(host: Host, name: str, link: Mapping[str, Any]) -> Iterator[str]
         yield "carries the default route"
     if others := [str(route.get("dst")) for route in routes if route.get("protocol") != _COMES_BACK]:
         yield f"carries a route to {', '.join(others)}, which would be lost"
-    own = {one.get("local") for one in link.get("addr_info", ())}
+    own = {address.get("local") for address in link.get("addr_info", ())}
     if peers := [peer for local, peer in _ssh_connections(host) if local in own]:
         yield f"carries an ssh connection with {peers[0]}"
 
 
 def _routes(host: Host, family: str, name: str) -> list[Mapping[str, Any]]:
     """Those that use it; ip-route(8) leaves routes of several next hops out where it is asked for one interface."""
-    found = json.loads(host.run(["ip", "-j", family, "route", "show", "table", "all"]) or "[]")
-    hops = [(route, (route, *route.get("nexthops", ()))) for route in found if "dst" in route]
+    every_route = json.loads(host.run(["ip", "-j", family, "route", "show", "table", "all"]) or "[]")
+    hops = [(route, (route, *route.get("nexthops", ()))) for route in every_route if "dst" in route]
     return [route for route, ways in hops if any(way.get("dev") == name for way in ways)]
 
 
@@ -167,9 +167,9 @@ def _ssh_connections(host: Host) -> Iterator[tuple[str, str]]:
     """(local address, the other end's) of each connection that ssh or sshd holds."""
     for line in host.run(["ss", "-H", "-t", "-n", "-p", "state", "established"]).splitlines():
         # Without its state, a line begins with the two queues.
-        found = _SOCKET.match(line.strip())
-        if found and _SSH.search(found["who"]):
-            yield _plain(found["local"]), _plain(found["peer"])
+        match = _SOCKET.match(line.strip())
+        if match and _SSH.search(match["who"]):
+            yield _plain(match["local"]), _plain(match["peer"])
 
 
 def _plain(address: str) -> str:
@@ -185,19 +185,19 @@ def is_made_anew(address: Mapping[str, Any]) -> bool:
 
 def address_words(address: Mapping[str, Any]) -> tuple[str, ...]:
     """An address as ip-address(8) takes it, as `ip -j address` shows it."""
-    found = [f"{address['local']}/{address['prefixlen']}"]
+    words = [f"{address['local']}/{address['prefixlen']}"]
     for key, word in (("address", "peer"), ("broadcast", "broadcast"), ("scope", "scope"), ("label", "label")):
         if key in address and not (key == "label" and address.get("family") == "inet6"):
-            found += [word, str(address[key])]
+            words += [word, str(address[key])]
     if address.get("noprefixroute"):
-        found.append("noprefixroute")
+        words.append("noprefixroute")
     if address.get("dynamic"):
         lifetimes: Sequence[tuple[str, str]] = (
             ("valid_life_time", "valid_lft"),
             ("preferred_life_time", "preferred_lft"),
         )
-        found += [text for key, word in lifetimes if key in address for text in (word, str(address[key]))]
-    return tuple(found)
+        words += [text for key, word in lifetimes if key in address for text in (word, str(address[key]))]
+    return tuple(words)
 
 
 def _on(host: Host) -> str:

@@ -22,9 +22,9 @@ _END_S: Final = 10.0  # for work that is stopped to end: a group of links is rem
 Reach = Callable[[int], None]
 
 
-def pack(given: Mapping[str, object]) -> str:
+def pack(arguments: Mapping[str, object]) -> str:
     """What a piece of work is given, as it goes over the line: commands and rules are alike."""
-    return to_text(zlib.compress(json.dumps(given, default=list).encode(), 1))
+    return to_text(zlib.compress(json.dumps(arguments, default=list).encode(), 1))
 
 
 def _unpacked(text: str) -> Any:
@@ -77,9 +77,9 @@ _KINDS: Final[Mapping[str, Callable[..., None]]] = {
 }
 
 
-def work(kind: str, reach: Reach, given: Mapping[str, Any]) -> None:
+def work(kind: str, reach: Reach, arguments: Mapping[str, Any]) -> None:
     """Do a piece of work to its end; `reach` hears how far it is, and what it raises ends it."""
-    _KINDS[kind](reach, **given)
+    _KINDS[kind](reach, **arguments)
 
 
 class _Stopped(Exception):
@@ -90,7 +90,7 @@ class _Job:
     """One piece of work in a thread, timed from its first action to its end."""
 
     def __init__(self, kind: str, packed: str) -> None:
-        self._kind, self._given = kind, _unpacked(packed)
+        self._kind, self._arguments = kind, _unpacked(packed)
         self._done, self._seconds = 0, 0.0
         self._is_stopped = False
         self._error: Exception | None = None
@@ -101,7 +101,7 @@ class _Job:
     def _run(self) -> None:
         self._began = time.monotonic()
         try:
-            work(self._kind, self._reach, self._given)
+            work(self._kind, self._reach, self._arguments)
         except Exception as error:  # whatever it is, the lab has to hear of it
             self._error = error
         self._seconds = time.monotonic() - self._began
@@ -132,23 +132,23 @@ class Jobs:
         self._running: dict[int, _Job] = {}
         self._count = 0
 
-    def begin(self, kind: str, given: str) -> int:
+    def begin(self, kind: str, packed: str) -> int:
         """Begin what `pack` was given; returns its number."""
         self._count += 1
-        self._running[self._count] = _Job(kind, given)
+        self._running[self._count] = _Job(kind, packed)
         return self._count
 
     def state(self, job: int) -> tuple[bool, int, float]:
         """See `_Job`; one that has ended is forgotten."""
         if job not in self._running:
             raise BenchError(f"no job {job}")
-        found = None
+        state = None
         try:
-            found = self._running[job].state()
+            state = self._running[job].state()
         finally:
-            if found is None or found[0]:
+            if state is None or state[0]:
                 del self._running[job]
-        return found
+        return state
 
     def stop(self, job: int | None = None) -> None:
         """End one, or all."""

@@ -30,7 +30,7 @@ def undo(journal: Path, host: Host) -> bool:
                 break
             end_processes(host, pids, _GRACE_S)
         resources, is_whole = _present(journal)
-        for lent in reversed([one for one in resources if one["kind"] == "lent_interface"]):
+        for lent in reversed([resource for resource in resources if resource["kind"] == "lent_interface"]):
             before = (lent["mtu_before"], lent["was_up"], lent["addresses"], lent.get("steering", ""))
             state = interfaces.State(
                 *before, lent.get("mac", ""), lent.get("was_promiscuous", False), lent.get("offloads", ())
@@ -41,14 +41,14 @@ def undo(journal: Path, host: Host) -> bool:
         for name in host.names(NAMESPACES) if is_whole and host.exists(NAMESPACES) else []:
             if name.startswith(f"pp-{bench_id}-"):
                 host.run(["ip", "netns", "del", name])
-        for pool in reversed([one for one in resources if one["kind"] == "hugepages"]):
+        for pool in reversed([resource for resource in resources if resource["kind"] == "hugepages"]):
             added = int(pool["after"]) - int(pool["before"])
             present, _ = hugepages.pool(host)
             if (wanted := max(int(pool["before"]), present - added)) < present:
                 hugepages.resize(host, wanted)
             _removed(journal, pool)
         host.remove_folder(str(folder / bench_id))
-        is_whole = is_whole and not any(one["kind"] in _BOUND for one in resources)
+        is_whole = is_whole and not any(resource["kind"] in _BOUND for resource in resources)
         if is_whole:
             host.remove_file(str(journal))
     except (OSError, PinchpointError, ValueError, KeyError, TypeError):

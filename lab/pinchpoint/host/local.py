@@ -18,7 +18,7 @@ _CONNECT_TIMEOUT_S = 10.0
 
 
 class Local:
-    """The local machine."""
+    """The machine on which this process runs: commands and files without ssh in between."""
 
     name = ""
 
@@ -187,8 +187,8 @@ def _not_installed(program: str) -> RequirementError:
 
 def exit_code(pid: int) -> int | None:
     """The exit code of a process that `spawn` started, once; of a killed one the signal, negative. None: it runs."""
-    found, status = os.waitpid(pid, os.WNOHANG)
-    return os.waitstatus_to_exitcode(status) if found else None
+    ended_pid, status = os.waitpid(pid, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if ended_pid else None
 
 
 def reach(address: str, timeout_s: float) -> None:

@@ -111,17 +111,17 @@ def _lock(descriptor: int, path: str, token: str) -> None:
     while True:
         with suppress(BlockingIOError):
             return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        found = _holder(path)
-        if not token or found.get("token") != token or time.monotonic() > deadline:
-            raise BlockingIOError(errno.EAGAIN, str(found.get("holder") or "an unnamed run"), path)
+        holder = _holder(path)
+        if not token or holder.get("token") != token or time.monotonic() > deadline:
+            raise BlockingIOError(errno.EAGAIN, str(holder.get("holder") or "an unnamed run"), path)
         with suppress(ProcessLookupError):
-            os.kill(int(str(found["pid"])), signal.SIGTERM)
+            os.kill(int(str(holder["pid"])), signal.SIGTERM)
         time.sleep(0.1)
 
 
 def _holder(path: str) -> dict[str, object]:
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        holder = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) and isinstance(found.get("pid"), int) else {}
+    return holder if isinstance(holder, dict) and isinstance(holder.get("pid"), int) else {}

@@ -40,8 +40,11 @@ class Machine:
     def cores(self, node: int) -> list[tuple[int, ...]]:
         """The cores of a node, each as its usable CPUs."""
         usable = self.topology.cpus.get(node, ())
-        found = {tuple(cpu for cpu in self.threads.get(one, (one,)) if cpu in usable): None for one in usable}
-        return list(found)
+        cores = {
+            tuple(cpu for cpu in self.threads.get(usable_cpu, (usable_cpu,)) if cpu in usable): None
+            for usable_cpu in usable
+        }
+        return list(cores)
 
 
 def look(host: Host) -> Machine:

@@ -32,7 +32,7 @@ class Clock(Protocol):
 def run_many(
     host: Host, commands: Iterable[Sequence[str]], concurrency: int, environment: Environment, clock: Clock
 ) -> None:
-    """As `many.run_many`."""
+    """`many.run_many` on the host; `clock` hears how many commands have ended."""
     _work(host, "many", clock, clock.reach, commands=commands, concurrency=concurrency, environment=environment)
 
 
@@ -47,28 +47,28 @@ def run_fed(
     timeout_s: float = math.inf,
     pipe_bytes: int | None = None,
 ) -> None:
-    """As `many.run_fed`."""
+    """`many.run_fed` on the host; `on_wait` receives the number of lines written."""
     limits = {"timeout_s": timeout_s, "pipe_bytes": pipe_bytes}
     _work(host, "fed", clock, on_wait, argv=argv, lines=lines, environment=environment, **limits)
 
 
 def create_veths(host: Host, netns: str, peer_netns: str, pairs: Sequence[tuple[str, str]], clock: Clock) -> None:
-    """As `netlink.Links.create_veths`."""
+    """`netlink.Links.create_veths` on the host; `clock` hears how many links there are."""
     _work(host, "veths", clock, clock.reach, netns=netns, peer_netns=peer_netns, pairs=pairs)
 
 
 def remove_groups(host: Host, netns: str, count: int, clock: Clock) -> None:
-    """As `netlink.Links.remove_groups`."""
+    """`netlink.Links.remove_groups` on the host; `clock` hears how many links have gone."""
     _work(host, "groups", clock, clock.reach, netns=netns, count=count)
 
 
 def remove_kind(host: Host, netns: str, kind: str, names: Collection[str], clock: Clock) -> None:
-    """As `netlink.Links.remove_kind`."""
+    """`netlink.Links.remove_kind` on the host. Names that are gone already are no error."""
     _work(host, "kind", clock, clock.reach, netns=netns, kind=kind, names=names)
 
 
 def count_links(host: Host, netns: str) -> int:
-    """As `netlink.count_links`."""
+    """Links of a namespace of the host, lo included; 0 where there is no such namespace."""
     return host.count_links(netns) if isinstance(host, Ssh) else netlink.count_links(netns)
 
 
@@ -83,17 +83,17 @@ def most_files(host: Host) -> int:
     return int(line.split()[3])
 
 
-def _work(host: Host, kind: str, clock: Clock, on_wait: Callable[[int], None], /, **given: object) -> None:
+def _work(host: Host, kind: str, clock: Clock, on_wait: Callable[[int], None], /, **arguments: object) -> None:
     if isinstance(host, Ssh):
-        _work_there(host, kind, clock, on_wait, given)
+        _work_there(host, kind, clock, on_wait, arguments)
     else:
-        jobs.work(kind, on_wait, given)
+        jobs.work(kind, on_wait, arguments)
 
 
 def _work_there(
-    host: Ssh, kind: str, clock: Clock, on_wait: Callable[[int], None], given: Mapping[str, object]
+    host: Ssh, kind: str, clock: Clock, on_wait: Callable[[int], None], arguments: Mapping[str, object]
 ) -> None:
-    job = host.begin(kind, jobs.pack(given))
+    job = host.begin(kind, jobs.pack(arguments))
     clock.begins()
     try:
         while True:

@@ -91,22 +91,22 @@ def run_fed(
     stdin = child.process.stdin
     assert stdin is not None
 
-    def look(given: int) -> None:
+    def look(written: int) -> None:
         if time.monotonic() > deadline:
             raise CommandFailed(child.shown, f"it did not end within {timeout_s:g} s")
-        on_wait(given)
+        on_wait(written)
 
     try:
         if pipe_bytes is not None:
             fcntl.fcntl(stdin, fcntl.F_SETPIPE_SZ, pipe_bytes)
         os.set_blocking(stdin.fileno(), False)
-        given, all_given = _feed(child, iter(lines), look)
+        written, all_written = _feed(child, iter(lines), look)
         stdin.close()
-        _finish(child, lambda: look(given))
-        if not all_given:
+        _finish(child, lambda: look(written))
+        if not all_written:
             words = child.said.decode(errors="replace").strip()
             raise CommandFailed(
-                child.shown, f"ended with status 0 after {given:,} lines, before it had read all of them: {words}"
+                child.shown, f"ended with status 0 after {written:,} lines, before it had read all of them: {words}"
             )
     finally:
         child.end()
@@ -116,7 +116,7 @@ def _feed(child: "_Child", lines: Iterator[str], look: Callable[[int], None]) ->
     """Give it all lines, unless it ends or takes no more: how many were given, and whether that is all."""
     stdin = child.process.stdin
     assert stdin is not None
-    given, looked_at = 0, time.monotonic()
+    written, looked_at = 0, time.monotonic()
     with selectors.DefaultSelector() as ready:
         ready.register(stdin, selectors.EVENT_WRITE)
         ready.register(child.stderr, selectors.EVENT_READ)
@@ -131,14 +131,14 @@ def _feed(child: "_Child", lines: Iterator[str], look: Callable[[int], None]) ->
                 except BlockingIOError:
                     continue  # writable for less than this
                 except BrokenPipeError:
-                    return given, False
+                    return written, False
                 if time.monotonic() - looked_at >= LOOK_S:
                     if child.process.poll() is not None:  # something else may hold its stdin open
-                        return given, False
-                    look(given + int(count * (1 - len(rest) / len(chunk))))
+                        return written, False
+                    look(written + int(count * (1 - len(rest) / len(chunk))))
                     looked_at = time.monotonic()
-            given += count
-    return given, True
+            written += count
+    return written, True
 
 
 def _finish(child: "_Child", on_wait: Callable[[], None]) -> None:
@@ -217,7 +217,7 @@ class _Child:
         self.close()
 
     def close(self) -> None:
-        """Its pipes."""
+        """Close its stdin and stderr; one that is closed already is no error."""
         for stream in (self.process.stdin, self.stderr):
             if stream is not None:
                 with suppress(OSError):

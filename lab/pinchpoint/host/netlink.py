@@ -145,7 +145,7 @@ class Links:
             os.close(there)
 
     def set_up(self, names: Sequence[str]) -> None:
-        """Bring links up."""
+        """Bring these links up, by name. Raises BenchError naming the first that the kernel refused."""
         up = _LINK.pack(0, 0, 0, 0, _UP, _UP)
         self._each(_NEWLINK, [up + attribute(_IFNAME, name.encode() + b"\0") for name in names], names)
 
@@ -160,9 +160,9 @@ class Links:
 
         One that goes meanwhile, e.g. with the process that made it, is no error.
         """
-        found = [index for index, name, of in self.list() if of == kind and (names is None or name in names)]
-        for first in range(0, len(found), GROUP_SIZE):
-            part = found[first : first + GROUP_SIZE]
+        indexes = [index for index, name, of in self.list() if of == kind and (names is None or name in names)]
+        for first in range(0, len(indexes), GROUP_SIZE):
+            part = indexes[first : first + GROUP_SIZE]
             group = attribute(_GROUP, struct.pack("=I", _LEAVING_GROUP))
             bodies = [_LINK.pack(0, 0, 0, index, 0, 0) + group for index in part]
             for place in range(0, len(part), _BURST):
@@ -170,7 +170,7 @@ class Links:
                 with _gone_is_no_error():
                     self._ask(_NEWLINK, 0, bodies[some], [f"link {index}" for index in part[some]])
             self._remove_group(_LEAVING_GROUP)
-        return len(found)
+        return len(indexes)
 
     def list(self) -> list[tuple[int, str, str]]:
         """(index, name, kind) of every link of the namespace; the kind of a plain device is empty.
@@ -178,9 +178,9 @@ class Links:
         Raises BenchError if links come and go whenever it looks.
         """
         for _ in range(_MOST_DUMPS):
-            found, whole = self._dump()
+            links, whole = self._dump()
             if whole:
-                return found
+                return links
         raise BenchError(
             f"list of links in {self._netns}: interrupted {_MOST_DUMPS} times by links that came or went",
             f"ip -n {self._netns} monitor link shows which",
@@ -190,7 +190,7 @@ class Links:
         """The links, and whether none came or went meanwhile: one may be missing then."""
         self._sequence += 1
         self._socket.send(_message(_GETLINK, _REQUEST | _DUMP, self._sequence, bytes(_LINK.size)))
-        found: list[tuple[int, str, str]] = []
+        links: list[tuple[int, str, str]] = []
         whole = True
         while True:
             for kind, flags, sequence, body in messages(self._socket.recv(_LARGEST_READ)):
@@ -198,10 +198,10 @@ class Links:
                     continue
                 whole = whole and not flags & _DUMP_INTERRUPTED
                 if kind == _DONE:
-                    return found, whole
+                    return links, whole
                 if kind == _ERROR:
                     raise self._refusal(body, "list of links")
-                found.append(_described(body))
+                links.append(_described(body))
 
     def _remove_group(self, group: int) -> None:
         body = bytes(_LINK.size) + attribute(_GROUP, struct.pack("=I", group))

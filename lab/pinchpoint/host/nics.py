@@ -84,7 +84,7 @@ class Nic:
     @property
     def interface(self) -> Interface | None:
         """Its own, representors left out."""
-        return next((one for one in self.interfaces if not one.is_representor), None)
+        return next((interface for interface in self.interfaces if not interface.is_representor), None)
 
 
 def read(host: Host, address: str) -> Nic | None:
@@ -112,7 +112,7 @@ def read(host: Host, address: str) -> Nic | None:
 def all_nics(host: Host) -> tuple[Nic, ...]:
     """All network cards on the PCI bus, by address."""
     addresses = sorted(host.names(DEVICES)) if host.exists(DEVICES) else []
-    return tuple(found for one in addresses if (found := read(host, one)) is not None)
+    return tuple(nic for address in addresses if (nic := read(host, address)) is not None)
 
 
 def has_device(host: Host, address: str) -> bool:
@@ -146,10 +146,10 @@ def has_unsafe_mode(host: Host) -> bool:
 
 def interface_names(host: Host, address: str) -> list[str]:
     """The interfaces of a device; of a virtio one they belong to its child."""
-    place, found = f"{DEVICES}/{address}", list[str]()
+    place, names = f"{DEVICES}/{address}", list[str]()
     for folder in (place, *(f"{place}/{name}" for name in _names(host, place) if re.fullmatch(r"virtio\d+", name))):
-        found += _names(host, f"{folder}/net")
-    return sorted(found)
+        names += _names(host, f"{folder}/net")
+    return sorted(names)
 
 
 def addresses(host: Host, interface: str) -> tuple[str, ...]:
@@ -163,23 +163,23 @@ def addresses(host: Host, interface: str) -> tuple[str, ...]:
 
 def routes(host: Host, interface: str) -> tuple[str, ...]:
     """The routes through it that are not the kernel's own, as `ip route replace` takes them, without the interface."""
-    found = list[str]()
+    admin_routes = list[str]()
     for family in _families(host):
         for line in host.run(["ip", family, "route", "show", "table", "all", "dev", interface]).splitlines():
             # NetworkManager gives a kernel's route of IPv4 a metric, by which another interface goes first.
             is_kernels = "proto kernel" in line and not (family == "-4" and " metric " in line)
             if line.strip() and not is_kernels and "proto ra" not in line:
-                found.append(" ".join((family, *(word for word in line.split() if word not in _ABSENT))))
-    return tuple(found)
+                admin_routes.append(" ".join((family, *(word for word in line.split() if word not in _ABSENT))))
+    return tuple(admin_routes)
 
 
 def default_routes(host: Host) -> frozenset[str]:
     """The interfaces of the default routes, and of a route with several next hops all of them."""
-    found = set[str]()
+    interfaces = set[str]()
     for family in _families(host):
         for route in _asked(host, family, "-j", "route", "show", "default"):
-            found |= {str(hop["dev"]) for hop in (route, *route.get("nexthops", ())) if "dev" in hop}
-    return frozenset(found)
+            interfaces |= {str(hop["dev"]) for hop in (route, *route.get("nexthops", ())) if "dev" in hop}
+    return frozenset(interfaces)
 
 
 def user_of(host: Host, nic: Nic) -> str:
@@ -192,20 +192,20 @@ def user_of(host: Host, nic: Nic) -> str:
     files += [f"/dev/infiniband/{name}" for name in _names(host, f"{place}/infiniband_verbs")]
     files += [f"/dev/vfio/{nic.group}"] if nic.driver == VFIO and nic.group else []
     for file in files:
-        found = host.run(["sh", "-c", OPENED_BY, "sh", file]).strip()
-        if found:
-            return f"{file} of process {found.split('/')[2]}"
+        opener = host.run(["sh", "-c", OPENED_BY, "sh", file]).strip()
+        if opener:
+            return f"{file} of process {opener.split('/')[2]}"
     return ""
 
 
 def connected(host: Host) -> dict[str, str]:
     """Local addresses with an established TCP connection -> one of them as `OURS - PEER`."""
-    found: dict[str, str] = {}
+    connections: dict[str, str] = {}
     for line in host.run(["ss", "-Htn", "state", "established"]).splitlines():
         words = line.split()
         if len(words) >= 4 and (local := _LOCAL.match(words[2])):
-            found.setdefault(local[1], f"{words[2]} - {words[3]}")
-    return found
+            connections.setdefault(local[1], f"{words[2]} - {words[3]}")
+    return connections
 
 
 def eswitch(host: Host, address: str) -> str:
@@ -224,11 +224,11 @@ def why_not(nic: Nic, host: Host, ours: Collection[str]) -> list[str]:
     reasons = []
     if nic.virtual_functions:
         reasons.append(f"it has {nic.virtual_functions} virtual functions, which would vanish with its driver")
-    strangers = [one for one in nic.members if one.address not in ours]
+    strangers = [member for member in nic.members if member.address not in ours]
     if strangers and not nic.stays_bound:
-        names = ", ".join(f"{one.address} ({one.driver or 'no driver'})" for one in strangers)
+        names = ", ".join(f"{stranger.address} ({stranger.driver or 'no driver'})" for stranger in strangers)
         reasons.append(f"its IOMMU group {nic.group} has other devices: {names}")
-    own = [one.name for one in nic.interfaces if not one.is_representor]
+    own = [interface.name for interface in nic.interfaces if not interface.is_representor]
     if len(own) > 1 and not nic.stays_bound:
         reasons.append(f"it has several interfaces, of which a bench gives back one: {', '.join(own)}")
     if user := user_of(host, nic):
@@ -239,16 +239,16 @@ def why_not(nic: Nic, host: Host, ours: Collection[str]) -> list[str]:
 def uses(nic: Nic, host: Host) -> Iterator[str]:
     """What needs the card's interfaces, each a clause."""
     defaults, connections = default_routes(host), connected(host)
-    for one in nic.interfaces:
-        if one.name in defaults:
-            yield f"{one.name} carries the default route"
-        if one.master:
-            yield f"{one.name} is a port of {one.master}"
-        if one.uppers:
-            yield f"{', '.join(one.uppers)} depend on {one.name}"
-        for address in (str(info["local"]) for info in _addresses(host, one.name)):
+    for interface in nic.interfaces:
+        if interface.name in defaults:
+            yield f"{interface.name} carries the default route"
+        if interface.master:
+            yield f"{interface.name} is a port of {interface.master}"
+        if interface.uppers:
+            yield f"{', '.join(interface.uppers)} depend on {interface.name}"
+        for address in (str(info["local"]) for info in _addresses(host, interface.name)):
             if connection := connections.get(address):
-                yield f"{one.name} has {address}, which a connection uses: {connection}"
+                yield f"{interface.name} has {address}, which a connection uses: {connection}"
 
 
 def _interface(host: Host, name: str) -> Interface:
@@ -262,21 +262,21 @@ def _interface(host: Host, name: str) -> Interface:
         speed_mbps=speed if speed is not None and 0 < speed < 0xFFFFFFFF else None,
         has_link=None if link is None else bool(link),
         master=next((line[10:] for line in master.splitlines() if line.startswith("INTERFACE=")), ""),
-        uppers=tuple(sorted(one[6:] for one in _names(host, place) if one.startswith("upper_"))),
+        uppers=tuple(sorted(entry[6:] for entry in _names(host, place) if entry.startswith("upper_"))),
         switch_id=_value(host, f"{place}/phys_switch_id"),
         port_name=_value(host, f"{place}/phys_port_name"),
     )
 
 
 def _members(host: Host, group: str, address: str) -> Iterator[Member]:
-    for one in sorted(_names(host, f"{GROUPS}/{group}/devices")):
-        if one != address and not _value(host, f"{DEVICES}/{one}/class").startswith(_BRIDGE):
-            yield Member(one, driver(host, one))
+    for member in sorted(_names(host, f"{GROUPS}/{group}/devices")):
+        if member != address and not _value(host, f"{DEVICES}/{member}/class").startswith(_BRIDGE):
+            yield Member(member, driver(host, member))
 
 
 def _override(host: Host, address: str) -> str:
-    found = _value(host, f"{DEVICES}/{address}/driver_override")
-    return "" if found == "(null)" else found
+    override = _value(host, f"{DEVICES}/{address}/driver_override")
+    return "" if override == "(null)" else override
 
 
 def _addresses(host: Host, interface: str) -> list[dict[str, Any]]:
@@ -293,14 +293,14 @@ def _asked(host: Host, *words: str) -> list[dict[str, Any]]:
     """What ip(8) prints as JSON. Raises CommandFailed or RequirementError: who cannot be asked has not said no."""
     told = host.run(["ip", *words])
     try:
-        found = json.loads(told or "[]")
+        answer = json.loads(told or "[]")
     except ValueError:
-        found = None
-    if not isinstance(found, list):
+        answer = None
+    if not isinstance(answer, list):
         raise RequirementError(
             f"ip {' '.join(words)}: expected a list of JSON, found {told[:80]!r}", "upgrade iproute2"
         )
-    return [one for one in found if isinstance(one, dict)]
+    return [entry for entry in answer if isinstance(entry, dict)]
 
 
 def _run(host: Host, *words: str) -> str:

@@ -43,14 +43,14 @@ class Topology:
 
 def cpu_list(text: str) -> tuple[int, ...]:
     """A kernel's CPU list, e.g. `0-3,8,10-11`; empty text is no CPU. Raises ValueError."""
-    found: set[int] = set()
+    cpus: set[int] = set()
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
         low, high = int(first), int(last or first)
         if not 0 <= low <= high < 1 << 20:
             raise ValueError(f"{part!r} is not a range of CPUs")
-        found.update(range(low, high + 1))
-    return tuple(sorted(found))
+        cpus.update(range(low, high + 1))
+    return tuple(sorted(cpus))
 
 
 def read_topology(host: Host, folder: str = NODES, usable: Collection[int] | None = None) -> Topology:
@@ -60,8 +60,8 @@ def read_topology(host: Host, folder: str = NODES, usable: Collection[int] | Non
     """
     allowed = host.cpus() if usable is None else set(usable)
     nodes: dict[int, tuple[int, ...]] = {}
-    found = host.names(folder) if host.exists(folder) else []
-    for number in (name.removeprefix("node") for name in found if name.startswith("node")):
+    names = host.names(folder) if host.exists(folder) else []
+    for number in (name.removeprefix("node") for name in names if name.startswith("node")):
         if not number.isdigit():
             continue
         path = f"{folder}/node{number}/cpulist"
@@ -136,7 +136,7 @@ def _system_call(numbers: Mapping[str, int], *arguments: object) -> None:
         raise RequirementError(f"binding memory to NUMA nodes is not known for {machine}", 'numa = "any"')
     call = ctypes.CDLL(None, use_errno=True).syscall
     # Each of the arguments is as wide as a register.
-    wide = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
+    wide = [ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments]
     if call(ctypes.c_long(numbers[machine]), *wide) < 0:
         reason = os.strerror(ctypes.get_errno())
         raise RequirementError(f"the kernel does not bind memory to a NUMA node: {reason}", 'numa = "any"')

@@ -72,8 +72,8 @@ def _environment(host: Host, pid: int) -> list[bytes]:
     Of one that has overwritten it with less than a word, one empty word.
     """
     try:
-        found = host.read_bytes(f"{PROC}/{pid}/environ")
-        return [word for word in found.split(b"\0") if word] or ([b""] if found else [])
+        environ = host.read_bytes(f"{PROC}/{pid}/environ")
+        return [word for word in environ.split(b"\0") if word] or ([b""] if environ else [])
     except OSError:
         return []
 
@@ -126,12 +126,12 @@ def children(host: Host, pid: int) -> Iterator[int]:
 
 def session(host: Host, pid: int) -> list[int]:
     """The processes of the session that a process leads, itself included."""
-    found = []
+    pids = []
     for name in filter(str.isdigit, host.names(PROC)):
         with suppress(OSError, ValueError, IndexError):
             if int(host.read(f"{PROC}/{name}/stat").rpartition(")")[2].split()[_SESSION]) == pid:
-                found.append(int(name))
-    return found
+                pids.append(int(name))
+    return pids
 
 
 def _threads(host: Host, pid: int) -> list[str]:

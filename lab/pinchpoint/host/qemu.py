@@ -39,7 +39,7 @@ def place(release: str | None = None) -> Path:
 
     It is that of the Debian here where no release is wanted, or that has it.
     """
-    if release is None or any(guest.is_release(one, release) for one in guest.releases(_FOLDER / _MODULES)):
+    if release is None or any(guest.is_release(installed, release) for installed in guest.releases(_FOLDER / _MODULES)):
         return _FOLDER
     return _FOLDER.with_name(f"{_FOLDER.name}-{release}")
 

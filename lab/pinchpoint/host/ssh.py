@@ -166,8 +166,8 @@ class Ssh(AskedHost):
     def lock_token(self, path: str) -> str:
         """The token of who holds the lock of the machine there; empty where that is not known."""
         with suppress(OSError, ValueError):
-            found = json.loads(self.read(path))
-            return str(found.get("token", "")) if isinstance(found, dict) else ""
+            holder = json.loads(self.read(path))
+            return str(holder.get("token", "")) if isinstance(holder, dict) else ""
         return ""
 
     def holds_by(self, token: str) -> bool:
@@ -182,9 +182,9 @@ class Ssh(AskedHost):
             return True
         return False
 
-    def begin(self, kind: str, given: str) -> int:
+    def begin(self, kind: str, packed: str) -> int:
         """Let the agent begin work (`jobs.pack`) beside its answers; returns its number."""
-        return self._checked(number, self._ask("begin", {"kind": kind, "given": given}, _PUT_TIMEOUT_S))
+        return self._checked(number, self._ask("begin", {"kind": kind, "packed": packed}, _PUT_TIMEOUT_S))
 
     def job(self, job: int) -> tuple[bool, int, float]:
         """Whether it has ended, how much is done, and the seconds that it took there. Raises what ended it."""
@@ -237,9 +237,9 @@ class Ssh(AskedHost):
             digest = hashlib.sha256(data).hexdigest()
             there = f"{CACHE}/{digest[:16]}/{Path(path).name}"
             if self._ask("sha256", {"path": there}) != digest:
-                given = {"path": there, "data": to_text(zlib.compress(data, 6)), "mode": 0o755}
+                arguments = {"path": there, "data": to_text(zlib.compress(data, 6)), "mode": 0o755}
                 try:
-                    self._ask("put", given, _PUT_TIMEOUT_S)
+                    self._ask("put", arguments, _PUT_TIMEOUT_S)
                 except OSError as error:
                     raise self._cannot_write(there, error) from None
                 if self._ask("sha256", {"path": there}) != digest:
@@ -255,7 +255,7 @@ class Ssh(AskedHost):
     def _command(self, options: Sequence[str], argv: Sequence[str]) -> list[str]:
         assert self._sockets is not None, "open"
         alive_s = max(1, int(self._lease_s / 2 / _ALIVE_MISSED))
-        given = {
+        ssh_options = {
             "BatchMode": "yes",
             "ControlPath": f"{self._sockets.name}/c",
             "ControlPersist": "no",
@@ -270,7 +270,7 @@ class Ssh(AskedHost):
             "RequestTTY": "no",
             "EscapeChar": "none",
         }
-        settings = [word for name, value in given.items() for word in ("-o", f"{name}={value}")]
+        settings = [word for name, value in ssh_options.items() for word in ("-o", f"{name}={value}")]
         script = _AS_USER + _AS_ROOT + (_BY_SUDO if self._sudo else _ITSELF)
         return [self._program, *options, *settings, "--", self.name, shlex.join(["sh", "-c", script, "sh", *argv])]
 
@@ -324,15 +324,15 @@ class Ssh(AskedHost):
     def _identify(self) -> Mapping[str, object]:
         """Say for how long the lab may be silent; learn what the host is."""
         asked_s = time.time()
-        found = self._checked(mapping, self._ask("identity", {"lease_s": self._lease_s}))
-        if "clock_s" in found:
-            self.clock_ahead_s = self._checked(seconds, found["clock_s"]) - (asked_s + time.time()) / 2
-        self._machine = str(found.get("machine", self._machine))
-        return found
+        identity = self._checked(mapping, self._ask("identity", {"lease_s": self._lease_s}))
+        if "clock_s" in identity:
+            self.clock_ahead_s = self._checked(seconds, identity["clock_s"]) - (asked_s + time.time()) / 2
+        self._machine = str(identity.get("machine", self._machine))
+        return identity
 
-    def _check(self, found: Mapping[str, object]) -> None:
+    def _check(self, identity: Mapping[str, object]) -> None:
         """Whether a bench can be built there."""
-        if found.get("uid") != 0:
+        if identity.get("uid") != 0:
             hint = "log in as root, or leave sudo at its default, true"
             raise self._needs("the user is not root; namespaces, hugepages and CPU pinning need it", hint)
 
@@ -350,13 +350,13 @@ class Ssh(AskedHost):
             raise self._needs(f"it is {self._machine}, and this lab's engine is for {here}", hint)
         return other
 
-    def _ask(self, call: str, given: Mapping[str, Any], timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
+    def _ask(self, call: str, arguments: Mapping[str, Any], timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
         line = self._line
         if line is None:
             raise HostLostError(f"{call}: {self.name} is not connected")
         try:
             with signals_later():  # a request that is cut short would end the line, and with it the bench
-                return line.ask(call, given, timeout_s)
+                return line.ask(call, arguments, timeout_s)
         except LineError as error:
             raise self._lost(error) from None
 
@@ -378,8 +378,8 @@ class Ssh(AskedHost):
         if self._said is None:
             return ""
         size = os.fstat(self._said.fileno()).st_size
-        found = os.pread(self._said.fileno(), 4096, max(0, size - 4096)).decode(errors="replace")
-        lines = ["".join(filter(str.isprintable, line)) for line in found.splitlines()]
+        tail = os.pread(self._said.fileno(), 4096, max(0, size - 4096)).decode(errors="replace")
+        lines = ["".join(filter(str.isprintable, line)) for line in tail.splitlines()]
         return "".join(f"\n  | {line}" for line in lines[-_MOST_SAID:] if line.strip())
 
     def _ping(self, over: threading.Event) -> None:

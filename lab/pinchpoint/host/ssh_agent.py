@@ -61,8 +61,8 @@ class SshAgent(Agent):
     def _identity(self, lease_s: float) -> dict[str, object]:
         """The first request: the lab says how long it may be silent, the host what it is."""
         self.lease_s = lease_s
-        found = {"uid": os.geteuid(), "machine": platform.machine(), "node": platform.node()}
-        return {**found, "clock_s": time.time()}
+        identity = {"uid": os.geteuid(), "machine": platform.machine(), "node": platform.node()}
+        return {**identity, "clock_s": time.time()}
 
 
 def _is_journal(file: Kept) -> bool:

@@ -38,7 +38,7 @@ class Sent(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return compile(text, f"<{name}>", "exec")
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run its text."""
+        """Run the module's text in its namespace."""
         exec(self.get_code(module.__name__), module.__dict__)
 
 
@@ -54,7 +54,7 @@ def received() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Become the agent."""
+    """Run the agent from the modules that were sent; exit 96 where this Python is too old."""
     if sys.version_info < LEAST:
         sys.exit(96)
     sent = received()

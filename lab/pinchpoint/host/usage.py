@@ -59,5 +59,5 @@ class OwnMemory:
 
 def _kib(status: str, name: str) -> int:
     """A line of `/proc/PID/status`; 0 where it is absent, as of a process that has ended."""
-    found = [line.split()[1] for line in status.splitlines() if line.startswith(f"{name}:")]
-    return int(found[0]) if found else 0
+    values = [line.split()[1] for line in status.splitlines() if line.startswith(f"{name}:")]
+    return int(values[0]) if values else 0
