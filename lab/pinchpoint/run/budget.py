@@ -78,7 +78,7 @@ class Budget:
                 yield factor.levels.index(other.point.levels[factor.name]), metric
 
     def _no_time(self, unit: Scenario, done: Done, spent_s: float, forecast: Forecast) -> str:
-        if not any(found.outcome is Outcome.MEASURED for found in done.values()):
+        if not any(result.outcome is Outcome.MEASURED for result in done.values()):
             return ""  # a run measures something, however small its budget
         if self._in_pairs and (unit.point.repeat == 1 or self._begun(unit, done)):
             return ""  # half a pair has no ratio
@@ -99,25 +99,25 @@ class Budget:
 
     def _begun(self, unit: Scenario, done: Done) -> bool:
         """Whether this repeat of the group has measured something already."""
-        found = (done.get(other.name) for other in self._passes[self._pass_of(unit)])
-        return any(one is not None and one.outcome is Outcome.MEASURED for one in found)
+        results = (done.get(other.name) for other in self._passes[self._pass_of(unit)])
+        return any(result is not None and result.outcome is Outcome.MEASURED for result in results)
 
     def _rest_of_pass(self, unit: Scenario, done: Done) -> list[Scenario]:
         """What a repeat that has measured nothing yet still has to try, also what had no time before this unit."""
-        tried = {name for name, found in done.items() if found.outcome is not Outcome.SKIPPED}
+        tried = {name for name, result in done.items() if result.outcome is not Outcome.SKIPPED}
         whole = self._passes[self._pass_of(unit)]
         return [other for other in whole if other.name not in tried and not self._needless(other, done)]
 
 
-def agreement(one: Metric, other: Metric) -> str:
+def agreement(first: Metric, second: Metric) -> str:
     """How two figures agree, e.g. `within 1.3 %`; empty if they do not, or are not the same metric."""
-    if one.name != other.name:
+    if first.name != second.name:
         return ""
-    largest = max(abs(one.value), abs(other.value))
-    difference = abs(one.value - other.value) / largest if largest else 0.0
+    largest = max(abs(first.value), abs(second.value))
+    difference = abs(first.value - second.value) / largest if largest else 0.0
     if difference <= AGREE:
         return f"within {units.share(difference)}"
-    bounds = [bound for metric in (one, other) for bound in (metric.low, metric.high)]
+    bounds = [bound for metric in (first, second) for bound in (metric.low, metric.high)]
     known = [bound for bound in bounds if bound is not None]
     if len(known) < len(bounds):
         return ""
@@ -127,22 +127,22 @@ def agreement(one: Metric, other: Metric) -> str:
     return ""
 
 
-def _judged(found: ScenarioResult | None) -> Metric | None:
+def _judged(result: ScenarioResult | None) -> Metric | None:
     """The figure that a measured point is judged by, None if there is none.
 
     A rate that was not found is a bound of it only, and two bounds agree about nothing.
     """
-    if found is None or found.outcome is not Outcome.MEASURED:
+    if result is None or result.outcome is not Outcome.MEASURED:
         return None
-    if relative := next((one for one in found.metrics if one.name == RELATIVE and one.value), None):
+    if relative := next((metric for metric in result.metrics if metric.name == RELATIVE and metric.value), None):
         return relative
-    if found.measure == Rates.kind:
-        searched = found.rates[0] if found.rates else None
+    if result.measure == Rates.kind:
+        searched = result.rates[0] if result.rates else None
         name = searched.name if searched and searched.status is RateStatus.FOUND else None
-        return next((metric for metric in found.metrics if metric.name == name), None)
-    measure = registry.measure(found.measure)
+        return next((metric for metric in result.metrics if metric.name == name), None)
+    measure = registry.measure(result.measure)
     main = measure.judged_by or measure.main[0]
-    return next((metric for metric in found.metrics if metric.name.startswith(main)), None)
+    return next((metric for metric in result.metrics if metric.name.startswith(main)), None)
 
 
 def _place(unit: Scenario) -> tuple[str, frozenset[tuple[str, Level]]]:

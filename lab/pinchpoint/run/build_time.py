@@ -38,7 +38,7 @@ class BuildTime:
 
     @property
     def left_s(self) -> float:
-        """Until the end."""
+        """Seconds until the time is up; negative once it has passed."""
         return self._ends_s - self._now_s()
 
     @property

@@ -87,12 +87,12 @@ def find_ceilings(
     load_fps, noise = MOST_FPS, ""
     for _ in range(MOST_TRIALS):
         result = run(load_fps)
-        probes = [one for one in (result.cache_line_before_ns, result.cache_line_after_ns) if one is not None]
+        probes = [probe for probe in (result.cache_line_before_ns, result.cache_line_after_ns) if probe is not None]
         if len(probes) == 2 and differ(*probes):
             noise = "the distance of the cores changed"
             continue
         distance_ns = math.fsum(probes) / len(probes) if probes else None
-        mode = next((one for one in modes if one.fits(distance_ns)), None)
+        mode = next((mode for mode in modes if mode.fits(distance_ns)), None)
         if mode is None:
             mode = _Mode(distance_ns)
             modes.append(mode)
@@ -100,13 +100,13 @@ def find_ceilings(
         if mode.done:
             break
         load_fps = _next(mode, result, load_fps)
-    found = [_ceiling(mode, key, now()) for mode in modes if mode.is_met]
-    if not found:
+    ceilings = [_ceiling(mode, key, now()) for mode in modes if mode.is_met]
+    if not ceilings:
         raise TooNoisyError(
             f"no load could be judged in {MOST_TRIALS} trials; last: {noise or 'the engine kept up with none'}",
             "--no-ceiling, or pinchpoint ceiling SCENARIO once other programs have ended",
         )
-    return tuple(found)
+    return tuple(ceilings)
 
 
 def _learn(mode: _Mode, result: EngineResult, load_fps: float, rules: Validity) -> str:
@@ -243,8 +243,8 @@ class CeilingTest:
     def known(self, scenario: Scenario) -> tuple[Ceiling, ...]:
         """Those of the scenario's shape, of any mode, not older than a day; a file that cannot be read holds none."""
         key = self._key(scenario)
-        found = (*self._kept(), *self._unwritten)
-        return tuple(one for one in found if one.key == key and one not in self._surpassed)
+        ceilings = (*self._kept(), *self._unwritten)
+        return tuple(ceiling for ceiling in ceilings if ceiling.key == key and ceiling not in self._surpassed)
 
     def before(self, scenario: Scenario, listener: Listener) -> tuple[tuple[Ceiling, ...], str]:
         """What is known, or measured now; and why nothing is, empty if something is. Raises only on signals."""
@@ -265,9 +265,9 @@ class CeilingTest:
         What the result has surpassed is forgotten. `on_stoppable` is handed what ends this test by KeyboardInterrupt.
         """
         known = self.known(scenario)
-        self._forget([one for one in known if _is_surpassed(one, known, result)])
-        found = [rate for rate in result.rates if rate.status is RateStatus.FOUND]
-        if result.ceiling is not None or not found or not self.known(scenario):
+        self._forget([ceiling for ceiling in known if _is_surpassed(ceiling, known, result)])
+        rates_found = [rate for rate in result.rates if rate.status is RateStatus.FOUND]
+        if result.ceiling is not None or not rates_found or not self.known(scenario):
             return result
         undoable = Undoable()
         on_stoppable(undoable)
@@ -306,27 +306,27 @@ class CeilingTest:
 
     def _forget(self, surpassed: Sequence[Ceiling]) -> None:
         """No more of these. What is surpassed a second time in a run shows that the test finds too little here."""
-        for one in surpassed:
-            if any(one.key == other.key for other in self._surpassed):
-                self._failed[one.key] = (
+        for ceiling in surpassed:
+            if any(ceiling.key == other.key for other in self._surpassed):
+                self._failed[ceiling.key] = (
                     "no ceiling of the generator is known: twice the engine offered more than its test had found"
                 )
         self._surpassed.update(surpassed)
         if surpassed:
             with suppress(StoreError):  # then it is only this run that knows
-                kept.write(self._path, [one for one in self._kept() if one not in self._surpassed])
+                kept.write(self._path, [ceiling for ceiling in self._kept() if ceiling not in self._surpassed])
 
-    def _keep(self, key: str, found: Sequence[Ceiling]) -> None:
+    def _keep(self, key: str, ceilings: Sequence[Ceiling]) -> None:
         """Those replace what was known of their modes."""
 
-        def replaced(one: Ceiling) -> bool:
-            return one.key == key and in_mode(found, one.distance_ns) is not None
+        def replaced(ceiling: Ceiling) -> bool:
+            return ceiling.key == key and in_mode(ceilings, ceiling.distance_ns) is not None
 
-        self._unwritten = [one for one in self._unwritten if not replaced(one)]
+        self._unwritten = [ceiling for ceiling in self._unwritten if not replaced(ceiling)]
         try:
-            kept.write(self._path, [*(one for one in self._kept() if not replaced(one)), *found])
+            kept.write(self._path, [*(ceiling for ceiling in self._kept() if not replaced(ceiling)), *ceilings])
         except StoreError:
-            self._unwritten += found
+            self._unwritten += ceilings
 
 
 def _judged(verdict: Verdict | None, before: Rate, held: Rate) -> Verdict | None:

@@ -77,10 +77,10 @@ class Growing:
         """What was known of the generator when the search of a scenario began, so that it can be retraced."""
         self._change(replace(self.info, ceilings={**self.info.ceilings, scenario: ceilings}))
 
-    def note_facts(self, found: Mapping[str, str]) -> None:
+    def note_facts(self, facts: Mapping[str, str]) -> None:
         """Versions, and what could not be observed. Raises InputError if a program is not the one of the record."""
-        require_same_programs(self.info.run_id, self._begun_with, found)
-        self._change(replace(self.info, versions={**self.info.versions, **found}))
+        require_same_programs(self.info.run_id, self._begun_with, facts)
+        self._change(replace(self.info, versions={**self.info.versions, **facts}))
 
     def note_comparison(self, request: ComparisonRequest) -> None:
         """What became of the way to compare; it is on the disk when this returns."""
@@ -115,14 +115,14 @@ class Growing:
         self._changed_info = False
 
     def _result(self) -> RunResult:
-        found = tuple(self._done[unit.name] for unit in self._units if unit.name in self._done)
+        results = tuple(self._done[unit.name] for unit in self._units if unit.name in self._done)
         for sweep in self.info.sweeps:
             if sweep.group not in self._curves:
-                (self._curves[sweep.group],) = curves([sweep], found)
+                (self._curves[sweep.group],) = curves([sweep], results)
         drawn = tuple(self._curves[sweep.group] for sweep in self.info.sweeps)
         told = findings(self.info.study, drawn) if self.info.study else ()
         why = explaining.explained(self._units, self._done) if self.info.explains else ()
-        return RunResult(SCHEMA, self._folder.run_id, len(found) == len(self._units), found, drawn, told, why)
+        return RunResult(SCHEMA, self._folder.run_id, len(results) == len(self._units), results, drawn, told, why)
 
 
 class _Pace:

@@ -113,7 +113,7 @@ class Duet:
     @property
     def measured_s(self) -> float:
         """Seconds of measured slices, those of an earlier run included."""
-        return math.fsum(length_of(one) for one in self.stretches if one.phase == MEASURED)
+        return math.fsum(length_of(stretch) for stretch in self.stretches if stretch.phase == MEASURED)
 
     def _recorded(self) -> Slicing | None:
         """How an interrupted comparison cut its last slices, whose load is offered again; None without such."""
@@ -130,17 +130,17 @@ class Duet:
         """
         self._overload(self.stretch(CALIBRATION, RIGHT_AFTER_A_THAW, FIRST_S, self._load_fps))
         self._overload(self.stretch(CALIBRATION, RIGHT_AFTER_A_THAW, CALIBRATION_S, self._load_fps))
-        found: bool | None = None
+        is_steady: bool | None = None
         for slicing in CALIBRATED:
             tried = self.stretch(CALIBRATION, slicing, CALIBRATION_S, self._load_fps)
             self._overload(tried)
-            if found := steady([tried], TOLERANCE):
+            if is_steady := steady([tried], TOLERANCE):
                 return slicing
-        return UNDECIDED if found is None else _longer(CALIBRATED[-1])
+        return UNDECIDED if is_steady is None else _longer(CALIBRATED[-1])
 
     def _overload(self, seen: Stretch) -> None:
         """Choose the next load by what was forwarded: enough for an overload, no more work for the engine than that."""
-        rates = sorted(one.received / one.length_s for one in seen.slices if one.length_s)
+        rates = sorted(part.received / part.length_s for part in seen.slices if part.length_s)
         if rates and (best_fps := rates[int(BEST * (len(rates) - 1))]):
             self._load_fps = min(self._most_fps, TIMES_THE_MOST * best_fps)
 
@@ -152,7 +152,7 @@ class Duet:
         self._count += 1
         request = self._request(f"slices-{self._count:04d}", slicing, length_s, load_fps)
         started, began = datetime.now(UTC).isoformat(), monotonic()
-        found = self._send(request)
+        result = self._send(request)
         made = Stretch(
             id=request.trial_id,
             phase=phase,
@@ -161,22 +161,22 @@ class Duet:
             load_fps=load_fps,
             ring=min(port.ring for bench in self._pair.benches.values() for port in bench.scenario.ports),
             slicing=slicing,
-            slices=tuple(_slices(found)),
-            reason=found.reason or "",
-            cache_line_ns=_cache_line_ns(found),
+            slices=tuple(_slices(result)),
+            reason=result.reason or "",
+            cache_line_ns=_cache_line_ns(result),
         )
         self.stretches.append(made)
         self._keep(made)
         if self._stop_requested:
             raise Interrupted("interrupted", "--resume RUN continues where it stopped")
-        if found.reason:
-            raise DutError(f"the slices ended early: {found.reason}", "see engine.log in the run folder")
+        if result.reason:
+            raise DutError(f"the slices ended early: {result.reason}", "see engine.log in the run folder")
         return made
 
     def _request(self, trial_id: str, slicing: Slicing, length_s: float, load_fps: float) -> TrialRequest:
         a, b = (self._pair.benches[side].scenario for side in SIDES)
         streams = [
-            of_side(one, prefix(side)) for side, bench in zip(SIDES, (a, b), strict=True) for one in bench.streams
+            of_side(stream, prefix(side)) for side, bench in zip(SIDES, (a, b), strict=True) for stream in bench.streams
         ]
         first = len(a.streams)
         pids = self._pair.pids
@@ -216,25 +216,25 @@ def _longer(slicing: Slicing) -> Slicing:
     return SLICINGS[known + 1] if known + 1 < len(SLICINGS) else slicing
 
 
-def _slices(found: EngineResult) -> Iterator[Slice]:
-    for one in found.slices:
-        if one.received is None:
+def _slices(result: EngineResult) -> Iterator[Slice]:
+    for part in result.slices:
+        if part.received is None:
             raise BenchError("the engine cannot count what arrives in a slice", "--method turns")
         yield Slice(
-            side=SIDES[one.group],
-            at_s=one.start_s,
-            length_s=one.length_s,
-            offered=one.offered,
-            refused=one.refused,
-            received=one.received,
-            gap_s=one.gap_s,
-            thawed=one.switch_s is not None,
-            switch_s=one.switch_s,
+            side=SIDES[part.group],
+            at_s=part.start_s,
+            length_s=part.length_s,
+            offered=part.offered,
+            refused=part.refused,
+            received=part.received,
+            gap_s=part.gap_s,
+            thawed=part.switch_s is not None,
+            switch_s=part.switch_s,
         )
 
 
-def _cache_line_ns(found: EngineResult) -> float | None:
-    known = [one for one in (found.cache_line_before_ns, found.cache_line_after_ns) if one is not None]
+def _cache_line_ns(result: EngineResult) -> float | None:
+    known = [probe for probe in (result.cache_line_before_ns, result.cache_line_after_ns) if probe is not None]
     return math.fsum(known) / len(known) if known else None
 
 
@@ -252,5 +252,5 @@ def _learn(pair: Pair, side: str) -> str:
         measurer = measurer_of(pair, side, bench.record.keep, bench.recorded.trials)
         bench.on_stoppable(measurer)
         bench.listener.phase(WARM_UP, 1)
-        found = warm_up(bench.scenario, measurer)
-    return f"{side}: {found}" if found else ""
+        warning = warm_up(bench.scenario, measurer)
+    return f"{side}: {warning}" if warning else ""

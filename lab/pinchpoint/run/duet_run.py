@@ -54,13 +54,15 @@ def expected_s(request: ComparisonRequest) -> float:
 
 def why_no_duet(a: Scenario, b: Scenario) -> str:
     """Why two scenarios cannot be measured at once, whatever the machine; empty if they can."""
-    others = sorted({one.measure.kind for one in (a, b) if not isinstance(one.measure, Rates)})
-    nics = [{address for port in one.ports for address in (port.pci, port.engine_pci)} - {None} for one in (a, b)]
-    unfrozen = [why for one in (a, b) if (why := device_of(one).freezing(one).why_not)]
+    others = sorted({scenario.measure.kind for scenario in (a, b) if not isinstance(scenario.measure, Rates)})
+    nics = [
+        {address for port in scenario.ports for address in (port.pci, port.engine_pci)} - {None} for scenario in (a, b)
+    ]
+    unfrozen = [why for scenario in (a, b) if (why := device_of(scenario).freezing(scenario).why_not)]
     reasons = {
         f'slices measure rates, and measure = "{next(iter(others), "")}" needs a bench alone': bool(others),
         next(iter(unfrozen), ""): bool(unfrozen),
-        "connections of a service are established on a bench alone": any(one.established for one in (a, b)),
+        "connections of a service are established on a bench alone": any(scenario.established for scenario in (a, b)),
         "both benches stand on one host, and the scenarios name two": _addresses(a) != _addresses(b),
         "both benches need the same NIC": bool(nics[0] & nics[1]),
         "one engine drives the ports of both benches, and engine.cpus differ": a.engine.cpus != b.engine.cpus,
@@ -68,14 +70,14 @@ def why_no_duet(a: Scenario, b: Scenario) -> str:
             set(a.engine.cpus) & {*a.dut.cpus, *b.dut.cpus}
         ),
         "what arrives at a port with several queues cannot be counted by slices": any(
-            port.queues > 1 for one in (a, b) for port in one.ports
+            port.queues > 1 for scenario in (a, b) for port in scenario.ports
         ),
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
 
 
 def _addresses(scenario: Scenario) -> list[str]:
-    return [one.address if one else "" for one in scenario.remotes]
+    return [remote.address if remote else "" for remote in scenario.remotes]
 
 
 def require_duet(machines: Machines, a: Scenario, b: Scenario) -> None:
@@ -165,7 +167,7 @@ class _Run:
 
     @property
     def _measured_s(self) -> float:
-        return math.fsum(length_of(one) for one in self._stretches if one.phase == MEASURED)
+        return math.fsum(length_of(stretch) for stretch in self._stretches if stretch.phase == MEASURED)
 
     def _stood(self) -> None:
         """Both benches once, on their host."""
@@ -190,10 +192,10 @@ class _Run:
         self._time.stands()
         for bench in (a, b):
             self._settings[bench.scenario.name] = bench.live.settings()
-        number = 1 + max((one.benches for one in self._stretches), default=0)
+        number = 1 + max((stretch.benches for stretch in self._stretches), default=0)
 
-        def keep(found: Stretch) -> None:
-            marked = replace(found, benches=number)
+        def keep(stretch: Stretch) -> None:
+            marked = replace(stretch, benches=number)
             self._context.folder.append_stretch(marked)
             self._stretches.append(marked)
 
@@ -228,7 +230,7 @@ class _Run:
 
     def _standing(self, setup: Setup, engine: Sequence[str]) -> Standing:
         context, record = self._context, self._files.record()
-        trials = tuple(one for one in context.folder.read_trials() if one.scenario == setup.scenario.name)
+        trials = tuple(trial for trial in context.folder.read_trials() if trial.scenario == setup.scenario.name)
         return Standing(
             setup,
             setup.bench.open(),
@@ -259,26 +261,26 @@ def conclude(
     `settings`: in force, by the unit's name.
     """
     stretches, trials = folder.read_stretches(), folder.read_trials()
-    measured = [one for one in stretches if one.phase == MEASURED and one.slices]
+    measured = [stretch for stretch in stretches if stretch.phase == MEASURED and stretch.slices]
     quads = compare_slices(measured).quads if measured and turns is None else ()
     wall_s = _wall_s(stretches, trials)
-    found = list[ScenarioResult]()
+    results = list[ScenarioResult]()
     for side, unit in zip(SIDES, units, strict=True) if measured or turns is not None else ():
         rates = (rate_metric(quads, side),) if quads else ()
         if turns:
             rate = rate_of(turns, side)
             rates = (Metric(rate_name(unit.search), rate.unit, rate.value, rate.low, rate.high, rate.interval),)
-        sliced_s = math.fsum(part.length_s for one in measured for part in one.slices if part.side == side)
-        own = [one for one in trials if one.scenario == unit.name and one.phase == ALTERNATING]
-        found.append(
+        sliced_s = math.fsum(part.length_s for stretch in measured for part in stretch.slices if part.side == side)
+        own = [trial for trial in trials if trial.scenario == unit.name and trial.phase == ALTERNATING]
+        results.append(
             replace(
                 unmeasured(unit, Outcome.MEASURED, "", wall_s),
                 metrics=rates,
                 settings=settings.get(unit.name, {}),
                 trials=len(own),
-                traffic_s=sliced_s + math.fsum(one.sent_duration_s for one in own),
+                traffic_s=sliced_s + math.fsum(trial.sent_duration_s for trial in own),
                 warnings=warnings if side == SIDES[0] else (),
             )
         )
-    drawn = tuple(curves(folder.read_info().sweeps, found))
-    folder.write_result(RunResult(SCHEMA, folder.run_id, is_finished, tuple(found), drawn, ()))
+    drawn = tuple(curves(folder.read_info().sweeps, results))
+    folder.write_result(RunResult(SCHEMA, folder.run_id, is_finished, tuple(results), drawn, ()))

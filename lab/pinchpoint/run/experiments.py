@@ -27,12 +27,12 @@ def sweep_of(scenario: Scenario, free_cpus: Collection[int] = ()) -> Sweep:
     reference = replace(scenario, point=_point(scenario, UNCHANGED, Relative.TRIED))
     points = [
         replace(
-            one,
+            variant,
             name=f"{scenario.name}.{kind.replace(' ', '-')}",
             title=f"{scenario.title}, with {kind.words}",
-            point=_point(scenario, str(kind), _relative(scenario, one)),
+            point=_point(scenario, str(kind), _relative(scenario, variant)),
         )
-        for kind, one in changed.items()
+        for kind, variant in changed.items()
     ]
     levels = (UNCHANGED, *map(str, changed))
     factor = Factor(FACTOR, "", levels, falling=False)

@@ -22,12 +22,12 @@ def left_out(unit: Scenario, units: Sequence[Scenario], done: Mapping[str, Scena
     tried = experiment_of(unit)
     if tried is None:
         return ""
-    reference = next(one for one in units if experiment_of(one) is None and one.point.group == unit.point.group)
-    found = done.get(reference.name)
-    if found is None or found.outcome is not Outcome.MEASURED or found.verdict is None:
+    reference = next(other for other in units if experiment_of(other) is None and other.point.group == unit.point.group)
+    unchanged = done.get(reference.name)
+    if unchanged is None or unchanged.outcome is not Outcome.MEASURED or unchanged.verdict is None:
         return "the unchanged bench has no verdict"
-    allowed = {experiment_of(one) for one in units if one.point.group == unit.point.group}
-    wanted = {one.experiment for one in found.verdict.suspicions} & allowed
+    allowed = {experiment_of(other) for other in units if other.point.group == unit.point.group}
+    wanted = {suspicion.experiment for suspicion in unchanged.verdict.suspicions} & allowed
     # The device's plain forwarding is the control of everything that its threads have no time for.
     if tried in wanted or (tried is Experiment.PLAIN and wanted - OF_LOSSES - {None}):
         return ""
@@ -39,9 +39,9 @@ def next_of(left: Sequence[Scenario], done: Mapping[str, ScenarioResult]) -> Sce
     unchanged = done.get(left[0].point.reference)
     if unchanged is None or unchanged.verdict is None:
         return left[0]
-    wanted = [one.experiment for one in unchanged.verdict.suspicions]
-    own = [one for one in left if one.point.group == left[0].point.group]
-    return min(own, key=lambda one: _place(wanted, experiment_of(one)))
+    wanted = [suspicion.experiment for suspicion in unchanged.verdict.suspicions]
+    own = [unit for unit in left if unit.point.group == left[0].point.group]
+    return min(own, key=lambda unit: _place(wanted, experiment_of(unit)))
 
 
 def _place(wanted: Sequence[Experiment | None], tried: Experiment | None) -> int:
@@ -50,7 +50,9 @@ def _place(wanted: Sequence[Experiment | None], tried: Experiment | None) -> int
 
 def is_first(unit: Scenario, done: Mapping[str, ScenarioResult]) -> bool:
     """Whether no counter-experiment of its group is measured yet: an explanation begins one while there is any time."""
-    names = [name for name, one in done.items() if one.group == unit.point.group and one.outcome is Outcome.MEASURED]
+    names = [
+        name for name, result in done.items() if result.group == unit.point.group and result.outcome is Outcome.MEASURED
+    ]
     return names == [unit.point.reference]
 
 
@@ -62,7 +64,7 @@ def explained(units: Sequence[Scenario], done: Mapping[str, ScenarioResult]) -> 
 
 
 def _explained(units: Sequence[Scenario], done: Mapping[str, ScenarioResult]) -> Explanation | None:
-    found = {experiment_of(unit): done[unit.name] for unit in units if unit.name in done}
-    unchanged = found.get(None)
-    made = {kind: one for kind, one in found.items() if kind is not None}
+    results = {experiment_of(unit): done[unit.name] for unit in units if unit.name in done}
+    unchanged = results.get(None)
+    made = {kind: result for kind, result in results.items() if kind is not None}
     return explanation(unchanged, made) if unchanged is not None else None

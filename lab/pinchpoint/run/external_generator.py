@@ -54,7 +54,7 @@ def arguments(host: Host, command: str, ports: Mapping[str, str], serves_all: bo
         )
     if host.which(words[0]) is None:
         raise RequirementError(f"--generator: {words[0]}: not installed", "give the path of the program")
-    return [_FIELD.sub(lambda found: ports[found[1]], word) for word in words]
+    return [_FIELD.sub(lambda match: ports[match[1]], word) for word in words]
 
 
 def wire_of(scenario: Scenario, host: Host) -> Scenario:
@@ -86,19 +86,19 @@ def watched(
         live = setup.bench.open()
         assert isinstance(live, WireLive)
         try:
-            found = live.inspected()
+            inspected = live.inspected()
         except DutError as error:
             if over_dpdk:
                 message = f"the generator did not serve the sockets of {' and '.join(names)}: {error.message}"
                 raise BenchError(message, "net_virtio_user0,path={PORT},server=1 for each port") from error
             raise
     # Over veth each inspected port is the other end of the pair of the one that sent.
-    partner = {one: other for pair in joined(scenario) for one, other in (pair, pair[::-1])}
+    partner = {port: other for pair in joined(scenario) for port, other in (pair, pair[::-1])}
     watched_ports = [name for pair in joined(scenario) for name in pair]
     senders = watched_ports if over_dpdk else [partner[name] for name in watched_ports]
-    each = zip(senders, found.ports, found.seen, strict=True)
+    each = zip(senders, inspected.ports, inspected.seen, strict=True)
     sent = {sender: _sent(sender, port, seen) for sender, port, seen in each}
-    return Foreign(command, ended, _wire(found, carries=over_dpdk), tuple(sent[name] for name in sorted(sent)))
+    return Foreign(command, ended, _wire(inspected, carries=over_dpdk), tuple(sent[name] for name in sorted(sent)))
 
 
 def _run(words: list[str], setup: Setup, netns: str | None, duration_s: float, now_s: Callable[[], float]) -> str:
@@ -142,13 +142,13 @@ def _stop(host: Host, pid: int) -> None:
     host.ended(pid)
 
 
-def _wire(found: Inspected, carries: bool) -> Wire:
+def _wire(inspected: Inspected, carries: bool) -> Wire:
     """Shares of the time from the first frame to the last: what came before and after left the core idle."""
-    first_s = min((one.first_s for one in found.seen if one.first_s is not None), default=0.0)
-    lasted_s = max((one.last_s for one in found.seen if one.last_s is not None), default=0.0) - first_s
+    first_s = min((seen.first_s for seen in inspected.seen if seen.first_s is not None), default=0.0)
+    lasted_s = max((seen.last_s for seen in inspected.seen if seen.last_s is not None), default=0.0) - first_s
     if lasted_s <= 0:
         return Wire(carries, 0.0, 0.0)
-    busy_s, still_s = found.busy_share * found.elapsed_s, found.gaps.total_s
+    busy_s, still_s = inspected.busy_share * inspected.elapsed_s, inspected.gaps.total_s
     return Wire(carries, min(1.0, busy_s / lasted_s), min(1.0, still_s / lasted_s))
 
 

@@ -21,7 +21,7 @@ from pinchpoint.model.scenario import LAB, Remote, Scenario
 from pinchpoint.model.trial import Trial
 
 RunOne = Callable[..., ScenarioResult]
-Found = TypeVar("Found")
+Returned = TypeVar("Returned")
 Sleep = Callable[[float], None]
 RETRIES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 60.0, 60.0, 60.0)  # between attempts to connect anew: five minutes
 AWAITED_S = sum(RETRIES_S)
@@ -38,7 +38,7 @@ def held(machines: Machines, units: Sequence[Scenario]) -> Iterator[None]:
     """
     with ExitStack() as stack:
         # One host may have several names, and has one lock. All labs take them in one order: the first has them all.
-        remotes = {one.address if one else "": one for unit in units for one in unit.remotes}
+        remotes = {remote.address if remote else "": remote for unit in units for remote in unit.remotes}
         labs = secrets.token_hex(8) if "" in remotes else ""
         for _, remote in sorted(remotes.items()):
             if remote is None:
@@ -93,13 +93,13 @@ def surviving(machines: Machines, run_one: RunOne, sleep: Sleep = time.sleep, aw
 def outliving(
     machines: Machines,
     units: Sequence[Scenario],
-    attempt: Callable[[], Found],
+    attempt: Callable[[], Returned],
     on_stoppable: Callable[[Stoppable], None],
     sleep: Sleep = time.sleep,
     awaited_s: float = AWAITED_S,
-) -> Found:
+) -> Returned:
     """What `attempt` returns, made again once a host of these units that it lost is back. Raises as `surviving`."""
-    remotes = list(dict.fromkeys(one for unit in units for one in unit.remotes if one))
+    remotes = list(dict.fromkeys(remote for unit in units for remote in unit.remotes if remote))
     for _ in range(MOST_LOSSES - 1 if remotes else 0):
         try:
             return attempt()
@@ -112,8 +112,8 @@ def outliving(
             if not lost:
                 raise
             on_stoppable(Undoable())  # what measured is over: a signal ends the wait
-            for one in lost:
-                _await(machines, one, error, sleep, awaited_s)
+            for remote in lost:
+                _await(machines, remote, error, sleep, awaited_s)
     return attempt()
 
 
@@ -154,7 +154,7 @@ class _Kept:
     """What attempts at a unit have found so far."""
 
     def __init__(self, record: Record, recorded: Recorded) -> None:
-        self._given, self._recorded = record, recorded
+        self._record, self._recorded = record, recorded
         self._trials: list[Trial] = []
         self._measurements: list[Measurement] = []
         self._ceilings = recorded.ceilings
@@ -164,17 +164,18 @@ class _Kept:
         """The run's own, listened to."""
 
         def keep(trial: Trial) -> None:
-            self._given.keep(trial)
+            self._record.keep(trial)
             self._trials.append(trial)
 
-        def keep_measurement(one: Measurement) -> None:
-            self._given.keep_measurement(one)
-            self._measurements.append(one)
+        def keep_measurement(measurement: Measurement) -> None:
+            self._record.keep_measurement(measurement)
+            self._measurements.append(measurement)
 
-        return replace(self._given, keep=keep, keep_measurement=keep_measurement)
+        return replace(self._record, keep=keep, keep_measurement=keep_measurement)
 
     @property
     def recorded(self) -> Recorded:
         """As a resumed run would find it."""
-        found = (*self._recorded.trials, *self._trials), (*self._recorded.measurements, *self._measurements)
-        return replace(self._recorded, trials=found[0], measurements=found[1])
+        trials = (*self._recorded.trials, *self._trials)
+        measurements = (*self._recorded.measurements, *self._measurements)
+        return replace(self._recorded, trials=trials, measurements=measurements)

@@ -71,9 +71,9 @@ def measure_turns(pair: Pair, is_below: bool, changed: list[Trial]) -> Turns:
         changed.append(turn[SIDES[1]])
         if is_certain(judged(made, _streams(pair)), is_below):
             break
-    a, b = ([one[place] for one in _usable(made)] for place in (0, 1))
-    found = judged(made, _streams(pair))
-    return replace(found, load_fps=load_fps, before=_signs(pair, SIDES[0], a), after=_signs(pair, SIDES[1], b))
+    a, b = ([trials[place] for trials in _usable(made)] for place in (0, 1))
+    turns = judged(made, _streams(pair))
+    return replace(turns, load_fps=load_fps, before=_signs(pair, SIDES[0], a), after=_signs(pair, SIDES[1], b))
 
 
 def overload(pair: Pair) -> Trial:
@@ -93,9 +93,9 @@ def judged(pairs: Sequence[tuple[Trial, Trial]], streams: float = 1.0) -> Turns:
     return Turns(
         usable[0][0].load_fps if usable else 0.0,
         len(usable),
-        turned([one for a, b in usable for one in _rate(a, b)], EFFECT, streams),
-        turned([one for a, b in usable for one in _cycles(a, b)] if streams == 1 else [], EFFECT),
-        turned([one for a, b in usable for one in _loss(a, b)], FEWER),
+        turned([gain for a, b in usable for gain in _rate(a, b)], EFFECT, streams),
+        turned([gain for a, b in usable for gain in _cycles(a, b)] if streams == 1 else [], EFFECT),
+        turned([gain for a, b in usable for gain in _loss(a, b)], FEWER),
         Signs(),
         Signs(),
         dropped([a for a, _ in usable]),
@@ -111,19 +111,19 @@ def _usable(pairs: Sequence[tuple[Trial, Trial]]) -> list[tuple[Trial, Trial]]:
 def dropped(trials: Sequence[Trial]) -> dict[DropKind, float]:
     """Frames that counters name, by kind, as shares of those that were offered."""
     offered = sum(trial.offered for trial in trials)
-    found = defaultdict[DropKind, float](float)
+    shares = defaultdict[DropKind, float](float)
     for drop in (drop for trial in trials for hop in trial.ledger.hops for drop in hop.drops):
-        found[drop.kind] += drop.frames / max(1, offered)
-    return dict(found)
+        shares[drop.kind] += drop.frames / max(1, offered)
+    return dict(shares)
 
 
-def is_certain(found: Turns, is_below: bool) -> bool:
+def is_certain(turns: Turns, is_below: bool) -> bool:
     """Whether more pairs would add nothing: what the change does is certain, and whether the rate falls is too."""
-    if not (found.rate.is_worse or found.rate.is_no_worse):
+    if not (turns.rate.is_worse or turns.rate.is_no_worse):
         return False
     if is_below:
-        return found.loss.is_better or found.loss.is_no_better
-    return found.cycles.is_better or found.rate.is_better or found.rate.is_no_better
+        return turns.loss.is_better or turns.loss.is_no_better
+    return turns.cycles.is_better or turns.rate.is_better or turns.rate.is_no_better
 
 
 def _rate(a: Trial, b: Trial) -> Iterator[Gain]:
@@ -152,7 +152,7 @@ def _loss(a: Trial, b: Trial) -> Iterator[Gain]:
 
 def _cost(trial: Trial) -> tuple[float, float] | None:
     """(busy share, cycles for a packet) of the busiest forwarding thread."""
-    known = [(one.busy_share, one.cycles_per_packet) for one in trial.pmds]
+    known = [(pmd.busy_share, pmd.cycles_per_packet) for pmd in trial.pmds]
     return max(((busy, cycles) for busy, cycles in known if busy and cycles), default=None)
 
 

@@ -37,9 +37,9 @@ def joined(recordings: Sequence[Recording], named: Sequence[tuple[str, str]] = (
     in both directions, the pair that most frames pass is taken. Raises InputError if
     one has no reading, or they have no time in common.
     """
-    if empty := [one.head.host for one in recordings if not one.readings]:
+    if empty := [recording.head.host for recording in recordings if not recording.readings]:
         raise InputError(f"the recording of {empty[0]} has no reading", HINT)
-    ends = [_ends(one) for one in recordings]
+    ends = [_ends(recording) for recording in recordings]
     pairs = [*pairwise(ends)]
     asked: Sequence[tuple[str, str] | None] = named or [None] * len(pairs)
     matches = [_named(*ports, *pair) if ports else _match(*pair) for ports, pair in zip(asked, pairs, strict=True)]
@@ -47,17 +47,19 @@ def joined(recordings: Sequence[Recording], named: Sequence[tuple[str, str]] = (
     for match, recording in zip(matches, recordings[1:], strict=True):
         ahead_s += match.alignment.ahead_s if match and match.alignment else 0.0
         aligned.append(recording.ahead(ahead_s))
-    begin_s = max(min(one.at_s - one.elapsed_s for one in recording.readings) for recording in aligned)
-    end_s = min(max(one.at_s for one in recording.readings) for recording in aligned)
-    shared = [one.within(begin_s, end_s) for one in aligned]
-    if any(not one.readings for one in shared):
+    begin_s = max(min(reading.at_s - reading.elapsed_s for reading in recording.readings) for recording in aligned)
+    end_s = min(max(reading.at_s for reading in recording.readings) for recording in aligned)
+    shared = [recording.within(begin_s, end_s) for recording in aligned]
+    if any(not recording.readings for recording in shared):
         raise InputError("the recordings have no time in common", HINT)
-    counted = [_ends(one) for one in aligned]
+    counted = [_ends(recording) for recording in aligned]
     wires = (
         _wire(pair, match, counted[place : place + 2], begin_s, end_s)
         for place, (pair, match) in enumerate(zip(pairwise(recordings), matches, strict=True))
     )
-    hosts = ((one.head.host, watched(one.device, one.head, one.readings)) for one in shared)
+    hosts = (
+        (recording.head.host, watched(recording.device, recording.head, recording.readings)) for recording in shared
+    )
     return Joined(end_s - begin_s, tuple(hosts), tuple(wires))
 
 
@@ -71,44 +73,44 @@ def _ends(recording: Recording) -> _Ends:
     return ends
 
 
-def _named(first: str, second: str, one: _Ends, other: _Ends) -> _Match:
+def _named(first: str, second: str, near: _Ends, far: _Ends) -> _Match:
     """Ports that somebody named, aligned by the direction that tells more. Raises InputError for one there is not."""
-    for port, ends in ((first, one), (second, other)):
+    for port, ends in ((first, near), (second, far)):
         if port not in ends.sent:
             raise InputError(f"--wire {first}={second}: no port {port}", f"one of: {', '.join(ends.sent)}")
-    ways = ((one.sent[first], other.received[second]), (one.received[first], other.sent[second]))
-    found = filter(None, (align(*spans, len(ways)) for spans in ways))
-    return _Match((first, second), max(found, key=lambda one: one.correlation, default=None))
+    ways = ((near.sent[first], far.received[second]), (near.received[first], far.sent[second]))
+    alignments = filter(None, (align(*spans, len(ways)) for spans in ways))
+    return _Match((first, second), max(alignments, key=lambda alignment: alignment.correlation, default=None))
 
 
-def _match(one: _Ends, other: _Ends) -> _Match | None:
+def _match(near: _Ends, far: _Ends) -> _Match | None:
     """The pair of ports whose rates agree; None if none do."""
-    tries = [(first, second) for first in one.sent for second in other.received]
-    found = [
-        (sum(span.frames for span in one.sent[first]), _Match((first, second), alignment))
+    tries = [(first, second) for first in near.sent for second in far.received]
+    matches = [
+        (sum(span.frames for span in near.sent[first]), _Match((first, second), alignment))
         for first, second in tries
-        if (alignment := align(one.sent[first], other.received[second], len(tries))) is not None
+        if (alignment := align(near.sent[first], far.received[second], len(tries))) is not None
     ]
-    return max(found, key=lambda match: match[0])[1] if found else None
+    return max(matches, key=lambda match: match[0])[1] if matches else None
 
 
 def _wire(
     pair: tuple[Recording, Recording], match: _Match | None, ends: Sequence[_Ends], begin_s: float, end_s: float
 ) -> Wire:
     """What went over one wire in both directions; without a match, what all ports together sent and received."""
-    one, other = ends
+    near, far = ends
     ports = match.ports if match else ("", "")
 
     def spans(every: dict[str, list[Span]], port: str) -> list[Span]:
-        return every[port] if port else [span for found in every.values() for span in found]
+        return every[port] if port else [span for port_spans in every.values() for span in port_spans]
 
     def crossing(sent: list[Span], received: list[Span]) -> Crossing:
         left, unsure = _within(sent, begin_s, end_s)
         came, unsure_too = _within(received, begin_s, end_s)
         return Crossing(round(left), round(came), round(unsure + unsure_too))
 
-    there = crossing(spans(one.sent, ports[0]), spans(other.received, ports[1]))
-    back = crossing(spans(other.sent, ports[1]), spans(one.received, ports[0]))
+    there = crossing(spans(near.sent, ports[0]), spans(far.received, ports[1]))
+    back = crossing(spans(far.sent, ports[1]), spans(near.received, ports[0]))
     hosts = (pair[0].head.host, pair[1].head.host)
     return Wire(hosts, ports, there, back, match.alignment.ahead_s if match and match.alignment else None)
 

@@ -32,11 +32,11 @@ def units(sweeps: Iterable[Sweep], budgeted: bool = False) -> tuple[Scenario, ..
     whenever the time is up every group has a curve. Raises InputError when two have one name.
     """
     if budgeted:
-        found = sorted(
+        ranked = sorted(
             (unit for sweep in sweeps for unit in _grouped(sweep, by_point=False, coarse_first=True)),
-            key=lambda one: one[0],
+            key=lambda ranked_unit: ranked_unit[0],
         )
-        ordered = tuple(unit for _, unit in found)
+        ordered = tuple(unit for _, unit in ranked)
     else:
         ordered = tuple(unit for sweep in sweeps for _, unit in _grouped(sweep, by_point=sweep.order == "listed"))
     _refuse_doubles(ordered)
@@ -68,8 +68,9 @@ def _grouped(sweep: Sweep, by_point: bool, coarse_first: bool = False) -> Iterat
         if sweep.order == "random":
             shuffled.shuffle(scenarios)
         if coarse_first and repeat == 1:
-            scenarios.sort(key=lambda one: coarseness(sweep.factors, one.point.levels))
-        scenarios.sort(key=lambda one: one.name != one.point.reference)  # before the points that are relative to it
+            scenarios.sort(key=lambda scenario: coarseness(sweep.factors, scenario.point.levels))
+        # The reference comes before the points that are relative to it.
+        scenarios.sort(key=lambda scenario: scenario.name != scenario.point.reference)
         for scenario in scenarios:
             coarse = coarseness(sweep.factors, scenario.point.levels) if repeat == 1 else 0
             yield (repeat, coarse), _repeated(scenario, repeat)
@@ -112,9 +113,9 @@ def ordered(factor: Factor) -> bool:
     return len(numbers) == len(factor.levels) and numbers in (sorted(numbers), sorted(numbers, reverse=True))
 
 
-def _refuse_doubles(found: Sequence[Scenario]) -> None:
+def _refuse_doubles(scenarios: Sequence[Scenario]) -> None:
     paths: dict[str, str] = {}
-    for unit in found:
+    for unit in scenarios:
         if unit.name in paths:
             raise InputError(
                 f"{unit.path}: {unit.name}: another scenario has this name ({paths[unit.name]})", "rename one file"

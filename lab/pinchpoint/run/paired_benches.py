@@ -56,8 +56,8 @@ def standing_both(setups: tuple[Setup, Setup], listener: Listener) -> Iterator[N
 def switch_pid(setup: Setup) -> int:
     """The process of the bench's switch. Raises DutError if it has gone."""
     name = device_of(setup.scenario).freezing(setup.scenario).daemon
-    daemons = (one for one in setup.resources if isinstance(one, Daemon | Relay))
-    return daemon_pid(next(one for one in daemons if one.name == name), setup.places.host)
+    daemons = (resource for resource in setup.resources if isinstance(resource, Daemon | Relay))
+    return daemon_pid(next(daemon for daemon in daemons if daemon.name == name), setup.places.host)
 
 
 @contextmanager
@@ -92,7 +92,7 @@ class Pair:
 
     @property
     def pids(self) -> tuple[int, int]:
-        """The switches' processes."""
+        """The processes of A's and B's switch. Raises DutError if one has gone."""
         a, b = (switch_pid(self.benches[side].setup) for side in SIDES)
         return a, b
 
@@ -122,7 +122,7 @@ def connected(a: Standing, b: Standing) -> Iterator[Pair]:
     """The one engine of both benches; it ends with the block."""
     benches = dict(zip(SIDES, (a, b), strict=True))
     instrument = ProcessInstrument(
-        joint_request({prefix(side): (one.scenario, one.setup.bench) for side, one in benches.items()}),
+        joint_request({prefix(side): (bench.scenario, bench.setup.bench) for side, bench in benches.items()}),
         a.host,
         command=a.engine,
         environment={ENVIRONMENT_MARK: b.setup.places.bench_id},
@@ -158,17 +158,19 @@ class OneSide:
     def close(self) -> None:
         """Nothing: the joint engine is closed by whoever opened it."""
 
-    def _own(self, found: EngineResult) -> EngineResult:
+    def _own(self, result: EngineResult) -> EngineResult:
         streams = (
-            replace(one, tx_port=self._name(one.tx_port), rx_port=one.rx_port and self._name(one.rx_port))
-            for one in found.streams
+            replace(stream, tx_port=self._name(stream.tx_port), rx_port=stream.rx_port and self._name(stream.rx_port))
+            for stream in result.streams
         )
         workers = (
-            replace(one, ports=tuple(self._name(name) for name in one.ports if name.startswith(self._prefix)))
-            for one in found.workers
+            replace(worker, ports=tuple(self._name(name) for name in worker.ports if name.startswith(self._prefix)))
+            for worker in result.workers
         )
-        ports = (replace(one, name=self._name(one.name)) for one in found.ports if one.name.startswith(self._prefix))
-        return replace(found, streams=tuple(streams), workers=tuple(workers), ports=tuple(ports))
+        ports = (
+            replace(port, name=self._name(port.name)) for port in result.ports if port.name.startswith(self._prefix)
+        )
+        return replace(result, streams=tuple(streams), workers=tuple(workers), ports=tuple(ports))
 
     def _name(self, joint: str) -> str:
         return joint.removeprefix(self._prefix)

@@ -86,7 +86,7 @@ class _Pilot:
         self._size = size
         self._context = context
         self._engine = [find_engine(machines.lab)]  # before anything is built
-        self._found: dict[tuple[int, int, int], ScenarioResult] = {}
+        self._results: dict[tuple[int, int, int], ScenarioResult] = {}
         self._done: dict[str, ScenarioResult] = {}
         units = [unit(scenario, *place) for place in size.every]
         self._files = Growing(context.folder, units, self._done)
@@ -98,7 +98,7 @@ class _Pilot:
                 self._bench(bench)
         finally:
             self._files.flush()
-        return self._found, self._spent.costs()
+        return self._results, self._spent.costs()
 
     def _bench(self, bench: int) -> None:
         setup = prepare(self._scenario, self._machines)
@@ -118,14 +118,14 @@ class _Pilot:
 
     def _measurements(self, setup: Setup, record: Record, bench: int, start: int) -> None:
         for measurement in range(1, self._size.measurements + 1):
-            one = replace(setup, scenario=unit(setup.scenario, bench, start, measurement))
-            number = len(self._found) + 1
-            self._context.listener.scenario_begins(one.scenario, number, sum(1 for _ in self._size.every))
+            unit_setup = replace(setup, scenario=unit(setup.scenario, bench, start, measurement))
+            number = len(self._results) + 1
+            self._context.listener.scenario_begins(unit_setup.scenario, number, sum(1 for _ in self._size.every))
             with _timed(self._spent.measuring):
-                found = self._measured(one, record)
-            self._found[bench, start, measurement] = self._done[one.scenario.name] = found
-            self._files.changed(one.scenario.point.group)
-            self._context.listener.scenario_ends(found)
+                result = self._measured(unit_setup, record)
+            self._results[bench, start, measurement] = self._done[unit_setup.scenario.name] = result
+            self._files.changed(unit_setup.scenario.point.group)
+            self._context.listener.scenario_ends(result)
 
     def _measured(self, setup: Setup, record: Record) -> ScenarioResult:
         live, began, context = setup.bench.open(), time.monotonic(), self._context
@@ -148,35 +148,35 @@ def _timed(spent: list[float]) -> Iterator[None]:
 def restart_dut(builder: Builder, setup: Setup, listener: Listener) -> None:
     """End the switch and start it again: database, namespaces, links and hugepages stay, rules are made anew."""
     ending = setup.bench.ends_with_it(setup.resources)
-    builder.apply([one for one in setup.resources if one not in ending], listener.building)
+    builder.apply([resource for resource in setup.resources if resource not in ending], listener.building)
     builder.apply(setup.resources, listener.building)
 
 
-def metrics_of(found: Mapping[tuple[int, int, int], ScenarioResult]) -> tuple[str, ...]:
+def metrics_of(results: Mapping[tuple[int, int, int], ScenarioResult]) -> tuple[str, ...]:
     """Those to judge a pilot by: every rate, or the first metric of a measure without rates."""
-    measured = [one for one in found.values() if one.outcome is Outcome.MEASURED]
-    rates = dict.fromkeys(rate.name for one in measured for rate in one.rates)
-    return tuple(rates) or tuple(dict.fromkeys(one.metrics[0].name for one in measured if one.metrics))[:1]
+    measured = [result for result in results.values() if result.outcome is Outcome.MEASURED]
+    rates = dict.fromkeys(rate.name for result in measured for rate in result.rates)
+    return tuple(rates) or tuple(dict.fromkeys(result.metrics[0].name for result in measured if result.metrics))[:1]
 
 
 def nested(
-    metric: str, size: Size, found: Mapping[tuple[int, int, int], ScenarioResult]
+    metric: str, size: Size, results: Mapping[tuple[int, int, int], ScenarioResult]
 ) -> tuple[list[list[list[float]]], str, str]:
     """The metric's values by bench, start and measurement, its unit, and why there are none; empty if there are."""
     values: dict[tuple[int, int, int], float] = {}
     unit, reasons = "", list[str]()
     for place in size.every:
-        repeats = of_repeats([found[place]])
-        one = repeats.estimates.get(metric)
-        if one is None or one.bound is not Bound.FOUND:
-            reasons.append(repeats.notes.get(metric) or found[place].reason or "not measured")
+        repeats = of_repeats([results[place]])
+        estimate = repeats.estimates.get(metric)
+        if estimate is None or estimate.bound is not Bound.FOUND:
+            reasons.append(repeats.notes.get(metric) or results[place].reason or "not measured")
         else:
-            values[place], unit = one.value, one.unit
+            values[place], unit = estimate.value, estimate.unit
     if reasons:
         return (
             [],
             unit,
-            f"no number in {len(reasons)} of {len(found)} measurements; the first: {reasons[0].splitlines()[0]}",
+            f"no number in {len(reasons)} of {len(results)} measurements; the first: {reasons[0].splitlines()[0]}",
         )
     ranges: Sequence[range] = [range(1, count + 1) for count in (size.benches, size.starts, size.measurements)]
     return [[[values[i, j, k] for k in ranges[2]] for j in ranges[1]] for i in ranges[0]], unit, ""

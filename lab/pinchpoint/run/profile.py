@@ -63,25 +63,29 @@ def profile_all(
     one_profile, result, info = profile_one or profiled, so_far(folder), folder.read_info()
     if not info.explains:
         return
-    measured = {one.scenario for one in result.scenarios if one.outcome is Outcome.MEASURED and one.verdict}
-    done = {one.scenario for one in result.profiles if not one.reason}
-    spent_s = math.fsum(one.wall_s for one in result.scenarios)
+    measured = {
+        unit_result.scenario
+        for unit_result in result.scenarios
+        if unit_result.outcome is Outcome.MEASURED and unit_result.verdict
+    }
+    done = {profile.scenario for profile in result.profiles if not profile.reason}
+    spent_s = math.fsum(unit_result.wall_s for unit_result in result.scenarios)
     for unit in scenarios:
         if experiment_of(unit) is not None or unit.name not in measured - done:
             continue
         left_s = None if info.budget_s is None else info.budget_s - spent_s
         began_s = time.monotonic()
         if unit.guest:
-            found = Profile(unit.name, "the device runs in a guest, whose functions are not seen from outside")
+            profile = Profile(unit.name, "the device runs in a guest, whose functions are not seen from outside")
         elif left_s is not None and left_s < expected_s(unit):
-            found = Profile(
+            profile = Profile(
                 unit.name, f"no time of the budget was left: give --budget more than {units.duration(spent_s)}"
             )
         else:
             attempt = partial(one_profile, machines, unit, folder, listener, on_stoppable)
-            found = _whatever_happens(machines, unit, attempt, on_stoppable, awaited_s)
+            profile = _whatever_happens(machines, unit, attempt, on_stoppable, awaited_s)
         spent_s += time.monotonic() - began_s
-        profiles = (*(one for one in result.profiles if one.scenario != unit.name), found)
+        profiles = (*(other for other in result.profiles if other.scenario != unit.name), profile)
         result = replace(result, profiles=profiles)
         folder.write_result(result)
 
@@ -122,19 +126,19 @@ def profiled(
         try:
             record = _record(folder)
             bench = Standing(setup, live, engine, record, listener, began_s, on_stoppable=on_stoppable)
-            found, stacks = _sampled(bench)
+            profile, stacks = _sampled(bench)
         finally:
             live.close()
     if stacks is None:
-        return found
-    return replace(found, file=folder.attach(f"{scenario.name}.folded", stacks.folded()).name)
+        return profile
+    return replace(profile, file=folder.attach(f"{scenario.name}.folded", stacks.folded()).name)
 
 
 def _record(folder: RunFolder) -> Record:
     """Nothing is kept of the bench but what the engine says."""
     return Record(
         keep=lambda trial: None,
-        keep_measurement=lambda found: None,
+        keep_measurement=lambda measurement: None,
         note_plan=lambda scenario, plan: None,
         note_facts=lambda facts: None,
         attach=lambda name, text: None,
@@ -161,7 +165,7 @@ def _sampled(bench: Standing) -> tuple[Profile, Stacks | None]:
         finally:
             with suppress(PinchpointError):  # what failed first is what counts; the bench ends what is left
                 functions.stop()
-    found = replace(
+    profile = replace(
         none,
         event=functions.event,
         load_fps=trial.load_fps,
@@ -173,31 +177,31 @@ def _sampled(bench: Standing) -> tuple[Profile, Stacks | None]:
         elsewhere=stacks.elsewhere,
         functions=stacks.functions(),
     )
-    return found, stacks
+    return profile, stacks
 
 
-def _with_drops(found: Profile, bench: Standing, measurer: Measurer) -> Profile:
+def _with_drops(profile: Profile, bench: Standing, measurer: Measurer) -> Profile:
     """The same with the kernel's reasons for what it drops at the highest load, or why there are none."""
     scenario, places = bench.scenario, bench.setup.places
     reasons = DropReasons(
         places.host, str(places.directory), (*scenario.dut.cpus, *scenario.engine.cpus), places.environment
     )
     if (why := reasons.can_run()) is not None:
-        return replace(found, no_drops=why)
+        return replace(profile, no_drops=why)
     try:
         over_time = OverTime(BEGINS_S, heard=lambda _: reasons.start(SAMPLED_S))
         measurer.trial(PHASE, TRIAL_S, scenario.search.max_load_fps, over_time)
         bench.on_stoppable(Undoable())
         drops = reasons.read()
-        return replace(found, drops=drops, no_drops="" if drops else "the kernel dropped no frame in that trial")
+        return replace(profile, drops=drops, no_drops="" if drops else "the kernel dropped no frame in that trial")
     except PinchpointError as error:
-        return replace(found, no_drops=error.message)
+        return replace(profile, no_drops=error.message)
     finally:
         with suppress(PinchpointError):
             reasons.stop()
 
 
 def _functions(setup: Setup, bench: Standing) -> Functions:
-    forwarding = [one.forwarding() for one in bench.live.witnesses() if isinstance(one, Forwards)]
+    forwarding = [witness.forwarding() for witness in bench.live.witnesses() if isinstance(witness, Forwards)]
     places = setup.places
     return Functions(places.host, str(places.directory), forwarding, places.environment)

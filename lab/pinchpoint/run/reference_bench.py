@@ -63,7 +63,7 @@ class ReferenceBench:
 
     @property
     def scenario(self) -> Scenario:
-        """What stands."""
+        """The scenario of the bench that stands."""
         return self._standing.scenario
 
     @property
@@ -87,8 +87,8 @@ class ReferenceBench:
         """A point beside it, its own rates included where the point wants them. Raises what measuring raises."""
         planned = partial(prepare, beside=self._standing.setup, stands=True)
         measure = partial(self._measure, stretches=list(recorded), keep=keep)
-        found = run_one(unit, *arguments, planned=planned, measure=measure)
-        return replace(found, reference=self.scenario.name)
+        result = run_one(unit, *arguments, planned=planned, measure=measure)
+        return replace(result, reference=self.scenario.name)
 
     def _measure(self, bench: Standing, stretches: list[Stretch], keep: Callable[[Stretch], None]) -> ScenarioResult:
         if bench.scenario.point.relative is Relative.TRIED:
@@ -121,12 +121,12 @@ class ReferenceBench:
         warnings = self._duet(bench, 0.0 if is_below else EXPLAINED_S, stretches, keep, in_turns)
         sliced = () if is_below else relative_metrics(stretches, self.scenario.name, needs_interval=True)
         # Where slices give no ratio the trials in turns are the answer, so that it is no result that they do not.
-        metrics = tuple(one for one in sliced if one.bound is not Bound.REFUSED)
-        warnings += tuple(f"no ratio of slices: {one.note}" for one in sliced if one.bound is Bound.REFUSED)
+        metrics = tuple(metric for metric in sliced if metric.bound is not Bound.REFUSED)
+        warnings += tuple(f"no ratio of slices: {metric.note}" for metric in sliced if metric.bound is Bound.REFUSED)
         metrics += _explaining(trials, device_of(bench.scenario).metrics)
         wall_s = time.monotonic() - began
-        found = result_of(bench.scenario, trials, Found(metrics, warnings), wall_s)
-        return replace(found, turns=turns[-1])
+        result = result_of(bench.scenario, trials, Found(metrics, warnings), wall_s)
+        return replace(result, turns=turns[-1])
 
     def _duet(
         self,
@@ -136,9 +136,9 @@ class ReferenceBench:
         keep: Callable[[Stretch], None],
         first: Callable[[Pair], None] = lambda _: None,
     ) -> tuple[str, ...]:
-        def kept(one: Stretch) -> None:
+        def kept(stretch: Stretch) -> None:
             name = bench.scenario.name
-            named = replace(one, scenario=name, id=f"{name}-{one.id}")
+            named = replace(stretch, scenario=name, id=f"{name}-{stretch.id}")
             stretches.append(named)
             keep(named)
 
@@ -149,6 +149,6 @@ class ReferenceBench:
 
 def _explaining(trials: Sequence[Trial], own: Own) -> tuple[Metric, ...]:
     """Cycles, lookups and tables of the last trial: of the point alone, since slices do not measure them."""
-    seen = [one for one in trials if one.validity is not TrialValidity.ABORTED]
-    found = of_trial(seen[-1], own) if seen else ()
-    return tuple(replace(one, note="; ".join(filter(None, (one.note, "in a short trial")))) for one in found)
+    seen = [trial for trial in trials if trial.validity is not TrialValidity.ABORTED]
+    metrics = of_trial(seen[-1], own) if seen else ()
+    return tuple(replace(metric, note="; ".join(filter(None, (metric.note, "in a short trial")))) for metric in metrics)

@@ -60,13 +60,13 @@ class References:
         self._stand, self._require, self._lacking = stand, require, lacking
         self._standing: ReferenceBench | None = None
         self._related = set[str]()  # names of references that a point is a multiple of
-        for found in done:
-            if found.outcome is not Outcome.MEASURED or not _ratio_of(found):
+        for result in done:
+            if result.outcome is not Outcome.MEASURED or not _ratio_of(result):
                 continue
-            if found.reference == found.scenario in self._by_name:
-                self._reference[found.group] = self._by_name[found.scenario]
+            if result.reference == result.scenario in self._by_name:
+                self._reference[result.group] = self._by_name[result.scenario]
             else:
-                self._related.add(found.reference)
+                self._related.add(result.reference)
 
     def __enter__(self) -> "References":
         return self
@@ -114,41 +114,41 @@ class References:
         why = self._why_not_beside(reference, unit, listener, record)
         if why:
             self._drop()
-            found = self._run_one(unit, *arguments)
-            return replace(found, warnings=(*found.warnings, f"no relative rate: {why}"))
+            result = self._run_one(unit, *arguments)
+            return replace(result, warnings=(*result.warnings, f"no relative rate: {why}"))
         assert self._standing is not None
         is_searched = unit.point.relative is Relative.BESIDE
         runs = self._run_one if is_searched else self._run_alone
-        mine = [one for one in self._stretches if one.scenario == unit.name]
+        mine = [stretch for stretch in self._stretches if stretch.scenario == unit.name]
 
-        def keep(one: Stretch) -> None:
-            mine.append(one)
-            self._stretches.append(one)  # kept for the unit's next attempt, should its host be lost
-            self._keep(one)
+        def keep(stretch: Stretch) -> None:
+            mine.append(stretch)
+            self._stretches.append(stretch)  # kept for the unit's next attempt, should its host be lost
+            self._keep(stretch)
 
         try:
-            found = self._standing.measured(runs, unit, tuple(mine), keep, arguments)
+            result = self._standing.measured(runs, unit, tuple(mine), keep, arguments)
         except (BenchError, DutError, EngineError) as error:
             raise self._dropped_after(error) from error  # either of the two benches may be the broken one
-        return self._beside(found, unit, reference, mine)
+        return self._beside(result, unit, reference, mine)
 
     def _beside(
-        self, found: ScenarioResult, unit: Scenario, reference: Scenario, stretches: Sequence[Stretch]
+        self, result: ScenarioResult, unit: Scenario, reference: Scenario, stretches: Sequence[Stretch]
     ) -> ScenarioResult:
         """A point's result; or that of a new reference, where the engine cannot overload the old one but the point."""
-        if _ratio_of(found):
+        if _ratio_of(result):
             self._related.add(reference.name)
         if unit.point.relative is Relative.TRIED:
-            return found
+            return result
         if reference.name in self._related or not surely_not_overloaded(stretches, "A"):
-            return found
+            return result
         self._drop()
         if surely_not_overloaded(stretches, "B"):
             del self._reference[unit.point.group]
-            return found
+            return result
         self._reference[unit.point.group] = unit
-        kept = tuple(one for one in found.metrics if one.name != RELATIVE)
-        return replace(found, metrics=(of_reference(), *kept), reference=unit.name)
+        kept = tuple(metric for metric in result.metrics if metric.name != RELATIVE)
+        return replace(result, metrics=(of_reference(), *kept), reference=unit.name)
 
     def _as_reference(
         self,
@@ -158,15 +158,15 @@ class References:
     ) -> ScenarioResult:
         """The group's first point, or a repeat of it; only the former may turn out to be none."""
         self._drop()
-        found = self._run_one(unit, *arguments)
-        if found.outcome is not Outcome.MEASURED:
-            return found
+        result = self._run_one(unit, *arguments)
+        if result.outcome is not Outcome.MEASURED:
+            return result
         if why := why_no_duet(unit, unit):
-            return replace(found, warnings=(*found.warnings, f"no relative rate: {why}"))
-        if reference is None and any(one.status is RateStatus.AT_LEAST for one in found.rates):
-            return replace(found, metrics=(not_overloaded(found.most_offered_fps), *found.metrics))
+            return replace(result, warnings=(*result.warnings, f"no relative rate: {why}"))
+        if reference is None and any(rate.status is RateStatus.AT_LEAST for rate in result.rates):
+            return replace(result, metrics=(not_overloaded(result.most_offered_fps), *result.metrics))
         reference = self._reference.setdefault(unit.point.group, reference or unit)
-        return replace(found, metrics=(of_reference(), *found.metrics), reference=reference.name)
+        return replace(result, metrics=(of_reference(), *result.metrics), reference=reference.name)
 
     def _why_not_beside(self, reference: Scenario, unit: Scenario, listener: Listener, record: Record) -> str:
         """Why the unit cannot be measured beside its reference; empty if it can, and the reference then stands."""
@@ -209,6 +209,6 @@ def _lost(reference: Scenario) -> HostLostError:
     return HostLostError(f"{where} was lost while the reference {reference.name} stood there", f"ssh {where} true")
 
 
-def _ratio_of(found: ScenarioResult) -> bool:
+def _ratio_of(result: ScenarioResult) -> bool:
     """Whether it has a relative rate."""
-    return any(one.name == RELATIVE and bound_of(one) is not Bound.REFUSED for one in found.metrics)
+    return any(metric.name == RELATIVE and bound_of(metric) is not Bound.REFUSED for metric in result.metrics)

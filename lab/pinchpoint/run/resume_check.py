@@ -28,9 +28,9 @@ def require_same(info: RunInfo, lab: Host) -> None:
         raise DifferentError(f"{info.run_id} was begun on something else: {'; '.join(lines)}", HINT)
 
 
-def require_same_programs(run_id: str, begun_with: Mapping[str, str], found: Mapping[str, str]) -> None:
+def require_same_programs(run_id: str, begun_with: Mapping[str, str], versions: Mapping[str, str]) -> None:
     """Compare what engine and switch say of themselves with what the run's record has. Raises DifferentError."""
-    for key, now in found.items():
+    for key, now in versions.items():
         before = begun_with.get(key, now)
         if before != now and key.startswith(_NAMED):
             raise DifferentError(f"{run_id} was begun with another program: {key}: {before} then, {now} now", HINT)

@@ -116,7 +116,7 @@ class _Run:
         self._run_one = run_one
         self._require = require
         self._alike = alike_there(units, machines)
-        self._done = {found.scenario: found for found in so_far(context.folder).scenarios if _final(found)}
+        self._done = {result.scenario: result for result in so_far(context.folder).scenarios if _final(result)}
         self._files = Growing(context.folder, units, self._done, now_s)
         self._budget = _budget(units, self._files.info)
         self._forecast = Forecast()
@@ -149,13 +149,13 @@ class _Run:
             number = 1 + len(self._units) - len(left)
             ceilings = self._files.info.ceilings.get(unit.name)
             recorded = Recorded(trials.pop(unit.name, ()), measurements.pop(unit.name, ()), ceilings)
-            found = self._left_out(unit) or self._measured(unit, number, recorded)
-            self._done[unit.name] = found
-            self._learn(unit, found)
+            result = self._left_out(unit) or self._measured(unit, number, recorded)
+            self._done[unit.name] = result
+            self._learn(unit, result)
             self._files.changed(unit.point.group)
             if self._failures == MOST_FAILURES and self._error is not None:
                 raise self._error
-        if self._error is not None and not any(one.outcome is Outcome.MEASURED for one in self._done.values()):
+        if self._error is not None and not any(result.outcome is Outcome.MEASURED for result in self._done.values()):
             raise self._error
 
     def _left_out(self, unit: Scenario) -> ScenarioResult | None:
@@ -164,58 +164,58 @@ class _Run:
         if not reason and self._files.info.explains:
             reason = explaining.left_out(unit, self._units, self._done)
         if not reason and self._budget is not None:
-            spent_s = math.fsum(found.wall_s for found in self._done.values())
+            spent_s = math.fsum(result.wall_s for result in self._done.values())
             is_first = self._files.info.explains and explaining.is_first(unit, self._done)
             if not (is_first and spent_s < (self._files.info.budget_s or 0.0)):
                 reason = self._budget.left_out(unit, self._done, spent_s, self._forecast)
         if not reason:
             return None
-        found = unmeasured(unit, Outcome.SKIPPED, reason, 0.0)
-        self._context.listener.scenario_ends(found)
-        return found
+        result = unmeasured(unit, Outcome.SKIPPED, reason, 0.0)
+        self._context.listener.scenario_ends(result)
+        return result
 
     def _measured(self, unit: Scenario, number: int, recorded: Recorded) -> ScenarioResult:
         self._context.on_stoppable(Undoable())
-        left = (one for one in self._units if one.name not in self._done and one.name not in self._alike)
+        left = (other for other in self._units if other.name not in self._done and other.name not in self._alike)
         self._context.listener.run_left(self._forecast.left_s(left))
         self._context.listener.scenario_begins(unit, number, len(self._units))
         if not self._files.info.sweeps:
-            return self._one(unit, recorded)
+            return self._run_unit(unit, recorded)
         began = time.monotonic()
         try:
             self._require(unit, self._machines)
-            found = self._one(unit, recorded)
+            result = self._run_unit(unit, recorded)
         except RequirementError as error:
             self._error = error
-            found = unmeasured(unit, Outcome.IMPOSSIBLE, _words(error), time.monotonic() - began)
+            result = unmeasured(unit, Outcome.IMPOSSIBLE, _words(error), time.monotonic() - began)
         except DifferentError:
             raise
         except (BenchError, EngineError, DutError, InputError) as error:
             self._error = error
             self._failures += 1
-            found = unmeasured(unit, Outcome.FAILED, _words(error), time.monotonic() - began)
+            result = unmeasured(unit, Outcome.FAILED, _words(error), time.monotonic() - began)
         else:
-            self._judge(found)
-            return found
-        self._context.listener.scenario_ends(found)
-        return found
+            self._judge(result)
+            return result
+        self._context.listener.scenario_ends(result)
+        return result
 
-    def _judge(self, found: ScenarioResult) -> None:
+    def _judge(self, result: ScenarioResult) -> None:
         """A unit that ended in order may still have yielded nothing that can be judged."""
-        if found.outcome is not Outcome.FAILED:
+        if result.outcome is not Outcome.FAILED:
             self._failures = 0
             return
         self._failures += 1
-        self._error = BenchError(f"{found.scenario}: {found.reason}")
+        self._error = BenchError(f"{result.scenario}: {result.reason}")
 
-    def _one(self, unit: Scenario, recorded: Recorded) -> ScenarioResult:
+    def _run_unit(self, unit: Scenario, recorded: Recorded) -> ScenarioResult:
         context, began = self._context, time.monotonic()
-        found = self._run_one(unit, self._files.record(), context.listener, recorded, context.on_stoppable)
-        return replace(found, wall_s=max(found.wall_s, time.monotonic() - began))  # the bench's removal included
+        result = self._run_one(unit, self._files.record(), context.listener, recorded, context.on_stoppable)
+        return replace(result, wall_s=max(result.wall_s, time.monotonic() - began))  # the bench's removal included
 
-    def _learn(self, unit: Scenario, found: ScenarioResult) -> None:
-        if found.outcome is Outcome.MEASURED:
-            self._forecast.finished(unit, found.wall_s)
+    def _learn(self, unit: Scenario, result: ScenarioResult) -> None:
+        if result.outcome is Outcome.MEASURED:
+            self._forecast.finished(unit, result.wall_s)
 
 
 def unmeasured(unit: Scenario, outcome: Outcome, reason: str, wall_s: float) -> ScenarioResult:
@@ -228,8 +228,8 @@ def so_far(folder: RunFolder) -> RunResult:
     return folder.read_result() or RunResult(SCHEMA, folder.run_id, False, (), (), ())
 
 
-def _final(found: ScenarioResult) -> bool:
-    return found.outcome in (Outcome.MEASURED, Outcome.SKIPPED)
+def _final(result: ScenarioResult) -> bool:
+    return result.outcome in (Outcome.MEASURED, Outcome.SKIPPED)
 
 
 def _budget(units: Sequence[Scenario], info: RunInfo) -> Budget | None:
@@ -241,10 +241,10 @@ def _budget(units: Sequence[Scenario], info: RunInfo) -> Budget | None:
 
 
 def _by_scenario(kept: Iterable[Kept]) -> dict[str, list[Kept]]:
-    found: dict[str, list[Kept]] = defaultdict(list)
-    for one in kept:
-        found[one.scenario].append(one)
-    return found
+    by_name: dict[str, list[Kept]] = defaultdict(list)
+    for record in kept:
+        by_name[record.scenario].append(record)
+    return by_name
 
 
 def _words(error: PinchpointError) -> str:

@@ -35,7 +35,7 @@ def place(machine: Machine, polls: bool) -> Placement:
     Isolated cores serve whatever polls; a device in softirqs must not be there, since the kernel steers none to them.
     """
     nodes = {node: machine.cores(node) for node in machine.topology.with_cpus}
-    node = max(nodes, key=lambda one: (len(nodes[one]), -one), default=None)
+    node = max(nodes, key=lambda number: (len(nodes[number]), -number), default=None)
     every = [cpu for cores in nodes.values() for core in cores for cpu in core]
     if node is None or len(every) < 2:
         raise RequirementError(
@@ -67,9 +67,9 @@ def place(machine: Machine, polls: bool) -> Placement:
 
 
 def text(
-    machine: Machine, facts: Mapping[str, str], found: Sequence[str], chosen: Choice, others: Iterable[Choice]
+    machine: Machine, facts: Mapping[str, str], running: Sequence[str], chosen: Choice, others: Iterable[Choice]
 ) -> str:
-    """The scenario file. `facts`: of the machine, for people; `found`: sentences on what runs there already."""
+    """The scenario file. `facts`: of the machine, for people; `running`: sentences on what runs there already."""
     starter = chosen.starter
     placed = place(machine, starter.polls)
     cpus = f"[{placed.dut}]"
@@ -77,7 +77,7 @@ def text(
         (
             *_comment("A first scenario, written by `pinchpoint init` for the machine on which it ran."),
             "#",
-            *_machine(machine, facts, found),
+            *_machine(machine, facts, running),
             "#",
             *_device(chosen, others),
             "",
@@ -105,7 +105,7 @@ def _comment(sentence: str, first: str = "# ", rest: str = "# ") -> list[str]:
     )
 
 
-def _machine(machine: Machine, facts: Mapping[str, str], found: Sequence[str]) -> Iterator[str]:
+def _machine(machine: Machine, facts: Mapping[str, str], running: Sequence[str]) -> Iterator[str]:
     nodes = machine.topology.with_cpus
     cores = sum(len(machine.cores(node)) for node in nodes)
     yield "# The machine:"
@@ -117,7 +117,7 @@ def _machine(machine: Machine, facts: Mapping[str, str], found: Sequence[str]) -
         f"{facts['system']}, kernel {facts['kernel']}",
         *(f"NIC {nic.name} ({nic.driver}, {nic.bus}{', up' if nic.is_up else ''}): not used, it may be in service"
           for nic in machine.nics),
-        *found,
+        *running,
     ]  # fmt: skip
     for row in rows:
         yield from _comment(row, "#   ", "#     ")
@@ -125,10 +125,10 @@ def _machine(machine: Machine, facts: Mapping[str, str], found: Sequence[str]) -
 
 def _device(chosen: Choice, others: Iterable[Choice]) -> Iterator[str]:
     yield from _comment(f"The device: {chosen.starter.words}: {chosen.starter.why}. Everything that it needs is here.")
-    for one in others:
-        other = f": --kind {one.starter.kind}" if one.starter.kind != chosen.starter.kind else ""
-        says = f"lacks {'; '.join(one.lacks)}" if one.lacks else f"would run, too{other}"
-        yield from _comment(f"{one.starter.words}: {says}", "#   ", "#     ")
+    for choice in others:
+        other = f": --kind {choice.starter.kind}" if choice.starter.kind != chosen.starter.kind else ""
+        says = f"lacks {'; '.join(choice.lacks)}" if choice.lacks else f"would run, too{other}"
+        yield from _comment(f"{choice.starter.words}: {says}", "#   ", "#     ")
 
 
 def _ports(starter: Starter) -> Iterator[str]:

@@ -75,11 +75,11 @@ def run_scenario(
 
 def _engine_settings(setup: Setup) -> dict[str, str]:
     """The NICs of engines on other hosts than the device's, as read back there."""
-    found = dict[str, str]()
+    settings = dict[str, str]()
     for end in setup.engines:
         if end.resources:
-            found |= nics.settings(end.host, nics.of_engine(setup.scenario, end.site))
-    return found
+            settings |= nics.settings(end.host, nics.of_engine(setup.scenario, end.site))
+    return settings
 
 
 def planned_lines(setup: Setup) -> Iterator[str]:
@@ -101,8 +101,8 @@ def _what_of(site: EngineSite) -> str:
 def host_facts_of(machines: Machines, remote: Remote) -> dict[str, str]:
     """What the other machine is, for the record: `run.json` has the lab's own."""
     shown = ("processor", "cpus", "kernel", "system", "numa nodes", "virtual machine")
-    found = facts.host_facts(machines.opened(remote))
-    told = {f"host {remote.name}": "; ".join((remote.address, *(f"{key} {found[key]}" for key in shown)))}
+    host_facts = facts.host_facts(machines.opened(remote))
+    told = {f"host {remote.name}": "; ".join((remote.address, *(f"{key} {host_facts[key]}" for key in shown)))}
     if abs(ahead_s := machines.ssh(remote).clock_ahead_s) > _CLOCKS_AGREE_S:
         # Nothing that is measured depends on it. Not under "host": a clock that is put right may be resumed on.
         which = "ahead of" if ahead_s > 0 else "behind"

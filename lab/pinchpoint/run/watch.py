@@ -27,11 +27,15 @@ class Recording:
 
     def ahead(self, ahead_s: float) -> "Recording":
         """The same with a clock that was ahead put right."""
-        return replace(self, readings=tuple(replace(one, at_s=one.at_s - ahead_s) for one in self.readings))
+        return replace(self, readings=tuple(replace(reading, at_s=reading.at_s - ahead_s) for reading in self.readings))
 
     def within(self, begin_s: float, end_s: float) -> "Recording":
         """The readings that lie wholly in this time."""
-        kept = (one for one in self.readings if begin_s <= one.at_s - one.elapsed_s and one.at_s <= end_s)
+        kept = (
+            reading
+            for reading in self.readings
+            if begin_s <= reading.at_s - reading.elapsed_s and reading.at_s <= end_s
+        )
         return replace(self, readings=tuple(kept))
 
 
@@ -69,7 +73,7 @@ def readings(
 
 def watched(device: Device, head: RecordHead, seen: Sequence[Reading]) -> Watched:
     """What these readings say together. Raises InputError if the device has no such variant."""
-    parts = [Observation(one.elapsed_s, one.differences, one.gauges, one.went_back) for one in seen]
+    parts = [Observation(reading.elapsed_s, reading.differences, reading.gauges, reading.went_back) for reading in seen]
     whole = together(parts)
     flat = whole.flat()
     hops = places(device.watched_graph(head.variant), flat, head.ports, whole.went_back)
