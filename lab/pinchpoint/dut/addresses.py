@@ -17,14 +17,14 @@ def batch(service: Service, established: Established | None = None) -> Iterator[
     """
     clients, servers = service.client_port, service.server_port
     yield f"address add {_own(service.address)} dev {clients}"
-    yield from (f"address add {_own(one)} dev {servers}" for one in service.locals)
-    yield from (f"route add {one} dev {clients}" for one in prefixes(service.clients.first, service.clients.last))
-    backends = dict.fromkeys(one.address for one in service.backends)
+    yield from (f"address add {_own(local)} dev {servers}" for local in service.locals)
+    yield from (f"route add {prefix} dev {clients}" for prefix in prefixes(service.clients.first, service.clients.last))
+    backends = dict.fromkeys(backend.address for backend in service.backends)
     source = f" src {service.locals[0]}" if service.locals else ""
-    yield from (f"route add {alone(one)} dev {servers}{source}" for one in backends)
+    yield from (f"route add {alone(address)} dev {servers}{source}" for address in backends)
     if established:
         at = f"lladdr {established.server_mac} dev {servers} nud permanent"
-        yield from (f"neighbour add {one} {at}" for one in backends)
+        yield from (f"neighbour add {address} {at}" for address in backends)
 
 
 def sysctls(service: Service, *, forwards: bool) -> dict[str, str]:
@@ -32,13 +32,13 @@ def sysctls(service: Service, *, forwards: bool) -> dict[str, str]:
 
     An address can be used at once, without detection of duplicates; no router is asked for.
     """
-    front, back = is_v6(service.address), any(is_v6(one.address) for one in service.backends)
+    front, back = is_v6(service.address), any(is_v6(backend.address) for backend in service.backends)
     ports = [name for name, uses in ((service.client_port, front), (service.server_port, back)) if uses]
     if not ports:
         return {}
-    found = {"net/ipv6/conf/all/forwarding": "1"} if forwards else {}
+    forwarding = {"net/ipv6/conf/all/forwarding": "1"} if forwards else {}
     settings = {"accept_dad": "0", "accept_ra": "0", "router_solicitations": "0", "disable_ipv6": "0"}
-    return found | {f"net/ipv6/conf/{port}/{name}": value for port in ports for name, value in settings.items()}
+    return forwarding | {f"net/ipv6/conf/{port}/{name}": value for port in ports for name, value in settings.items()}
 
 
 def _own(address: str) -> str:

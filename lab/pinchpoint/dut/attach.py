@@ -42,7 +42,7 @@ def veths(scenario: Scenario, places: Places) -> list[AnyResource]:
     Of a port that is a cable, both interfaces; the engine's only where that is on the device's host.
     Raises RequirementError where one cannot be lent.
     """
-    pairs = [one for port in scenario.ports for one in _ends(scenario, places, port)]
+    pairs = [pair for port in scenario.ports for pair in _ends(scenario, places, port)]
     return [Namespace(places.engine_netns), *pairs] if pairs else []
 
 
@@ -59,7 +59,7 @@ def _ends(scenario: Scenario, places: Places, port: Port) -> list[AnyResource]:
 def by_veth(scenario: Scenario, places: Places, port: Port, fastest: BackendName) -> Attachment:
     """The engine's end of a veth pair or a cable; `fastest` is the backend towards this device. Raises InputError."""
     asked = scenario.engine.backend
-    if port.engine_pci and asked != "auto" and all(one.engine_pci for one in scenario.ports):
+    if port.engine_pci and asked != "auto" and all(other.engine_pci for other in scenario.ports):
         raise InputError(
             f"{scenario.path}: engine.backend = {asked!r} does not reach a NIC by its address",
             'engine.backend = "auto"',
@@ -67,7 +67,7 @@ def by_veth(scenario: Scenario, places: Places, port: Port, fastest: BackendName
     if port.engine_pci:
         return Attachment("dpdk", port.engine_pci)
     wanted = fastest if asked == "auto" else asked
-    if (backend := next((one for one in _TO_VETHS if one == wanted), None)) is not None:
+    if (backend := next((name for name in _TO_VETHS if name == wanted), None)) is not None:
         receives = ",rx=1" if backend == "xdp_live" else ""  # which else only sends
         return Attachment(backend, f"{port.name}{receives}", places.engine_netns)
     raise InputError(

@@ -6,54 +6,54 @@ from pinchpoint.keys.source import Source
 from pinchpoint.model.scenario import LAB, SPLIT, Batch, Between
 
 
-def own_cpus(given: RawScenario, source: Source, key: str, polls: bool) -> None:
+def own_cpus(raw: RawScenario, source: Source, key: str, polls: bool) -> None:
     """The engine has CPUs of its own; it polls only where it sends frames, so that others may share one otherwise."""
-    if not polls and given.measure and issubclass(given.measure, Batch | Between):
+    if not polls and raw.measure and issubclass(raw.measure, Batch | Between):
         return
-    if is_elsewhere(given):
+    if is_elsewhere(raw):
         return
-    shared = sorted(set(given.dut.get(key, ())) & set(given.tables["engine"].get("cpus", ())))
+    shared = sorted(set(raw.dut.get(key, ())) & set(raw.tables["engine"].get("cpus", ())))
     if shared:
         cpus = ", ".join(str(cpu) for cpu in shared)
         source.problem(("engine", "cpus"), f"expected CPUs other than dut.{key}, found {cpus} in both")
 
 
-def is_elsewhere(given: RawScenario) -> bool:
+def is_elsewhere(raw: RawScenario) -> bool:
     """Whether no engine is on the device's host."""
-    return bool(given.ports) and not any(is_beside(port, given) for port in given.ports)
+    return bool(raw.ports) and not any(is_beside(port, raw) for port in raw.ports)
 
 
-def engine_on(port: Element, given: RawScenario) -> str:
+def engine_on(port: Element, raw: RawScenario) -> str:
     """The name of the host of the engine at a port's other end."""
-    device_on = given.tables[""].get("runs_on") or LAB
-    return port.values.get("engine_runs_on") or given.tables["engine"].get("runs_on") or device_on
+    device_on = raw.tables[""].get("runs_on") or LAB
+    return port.values.get("engine_runs_on") or raw.tables["engine"].get("runs_on") or device_on
 
 
-def is_beside(port: Element, given: RawScenario) -> bool:
+def is_beside(port: Element, raw: RawScenario) -> bool:
     """Whether that is the device's host."""
-    return engine_on(port, given) == (given.tables[""].get("runs_on") or LAB)
+    return engine_on(port, raw) == (raw.tables[""].get("runs_on") or LAB)
 
 
-def backend(given: RawScenario, source: Source, key: str, dpdk: str) -> None:
+def backend(raw: RawScenario, source: Source, key: str, dpdk: str) -> None:
     """The engine's ports are DPDK's where the device's are, with `dut.KEY` at `dpdk`; not so at a kernel interface."""
-    asked = given.tables["engine"].get("backend", "auto")
-    if all(port.values.get("engine_interface") for port in given.ports):
+    asked = raw.tables["engine"].get("backend", "auto")
+    if all(port.values.get("engine_interface") for port in raw.ports):
         return
-    if given.dut.get(key) == dpdk and asked != "auto":
+    if raw.dut.get(key) == dpdk and asked != "auto":
         source.mismatch(("engine", "backend"), f'"auto" where dut.{key} is "{dpdk}"', asked)
 
 
-def one_queue(given: RawScenario, source: Source, why: str) -> None:
+def one_queue(raw: RawScenario, source: Source, why: str) -> None:
     """Every port has one queue; `why` completes "1 where ..."."""
-    for port in given.ports:
+    for port in raw.ports:
         if port.values.get("queues", 1) > 1:
             source.mismatch((*port.at, "queues"), f"1 where {why}", port.values["queues"])
 
 
-def no_nics(given: RawScenario, source: Source, why: str) -> None:
+def no_nics(raw: RawScenario, source: Source, why: str) -> None:
     """No port is a NIC of the device; `why` completes "expected no NIC where ..."."""
-    for port in given.ports:
-        is_cable = bool(port.values.get("interface")) and not is_beside(port, given)
+    for port in raw.ports:
+        is_cable = bool(port.values.get("interface")) and not is_beside(port, raw)
         for key in ("pci",) if is_cable else ("pci", "engine_pci"):
             if address := port.values.get(key):
                 source.problem((*port.at, key), f'expected no NIC where {why}, found "{address}"')
@@ -61,33 +61,33 @@ def no_nics(given: RawScenario, source: Source, why: str) -> None:
             source.mismatch((*port.at, "no_iommu"), f"false where {why}", True)
 
 
-def no_vhost(given: RawScenario, source: Source, why: str) -> None:
+def no_vhost(raw: RawScenario, source: Source, why: str) -> None:
     """No port has vhost-user rings, nor is it a NIC; `why` completes "... where ..."."""
-    no_nics(given, source, why)
-    for port in given.ports:
+    no_nics(raw, source, why)
+    for port in raw.ports:
         if port.values.get("ring_layout", SPLIT) != SPLIT:
             problem = f'"{SPLIT}" where {why}: only vhost-user ports have another layout'
             source.mismatch((*port.at, "ring_layout"), problem, port.values["ring_layout"])
 
 
-def no_hosts(given: RawScenario, source: Source, kind: str) -> None:
+def no_hosts(raw: RawScenario, source: Source, kind: str) -> None:
     """The device has ports alone."""
-    if given.hosts:
+    if raw.hosts:
         source.problem(
             ("host",), f'expected no [[host]] where dut.kind is "{kind}": socket workloads need another kind'
         )
 
 
-def two_ports(given: RawScenario, source: Source) -> None:
+def two_ports(raw: RawScenario, source: Source) -> None:
     """The device joins two ports."""
-    if len(given.ports) != 2:
-        source.problem(("port",), f"expected two [[port]], found {len(given.ports) or 'none'}")
+    if len(raw.ports) != 2:
+        source.problem(("port",), f"expected two [[port]], found {len(raw.ports) or 'none'}")
 
 
-def names(given: RawScenario, source: Source) -> None:
+def names(raw: RawScenario, source: Source) -> None:
     """Ports and hosts have names of their own."""
     seen = set[str]()
-    for element in (*given.ports, *given.hosts):
+    for element in (*raw.ports, *raw.hosts):
         name = element.values.get("name")
         if name in seen:
             source.problem((*element.at, "name"), f'expected a unique name, found "{name}" again')

@@ -52,15 +52,15 @@ def body(said: str, place: str) -> str:
 
 def _joined(rest: str, place: str) -> str:
     """The chunks of a body (RFC 9112, section 7.1), in whose text every byte is a character."""
-    found: list[str] = []
+    chunks: list[str] = []
     at = 0
     while (end := rest.find("\r\n", at)) >= 0:
         size = rest[at:end].partition(";")[0].strip()
         length = int(size, 16) if _HEXADECIMAL.fullmatch(size) else -1
         if length == 0:
-            return "".join(found)
+            return "".join(chunks)
         if length < 0 or end + 2 + length > len(rest):
             break
-        found.append(rest[end + 2 : end + 2 + length])
+        chunks.append(rest[end + 2 : end + 2 + length])
         at = end + 2 + length + 2
     raise DutError(f"{place} answers with chunks that do not fit together: {rest[at : at + 20]!r}")

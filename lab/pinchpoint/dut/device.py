@@ -280,7 +280,7 @@ class PlainBench:
 
     def ends_with_it(self, resources: Sequence[AnyResource]) -> list[AnyResource]:
         """Its processes."""
-        return [one for one in resources if isinstance(one, Daemon | Relay)]
+        return [resource for resource in resources if isinstance(resource, Daemon | Relay)]
 
 
 @dataclass(frozen=True)
@@ -312,7 +312,7 @@ class Device(Protocol):
     keys: Keys
     is_default: bool  # of one kind: it is meant where a scenario names none
 
-    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
+    def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """Check what the file gives, noting problems in `source`; returns what makes the device if there are none."""
 
     def largest_frame(self, dut: Values) -> int:

@@ -23,14 +23,16 @@ def chosen(scenarios: Sequence[Scenario], lab: Host) -> tuple[Scenario, ...]:
 
     It is the first that boots here and has what the devices need; where there is none, the one that lacks least.
     """
-    left_open = [one for one in scenarios if one.guest and one.guest.kernel == AUTO]
+    left_open = [scenario for scenario in scenarios if scenario.guest and scenario.guest.kernel == AUTO]
     if not left_open:
         return tuple(scenarios)
-    words = [word for word in KERNELS if all(one.guest and word in suited(one.guest) for one in left_open)]
+    words = [
+        word for word in KERNELS if all(scenario.guest and word in suited(scenario.guest) for scenario in left_open)
+    ]
     if not words:
         return tuple(chosen([scenario], lab)[0] for scenario in scenarios)
     word = _best(words, left_open, lab)
-    return tuple(_with_kernel(one, word) if one in left_open else one for one in scenarios)
+    return tuple(_with_kernel(scenario, word) if scenario in left_open else scenario for scenario in scenarios)
 
 
 def _best(words: Sequence[str], scenarios: Sequence[Scenario], lab: Host) -> str:
@@ -58,8 +60,8 @@ def boots(machine: Host) -> Iterator[Probe]:
     """Whether the kernels that are here boot; all are booted at once."""
     here = {word: kernel for word, kernel in KERNELS.items() if _is_here(machine, kernel)}
     with ThreadPoolExecutor() as pool:
-        found = pool.map(lambda word: booted(machine, word, _LOOK_S), here)
-    for (word, kernel), boot in zip(here.items(), found, strict=True):
+        attempts = pool.map(lambda word: booted(machine, word, _LOOK_S), here)
+    for (word, kernel), boot in zip(here.items(), attempts, strict=True):
         detail = boot.why_not or f"{kernel.TITLE} boots, {kernel.runs_on(machine)}: {boot.took_s:.1f} s"
         if boot.is_late:
             detail = (

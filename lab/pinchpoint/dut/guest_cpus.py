@@ -66,14 +66,14 @@ def settings(host: Host, netns: str, guest: Guest, ports: Sequence[str]) -> dict
             f"guest.numa_nodes: {guest.numa_nodes} was asked for, the guest has {_told(nodes)}",
             "name another guest.release, or give every node more memory (guest.memory_mb)",
         )
-    found = {"guest.numa_nodes": str(len(nodes))}
+    in_force = {"guest.numa_nodes": str(len(nodes))}
     wanted = cpu_mask(range(guest.numa_nodes))
     for port in ports if guest.numa_nodes > 1 else ():
         mask = host.run(["cat", steering_file(port)], netns).strip()
         if as_number(mask) != as_number(wanted):
             raise BenchError(f"rps_cpus of {port} in the guest: {wanted} was set, {mask} is in force")
-        found[f"rps_cpus of {port} in the guest"] = mask
-    return found
+        in_force[f"rps_cpus of {port} in the guest"] = mask
+    return in_force
 
 
 def facts(host: Host) -> dict[str, str]:

@@ -17,7 +17,7 @@ from pinchpoint.observe.sockets import Links
 
 
 def check(
-    given: RawScenario,
+    raw: RawScenario,
     source: Source,
     machines: Mapping[str, Values],
     device: Device,
@@ -30,30 +30,32 @@ def check(
     `over_engines`: whether the measure's trials may be sent by one engine and received by another; `by_any_engine`:
     whether they may at least be made by one engine on another host than the device.
     """
-    if given.hosts and given.tables["engine"].get("runs_on"):
+    if raw.hosts and raw.tables["engine"].get("runs_on"):
         told = "expected nothing where there are [[host]]s: where each is, its own runs_on says"
         source.problem(("engine", "runs_on"), told)
         return
-    physical_links.check(given, source, device)
-    _check_names(given, source, machines)
-    _check_addresses(given, source, machines)
-    device_on = given.tables[""].get("runs_on") or LAB
-    hosts = {port.values["name"]: engine_on(port, given) for port in given.ports if "name" in port.values}
+    physical_links.check(raw, source, device)
+    _check_names(raw, source, machines)
+    _check_addresses(raw, source, machines)
+    device_on = raw.tables[""].get("runs_on") or LAB
+    hosts = {port.values["name"]: engine_on(port, raw) for port in raw.ports if "name" in port.values}
     if set(hosts.values()) <= {device_on}:
         return
-    _check_bench(given, source, over_engines or (by_any_engine and len(set(hosts.values())) == 1), by_any_engine)
-    streams = [one.values for one in given.arrays.get("stream", ()) if {"tx_port", "rx_port"} <= one.values.keys()]
-    ends = [(hosts[one["tx_port"]], hosts[one["rx_port"]]) for one in streams if _known(one, hosts)]
-    _check_ends(source, given.ports, hosts, ends)
+    _check_bench(raw, source, over_engines or (by_any_engine and len(set(hosts.values())) == 1), by_any_engine)
+    streams = [
+        stream.values for stream in raw.arrays.get("stream", ()) if {"tx_port", "rx_port"} <= stream.values.keys()
+    ]
+    ends = [(hosts[stream["tx_port"]], hosts[stream["rx_port"]]) for stream in streams if _known(stream, hosts)]
+    _check_ends(source, raw.ports, hosts, ends)
 
 
 def _known(stream: Values, hosts: Mapping[str, str]) -> bool:
     return stream["tx_port"] in hosts and stream["rx_port"] in hosts
 
 
-def _check_names(given: RawScenario, source: Source, machines: Mapping[str, Values]) -> None:
-    places: list[tuple[Path, str | None]] = [(("engine", "runs_on"), given.tables["engine"].get("runs_on"))]
-    places += [((*port.at, "engine_runs_on"), port.values.get("engine_runs_on")) for port in given.ports]
+def _check_names(raw: RawScenario, source: Source, machines: Mapping[str, Values]) -> None:
+    places: list[tuple[Path, str | None]] = [(("engine", "runs_on"), raw.tables["engine"].get("runs_on"))]
+    places += [((*port.at, "engine_runs_on"), port.values.get("engine_runs_on")) for port in raw.ports]
     for place, name in places:
         if not name or (name == LAB and LAB not in machines):
             continue
@@ -65,10 +67,10 @@ def _check_names(given: RawScenario, source: Source, machines: Mapping[str, Valu
             source.problem(place, told)
 
 
-def _check_addresses(given: RawScenario, source: Source, machines: Mapping[str, Values]) -> None:
+def _check_addresses(raw: RawScenario, source: Source, machines: Mapping[str, Values]) -> None:
     """One machine has one name in a file: its parts of a bench would have one journal."""
-    keys = [given.tables[""].get("runs_on"), given.tables["engine"].get("runs_on")]
-    keys += [port.values.get("engine_runs_on") for port in given.ports]
+    keys = [raw.tables[""].get("runs_on"), raw.tables["engine"].get("runs_on")]
+    keys += [port.values.get("engine_runs_on") for port in raw.ports]
     names = [str(name) for name in dict.fromkeys(keys) if name in machines]
     taken: dict[str, str] = {}
     for name in names:
@@ -78,7 +80,7 @@ def _check_addresses(given: RawScenario, source: Source, machines: Mapping[str, 
             source.problem(("host", name, "address"), told)
 
 
-def _check_bench(given: RawScenario, source: Source, is_fit: bool, by_any_engine: bool) -> None:
+def _check_bench(raw: RawScenario, source: Source, is_fit: bool, by_any_engine: bool) -> None:
     """What cannot be done yet where an engine is elsewhere than the device; `is_fit`: the measure can."""
     if not is_fit and by_any_engine:
         told = "expected all ports at one engine for this measure: when frames are lost within a trial, an engine that "
@@ -86,15 +88,15 @@ def _check_bench(given: RawScenario, source: Source, is_fit: bool, by_any_engine
     elif not is_fit:
         told = "expected a measure of plain trials of frames where an engine is on another host than the device"
         source.problem(("measure",), told)
-    if given.tables[""].get("numa", "any") != "any":
+    if raw.tables[""].get("numa", "any") != "any":
         source.problem(("numa",), 'expected "any" where an engine is on another host: the ends share no node')
-    if given.tables.get("service") or given.tables.get("established"):
+    if raw.tables.get("service") or raw.tables.get("established"):
         told = (
             "expected no [service] where an engine is on another host: it opens connections on the device's host only"
         )
         source.problem(("service",), told)
-    is_split = len({engine_on(port, given) for port in given.ports}) > 1
-    for port in given.ports:
+    is_split = len({engine_on(port, raw) for port in raw.ports}) > 1
+    for port in raw.ports:
         if port.values.get("queues", 1) > 1 and (
             is_split or not (port.values.get("pci") and port.values.get("engine_pci"))
         ):

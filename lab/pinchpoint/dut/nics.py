@@ -50,7 +50,7 @@ def _cards(of_device: Sequence[Port], of_engine: Sequence[Port]) -> Cards:
     devices = {port.name: port.pci for port in of_device if port.pci}
     engines = {port.name: port.engine_pci for port in of_engine if port.engine_pci}
     unguarded = {port.name for port in (*of_device, *of_engine) if port.no_iommu}
-    without = (address for found in (devices, engines) for name, address in found.items() if name in unguarded)
+    without = (address for addresses in (devices, engines) for name, address in addresses.items() if name in unguarded)
     return Cards(devices, engines, frozenset(without))
 
 
@@ -73,9 +73,9 @@ def needs(host: Host, cards_here: Cards) -> Iterator[Probe]:
         yield Probe("IOMMU", False, f"none, and a card may not be used without one: {names}", _UNSAFE)
 
 
-def shared(host: Host, found: Iterable[str]) -> Iterator[Probe]:
+def shared(host: Host, addresses: Iterable[str]) -> Iterator[Probe]:
     """Whether cards are free that keep their drivers, but forward otherwise; those that are not here are left out."""
-    for address in sorted(set(found)):
+    for address in sorted(set(addresses)):
         if nic := cards.read(host, address):
             reasons = list(cards.uses(nic, host))
             yield Probe(f"NIC {address}", not reasons, "; ".join(reasons) or _words(host, nic), _mend(nic))
@@ -86,38 +86,39 @@ def resources(host: Host, cards_here: Cards, bench_id: str, netns: str = "") -> 
 
     Raises RequirementError if a card is not there.
     """
-    found = [(address, _there(host, address)) for address in cards_here.addresses]
-    without = [nic for _, nic in found if _is_bound(nic) and nic.group is None and _driver(host, nic) == cards.VFIO]
+    present = [(address, _there(host, address)) for address in cards_here.addresses]
+    without = [nic for _, nic in present if _is_bound(nic) and nic.group is None and _driver(host, nic) == cards.VFIO]
     asked = any(nic.address in cards_here.without_iommu for nic in without)
     taken: list[AnyResource] = []
     if asked and (before := cards.unsafe_mode(host)) != "Y":
         taken.append(NoIommu(before))
     return taken + [
-        _taken(host, nic, bench_id, netns if address in cards_here.of_device.values() else "") for address, nic in found
+        _taken(host, nic, bench_id, netns if address in cards_here.of_device.values() else "")
+        for address, nic in present
     ]
 
 
 def settings(host: Host, cards_here: Cards) -> Mapping[str, str]:
     """Each card of a host as it is now, read back: driver, IOMMU, NUMA node."""
-    found = {}
+    described = {}
     for end, addresses in (("", cards_here.of_device), (", engine's end", cards_here.of_engine)):
         for port, address in addresses.items():
             if nic := cards.read(host, address):
-                found[f"NIC of {port}{end}"] = f"{address}: {_words(host, nic)}"
-    return found
+                described[f"NIC of {port}{end}"] = f"{address}: {_words(host, nic)}"
+    return described
 
 
 def probes(host: Host) -> Iterator[Probe]:
     """What this machine has for benches with cards; no scenario needs it unless it names one."""
-    found = cards.all_nics(host)
+    nics = cards.all_nics(host)
     groups = host.names(cards.GROUPS) if host.exists(cards.GROUPS) else []
-    if not found:
+    if not nics:
         yield Probe("NICs", True, "none on the PCI bus: only scenarios with port.pci need one", needed=False)
         return
     unsafe = cards.unsafe_mode(host) == "Y"
     detail = f"{len(groups)} groups" if groups else "none; vfio may do without one" if unsafe else "none"
     yield Probe("IOMMU", bool(groups) or unsafe, detail, _UNSAFE, needed=False)
-    for nic in found:
+    for nic in nics:
         reasons = cards.why_not(nic, host, (nic.address,))
         detail = _words(host, nic) + (f"; not for benches: {'; '.join(reasons)}" if reasons else "")
         yield Probe(f"NIC {nic.address}", not reasons, detail, _mend(nic), needed=False)
@@ -159,19 +160,19 @@ def _driver(host: Host, nic: Nic) -> str:
 
 
 def _taken(host: Host, nic: Nic, bench_id: str, netns: str) -> Taken:
-    one = nic.interface
+    interface = nic.interface
     return Taken(
         address=nic.address,
         bench_id=bench_id,
         driver=_driver(host, nic) if _is_bound(nic) else "",
         driver_before=nic.driver,
         override_before=nic.override,
-        interface=one.name if one else "",
-        mtu=one.mtu if one else 0,
-        is_up=one.is_up if one else False,
-        addresses=cards.addresses(host, one.name) if one else (),
-        routes=cards.routes(host, one.name) if one else (),
-        netns=netns if one and nic.stays_bound else "",
+        interface=interface.name if interface else "",
+        mtu=interface.mtu if interface else 0,
+        is_up=interface.is_up if interface else False,
+        addresses=cards.addresses(host, interface.name) if interface else (),
+        routes=cards.routes(host, interface.name) if interface else (),
+        netns=netns if interface and nic.stays_bound else "",
     )
 
 
@@ -184,18 +185,20 @@ def _words(host: Host, nic: Nic) -> str:
     else:
         parts.append("no IOMMU")
     parts.append("NUMA node unknown" if nic.numa_node is None else f"NUMA node {nic.numa_node}")
-    parts += [_link(one) for one in nic.interfaces if not one.is_representor]
+    parts += [_link(interface) for interface in nic.interfaces if not interface.is_representor]
     if mode := cards.eswitch(host, nic.address):
         parts.append(f"embedded switch: {mode}")
-    if others := [f"{one.name} ({one.port_name})" for one in nic.interfaces if one.is_representor]:
+    if others := [
+        f"{interface.name} ({interface.port_name})" for interface in nic.interfaces if interface.is_representor
+    ]:
         parts.append(f"representors: {', '.join(others)}")
     if nic.is_virtual:
         parts.append("virtual function")
     return ", ".join(parts)
 
 
-def _link(one: Interface) -> str:
-    if not one.is_up:
-        return f"{one.name} down"
-    speed = "speed unknown" if one.speed_mbps is None else f"{one.speed_mbps / 1000:g} Gbit/s"
-    return f"{one.name} {'no link' if one.has_link is False else speed}"
+def _link(interface: Interface) -> str:
+    if not interface.is_up:
+        return f"{interface.name} down"
+    speed = "speed unknown" if interface.speed_mbps is None else f"{interface.speed_mbps / 1000:g} Gbit/s"
+    return f"{interface.name} {'no link' if interface.has_link is False else speed}"

@@ -12,19 +12,19 @@ _OF_DEVICE = ("pci", "interface")  # a NIC that DPDK drives; an interface that t
 _OF_ENGINE = ("engine_pci", "engine_interface")
 
 
-def check(given: RawScenario, source: Source, device: Device) -> None:
+def check(raw: RawScenario, source: Source, device: Device) -> None:
     """Whether each cable has two ends that fit the device, each of one port; problems are noted in `source`."""
     taken = set[tuple[str, str]]()
-    for port in given.ports:
-        _check_ends(port, given, source)
-        _check_device(port, given, source, device)
-        for key, place in _places(port, given):
+    for port in raw.ports:
+        _check_ends(port, raw, source)
+        _check_device(port, raw, source, device)
+        for key, place in _places(port, raw):
             if place in taken:
                 told = f'expected one that no other port has, found "{place[1]}" again'
                 source.problem((*port.at, key), told)
             taken.add(place)
         _check_settings(port, source)
-    if given.tables["guest"].get("kernel") and any(_has(port, "interface") for port in given.ports):
+    if raw.tables["guest"].get("kernel") and any(_has(port, "interface") for port in raw.ports):
         source.problem(("guest",), "expected no [guest] where a [[port]] has an interface: a guest's ports are taps")
 
 
@@ -36,21 +36,21 @@ def _is_read(port: Element, *keys: str) -> bool:
     return all(key in port.values for key in keys)
 
 
-def _places(port: Element, given: RawScenario) -> Iterator[tuple[str, tuple[str, str]]]:
+def _places(port: Element, raw: RawScenario) -> Iterator[tuple[str, tuple[str, str]]]:
     """(key, (host, NIC or interface)) of each end."""
-    device_on = given.tables[""].get("runs_on") or LAB
-    for keys, host in ((_OF_DEVICE, device_on), (_OF_ENGINE, engine_on(port, given))):
+    device_on = raw.tables[""].get("runs_on") or LAB
+    for keys, host in ((_OF_DEVICE, device_on), (_OF_ENGINE, engine_on(port, raw))):
         yield from ((key, (host, port.values[key])) for key in keys if _has(port, key))
 
 
-def _check_ends(port: Element, given: RawScenario, source: Source) -> None:
+def _check_ends(port: Element, raw: RawScenario, source: Source) -> None:
     """A cable has one end on either side; on one host both ends are of one kind."""
     for own, others in ((_OF_DEVICE, _OF_ENGINE), (_OF_ENGINE, _OF_DEVICE)):
         named = [(key, other) for key, other in zip(own, others, strict=True) if _has(port, key)]
         if len(named) > 1:
             told = f"expected either {own[0]} or {own[1]} as this end of the cable, found both"
             source.problem((*port.at, own[1]), told)
-        elif named and is_beside(port, given):
+        elif named and is_beside(port, raw):
             ((key, other),) = named
             if _is_read(port, other) and not _has(port, other):
                 kind = "NICs" if own.index(key) == 0 else "interfaces"
@@ -60,15 +60,15 @@ def _check_ends(port: Element, given: RawScenario, source: Source) -> None:
             (or_else,) = set(others) - {other}
             source.problem((*port.at, other), f"missing, as is {or_else}: the cable of {key} has no other end")
             return
-    if not is_beside(port, given) and _is_read(port, *_OF_DEVICE) and not _has(port, *_OF_DEVICE):
+    if not is_beside(port, raw) and _is_read(port, *_OF_DEVICE) and not _has(port, *_OF_DEVICE):
         told = "missing, as is pci: its engine is on another host, so that the port is the end of a cable to it"
         source.problem((*port.at, "interface"), told)
 
 
-def _check_device(port: Element, given: RawScenario, source: Source, device: Device) -> None:
+def _check_device(port: Element, raw: RawScenario, source: Source, device: Device) -> None:
     """Whether the device forwards between kernel interfaces, where an end is one."""
     cabled = device.keys.cabled
-    if cabled is not None and cabled(given.dut):
+    if cabled is not None and cabled(raw.dut):
         return
     for key in ("interface",) if _has(port, "pci") else ("interface", "engine_interface"):
         if name := port.values.get(key):

@@ -12,8 +12,8 @@ from pinchpoint.model.scenario import Scenario
 def placed(scenario: Scenario, topology: Topology) -> tuple[Scenario, dict[str, str]]:
     """As `numa.placed`, with the device's memory on the nodes of its CPUs. Raises RequirementError."""
     device = device_of(scenario)
-    found, facts = numa.placed(scenario, topology, device.moved, relays=bool(device.relayed(scenario)))
-    return device.on_nodes(found, topology), facts
+    moved, facts = numa.placed(scenario, topology, device.moved, relays=bool(device.relayed(scenario)))
+    return device.on_nodes(moved, topology), facts
 
 
 def alike(units: Sequence[Scenario], topology: Topology) -> dict[str, str]:
@@ -23,8 +23,8 @@ def alike(units: Sequence[Scenario], topology: Topology) -> dict[str, str]:
 
 def alike_there(units: Sequence[Scenario], machines: Machines) -> dict[str, str]:
     """The same, on the host of each unit's bench; where that is not connected, none are alike."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for remote in dict.fromkeys(unit.remote for unit in units):
         if (topology := machines.topology(remote)) is not None:
-            found |= alike([unit for unit in units if unit.remote == remote], topology)
-    return found
+            reasons |= alike([unit for unit in units if unit.remote == remote], topology)
+    return reasons

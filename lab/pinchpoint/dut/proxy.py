@@ -96,9 +96,9 @@ def served(scenario: Scenario) -> Service:
 def sysctls(scenario: Scenario) -> dict[str, str]:
     """Of the namespace, by name, that a bench sets."""
     backlog, ports = str(spec(scenario).backlog), served(scenario).local_ports
-    found = {"net/core/somaxconn": backlog, "net/ipv4/tcp_max_syn_backlog": backlog}
-    found |= addresses.sysctls(served(scenario), forwards=False)
-    return {**found, RANGE: f"{ports.first} {ports.last}"} if ports else found
+    values = {"net/core/somaxconn": backlog, "net/ipv4/tcp_max_syn_backlog": backlog}
+    values |= addresses.sysctls(served(scenario), forwards=False)
+    return {**values, RANGE: f"{ports.first} {ports.last}"} if ports else values
 
 
 @dataclass(frozen=True)
@@ -160,19 +160,19 @@ class ProxyBench(softirq.KernelBench):
 class ProxyDevice(Defaults):
     """What kinds of proxies have in common."""
 
-    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
+    def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """Two ports, a service, and descriptors for its connections."""
-        softirq.check(given, source, self.kind)
-        checks.two_ports(given, source)
-        dut, service = given.dut, given.tables.get("service", {})
-        if given.measure and not service:
+        softirq.check(raw, source, self.kind)
+        checks.two_ports(raw, source)
+        dut, service = raw.dut, raw.tables.get("service", {})
+        if raw.measure and not service:
             problem = f'expected a measure that opens connections where dut.kind is "{self.kind}": it only proxies'
             source.problem(("measure",), problem)
         most, descriptors = service.get("max_connections"), dut.get("descriptors")
         if most is not None and descriptors is not None and (least := 2 * most + SPARE_DESCRIPTORS) > descriptors:
             wanted = f"at least {least:,}, two for each of service.max_connections and {SPARE_DESCRIPTORS} others"
             source.mismatch(("dut", "descriptors"), wanted, descriptors)
-        ports = (Port(**port.values) for port in given.ports)
+        ports = (Port(**port.values) for port in raw.ports)
         return lambda: Read(self.types.dut(dut["cpus"], dut["descriptors"], dut["backlog"]), tuple(ports))
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
@@ -238,7 +238,7 @@ def loads(seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
     Which of them handled a frame is not counted: the frames that the ports received are divided among them in the
     proportion of their times.
     """
-    ran = {found[1]: ns for name, ns in seen.items() if (found := _RUN_NS.fullmatch(name))}
+    ran = {match[1]: ns for name, ns in seen.items() if (match := _RUN_NS.fullmatch(name))}
     received = sum(n for name, n in seen.items() if name.startswith("host/link/dut/") and name.endswith("/rx_packets"))
     total = sum(ran.values())
     return tuple(
@@ -248,7 +248,7 @@ def loads(seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
             received=int(received * ns / total) if total else 0,
             busy_share=min(1.0, ns / 1e9 / traffic_s) if traffic_s > 0 else None,
         )
-        for name, ns in sorted(ran.items(), key=lambda one: int(one[0].rpartition("-")[2]))
+        for name, ns in sorted(ran.items(), key=lambda worker: int(worker[0].rpartition("-")[2]))
     )
 
 

@@ -157,12 +157,12 @@ class ProxyLive(softirq.KernelLive):
         for name, value in wanted.items():
             if told[name].split() != value.split():
                 raise BenchError(f"{name}: {value} was set, {told[name]} is in force")
-        found = {name.replace("/", "."): value for name, value in told.items()}
-        found |= {f"checksum offload of {port.name}": self._offload(port.name) for port in self._scenario.ports}
-        found |= {f"CPUs of worker-{number}": cpus for number, cpus in enumerate(self._bound(), start=1)}
-        found["descriptors"] = str(self.descriptors())
-        found["backlog"] = " + ".join(map(str, self.backlogs()))
-        return {**super().settings(), **found, **self.program_settings()}
+        in_force = {name.replace("/", "."): value for name, value in told.items()}
+        in_force |= {f"checksum offload of {port.name}": self._offload(port.name) for port in self._scenario.ports}
+        in_force |= {f"CPUs of worker-{number}": cpus for number, cpus in enumerate(self._bound(), start=1)}
+        in_force["descriptors"] = str(self.descriptors())
+        in_force["backlog"] = " + ".join(map(str, self.backlogs()))
+        return {**super().settings(), **in_force, **self.program_settings()}
 
     def dumps(self) -> Mapping[str, str]:
         """Its routes."""
@@ -185,10 +185,10 @@ class ProxyLive(softirq.KernelLive):
 
     def descriptors(self) -> int:
         """That each process of the program may open (RLIMIT_NOFILE). Raises DutError."""
-        found = _OPEN_FILES.search(self._file(self.tasks()[0], "limits"))
-        if not found:
+        match = _OPEN_FILES.search(self._file(self.tasks()[0], "limits"))
+        if not match:
             raise DutError(f"the kernel does not say how many files {self._daemon.name} may open")
-        return int(found[1])
+        return int(match[1])
 
     def backlogs(self) -> tuple[int, ...]:
         """Places in the accept queue of each listening socket."""
@@ -207,14 +207,14 @@ class ProxyLive(softirq.KernelLive):
 
     def _bound(self) -> list[str]:
         """The CPUs on which each worker may run, as the kernel lists them. Raises BenchError where they are others."""
-        found = [self._allowed(task) for task in self.tasks()]
-        if self.binds and sorted(found) != sorted(map(str, self.cpus)):
-            raise BenchError(f"a worker each was to run on CPUs {self.cpus}, they run on {', '.join(found)}")
-        return found
+        allowed = [self._allowed(task) for task in self.tasks()]
+        if self.binds and sorted(allowed) != sorted(map(str, self.cpus)):
+            raise BenchError(f"a worker each was to run on CPUs {self.cpus}, they run on {', '.join(allowed)}")
+        return allowed
 
     def _allowed(self, task: str) -> str:
-        found = _ALLOWED.search(self._file(task, "status"))
-        return found[1] if found else "not known"
+        match = _ALLOWED.search(self._file(task, "status"))
+        return match[1] if match else "not known"
 
     def _file(self, task: str, name: str) -> str:
         try:
@@ -386,5 +386,5 @@ def listening(text: str) -> tuple[int, ...]:
 
 def offload(text: str) -> str:
     """`ethtool -k`: whether the kernel leaves checksums to the interface, "on" or "off"."""
-    found = re.search(r"^tx-checksumming: (on|off)", text, re.MULTILINE)
-    return found[1] if found else "not known"
+    match = re.search(r"^tx-checksumming: (on|off)", text, re.MULTILINE)
+    return match[1] if match else "not known"

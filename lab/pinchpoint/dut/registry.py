@@ -29,8 +29,8 @@ def device(kind: str) -> Device:
     if kind not in kinds():
         raise InputError(f"no device of kind {kind!r}", f"one of {', '.join(kinds())}")
     try:
-        found = import_module(f"pinchpoint.dut.{kind}") if kind in _own() else _foreign()[kind].load()
-        declared: Device = found.DEVICE
+        package = import_module(f"pinchpoint.dut.{kind}") if kind in _own() else _foreign()[kind].load()
+        declared: Device = package.DEVICE
     except Exception as error:
         raise InputError(f"device {kind!r} cannot be used: {type(error).__name__}: {error}") from error
     return declared
@@ -49,7 +49,7 @@ def device_of(scenario: Scenario) -> Device:
 
 @cache
 def _own() -> tuple[str, ...]:
-    return tuple(sorted(found.name for found in pkgutil.iter_modules([str(Path(__file__).parent)]) if found.ispkg))
+    return tuple(sorted(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]) if module.ispkg))
 
 
 @cache

@@ -18,19 +18,19 @@ _MISSING = "apt-get install dpdk"  # the engine's only libraries that a system m
 _NOT_RUN = "a file system there that is not mounted noexec; an engine for the host's architecture"
 
 
-def check(given: RawScenario, source: Source, machines: Mapping[str, Values]) -> None:
+def check(raw: RawScenario, source: Source, machines: Mapping[str, Values]) -> None:
     """Whether the file puts its bench on a host that it names, and can; problems are noted in `source`."""
-    name = given.tables[""].get("runs_on")
+    name = raw.tables[""].get("runs_on")
     if not name:
         return
     if name not in machines:
         known = ", ".join(machines) or "none"
         source.problem(("runs_on",), f'expected the NAME of a [host.NAME], found "{name}"; this file has {known}')
-    if given.tables["guest"].get("kernel"):
+    if raw.tables["guest"].get("kernel"):
         source.problem(
             ("guest",), "expected no [guest] where there is runs_on: a guest's line ends on the lab's machine"
         )
-    build = given.tables.get("build", {}) if given.measure and issubclass(given.measure, Batch) else {}
+    build = raw.tables.get("build", {}) if raw.measure and issubclass(raw.measure, Batch) else {}
     if build.get("method") == "transaction":
         told = "expected another method than transaction where there is runs_on: its one request is as long as what it "
         source.problem(("build", "method"), f"{told}makes, and would go over the line to the host within its time")
@@ -73,8 +73,8 @@ class _HostedDevice:
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """As the kind says; what an interface at a cable refuses, it has no room for itself."""
-        found = self._device.graph(scenario)
-        return replace(found, refused=_FULL) if scenario.is_cabled else found
+        graph = self._device.graph(scenario)
+        return replace(graph, refused=_FULL) if scenario.is_cabled else graph
 
 
 def engine(host: Host) -> Probe:

@@ -17,40 +17,40 @@ _MERGING = ("gro", "lro")  # of ethtool(8), -K
 _CABLE = (("interface", "end_interface"), ("end_interface", "interface"))
 
 
-def check(given: RawScenario, source: Source, device: Device) -> None:
+def check(raw: RawScenario, source: Source, device: Device) -> None:
     """Whether the ends' cables and machines fit the device and each other; problems are noted in `source`."""
-    device_on = given.tables[""].get("runs_on") or LAB
-    _check_cables(given, source, device, device_on)
-    apart = [one for one in given.hosts if (one.values.get("runs_on") or device_on) != device_on]
-    for one in given.hosts:
-        if one.values.get("runs_on") == LAB == given.tables[""].get("runs_on"):
+    device_on = raw.tables[""].get("runs_on") or LAB
+    _check_cables(raw, source, device, device_on)
+    apart = [host for host in raw.hosts if (host.values.get("runs_on") or device_on) != device_on]
+    for host in raw.hosts:
+        if host.values.get("runs_on") == LAB == raw.tables[""].get("runs_on"):
             told = f'expected another machine than runs_on has, which is a Host of ssh_config here, found "{LAB}" again'
-            source.problem((*one.at, "runs_on"), told)
-        if one in apart and "interface" in one.values and not one.values["interface"]:
+            source.problem((*host.at, "runs_on"), told)
+        if host in apart and "interface" in host.values and not host.values["interface"]:
             told = "missing: this end is on another machine than the device, so that a cable joins the two"
-            source.problem((*one.at, "interface"), told)
+            source.problem((*host.at, "interface"), told)
     if not apart:
         return
     at = (*apart[0].at, "runs_on")
-    if given.measure and not issubclass(given.measure, Between):
+    if raw.measure and not issubclass(raw.measure, Between):
         source.problem(at, "expected a socket workload where a [[host]] is on another machine than the device")
-    if given.tables[""].get("numa", "any") != "any":
+    if raw.tables[""].get("numa", "any") != "any":
         told = 'expected "any" where a [[host]] is on another machine: the ends share no node'
         source.problem(("numa",), told)
 
 
-def _check_cables(given: RawScenario, source: Source, device: Device, device_on: str) -> None:
+def _check_cables(raw: RawScenario, source: Source, device: Device, device_on: str) -> None:
     taken = dict[tuple[str, str], Path]()
     cabled = device.keys.cabled
-    own = [one.values["interface"] for one in given.ports if one.values.get("interface")]
+    own = [port.values["interface"] for port in raw.ports if port.values.get("interface")]
     taken |= {(device_on, name): () for name in own}
-    for host in given.hosts:
+    for host in raw.hosts:
         for key, other in _CABLE:
             name = host.values.get(key)
             if not name:
                 continue
             at = (*host.at, key)
-            if cabled is None or not cabled(given.dut):
+            if cabled is None or not cabled(raw.dut):
                 told = f'expected no {key} where dut.kind is "{device.kind}" with these ports, found "{name}"'
                 source.problem(at, f"{told}: only what forwards between kernel interfaces has cables")
             if other in host.values and not host.values[other]:

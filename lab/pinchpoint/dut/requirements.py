@@ -28,15 +28,15 @@ def require_together(a: Scenario, b: Scenario, machines: Machines) -> None:
 def lacking_together(a: Scenario, b: Scenario, machines: Machines) -> RequirementError | None:
     """What one host lacks for two benches at once, where each alone could be built; None if it has memory for both."""
     pages = device_of(a).pages(a) + device_of(b).pages(b)
-    if not pages or (found := requirements.hugepages(machines.opened(a.remote), pages, _LESS)).ok:
+    if not pages or (probe := requirements.hugepages(machines.opened(a.remote), pages, _LESS)).ok:
         return None
-    return RequirementError(f"not enough memory for both benches at once: {found.detail}", found.hint)
+    return RequirementError(f"not enough memory for both benches at once: {probe.detail}", probe.hint)
 
 
 def require(scenario: Scenario, machines: Machines) -> None:
     """Raises RequirementError naming all that is missing, each with its remedy, on the host of its bench."""
     if missing := lacking(scenario, machines):
-        hosts = (one.address if one else "this machine" for one in scenario.remotes)
+        hosts = (remote.address if remote else "this machine" for remote in scenario.remotes)
         where = f"on {', '.join(hosts)}"
         lines = "".join(f"\n  {p.name}: {p.detail}" + (f"\n    hint: {p.hint}" if p.hint else "") for p in missing)
         raise RequirementError(f"{scenario.path} cannot run {where}:{lines}")
@@ -45,9 +45,9 @@ def require(scenario: Scenario, machines: Machines) -> None:
 def lacking(scenario: Scenario, machines: Machines) -> list[Probe]:
     """All that the hosts of its bench lack for a scenario."""
     (scenario,) = chosen([scenario], machines.lab)
-    found = _lacking(scenario, machines.opened(scenario.remote))
+    probes = _lacking(scenario, machines.opened(scenario.remote))
     sites = ((site, machines.opened(site.remote)) for site in scenario.engines)
-    return found + [probe for site, host in sites for probe in _lacking_engine(scenario, site, host)]
+    return probes + [probe for site, host in sites for probe in _lacking_engine(scenario, site, host)]
 
 
 def _lacking_engine(scenario: Scenario, site: EngineSite, host: Machine) -> list[Probe]:

@@ -98,5 +98,5 @@ class Changeable(Protocol):
 
     def rebalanced(self) -> Rebalanced | None:
         """Its balancer, if that can be changed while it runs."""
-        found = self.balancer()
-        return found if isinstance(found, Rebalanced) else None
+        balancer = self.balancer()
+        return balancer if isinstance(balancer, Rebalanced) else None

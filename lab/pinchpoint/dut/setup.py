@@ -88,7 +88,7 @@ def prepare(
     nodes = numa.daemon_nodes(scenario, topology)
     engine = [find_engine(host)] if device.relayed(scenario) or scenario.dut.polls else []
     wanted = (*bench.resources(pages, engine), *needs.resources(scenario.measure, bench_id))
-    resources = tuple(_on_nodes(one, nodes) for one in wanted)
+    resources = tuple(_on_nodes(resource, nodes) for resource in wanted)
     engines = tuple(_engine_end(scenario, bench, site) for site in scenario.engines)
     return Setup(scenario, bench, resources, engine_request(bench, scenario), engines, facts)
 
@@ -123,7 +123,7 @@ def _left_by(bench: Setup, stands: bool) -> Pages:
     total, free = hugepages.pool(host)
     if stands:
         return Pages(total, max(0, free - max(_engine_pages(bench), wanted - held)))
-    added = sum(one.after - one.before for one in bench.resources if isinstance(one, Hugepages))
+    added = sum(resource.after - resource.before for resource in bench.resources if isinstance(resource, Hugepages))
     return Pages(total + added, max(0, free + added - wanted))
 
 
@@ -159,8 +159,8 @@ def joint_request(benches: Mapping[str, tuple[Scenario, Bench]]) -> protocol.Ope
             )
             if end.backend == "dpdk":
                 with_dpdk[prefix] = scenario
-    addresses = (port.engine_pci for one in with_dpdk.values() for port in one.ports)
-    memory_mb = sum(one.engine.memory_mb for one in with_dpdk.values())
+    addresses = (port.engine_pci for scenario in with_dpdk.values() for port in scenario.ports)
+    memory_mb = sum(scenario.engine.memory_mb for scenario in with_dpdk.values())
     eal = ("--in-memory", "--single-file-segments", "-m", str(memory_mb))
     return protocol.Open(
         workers=tuple(protocol.WorkerRequest(core, tuple(names)) for core, names in driven.items()),
@@ -175,8 +175,8 @@ def _answers(scenario: Scenario, port: str) -> tuple[protocol.Address, ...]:
     service, established = scenario.service, scenario.established
     if not (service and established and port == service.server_port):
         return ()
-    backends = dict.fromkeys(one.address for one in service.backends)
-    return tuple(protocol.Address(one, established.server_mac) for one in backends)
+    backends = dict.fromkeys(backend.address for backend in service.backends)
+    return tuple(protocol.Address(address, established.server_mac) for address in backends)
 
 
 def _workers(scenario: Scenario) -> tuple[protocol.WorkerRequest, ...]:
@@ -196,11 +196,11 @@ def await_engine_pages(*benches: Setup) -> None:
 
     Raises RequirementError naming who holds them.
     """
-    if pages := sum(_engine_pages(one) for one in benches if not one.engines):
+    if pages := sum(_engine_pages(bench) for bench in benches if not bench.engines):
         hugepages.wait_for(benches[0].places.machine, pages, "the engine")
-    for one in benches:
-        for end in (end for end in one.engines if end.engine.eal_args):
-            hugepages.wait_for(end.host, _in_pages(one.scenario.engine.memory_mb), f"the engine on {end.site.host}")
+    for bench in benches:
+        for end in (end for end in bench.engines if end.engine.eal_args):
+            hugepages.wait_for(end.host, _in_pages(bench.scenario.engine.memory_mb), f"the engine on {end.site.host}")
 
 
 def _engine_pages(bench: Setup) -> int:

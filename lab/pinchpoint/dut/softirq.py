@@ -59,15 +59,15 @@ SEND = Place(
 )
 
 
-def check(given: RawScenario, source: Source, kind: str) -> None:
+def check(raw: RawScenario, source: Source, kind: str) -> None:
     """Ports over veth with one queue each, the engine on other CPUs, its backend one that sends over veth."""
     why = f'dut.kind is "{kind}"'
-    checks.own_cpus(given, source, "cpus", polls=False)
-    checks.no_vhost(given, source, why)
-    checks.no_hosts(given, source, kind)
-    checks.names(given, source)
-    checks.one_queue(given, source, why)
-    backend = given.tables["engine"].get("backend", "auto")
+    checks.own_cpus(raw, source, "cpus", polls=False)
+    checks.no_vhost(raw, source, why)
+    checks.no_hosts(raw, source, kind)
+    checks.names(raw, source)
+    checks.one_queue(raw, source, why)
+    backend = raw.tables["engine"].get("backend", "auto")
     if backend not in ("auto", "af_packet"):
         source.mismatch(("engine", "backend"), f'"auto" or "af_packet" where {why}', backend)
 
@@ -224,24 +224,24 @@ class Softnet:
 
 def _ksoftirqds(host: Host, cpus: Collection[int]) -> dict[int, str]:
     """The place in /proc of each CPU's ksoftirqd. They begin with the kernel: the first of their name are they."""
-    wanted, found = {f"ksoftirqd/{cpu}": cpu for cpu in cpus}, dict[int, str]()
+    wanted, places = {f"ksoftirqd/{cpu}": cpu for cpu in cpus}, dict[int, str]()
     for number in sorted((name for name in host.names(PROC) if name.isdigit()), key=int):
-        if len(found) == len(wanted):
+        if len(places) == len(wanted):
             break
         with suppress(OSError):
             if (cpu := wanted.get(host.read(f"{PROC}/{number}/comm").strip())) is not None:
-                found.setdefault(cpu, f"{PROC}/{number}")
-    return found
+                places.setdefault(cpu, f"{PROC}/{number}")
+    return places
 
 
 def softnet(text: str) -> dict[int, dict[str, int]]:
     """`/proc/net/softnet_stat`: CPU -> counters (net/core/net-procfs.c, softnet_seq_show)."""
-    found = {}
+    counters = {}
     for line in text.splitlines():
         words = [int(word, 16) for word in line.split()]
         if len(words) > 12:
-            found[words[12]] = dict(zip(("processed", "dropped", "time_squeeze"), words, strict=False))
-    return found
+            counters[words[12]] = dict(zip(("processed", "dropped", "time_squeeze"), words, strict=False))
+    return counters
 
 
 class KernelLive(PlainLive):
@@ -270,15 +270,15 @@ class KernelLive(PlainLive):
 
     def settings(self) -> Mapping[str, str]:
         """Where the softirqs of each port run. Raises BenchError where they run elsewhere."""
-        wanted, found = cpu_mask(self._scenario.dut.cpus), {}
+        wanted, in_force = cpu_mask(self._scenario.dut.cpus), {}
         for port in self._scenario.ports if self._scenario.guest is None else ():
             mask = self.places.host.run(["cat", steering_file(port.name)], self.places.dut_netns).strip()
             if as_number(mask) != as_number(wanted):
                 raise BenchError(f"rps_cpus of {port.name}: {wanted} was set, {mask} is in force")
-            found[f"rps_cpus of {port.name}"] = mask
+            in_force[f"rps_cpus of {port.name}"] = mask
         if self.places.host.exists(_BACKLOG):  # the host's: the bench leaves it as it is, a container does not see it
-            found["net.core.netdev_max_backlog"] = self.places.host.read(_BACKLOG).strip()
-        return found
+            in_force["net.core.netdev_max_backlog"] = self.places.host.read(_BACKLOG).strip()
+        return in_force
 
 
 @dataclass(frozen=True)

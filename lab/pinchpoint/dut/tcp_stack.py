@@ -64,13 +64,13 @@ class TcpStack(Printed):
 
 def tcp_counters(text: str) -> dict[str, int]:
     """`Tcp:` and `TcpExt:` of /proc/net/snmp and /proc/net/netstat: a line of names, then one of values."""
-    found: dict[str, int] = {}
+    counters: dict[str, int] = {}
     for names, values in pairwise(text.splitlines()):
         first = names.split(" ")[0]
         if first in ("Tcp:", "TcpExt:") and values.split(" ")[0] == first:
             pairs = zip(names.split()[1:], values.split()[1:], strict=False)
-            found |= {name: int(value) for name, value in pairs if name in _COUNTED and value.isdecimal()}
-    return found
+            counters |= {name: int(value) for name, value in pairs if name in _COUNTED and value.isdecimal()}
+    return counters
 
 
 def tcp_sockets(text: str) -> dict[str, int]:
@@ -78,11 +78,11 @@ def tcp_sockets(text: str) -> dict[str, int]:
 
     Sockets of IPv6 in TIME-WAIT are among `tw` of the former; the latter has `inuse` only.
     """
-    found: dict[str, int] = {}
+    sums: dict[str, int] = {}
     for line in text.splitlines():
         words = line.split()
         if words[:1] in (["TCP:"], ["TCP6:"]):
             for name, value in zip(words[1::2], words[2::2], strict=False):
                 if name in ("inuse", "tw") and value.isdecimal():
-                    found[name] = found.get(name, 0) + int(value)
-    return found
+                    sums[name] = sums.get(name, 0) + int(value)
+    return sums

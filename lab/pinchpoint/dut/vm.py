@@ -59,17 +59,17 @@ _REFUSED = Refused("queue of the tap {port} full", Party.DUT)
 _TAP = Place("tap", ("host/link/engine/{port}/tx_packets",), ("host/link/dut/{port}/rx_packets",))
 
 
-def check(given: RawScenario, source: Source, device: Device) -> None:
+def check(raw: RawScenario, source: Source, device: Device) -> None:
     """Whether the file asks for a guest that can be; its problems are noted in `source`."""
-    guest = given.tables["guest"]
+    guest = raw.tables["guest"]
     if not guest.get("kernel"):
         return
     _check_kernel(guest, source)
-    if why := device.why_no_guest(given.dut):
+    if why := device.why_no_guest(raw.dut):
         source.problem(("guest",), f"expected no [guest] where {why}")
-    if given.measure and issubclass(given.measure, Batch | Between | Change):
+    if raw.measure and issubclass(raw.measure, Batch | Between | Change):
         source.problem(("guest",), "expected a measure that sends frames and changes nothing where there is a [guest]")
-    backend = given.tables["engine"].get("backend", "auto")
+    backend = raw.tables["engine"].get("backend", "auto")
     if backend not in ("auto", "af_packet"):
         source.mismatch(("engine", "backend"), '"auto" or "af_packet" where there is a [guest]', backend)
 
@@ -77,20 +77,20 @@ def check(given: RawScenario, source: Source, device: Device) -> None:
 def _check_kernel(guest: Values, source: Source) -> None:
     """Whether the kernel, or one of all where it is left open, can have that memory, these nodes and that release."""
     word, release, nodes = guest["kernel"], guest.get("release"), guest.get("numa_nodes", 1)
-    candidates = [one for one in KERNELS if _suits(one, release, nodes)] if word == AUTO else [word]
-    least_mb = min(KERNELS[one].LEAST_MB for one in candidates)
+    candidates = [kernel for kernel in KERNELS if _suits(kernel, release, nodes)] if word == AUTO else [word]
+    least_mb = min(KERNELS[candidate].LEAST_MB for candidate in candidates)
     if (memory_mb := guest.get("memory_mb", least_mb)) < least_mb:
         wanted = f"at least {least_mb} where guest.kernel is {_words(candidates)}"
         source.mismatch(("guest", "memory_mb"), wanted, memory_mb)
     if not _suits(candidates[0], None, nodes):
-        others = _words(one for one in KERNELS if _suits(one, None, nodes))
+        others = _words(kernel for kernel in KERNELS if _suits(kernel, None, nodes))
         wanted = f'1, or guest.kernel = {others}: "{word}" has one CPU and one NUMA node'
         source.mismatch(("guest", "numa_nodes"), wanted, nodes)
     elif memory_mb < nodes * _LEAST_OF_NODE_MB:
         wanted = f"at least {nodes * _LEAST_OF_NODE_MB} where guest.numa_nodes is {nodes}"
         source.mismatch(("guest", "memory_mb"), wanted, memory_mb)
     if not _suits(candidates[0], release, 1):
-        others = _words(one for one in KERNELS if _suits(one, release, 1))
+        others = _words(kernel for kernel in KERNELS if _suits(kernel, release, 1))
         source.mismatch(("guest", "release"), f"none, or guest.kernel = {others}, of which there are several", release)
 
 
@@ -163,9 +163,9 @@ class GuestedDevice:
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """The guest's; where its kernel can be asked, the device's."""
         assert scenario.guest is not None
-        found = list(probes(host, [_kernel_of(scenario)], scenario.guest.release, scenario.guest.numa_nodes))
-        yield from found
-        if all(one.ok for one in found):
+        probed = list(probes(host, [_kernel_of(scenario)], scenario.guest.release, scenario.guest.numa_nodes))
+        yield from probed
+        if all(probe.ok for probe in probed):
             yield from self._device.needs(replace(scenario, guest=_named(scenario)), host)
 
     def standing_s(self, scenario: Scenario) -> float:
@@ -183,7 +183,7 @@ class GuestedDevice:
     def graph(self, scenario: Scenario) -> HopGraph:
         """The device's, with a tap in the place of the veth pair with which it begins."""
         graph = self._device.graph(scenario)
-        places = (replace(one, name=one.name.replace("veth", "tap")) for one in graph.places[1:])
+        places = (replace(place, name=place.name.replace("veth", "tap")) for place in graph.places[1:])
         return replace(graph, refused=_REFUSED, places=(_TAP, *places))
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
@@ -207,14 +207,14 @@ class GuestedBench:
         """The guest, and the device's own within it."""
         places = self.places
         taps = [Tap(port.name, places.engine_netns, mtu(self.scenario)) for port in self.scenario.ports]
-        there = (self._there(one) for one in self.device.resources(pages, engine))
+        there = (self._there(resource) for resource in self.device.resources(pages, engine))
         return [
             *foundation(places, pages),
             Namespace(places.engine_netns),
             *taps,
             TextFile(self._init, (_kernel_of(self.scenario).init_line(self._guest.release),)),
             self._kernel([tap.name for tap in taps]),
-            *(Inside(one) for found in there for one in found),
+            *(Inside(resource) for resources in there for resource in resources),
         ]
 
     def attachment(self, number: int, port: Port) -> Attachment:
@@ -234,8 +234,8 @@ class GuestedBench:
 
     def ends_with_it(self, resources: Sequence[AnyResource]) -> list[AnyResource]:
         """As of the device."""
-        inside = [one.resource for one in resources if isinstance(one, Inside)]
-        return [Inside(one) for one in self.device.ends_with_it(inside)]
+        inside = [resource.resource for resource in resources if isinstance(resource, Inside)]
+        return [Inside(resource) for resource in self.device.ends_with_it(inside)]
 
     def open(self) -> Live:
         """The device, and its guest."""
@@ -252,13 +252,13 @@ class GuestedBench:
         return f"{self.places.directory}/guest-init"
 
     def _kernel(self, taps: Sequence[str]) -> GuestKernel:
-        places, given = self.places, (self._guest.memory_mb, mtu(self.scenario), taps, self._guest.release)
+        places, arguments = self.places, (self._guest.memory_mb, mtu(self.scenario), taps, self._guest.release)
         threads = guest_cpus.threads(self.scenario.dut.cpus, self._guest)
         shares_cpu = len(threads) > 1 and len({cpu for _, cpu in threads}) == 1
         nodes = guest_cpus.nodes_here(self.scenario, self._guest, read_topology(places.machine))
         return GuestKernel(
             argv=_kernel_of(self.scenario).command(
-                places.machine, str(places.directory), self._init, *given, nodes, shares_cpu
+                places.machine, str(places.directory), self._init, *arguments, nodes, shares_cpu
             ),
             pidfile=places.pidfile("guest"),
             kernel_pidfile=places.pidfile(_KERNEL),
@@ -269,22 +269,22 @@ class GuestedBench:
             threads=threads,
         )
 
-    def _there(self, one: AnyResource) -> list[AnyResource]:
+    def _there(self, resource: AnyResource) -> list[AnyResource]:
         """What stands in the guest for one of the device's resources."""
         places, names = self.places, [port.name for port in self.scenario.ports]
-        match one:
+        match resource:
             case MarkedProcesses() | Namespace(name=places.engine_netns):
                 return []
             case Veth(peer_netns=places.engine_netns):
-                interface = _kernel_of(self.scenario).interface(names.index(one.name))
+                interface = _kernel_of(self.scenario).interface(names.index(resource.name))
                 return [
-                    Command(("ip", "link", "set", "dev", interface, "netns", one.netns, "name", one.name)),
-                    Command(("ip", "-n", one.netns, "link", "set", "dev", one.name, "up")),
-                    *guest_cpus.steered(one.name, places, self._guest),
+                    Command(("ip", "link", "set", "dev", interface, "netns", resource.netns, "name", resource.name)),
+                    Command(("ip", "-n", resource.netns, "link", "set", "dev", resource.name, "up")),
+                    *guest_cpus.steered(resource.name, places, self._guest),
                 ]
             case Daemon():  # CPUs and nodes are this machine's
-                return [msgspec.structs.replace(one, cpus=None, memory_nodes=None)]
-        return [one]
+                return [msgspec.structs.replace(resource, cpus=None, memory_nodes=None)]
+        return [resource]
 
 
 class GuestedLive:
@@ -310,22 +310,22 @@ class GuestedLive:
     def settings(self) -> Mapping[str, str]:
         """The device's; the kernel's release and nodes. Raises BenchError where they are not those asked for."""
         host, wanted = self._places.host, self._guest
-        found = host.release()
-        if wanted.release and not is_release(found, wanted.release):
+        release = host.release()
+        if wanted.release and not is_release(release, wanted.release):
             hint = self._guests_kernel.provided_by(wanted.release)
-            raise BenchError(f"guest.release: {wanted.release} was asked for, {found} runs", hint)
+            raise BenchError(f"guest.release: {wanted.release} was asked for, {release} runs", hint)
         nodes = guest_cpus.settings(host, self._places.dut_netns, wanted, self._ports)
-        return {**self._device.settings(), "guest.kernel": wanted.kernel, "guest.release": found, **nodes}
+        return {**self._device.settings(), "guest.kernel": wanted.kernel, "guest.release": release, **nodes}
 
     def ready(self) -> Mapping[str, str]:
         """The device's facts; the kernel as it names itself."""
         host = self._places.host
         return {**self._device.ready(), "guest's kernel": host.release(), **guest_cpus.facts(host)}
 
-    def _with_cpus(self, found: Sequence[Collector]) -> list[Collector]:
+    def _with_cpus(self, collectors: Sequence[Collector]) -> list[Collector]:
         """What each of several CPUs handled; kinds that look at the kernel's softirqs read it themselves."""
-        is_read = self._guest.numa_nodes == 1 or any(isinstance(one, Softnet) for one in found)
-        return [*found, *([] if is_read else [Softnet(self._places.host, range(self._guest.numa_nodes))])]
+        is_read = self._guest.numa_nodes == 1 or any(isinstance(collector, Softnet) for collector in collectors)
+        return [*collectors, *([] if is_read else [Softnet(self._places.host, range(self._guest.numa_nodes))])]
 
     def _process(self) -> Collector:
         return PacketThreads(self._places.machine, self._places.pidfile(_KERNEL), self._guests_kernel.VCPU, _ANY)

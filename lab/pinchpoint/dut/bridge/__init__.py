@@ -56,20 +56,20 @@ def spec(scenario: Scenario) -> BridgeDut:
 
 def entries(scenario: Scenario) -> dict[str, str]:
     """Where each stream's frames are forwarded: address -> port. Raises InputError where that is not one port."""
-    found: dict[str, str] = {}
+    ports_by_mac: dict[str, str] = {}
     for stream in scenario.streams:
         if int(stream.eth_dst[:2], 16) & 1:
             raise InputError(
                 f"{scenario.path}: eth_dst = {stream.eth_dst} is a group address, which a bridge floods",
                 "give every stream a unicast eth_dst",
             )
-        if (port := found.setdefault(stream.eth_dst, stream.rx_port)) != stream.rx_port:
+        if (port := ports_by_mac.setdefault(stream.eth_dst, stream.rx_port)) != stream.rx_port:
             raise InputError(
                 f"{scenario.path}: streams to {port} and to {stream.rx_port} have the same eth_dst "
                 f"{stream.eth_dst}: a bridge forwards by it, to one port",
                 "give the streams to each port an eth_dst of their own",
             )
-    return found
+    return ports_by_mac
 
 
 class BridgeLive(softirq.KernelLive):
@@ -77,17 +77,17 @@ class BridgeLive(softirq.KernelLive):
 
     def settings(self) -> Mapping[str, str]:
         """Those of the bridge and its ports. Raises BenchError where one is not in force."""
-        found = {}
+        in_force = {}
         links = {link["ifname"]: link.get("linkinfo", {}) for link in json.loads(self._link("-d", "-j"))}
         data = links[BRIDGE]["info_data"]
         for name in _OFF:
-            found[name] = _same(name, 0, data[name])
+            in_force[name] = _same(name, 0, data[name])
         learning = spec(self._scenario).learning
         for port in self._scenario.ports:
-            found[f"learning of {port.name}"] = _same(
+            in_force[f"learning of {port.name}"] = _same(
                 f"learning of {port.name}", learning, links[port.name]["info_slave_data"]["learning"]
             )
-        return {**super().settings(), **found}
+        return {**super().settings(), **in_force}
 
     def dumps(self) -> Mapping[str, str]:
         """The bridge's counters, those of its ports, and its forwarding table."""
@@ -98,10 +98,10 @@ class BridgeLive(softirq.KernelLive):
         return self.places.host.run(["ip", "-n", self.places.dut_netns, *options, "link", "show"])
 
 
-def _same(name: str, wanted: int, found: int) -> str:
-    if int(found) != int(wanted):
-        raise BenchError(f"{name}: {int(wanted)} was set, {int(found)} is in force")
-    return str(int(found))
+def _same(name: str, wanted: int, actual: int) -> str:
+    if int(actual) != int(wanted):
+        raise BenchError(f"{name}: {int(wanted)} was set, {int(actual)} is in force")
+    return str(int(actual))
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class BridgeBench(softirq.KernelBench):
             ["bridge", "-n", netns, "fdb", "add", mac, "dev", port, "master", "static"] for mac, port in table.items()
         ]
         words.append(["ip", "-n", netns, "link", "set", "dev", BRIDGE, "up"])
-        return [*softirq.ports(self.scenario, self.places, pages), *(Command(tuple(one)) for one in words)]
+        return [*softirq.ports(self.scenario, self.places, pages), *(Command(tuple(argv)) for argv in words)]
 
     def open(self) -> BridgeLive:
         """Nothing is opened."""
@@ -132,10 +132,10 @@ class BridgeBench(softirq.KernelBench):
 class BridgeDevice(Defaults):
     """The kind `bridge`."""
 
-    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
+    def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """A bridge and its ports."""
-        softirq.check(given, source, self.kind)
-        return lambda: Read(BridgeDut(**given.dut), tuple(Port(**port.values) for port in given.ports))
+        softirq.check(raw, source, self.kind)
+        return lambda: Read(BridgeDut(**raw.dut), tuple(Port(**port.values) for port in raw.ports))
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """Its programs and the kernel's module."""

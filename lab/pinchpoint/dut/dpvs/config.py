@@ -28,12 +28,12 @@ def timeouts(service: Service | None) -> dict[str, int]:
     """Seconds by state of a TCP connection; those that the scenario leaves out are DPVS's own."""
     if service is None:
         return {}
-    given = (
+    limits = (
         (OPENING, service.opening_s),
         ((_ESTABLISHED,), service.established_s),
         (CLOSED, service.closed_s),
     )
-    return {state: round(value) for states, value in given if value is not None for state in states}
+    return {state: round(value) for states, value in limits if value is not None for state in states}
 
 
 def pool_size(service: Service | None) -> int:
@@ -51,7 +51,7 @@ def local_places(locals_: int, backends: Sequence[Backend], counted: int) -> int
     pools, rest = divmod(counted, locals_ * LOCAL_PORTS)
     if rest or not pools:
         return None
-    shared = Counter(((int(IPv4Address(one.address)) & 0xFFFF) + one.port) % pools for one in backends)
+    shared = Counter(((int(IPv4Address(backend.address)) & 0xFFFF) + backend.port) % pools for backend in backends)
     return locals_ * LOCAL_PORTS * len(backends) // max(shared.values())
 
 
@@ -89,16 +89,16 @@ def setup(service: Service, ports: Mapping[str, int], dpip: str, ipvsadm: str) -
     yield (dpip, "addr", "add", f"{service.address}/32", "dev", clients)
     for prefix in summarize_address_range(*_ends(service)):
         yield (dpip, "route", "add", str(prefix), "dev", clients)
-    for address in dict.fromkeys(one.address for one in service.backends):
+    for address in dict.fromkeys(backend.address for backend in service.backends):
         yield (dpip, "route", "add", f"{address}/32", "dev", servers)
     yield (ipvsadm, "-A", *virtual, "-s", "rr")
-    for one in service.backends:
-        real = ("-r", f"{one.address}:{one.port}", "-b", "-w", "1")  # -b: full-NAT
+    for backend in service.backends:
+        real = ("-r", f"{backend.address}:{backend.port}", "-b", "-w", "1")  # -b: full-NAT
         yield (ipvsadm, "-a", *virtual, *real)
     for local in service.locals:
         yield (ipvsadm, "-P", *virtual, "-z", local, "-F", servers)
 
 
 def _ends(service: Service) -> tuple[IPv4Address, IPv4Address]:
-    found = service.clients
-    return IPv4Address(found.first), IPv4Address(found.first + found.count - 1)
+    clients = service.clients
+    return IPv4Address(clients.first), IPv4Address(clients.first + clients.count - 1)

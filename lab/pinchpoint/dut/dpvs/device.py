@@ -104,14 +104,14 @@ class DpvsBench(PlainBench):
         return Tools(self.places.host, f"{folder}/dpip", f"{folder}/ipvsadm", self._file("ipc"))
 
     def _control(self) -> int:
-        given = spec(self.scenario).control_cpu
-        return self.scenario.engine.cpus[0] if given is None else given
+        cpu = spec(self.scenario).control_cpu
+        return self.scenario.engine.cpus[0] if cpu is None else cpu
 
     def _daemon(self) -> Daemon:
         places, dut, pidfile = self.places, spec(self.scenario), self.places.pidfile(PROGRAM)
         own = ("-c", self._file("conf"), "-p", self._file("own-pid"), "-x", self._file("ipc"))
         eal = ("--lcores", f"0@{self._control()},1@{dut.cpus[0]}", "--no-pci", "--no-huge", "-m", str(dut.memory_mb))
-        vdevs = (f"--vdev=net_af_packet{n},iface={one.name}" for n, one in enumerate(self.scenario.ports))
+        vdevs = (f"--vdev=net_af_packet{n},iface={port.name}" for n, port in enumerate(self.scenario.ports))
         detached = ("start-stop-daemon", "--start", "--background", "--make-pidfile", "--pidfile", pidfile)
         output = f"{places.directory}/dpvs.out"
         argv = (dut.program or PROGRAM, *own, "--", *eal, f"--file-prefix={places.bench_id}", *vdevs)
@@ -133,17 +133,17 @@ _WAIT = 'until "$0" link show >/dev/null 2>&1; do sleep 0.1; done'
 class DpvsDevice(Defaults):
     """The kind `dpvs`."""
 
-    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
+    def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """A balancer between two ports."""
         why = 'dut.kind is "dpvs"'
-        checks.own_cpus(given, source, "cpus", polls=True)
-        checks.no_vhost(given, source, why)
-        checks.no_hosts(given, source, self.kind)
-        checks.names(given, source)
-        checks.two_ports(given, source)
-        checks.one_queue(given, source, why)
-        _check_service(given, source)
-        dut = given.dut
+        checks.own_cpus(raw, source, "cpus", polls=True)
+        checks.no_vhost(raw, source, why)
+        checks.no_hosts(raw, source, self.kind)
+        checks.names(raw, source)
+        checks.two_ports(raw, source)
+        checks.one_queue(raw, source, why)
+        _check_service(raw, source)
+        dut = raw.dut
         cpus, control = dut.get("cpus", ()), dut.get("control_cpu")
         if len(cpus) > 1:
             problem = "one CPU: more workers need ports that steer frames to them (rte_flow), which veth ports do not"
@@ -152,7 +152,7 @@ class DpvsDevice(Defaults):
             source.mismatch(("dut", "control_cpu"), "a CPU other than that of dut.cpus", control)
         return lambda: Read(
             DpvsDut(dut["cpus"], dut["control_cpu"], dut["memory_mb"], dut["program"]),
-            tuple(Port(**port.values) for port in given.ports),
+            tuple(Port(**port.values) for port in raw.ports),
         )
 
     def largest_frame(self, dut: Values) -> int:
@@ -197,7 +197,7 @@ class DpvsDevice(Defaults):
         return HopGraph(
             Refused("receive ring of {port} full", Party.DUT),
             (
-                Place("DPVS receives", (came, *(one.counter for one in drops)), (came,), drops),
+                Place("DPVS receives", (came, *(drop.counter for drop in drops)), (came,), drops),
                 Place("DPVS balances", (came,), (sent, errors.counter)),
                 Place("DPVS sends", (sent, errors.counter), (sent,), (errors,)),
             ),
@@ -205,10 +205,10 @@ class DpvsDevice(Defaults):
         )
 
 
-def _check_service(given: RawScenario, source: Source) -> None:
+def _check_service(raw: RawScenario, source: Source) -> None:
     """There is one, and DPVS takes its numbers: it would replace others by its defaults."""
-    service = given.tables["service"]
-    if given.measure and not service:
+    service = raw.tables["service"]
+    if raw.measure and not service:
         source.problem(("service",), "missing; this kind of device only balances a service")
     most = service.get("max_connections")
     if most is not None and most < config.SMALLEST_POOL:
@@ -223,7 +223,7 @@ def _check_service(given: RawScenario, source: Source) -> None:
 def what_is_wrong(host: Host, path: str) -> str:
     """Why a build cannot be the balancer; empty if it can."""
     beside = PurePosixPath(path).parent
-    absent = [str(one) for one in (path, beside / "dpip", beside / "ipvsadm") if host.which(str(one)) is None]
+    absent = [str(file) for file in (path, beside / "dpip", beside / "ipvsadm") if host.which(str(file)) is None]
     return f"not executable: {', '.join(absent)}" if absent else ""
 
 

@@ -76,8 +76,8 @@ class Counters:
             counters |= {f"dpvs/cpu/{cpu}/{name}": n for name, n in counts.items()}
         # Asked of all workers at once, it fails where one of them waits for its core.
         dealt = text.dealt(run(tools.ipvsadm, "-ln", "--stats", "--exact", "--cpu", str(_WORKER)))
-        for number, one in enumerate(self._service.backends):
-            counters[f"dpvs/backend/{number}/connections"] = dealt.get(f"{one.address}:{one.port}", 0)
+        for number, backend in enumerate(self._service.backends):
+            counters[f"dpvs/backend/{number}/connections"] = dealt.get(f"{backend.address}:{backend.port}", 0)
         local = text.pool(run(tools.dpip, "-s", "addr", "show"))
         return Snapshot(at_s, {**counters, LOCAL_MISSED: local.misses}, {LOCAL_USED: float(local.used)})
 

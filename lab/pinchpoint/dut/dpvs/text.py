@@ -39,12 +39,12 @@ def cpus(text: str) -> dict[str, dict[str, int]]:
 
 def _blocks(text: str, head: re.Pattern[str], command: str) -> dict[str, dict[str, int]]:
     """Lines of names, each followed by one of values, below a head."""
-    found: dict[str, dict[str, int]] = {}
+    blocks: dict[str, dict[str, int]] = {}
     current: dict[str, int] | None = None
     names: list[str] = []
     for line in text.splitlines():
         if named := head.match(line):
-            current, names = found.setdefault(named[1], {}), []
+            current, names = blocks.setdefault(named[1], {}), []
         elif words := _NAMES.match(f"{line} "):
             names = words[1].split()
         elif current is not None and names and (values := _NUMBERS.match(f"{line} ")):
@@ -52,14 +52,14 @@ def _blocks(text: str, head: re.Pattern[str], command: str) -> dict[str, dict[st
             if len(numbers) == len(names):
                 current |= dict(zip(names, map(int, numbers), strict=True))
             names = []
-    if not found:
+    if not blocks:
         raise DutError(f"{command} prints {text[:100]!r}")
-    return found
+    return blocks
 
 
 def pool(text: str) -> Pool:
     """`dpip -s addr show`: an address without a pool of ports is left out. Raises DutError where none has one."""
-    each = [tuple(map(int, one)) for one in _POOL.findall(text)]
+    each = [tuple(map(int, row)) for row in _POOL.findall(text)]
     if not each:
         raise DutError(f"dpip -s addr show names no local port: {text[:100]!r}")
     used, free, misses = (sum(column) for column in zip(*each, strict=True))
@@ -68,7 +68,7 @@ def pool(text: str) -> Pool:
 
 def dealt(text: str) -> dict[str, int]:
     """`ipvsadm -ln --stats --exact`: connections dealt to each backend, by ADDRESS:PORT."""
-    return {found[1]: int(found[2]) for line in text.splitlines() if (found := _SERVER.match(line))}
+    return {match[1]: int(match[2]) for line in text.splitlines() if (match := _SERVER.match(line))}
 
 
 def settings(log: str) -> dict[str, int]:

@@ -115,8 +115,8 @@ def _proxied(service: Service) -> Mapping[str, Any]:
 
 
 def _cluster(service: Service) -> Mapping[str, Any]:
-    ends = [{"endpoint": {"address": _address(one.address, one.port)}} for one in service.backends]
-    found: dict[str, Any] = {
+    ends = [{"endpoint": {"address": _address(backend.address, backend.port)}} for backend in service.backends]
+    cluster: dict[str, Any] = {
         "name": CLUSTER,
         "type": "STATIC",
         "connect_timeout": f"{proxy.CONNECT_S:g}s",
@@ -125,31 +125,31 @@ def _cluster(service: Service) -> Mapping[str, Any]:
         "load_assignment": {"cluster_name": CLUSTER, "endpoints": [{"lb_endpoints": ends}]},
     }
     if (most := service.max_connections) is not None:  # without it, the breaker is at BREAKER
-        found["circuit_breakers"] = {"thresholds": [{"max_connections": most, "max_pending_requests": most}]}
-    return found
+        cluster["circuit_breakers"] = {"thresholds": [{"max_connections": most, "max_pending_requests": most}]}
+    return cluster
 
 
 @dataclass(frozen=True)
 class EnvoyDevice(proxy.ProxyDevice):
     """The kind `envoy`."""
 
-    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
+    def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """A service with one local address."""
-        local = given.tables.get("service", {}).get("local")
+        local = raw.tables.get("service", {}).get("local")
         if local is not None and local.count > 1:
             source.mismatch(("service", "local"), "one address of envoy, whose cluster binds one", local.as_addresses())
-        descriptors, least = given.dut.get("descriptors"), 2 * BREAKER + SPARE_DESCRIPTORS
-        most = given.tables.get("service", {}).get("max_connections")
+        descriptors, least = raw.dut.get("descriptors"), 2 * BREAKER + SPARE_DESCRIPTORS
+        most = raw.tables.get("service", {}).get("max_connections")
         if most is None and descriptors is not None and descriptors < least:
             words = f"at least {least:,}: envoy takes {BREAKER:,} connections and ends where it can open no file"
             source.mismatch(("dut", "descriptors"), f"{words}; or a smaller service.max_connections", descriptors)
-        return super().read(given, source)
+        return super().read(raw, source)
 
     def probes(self, host: Host) -> Iterator[Probe]:
         """The program and its tools."""
-        found = program(host)
-        where, remedy = found or "neither beside this Python nor on PATH", Remedy(distributions=(DISTRIBUTION,))
-        yield Probe(PROGRAM, found is not None, where, INSTALL, remedy=remedy)
+        path = program(host)
+        where, remedy = path or "neither beside this Python nor on PATH", Remedy(distributions=(DISTRIBUTION,))
+        yield Probe(PROGRAM, path is not None, where, INSTALL, remedy=remedy)
         yield from proxy.tools(host)
 
     def bench(self, scenario: Scenario, places: Places) -> EnvoyBench:

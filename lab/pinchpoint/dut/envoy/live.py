@@ -42,15 +42,15 @@ def stats(text: str) -> tuple[dict[str, int], dict[str, float]]:
         if not (told := _LINE.fullmatch(line.strip())):
             continue
         name, value = told[1], int(told[2])
-        if found := _WORKER.fullmatch(name):
-            worker = f"envoy/worker/{int(found[1]) + 1}"
-            if found[2] == "total":
+        if match := _WORKER.fullmatch(name):
+            worker = f"envoy/worker/{int(match[1]) + 1}"
+            if match[2] == "total":
                 counters[f"{worker}/accepted"] = counters.get(f"{worker}/accepted", 0) + value
             else:
                 gauges[f"{worker}/active"] = gauges.get(f"{worker}/active", 0.0) + value
-        elif (found := _OF_CLUSTER.fullmatch(name)) and found[1] in _COUNTED:
-            counters[f"envoy/{found[1]}"] = value
-        elif found and found[1] == _ACTIVE:
+        elif (match := _OF_CLUSTER.fullmatch(name)) and match[1] in _COUNTED:
+            counters[f"envoy/{match[1]}"] = value
+        elif match and match[1] == _ACTIVE:
             gauges[f"envoy/{_ACTIVE}"] = float(value)
     return counters, gauges
 
@@ -58,18 +58,18 @@ def stats(text: str) -> tuple[dict[str, int], dict[str, float]]:
 def server_info(text: str) -> Mapping[str, Any]:
     """`/server_info`. Raises DutError where it is something else."""
     try:
-        found = json.loads(text)
+        info = json.loads(text)
     except ValueError as error:
         raise DutError(f"envoy's admin interface answers {text[:100]!r} to /server_info") from error
-    if not isinstance(found, dict) or not isinstance(found.get("version"), str):
+    if not isinstance(info, dict) or not isinstance(info.get("version"), str):
         raise DutError(f"envoy's admin interface names no version: {text[:100]!r}")
-    return found
+    return info
 
 
 def breaker(text: str) -> int | None:
     """`/clusters`: how many connections the cluster's circuit breaker lets through; None: not shown."""
-    found = _BREAKER.search(text)
-    return int(found[1]) if found else None
+    match = _BREAKER.search(text)
+    return int(match[1]) if match else None
 
 
 class Stats:
@@ -124,8 +124,8 @@ class EnvoyLive(ProxyLive):
             names = {task: read(f"{place}/{task}/comm").strip() for task in self.places.host.names(place)}
         except OSError as error:
             raise DutError(f"envoy is gone: {error}") from error
-        found = {int(match[1]): task for task, name in names.items() if (match := _THREAD.fullmatch(name))}
-        return [f"{place}/{task}" for _, task in sorted(found.items())]
+        task_of = {int(match[1]): task for task, name in names.items() if (match := _THREAD.fullmatch(name))}
+        return [f"{place}/{task}" for _, task in sorted(task_of.items())]
 
     def program(self) -> Collector:
         """Its statistics."""

@@ -75,21 +75,21 @@ def config(scenario: Scenario, socket: str) -> Iterator[str]:
     else:
         yield "  balance roundrobin"
     for local, source in enumerate(service.locals):
-        for number, one in enumerate(service.backends):
-            yield f"  server backend{number}-local{local} {one.end} source {bracketed(source)}"
+        for number, backend in enumerate(service.backends):
+            yield f"  server backend{number}-local{local} {backend.end} source {bracketed(source)}"
 
 
 @dataclass(frozen=True)
 class HaproxyDevice(proxy.ProxyDevice):
     """The kind `haproxy`."""
 
-    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
+    def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """A service with no more server lines than it deals to."""
-        local, backends = given.tables.get("service", {}).get("local"), len(given.arrays.get("backend", ()))
+        local, backends = raw.tables.get("service", {}).get("local"), len(raw.arrays.get("backend", ()))
         if local is not None and local.count * backends > MOST_LINES:
             wanted = f"at most {MOST_LINES // max(1, backends):,} addresses for {backends} backends of haproxy"
             source.mismatch(("service", "local"), wanted, local.count)
-        return super().read(given, source)
+        return super().read(raw, source)
 
     def probes(self, host: Host) -> Iterator[Probe]:
         """The program and its tools."""

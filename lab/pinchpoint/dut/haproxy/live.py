@@ -33,12 +33,12 @@ _READ = ("Maxconn", "Maxsock", "Ulimit-n", "Nbthread")
 
 def info(text: str) -> dict[str, str]:
     """`show info`: name -> value. Raises DutError where it is something else."""
-    found = {
+    fields = {
         name.strip(): value.strip() for name, colon, value in (ln.partition(":") for ln in text.splitlines()) if colon
     }
-    if "Version" not in found:
+    if "Version" not in fields:
         raise DutError(f"haproxy's stats socket answers {text[:100]!r} to show info")
-    return found
+    return fields
 
 
 def _rows(text: str) -> list[dict[str, str]]:
@@ -54,15 +54,15 @@ def stat(text: str) -> dict[str, int]:
 
     Fields that are empty or no number are left out. Raises DutError where there is no table.
     """
-    found: dict[str, int] = {}
+    counters: dict[str, int] = {}
     for values in _rows(text):
         name = values.get("svname", "")
         server = _BACKEND.fullmatch(name)
         place = f"haproxy/backend/{int(server[1])}" if server else "haproxy"
         for field in _OF_BACKENDS if server else _COUNTED.get(name, ()):
             if (value := values.get(field, "")).isdecimal():
-                found[f"{place}/{field}"] = found.get(f"{place}/{field}", 0) + int(value)
-    return found
+                counters[f"{place}/{field}"] = counters.get(f"{place}/{field}", 0) + int(value)
+    return counters
 
 
 def most_open(text: str) -> dict[str, float]:

@@ -50,8 +50,8 @@ def restore(family: Family) -> str:
 def commands(service: Service) -> Iterator[tuple[str, ...]]:
     """The virtual server with its backends, in order."""
     yield ("ipvsadm", "-A", *virtual(service), "-s", *_SCHEDULERS[service.scheduler])
-    for one in service.backends:
-        yield ("ipvsadm", "-a", *virtual(service), "-r", one.end, _FORWARDING[service.mode], "-w", "1")
+    for backend in service.backends:
+        yield ("ipvsadm", "-a", *virtual(service), "-r", backend.end, _FORWARDING[service.mode], "-w", "1")
 
 
 def timeout(service: Service) -> tuple[str, ...] | None:
@@ -76,9 +76,9 @@ def source_nat(service: Service) -> Iterator[str]:
     range_of_ports = f"{ports.first}-{ports.first + ports.count - 1}"
     sent = f"-p tcp -m ipvs --vaddr {alone(service.address)} --vport {service.port} --vdir ORIGINAL"
     yield "*nat"
-    for number, one in enumerate(service.locals):
+    for number, local in enumerate(service.locals):
         turn = f" -m statistic --mode nth --every {count - number} --packet 0" if count - number > 1 else ""
-        yield f"-A POSTROUTING {sent}{turn} -j SNAT --to-source {bracketed(one)}:{range_of_ports}"
+        yield f"-A POSTROUTING {sent}{turn} -j SNAT --to-source {bracketed(local)}:{range_of_ports}"
     yield "COMMIT"
 
 
@@ -106,10 +106,10 @@ def tracking(service: Service) -> dict[str, str]:
     """The time-outs of connection tracking that the service sets."""
     if not is_full(service):
         return {}
-    given = {key: getattr(service, key) for key in _TIMEOUTS}
+    seconds = {key: getattr(service, key) for key in _TIMEOUTS}
     return {
         f"{TRACKING}/nf_conntrack_tcp_timeout_{state}": str(int(value))
-        for key, value in given.items()
+        for key, value in seconds.items()
         if value is not None
         for state in _TIMEOUTS[key]
     }

@@ -38,12 +38,12 @@ class Balanced(Printed):
 
 def per_cpu(text: str) -> dict[int, dict[str, int]]:
     """`ip_vs_stats_percpu`: CPU -> counters, all in hexadecimal; the line of their sums and the rates are left out."""
-    found = {}
+    counters = {}
     for line in text.splitlines():
         words = line.split()
         if len(words) == 1 + len(_COLUMNS) and re.fullmatch(r"[0-9A-F]+", words[0]):
-            found[int(words[0], 16)] = dict(zip(_COLUMNS, (int(word, 16) for word in words[1:]), strict=True))
-    return found
+            counters[int(words[0], 16)] = dict(zip(_COLUMNS, (int(word, 16) for word in words[1:]), strict=True))
+    return counters
 
 
 def connections(text: str) -> tuple[int, int]:
@@ -63,9 +63,9 @@ class Tracked(Printed):
     def snapshot(self) -> Snapshot:
         """`host/conntrack/COUNTER` of all CPUs, `host/conntrack/table_full` among them; gauge `.../entries`."""
         at_s = time.monotonic()
-        found = tracking(self._read())
+        sums = tracking(self._read())
         entries = float(self._host.run(["cat", _CONNECTIONS], self._netns))
-        counters = {f"host/conntrack/{name}": value for name, value in found.items()}
+        counters = {f"host/conntrack/{name}": value for name, value in sums.items()}
         return Snapshot(at_s, counters, {"host/conntrack/entries": entries})
 
 
@@ -76,11 +76,11 @@ def tracking(text: str) -> dict[str, int]:
     long a chain as `insert_failed` alone, and one without a place in the table as `drop` alone
     (net/netfilter/nf_conntrack_core.c).
     """
-    found: dict[str, int] = {}
+    sums: dict[str, int] = {}
     for name, value in _PAIR.findall(text):
         if name != "cpu":
-            found[name] = found.get(name, 0) + int(value)
-    if {"drop", "insert_failed"} <= found.keys():
-        clashed = found["insert_failed"] - found.get("chaintoolong", 0)
-        found["table_full"] = max(0, found["drop"] - clashed)
-    return found
+            sums[name] = sums.get(name, 0) + int(value)
+    if {"drop", "insert_failed"} <= sums.keys():
+        clashed = sums["insert_failed"] - sums.get("chaintoolong", 0)
+        sums["table_full"] = max(0, sums["drop"] - clashed)
+    return sums

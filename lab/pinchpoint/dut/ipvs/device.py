@@ -91,8 +91,8 @@ class IpvsLive(softirq.KernelLive):
 
     def _chains(self) -> str:
         """Of its table. Raises BenchError where the module was loaded with others."""
-        found, bits = _SIZE.search(self._run("ipvsadm", "-Ln")), spec(self._scenario).conn_tab_bits
-        chains = found[1] if found else "?"
+        match, bits = _SIZE.search(self._run("ipvsadm", "-Ln")), spec(self._scenario).conn_tab_bits
+        chains = match[1] if match else "?"
         if bits is not None and chains != str(1 << bits):
             raise BenchError(
                 f"conn_tab_bits: {1 << bits} chains were asked for, {chains} are in force",
@@ -102,10 +102,10 @@ class IpvsLive(softirq.KernelLive):
 
     def _virtual_server(self, service: Service) -> str:
         """As the kernel has it. Raises BenchError where that is another."""
-        found = self._run("ipvsadm", "-S", "-n").split("\n")
+        listed = self._run("ipvsadm", "-S", "-n").split("\n")
         wanted = [" ".join(words[1:]) for words in balancing.commands(service)]
-        if [line.strip() for line in found if line.strip()] != wanted:
-            raise BenchError(f"ipvsadm -S -n shows another virtual server: {' / '.join(found)}")
+        if [line.strip() for line in listed if line.strip()] != wanted:
+            raise BenchError(f"ipvsadm -S -n shows another virtual server: {' / '.join(listed)}")
         return " / ".join(wanted)
 
     def versions(self) -> Mapping[str, str]:
@@ -114,10 +114,10 @@ class IpvsLive(softirq.KernelLive):
 
     def dumps(self) -> Mapping[str, str]:
         """Its virtual server with counts, the rules of source NAT, the routes."""
-        found = {"virtual-server.txt": self._run("ipvsadm", "-Ln", "--stats", "--exact")}
+        dumps = {"virtual-server.txt": self._run("ipvsadm", "-Ln", "--stats", "--exact")}
         if balancing.is_full(served(self._scenario)):
-            found["source-nat.txt"] = self._run(_LISTED[served(self._scenario).family], "-t", "nat", "-S")
-        return {**found, "routes.txt": self._run("ip", "route", "show")}
+            dumps["source-nat.txt"] = self._run(_LISTED[served(self._scenario).family], "-t", "nat", "-S")
+        return {**dumps, "routes.txt": self._run("ip", "route", "show")}
 
     def balancer(self) -> Table:
         """Its connections."""
@@ -143,27 +143,27 @@ class IpvsBench(softirq.KernelBench):
         """Ports, the kernel's module, source NAT, sysctls, addresses, the virtual server."""
         service, netns, folder = served(self.scenario), self.places.dut_netns, self.places.directory
         batch = f"{folder}/routes.ip"
-        found = [
+        resources = [
             *softirq.ports(self.scenario, self.places, pages),
             Command((MODPROBE if self.scenario.guest else "modprobe", "ip_vs", *_parameters(spec(self.scenario)))),
         ]
         if balancing.is_full(service):
             rules, lock = f"{folder}/source-nat.rules", (("XTABLES_LOCKFILE", f"{folder}/xtables.lock"),)
-            found += [
+            resources += [
                 TextFile(rules, tuple(balancing.source_nat(service))),
                 Command((balancing.restore(service.family), rules), netns, lock),
             ]
         settings = (f"{name}={value}" for name, value in balancing.sysctls(service).items())
-        found += [
+        resources += [
             Command(("sysctl", "-qw", *settings), netns),
             TextFile(batch, tuple(addresses.batch(service))),
             Command(("ip", "-n", netns, "-batch", batch)),
             *(Command(words, netns) for words in balancing.commands(service)),
         ]
         if size := balancing.table_size(service):  # in no namespace; `read` wants a guest
-            found.append(Command(("sysctl", "-qw", *(f"{name}={value}" for name, value in size.items()))))
+            resources.append(Command(("sysctl", "-qw", *(f"{name}={value}" for name, value in size.items()))))
         timeout = balancing.timeout(service)
-        return [*found, Command(timeout, netns)] if timeout else found
+        return [*resources, Command(timeout, netns)] if timeout else resources
 
     def refusal(self, error: CommandFailed) -> PinchpointError | None:
         """A kernel that cannot translate sources."""
@@ -181,12 +181,12 @@ class IpvsBench(softirq.KernelBench):
 class IpvsDevice(Defaults):
     """The kind `ipvs`."""
 
-    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
+    def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """Ports, and what of the service depends on connection tracking."""
-        softirq.check(given, source, self.kind)
-        _check_service(given, source)
-        values = {name: value for name, value in given.dut.items() if name != "kind"}
-        return lambda: Read(IpvsDut(**values), tuple(Port(**port.values) for port in given.ports))
+        softirq.check(raw, source, self.kind)
+        _check_service(raw, source)
+        values = {name: value for name, value in raw.dut.items() if name != "kind"}
+        return lambda: Read(IpvsDut(**values), tuple(Port(**port.values) for port in raw.ports))
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """Its programs and modules."""
@@ -235,9 +235,9 @@ _BALANCED = Place(
 )
 
 
-def _check_service(given: RawScenario, source: Source) -> None:
+def _check_service(raw: RawScenario, source: Source) -> None:
     """There is one; time-outs are such as connection tracking keeps to; the table's size is the bench's own."""
-    service = given.tables["service"]
+    service = raw.tables["service"]
     if not service:
         source.problem(("service",), "missing; this kind of device only balances a service")
         return
@@ -246,7 +246,7 @@ def _check_service(given: RawScenario, source: Source) -> None:
     if mode != Mode.FULL_NAT:
         for option in set_here:
             source.problem(("service", option), f'expected none with mode = "{mode}": IPVS\'s own is fixed')
-    if service.get("max_connections") is not None and not given.tables["guest"].get("kernel"):
+    if service.get("max_connections") is not None and not raw.tables["guest"].get("kernel"):
         told = "expected none without a [guest]: nf_conntrack_max is the whole machine's"
         source.problem(("service", "max_connections"), told)
     for key, most in (("opening_s", balancing.OPENING_S), ("closed_s", balancing.CLOSED_S), ("established_s", None)):

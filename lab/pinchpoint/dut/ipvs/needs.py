@@ -22,7 +22,7 @@ def needs(host: Host, service: Service | None, guest: Guest | None) -> Iterator[
         yield command(host, restore(family), "iptables")
     yield softirq.steering(host, guest)
     schedulers = [service.scheduler] if service else list(Scheduler)
-    for name in ("ip_vs", *(MODULES[one] for one in schedulers)):
+    for name in ("ip_vs", *(MODULES[scheduler] for scheduler in schedulers)):
         yield kernel_module(host, name, _other_kernels(name, guest), guest)
     if service is None or is_full(service):
         # A host's own may be built in; what fails then says so.

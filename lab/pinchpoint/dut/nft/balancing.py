@@ -35,7 +35,7 @@ def sysctls(established: Established | None) -> dict[str, str]:
 def times(host: Host, netns: str) -> dict[str, str]:
     """When the namespace forgets a connection: one that is idle, one whose data nobody acknowledges."""
     names = [
-        f"net/netfilter/nf_conntrack_tcp_timeout_{one}" for one in ("established", "unacknowledged", "max_retrans")
+        f"net/netfilter/nf_conntrack_tcp_timeout_{state}" for state in ("established", "unacknowledged", "max_retrans")
     ]
     said = host.run(["sysctl", "-n", *names], netns).split()
     return {name.replace("/", "."): f"{value} s" for name, value in zip(names, said, strict=True)}
@@ -57,7 +57,7 @@ def ruleset(service: Service, established: Established | None = None) -> Iterato
     if service.mode is Mode.FULL_NAT:
         yield "  chain postrouting {"
         yield "    type nat hook postrouting priority srcnat; policy accept;"
-        pool = ", ".join(f"{number} : {one}" for number, one in enumerate(service.locals))
+        pool = ", ".join(f"{number} : {local}" for number, local in enumerate(service.locals))
         chosen = f"numgen inc mod {len(service.locals)} map {{ {pool} }}"
         ports = f" : {shown_ports(service.local_ports)}" if service.local_ports else ""
         of_service = f"meta l4proto tcp ct original {word(service)} daddr {service.address}"
@@ -107,7 +107,7 @@ def again(service: Service) -> Iterator[str]:
 
 
 def _dealt(service: Service, backends: Sequence[Backend]) -> str:
-    ends = ", ".join(f"{number} : {one.address} . {one.port}" for number, one in enumerate(backends))
+    ends = ", ".join(f"{number} : {backend.address} . {backend.port}" for number, backend in enumerate(backends))
     chosen = f"{_choice(service, len(backends))} map {{ {ends} }}"
     family = word(service)
     return f"{family} daddr {service.address} tcp dport {service.port} counter dnat {family} to {chosen}"

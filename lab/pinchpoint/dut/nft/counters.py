@@ -56,21 +56,21 @@ class Routing(Printed):
 
 def _by_file(said: str) -> dict[str, list[str]]:
     """`grep -H`: the lines of each file."""
-    found: dict[str, list[str]] = {_SNMP: [], _NETSTAT: []}
+    lines_by_file: dict[str, list[str]] = {_SNMP: [], _NETSTAT: []}
     for line in said.splitlines():
         path, _, text = line.partition(":")
-        found.setdefault(path, []).append(text)
-    return found
+        lines_by_file.setdefault(path, []).append(text)
+    return lines_by_file
 
 
 def ip_counters(lines: list[str]) -> dict[str, int]:
     """`Ip:`, `IpExt:`, `TcpExt:` of /proc/net/snmp and /proc/net/netstat: a line of names, then one of values."""
-    found: dict[str, int] = {}
+    counters: dict[str, int] = {}
     for names, values in pairwise(lines):
         if names.split(" ")[0] in _SECTIONS and names.split(" ")[0] == values.split(" ")[0]:
             pairs = zip(names.split()[1:], values.split()[1:], strict=True)
-            found |= {name: int(value) for name, value in pairs if name in _IP and value.lstrip("-").isdigit()}
-    return found
+            counters |= {name: int(value) for name, value in pairs if name in _IP and value.lstrip("-").isdigit()}
+    return counters
 
 
 def conntrack_counters(lines: list[str]) -> dict[str, int]:
@@ -83,10 +83,10 @@ def conntrack_counters(lines: list[str]) -> dict[str, int]:
     names = lines[0].split()
     columns = zip(*([int(word, 16) for word in line.split()] for line in lines[1:]), strict=True)
     sums = zip(names, map(sum, columns), strict=False)
-    found = {name: value for name, value in sums if name not in _STATE}
-    if "drop" in found and "insert_failed" in found:  # what is not inserted counts as dropped, too
-        found["table_full"] = max(0, found["drop"] - found["insert_failed"])
-    return found
+    counters = {name: value for name, value in sums if name not in _STATE}
+    if "drop" in counters and "insert_failed" in counters:  # what is not inserted counts as dropped, too
+        counters["table_full"] = max(0, counters["drop"] - counters["insert_failed"])
+    return counters
 
 
 class NamedCounters(Printed):
@@ -105,8 +105,8 @@ class NamedCounters(Printed):
 
 def named(text: str) -> dict[str, int]:
     """`nft -j list counters`: name -> packets."""
-    found: dict[str, int] = {}
-    for one in json.loads(text)["nftables"]:
-        if counter := one.get("counter"):
-            found[counter["name"]] = found.get(counter["name"], 0) + int(counter["packets"])
-    return found
+    packets: dict[str, int] = {}
+    for entry in json.loads(text)["nftables"]:
+        if counter := entry.get("counter"):
+            packets[counter["name"]] = packets.get(counter["name"], 0) + int(counter["packets"])
+    return packets

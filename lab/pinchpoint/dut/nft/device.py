@@ -82,9 +82,9 @@ class NftLive(softirq.KernelLive):
         wanted = {**routing.sysctls(self._scenario), **balancing.sysctls(self._scenario.established)}
         host = self.places.host
         said = host.run(["sysctl", "-n", *wanted], self.places.dut_netns).split()
-        for (name, value), found in zip(wanted.items(), said, strict=True):
-            if found != value:
-                raise BenchError(f"{name}: {value} was set, {found} is in force")
+        for (name, value), actual in zip(wanted.items(), said, strict=True):
+            if actual != value:
+                raise BenchError(f"{name}: {value} was set, {actual} is in force")
         limits = {name: path for name in _FOLLOWED if host.exists(path := f"{tracking.FOLDER}/{name}")}
         balancer = self.balancer()
         return {
@@ -130,7 +130,7 @@ class NftBench(softirq.KernelBench):
         settings = (f"{name}={value}" for name, value in routing.sysctls(self.scenario).items())
         service, established = self.scenario.service, self.scenario.established
         routes = routing.batch(self.scenario, spec(self.scenario).routes)
-        found = [
+        resources = [
             *softirq.ports(self.scenario, self.places, pages),
             Command(("sysctl", "-qw", *settings), netns),
             TextFile(batch, (*routes, *(addresses.batch(service, established) if service else ()))),
@@ -144,28 +144,28 @@ class NftBench(softirq.KernelBench):
                 rules += balancing.syn_proxy(service)
                 own |= balancing.SYN_PROXY_SYSCTLS
                 # What the kernel sends itself would cross a veth pair with its checksum unfinished.
-                found += [Command(("ethtool", "-K", port.name, "tx", "off"), netns) for port in self.scenario.ports]
-            found += [TextFile(balancer, tuple(rules)), Command(("nft", "-f", balancer), netns)]
+                resources += [Command(("ethtool", "-K", port.name, "tx", "off"), netns) for port in self.scenario.ports]
+            resources += [TextFile(balancer, tuple(rules)), Command(("nft", "-f", balancer), netns)]
             # Sysctls that are there once a rule needs them.
             if set_later := [*tracking.assignments(service), *(f"{name}={value}" for name, value in own.items())]:
-                found.append(Command(("sysctl", "-qw", *set_later), netns))
+                resources.append(Command(("sysctl", "-qw", *set_later), netns))
         if lines := spec(self.scenario).rules:
-            found += [
+            resources += [
                 TextFile(self._ruleset, tuple(line.text for line in lines)),
                 Command(("nft", "-f", self._ruleset), netns),
             ]
-        return found
+        return resources
 
     def refusal(self, error: CommandFailed) -> PinchpointError | None:
         """A refused rule, with its place in the scenario."""
         if error.argv[:2] != ("nft", "-f"):
             return super().refusal(error)
-        found = re.search(re.escape(self._ruleset) + r":(\d+):\S* (?:Error: )?(.*)", error.output)
+        match = re.search(re.escape(self._ruleset) + r":(\d+):\S* (?:Error: )?(.*)", error.output)
         lines = spec(self.scenario).rules
-        if not found or not 0 < int(found[1]) <= len(lines):
+        if not match or not 0 < int(match[1]) <= len(lines):
             return BenchError(f"{self.scenario.path}: dut.rules: nft refused them: {error.output}", "see nft(8)")
-        place = f"{self.scenario.path}:{lines[int(found[1]) - 1].line}"
-        return BenchError(f"{place}: nft refused this rule: {found[2]}", "rule syntax: nft(8)")
+        place = f"{self.scenario.path}:{lines[int(match[1]) - 1].line}"
+        return BenchError(f"{place}: nft refused this rule: {match[2]}", "rule syntax: nft(8)")
 
     def open(self) -> NftLive:
         """Nothing is opened."""
@@ -176,23 +176,23 @@ class NftBench(softirq.KernelBench):
 class NftDevice(Defaults):
     """The kind `nft`."""
 
-    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
+    def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """Rules, routes and ports."""
-        softirq.check(given, source, self.kind)
-        if given.dut.get("syn_proxy") and not given.tables.get("service"):
+        softirq.check(raw, source, self.kind)
+        if raw.dut.get("syn_proxy") and not raw.tables.get("service"):
             source.problem(("dut", "syn_proxy"), "expected false without a [service]")
-        if given.dut.get("syn_proxy") and is_v6(given.tables.get("service", {}).get("address", "")):
+        if raw.dut.get("syn_proxy") and is_v6(raw.tables.get("service", {}).get("address", "")):
             source.problem(("dut", "syn_proxy"), "expected false with a service of IPv6: no connection opens")
-        names = [port.values["name"] for port in given.ports if "name" in port.values]
-        for route in given.arrays["route"]:
+        names = [port.values["name"] for port in raw.ports if "name" in port.values]
+        for route in raw.arrays["route"]:
             if (port := route.values.get("port")) and port not in names:
                 source.mismatch((*route.at, "port"), f"the name of a [[port]] ({', '.join(names) or 'none'})", port)
-        lines = _lines(given.dut.get("rules", ""), names, source)
+        lines = _lines(raw.dut.get("rules", ""), names, source)
 
         def made() -> Read:
-            routes = tuple(Route(**route.values) for route in given.arrays["route"])
-            dut = NftDut(given.dut["cpus"], lines, routes, given.dut["syn_proxy"])
-            return Read(dut, tuple(Port(**port.values) for port in given.ports))
+            routes = tuple(Route(**route.values) for route in raw.arrays["route"])
+            dut = NftDut(raw.dut["cpus"], lines, routes, raw.dut["syn_proxy"])
+            return Read(dut, tuple(Port(**port.values) for port in raw.ports))
 
         return made
 
@@ -274,7 +274,7 @@ _ROUTES = Place(
 
 def _lines(text: str, ports: Sequence[str], source: Source) -> tuple[Line, ...]:
     """The ruleset line by line, with interfaces in place of `{port}`."""
-    at, found = ("dut", "rules"), []
+    at, lines = ("dut", "rules"), []
     for number, line in enumerate(text.split("\n")):
         place = source.text_line(at, number)
         if _INCLUDE.search(line):  # a scenario names no file of the host
@@ -286,8 +286,8 @@ def _lines(text: str, ports: Sequence[str], source: Source) -> tuple[Line, ...]:
                 shown = ", ".join(f"{{{port}}}" for port in ports)
                 hint = "a set needs blanks inside its braces"
                 source.problem(at, f"expected a port ({shown}), found {{{name}}}; {hint}", place)
-        found.append(Line(_BRACED.sub(r'"\1"', line), place))
-    return tuple(found) if text.strip() else ()
+        lines.append(Line(_BRACED.sub(r'"\1"', line), place))
+    return tuple(lines) if text.strip() else ()
 
 
 DEVICE = NftDevice("nft", "nftables in a namespace that routes", Types(NftDut), KEYS)

@@ -29,7 +29,7 @@ class Rebalancing:
         self._load(balancing.again(self._service))
 
     def _deal(self) -> None:
-        left = [one for number, one in enumerate(self._service.backends) if number not in self._removed]
+        left = [backend for number, backend in enumerate(self._service.backends) if number not in self._removed]
         self._load(balancing.dealt_to(self._service, left))
 
     def _load(self, lines: Iterable[str]) -> None:

@@ -24,7 +24,7 @@ class Route:
     port: str
 
 
-def batch(scenario: Scenario, given: tuple[Route, ...]) -> tuple[str, ...]:
+def batch(scenario: Scenario, explicit: tuple[Route, ...]) -> tuple[str, ...]:
     """Lines of `ip -batch`: every port's address, next hop, and the routes. Raises InputError."""
     macs, lines = _macs(scenario), list[str]()
     hops = {port.name: str(IPv4Address(_NEXT_HOPS + n)) for n, port in enumerate(scenario.ports, start=1)}
@@ -35,13 +35,13 @@ def batch(scenario: Scenario, given: tuple[Route, ...]) -> tuple[str, ...]:
             # The driver of a guest's interface takes an address only while that is down.
             lines += [f"link set dev {port} down", change, f"link set dev {port} up"] if scenario.guest else [change]
         lines.append(f"neighbour add {hop} lladdr {far.get(port, _FAR_END)} dev {port} nud permanent")
-    routes = given or (() if scenario.service else of_streams(scenario))
-    return (*lines, *(f"route add {one.to} via {hops[one.port]} dev {one.port} onlink" for one in routes))
+    routes = explicit or (() if scenario.service else of_streams(scenario))
+    return (*lines, *(f"route add {route.to} via {hops[route.port]} dev {route.port} onlink" for route in routes))
 
 
 def of_streams(scenario: Scenario) -> tuple[Route, ...]:
     """To each stream's destinations by its receiving port. Raises InputError where a destination has two ports."""
-    found = dict[Route, None]()
+    routes = dict[Route, None]()
     for number, stream in enumerate(scenario.streams):
         for other in scenario.streams[:number]:
             if other.rx_port != stream.rx_port and _overlap(stream, other):
@@ -51,30 +51,30 @@ def of_streams(scenario: Scenario) -> tuple[Route, ...]:
                     "give them different ipv4_dst, or say by [[route]] where addresses are",
                 )
         first, last = IPv4Address(stream.ipv4_dst.first), IPv4Address(stream.ipv4_dst.last)
-        found |= dict.fromkeys(Route(str(one), stream.rx_port) for one in summarize_address_range(first, last))
-    return tuple(found)
+        routes |= dict.fromkeys(Route(str(prefix), stream.rx_port) for prefix in summarize_address_range(first, last))
+    return tuple(routes)
 
 
-def _overlap(one: Stream, other: Stream) -> bool:
-    return one.ipv4_dst.first <= other.ipv4_dst.last and other.ipv4_dst.first <= one.ipv4_dst.last
+def _overlap(a: Stream, b: Stream) -> bool:
+    return a.ipv4_dst.first <= b.ipv4_dst.last and b.ipv4_dst.first <= a.ipv4_dst.last
 
 
 def _macs(scenario: Scenario) -> dict[str, str]:
     """The address that each port must have to take its stream's frames as its own. Raises InputError."""
-    found: dict[str, str] = {}
+    macs: dict[str, str] = {}
     for stream in scenario.streams:
         if int(stream.eth_dst[:2], 16) & 1:
             raise InputError(
                 f"{scenario.path}: eth_dst = {stream.eth_dst} is a group address, whose frames a router does not take",
                 "give every stream a unicast eth_dst",
             )
-        if (mac := found.setdefault(stream.tx_port, stream.eth_dst)) != stream.eth_dst:
+        if (mac := macs.setdefault(stream.tx_port, stream.eth_dst)) != stream.eth_dst:
             raise InputError(
                 f"{scenario.path}: streams from {stream.tx_port} have two eth_dst, {mac} and {stream.eth_dst}; a "
                 "router's port has one address",
                 "give the streams from one port the same eth_dst",
             )
-    return found
+    return macs
 
 
 def sysctls(scenario: Scenario) -> dict[str, str]:

@@ -56,8 +56,8 @@ class NftBalancer:
     def limits(self) -> tuple[Limit, ...]:
         """Local ports with full-NAT, the table, the backlog. Raises BenchError."""
         closed_s = float(self._read(CLOSED))
-        found = [self._table(closed_s), self._softirq()]
-        return (self._local_ports(closed_s), *found) if self._service.mode is Mode.FULL_NAT else tuple(found)
+        limits = [self._table(closed_s), self._softirq()]
+        return (self._local_ports(closed_s), *limits) if self._service.mode is Mode.FULL_NAT else tuple(limits)
 
     def _local_ports(self, closed_s: float) -> Limit:
         service, ports = self._service, self._ports()
@@ -83,9 +83,9 @@ class NftBalancer:
         listed = self._host.run(
             ["nft", "list", "chain", balancing.word(self._service), balancing.TABLE, "postrouting"], self._netns
         )
-        if not (found := _PORTS.search(listed)):
+        if not (match := _PORTS.search(listed)):
             raise BenchError(f"service.local_ports: no ports are in force: {listed.strip()}")
-        return Range(int(found[1]), int(found[2]) - int(found[1]) + 1)
+        return Range(int(match[1]), int(match[2]) - int(match[1]) + 1)
 
     def flush(self) -> None:
         """Forget all connections. Raises BenchError where some stay."""
@@ -113,13 +113,13 @@ class NftBalancer:
     def settings(self) -> dict[str, str]:
         """The time-outs, as read back. Raises BenchError where one is not in force."""
         names = dict.fromkeys((*_OPENING, *_ESTABLISHED, *_CLOSED))
-        found = {name: self._read(name) for name in names}
+        in_force = {name: self._read(name) for name in names}
         for name, value in timeouts(self._service).items():
-            if found[name] != value:
-                raise BenchError(f"net.netfilter.{name}: {value} was set, {found[name]} is in force")
+            if in_force[name] != value:
+                raise BenchError(f"net.netfilter.{name}: {value} was set, {in_force[name]} is in force")
         ports = self._ports()
         local = {"ports of each local address": balancing.shown_ports(ports)} if self._service.local else {}
-        return {**{f"net.netfilter.{name}": value for name, value in found.items()}, **local}
+        return {**{f"net.netfilter.{name}": value for name, value in in_force.items()}, **local}
 
     @contextmanager
     def doubled(self, resource: Resource) -> Iterator[str]:

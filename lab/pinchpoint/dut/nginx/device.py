@@ -87,7 +87,7 @@ def config(scenario: Scenario, files: Files) -> Iterator[str]:
 def _stream(service: Service, backlog: int, files: Files) -> Iterator[str]:
     yield f"split_clients {_TUPLE} $local {{"
     *others, last = service.locals
-    yield from (f"  {_percent(len(service.locals))}% {one};" for one in others)
+    yield from (f"  {_percent(len(service.locals))}% {local};" for local in others)
     yield f"  * {last};"
     yield "}"
     yield 'map "$status $upstream_addr" $has_failed { "~^200 [^,]+$" 0; default 1; }'
@@ -97,7 +97,7 @@ def _stream(service: Service, backlog: int, files: Files) -> Iterator[str]:
     yield "  zone servers 1m;"
     if service.scheduler is Scheduler.HASH:
         yield f"  hash {_TUPLE};"
-    yield from (f"  server {one.end} max_fails=0;" for one in service.backends)
+    yield from (f"  server {backend.end} max_fails=0;" for backend in service.backends)
     yield "}"
     yield "server {"
     yield f"  listen {service.end} backlog={backlog} reuseport;"
@@ -122,13 +122,13 @@ def _mask(cpu: int) -> str:
 class NginxDevice(proxy.ProxyDevice):
     """The kind `nginx`."""
 
-    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
+    def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """A service with no more local addresses than split_clients divides evenly."""
-        local = given.tables.get("service", {}).get("local")
+        local = raw.tables.get("service", {}).get("local")
         if local is not None and local.count > _MOST_LOCALS:
             wanted = f"at most {_MOST_LOCALS} addresses of nginx, which divides clients by hundredths of a percent"
             source.mismatch(("service", "local"), wanted, local.count)
-        return super().read(given, source)
+        return super().read(raw, source)
 
     def probes(self, host: Host) -> Iterator[Probe]:
         """The program, its module, its tools."""

@@ -74,24 +74,24 @@ def failures(text: str) -> dict[str, int]:
 
     Connections that succeeded at another backend have the status 200 and are attempts alone.
     """
-    found = {"nginx/retries": 0, **{f"nginx/status/{word}": 0 for word in _FAILED}}
+    counters = {"nginx/retries": 0, **{f"nginx/status/{word}": 0 for word in _FAILED}}
     for line in text.splitlines():
         word, *rest = line.split("|")
         if _STATUS.fullmatch(word) and len(rest) == 2:
-            found["nginx/retries"] += rest[0].count(",")
+            counters["nginx/retries"] += rest[0].count(",")
             if word != "200":
-                found[f"nginx/status/{word if word in _FAILED else _OTHER}"] += 1
-    return found
+                counters[f"nginx/status/{word if word in _FAILED else _OTHER}"] += 1
+    return counters
 
 
 def errors(text: str) -> dict[str, int]:
     """The error log: `nginx/connect/WORD`, attempts that failed, by errno; no descriptor; no place in a worker."""
-    found = {f"nginx/connect/{word}": 0 for word in (*NAMES.values(), _OTHER)}
+    counters = {f"nginx/connect/{word}": 0 for word in (*NAMES.values(), _OTHER)}
     for number in map(int, _ERRNO.findall(text)):
-        found[f"nginx/connect/{NAMES.get(number, _OTHER)}"] += 1
-    found["nginx/connect/timed_out"] += text.count(_LATE)
-    found["nginx/no_descriptor"] = text.count(_NO_DESCRIPTOR)
-    return {**found, "nginx/worker_connections_not_enough": len(_FULL.findall(text))}
+        counters[f"nginx/connect/{NAMES.get(number, _OTHER)}"] += 1
+    counters["nginx/connect/timed_out"] += text.count(_LATE)
+    counters["nginx/no_descriptor"] = text.count(_NO_DESCRIPTOR)
+    return {**counters, "nginx/worker_connections_not_enough": len(_FULL.findall(text))}
 
 
 class Status:
@@ -102,7 +102,7 @@ class Status:
     def __init__(self, host: Host, files: Files) -> None:
         self._host, self._files = host, files
         self._failures, self._errors = LogTail(host, files.failures), LogTail(host, files.errors)
-        self._found = Counter[str]()
+        self._logged = Counter[str]()
 
     def can_run(self) -> str | None:
         """Always: the bench stands once the page answers."""
@@ -116,8 +116,8 @@ class Status:
         at_s = time.monotonic()
         accepted, handled, active = self._page()
         for told in (failures(self._failures.more()), errors(self._errors.more())):
-            self._found.update(told)
-        counters = {"nginx/accepted": accepted, "nginx/handled": handled, **self._found}
+            self._logged.update(told)
+        counters = {"nginx/accepted": accepted, "nginx/handled": handled, **self._logged}
         return Snapshot(at_s, counters, {"nginx/active": float(active)})
 
     def _page(self) -> tuple[int, int, int]:
@@ -177,8 +177,8 @@ class NginxLive(ProxyLive):
 
     def versions(self) -> Mapping[str, str]:
         """Its own, from the head of its answer."""
-        found = _SERVER.search(exchange(self.places.host, self._files.socket, STATUS))
-        return {"nginx": found[1]} if found else {}
+        match = _SERVER.search(exchange(self.places.host, self._files.socket, STATUS))
+        return {"nginx": match[1]} if match else {}
 
     def dumps(self) -> Mapping[str, str]:
         """The configuration that it loaded, too."""

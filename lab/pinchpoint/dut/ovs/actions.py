@@ -129,12 +129,12 @@ class Restarted:
 
     def act(self, check: Check) -> None:
         """Restart it. The bench's journal names all of this already: nothing else is there meanwhile."""
-        for one in reversed(self._anew):
-            remove(one, self._host)
+        for resource in reversed(self._anew):
+            remove(resource, self._host)
         self._control.close()  # the next question goes to the new process
-        for one in self._anew:
+        for resource in self._anew:
             check()
-            create(one, self._host)
+            create(resource, self._host)
 
     def restore(self, check: Check) -> None:
         """Nothing."""

@@ -107,9 +107,9 @@ def _datapath(folder: PurePosixPath, control: Unixctl, host: Host) -> Datapath:
     if not control.call("dpctl/show").startswith("netdev@"):
         offloads = _asked(folder, host, "--if-exists", "get", "Open_vSwitch", ".", "other_config:hw-offload")
         return Datapath.TC if offloads.strip().strip('"') == "true" else Datapath.KERNEL
-    found = set(_interface_types(_asked(folder, host, "--format=json", "--columns=type", "list", "Interface")))
+    types = set(_interface_types(_asked(folder, host, "--format=json", "--columns=type", "list", "Interface")))
     for begin, datapath in _TYPES.items():
-        if any(one.startswith(begin) for one in found):
+        if any(interface_type.startswith(begin) for interface_type in types):
             return datapath
     return Datapath.AF_PACKET
 

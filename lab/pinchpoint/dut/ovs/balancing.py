@@ -51,8 +51,8 @@ def local_ports(service: Service) -> Range:
 
 def timeouts(service: Service) -> dict[str, str]:
     """The policy of both zones (ovs-vswitchd.conf.db(5), CT_Timeout_Policy)."""
-    given = {key: getattr(service, key) for key in _TIMEOUTS}
-    named = {name: str(int(value)) for key, value in given.items() if value is not None for name in _TIMEOUTS[key]}
+    seconds = {key: getattr(service, key) for key in _TIMEOUTS}
+    named = {name: str(int(value)) for key, value in seconds.items() if value is not None for name in _TIMEOUTS[key]}
     return dict(sorted(named.items()))
 
 
@@ -68,13 +68,13 @@ def group(service: Service) -> str:
     needs them, so the last backend's share is divided into two buckets, one of them the smallest there can be.
     """
     weight = max(1, _VALUES // len(service.backends))
-    shares = [(one, weight) for one in service.backends]
+    shares = [(backend, weight) for backend in service.backends]
     if weight > 1:
         last, _ = shares.pop()
         shares += [(last, weight - 1), (last, 1)]
     buckets = (
-        f"bucket=weight:{share},actions=ct(commit,zone={_TO_VIP},nat(dst={one.address}:{one.port}),table={_SOURCE})"
-        for one, share in shares
+        f"bucket=weight:{share},actions=ct(commit,zone={_TO_VIP},nat(dst={backend.address}:{backend.port}),table={_SOURCE})"
+        for backend, share in shares
     )
     return f"group_id={_GROUP},type=select,selection_method=dp_hash,{','.join(buckets)}"
 
@@ -96,8 +96,8 @@ def rules(service: Service) -> Iterator[str]:
         yield f"table={_SOURCE},tcp,actions={to_backend}"
     yield f"table={_TO_BACKEND},tcp,actions={_routed(_BACKENDS_MAC, servers)}"
     after = _ANSWER if is_full(service) else _TO_CLIENT
-    for one in service.backends:
-        answer = f"in_port={servers},tcp,nw_src={one.address},tp_src={one.port}"
+    for backend in service.backends:
+        answer = f"in_port={servers},tcp,nw_src={backend.address},tp_src={backend.port}"
         yield f"table=0,priority={_PRIORITY},{answer},actions=ct(zone={first},nat,table={after})"
     if is_full(service):
         yield from _tracked(_ANSWER, "drop", f"ct(zone={_TO_VIP},nat,table={_TO_CLIENT})")
@@ -123,9 +123,9 @@ def resources(scenario: Scenario, places: OvsPlaces, ports: Iterable[SwitchPort]
     groups, flows = f"{places.directory}/service-groups.txt", f"{places.directory}/service-rules.txt"
     numbers = {port.word: port.number for port in ports if port.bridge == BRIDGE}
     lines = tuple(with_port_numbers(rule, numbers) for rule in rules(service))
-    own = [found for found in (Range(int(IPv4Address(service.address)), 1), service.local) if found]
-    answers = [ArpResponder(BRIDGE, one, _OWN_MAC) for one in own]
-    series = tuple((arp_responder(one), one.ipv4.count, 0) for one in answers)
+    own = [addresses for addresses in (Range(int(IPv4Address(service.address)), 1), service.local) if addresses]
+    answers = [ArpResponder(BRIDGE, addresses, _OWN_MAC) for addresses in own]
+    series = tuple((arp_responder(responder), responder.ipv4.count, 0) for responder in answers)
     ofctl = ("ovs-ofctl", "-O", "OpenFlow15")
     made: list[AnyResource] = [
         TextFile(groups, (group(service),)),

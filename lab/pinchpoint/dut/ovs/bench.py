@@ -72,13 +72,13 @@ def ends_with_the_switch(scenario: Scenario, places: OvsPlaces, resources: Seque
         command(places, "ovs-vsctl", *vsctl(places), *bridges(scenario, switch_ports(scenario, places))),
         *extra_ports(scenario, places),
     ]
-    switch = next(n for n, one in enumerate(resources) if isinstance(one, Daemon) and one.name == SWITCH)
-    return [one for one in resources[switch:] if one not in lasting]
+    switch = next(n for n, resource in enumerate(resources) if isinstance(resource, Daemon) and resource.name == SWITCH)
+    return [resource for resource in resources[switch:] if resource not in lasting]
 
 
 def _links(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     """What the switch's kernel ports are the ends of."""
-    found = [] if spec(scenario).datapath is Datapath.DPDK else veths(scenario, places)
+    links = [] if spec(scenario).datapath is Datapath.DPDK else veths(scenario, places)
     # A userspace switch hands on what it read: a checksum left to a device that is not there stays wrong.
     offloads = spec(scenario).datapath in IN_KERNEL
-    return [*found, *remote_endpoints.links(scenario, places, offloads)]
+    return [*links, *remote_endpoints.links(scenario, places, offloads)]

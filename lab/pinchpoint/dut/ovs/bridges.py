@@ -53,10 +53,10 @@ def _place(source: Source, element: Element, key: str, field: str, there: Sequen
         source.mismatch((*element.at, key), f"the name of a bridge ({near})", name)
 
 
-def _check_ends(source: Source, found: Sequence[Element], joined: Sequence[Patch] | None) -> None:
+def _check_ends(source: Source, elements: Sequence[Element], joined: Sequence[Patch] | None) -> None:
     """Two ends are two bridges; no two patches (`joined`: those of the row) join the same."""
     pairs = {frozenset((patch.first, patch.second)) for patch in joined or ()}
-    for element in found:
+    for element in elements:
         first, second = element.values.get("first"), element.values.get("second")
         if not first or not second:
             continue
@@ -70,11 +70,11 @@ def _check_ends(source: Source, found: Sequence[Element], joined: Sequence[Patch
         pairs.add(pair)
 
 
-def patches(dut: Values, found: Sequence[Element]) -> tuple[Patch, ...]:
+def patches(dut: Values, elements: Sequence[Element]) -> tuple[Patch, ...]:
     """The patches of the row, then those of the file."""
     names = row(dut)
     chain = [Patch(first, second) for first, second in pairwise(names)]
-    return (*chain, *(Patch(**patch.values) for patch in found))
+    return (*chain, *(Patch(**patch.values) for patch in elements))
 
 
 class Rules:
@@ -132,7 +132,9 @@ class Rules:
             for table in ("dut.rule_series", "bridge.rule_series")
             for series in self.arrays[table]
         )
-        total += sum(found.values["ipv4"].count for found in self.arrays["arp_responder"] if "ipv4" in found.values)
+        total += sum(
+            responder.values["ipv4"].count for responder in self.arrays["arp_responder"] if "ipv4" in responder.values
+        )
         if total > MOST_RULES:
             expected = f"expected at most {MOST_RULES:,} rules in all, found {total:,}"
             self.source.problem(("dut", "rule_series"), expected)
@@ -158,9 +160,9 @@ class Rules:
             for problem in _text_problems(rule.text) or rule_problems(rule.text, self.names.get(bridge, [])):
                 self.source.problem(at, problem, rule.line)
 
-    def _series(self, found: Sequence[Element], bridge: str) -> tuple[RuleSeries, ...]:
+    def _series(self, elements: Sequence[Element], bridge: str) -> tuple[RuleSeries, ...]:
         made = []
-        for element in found:
+        for element in elements:
             at, values = (*element.at, "rule"), element.values
             if not {"rule", "count", "first"} <= values.keys():
                 continue

@@ -69,9 +69,9 @@ class Flows:
         """How many the bridge's tables hold, as OpenFlow tells it."""
         words = self._ofctl("dump-aggregate", self.places.management, f"cookie={COOKIE:#x}/-1")
         said = self.places.host.run(words, environment=self.places.environment)
-        if not (found := _FLOW_COUNT.search(said)):
+        if not (match := _FLOW_COUNT.search(said)):
             raise DutError(f"ovs-ofctl dump-aggregate printed no flow_count: {said[:200]!r}", "see ovs-vswitchd's log")
-        return int(found[1])
+        return int(match[1])
 
     def _work(
         self, command: str, rules: Iterator[str], options: Sequence[str], watch: Watch, done: Callable[[int], int]
@@ -103,7 +103,7 @@ class Flows:
                 rules,
                 environment,
                 watch,
-                lambda _given: watch.look(there),
+                lambda _written: watch.look(there),
                 timeout_s=allowed_s(self.count),
             )
         finally:
@@ -112,8 +112,8 @@ class Flows:
     @staticmethod
     def _held(control: Unixctl) -> int:
         """Rules of all bridges: cheap to ask, whatever their number (ovs-appctl memory/show)."""
-        found = _RULES.search(control.call("memory/show"))
-        return int(found[1]) if found else 0
+        match = _RULES.search(control.call("memory/show"))
+        return int(match[1]) if match else 0
 
     @staticmethod
     def _ofctl(*words: str) -> list[str]:

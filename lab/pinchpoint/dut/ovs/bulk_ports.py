@@ -75,7 +75,7 @@ class Ports:
             return
         all_words = [word for words in each for word in ("--", *words)]
         argv, environment = [*base, *all_words[1:]], self.places.environment
-        run_fed(self.places.host, argv, (), environment, watch, lambda _given: watch.look(there))
+        run_fed(self.places.host, argv, (), environment, watch, lambda _written: watch.look(there))
 
     def _transact(self, operations: Sequence[dict[str, Any]], watch: Watch, there: Callable[[], int]) -> None:
         """One transaction, then the switch's own word that it has taken it over (`cur_cfg`)."""
@@ -111,8 +111,8 @@ class Ports:
         names = set(self.names)
         with Ovsdb(self.places.host, self.places.database) as database:
             ask = {"op": "select", "table": "Port", "where": [], "columns": ["_uuid", "name"]}
-            (found,) = database.transact([ask], lambda: None)
-        return [_change_ports("delete", [row["_uuid"] for row in found["rows"] if row["name"] in names])]
+            (selected,) = database.transact([ask], lambda: None)
+        return [_change_ports("delete", [row["_uuid"] for row in selected["rows"] if row["name"] in names])]
 
     def _links(self) -> int:
         """Interfaces of the switch's namespace: what can be seen while the switch is too busy to answer."""

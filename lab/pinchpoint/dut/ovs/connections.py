@@ -102,15 +102,15 @@ def settings(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[st
     most = control.call(_MOST).strip()
     if service.max_connections is not None and most != str(service.max_connections):
         raise BenchError(f"ct-set-maxconns: {service.max_connections} was set, {most} is in force")
-    found = {"ct-get-maxconns": most}
+    in_force = {"ct-get-maxconns": most}
     if wanted := balancing.timeouts(service):
         argv = ["ovs-vsctl", *vsctl(places), "list-zone-tp", balancing.DATAPATH]
         stored = policies(places.host.run(argv, environment=places.environment))
         for zone in balancing.zones(service):
             if stored.get(zone) != wanted:
                 raise BenchError(f"time-outs of zone {zone}: {wanted} was set, {stored.get(zone)} is stored")
-            found[f"time-outs of zone {zone}"] = ", ".join(f"{name} = {value} s" for name, value in wanted.items())
-    return found
+            in_force[f"time-outs of zone {zone}"] = ", ".join(f"{name} = {value} s" for name, value in wanted.items())
+    return in_force
 
 
 def policies(text: str) -> dict[int, dict[str, str]]:

@@ -148,9 +148,9 @@ def switch_versions(scenario: Scenario, places: OvsPlaces) -> dict[str, str]:
     names = ("ovs_version", "dpdk_version")
     argv = ["ovs-vsctl", *vsctl(places), "--if-exists", "get", "Open_vSwitch", ".", *names]
     answers = places.host.run(argv, environment=places.environment).splitlines()
-    found = {name: answer.strip().strip('"') for name, answer in zip(names, answers, strict=False)}
+    versions = {name: answer.strip().strip('"') for name, answer in zip(names, answers, strict=False)}
     own = f"{spec(scenario).vswitchd} " if spec(scenario).vswitchd else ""
-    return {f"switch {own}{name}": value for name, value in found.items() if value not in ("", "[]", "none")}
+    return {f"switch {own}{name}": value for name, value in versions.items() if value not in ("", "[]", "none")}
 
 
 def command(places: OvsPlaces, *argv: str, timeout_s: float = COMMAND_TIMEOUT_S) -> Command:

@@ -81,9 +81,9 @@ class OvsBench:
 class OvsDevice(Defaults):
     """The kind `ovs`."""
 
-    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
+    def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """Bridges, rules, ports and settings."""
-        return reading.read(given, source)
+        return reading.read(raw, source)
 
     def largest_frame(self, dut: Values) -> int:
         """1,518 bytes: its ports keep their MTU of 1500."""
@@ -108,7 +108,7 @@ class OvsDevice(Defaults):
     def standing_s(self, scenario: Scenario) -> float:
         """By datapath, rules, bridges and idle ports; seen on a machine of two cores."""
         dut = spec(scenario)
-        answers = sum(one.ipv4.count for one in dut.arp_responders)
+        answers = sum(responder.ipv4.count for responder in dut.arp_responders)
         ports_s = _BRIDGE_S * (len(dut.bridges) - 1) + _PORT_S * dut.extra_ports.count
         return _STANDING_S[dut.datapath] + _RULE_S * (rules(scenario) + answers) + ports_s
 
@@ -158,9 +158,11 @@ class OvsDevice(Defaults):
     def graph(self, scenario: Scenario) -> HopGraph:
         """By datapath and kind of port."""
         nics = frozenset(port.name for port in scenario.ports if port.pci)
-        found = hops.graph(spec(scenario).datapath, nics, frozenset(port.name for port in scenario.ports))
+        graph = hops.graph(spec(scenario).datapath, nics, frozenset(port.name for port in scenario.ports))
         at_nics = {port.name for port in scenario.ports if port.engine_pci}  # an interface refuses as any cable does
-        return replace(found, refused_at={port: one for port, one in found.refused_at.items() if port in at_nics})
+        return replace(
+            graph, refused_at={port: refused for port, refused in graph.refused_at.items() if port in at_nics}
+        )
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
         """PMD threads and the main thread."""

@@ -41,11 +41,11 @@ class DroppingRule:
 
 def dropping_rules(text: str) -> list[DroppingRule]:
     """`bridge/dump-flows`: those that drop."""
-    found = [rule for rule in map(_RULE.match, text.splitlines()) if rule]
-    tables = {int(rule["table"] or 0) for rule in found if _TRACKED.search(rule["match"])}
+    rules = [rule for rule in map(_RULE.match, text.splitlines()) if rule]
+    tables = {int(rule["table"] or 0) for rule in rules if _TRACKED.search(rule["match"])}
     return [
         DroppingRule(table, rule["match"] or "any frame", int(rule["packets"]), table in tables)
-        for rule in found
+        for rule in rules
         if rule["actions"] == "drop" and (table := int(rule["table"] or 0)) != _HIDDEN
     ]
 

@@ -47,17 +47,17 @@ def _with_actions(scenario: Scenario, changed: Callable[[str], str]) -> Scenario
 
     def of(bridge: Bridge) -> Bridge:
         rules = dict.fromkeys(changed(rule.text) for rule in bridge.rules)
-        series = (RuleSeries(changed(one.rule), one.count, one.first) for one in bridge.rule_series)
+        series = (RuleSeries(changed(old.rule), old.count, old.first) for old in bridge.rule_series)
         return replace(bridge, rules=tuple(map(Rule, rules)), rule_series=tuple(series))
 
     dut = spec(scenario)
-    found = tuple(map(of, dut.bridges))
+    bridges = tuple(map(of, dut.bridges))
     same = all(
         [rule.text for rule in new.rules] == [rule.text for rule in old.rules]
-        and [one.rule for one in new.rule_series] == [one.rule for one in old.rule_series]
-        for new, old in zip(found, dut.bridges, strict=True)
+        and [series.rule for series in new.rule_series] == [series.rule for series in old.rule_series]
+        for new, old in zip(bridges, dut.bridges, strict=True)
     )
-    return scenario if same else replace(scenario, dut=replace(dut, bridges=found))
+    return scenario if same else replace(scenario, dut=replace(dut, bridges=bridges))
 
 
 def _untracked(rule: str) -> str:
@@ -66,10 +66,10 @@ def _untracked(rule: str) -> str:
     if not separator:
         return rule
     kept, rest = list[str](), actions
-    while (found := re.search(r"\bct(\(|_clear\b)", rest)) is not None:
-        end = _closed(rest, found.end()) if found[1] == "(" else found.end()
-        table = _TABLE.search(rest[found.start() : end])
-        kept.append(rest[: found.start()] + (f"resubmit(,{table[1]})" if table else ""))
+    while (ct_action := re.search(r"\bct(\(|_clear\b)", rest)) is not None:
+        end = _closed(rest, ct_action.end()) if ct_action[1] == "(" else ct_action.end()
+        table = _TABLE.search(rest[ct_action.start() : end])
+        kept.append(rest[: ct_action.start()] + (f"resubmit(,{table[1]})" if table else ""))
         rest = rest[end:]
     words = re.sub(r",{2,}", ",", "".join(kept) + rest).strip(",")
     return f"{_STATE.sub('', match)}{separator}{words or 'drop'}"

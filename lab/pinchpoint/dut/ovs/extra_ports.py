@@ -18,7 +18,7 @@ def extra_ports(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
         return []
     internal = extra.kind == "internal"
     # Of the taps of internal ports a thousand go in a moment together, and in 20 s with the switch.
-    found: list[AnyResource] = [TapLinks(places.dut_netns)] if internal else _veths(extra.count, places)
+    resources: list[AnyResource] = [TapLinks(places.dut_netns)] if internal else _veths(extra.count, places)
     names = [extra_port(number) for number in range(1, extra.count + 1)]
     for first in range(0, len(names), AT_ONCE):
         words: list[str] = []
@@ -26,8 +26,8 @@ def extra_ports(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
             words += ["--", "add-port", bridge, name]
             words += ["--", "set", "interface", name, "type=internal"] if internal else []
         made = command(places, "ovs-vsctl", *vsctl(places, timeout_s=TIMEOUT_S), *words[1:], timeout_s=TIMEOUT_S)
-        found.append(made)
-    return found
+        resources.append(made)
+    return resources
 
 
 def extra_port(number: int) -> str:

@@ -55,7 +55,7 @@ class OvsLive:
         """Datapath, links, ports and threads."""
         scenario, places, control = self._scenario, self._places, self.control
         datapath, ends = spec(scenario).datapath, self._ends()
-        found: list[Collector] = [
+        collectors: list[Collector] = [
             Coverage(control),
             Conntrack(control),
             DroppingRules(control, [bridge.name for bridge in spec(scenario).bridges], rules(scenario)),
@@ -66,18 +66,18 @@ class OvsLive:
         ]
         if datapath is not Datapath.DPDK:
             if scenario.ports:
-                found += engine_links(scenario, places)
-            found += [
+                collectors += engine_links(scenario, places)
+            collectors += [
                 Queues(places.host, places.dut_netns, "dut", ends),
                 Links(places.host, places.dut_netns, "dut", ends),
             ]
         if datapath in IN_KERNEL and (datapath is Datapath.TC or spec(scenario).tuning.hw_offload):
-            found.append(TcFilters(places.host, places.dut_netns, ends))
+            collectors.append(TcFilters(places.host, places.dut_netns, ends))
         if datapath is Datapath.AF_PACKET:
-            found.append(PacketSockets(places.host, places.dut_netns, ends))
+            collectors.append(PacketSockets(places.host, places.dut_netns, ends))
         if service := scenario.service:
-            found.append(Connections(service, places, control))
-        return [*found, *self._port_counters(), *self.witnesses()]
+            collectors.append(Connections(service, places, control))
+        return [*collectors, *self._port_counters(), *self.witnesses()]
 
     def witnesses(self) -> list[Collector]:
         """Its threads."""
@@ -88,12 +88,12 @@ class OvsLive:
 
     def settings(self) -> Mapping[str, str]:
         """As the switch and the hosts report them."""
-        found = in_force(self._scenario, self._places, self.control)
-        found |= {
+        settings = in_force(self._scenario, self._places, self.control)
+        settings |= {
             **nics.settings(self._places.machine, nics.beside_device(self._scenario)),
             **dict(nic_status.nics(self._scenario, self._places)),
         }
-        return found | connections.settings(self._scenario, self._places, self.control)
+        return settings | connections.settings(self._scenario, self._places, self.control)
 
     def ready(self) -> Mapping[str, str]:
         """Every port has its queues; the limit of megaflows is the one asked for from the start."""

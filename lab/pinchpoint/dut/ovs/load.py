@@ -14,8 +14,8 @@ def loads(seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
     all cycles would be too low: busy cycles are set against the cycles of
     `traffic_s` seconds, with the core's clock taken from the counters' own growth.
     """
-    found = [_load(thread, seen, traffic_s) for thread in _threads(seen)]
-    return tuple(load for load in found if load.received > 0 or load.core is not None)
+    thread_loads = [_load(thread, seen, traffic_s) for thread in _threads(seen)]
+    return tuple(load for load in thread_loads if load.received > 0 or load.core is not None)
 
 
 def _threads(seen: Seen) -> list[str]:

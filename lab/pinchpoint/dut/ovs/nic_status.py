@@ -37,4 +37,4 @@ def words(text: str) -> str:
     parts = [f"{name.replace('_', ' ')} {told.get(name, 'not reported')}" for name in _SHOWN]
     parts += [f"{name.replace('_', ' ')} {value}" for name, value in sorted(told.items()) if name.endswith("_offload")]
     flow = [f"{name} {asked[name]}" for name in _FLOW if name in asked]
-    return ", ".join(str(one) for one in (*parts, *(flow or ["flow control not set"])))
+    return ", ".join(str(part) for part in (*parts, *(flow or ["flow control not set"])))

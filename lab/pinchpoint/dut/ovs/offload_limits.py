@@ -32,8 +32,8 @@ def limits_of(key: str, actions: str, is_userspace_datapath: bool) -> tuple[Offl
 
 
 def _protocol(key: str) -> str:
-    found = _PROTOCOL.search(key)
-    return found[1] if found else ""
+    match = _PROTOCOL.search(key)
+    return match[1] if match else ""
 
 
 def _state(key: str) -> tuple[int, int] | None:
@@ -61,13 +61,13 @@ def _is_new(key: str) -> bool:
 
 
 def _has_low_ttl(key: str) -> bool:
-    found = _TTL.search(key)
-    return found is not None and int(found[1]) <= 1
+    match = _TTL.search(key)
+    return match is not None and int(match[1]) <= 1
 
 
 def _is_recirculated(key: str) -> bool:
-    found = _RECIRC.search(key)
-    return found is not None and int(found[1], 0) != 0
+    match = _RECIRC.search(key)
+    return match is not None and int(match[1], 0) != 0
 
 
 _EVERYWHERE: Final[Mapping[OffloadLimit, Holds]] = MappingProxyType(

@@ -35,11 +35,11 @@ class SwitchPort:
 def switch_ports(scenario: Scenario, places: OvsPlaces) -> tuple[SwitchPort, ...]:
     """All ports of all bridges in the order in which they are made."""
     used = dict.fromkeys((bridge.name for bridge in spec(scenario).bridges), 0)
-    found = []
+    ports = []
     for bridge, word, name, columns in _wanted(scenario, places):
         used[bridge] += 1
-        found.append(SwitchPort(bridge, word, name, used[bridge], columns))
-    return tuple(found)
+        ports.append(SwitchPort(bridge, word, name, used[bridge], columns))
+    return tuple(ports)
 
 
 _Wanted = tuple[str, str, str, Mapping[str, str]]  # bridge, word in rules, interface, its columns

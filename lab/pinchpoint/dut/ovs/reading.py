@@ -32,28 +32,28 @@ _OF_BENCH = re.compile(r"(idle|idlepeer|pp)[0-9]+|ul[0-9]+[ab](-ul[0-9]+[ab])?|.
 _Arrays = Mapping[str, Sequence[Element]]
 
 
-def read(given: RawScenario, source: Source) -> Callable[[], Read]:
+def read(raw: RawScenario, source: Source) -> Callable[[], Read]:
     """Check what the file gives; returns what makes the switch if there are no problems."""
-    dut = given.dut
-    arrays = {**given.arrays, "port": given.ports, "host": given.hosts}
+    dut = raw.dut
+    arrays = {**raw.arrays, "port": raw.ports, "host": raw.hosts}
     datapath = dut.get("datapath")
-    checks.own_cpus(given, source, "pmd_cpus", datapath in POLLED)
-    checks.backend(given, source, "datapath", Datapath.DPDK)
+    checks.own_cpus(raw, source, "pmd_cpus", datapath in POLLED)
+    checks.backend(raw, source, "datapath", Datapath.DPDK)
     _check_names(source, arrays)
-    _check_offload(given, source)
+    _check_offload(raw, source)
     bridges.check_bridges(source, dut, arrays)
-    _check_ports(given, source)
-    _check_service(given, source)
-    action = given.tables["blocked"].get("action")
+    _check_ports(raw, source)
+    _check_service(raw, source)
+    action = raw.tables["blocked"].get("action")
     if action in NEEDS_PMD and datapath and datapath not in POLLED:
         source.mismatch(("blocked", "action"), f'another one where dut.datapath is "{datapath}"', action)
     made = bridges.Rules(source, dut, arrays).bridges(
-        needs_rules=not (given.tables["service"] or (given.measure and issubclass(given.measure, Batch)))
+        needs_rules=not (raw.tables["service"] or (raw.measure and issubclass(raw.measure, Batch)))
     )
     return lambda: Read(
         _dut(dut, arrays, made),
-        tuple(OvsPort(**port.values) for port in given.ports),
-        tuple(OvsHost(**host.values) for host in given.hosts),
+        tuple(OvsPort(**port.values) for port in raw.ports),
+        tuple(OvsHost(**host.values) for host in raw.hosts),
     )
 
 
@@ -61,7 +61,7 @@ def _check_names(source: Source, arrays: _Arrays) -> None:
     """Bridges, ports, hosts and tunnels have names of their own, and none that the bench itself gives."""
     seen = {name for bridge in arrays["bridge"] if (name := bridge.values.get("name"))}
     tunnels = [tunnel.values for tunnel in arrays["tunnel"]]
-    ends = {f"{one.get('name')}-{one.get(end)}" for one in tunnels for end in ("first", "second")}
+    ends = {f"{tunnel.get('name')}-{tunnel.get(end)}" for tunnel in tunnels for end in ("first", "second")}
     for table in ("bridge", "port", "host", "tunnel"):
         for element in arrays[table]:
             name, at = element.values.get("name"), (*element.at, "name")
@@ -78,42 +78,42 @@ def _check_names(source: Source, arrays: _Arrays) -> None:
             seen.add(name)
 
 
-def _check_offload(given: RawScenario, source: Source) -> None:
+def _check_offload(raw: RawScenario, source: Source) -> None:
     """Tc is the datapath of an offload, and of nothing else."""
-    dut = given.dut
+    dut = raw.dut
     if dut.get("datapath") == Datapath.TC and dut.get("hw_offload") is False:
         source.mismatch(("dut", "hw_offload"), f'true where dut.datapath is "{Datapath.TC}"', False)
     if dut.get("datapath") not in (None, Datapath.TC) and dut.get("tc_policy") is not None:
         source.mismatch(("dut", "tc_policy"), f'dut.datapath = "{Datapath.TC}" with it', dut["tc_policy"])
 
 
-def _check_ports(given: RawScenario, source: Source) -> None:
+def _check_ports(raw: RawScenario, source: Source) -> None:
     """Queues and NICs are such as the datapath has."""
-    datapath = given.dut.get("datapath")
+    datapath = raw.dut.get("datapath")
     if datapath and datapath not in POLLED:
-        checks.one_queue(given, source, f'dut.datapath is "{datapath}"')
-    for port in given.ports:
-        _check_affinity(source, port, given.dut)
+        checks.one_queue(raw, source, f'dut.datapath is "{datapath}"')
+    for port in raw.ports:
+        _check_affinity(source, port, raw.dut)
     if datapath and datapath != Datapath.DPDK:
-        checks.no_vhost(given, source, f'dut.datapath is "{datapath}"')
-    vdpa.check(given, source)
+        checks.no_vhost(raw, source, f'dut.datapath is "{datapath}"')
+    vdpa.check(raw, source)
 
 
-def _check_service(given: RawScenario, source: Source) -> None:
+def _check_service(raw: RawScenario, source: Source) -> None:
     """A service is the userspace datapath's, on the first bridge; its settings are such as connection tracking has."""
-    service = given.tables["service"]
+    service = raw.tables["service"]
     if not service:
         return
-    if (datapath := given.dut.get("datapath")) in IN_KERNEL:
+    if (datapath := raw.dut.get("datapath")) in IN_KERNEL:
         why = "where there is a [service]: connections are the kernel's own otherwise, and so are their limits"
         source.mismatch(("dut", "datapath"), f'"dpdk", "af_xdp" or "af_packet" {why}', datapath)
-    for port in given.ports:
+    for port in raw.ports:
         of_service = port.values.get("name") in (service.get("client_port"), service.get("server_port"))
         if of_service and (bridge := port.values.get("bridge", FIRST_BRIDGE)) != FIRST_BRIDGE:
             source.mismatch((*port.at, "bridge"), f'"{FIRST_BRIDGE}", which balances the [service]', bridge)
     if service.get("mode") == Mode.DNAT and service.get(Option.LOCAL_PORTS) is not None:
         source.problem(("service", Option.LOCAL_PORTS), f'expected none with mode = "{Mode.DNAT}"')
-    if service.get(Option.MAX_CONNECTIONS) is not None and given.dut.get("conntrack_limit") is not None:
+    if service.get(Option.MAX_CONNECTIONS) is not None and raw.dut.get("conntrack_limit") is not None:
         source.problem(("dut", "conntrack_limit"), "expected none beside service.max_connections, which sets the same")
     for key in (Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S):
         if (value := service.get(key)) is not None and value != int(value):

@@ -15,11 +15,11 @@ def refused_rule(error: CommandFailed, scenario: Scenario, places: OvsPlaces) ->
     if error.argv[0] != "ovs-ofctl" or "add-flows" not in error.argv:
         return None
     bridge = next((b for b in spec(scenario).bridges if places.rules_of(b.name) in error.argv), None)
-    found = bridge and re.search(re.escape(places.rules_of(bridge.name)) + r":(\d+): (.*)", error.output)
-    if bridge is None or not found:
+    match = bridge and re.search(re.escape(places.rules_of(bridge.name)) + r":(\d+): (.*)", error.output)
+    if bridge is None or not match:
         return BenchError(f"{scenario.path}: the switch refused a rule: {error.output}", "see ovs-ofctl(8)")
-    line = rule_place(bridge, int(found[1]))
+    line = rule_place(bridge, int(match[1]))
     place = f"{scenario.path}:{line}" if line else f"{scenario.path}: {bridge.name}"
     return BenchError(
-        f"{place}: the switch refused this rule: {found[2]}", "rule syntax: ovs-actions(7), ovs-fields(7)"
+        f"{place}: the switch refused this rule: {match[2]}", "rule syntax: ovs-actions(7), ovs-fields(7)"
     )

@@ -22,7 +22,7 @@ def rules(scenario: Scenario, places: OvsPlaces, ports: Iterable[SwitchPort]) ->
     resources: list[AnyResource] = []
     for bridge in spec(scenario).bridges:
         numbers = {port.word: port.number for port in ports if port.bridge == bridge.name}
-        responders = [one for one in spec(scenario).arp_responders if one.bridge == bridge.name]
+        responders = [responder for responder in spec(scenario).arp_responders if responder.bridge == bridge.name]
         file = _file(bridge, places, numbers, responders)
         if file.lines or file.series:
             management = places.management_of(bridge.name)
@@ -38,7 +38,7 @@ def _file(bridge: Bridge, places: OvsPlaces, numbers: dict[str, int], responders
     return TextFile(
         path=places.rules_of(bridge.name),
         lines=tuple(with_port_numbers(rule.text, numbers) for rule in bridge.rules),
-        series=(*series, *((arp_responder(one), one.ipv4.count, 0) for one in responders)),
+        series=(*series, *((arp_responder(responder), responder.ipv4.count, 0) for responder in responders)),
     )
 
 

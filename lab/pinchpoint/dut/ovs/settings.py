@@ -45,18 +45,18 @@ def in_force(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[st
 
     Raises BenchError naming what was asked and what was found where the two differ.
     """
-    found = _stored(scenario, places) | _soon(lambda: _told(scenario, places, control), LOG_TIMEOUT_S)
+    settings = _stored(scenario, places) | _soon(lambda: _told(scenario, places, control), LOG_TIMEOUT_S)
     if (limit := spec(scenario).tuning.conntrack_limit) is not None:
         answer = control.call("dpctl/ct-get-maxconns").strip()
         _same("conntrack limit", str(limit), answer)
-        found["conntrack limit"] = answer
+        settings["conntrack limit"] = answer
     if spec(scenario).datapath in POLLED:
-        found |= _port_modes(scenario, places, control.call("dpctl/show"))
-        found |= _cores(scenario, control)
+        settings |= _port_modes(scenario, places, control.call("dpctl/show"))
+        settings |= _cores(scenario, control)
     for host in scenario.hosts:
         machine = places.at(remote_endpoints.site_of(scenario, host))
-        found[f"offloads of {host.name}"] = _offloads(machine, places.host_netns(host.name))
-    return found
+        settings[f"offloads of {host.name}"] = _offloads(machine, places.host_netns(host.name))
+    return settings
 
 
 def check_queues(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> None:
@@ -92,14 +92,14 @@ def _soon(check: Callable[[], _T], timeout_s: float) -> _T:
 
 def polled_queues(text: str) -> dict[str, dict[int, int]]:
     """`pmd-rxq-show`: port -> receive queue -> core of the PMD that polls it."""
-    found: dict[str, dict[int, int]] = {}
+    cores: dict[str, dict[int, int]] = {}
     core: int | None = None
     for line in text.splitlines():
         if heading := _PMD.match(line):
             core = int(heading[1])
         elif core is not None and (queue := _QUEUE.match(line)):
-            found.setdefault(queue[1], {})[int(queue[2])] = core
-    return found
+            cores.setdefault(queue[1], {})[int(queue[2])] = core
+    return cores
 
 
 def pmd_cores(text: str) -> tuple[int, ...]:
@@ -109,27 +109,27 @@ def pmd_cores(text: str) -> tuple[int, ...]:
 
 def logged(text: str) -> dict[str, str]:
     """Settings of other_config as the log reports them; it reports changes only, others have their default."""
-    found = {"emc-insert-inv-prob": "100", "smc-enable": "false", "hw-offload": "false", "tc-policy": "none"}
+    settings = {"emc-insert-inv-prob": "100", "smc-enable": "false", "hw-offload": "false", "tc-policy": "none"}
     for line in text.splitlines():
         if emc := _EMC.search(line):
-            found["emc-insert-inv-prob"] = emc[1] or "0"
+            settings["emc-insert-inv-prob"] = emc[1] or "0"
         elif smc := _SMC.search(line):
-            found["smc-enable"] = "true" if smc[1] == "enabled" else "false"
+            settings["smc-enable"] = "true" if smc[1] == "enabled" else "false"
         elif policy := _POLICY.search(line):
-            found["tc-policy"] = policy[1]
+            settings["tc-policy"] = policy[1]
         elif _OFFLOAD.search(line):
-            found["hw-offload"] = "true"
-    return found
+            settings["hw-offload"] = "true"
+    return settings
 
 
 def port_configs(text: str) -> dict[str, dict[str, str]]:
     """`dpctl/show`: port -> its configuration, e.g. `xdp-mode-in-use`; ports that print none are left out."""
-    found: dict[str, dict[str, str]] = {}
+    configs: dict[str, dict[str, str]] = {}
     for line in text.splitlines():
         if port := _PORT_CONFIG.match(line):
             pairs = (pair.partition("=") for pair in port[2].partition(": ")[2].split(", "))
-            found[port[1]] = {name: value for name, _, value in pairs if value}
-    return found
+            configs[port[1]] = {name: value for name, _, value in pairs if value}
+    return configs
 
 
 def xdp_modes(shown: str, interfaces: str) -> dict[str, str]:
@@ -162,13 +162,13 @@ def _told(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[str, 
     log = logged(places.host.read(places.log))
     kernel = spec(scenario).datapath in IN_KERNEL
     told = {key: log[key] for key in _OF_THE_KERNEL} if kernel else log  # the kernel's datapath has neither cache
-    found: dict[str, str] = {}
+    confirmed: dict[str, str] = {}
     for key in asked.keys() & told.keys():
         _same(f"other_config:{key}", asked[key], told[key])
-        found[key] = told[key]
+        confirmed[key] = told[key]
     if "flow-limit" in asked:
-        found["flow-limit"] = _flow_limit(int(asked["flow-limit"]), control.call("upcall/show"))
-    return found
+        confirmed["flow-limit"] = _flow_limit(int(asked["flow-limit"]), control.call("upcall/show"))
+    return confirmed
 
 
 def _flow_limit(asked: int, shown: str) -> str:
@@ -183,9 +183,9 @@ def _cores(scenario: Scenario, control: Unixctl) -> dict[str, str]:
     """A switch without any port to poll has no PMD thread."""
     if not (scenario.ports or scenario.hosts) or "pmd-cpu-mask" in spec(scenario).other_config:
         return {}
-    found = ",".join(map(str, pmd_cores(control.call("dpif-netdev/pmd-rxq-show"))))
-    _same("cores with a PMD thread", ",".join(map(str, sorted(spec(scenario).pmd_cpus))), found)
-    return {"PMD cores": found}
+    cores = ",".join(map(str, pmd_cores(control.call("dpif-netdev/pmd-rxq-show"))))
+    _same("cores with a PMD thread", ",".join(map(str, sorted(spec(scenario).pmd_cpus))), cores)
+    return {"PMD cores": cores}
 
 
 def _other_config(scenario: Scenario, places: OvsPlaces) -> Iterator[tuple[str, str]]:
@@ -226,6 +226,6 @@ _REFUSED = "the switch did not take this setting: see its log and ovs-vswitchd.c
 _UNPOLLED = "a core to which a queue is pinned (rxq_affinity) polls no other: pin all queues, or name more pmd_cpus"
 
 
-def _same(what: str, asked: str, found: str | None, hint: str = _REFUSED) -> None:
-    if found != asked:
-        raise BenchError(f"{what}: asked for {asked}, found {'nothing' if found is None else found}", hint)
+def _same(what: str, asked: str, actual: str | None, hint: str = _REFUSED) -> None:
+    if actual != asked:
+        raise BenchError(f"{what}: asked for {asked}, found {'nothing' if actual is None else actual}", hint)

@@ -171,4 +171,6 @@ def hosts(scenario: Scenario) -> tuple[OvsHost, ...]:
 
 def rules(scenario: Scenario) -> int:
     """OpenFlow rules of all bridges as the scenario gives them."""
-    return sum(len(one.rules) + sum(series.count for series in one.rule_series) for one in spec(scenario).bridges)
+    return sum(
+        len(bridge.rules) + sum(series.count for series in bridge.rule_series) for bridge in spec(scenario).bridges
+    )

@@ -94,14 +94,14 @@ def filters(text: str, interface: str) -> dict[Filter, tuple[Filtered, bool]]:
 
     Raises msgspec.DecodeError.
     """
-    found: dict[Filter, tuple[Filtered, bool]] = {}
-    for one in msgspec.json.decode(text or "[]", type=list[_Filter]):
-        stats = [action.stats for action in one.options.actions if action.stats] if one.options else []
-        if one.options is not None and stats:
+    by_filter: dict[Filter, tuple[Filtered, bool]] = {}
+    for entry in msgspec.json.decode(text or "[]", type=list[_Filter]):
+        stats = [action.stats for action in entry.options.actions if action.stats] if entry.options else []
+        if entry.options is not None and stats:
             hardware = min(stats[0].hw_packets, stats[0].packets)
             seen = Filtered(stats[0].packets - hardware, hardware, sum(action.drops for action in stats))
-            found[interface, one.chain, one.pref, one.options.handle] = (seen, one.options.in_hw)
-    return found
+            by_filter[interface, entry.chain, entry.pref, entry.options.handle] = (seen, entry.options.in_hw)
+    return by_filter
 
 
 class TcFilters:
@@ -123,16 +123,21 @@ class TcFilters:
         missing from the sum. What cannot be read, or is too much, leaves all of it out.
         """
         at_s = time.monotonic()
-        found: dict[Filter, tuple[Filtered, bool]] = {}
+        by_filter: dict[Filter, tuple[Filtered, bool]] = {}
         for name in self._interfaces:
             try:
                 argv = ["tc", "-s", "-j", "filter", "show", "dev", name, "ingress"]
-                found |= filters(self._host.run(argv, self._netns), name)
+                by_filter |= filters(self._host.run(argv, self._netns), name)
             except CommandFailed:
                 continue
             except msgspec.DecodeError:
                 return Snapshot(at_s)
-            if len(found) > MOST_FILTERS:
+            if len(by_filter) > MOST_FILTERS:
                 return Snapshot(at_s)
-        gauges = {"ovs/tc/filters": float(len(found)), "ovs/tc/in_hw": float(sum(held for _, held in found.values()))}
-        return Snapshot(at_s, gauges=gauges, listing=FilterListing({name: one for name, (one, _) in found.items()}))
+        gauges = {
+            "ovs/tc/filters": float(len(by_filter)),
+            "ovs/tc/in_hw": float(sum(held for _, held in by_filter.values())),
+        }
+        return Snapshot(
+            at_s, gauges=gauges, listing=FilterListing({name: frames for name, (frames, _) in by_filter.items()})
+        )

@@ -46,10 +46,10 @@ def thread_counters(text: str) -> dict[str, dict[str, int]]:
     """
     threads: dict[str, dict[str, int]] = {}
     for thread, line in _by_thread(text):
-        found = _KEY_COUNT.match(line)
+        match = _KEY_COUNT.match(line)
         counters = threads.setdefault(thread, {})
-        if found and not found[1].startswith("avg"):
-            counters[re.sub(r"\W+", "_", found[1].strip().lower())] = int(found[2])
+        if match and not match[1].startswith("avg"):
+            counters[re.sub(r"\W+", "_", match[1].strip().lower())] = int(match[2])
     return threads
 
 
@@ -61,8 +61,8 @@ def subtable_lookups(text: str) -> dict[str, int]:
     hits = {thread: counters.get("megaflow_hits", 0) for thread, counters in thread_counters(text).items()}
     lookups: dict[str, int] = {}
     for thread, line in _by_thread(text):
-        if found := _SUBTABLES.match(line):
-            lookups[thread] = round(float(found[1]) * hits.get(thread, 0))
+        if match := _SUBTABLES.match(line):
+            lookups[thread] = round(float(match[1]) * hits.get(thread, 0))
     return lookups
 
 
@@ -71,24 +71,24 @@ def upcall_time_us(text: str) -> dict[str, int]:
 
     The average that is printed (one decimal) times the upcalls.
     """
-    found = ((thread, _UPCALL_TIME.match(line)) for thread, line in _by_thread(text))
-    return {thread: round(int(line[1]) * float(line[2])) for thread, line in found if line}
+    matches = ((thread, _UPCALL_TIME.match(line)) for thread, line in _by_thread(text))
+    return {thread: round(int(match[1]) * float(match[2])) for thread, match in matches if match}
 
 
 def receive_queues(text: str) -> dict[tuple[str, str, int], tuple[bool, int | None]]:
     """`pmd-rxq-show`: (thread, port, queue) -> (enabled, usage in percent or None)."""
     queues: dict[tuple[str, str, int], tuple[bool, int | None]] = {}
     for thread, line in _by_thread(text):
-        found = _RXQ.match(line)
-        if found:
-            usage = None if found[4] == "NOT AVAIL" else int(found[4])
-            queues[thread, found[1], int(found[2])] = (found[3] == "enabled", usage)
+        match = _RXQ.match(line)
+        if match:
+            usage = None if match[4] == "NOT AVAIL" else int(match[4])
+            queues[thread, match[1], int(match[2])] = (match[3] == "enabled", usage)
     return queues
 
 
 def coverage(text: str) -> dict[str, int]:
     """`coverage/show`: counter -> total since start; counters never hit are not printed."""
-    return {found[1]: int(found[2]) for line in text.splitlines() if (found := _COVERAGE.match(line))}
+    return {match[1]: int(match[2]) for line in text.splitlines() if (match := _COVERAGE.match(line))}
 
 
 def port_counters(text: str) -> dict[str, dict[str, int]]:
@@ -121,31 +121,31 @@ def _direction(line: str, current: str) -> str:
 
 def datapath_lookups(text: str) -> dict[str, int]:
     """`dpctl/show`: lookups hit, missed and lost."""
-    found = _LOOKUPS.search(text)
-    return dict(zip(("hit", "missed", "lost"), map(int, found.groups()), strict=True)) if found else {}
+    match = _LOOKUPS.search(text)
+    return dict(zip(("hit", "missed", "lost"), map(int, match.groups()), strict=True)) if match else {}
 
 
 def zone_limits(text: str) -> dict[int, tuple[int, int]]:
     """`dpctl/ct-get-limits`: zone -> (connections, limit) of those that have a limit."""
-    found = {int(zone): (int(count), int(limit)) for zone, limit, count in _ZONE.findall(text)}
-    return {zone: each for zone, each in found.items() if each[1]}
+    zones = {int(zone): (int(count), int(limit)) for zone, limit, count in _ZONE.findall(text)}
+    return {zone: usage for zone, usage in zones.items() if usage[1]}
 
 
 def datapath_flows(text: str) -> int | None:
     """`dpctl/show`: megaflows now in the datapath."""
-    found = _FLOWS.search(text)
-    return int(found[1]) if found else None
+    match = _FLOWS.search(text)
+    return int(match[1]) if match else None
 
 
 def upcall_state(text: str) -> dict[str, int]:
     """`upcall/show`: `flows`, `flow_limit`, `offloaded` (flows that were put into tc) and `dump_duration_ms`."""
     state: dict[str, int] = {}
-    if found := _UPCALL_FLOWS.search(text):
-        state |= {"flows": int(found[1]), "flow_limit": int(found[2])}
-    if found := _OFFLOADED_FLOWS.search(text):
-        state["offloaded"] = int(found[1])
-    if found := _DUMP_DURATION.search(text):
-        state["dump_duration_ms"] = int(found[1])
+    if match := _UPCALL_FLOWS.search(text):
+        state |= {"flows": int(match[1]), "flow_limit": int(match[2])}
+    if match := _OFFLOADED_FLOWS.search(text):
+        state["offloaded"] = int(match[1])
+    if match := _DUMP_DURATION.search(text):
+        state["dump_duration_ms"] = int(match[1])
     return state
 
 
@@ -174,7 +174,7 @@ def datapath_flow_counts(text: str) -> dict[str, FlowCount]:
     Only the userspace datapath names threads. Every one has a table of its own, so a flow that two threads have is two,
     as in `dpctl/show`; a flow that a dump lists twice for one thread (it changed meanwhile) is one.
     """
-    found: dict[str, FlowCount] = {}
+    counts: dict[str, FlowCount] = {}
     thread = ""
     for line in text.splitlines():
         if heading := _FLOW_THREAD.match(line):
@@ -184,8 +184,8 @@ def datapath_flow_counts(text: str) -> dict[str, FlowCount]:
             claim = _OFFLOADED.search(facts)
             limits = limits_of(flow["key"], actions, is_userspace_datapath=bool(thread))
             count = FlowCount(mask_of(flow["key"]), int(flow["packets"]), claim[1] if claim else "no", limits)
-            found[f"{thread} {flow['ufid'] or flow['key']}"] = count
-    return found
+            counts[f"{thread} {flow['ufid'] or flow['key']}"] = count
+    return counts
 
 
 def mask_of(key: str) -> str:

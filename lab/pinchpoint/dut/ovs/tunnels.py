@@ -69,17 +69,17 @@ def underlay_bridges(scenario: Scenario) -> list[str]:
 
 def underlay_routes(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     """Addresses, routes and neighbours, once the bridges are there."""
-    found: list[AnyResource] = []
+    resources: list[AnyResource] = []
     for near, far in ends(scenario):
         ip = ("ip", "-n", places.dut_netns)
         # With a prefix route of either device the kernel would choose between the two.
         address = (f"{near.address}/{_PREFIX}", "dev", near.underlay, "noprefixroute")
-        found += [
+        resources += [
             Command((*ip, "address", "add", *address)),
             Command((*ip, "link", "set", "dev", near.underlay, "up")),
             appctl(places, "ovs/route/add", f"{far.address}/32", near.underlay),
             appctl(places, "tnl/neigh/set", near.underlay, far.address, far.mac),
         ]
-    if found:
-        found.append(appctl(places, "tnl/neigh/aging", str(_LONGEST_AGE_S)))
-    return found
+    if resources:
+        resources.append(appctl(places, "tnl/neigh/aging", str(_LONGEST_AGE_S)))
+    return resources

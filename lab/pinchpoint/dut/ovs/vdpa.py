@@ -25,16 +25,16 @@ _KNOWN_WITHIN_S = 5  # the switch lists its types of ports before it answers to 
 _KNOWS = f"iface_types{{>=}}{TYPE}"  # ovs-vsctl(8), wait-until: the set includes it
 
 
-def check(given: RawScenario, source: Source) -> None:
+def check(raw: RawScenario, source: Source) -> None:
     """A port has a function of a NIC, or is of another kind; no two ports share a function or a representor."""
     functions, representors = set[str | None](), set[str]()
-    for port in given.ports:
+    for port in raw.ports:
         values = port.values
         if values.get("kind") != VDPA:
             for key in (key for key in _OWN if values.get(key) is not None):
                 source.problem((*port.at, key), f'expected port.kind = "{VDPA}" with it')
             continue
-        _check_one(given, source, port)
+        _check_port(raw, source, port)
         pf, vf, number = (values.get(key) for key in _OWN)
         representor = f"{number} of {pf}"
         if vf and vf in functions:
@@ -46,11 +46,11 @@ def check(given: RawScenario, source: Source) -> None:
         representors.add(representor)
 
 
-def _check_one(given: RawScenario, source: Source, port: Element) -> None:
+def _check_port(raw: RawScenario, source: Source, port: Element) -> None:
     for key in _OWN:
         if key in port.values and port.values[key] is None:
             source.problem((*port.at, key), f'missing; port.kind = "{VDPA}" needs it')
-    if (datapath := given.dut.get("datapath")) not in (None, Datapath.DPDK):
+    if (datapath := raw.dut.get("datapath")) not in (None, Datapath.DPDK):
         source.mismatch((*port.at, "kind"), f'none where dut.datapath is "{datapath}"', VDPA)
     for key in ("pci", "engine_pci"):
         if address := port.values.get(key):
@@ -59,14 +59,14 @@ def _check_one(given: RawScenario, source: Source, port: Element) -> None:
 
 def columns(port: OvsPort, places: OvsPlaces) -> dict[str, str]:
     """Of its Interface row. The engine is the server of the socket, as a guest would be."""
-    found = {
+    row = {
         "type": TYPE,
         "options:vdpa-socket-path": places.vhost_socket(port.name),
         "options:vdpa-accelerator-devargs": quoted(str(port.vf)),
         "options:dpdk-devargs": quoted(f"{port.pf},representor=[{port.representor}]"),
     }
     several = {"options:vdpa-max-queues": str(port.queues), "options:n_rxq": str(port.queues)}
-    return found | (several if port.queues > 1 else {})
+    return row | (several if port.queues > 1 else {})
 
 
 def known(scenario: Scenario, places: OvsPlaces) -> list[Command]:

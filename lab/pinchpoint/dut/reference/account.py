@@ -54,28 +54,28 @@ def parse(line: str) -> Account:
 
 def counters(directions: tuple[Direction, Direction], names: tuple[str, str]) -> dict[str, int]:
     """`reference/port/NAME/COUNTER`: frames. What came is counted at the port it came from, what left at the other."""
-    found = dict[str, int]()
-    for one, source, target in zip(directions, names, reversed(names), strict=True):
-        drops, came, left = one.drops, f"reference/port/{source}/", f"reference/port/{target}/"
-        forwarded = one.sent + drops.tx + drops.full
-        found |= {
-            came + "received": one.received,
+    counters = dict[str, int]()
+    for direction, source, target in zip(directions, names, reversed(names), strict=True):
+        drops, came, left = direction.drops, f"reference/port/{source}/", f"reference/port/{target}/"
+        forwarded = direction.sent + drops.tx + drops.full
+        counters |= {
+            came + "received": direction.received,
             came + "rx": drops.rx,
             came + "too_long": drops.too_long,
             came + "ring": drops.ring,
             came + "table": drops.table,
             came + "rules": sum(drops.rules),
-            came + "new_flows": one.new_flows,
-            came + "software_frames": one.software_frames,
+            came + "new_flows": direction.new_flows,
+            came + "software_frames": direction.software_frames,
             left + "tx": drops.tx,
             left + "full": drops.full,
-            left + "sent": one.sent,
+            left + "sent": direction.sent,
             # Frames that went on from each place, as far as this device counts them.
-            came + "accepted": one.received - drops.rx - drops.too_long,
-            came + "queued": one.received - drops.rx - drops.too_long - drops.ring,
+            came + "accepted": direction.received - drops.rx - drops.too_long,
+            came + "queued": direction.received - drops.rx - drops.too_long - drops.ring,
             left + "forwarded": forwarded,
         }
-    return found
+    return counters
 
 
 class Ports:

@@ -76,21 +76,21 @@ _TRACKED: Final = {
 
 def counters(directions: tuple[Direction, Direction], names: tuple[str, str]) -> dict[str, int]:
     """`reference/port/NAME/COUNTER`: frames. What came is counted at the port it came from, what left at the other."""
-    found = dict[str, int]()
-    for one, source, target in zip(directions, names, reversed(names), strict=True):
-        drops, came, left = one.drops, f"reference/port/{source}/", f"reference/port/{target}/"
-        found |= {came + name: drops.get(name, 0) for name in ("ring", *_CHECKED, *_TRACKED)}
-        received = one.received - one.consumed
+    counters = dict[str, int]()
+    for direction, source, target in zip(directions, names, reversed(names), strict=True):
+        drops, came, left = direction.drops, f"reference/port/{source}/", f"reference/port/{target}/"
+        counters |= {came + name: drops.get(name, 0) for name in ("ring", *_CHECKED, *_TRACKED)}
+        received = direction.received - direction.consumed
         checked = received - drops.get("ring", 0) - sum(drops.get(name, 0) for name in _CHECKED)
-        found |= {
+        counters |= {
             came + "received": received,
             came + "queued": received - drops.get("ring", 0),
             came + "checked": checked,
-            left + "forwarded": one.sent + drops.get("full", 0),
+            left + "forwarded": direction.sent + drops.get("full", 0),
             left + "full": drops.get("full", 0),
-            left + "sent": one.sent,
+            left + "sent": direction.sent,
         }
-    return found
+    return counters
 
 
 def graph() -> HopGraph:
@@ -144,5 +144,5 @@ class BalancedPorts:
         }
         dealt = {f"reference/dealt/{number}": count for number, count in enumerate(told.dealt)}
         busy_ns = round(told.busy_share * told.elapsed_s * 1e9)
-        found = {**counters(told.directions, self._names), **counts, **dealt, "reference/busy_ns": busy_ns}
-        return Snapshot(at_s, found, gauges)
+        totals = {**counters(told.directions, self._names), **counts, **dealt, "reference/busy_ns": busy_ns}
+        return Snapshot(at_s, totals, gauges)

@@ -30,9 +30,9 @@ def _unset(key: Key) -> object:
     return tuple(default) if isinstance(default, list) else default
 
 
-def check(given: RawScenario, source: Source) -> None:
+def check(raw: RawScenario, source: Source) -> None:
     """A balancer has the keys of one, a forwarder those of the other, and what is asked for fits its memory."""
-    dut, service = given.dut, given.tables.get("service") or {}
+    dut, service = raw.dut, raw.tables.get("service") or {}
     own = {key.name for key in BALANCING}
     for key in KEYS.dut:
         foreign = key.name not in own and key.name not in _OF_BOTH if service else key.name in own
@@ -40,11 +40,11 @@ def check(given: RawScenario, source: Source) -> None:
             whose = "a [service]: the device balances" if service else "no [service]: the device forwards"
             source.problem(("dut", key.name), f"expected none with {whose}")
     if service:
-        _check_service(given, source)
+        _check_service(raw, source)
 
 
-def _check_service(given: RawScenario, source: Source) -> None:
-    dut, service, backends = given.dut, given.tables["service"], len(given.arrays.get("backend", ()))
+def _check_service(raw: RawScenario, source: Source) -> None:
+    dut, service, backends = raw.dut, raw.tables["service"], len(raw.arrays.get("backend", ()))
     if (service.get("max_connections") or 0) > LARGEST_TABLE:
         source.mismatch(
             ("service", "max_connections"), f"at most {LARGEST_TABLE:,} of reference", service["max_connections"]
@@ -72,8 +72,8 @@ def _check_service(given: RawScenario, source: Source) -> None:
 def options(dut: ReferenceDut, service: Service) -> Iterator[str]:
     """Of `pinchpoint-engine balance`."""
     yield from ("--service", service.end, "--scheduler", service.scheduler.value)
-    for one in service.backends:
-        yield from ("--backend", one.end)
+    for backend in service.backends:
+        yield from ("--backend", backend.end)
     if service.is_direct:
         yield "--direct"
     if service.local is not None:

@@ -139,15 +139,15 @@ def _pages(scenario: Scenario) -> int:
 class ReferenceDevice(Defaults):
     """The kind `reference`."""
 
-    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
+    def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """A forwarder or a balancer between two ports."""
-        why, dut = 'dut.kind is "reference"', given.dut
-        checks.own_cpus(given, source, "cpus", polls=True)
-        checks.no_nics(given, source, why)
-        checks.no_hosts(given, source, "reference")
-        checks.names(given, source)
-        checks.two_ports(given, source)
-        checks.one_queue(given, source, why)
+        why, dut = 'dut.kind is "reference"', raw.dut
+        checks.own_cpus(raw, source, "cpus", polls=True)
+        checks.no_nics(raw, source, why)
+        checks.no_hosts(raw, source, "reference")
+        checks.names(raw, source)
+        checks.two_ports(raw, source)
+        checks.one_queue(raw, source, why)
         if len(dut.get("cpus", ())) > 1:
             source.mismatch(("dut", "cpus"), "one CPU", list(dut["cpus"]))
         every_ms, pause_ms = dut.get("pause_every_ms"), dut.get("pause_ms", 0.0)
@@ -155,8 +155,8 @@ class ReferenceDevice(Defaults):
             source.mismatch(("dut", "offload"), '"all" or "two-way" with dut.offload_rate_fps', "")
         if (every_ms or 0.0) <= pause_ms and (every_ms is not None or pause_ms):
             source.mismatch(("dut", "pause_ms"), "less than dut.pause_every_ms", pause_ms)
-        balancing.check(given, source)
-        return lambda: Read(ReferenceDut(**dut), tuple(Port(**port.values) for port in given.ports))
+        balancing.check(raw, source)
+        return lambda: Read(ReferenceDut(**dut), tuple(Port(**port.values) for port in raw.ports))
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """Hugepages."""
@@ -232,9 +232,11 @@ class ReferenceDevice(Defaults):
         counts = [
             (name.rpartition("/")[2], frames) for name, frames in seen.items() if name.startswith("reference/port/")
         ]
-        software, handled = (sum(n for name, n in counts if name == one) for one in ("software_frames", "queued"))
-        found = {Sign.SOFTWARE: software / handled} if handled else {}
-        return found | ({Sign.CLAIMED: seen["reference/offloaded"]} if "reference/offloaded" in seen else {})
+        software, handled = (
+            sum(n for name, n in counts if name == counter) for counter in ("software_frames", "queued")
+        )
+        shares = {Sign.SOFTWARE: software / handled} if handled else {}
+        return shares | ({Sign.CLAIMED: seen["reference/offloaded"]} if "reference/offloaded" in seen else {})
 
     def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
         """Nothing planted but its rate; a ring that bridges its pauses."""
@@ -242,8 +244,8 @@ class ReferenceDevice(Defaults):
         plain = replace(
             dut, drop="", new_flow_us=0.0, rx_loss=0.0, table_loss=0.0, tx_loss=0.0, pause_every_ms=None, pause_ms=0.0
         )
-        found = {Experiment.PLAIN: plain, Experiment.LARGE_RING: replace(dut, ring=max(dut.ring, LARGEST_RING))}
-        return {kind: replace(scenario, dut=one) for kind, one in found.items() if one != dut}
+        duts = {Experiment.PLAIN: plain, Experiment.LARGE_RING: replace(dut, ring=max(dut.ring, LARGEST_RING))}
+        return {kind: replace(scenario, dut=changed) for kind, changed in duts.items() if changed != dut}
 
 
 DEVICE = ReferenceDevice("reference", "a forwarder or a balancer of known truth", Types(ReferenceDut), KEYS)

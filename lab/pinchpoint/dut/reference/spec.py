@@ -102,7 +102,7 @@ def _weights() -> kinds.Kind:
     def read(value: object) -> tuple[int, ...]:
         kinds.check(isinstance(value, list | tuple))
         assert isinstance(value, list | tuple)
-        kinds.check(all(type(one) is int and 0 <= one <= 1000 for one in value))
+        kinds.check(all(type(weight) is int and 0 <= weight <= 1000 for weight in value))
         return tuple(value)
 
     return kinds.Kind("a list of whole numbers from 0 to 1,000", read)

@@ -132,26 +132,26 @@ def _pages(scenario: Scenario) -> int:
 class TestpmdDevice(Defaults):
     """The kind `testpmd`."""
 
-    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
+    def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """A forwarder between two ports."""
-        checks.own_cpus(given, source, "cpus", polls=True)
-        if given.dut.get("io") == MEMIF:
-            checks.no_vhost(given, source, f'dut.io is "{MEMIF}"')
+        checks.own_cpus(raw, source, "cpus", polls=True)
+        if raw.dut.get("io") == MEMIF:
+            checks.no_vhost(raw, source, f'dut.io is "{MEMIF}"')
         else:
-            checks.no_nics(given, source, 'dut.kind is "testpmd"')
-        checks.no_hosts(given, source, "testpmd")
-        checks.names(given, source)
-        checks.two_ports(given, source)
-        checks.one_queue(given, source, 'dut.kind is "testpmd"')
-        cpus, control = given.dut.get("cpus", ()), given.dut.get("control_cpu")
+            checks.no_nics(raw, source, 'dut.kind is "testpmd"')
+        checks.no_hosts(raw, source, "testpmd")
+        checks.names(raw, source)
+        checks.two_ports(raw, source)
+        checks.one_queue(raw, source, 'dut.kind is "testpmd"')
+        cpus, control = raw.dut.get("cpus", ()), raw.dut.get("control_cpu")
         if len(cpus) > 2:
             source.mismatch(("dut", "cpus"), "one CPU or two, since there are two ports of one queue", list(cpus))
         if control in cpus:
             source.mismatch(("dut", "control_cpu"), "a CPU other than those of dut.cpus", control)
-        dut = given.dut
+        dut = raw.dut
         return lambda: Read(
             TestpmdDut(dut["io"], dut["mode"], dut["cpus"], dut["control_cpu"], dut["memory_mb"]),
-            tuple(Port(**port.values) for port in given.ports),
+            tuple(Port(**port.values) for port in raw.ports),
         )
 
     def largest_frame(self, dut: Values) -> int:

@@ -91,16 +91,16 @@ def joined(scenario: Scenario) -> tuple[tuple[str, str], ...]:
     for stream in scenario.streams:
         if stream.tx_port == stream.rx_port:
             raise RequirementError(f"{cannot}: a stream of port {stream.tx_port} returns to that port", _WITHOUT)
-        for one, other in ((stream.tx_port, stream.rx_port), (stream.rx_port, stream.tx_port)):
-            if partner.setdefault(one, other) != other:
+        for end, other in ((stream.tx_port, stream.rx_port), (stream.rx_port, stream.tx_port)):
+            if partner.setdefault(end, other) != other:
                 raise RequirementError(
-                    f"{cannot}: port {one} has streams with two others, {partner[one]} and {other}, and without a "
+                    f"{cannot}: port {end} has streams with two others, {partner[end]} and {other}, and without a "
                     "switch their frames cannot be separated",
                     _WITHOUT,
                 )
     if scenario.dut.polls and any(port.queues > 1 for port in scenario.ports):
         raise RequirementError(f"{cannot}: a relay supports one queue per port", _WITHOUT)
-    return tuple((one, other) for one, other in partner.items() if one <= other)
+    return tuple((port, other) for port, other in partner.items() if port <= other)
 
 
 class WireLive(PlainLive):
@@ -134,16 +134,16 @@ class WireBench(PlainBench):
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """A veth pair or a relay for each pair of ports, or what inspects them. Raises RequirementError."""
         pairs = joined(self.scenario)
-        found = foundation(self.places, pages, _pages(self.scenario))
+        base = foundation(self.places, pages, _pages(self.scenario))
         if self.scenario.dut.polls:
-            return [*found, self._relay(pairs, engine)]
+            return [*base, self._relay(pairs, engine)]
         queues = {port.name: port.queues for port in self.scenario.ports}
         netns, size = self.places.engine_netns, mtu(self.scenario)
-        veths = [Veth(one, netns, other, netns, size, max(queues[one], queues[other])) for one, other in pairs]
+        veths = [Veth(first, netns, second, netns, size, max(queues[first], queues[second])) for first, second in pairs]
         if not dut_of(self.scenario).inspects:
-            return [*found, Namespace(netns), *veths]
+            return [*base, Namespace(netns), *veths]
         plain = [plain_frames(name, netns) for pair in pairs for name in pair]
-        return [*found, Namespace(netns), *veths, *plain, self._inspector(pairs, engine)]
+        return [*base, Namespace(netns), *veths, *plain, self._inspector(pairs, engine)]
 
     def _inspector(self, pairs: Sequence[tuple[str, str]], engine: Sequence[str]) -> Relay:
         """Beside the links: each end of a pair receives what the other sends."""
@@ -159,7 +159,7 @@ class WireBench(PlainBench):
         return Relay(
             name=name,
             argv=argv,
-            directions=tuple(way for one, other in pairs for way in ((one, other), (other, one))),
+            directions=tuple(way for first, second in pairs for way in ((first, second), (second, first))),
             pidfile=places.pidfile(name),
             account=f"{places.directory}/{name}.account",
             log=f"{places.directory}/{name}.log",
@@ -208,20 +208,18 @@ def _pages(scenario: Scenario) -> int:
 class WireDevice(Defaults):
     """The kind `wire`."""
 
-    def read(self, given: RawScenario, source: Source) -> Callable[[], Read]:
+    def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """Joined ports."""
-        checks.own_cpus(given, source, "cpus", polls=given.dut.get("io") == VHOST_USER)
-        if given.dut.get("io") == VETH:
-            checks.no_vhost(given, source, f'dut.io is "{VETH}"')
+        checks.own_cpus(raw, source, "cpus", polls=raw.dut.get("io") == VHOST_USER)
+        if raw.dut.get("io") == VETH:
+            checks.no_vhost(raw, source, f'dut.io is "{VETH}"')
         else:
-            checks.no_nics(given, source, 'dut.kind is "wire"')
-        checks.no_hosts(given, source, "wire")
-        checks.names(given, source)
-        if given.dut.get("io") == VHOST_USER:
-            checks.one_queue(given, source, 'dut.io is "vhost-user"')
-        return lambda: Read(
-            WireDut(given.dut["io"], given.dut["cpus"]), tuple(Port(**port.values) for port in given.ports)
-        )
+            checks.no_nics(raw, source, 'dut.kind is "wire"')
+        checks.no_hosts(raw, source, "wire")
+        checks.names(raw, source)
+        if raw.dut.get("io") == VHOST_USER:
+            checks.one_queue(raw, source, 'dut.io is "vhost-user"')
+        return lambda: Read(WireDut(raw.dut["io"], raw.dut["cpus"]), tuple(Port(**port.values) for port in raw.ports))
 
     def starters(self) -> Iterator[Starter]:
         """A veth pair."""
