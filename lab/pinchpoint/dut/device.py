@@ -198,11 +198,11 @@ class PlainLive(Changeable):
     words: str  # that name one in errors: "a wire"
 
     def witnesses(self) -> list[Collector]:
-        """None."""
+        """No threads of its own to look at."""
         return []
 
     def settings(self) -> Mapping[str, str]:
-        """None."""
+        """No setting is read back."""
         return {}
 
     def ready(self) -> Mapping[str, str]:
@@ -210,31 +210,29 @@ class PlainLive(Changeable):
         return self.versions()
 
     def versions(self) -> Mapping[str, str]:
-        """None."""
         return {}
 
     def dumps(self) -> Mapping[str, str]:
-        """None."""
         return {}
 
     def log(self) -> tuple[str, str] | None:
-        """None."""
+        """No log of its own."""
         return None
 
     def action(self, change: Change, resources: Sequence[AnyResource]) -> Action:
-        """None. Raises InputError."""
+        """Raises InputError: nothing can happen to it."""
         raise InputError(f"nothing can happen to {self.words}: {change.action}")
 
     def items(self, batch: Batch, probed: bool) -> AbstractContextManager[Bulk]:
-        """None. Raises InputError."""
+        """Raises InputError: it has nothing that is made in bulk."""
         raise InputError(f"{self.words} has no {batch.what}")
 
     def balancer(self) -> Balancer | None:
-        """It balances nothing."""
+        """None: it balances nothing."""
         return None
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to do: no connection to it is open."""
 
 
 class Bench(Protocol):
@@ -275,11 +273,11 @@ class PlainBench:
         return {}
 
     def refusal(self, error: CommandFailed) -> PinchpointError | None:
-        """None is explained."""
+        """None: no failure is put in terms of the scenario."""
         return None
 
     def ends_with_it(self, resources: Sequence[AnyResource]) -> list[AnyResource]:
-        """Its processes."""
+        """Its processes: daemons and relays."""
         return [resource for resource in resources if isinstance(resource, Daemon | Relay)]
 
 
@@ -343,7 +341,7 @@ class Device(Protocol):
         """The scenario with the device's memory on the NUMA nodes of its CPUs."""
 
     def bench(self, scenario: Scenario, places: Places) -> Bench:
-        """Its bench, planned."""
+        """A bench of this kind for the scenario, planned; nothing is built."""
 
     def why_no_guest(self, dut: Values) -> str:
         """Where it cannot run in a guest, as `dut.KEY is VALUE`; empty where it can."""
@@ -401,11 +399,10 @@ class Defaults:
         return f'dut.kind is "{self.kind}"'
 
     def probes(self, host: Machine) -> Iterator[Probe]:
-        """None."""
         return iter(())
 
     def pages(self, scenario: Scenario) -> int:
-        """None."""
+        """None: its bench takes no hugepages."""
         return 0
 
     def standing_s(self, scenario: Scenario) -> float:
@@ -413,11 +410,10 @@ class Defaults:
         return 3.0
 
     def contents(self, scenario: Scenario) -> Mapping[str, int]:
-        """Nothing."""
         return {}
 
     def relayed(self, scenario: Scenario) -> tuple[Host, ...]:
-        """None."""
+        """No host: none reaches it by way of a relay."""
         return ()
 
     def on_nodes(self, scenario: Scenario, topology: Topology) -> Scenario:
@@ -425,31 +421,28 @@ class Defaults:
         return scenario
 
     def freezing(self, scenario: Scenario) -> Freezing:
-        """Not at all."""
+        """No process of it can be frozen."""
         return Freezing(why_not=f"{self.title} has no process that could be frozen")
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
-        """None is known."""
+        """No thread's load is known."""
         return ()
 
     def metrics(self, seen: Seen) -> Iterator[Metric]:
-        """None."""
         return iter(())
 
     def handled(self, seen: Seen) -> int | None:
-        """Not known."""
+        """None: its counters do not tell."""
         return None
 
     def signs(self, seen: Seen) -> Mapping[Sign, float]:
-        """None."""
         return {}
 
     def offload_limits(self, seen: Seen) -> Mapping[OffloadLimit, float]:
-        """None is known."""
+        """No limit of an offload is known."""
         return {}
 
     def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
-        """None."""
         return {}
 
     def attach(self, place: str | None, host: Machine) -> Attached:
@@ -457,5 +450,5 @@ class Defaults:
         raise InputError(f"{self.title} cannot be watched", "only devices that run on their own can")
 
     def watched_graph(self, variant: str) -> HopGraph:
-        """None. Raises InputError."""
+        """Raises InputError: it cannot be watched."""
         raise InputError(f"{self.title} cannot be watched")

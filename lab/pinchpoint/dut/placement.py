@@ -17,7 +17,7 @@ def placed(scenario: Scenario, topology: Topology) -> tuple[Scenario, dict[str, 
 
 
 def alike(units: Sequence[Scenario], topology: Topology) -> dict[str, str]:
-    """As `numa.alike`."""
+    """Units that need not be measured on this machine, by name, with the reason; see `numa.alike`."""
     return numa.alike(units, topology, lambda unit: placed(unit, topology))
 
 

@@ -30,7 +30,7 @@ class Places:
 
     @property
     def dut_netns(self) -> str:
-        """The device's namespace."""
+        """Name of the device's network namespace."""
         return f"pp-{self.bench_id}-dut"
 
     @property

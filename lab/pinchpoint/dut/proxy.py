@@ -77,7 +77,7 @@ class ProxyDut:
 
     @property
     def io(self) -> str:
-        """Over veth."""
+        """Always veth pairs between its namespace and the engine's."""
         return "veth"
 
 
@@ -88,7 +88,7 @@ def spec(scenario: Scenario) -> ProxyDut:
 
 
 def served(scenario: Scenario) -> Service:
-    """What it balances."""
+    """The scenario's [service], which a proxy always has."""
     assert scenario.service is not None, "checked as the file was read"
     return scenario.service
 
@@ -181,11 +181,10 @@ class ProxyDevice(Defaults):
         yield descriptors(host, spec(scenario).descriptors)
 
     def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
-        """Its workers elsewhere."""
+        """The scenario with its workers on other CPUs."""
         return replace(scenario, dut=replace(spec(scenario), cpus=cpus))
 
     def freezing(self, scenario: Scenario) -> Freezing:
-        """Not at all."""
         return Freezing(
             why_not=f"the kernel's TCP, which answers for {self.title}, keeps answering while the process is frozen"
         )
@@ -195,7 +194,6 @@ class ProxyDevice(Defaults):
         return HopGraph(softirq.REFUSED, (softirq.RECEIVE, softirq.QUEUES, softirq.SEND), softirq.SETTLES)
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
-        """Its workers."""
         return loads(seen, traffic_s)
 
 

@@ -61,7 +61,6 @@ class OpenFiles:
         self._host, self._processes = host, processes
 
     def can_run(self) -> str | None:
-        """Always, on Linux."""
         return None
 
     def snapshot(self) -> Snapshot:
@@ -133,7 +132,7 @@ class ProxyLive(softirq.KernelLive):
 
     @property
     def service(self) -> Service:
-        """What it balances."""
+        """The scenario's [service], which a proxy always has."""
         assert self._scenario.service is not None, "checked as the file was read"
         return self._scenario.service
 
@@ -165,7 +164,7 @@ class ProxyLive(softirq.KernelLive):
         return {**super().settings(), **in_force, **self.program_settings()}
 
     def dumps(self) -> Mapping[str, str]:
-        """Its routes."""
+        """The routes of its namespace, as ip-route(8) lists them."""
         return {"routes.txt": self.places.host.run(["ip", "-n", self.places.dut_netns, "route", "show"])}
 
     def log(self) -> tuple[str, str] | None:
@@ -232,7 +231,7 @@ class Reload:
         self._live, self._signal = live, signal
 
     def prepare(self, check: Check) -> None:
-        """Nothing."""
+        """Nothing must be there before."""
 
     def act(self, check: Check) -> None:
         """Returns when as many new workers as before serve. Raises DutError if they do not come."""
@@ -250,7 +249,7 @@ class Reload:
             time.sleep(0.01)
 
     def restore(self, check: Check) -> None:
-        """Nothing."""
+        """Nothing is left to undo: the configuration is the same."""
 
     def _serves_anew(self, before: frozenset[str]) -> bool:
         with suppress(DutError):
@@ -323,7 +322,7 @@ class ProxyBalancer:
         raise NotImplementedError
 
     def add(self, backend: int) -> None:
-        """Likewise."""
+        """A kind whose program can says so in its `Services.changes`."""
         raise NotImplementedError
 
     def reload(self) -> None:

@@ -94,7 +94,7 @@ class Changeable(Protocol):
     """A device that stands and may be a balancer that can be changed."""
 
     def balancer(self) -> Balancer | None:
-        """As in `pinchpoint.dut.device.Live`."""
+        """Where it balances a [service]: its limits and its table of connections; else None."""
 
     def rebalanced(self) -> Rebalanced | None:
         """Its balancer, if that can be changed while it runs."""

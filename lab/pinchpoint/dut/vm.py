@@ -177,7 +177,6 @@ class GuestedDevice:
         return GuestedBench(scenario, self._device.bench(scenario, replace(places, host=Guest(places.machine))))
 
     def freezing(self, scenario: Scenario) -> Freezing:
-        """Not at all."""
         return Freezing(why_not="a device in a guest is not frozen")
 
     def graph(self, scenario: Scenario) -> HopGraph:
@@ -218,7 +217,7 @@ class GuestedBench:
         ]
 
     def attachment(self, number: int, port: Port) -> Attachment:
-        """A tap."""
+        """A tap of the port's name, by af_packet."""
         return Attachment("af_packet", port.name, self.places.engine_netns)
 
     def facts(self) -> Mapping[str, str]:
@@ -304,7 +303,7 @@ class GuestedLive:
         return [*self._with_cpus(self._device.collectors()), self._process()]
 
     def witnesses(self) -> list[Collector]:
-        """Likewise."""
+        """The device's, and the guest's process on this machine."""
         return [*self._with_cpus(self._device.witnesses()), self._process()]
 
     def settings(self) -> Mapping[str, str]:

@@ -31,7 +31,7 @@ _OFF = ("stp_state", "forward_delay", "mcast_snooping")
 
 @dataclass(frozen=True)
 class BridgeDut:
-    """The kernel's bridge."""
+    """The kernel's bridge between the ports: on which CPUs its softirqs run, and whether it learns addresses."""
 
     cpus: tuple[int, ...]
     learning: bool
@@ -44,7 +44,7 @@ class BridgeDut:
 
     @property
     def io(self) -> str:
-        """Over veth."""
+        """Always veth pairs between its namespace and the engine's."""
         return "veth"
 
 
@@ -106,7 +106,7 @@ def _same(name: str, wanted: int, actual: int) -> str:
 
 @dataclass(frozen=True)
 class BridgeBench(softirq.KernelBench):
-    """A bridge, planned."""
+    """One bench of a bridge, planned: ports, the bridge between them, its forwarding table."""
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """Ports, the bridge between them, its forwarding table. Raises InputError."""
@@ -124,13 +124,12 @@ class BridgeBench(softirq.KernelBench):
         return [*softirq.ports(self.scenario, self.places, pages), *(Command(tuple(argv)) for argv in words)]
 
     def open(self) -> BridgeLive:
-        """Nothing is opened."""
         return BridgeLive(self.scenario, self.places)
 
 
 @dataclass(frozen=True)
 class BridgeDevice(Defaults):
-    """The kind `bridge`."""
+    """The kind `bridge`: the kernel's own, which forwards by address in softirqs."""
 
     def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """A bridge and its ports."""
@@ -146,7 +145,7 @@ class BridgeDevice(Defaults):
         return self._probes(host, None)
 
     def starters(self) -> Iterator[Starter]:
-        """One CPU's softirqs."""
+        """A first scenario on one CPU's softirqs."""
         yield Starter(
             rank=30,
             kind=self.kind,
@@ -165,15 +164,13 @@ class BridgeDevice(Defaults):
         yield softirq.steering(host, guest)
 
     def why_no_guest(self, dut: Values) -> str:
-        """It can."""
         return ""
 
     def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
-        """Its softirqs elsewhere."""
+        """The scenario with its softirqs on other CPUs."""
         return replace(scenario, dut=replace(spec(scenario), cpus=cpus))
 
     def bench(self, scenario: Scenario, places: Places) -> BridgeBench:
-        """A bridge."""
         return BridgeBench(scenario, places)
 
     def graph(self, scenario: Scenario) -> HopGraph:
@@ -186,11 +183,9 @@ class BridgeDevice(Defaults):
         return HopGraph(softirq.REFUSED, (softirq.RECEIVE, bridge, softirq.QUEUES, softirq.SEND), softirq.SETTLES)
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
-        """Its softirqs."""
         return softirq.loads(seen, traffic_s)
 
     def signs(self, seen: Seen) -> Mapping[Sign, float]:
-        """Its softirqs'."""
         return softirq.signs(seen)
 
 

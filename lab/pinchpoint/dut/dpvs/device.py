@@ -43,12 +43,12 @@ class DpvsDut:
 
     @property
     def polls(self) -> bool:
-        """Always."""
+        """Always: its worker polls the ports."""
         return True
 
     @property
     def io(self) -> str:
-        """Over veth."""
+        """Always veth pairs, which DPDK's af_packet driver reads."""
         return "veth"
 
 
@@ -60,7 +60,7 @@ def spec(scenario: Scenario) -> DpvsDut:
 
 @dataclass(frozen=True)
 class DpvsBench(PlainBench):
-    """A balancer, planned."""
+    """One bench of DPVS, planned: veth ports, its configuration, the daemon, the service."""
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """Ports, the configuration file, the process, and what describes the service to it."""
@@ -93,7 +93,6 @@ class DpvsBench(PlainBench):
         return {"DPVS polls": f"worker on CPU {self.scenario.dut.cpus[0]}, master on CPU {control}{shared}"}
 
     def open(self) -> DpvsLive:
-        """Nothing is opened."""
         return DpvsLive(self.scenario, self.places, self._daemon(), self._tools(), self._file("log"))
 
     def _file(self, ending: str) -> str:
@@ -131,7 +130,7 @@ _WAIT = 'until "$0" link show >/dev/null 2>&1; do sleep 0.1; done'
 
 @dataclass(frozen=True)
 class DpvsDevice(Defaults):
-    """The kind `dpvs`."""
+    """The kind `dpvs`: a full-NAT balancer on DPDK, one worker between two veth ports."""
 
     def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """A balancer between two ports."""
@@ -176,7 +175,6 @@ class DpvsDevice(Defaults):
         return replace(scenario, dut=replace(spec(scenario), cpus=cpus[:1]))
 
     def bench(self, scenario: Scenario, places: Places) -> DpvsBench:
-        """A balancer."""
         return DpvsBench(scenario, places)
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
@@ -185,7 +183,7 @@ class DpvsDevice(Defaults):
         return (PmdLoad("DPVS worker", None, received),) if received else ()
 
     def graph(self, scenario: Scenario) -> HopGraph:
-        """Its ports."""
+        """Receives, balances, sends; drops are the ports' own counters."""
         port = _PORT + "{port}/"
         came, sent = port + "ipackets", port + "opackets"
         drops = (

@@ -51,7 +51,7 @@ class Tools:
 
 
 class Counters:
-    """What DPVS counted."""
+    """DPVS's counters by port, CPU and backend, and its pool of local ports, as dpip and ipvsadm print them."""
 
     name = "dpvs"
 
@@ -130,7 +130,6 @@ class DpvsLive(PlainLive):
         return {"dpvs.conf": self.places.host.read(path)}
 
     def log(self) -> tuple[str, str] | None:
-        """Its own."""
         return "dpvs.log", self.places.host.read(self._log)
 
     def balancer(self) -> "DpvsBalancer":

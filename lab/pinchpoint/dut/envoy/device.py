@@ -32,7 +32,7 @@ BREAKER = 1024  # connections that a cluster takes unless its bootstrap says oth
 
 @dataclass(frozen=True)
 class EnvoyDut(proxy.ProxyDut):
-    """An envoy."""
+    """Envoy as a TCP proxy: its CPUs, descriptors and backlog."""
 
     kind: str = "envoy"
 
@@ -45,10 +45,10 @@ def program(host: Host) -> str | None:
 
 @dataclass(frozen=True)
 class EnvoyBench(proxy.ProxyBench):
-    """An envoy, planned."""
+    """One bench of envoy, planned: its ports, its bootstrap file and the daemon."""
 
     def config(self) -> Sequence[str]:
-        """Its bootstrap."""
+        """The bootstrap as lines of indented JSON."""
         return json.dumps(bootstrap(self.scenario, self.socket_path), indent=1).splitlines()
 
     def argv(self) -> Sequence[str]:
@@ -131,7 +131,7 @@ def _cluster(service: Service) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class EnvoyDevice(proxy.ProxyDevice):
-    """The kind `envoy`."""
+    """The kind `envoy`: a TCP proxy whose cluster binds one local address."""
 
     def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """A service with one local address."""
@@ -153,7 +153,6 @@ class EnvoyDevice(proxy.ProxyDevice):
         yield from proxy.tools(host)
 
     def bench(self, scenario: Scenario, places: Places) -> EnvoyBench:
-        """An envoy."""
         return EnvoyBench(scenario, places)
 
 

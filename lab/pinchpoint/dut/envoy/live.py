@@ -73,7 +73,7 @@ def breaker(text: str) -> int | None:
 
 
 class Stats:
-    """What envoy counted."""
+    """Envoy's counters, read from `/stats` of its admin interface."""
 
     name = "envoy"
 
@@ -118,7 +118,7 @@ class EnvoyLive(ProxyLive):
         return get(self.places.host, self._socket, "/ready").strip() == "LIVE"
 
     def tasks(self) -> Sequence[str]:
-        """Its worker threads."""
+        """Folders in /proc of its worker threads, by worker. Raises DutError if it has gone."""
         place, read = f"{PROC}/{self.pid}/task", self.places.host.read
         try:
             names = {task: read(f"{place}/{task}/comm").strip() for task in self.places.host.names(place)}
@@ -128,7 +128,6 @@ class EnvoyLive(ProxyLive):
         return [f"{place}/{task}" for _, task in sorted(task_of.items())]
 
     def program(self) -> Collector:
-        """Its statistics."""
         return self._stats
 
     def program_settings(self) -> Mapping[str, str]:
@@ -149,7 +148,6 @@ class EnvoyLive(ProxyLive):
         return Limit(Resource.TABLE, most, 0.0, source, f"envoy/{_ACTIVE}", ("envoy/upstream_cx_overflow",))
 
     def versions(self) -> Mapping[str, str]:
-        """Its own."""
         return {"envoy": str(self._info()["version"])}
 
     def dumps(self) -> Mapping[str, str]:

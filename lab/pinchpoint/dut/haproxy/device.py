@@ -24,17 +24,17 @@ MOST_LINES = 4095  # of servers that "balance roundrobin" deals to
 
 @dataclass(frozen=True)
 class HaproxyDut(proxy.ProxyDut):
-    """A haproxy."""
+    """Haproxy as a TCP proxy: its CPUs, descriptors and backlog."""
 
     kind: str = "haproxy"
 
 
 @dataclass(frozen=True)
 class HaproxyBench(proxy.ProxyBench):
-    """A haproxy, planned."""
+    """One bench of haproxy, planned: its ports, haproxy.cfg and the daemon."""
 
     def config(self) -> Sequence[str]:
-        """Its configuration."""
+        """Lines of haproxy.cfg, which names every backend."""
         return tuple(config(self.scenario, self.socket_path))
 
     def argv(self) -> Sequence[str]:
@@ -81,7 +81,7 @@ def config(scenario: Scenario, socket: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class HaproxyDevice(proxy.ProxyDevice):
-    """The kind `haproxy`."""
+    """The kind `haproxy`: a TCP proxy with a server line for each pair of local address and backend."""
 
     def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """A service with no more server lines than it deals to."""
@@ -96,7 +96,6 @@ class HaproxyDevice(proxy.ProxyDevice):
         return proxy.programs(host, PROGRAM, "haproxy")
 
     def bench(self, scenario: Scenario, places: Places) -> HaproxyBench:
-        """A haproxy."""
         return HaproxyBench(scenario, places)
 
 

@@ -72,7 +72,7 @@ def most_open(text: str) -> dict[str, float]:
 
 
 class Stats:
-    """What haproxy counted."""
+    """Haproxy's counters, read from its stats socket (`show info`, `show stat`)."""
 
     name = "haproxy"
 
@@ -152,7 +152,6 @@ class HaproxyLive(ProxyLive):
         return [f"{place}/{number}" for place in places for number in sorted(self._numbers(place))]
 
     def program(self) -> Collector:
-        """Its statistics."""
         return self._stats
 
     def program_settings(self) -> Mapping[str, str]:
@@ -169,7 +168,6 @@ class HaproxyLive(ProxyLive):
         return Limit(Resource.TABLE, size, 0.0, f"maxconn {most}", _MOST_OPEN)
 
     def versions(self) -> Mapping[str, str]:
-        """Its own."""
         return {"haproxy": self._info()["Version"]}
 
     def dumps(self) -> Mapping[str, str]:

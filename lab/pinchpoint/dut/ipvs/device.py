@@ -47,7 +47,7 @@ class IpvsDut:
 
     @property
     def io(self) -> str:
-        """Over veth."""
+        """Always veth pairs between its namespace and the engine's."""
         return "veth"
 
 
@@ -120,7 +120,7 @@ class IpvsLive(softirq.KernelLive):
         return {**dumps, "routes.txt": self._run("ip", "route", "show")}
 
     def balancer(self) -> Table:
-        """Its connections."""
+        """The service's connections in IPVS and in connection tracking."""
         return Table(served(self._scenario), self.places.host, self.places.dut_netns)
 
     def _run(self, *argv: str) -> str:
@@ -173,13 +173,12 @@ class IpvsBench(softirq.KernelBench):
         return BenchError(told, 'boot a kernel with CONFIG_IP_NF_NAT, set guest.kernel = "uml", or mode = "dnat"')
 
     def open(self) -> IpvsLive:
-        """Nothing is opened."""
         return IpvsLive(self.scenario, self.places)
 
 
 @dataclass(frozen=True)
 class IpvsDevice(Defaults):
-    """The kind `ipvs`."""
+    """The kind `ipvs`: the kernel's balancer, in softirqs of a namespace."""
 
     def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """Ports, and what of the service depends on connection tracking."""
@@ -197,15 +196,13 @@ class IpvsDevice(Defaults):
         return needs.needs(host, None, None)
 
     def why_no_guest(self, dut: Values) -> str:
-        """It can."""
         return ""
 
     def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
-        """Its softirqs elsewhere."""
+        """The scenario with its softirqs on other CPUs."""
         return replace(scenario, dut=replace(spec(scenario), cpus=cpus))
 
     def bench(self, scenario: Scenario, places: Places) -> IpvsBench:
-        """A namespace."""
         return IpvsBench(scenario, places)
 
     def graph(self, scenario: Scenario) -> HopGraph:
@@ -214,11 +211,9 @@ class IpvsDevice(Defaults):
         return HopGraph(softirq.REFUSED, (softirq.RECEIVE, _BALANCED, softirq.QUEUES, softirq.SEND), settles)
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
-        """Its softirqs."""
         return softirq.loads(seen, traffic_s)
 
     def signs(self, seen: Seen) -> Mapping[Sign, float]:
-        """Its softirqs'."""
         return softirq.signs(seen)
 
 

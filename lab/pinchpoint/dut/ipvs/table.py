@@ -17,7 +17,7 @@ _ENTRIES = "host/conntrack/entries"
 
 
 class Table:
-    """A service's connections."""
+    """A service's connections: what bounds them, how many there are, and how all are forgotten."""
 
     def __init__(self, service: Service, host: Host, netns: str) -> None:
         self._service, self._host, self._netns = service, host, netns

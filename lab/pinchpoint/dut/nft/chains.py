@@ -26,7 +26,7 @@ class Chains:
         self._walked: int | None = None
 
     def can_run(self) -> str | None:
-        """Needs nft."""
+        """Whether nft lists the ruleset, whose rules are counted here: they do not change."""
         try:
             self._walked = walked(self._host.run(["nft", "-t", "list", "ruleset"], self._netns))
         except CommandFailed as error:
@@ -34,7 +34,7 @@ class Chains:
         return None
 
     def snapshot(self) -> Snapshot:
-        """Gauge `nft/rules/walked`."""
+        """Gauge `nft/rules/walked`: rules on a forwarded frame's way."""
         return Snapshot(time.monotonic(), gauges={} if self._walked is None else {WALKED: float(self._walked)})
 
 

@@ -59,7 +59,7 @@ class NftDut:
 
     @property
     def io(self) -> str:
-        """Over veth."""
+        """Always veth pairs between its namespace and the engine's."""
         return "veth"
 
 
@@ -168,13 +168,12 @@ class NftBench(softirq.KernelBench):
         return BenchError(f"{place}: nft refused this rule: {match[2]}", "rule syntax: nft(8)")
 
     def open(self) -> NftLive:
-        """Nothing is opened."""
         return NftLive(self.scenario, self.places)
 
 
 @dataclass(frozen=True)
 class NftDevice(Defaults):
-    """The kind `nft`."""
+    """The kind `nft`: the kernel's routing with nftables, in softirqs of a namespace."""
 
     def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """Rules, routes and ports."""
@@ -197,7 +196,7 @@ class NftDevice(Defaults):
         return made
 
     def contents(self, scenario: Scenario) -> Mapping[str, int]:
-        """Lines of rules."""
+        """Lines of `dut.rules`, blank ones included."""
         return {"lines of rules": len(spec(scenario).rules)}
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
@@ -210,15 +209,13 @@ class NftDevice(Defaults):
         return needs.needs(host, None, has_rules=True)
 
     def why_no_guest(self, dut: Values) -> str:
-        """It can."""
         return ""
 
     def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
-        """Its softirqs elsewhere."""
+        """The scenario with its softirqs on other CPUs."""
         return replace(scenario, dut=replace(spec(scenario), cpus=cpus))
 
     def bench(self, scenario: Scenario, places: Places) -> NftBench:
-        """A namespace."""
         return NftBench(scenario, places)
 
     def graph(self, scenario: Scenario) -> HopGraph:
@@ -230,7 +227,6 @@ class NftDevice(Defaults):
         )
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
-        """Its softirqs."""
         return softirq.loads(seen, traffic_s)
 
     def signs(self, seen: Seen) -> Mapping[Sign, float]:
@@ -239,7 +235,7 @@ class NftDevice(Defaults):
         return {**softirq.signs(seen), **{sign: seen[name] for sign, name in gauges.items() if name in seen}}
 
     def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
-        """The routes alone."""
+        """The same routes without any rule."""
         dut = spec(scenario)
         return {Experiment.PLAIN: replace(scenario, dut=replace(dut, rules=()))} if dut.rules else {}
 

@@ -13,7 +13,7 @@ from pinchpoint.model.scenario import NAT, Family, Scheduler
 
 
 def _prefix() -> Kind:
-    """An IPv4 prefix."""
+    """A key's kind: an IPv4 prefix without host bits, as text."""
 
     def read(value: Any) -> str:
         if not isinstance(value, str):

@@ -28,21 +28,21 @@ _SPARE = 16  # descriptors of a worker that are no connection: logs, its event q
 
 @dataclass(frozen=True)
 class NginxDut(proxy.ProxyDut):
-    """An nginx."""
+    """Nginx as a TCP proxy (its stream module): its CPUs, descriptors and backlog."""
 
     kind: str = "nginx"
 
 
 @dataclass(frozen=True)
 class NginxBench(proxy.ProxyBench):
-    """An nginx, planned."""
+    """One bench of nginx, planned: its ports, nginx.conf and the daemon."""
 
     @property
     def _files(self) -> Files:
         return Files(str(self.places.directory), self.config_path, self.socket_path)
 
     def config(self) -> Sequence[str]:
-        """Its configuration."""
+        """Lines of nginx.conf, which names every backend."""
         return tuple(config(self.scenario, self._files))
 
     def argv(self) -> Sequence[str]:
@@ -120,7 +120,7 @@ def _mask(cpu: int) -> str:
 
 @dataclass(frozen=True)
 class NginxDevice(proxy.ProxyDevice):
-    """The kind `nginx`."""
+    """The kind `nginx`: a TCP proxy that deals clients to its local addresses by a hash of address and port."""
 
     def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """A service with no more local addresses than split_clients divides evenly."""
@@ -138,7 +138,6 @@ class NginxDevice(proxy.ProxyDevice):
         yield packaged("nginx stream module", there, detail, "libnginx-mod-stream")
 
     def bench(self, scenario: Scenario, places: Places) -> NginxBench:
-        """An nginx."""
         return NginxBench(scenario, places)
 
 

@@ -57,7 +57,7 @@ class Files:
 
     @property
     def errors(self) -> str:
-        """The error log."""
+        """Where `error_log` is written."""
         return f"{self.folder}/nginx-errors.log"
 
 
@@ -152,7 +152,7 @@ class NginxLive(ProxyLive):
         return bool(status(get(self.places.host, self._files.socket, STATUS)))
 
     def tasks(self) -> Sequence[str]:
-        """Its worker processes."""
+        """Folders in /proc of its worker processes, by process id."""
         return [f"{PROC}/{pid}" for pid in sorted(children(self.places.host, self.pid))]
 
     def program(self) -> Collector:
@@ -185,7 +185,7 @@ class NginxLive(ProxyLive):
         return {**super().dumps(), "nginx.conf": self.places.host.read(self._files.config)}
 
     def log(self) -> tuple[str, str] | None:
-        """Its error log."""
+        """The error log; what the program printed where there is none."""
         try:
             return "nginx-errors.log", self.places.host.read(self._files.errors)
         except OSError:

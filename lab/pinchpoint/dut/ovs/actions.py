@@ -26,19 +26,18 @@ class Called:
         self._control, self._command = control, command
 
     def prepare(self, check: Check) -> None:
-        """Nothing."""
+        """Nothing must be there before."""
 
     def act(self, check: Check) -> None:
-        """Call it."""
         if self._command:
             self._control.call(self._command)
 
     def restore(self, check: Check) -> None:
-        """Nothing."""
+        """Nothing lasts that is to be undone."""
 
 
 class Made:
-    """Many items come."""
+    """Items made in bulk, e.g. rules or ports, while frames go through."""
 
     ends_processes: ClassVar[bool] = False
 
@@ -46,19 +45,19 @@ class Made:
         self._bulk, self._count = bulk, count
 
     def prepare(self, check: Check) -> None:
-        """Nothing."""
+        """Nothing must be there before."""
 
     def act(self, check: Check) -> None:
-        """Make them."""
+        """Make all; returns when all show."""
         timed_make(self._bulk, self._count, check)
 
     def restore(self, check: Check) -> None:
-        """Remove them."""
+        """Remove all; returns when none shows."""
         timed_removal(self._bulk, self._count, check)
 
 
 class Removed:
-    """Many items go."""
+    """Items made in bulk beforehand, removed while frames go through."""
 
     ends_processes: ClassVar[bool] = False
 
@@ -66,15 +65,15 @@ class Removed:
         self._bulk, self._count = bulk, count
 
     def prepare(self, check: Check) -> None:
-        """Make them."""
+        """Make all; returns when all show."""
         timed_make(self._bulk, self._count, check)
 
     def act(self, check: Check) -> None:
-        """Remove them."""
+        """Remove all; returns when none shows."""
         timed_removal(self._bulk, self._count, check)
 
     def restore(self, check: Check) -> None:
-        """Nothing."""
+        """Nothing is left to undo."""
 
 
 class Set:
@@ -94,11 +93,10 @@ class Set:
         self._before = dict(pairs)
 
     def act(self, check: Check) -> None:
-        """Apply them."""
         self._set(self._settings)
 
     def restore(self, check: Check) -> None:
-        """As it was."""
+        """Set what was set before, and remove keys that were not there."""
         self._set({key: self._before[key] for key in self._settings if key in self._before})
         for key in self._settings:
             if key not in self._before:
@@ -125,7 +123,7 @@ class Restarted:
         self._control = control
 
     def prepare(self, check: Check) -> None:
-        """Nothing."""
+        """Nothing must be there before."""
 
     def act(self, check: Check) -> None:
         """Restart it. The bench's journal names all of this already: nothing else is there meanwhile."""
@@ -137,7 +135,7 @@ class Restarted:
             create(resource, self._host)
 
     def restore(self, check: Check) -> None:
-        """Nothing."""
+        """Nothing is left to undo: the switch runs again."""
 
 
 def action_of(

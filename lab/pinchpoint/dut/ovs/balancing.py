@@ -57,7 +57,7 @@ def timeouts(service: Service) -> dict[str, str]:
 
 
 def zones(service: Service) -> tuple[int, ...]:
-    """Of connection tracking."""
+    """Zones of connection tracking that the service uses: two with full-NAT, else one."""
     return (_TO_VIP, _FROM_LOCAL) if is_full(service) else (_TO_VIP,)
 
 

@@ -50,7 +50,7 @@ class Flows:
         return expand_template(f"cookie={COOKIE:#x},{_match()},actions={self.actions}", self.count)
 
     def remove(self, watch: Watch) -> None:
-        """Remove all."""
+        """Remove all, each by its match (`--strict`); the curve is that of `make`."""
         before = self._held(self.control)
         matches = expand_template(_match(), self.count)
         self._work("del-flows", matches, ("--strict",), watch, lambda held: before - held)

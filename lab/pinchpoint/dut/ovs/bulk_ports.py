@@ -64,7 +64,7 @@ class Ports:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all ports."""
+        """Names of all ports, in the order in which they are made."""
         return tuple(f"{PREFIX}{number}" for number in range(1, self.count + 1))
 
     def _vsctl(self, each: Sequence[Sequence[str]], watch: Watch, there: Callable[[], int]) -> None:

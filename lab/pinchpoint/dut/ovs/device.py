@@ -73,13 +73,12 @@ class OvsBench:
         return made.ends_with_the_switch(self.scenario, self.places, resources)
 
     def open(self) -> OvsLive:
-        """Its control socket."""
         return OvsLive(self.scenario, self.places)
 
 
 @dataclass(frozen=True)
 class OvsDevice(Defaults):
-    """The kind `ovs`."""
+    """The kind `ovs`: a private Open vSwitch, with any of its datapaths."""
 
     def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """Bridges, rules, ports and settings."""
@@ -146,7 +145,6 @@ class OvsDevice(Defaults):
         return replace(scenario, dut=replace(dut, other_config={**dut.other_config, key: memory}))
 
     def bench(self, scenario: Scenario, places: Places) -> OvsBench:
-        """A private switch."""
         return OvsBench(scenario, OvsPlaces.of(places))
 
     def freezing(self, scenario: Scenario) -> Freezing:
@@ -173,7 +171,6 @@ class OvsDevice(Defaults):
         return metrics.metrics(seen)
 
     def handled(self, seen: Seen) -> int | None:
-        """Its datapath's lookups."""
         return metrics.handled(seen)
 
     def signs(self, seen: Seen) -> Mapping[Sign, float]:

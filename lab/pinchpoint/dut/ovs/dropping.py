@@ -95,7 +95,6 @@ class Database:
         self._host, self._path = host, path
 
     def can_run(self) -> str | None:
-        """Whether it answers."""
         try:
             self.snapshot()
         except DutError as error:

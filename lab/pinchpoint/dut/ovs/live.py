@@ -80,7 +80,6 @@ class OvsLive:
         return [*collectors, *self._port_counters(), *self.witnesses()]
 
     def witnesses(self) -> list[Collector]:
-        """Its threads."""
         return [
             PacketThreads(self._places.host, self._places.pidfile("vswitchd"), _PMD_THREAD, _MAIN_THREAD),
             PmdThreads(self.control),
@@ -109,7 +108,6 @@ class OvsLive:
         return {"datapath-flows.txt": self.control.call("dpctl/dump-flows", "-m")}
 
     def log(self) -> tuple[str, str] | None:
-        """ovs-vswitchd's."""
         try:
             return "ovs-vswitchd.log", self._places.host.read(self._places.log)
         except OSError:

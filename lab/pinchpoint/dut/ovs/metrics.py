@@ -11,7 +11,7 @@ Seen = Mapping[str, float]
 
 
 def metrics(seen: Seen) -> Iterator[Metric]:
-    """All of them."""
+    """Metrics of one trial from `seen`, the differences of ovs-vswitchd's counters; those not seen are left out."""
     yield from _subtables(seen)
     yield from _tables(seen)
     yield from _queues(seen)

@@ -19,7 +19,7 @@ class OvsPlaces(Places):
 
     @property
     def control(self) -> str:
-        """ovs-vswitchd's unixctl socket."""
+        """Path of ovs-vswitchd's unixctl socket."""
         return f"{self.directory}/vswitchd.ctl"
 
     @property

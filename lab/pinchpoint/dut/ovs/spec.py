@@ -130,7 +130,7 @@ class OvsDut:
 
     @property
     def io(self) -> str:
-        """The datapath."""
+        """The datapath's word, e.g. `dpdk`."""
         return str(self.datapath)
 
 

@@ -70,7 +70,7 @@ def _check_service(raw: RawScenario, source: Source) -> None:
 
 
 def options(dut: ReferenceDut, service: Service) -> Iterator[str]:
-    """Of `pinchpoint-engine balance`."""
+    """Options of `pinchpoint-engine balance`, word by word."""
     yield from ("--service", service.end, "--scheduler", service.scheduler.value)
     for backend in service.backends:
         yield from ("--backend", backend.end)

@@ -48,7 +48,6 @@ class ReferenceLive(PlainLive):
         self.ports = ports
 
     def collectors(self) -> list[Collector]:
-        """What it says."""
         return [self.ports]
 
     def ready(self) -> Mapping[str, str]:
@@ -65,11 +64,9 @@ class BalancingLive(PlainLive):
         self._ports, self._balancer = ports, balancer
 
     def collectors(self) -> list[Collector]:
-        """What it says."""
         return [self._ports]
 
     def balancer(self) -> Balancer:
-        """It balances."""
         return self._balancer
 
 
@@ -78,7 +75,7 @@ class ReferenceBench(PlainBench):
     """A reference device, planned."""
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
-        """The process."""
+        """What every bench has, its hugepages and the process."""
         return [*foundation(self.places, pages, _pages(self.scenario)), self._process(engine)]
 
     def attachment(self, number: int, port: Port) -> Attachment:
@@ -137,7 +134,7 @@ def _pages(scenario: Scenario) -> int:
 
 @dataclass(frozen=True)
 class ReferenceDevice(Defaults):
-    """The kind `reference`."""
+    """The kind `reference`: the engine as a device whose faults and counters are exactly what the scenario plants."""
 
     def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """A forwarder or a balancer between two ports."""
@@ -159,7 +156,7 @@ class ReferenceDevice(Defaults):
         return lambda: Read(ReferenceDut(**dut), tuple(Port(**port.values) for port in raw.ports))
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
-        """Hugepages."""
+        """Hugepages, and taskset to pin the process."""
         yield command(host, "taskset", "util-linux")
         yield hugepages(host, _pages(scenario), "set engine.memory_mb to less")
 
@@ -182,19 +179,18 @@ class ReferenceDevice(Defaults):
         return _pages(scenario)
 
     def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
-        """Another CPU."""
+        """The scenario with its process on another CPU."""
         return replace(scenario, dut=replace(spec(scenario), cpus=cpus))
 
     def bench(self, scenario: Scenario, places: Places) -> ReferenceBench:
-        """Its process."""
         return ReferenceBench(scenario, places)
 
     def freezing(self, scenario: Scenario) -> Freezing:
-        """By its process."""
+        """By stopping its one process."""
         return Freezing(PROCESS)
 
     def graph(self, scenario: Scenario) -> HopGraph:
-        """Its places."""
+        """Receives, queues, looks up, sends; each place has its own drop counters."""
         if scenario.service is not None:
             return balanced.graph()
 

@@ -47,16 +47,16 @@ class ReferenceDut:
 
     @property
     def polls(self) -> bool:
-        """Always."""
+        """Always: its one thread polls both ports."""
         return True
 
     @property
     def io(self) -> str:
-        """Over vhost-user."""
+        """Always vhost-user sockets, served by the device."""
         return "vhost-user"
 
     def options(self) -> Iterator[str]:
-        """Of `pinchpoint-engine forward`."""
+        """Options of `pinchpoint-engine forward`, word by word; faults that are not planted are left out."""
         if self.rate_fps is not None:
             yield from ("--rate", f"{self.rate_fps:.0f}")
         yield from ("--ring", str(self.ring))

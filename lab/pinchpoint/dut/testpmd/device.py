@@ -53,7 +53,7 @@ class TestpmdDut:
 
     @property
     def polls(self) -> bool:
-        """Always."""
+        """Always: its workers poll the ports."""
         return True
 
 
@@ -65,10 +65,10 @@ def spec(scenario: Scenario) -> TestpmdDut:
 
 @dataclass(frozen=True)
 class TestpmdBench(PlainBench):
-    """A forwarder, planned."""
+    """One bench of testpmd, planned: hugepages and the process."""
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
-        """The process."""
+        """What every bench has, its hugepages and the process."""
         return [*foundation(self.places, pages, _pages(self.scenario)), self._daemon()]
 
     def attachment(self, number: int, port: Port) -> Attachment:
@@ -130,7 +130,7 @@ def _pages(scenario: Scenario) -> int:
 
 @dataclass(frozen=True)
 class TestpmdDevice(Defaults):
-    """The kind `testpmd`."""
+    """The kind `testpmd`: DPDK's forwarder between two ports."""
 
     def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """A forwarder between two ports."""
@@ -178,15 +178,14 @@ class TestpmdDevice(Defaults):
         return replace(scenario, dut=replace(spec(scenario), cpus=cpus))
 
     def bench(self, scenario: Scenario, places: Places) -> TestpmdBench:
-        """A forwarder."""
         return TestpmdBench(scenario, places)
 
     def freezing(self, scenario: Scenario) -> Freezing:
-        """By its process."""
+        """By stopping its one process."""
         return Freezing(PROGRAM)
 
     def graph(self, scenario: Scenario) -> HopGraph:
-        """Its ports."""
+        """Receives, forwards, sends; drops are the ports' own counters."""
         port = "testpmd/port/{port}/"
         came, sent, refused = (port + counter for counter in ("ipackets", "opackets", "refused"))
         drops = tuple(

@@ -93,11 +93,9 @@ class TestpmdLive(PlainLive):
         return [*self.witnesses(), self._ports]
 
     def witnesses(self) -> list[Collector]:
-        """Its threads."""
         return [PacketThreads(self._host, self._daemon.pidfile, _WORKER, _NO_THREAD)]
 
     def versions(self) -> Mapping[str, str]:
-        """Its DPDK's."""
         return {"testpmd dpdk_version": ask(self._host, self._telemetry, "/info")["version"]}
 
     def log(self) -> tuple[str, str] | None:

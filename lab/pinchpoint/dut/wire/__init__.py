@@ -45,7 +45,7 @@ _RELAYED, _CARRIED = "host/relay/*/*/received", "host/relay/*/*/sent"
 
 @dataclass(frozen=True)
 class WireDut:
-    """The ports joined."""
+    """No device: the ports joined to one another by veth pairs or by a relay."""
 
     io: str  # VHOST_USER or VETH
     cpus: tuple[int, ...]  # of the relay; idle over veth
@@ -129,7 +129,7 @@ class WireLive(PlainLive):
 
 @dataclass(frozen=True)
 class WireBench(PlainBench):
-    """Joined ports, planned."""
+    """One bench of joined ports, planned."""
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """A veth pair or a relay for each pair of ports, or what inspects them. Raises RequirementError."""
@@ -189,7 +189,7 @@ class WireBench(PlainBench):
         return by_veth(self.scenario, self.places, port, "af_packet")
 
     def open(self) -> WireLive:
-        """Nothing is opened."""
+        """The relay or the inspector, if one stands; a veth pair needs none."""
         pairs, relay = joined(self.scenario), None
         if self.scenario.dut.polls:
             relay = self._relay(pairs, ())
@@ -206,10 +206,10 @@ def _pages(scenario: Scenario) -> int:
 
 @dataclass(frozen=True)
 class WireDevice(Defaults):
-    """The kind `wire`."""
+    """The kind `wire`: no device between the ports, for the ceiling of a generator."""
 
     def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
-        """Joined ports."""
+        """Ports joined to one another, over veth or vhost-user."""
         checks.own_cpus(raw, source, "cpus", polls=raw.dut.get("io") == VHOST_USER)
         if raw.dut.get("io") == VETH:
             checks.no_vhost(raw, source, f'dut.io is "{VETH}"')
@@ -222,7 +222,7 @@ class WireDevice(Defaults):
         return lambda: Read(WireDut(raw.dut["io"], raw.dut["cpus"]), tuple(Port(**port.values) for port in raw.ports))
 
     def starters(self) -> Iterator[Starter]:
-        """A veth pair."""
+        """A first scenario on a veth pair alone."""
         yield Starter(
             rank=60,
             kind=self.kind,
@@ -235,7 +235,7 @@ class WireDevice(Defaults):
         )
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
-        """Links, or hugepages."""
+        """ip, for a watched veth pair ethtool, for vhost-user hugepages."""
         yield command(host, "ip", "iproute2")
         if dut_of(scenario).inspects and not scenario.dut.polls:
             yield command(host, "ethtool", "ethtool")
@@ -247,11 +247,10 @@ class WireDevice(Defaults):
         return _pages(scenario)
 
     def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
-        """The relay elsewhere."""
+        """The scenario with its relay on other CPUs."""
         return replace(scenario, dut=replace(dut_of(scenario), cpus=cpus))
 
     def bench(self, scenario: Scenario, places: Places) -> WireBench:
-        """Joined ports."""
         return WireBench(scenario, places)
 
     def graph(self, scenario: Scenario) -> HopGraph:
