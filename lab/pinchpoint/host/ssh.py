@@ -191,8 +191,8 @@ class Ssh(AskedHost):
         match self._ask("job", {"job": job}):
             case [bool() as has_ended, int() as done, int() | float() as took_s]:
                 return has_ended, done, float(took_s)
-            case found:
-                raise self._lost(LineError(f"expected the state of a job, found {str(found)[:60]}"))
+            case state:
+                raise self._lost(LineError(f"expected the state of a job, found {str(state)[:60]}"))
 
     def end_job(self, job: int) -> None:
         """End it where it is, with its processes."""
