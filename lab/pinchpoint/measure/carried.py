@@ -94,17 +94,17 @@ def joined(parts: Sequence[tuple[float, Carried]]) -> Carried:
     return whole
 
 
-def judged(found: Measurement, made_s: float) -> Measurement:
+def judged(measurement: Measurement, made_s: float) -> Measurement:
     """The measurement with its validity: noisy if the host disturbed the making, as windows of sockets are.
 
-    `made_s` is the time over which `found.observed` was read; there is no repeat to put in its
+    `made_s` is the time over which `measurement.observed` was read; there is no repeat to put in its
     place, so its metrics stay, with a caution.
     """
-    noise = cpus.noise(found.observed, max(made_s, SHORTEST_S), TICKS_PER_S)
+    noise = cpus.noise(measurement.observed, max(made_s, SHORTEST_S), TICKS_PER_S)
     if not noise:
-        return found
+        return measurement
     metrics = tuple(
         replace(metric, cautions=(*metric.cautions, "the host was disturbed"), disturbed=True)
-        for metric in found.metrics
+        for metric in measurement.metrics
     )
-    return replace(found, metrics=metrics, validity=TrialValidity.NOISY_HOST, reason=noise)
+    return replace(measurement, metrics=metrics, validity=TrialValidity.NOISY_HOST, reason=noise)

@@ -9,9 +9,9 @@ from pinchpoint.keys.source import Source
 def needed(source: Source, needs: Mapping[str, int], arrays: Mapping[str, Sequence[Element]]) -> None:
     """There are as many ports, streams or hosts as a measure needs."""
     for name, fewest in needs.items():
-        found = len(arrays[name])
-        if found < fewest:
-            source.problem((name,), f"expected at least {fewest} [[{name}]], found {found or 'none'}")
+        count = len(arrays[name])
+        if count < fewest:
+            source.problem((name,), f"expected at least {fewest} [[{name}]], found {count or 'none'}")
 
 
 def one_queue(source: Source, measure: str, arrays: Mapping[str, Sequence[Element]]) -> None:

@@ -38,10 +38,11 @@ def established(bench: Standing) -> Scenario:
 
 def require_places(limits: Sequence[Limit], wanted: Established) -> None:
     """Raises BenchError where connections that all stand at the same time have no places."""
-    for one in limits:
-        if one.size is not None and one.size < wanted.connections and one.resource in _HELD:
-            found = f"{wanted.connections:,} connections stand at the same time, and {one.resource} are {one.size:,}"
-            raise BenchError(f"{found}: {one.source}", "fewer established.connections")
+    for limit in limits:
+        if limit.size is not None and limit.size < wanted.connections and limit.resource in _HELD:
+            wish = f"{wanted.connections:,} connections stand at the same time"
+            message = f"{wish}, and {limit.resource} are {limit.size:,}: {limit.source}"
+            raise BenchError(message, "fewer established.connections")
 
 
 def judged(account: Account, service: Service, wanted: Established) -> str:

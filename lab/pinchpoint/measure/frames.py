@@ -46,10 +46,10 @@ def instrument_of(bench: Standing) -> Instrument:
     if not setup.engines:
         return started(setup.engine, bench.host, bench.engine)
     ends = []
-    for one in setup.engines:
-        command, log = [find_engine(one.host)], bench.record.engine_log
-        engine = started(one.engine, one.host, command)
-        reflectors = [Reflector(one.engine, own, one.host, command, environment, log) for own in one.engine.workers]
-        is_device = one.site.remote == bench.scenario.remote
-        ends.append(End(one.site.host, is_device, one.site.ports, engine, tuple(reflectors)))
+    for end in setup.engines:
+        command, log = [find_engine(end.host)], bench.record.engine_log
+        engine = started(end.engine, end.host, command)
+        reflectors = [Reflector(end.engine, own, end.host, command, environment, log) for own in end.engine.workers]
+        is_device = end.site.remote == bench.scenario.remote
+        ends.append(End(end.site.host, is_device, end.site.ports, engine, tuple(reflectors)))
     return JoinedInstrument(ends, None if error_us is None else error_us * 1e3)

@@ -27,7 +27,7 @@ class Listener:
     def measurement_begins(self, name: str, expected_s: float) -> None:
         """A workload or a build starts that will take about `expected_s`; `name` is its id."""
 
-    def measurement_ends(self, found: Measurement) -> None:
+    def measurement_ends(self, measurement: Measurement) -> None:
         """A workload or a build is accounted for and stored."""
 
     def scenario_ends(self, result: ScenarioResult) -> None:

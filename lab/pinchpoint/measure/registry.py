@@ -28,12 +28,12 @@ def measure(name: str) -> MeasureKind:
 
 
 def measure_of(scenario: Scenario) -> MeasureKind:
-    """The scenario's own."""
+    """The measure that the scenario asks for."""
     return measure(scenario.measure.kind)
 
 
 @cache
 def _by_name() -> Mapping[str, MeasureKind]:
-    folders = [found.name for found in pkgutil.iter_modules([str(Path(__file__).parent)]) if found.ispkg]
-    every = [one for name in sorted(folders) for one in import_module(f"pinchpoint.measure.{name}").MEASURES]
-    return {one.name: one for one in every}
+    folders = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]) if module.ispkg]
+    every = [kind for name in sorted(folders) for kind in import_module(f"pinchpoint.measure.{name}").MEASURES]
+    return {kind.name: kind for kind in every}

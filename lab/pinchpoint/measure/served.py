@@ -83,13 +83,13 @@ def of_service(scenario: Scenario) -> Service:
 
 def balancer_of(bench: Standing) -> Balancer:
     """The device as a balancer. Raises InputError where it does not say what bounds it."""
-    if (found := bench.live.balancer()) is None:
+    if (balancer := bench.live.balancer()) is None:
         kind = bench.scenario.dut.kind
         raise InputError(
             f"{bench.scenario.path}: {kind} does not say what bounds its connections, and cannot forget them",
             f'measure = "{bench.scenario.measure.kind}" needs both; another dut.kind has them',
         )
-    return found
+    return balancer
 
 
 def suffices(scenario: Scenario, limits: Sequence[Limit], wanted: Wanted) -> None:
@@ -122,18 +122,16 @@ class Opened:
 
     @property
     def client(self) -> Client:
-        """The client's account."""
+        """The client's account. Raises EngineError where it never began."""
         return answered(self.seen.account)
 
 
-def stored(found: Measurement) -> Opened:
+def stored(measurement: Measurement) -> Opened:
     """A load from its record."""
-    account, load, judged = (found.account[name] for name in ("engine", "load", "judged"))
-    return Opened(
-        msgspec.convert(load, Load),
-        msgspec.convert(judged, Judged),
-        Seen(msgspec.convert(account, Account), found.observed, found.pmds, traffic_s(msgspec.convert(load, Load))),
-    )
+    account, stored_load, judged = (measurement.account[name] for name in ("engine", "load", "judged"))
+    load = msgspec.convert(stored_load, Load)
+    seen = Seen(msgspec.convert(account, Account), measurement.observed, measurement.pmds, traffic_s(load))
+    return Opened(load, msgspec.convert(judged, Judged), seen)
 
 
 class Opener:
@@ -168,26 +166,26 @@ class Opener:
 
         A run that continues an interrupted one takes the same load of that for an answer.
         """
-        found = self._replayed(phase, load)
-        if found is None:
-            found = keep(self._bench, self._run(phase, load, flush, figures))
+        measurement = self._replayed(phase, load)
+        if measurement is None:
+            measurement = keep(self._bench, self._run(phase, load, flush, figures))
         else:
-            self._bench.listener.measurement_ends(found)
-        self.measurements.append(found)
-        return stored(found)
+            self._bench.listener.measurement_ends(measurement)
+        self.measurements.append(measurement)
+        return stored(measurement)
 
     def valid(self, phase: str, load: Load, figures: Callable[[Opened], tuple[Metric, ...]] = lambda _: ()) -> Opened:
         """The same until its account can be used, `TRIES` times at most; then the last one."""
         for _ in range(TRIES - 1):
-            one = self.open(phase, load, figures=figures)
-            if one.judged.validity is TrialValidity.VALID:
-                return one
+            opened = self.open(phase, load, figures=figures)
+            if opened.judged.validity is TrialValidity.VALID:
+                return opened
         return self.open(phase, load, figures=figures)
 
     def _replayed(self, phase: str, load: Load) -> Measurement | None:
         wanted = _asked(load)
-        for number, one in enumerate(self._recorded):
-            if one.account.get("phase") == phase and _asked(stored(one).load) == wanted:
+        for number, measurement in enumerate(self._recorded):
+            if measurement.account.get("phase") == phase and _asked(stored(measurement).load) == wanted:
                 return self._recorded.pop(number)
         return None
 

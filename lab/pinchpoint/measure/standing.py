@@ -79,7 +79,7 @@ class Standing:
 
     @property
     def scenario(self) -> Scenario:
-        """What is measured."""
+        """The scenario that the bench was built for."""
         return self.setup.scenario
 
     @property

@@ -10,7 +10,7 @@ class Stopper:
         self._stopping = False
 
     def stop(self) -> None:
-        """For signal handlers."""
+        """Lets the next `check` raise; signal handlers call it."""
         self._stopping = True
 
     def check(self) -> None:

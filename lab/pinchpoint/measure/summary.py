@@ -67,7 +67,7 @@ def scenario_result(
 
 
 def result_of(
-    scenario: Scenario, trials: Sequence[Trial], found: Found, wall_s: float, of: Sequence[Trial] | None = None
+    scenario: Scenario, trials: Sequence[Trial], findings: Found, wall_s: float, of: Sequence[Trial] | None = None
 ) -> ScenarioResult:
     """The scenario's result; `trials` are all that it took, valid or not; the figures are `of` these (None: all)."""
     judged = [trial for trial in (trials if of is None else of) if trial.validity is TrialValidity.VALID]
@@ -77,14 +77,14 @@ def result_of(
         scenario,
         wall_s,
         taken=trials,
-        outcome=Outcome.FAILED if found.failed else Outcome.MEASURED,
-        reason=found.failed,
-        metrics=found.metrics,
-        rates=found.rates,
+        outcome=Outcome.FAILED if findings.failed else Outcome.MEASURED,
+        reason=findings.failed,
+        metrics=findings.metrics,
+        rates=findings.rates,
         pmds=highest.pmds if highest else (),
         traffic_s=math.fsum(trial.sent_duration_s for trial in trials),
         cache_line=cores,
-        warnings=tuple(filter(None, (cores.note if cores else "", of_trials(trials).sentence, *found.warnings))),
+        warnings=tuple(filter(None, (cores.note if cores else "", of_trials(trials).sentence, *findings.warnings))),
     )
 
 

@@ -49,7 +49,7 @@ class Probes:
 
     @property
     def rate_fps(self) -> float:
-        """Of all together."""
+        """Frames per second of all probes together."""
         return min(PROBES_FPS, PROBE_EACH_FPS * self.count)
 
     @property
@@ -231,7 +231,9 @@ def carried(result: protocol.Result, streams: int, ring: int) -> Carried:
     ends = {stream.rx_port for stream in steady}
     silences_s = [port.longest_silence.ns / 1e9 for port in result.ports if port.name in ends and port.longest_silence]
     workers = result.witness.workers
-    gaps_ns = [one.gap_total_ns for one in workers if one.gap_max_ns / 1e9 * offered > ring * result.duration_s]
+    gaps_ns = [
+        worker.gap_total_ns for worker in workers if worker.gap_max_ns / 1e9 * offered > ring * result.duration_s
+    ]
     return Carried(
         offered=offered,
         received=sum(stream.received or 0 for stream in steady),
@@ -240,7 +242,7 @@ def carried(result: protocol.Result, streams: int, ring: int) -> Carried:
         missed=sum(port.rx_missed or 0 for port in result.ports),
         engine_gaps_s=sum(gaps_ns) / 1e9,
         longest_silence_s=max(silences_s, default=None),
-        engine_longest_s=max((one.gap_max_ns for one in workers), default=0) / 1e9,
+        engine_longest_s=max((worker.gap_max_ns for worker in workers), default=0) / 1e9,
     )
 
 

@@ -32,7 +32,7 @@ SLOWER = trials.trial(500.0, pmds=[trials.pmd(0.2, 310.0)], number=3)
 
 def summary(ndr, *searched):
     outcome = SearchOutcome((ndr,), None)
-    return rates._summary(SCENARIO, searched, rates._Found(outcome, searched), (), 1.0)
+    return rates._summary(SCENARIO, searched, rates._RateSearch(outcome, searched), (), 1.0)
 
 
 def named(result):
@@ -66,7 +66,7 @@ def test_each_rate_has_a_verdict_of_its_own_from_the_trials_that_exceeded_its_ow
     loss_free = Rate(0.0, RateStatus.FOUND, 1000.0, 2000.0, 1.0, 3.0, "")
     partial = Rate(0.05, RateStatus.FOUND, 2000.0, 5000.0, 1.0, 3.0, "")
     outcome = SearchOutcome((loss_free, partial), None)
-    result = rates._summary(SCENARIO, searched, rates._Found(outcome, searched), (), 1.0)
+    result = rates._summary(SCENARIO, searched, rates._RateSearch(outcome, searched), (), 1.0)
     (other,) = result.other_verdicts
     assert (result.verdict.trial_ids, other.trial_ids) == (("t-0004",), ("t-0005",))
     (line,) = words.other_verdicts(result)
@@ -133,7 +133,7 @@ def test_latency_that_two_clocks_disprove_is_withheld_with_the_reason(early_ns, 
     scenario = replace(SCENARIO, engines=(site,), engine=replace(SCENARIO.engine, clock_error_us=50.0))
     scenario = replace(scenario, measure=Rates((0.5,), 0.2))
     measurer = SimpleNamespace(trial=lambda phase, duration_s, load_fps: trial)
-    point = rates._latency(0.5, rates._Found(SearchOutcome((ndr,), None), ()), scenario, measurer)
+    point = rates._latency(0.5, rates._RateSearch(SearchOutcome((ndr,), None), ()), scenario, measurer)
     if is_withheld:
         told = (
             "a frame was received 80.0 us before it was sent, by the clocks of two hosts, which are further apart than"

@@ -56,7 +56,7 @@ def test_a_direct_return_has_no_segment_of_a_backend_in_the_device(through, retu
     others = (Others("a", 0, 0, 0, segments=through, answered=1), Others("b", 0, 0, 0, segments=1200, answered=3))
     found = direct(Account(1.0, client(), others, returned=returned), entered)
     assert found.is_right is is_right
-    assert f"{returned} segments reached the clients past the device, {through} through it" in found.found
+    assert f"{returned} segments reached the clients past the device, {through} through it" in found.words
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ def test_connections_that_are_still_remembered_are_a_leak():
     assert forgotten(300, 0, 1.5).is_right
     leak = forgotten(300, 60, 1.5)
     assert (leak.is_right, leak.share) == (False, 0.8)
-    assert leak.found == "60 of 300 remembered 1.5 s after the last one closed"
+    assert leak.words == "60 of 300 remembered 1.5 s after the last one closed"
 
 
 def test_a_failed_connection_says_how():
     found = next(checks(SERVICE, client(completed=290, reset=4, timed_out_connecting=6)))
-    assert found.found == "290 of 300, 4 reset, 6 timed out connecting"
+    assert found.words == "290 of 300, 4 reset, 6 timed out connecting"
 
 
 def test_each_check_has_the_share_that_was_in_order():

@@ -34,14 +34,14 @@ def logs(*backends, address="10.1.0.240"):
 
 
 def wrong(got, where, service=SERVICE):
-    return {one.name: one.found for one in checks(service, got, where) if not one.is_right}
+    return {one.name: one.words for one in checks(service, got, where) if not one.is_right}
 
 
 def test_three_requests_that_three_servers_answer_in_turn_are_right():
     found = list(checks(SERVICE, IN_TURN, logs(0, 1, 2)))
     assert all(one.is_right for one in found)
-    assert found[1].found == "server 02 (10.1.0.2:8080) answered and saw 10.1.0.240, a local address"
-    assert found[-1].found == "1 / 1 / 1, in turn"
+    assert found[1].words == "server 02 (10.1.0.2:8080) answered and saw 10.1.0.240, a local address"
+    assert found[-1].words == "1 / 1 / 1, in turn"
 
 
 @pytest.mark.parametrize(

@@ -22,52 +22,52 @@ class Happened:
     over_line: bool = False  # whether it was asked for over a line to another host
 
 
-def metrics(one: Happened) -> tuple[tuple[Metric, ...], str]:
+def metrics(happened: Happened) -> tuple[tuple[Metric, ...], str]:
     """A repeat's figures, and why its blocked time is unknown; empty if it is known."""
-    found = disturbance(one.quiet, one.during)
-    line = ", what went over the line to its host included" if one.over_line else ""
-    figures = [Metric("action time", "s", one.took_s, note=f"until its command has returned and it shows{line}")]
-    figures.append(Metric("lost frames", "count", float(one.during.lost)))
-    if isinstance(found, str):
-        return tuple(figures), found
-    low_s = max(0.0, found.blocked_s - found.engine_s)
+    disturbed = disturbance(happened.quiet, happened.during)
+    line = ", what went over the line to its host included" if happened.over_line else ""
+    figures = [Metric("action time", "s", happened.took_s, note=f"until its command has returned and it shows{line}")]
+    figures.append(Metric("lost frames", "count", float(happened.during.lost)))
+    if isinstance(disturbed, str):
+        return tuple(figures), disturbed
+    low_s = max(0.0, disturbed.blocked_s - disturbed.engine_s)
     note = "lost frames / offered rate, less the loss before"
-    figures.insert(0, Metric("blocked time", "s", found.blocked_s, low_s, found.blocked_s, note))
-    if (silence_s := one.during.longest_silence_s) is not None:
-        least_s = max(0.0, silence_s - one.during.engine_longest_s)
-        closed = one.during.parts == 1
+    figures.insert(0, Metric("blocked time", "s", disturbed.blocked_s, low_s, disturbed.blocked_s, note))
+    if (silence_s := happened.during.longest_silence_s) is not None:
+        least_s = max(0.0, silence_s - happened.during.engine_longest_s)
+        closed = happened.during.parts == 1
         before = "" if closed else ", what passed before its link went not counted"
         note = f"in which a port delivered nothing{before}; the interval leaves out the engine's longest pause"
         figures.append(Metric("longest silence", "s", silence_s, least_s, silence_s if closed else None, note))
-    if found.longest_gap_s is not None:
-        figures.append(Metric("longest gap", "s", found.longest_gap_s, note="in the received sequence"))
+    if disturbed.longest_gap_s is not None:
+        figures.append(Metric("longest gap", "s", disturbed.longest_gap_s, note="in the received sequence"))
     return tuple(figures), ""
 
 
 def together(made: Sequence[Measurement]) -> tuple[Metric, ...]:
     """The figures of all valid repeats: medians with their intervals; of the disturbed ones if none was valid."""
-    valid = [one for one in made if one.validity is TrialValidity.VALID] or made
+    valid = [measurement for measurement in made if measurement.validity is TrialValidity.VALID] or made
     values: dict[str, list[float]] = {}
     notes: dict[str, str] = {}
     units: dict[str, str] = {}
-    for one in valid:
-        for metric in one.metrics:
+    for measurement in valid:
+        for metric in measurement.metrics:
             values.setdefault(metric.name, []).append(metric.value)
             notes[metric.name], units[metric.name] = metric.note.split(";")[0], metric.unit
-    found = []
+    figures = []
     for name in NAMES:
         if name in values:
             middle = median_interval(values[name])
             note = "; ".join(filter(None, (notes[name], middle.words())))
-            found.append(Metric(name, units[name], middle.centre, middle.low, middle.high, note))
-    return tuple(found)
+            figures.append(Metric(name, units[name], middle.centre, middle.low, middle.high, note))
+    return tuple(figures)
 
 
 def warnings(made: Sequence[Measurement], asked: int) -> tuple[str, ...]:
     """What to mind about the figures."""
-    valid = sum(one.validity is TrialValidity.VALID for one in made)
+    valid = sum(measurement.validity is TrialValidity.VALID for measurement in made)
     if valid >= asked:
         return ()
-    reasons: Mapping[str, None] = dict.fromkeys(one.reason for one in made if one.reason)
+    reasons: Mapping[str, None] = dict.fromkeys(measurement.reason for measurement in made if measurement.reason)
     shown = "" if valid else " The figures are of disturbed repeats."
     return (f"{valid} of {asked} repeats valid; {'; '.join(list(reasons)[:_MOST_REASONS])}.{shown}",)

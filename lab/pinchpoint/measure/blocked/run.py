@@ -55,7 +55,7 @@ def measure_blocked(bench: Standing) -> ScenarioResult:
     spare = min(blocked.repeats, scenario.search.max_repeats)
     made = all_repeats(bench.recorded.measurements, blocked.repeats, spare, repeat)
     metrics, warnings = blocking.together(made), blocking.warnings(made, blocked.repeats)
-    told = any(one.name == blocking.NAMES[0] for one in metrics)
+    told = any(metric.name == blocking.NAMES[0] for metric in metrics)
     failed = "" if told else f"no blocked time: {'; '.join(warnings)}\n  hint: lower blocked.load_fps"
     return result_of(scenario, (), Found(metrics, warnings, (), failed), time.monotonic() - bench.began)
 
@@ -76,7 +76,7 @@ def all_repeats(
 
 
 def _valid(made: Sequence[Measurement]) -> int:
-    return sum(one.validity is TrialValidity.VALID for one in made)
+    return sum(measurement.validity is TrialValidity.VALID for measurement in made)
 
 
 def _repeat(bench: Standing, blocked: Blocked, number: int, stopper: Stopper) -> Measurement:

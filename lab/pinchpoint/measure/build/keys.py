@@ -35,17 +35,17 @@ _HOW: Final = {
 def table(keys: Keys) -> Table:
     """`[build]` of a device with these keys."""
     made = made_by(keys)
-    methods = tuple(dict.fromkeys(method for one in made.values() for method in one.methods))
+    methods = tuple(dict.fromkeys(method for items in made.values() for method in items.methods))
     how = "; ".join(f'"{method}": {_HOW.get(method, method)}' for method in methods)
     return Table(
         "build",
         "What is created, and how. The time that this takes is measured.",
         (
-            Key("what", kinds.word(*made), "; ".join(f'"{word}": {one.words}' for word, one in made.items()) + "."),
+            Key("what", kinds.word(*made), "; ".join(f'"{word}": {items.words}' for word, items in made.items()) + "."),
             Key(
                 "method",
                 kinds.word(*methods),
-                f"{how}. " + " ".join(f"For {word}: {', '.join(one.methods)}." for word, one in made.items()),
+                f"{how}. " + " ".join(f"For {word}: {', '.join(items.methods)}." for word, items in made.items()),
             ),
             Key("count", kinds.integer(1, 5_000_000), "How many are made."),
             Key("concurrency", kinds.integer(1, 1024), "Processes at a time (method process only).", 40),

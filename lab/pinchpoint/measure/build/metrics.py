@@ -42,7 +42,7 @@ class Built:
 def metrics(built: Built) -> tuple[Metric, ...]:
     """The figures that curves are drawn from."""
     count, usage = built.build.count, built.usage
-    found = [
+    figures = [
         Metric("build time", "s", built.returned_s, note="until the last command returned"),
         _visible(built),
         Metric("build rate", "1/s", count / built.returned_s),
@@ -51,16 +51,16 @@ def metrics(built: Built) -> tuple[Metric, ...]:
         Metric("commands' processor time", "s", usage.commands_cpu_s),
     ]
     if usage.lab_peak_bytes is not None:
-        found.append(Metric("lab peak memory", "bytes", float(usage.lab_peak_bytes), note="while making"))
+        figures.append(Metric("lab peak memory", "bytes", float(usage.lab_peak_bytes), note="while making"))
     if built.growth is not None:
-        found.append(Metric("growth", "share", built.growth, note="time per item, last quarter / first quarter"))
+        figures.append(Metric("growth", "share", built.growth, note="time per item, last quarter / first quarter"))
     if built.removal_growth is not None:
-        found.append(Metric("removal growth", "share", built.removal_growth))
+        figures.append(Metric("removal growth", "share", built.removal_growth))
     if built.build.what != "veths":  # of which the switch knows nothing
         each = (usage.switch_after_bytes - usage.switch_before_bytes) / count
-        found.append(Metric("switch memory per item", "bytes", each))
-        found.append(Metric("switch processor time", "s", usage.switch_cpu_s))
-    return (*found, *_traffic(built))
+        figures.append(Metric("switch memory per item", "bytes", each))
+        figures.append(Metric("switch processor time", "s", usage.switch_cpu_s))
+    return (*figures, *_traffic(built))
 
 
 def _visible(built: Built) -> Metric:
@@ -76,26 +76,26 @@ def _traffic(built: Built) -> Iterator[Metric]:
         note = f"until the datapath forwarded by it; {probed}"
         yield Metric("first frame time", "s", max(taken), min(taken), max(taken), note)
     if built.disturbance is not None:
-        found, note = built.disturbance, "lost frames / offered rate, less the loss before building"
-        low_s = found.blocked_s - found.engine_s
-        if found.engine_s:
+        disturbance, note = built.disturbance, "lost frames / offered rate, less the loss before building"
+        low_s = disturbance.blocked_s - disturbance.engine_s
+        if disturbance.engine_s:
             note += "; the interval is what the engine's own pauses and drops may have cost"
-        yield Metric("blocked time", "s", found.blocked_s, low_s, found.blocked_s, note)
-        if found.longest_gap_s is not None:
-            yield Metric("longest gap", "s", found.longest_gap_s, note="in the received sequence")
+        yield Metric("blocked time", "s", disturbance.blocked_s, low_s, disturbance.blocked_s, note)
+        if disturbance.longest_gap_s is not None:
+            yield Metric("longest gap", "s", disturbance.longest_gap_s, note="in the received sequence")
 
 
-def warnings(found: Measurement, why_slower: str) -> tuple[str, ...]:
-    """Sentences about what the figures of `found` do not say by themselves.
+def warnings(measurement: Measurement, why_slower: str) -> tuple[str, ...]:
+    """Sentences about what the figures of a measurement do not say by themselves.
 
     `why_slower` is why time per item may grow with their number; empty if that is not known.
     """
-    lines = [f"the host disturbed this build: {found.reason}"] if found.reason else []
-    growth = next((metric.value for metric in found.metrics if metric.name == "growth"), None)
+    lines = [f"the host disturbed this build: {measurement.reason}"] if measurement.reason else []
+    growth = next((metric.value for metric in measurement.metrics if metric.name == "growth"), None)
     if growth is not None and growth > GROWS:
         reason = why_slower or "for a reason that is not known"
         lines.append(f"time per item grew {growth:.1f} x from the first to the last quarter; likely {reason}")
-    probes, refused = found.account.get("probes"), found.account.get("refused")
+    probes, refused = measurement.account.get("probes"), measurement.account.get("refused")
     taken = probes["taken_s"] if isinstance(probes, Mapping) else ()
     if untaken := sum(seconds is None for seconds in taken):
         lines.append(f"{untaken} of {len(taken)} probed rules took no frame")

@@ -155,12 +155,12 @@ def _account(built: Built, made: Timed, removed: Timed, seen: Traffic | None) ->
     return account
 
 
-def _result(bench: Standing, found: Measurement) -> ScenarioResult:
+def _result(bench: Standing, measurement: Measurement) -> ScenarioResult:
     return scenario_result(
         bench.scenario,
         time.monotonic() - bench.began,
-        metrics=found.metrics,
-        warnings=building.warnings(found, _items(bench).why_slower.get(_build(bench).method, "")),
+        metrics=measurement.metrics,
+        warnings=building.warnings(measurement, _items(bench).why_slower.get(_build(bench).method, "")),
     )
 
 
@@ -172,8 +172,8 @@ def items(bench: Standing, probes: Probes | None) -> Iterator[Bulk]:
         netns = needs.veth_namespaces(bench.setup.places.bench_id)
         yield Veths(bench.host, *netns, build.count, build.method, build.concurrency)
         return
-    with bench.live.items(build, probed=probes is not None) as found:
-        yield found
+    with bench.live.items(build, probed=probes is not None) as bulk:
+        yield bulk
 
 
 def _items(bench: Standing) -> Items:
@@ -198,5 +198,5 @@ def _build(bench: Standing) -> Build:
 def _process(bench: Standing) -> Process:
     """The device's own; one that has none holds no memory and takes no time."""
     name = device_of(bench.scenario).freezing(bench.scenario).daemon
-    daemons = [one for one in bench.setup.resources if isinstance(one, Daemon) and one.name == name]
+    daemons = [resource for resource in bench.setup.resources if isinstance(resource, Daemon) and resource.name == name]
     return Process(bench.host, name, daemons[0].pidfile if daemons else None)

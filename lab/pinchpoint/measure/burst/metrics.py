@@ -58,48 +58,48 @@ def burst_result(
     return replace(result, implied_s=implied_s, corrected_s=corrected_s)
 
 
-def metrics(found: BurstResult, ndr: Rate | None) -> tuple[Metric, ...]:
+def metrics(result: BurstResult, ndr: Rate | None) -> tuple[Metric, ...]:
     """The figures that curves are drawn from; none without a test."""
-    return tuple(_metrics(found, ndr)) if found.tests else ()
+    return tuple(_metrics(result, ndr)) if result.tests else ()
 
 
-def _metrics(found: BurstResult, ndr: Rate | None) -> Iterator[Metric]:
-    lengths = [float(test.longest) for test in found.tests]
-    open_ended = sum(test.lost_at is None for test in found.tests)
+def _metrics(result: BurstResult, ndr: Rate | None) -> Iterator[Metric]:
+    lengths = [float(test.longest) for test in result.tests]
+    open_ended = sum(test.lost_at is None for test in result.tests)
     n = units.counted(len(lengths), "test")
     if open_ended:
-        yield Metric("longest burst", "count", found.average, min(lengths), None, _open(open_ended, len(lengths)))
+        yield Metric("longest burst", "count", result.average, min(lengths), None, _open(open_ended, len(lengths)))
     elif len(lengths) == 1:
-        yield Metric("longest burst", "count", found.average, lengths[0], found.tests[0].lost_at, "frames; one test")
+        yield Metric("longest burst", "count", result.average, lengths[0], result.tests[0].lost_at, "frames; one test")
     else:
         middle = median_interval(lengths)
         kind = "its 95 % interval by ranks" if len(lengths) >= FEWEST_FOR_INTERVAL else "their range"
         note = f"frames; median of {n}, and {kind}"
         yield Metric("longest burst", "count", middle.centre, middle.low, middle.high, note)
-    yield Metric("average burst", "count", found.average, note="frames; what RFC 9004 corrects")
+    yield Metric("average burst", "count", result.average, note="frames; what RFC 9004 corrects")
     yield Metric("shortest of the tests", "count", min(lengths), note="frames")
     yield Metric("longest of the tests", "count", max(lengths), note="frames")
     if len(lengths) > 1:
         yield Metric("burst standard deviation", "count", stdev(lengths), note=f"frames, over {n}")
-    rates = [test.rate_fps for test in found.tests if test.rate_fps is not None]
+    rates = [test.rate_fps for test in result.tests if test.rate_fps is not None]
     yield Metric(
         "burst rate",
         "fps",
-        found.rate_fps,
+        result.rate_fps,
         min(rates, default=None),
         max(rates, default=None),
-        f"{found.rate_words}; median of {n}",
+        f"{result.rate_words}; median of {n}",
     )
-    if found.throughput_fps is not None:
+    if result.throughput_fps is not None:
         bounds = (None, None) if ndr is None else (ndr.lower_fps, ndr.upper_fps)
         name = "given throughput" if ndr is None else "NDR"
-        yield Metric(name, "fps", found.throughput_fps, *bounds, found.throughput_words)
-    if found.implied_s is not None:
-        yield Metric("implied buffer time", "s", found.implied_s, note="longest burst / burst rate")
-    if found.corrected_s is not None:
+        yield Metric(name, "fps", result.throughput_fps, *bounds, result.throughput_words)
+    if result.implied_s is not None:
+        yield Metric("implied buffer time", "s", result.implied_s, note="longest burst / burst rate")
+    if result.corrected_s is not None:
         note = "implied buffer time x (1 - throughput / burst rate), RFC 9004"
-        yield Metric("corrected buffer time", "s", found.corrected_s, note=note)
-        frames = found.corrected_s * found.rate_fps
+        yield Metric("corrected buffer time", "s", result.corrected_s, note=note)
+        frames = result.corrected_s * result.rate_fps
         yield Metric("corrected buffer", "count", frames, note="frames; corrected buffer time x burst rate")
 
 
@@ -107,10 +107,10 @@ def _open(open_ended: int, tests: int) -> str:
     return f"at least: bursts of burst.max_frames lost nothing in {open_ended} of {units.counted(tests, 'test')}"
 
 
-def verdict(found: BurstResult, trials: Sequence[Trial], ring: int) -> Verdict:
+def verdict(result: BurstResult, trials: Sequence[Trial], ring: int) -> Verdict:
     """What lost the first frames of bursts that were too long; `ring` is the smallest between engine and DUT."""
-    if all(test.lost_at is None for test in found.tests):
-        headline = f"bursts of up to {units.number(found.average)} frames lost nothing; no longer one was tried"
+    if all(test.lost_at is None for test in result.tests):
+        headline = f"bursts of up to {units.number(result.average)} frames lost nothing; no longer one was tried"
         return Verdict(Limit.SEARCH_MAXIMUM, headline, (), (), ())
     valid = [trial for trial in trials if trial.validity is TrialValidity.VALID and trial.burst_frames and trial.lost]
     lost = sum(trial.lost for trial in valid)
@@ -123,10 +123,10 @@ def verdict(found: BurstResult, trials: Sequence[Trial], ring: int) -> Verdict:
     evidence = (
         f"{units.frames(lost)} frames lost in {units.counted(len(valid), 'burst')} that were too long",
         *(f"{units.frames(count)} of them: {name} ({drops[name].counter})" for name, count in by_name.most_common(4)),
-        *_buffer(found, ring),
+        *_buffer(result, ring),
     )
     ids = tuple(trial.id for trial in valid)
-    longest = f"beyond {units.number(round(found.average))} frames at {units.fps(found.rate_fps)}"
+    longest = f"beyond {units.number(round(result.average))} frames at {units.fps(result.rate_fps)}"
     name, most = by_name.most_common(1)[0] if by_name else ("", 0)
     if not lost or most < MAJORITY * lost:
         return Verdict(
@@ -135,10 +135,10 @@ def verdict(found: BurstResult, trials: Sequence[Trial], ring: int) -> Verdict:
     return Verdict(Limit.NAMED_DROP, f"bursts {longest} overflow: {name}", evidence, (), ids)
 
 
-def _buffer(found: BurstResult, ring: int) -> Iterator[str]:
-    if found.corrected_s is None:
+def _buffer(result: BurstResult, ring: int) -> Iterator[str]:
+    if result.corrected_s is None:
         return
-    held = found.corrected_s * found.rate_fps
+    held = result.corrected_s * result.rate_fps
     yield (
         f"the buffer that follows, {units.number(round(held))} frames, is {held / ring:.2f} times the smallest ring "
         f"between engine and DUT ({units.frames(ring)})"

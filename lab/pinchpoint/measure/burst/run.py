@@ -57,8 +57,8 @@ class _UnjudgedError(Exception):
 
 
 @dataclass(frozen=True)
-class _Found:
-    """Everything between the warm-up and the result."""
+class _BurstOutcome:
+    """The NDR, the tests, and why some or all of them are missing."""
 
     ndr: Rate | None  # None: not searched, since the scenario gives the throughput
     result: BurstResult
@@ -72,9 +72,9 @@ def measure_bursts(scenario: Scenario, measurer: Measurer, listener: Listener, b
     listener.phase(WARM_UP, 1)
     not_learnt = warm_up(scenario, measurer)
     first = len(measurer.trials)
-    found = _Tests(scenario, asked(scenario, Burst), measurer, listener).found()
+    outcome = _Tests(scenario, asked(scenario, Burst), measurer, listener).outcome()
     judged = measurer.trials[first:]
-    return _summary(scenario, measurer.trials, judged, found, not_learnt, time.monotonic() - began)
+    return _summary(scenario, measurer.trials, judged, outcome, not_learnt, time.monotonic() - began)
 
 
 class _Tests:
@@ -85,8 +85,8 @@ class _Tests:
         self._measurer, self._listener = measurer, listener
         self._ring = scenario.smallest_ring
 
-    def found(self) -> _Found:
-        """Everything; no test where none is possible."""
+    def outcome(self) -> _BurstOutcome:
+        """Throughput, tests and buffer times; no test where no burst is faster than the DUT or none could be judged."""
         ndr = self._ndr()
         self._listener.phase(PHASE, expected_bursts(self._burst))
         try:
@@ -110,10 +110,10 @@ class _Tests:
         slow: str = "",
         unjudged: str = "",
         missing: str = "",
-    ) -> _Found:
+    ) -> _BurstOutcome:
         words = "back to back, as fast as the engine goes" if self._burst.rate_fps is None else "as burst.rate_fps asks"
         carried = bursts.throughput(ndr, self._burst.throughput_fps)
-        return _Found(ndr, bursts.burst_result(tests, rate_fps, words, carried), slow, unjudged, missing)
+        return _BurstOutcome(ndr, bursts.burst_result(tests, rate_fps, words, carried), slow, unjudged, missing)
 
     def _ndr(self) -> Rate | None:
         if self._burst.throughput_fps is not None:
@@ -171,28 +171,28 @@ class _Tests:
         start = before[-1].longest if before and before[-1].longest else self._ring
         width = self._burst.relative_width
         gallop = min(GALLOP, 1 + NEAR * width) if before else GALLOP
-        found = longest_burst(loses, start, self._burst.max_frames, width, gallop)
-        longest = sent.get(found.lossless)
+        bounds = longest_burst(loses, start, self._burst.max_frames, width, gallop)
+        longest = sent.get(bounds.lossless)
         ids = tuple(trial.id for trial in self._measurer.trials[first:])
-        return BurstTest(found.lossless, found.lossy, longest.offered_fps if longest else None, ids)
+        return BurstTest(bounds.lossless, bounds.lossy, longest.offered_fps if longest else None, ids)
 
 
 def _summary(
     scenario: Scenario,
     trials: Sequence[Trial],
     judged: Sequence[Trial],
-    found: _Found,
+    outcome: _BurstOutcome,
     not_learnt: str,
     wall_s: float,
 ) -> ScenarioResult:
-    result, reason = found.result, found.slow or found.unjudged
+    result, reason = outcome.result, outcome.slow or outcome.unjudged
     ring = scenario.smallest_ring
     carried = "" if result.throughput_fps or reason else result.throughput_words
-    told = Found(bursts.metrics(result, found.ndr), (not_learnt, found.missing, carried), failed=reason)
+    told = Found(bursts.metrics(result, outcome.ndr), (not_learnt, outcome.missing, carried), failed=reason)
     base = result_of(scenario, trials, told, wall_s, of=judged)
     return replace(
         base,
-        outcome=Outcome.IMPOSSIBLE if found.slow else base.outcome,
+        outcome=Outcome.IMPOSSIBLE if outcome.slow else base.outcome,
         pmds=(),
         verdict=None if reason else bursts.verdict(result, judged, ring),
         generator_ceiling_fps=most_offered(trials),

@@ -49,10 +49,10 @@ def metrics(bounds: Bounds, limits: Sequence[Limit], flushes: Sequence[Flush], a
 
 def _tear_down(flushes: Sequence[Flush]) -> Iterator[Metric]:
     """Of the flush that had most to forget, less what a flush of an empty table takes (RFC 9693)."""
-    full = max((one for one in flushes if one.before), key=lambda one: one.before or 0, default=None)
+    full = max((flush for flush in flushes if flush.before), key=lambda flush: flush.before or 0, default=None)
     if full is None or not full.before:
         return
-    empty_s = median([one.took_s for one in flushes if one.before == 0] or [0.0])
+    empty_s = median([flush.took_s for flush in flushes if flush.before == 0] or [0.0])
     note = f"{full.before:,} connections forgotten in {units.seconds(full.took_s)}"
     if full.before >= MANY and full.took_s >= CLEAR * empty_s:
         yield Metric(TEAR_DOWN, "1/s", full.before / (full.took_s - empty_s), note=f"{note}, {_less(empty_s)}")

@@ -67,7 +67,7 @@ class _Measured:
         self._lossless, self._failed = 0, dict[int, Opened]()
 
     def result(self) -> ScenarioResult:
-        """Everything."""
+        """Capacity, tear-down rate and aging time with their verdict; failed where no load was held."""
         asks, smallest, limited = self._asks, shown.least(self._limits), ""
         half = (smallest.size or 0) // 2 if smallest else FIRST
         self._bench.listener.phase(SEARCH, _USUAL_TRIALS)
@@ -84,12 +84,12 @@ class _Measured:
         asks = self._asks
         hold_s = connections / asks.rate_cps + asks.settle_s
         load = Load(connections, asks.rate_cps, 1, asks.timeout_s, hold_s=hold_s, one_isn=True)
-        one = self._opener.valid(SEARCH, load, _figures)
-        if one.judged.validity is not TrialValidity.VALID:
-            raise _UnusableError(one.judged.reason)
-        failed = one.judged.due - one.client.completed
+        opened = self._opener.valid(SEARCH, load, _figures)
+        if opened.judged.validity is not TrialValidity.VALID:
+            raise _UnusableError(opened.judged.reason)
+        failed = opened.judged.due - opened.client.completed
         if failed > asks.failure_ratio * connections:
-            self._failed[connections] = one
+            self._failed[connections] = opened
             return True
         self._lossless = max(self._lossless, connections)
         return False
@@ -127,17 +127,20 @@ class _Measured:
         return LIMITS[ended.resource] if ended.resource else Limit.UNEXPLAINED, ended
 
     def _summary(self, bounds: Bounds, limited: str, aging: Aging) -> ScenarioResult:
-        found = self._opener.measurements
+        measurements = self._opener.measurements
         limit, ended = self._ended(limited)
         figures = tuple(shown.metrics(bounds, self._limits, self._opener.flushes, aging))
-        evidence = (*ended.evidence, *(f"limit as read back: {one.resource}: {one.source}" for one in self._limits))
+        evidence = (
+            *ended.evidence,
+            *(f"limit as read back: {bound.resource}: {bound.source}" for bound in self._limits),
+        )
         reason = limited or f"even {bounds.lossy or 1:,} connections at once failed: {ended.evidence[0]}"
         return scenario_result(
             self._bench.scenario,
             time.monotonic() - self._bench.began,
-            taken=found,
+            taken=measurements,
             verdict=Verdict(limit, ended.evidence[0], evidence, (), ()),
-            traffic_s=math.fsum(measurement.wall_s for measurement in found),
+            traffic_s=math.fsum(measurement.wall_s for measurement in measurements),
             warnings=(f"no {shown.AGING}: {aging.words}",) if aging.words else (),
             outcome=Outcome.MEASURED if bounds.lossless else Outcome.FAILED,
             reason="" if bounds.lossless else reason,
@@ -145,11 +148,11 @@ class _Measured:
         )
 
 
-def _figures(one: Opened) -> tuple[Metric, ...]:
-    """Of one load."""
-    client, due = one.client, max(1, one.judged.due)
-    note = f"of {units.counted(one.load.connections, 'connection')}"
+def _figures(opened: Opened) -> tuple[Metric, ...]:
+    """A load's figures: the most connections open at once, and the share that failed."""
+    client, due = opened.client, max(1, opened.judged.due)
+    note = f"of {units.counted(opened.load.connections, 'connection')}"
     return (
         Metric("held at once", "count", float(client.most_open), note=note),
-        Metric("failed", "share", (one.judged.due - client.completed) / due),
+        Metric("failed", "share", (opened.judged.due - client.completed) / due),
     )

@@ -57,10 +57,10 @@ class Window:
 
 def phases(changed: Changed, happened: Sequence[Happened]) -> tuple[Phase, ...]:
     """Those after each change."""
-    event, ends = changed.happens, [*(one.begun_s for one in happened[1:]), changed.opening_s]
+    event, ends = changed.happens, [*(change.begun_s for change in happened[1:]), changed.opening_s]
     names, away = ("right after", "right after return"), changed.backend if event.returns else None
-    found = zip(names, happened, ends, (away, None), strict=False)
-    return tuple(Phase(name, one.begun_s, until_s, backend) for name, one, until_s, backend in found)
+    rows = zip(names, happened, ends, (away, None), strict=False)
+    return tuple(Phase(name, change.begun_s, until_s, backend) for name, change, until_s, backend in rows)
 
 
 class Course:
@@ -72,7 +72,7 @@ class Course:
 
     def _at(self, due_s: float) -> Sample | None:
         """The first sample not earlier; the last one if there is none."""
-        late = (one for one in self._samples if one.elapsed_s >= due_s - _EDGE_S)
+        late = (sample for sample in self._samples if sample.elapsed_s >= due_s - _EDGE_S)
         return next(late, self._samples[-1] if self._samples else None)
 
     def failed(self, due_s: float) -> int:
@@ -87,13 +87,15 @@ class Course:
     def dealt(self, due_s: float) -> tuple[int, ...]:
         """Connections due until then that were answered, by backend."""
         sample = self._at(due_s + self._changed.hold_s)
-        found = sample.backends if sample else ()
-        return (*found, *[0] * (self._backends - len(found)))
+        counts = sample.backends if sample else ()
+        return (*counts, *[0] * (self._backends - len(counts)))
 
     def windows(self, phase: Phase) -> tuple[Window, ...]:
         """The windows of a phase, from the first sample in it."""
         length_s = window_s(self._changed, self._backends)
-        first_s = next((one.elapsed_s for one in self._samples if one.elapsed_s >= phase.from_s), phase.until_s)
+        first_s = next(
+            (sample.elapsed_s for sample in self._samples if sample.elapsed_s >= phase.from_s), phase.until_s
+        )
         count = max(0, int((phase.until_s - first_s) / length_s))
         return tuple(self._window(first_s + n * length_s, first_s + (n + 1) * length_s) for n in range(count))
 
@@ -145,7 +147,7 @@ def equal_by_chance(counts: Sequence[float]) -> float:
 
 def right_after(windows: Sequence[Window], phase: Phase) -> float | None:
     """Seconds from the change to the first window from which on all are right; None: the last one is not."""
-    verdicts = [is_right(one, phase.away) for one in windows]
+    verdicts = [is_right(window, phase.away) for window in windows]
     if not verdicts or not verdicts[-1]:
         return None
     wrong = [number for number, right in enumerate(verdicts) if not right]
@@ -159,12 +161,12 @@ def metrics(
     if not samples:
         return ()
     course = Course(changed, samples, len(service.backends))
-    found = phases(changed, happened)
+    all_phases = phases(changed, happened)
     return (
         *_broken(changed, happened, course, samples[-1]),
-        *(_right(course, one, changed, len(service.backends)) for one in found),
-        *_shares(course, found, len(service.backends)),
-        *_moved(changed, service, course, found, samples[-1]),
+        *(_right(course, phase, changed, len(service.backends)) for phase in all_phases),
+        *_shares(course, all_phases, len(service.backends)),
+        *_moved(changed, service, course, all_phases, samples[-1]),
     )
 
 
@@ -197,19 +199,19 @@ def _right(course: Course, phase: Phase, changed: Changed, backends: int) -> Met
     return Metric(phase.name, "s", time_s, note=f"known to {known_s:.1f} s", bound=Bound.FOUND)
 
 
-def _shares(course: Course, found: Sequence[Phase], backends: int) -> Iterator[Metric]:
+def _shares(course: Course, phases: Sequence[Phase], backends: int) -> Iterator[Metric]:
     """Of what was answered in the second half of each phase, when whatever happens at once has happened."""
-    for phase, when in zip(found, ("", " after return"), strict=False):
+    for phase, when in zip(phases, ("", " after return"), strict=False):
         windows = course.windows(phase)
         later = windows[len(windows) // 2 :]
-        counts = [sum(one.dealt[number] for one in later) for number in range(backends)]
+        counts = [sum(window.dealt[number] for window in later) for number in range(backends)]
         if whole := sum(counts):
             for number in range(backends):
                 yield Metric(f"share of backend {number}{when}", "share", counts[number] / whole)
 
 
 def _moved(
-    changed: Changed, service: Service, course: Course, found: Sequence[Phase], last: Sample
+    changed: Changed, service: Service, course: Course, phases: Sequence[Phase], last: Sample
 ) -> Iterator[Metric]:
     yield Metric(
         "moved connections", "count", float(last.wrong_backend), note="two backends answered requests of the same one"
@@ -218,7 +220,7 @@ def _moved(
         return
     joins = 1 / len(service.backends)
     least = {"right after": joins if changed.happens is Event.ADD else 0.0, "right after return": joins}
-    for phase, name in zip(found, ("tuples moved", "tuples moved at return"), strict=False):
+    for phase, name in zip(phases, ("tuples moved", "tuples moved at return"), strict=False):
         moved, whole = course.moved(phase.from_s, phase.away)
         if whole:
             have_to = units.quantity(least[phase.name], "share")

@@ -59,7 +59,7 @@ class Changed:
 
     @property
     def happens(self) -> Event:
-        """What happens."""
+        """The event as a value of `Event`."""
         return Event(self.event)
 
     @property
@@ -97,5 +97,5 @@ def check(source: Source, changed: Values, arrays: Mapping[str, Sequence[Element
         return
     asked, can = Event(changed["event"]).asks, keys.services.changes
     if asked and asked not in can:
-        words = [f'"{one}"' for one in Event if one.asks is None or one.asks in can]
+        words = [f'"{event}"' for event in Event if event.asks is None or event.asks in can]
         source.mismatch(("change", "event"), f"{' or '.join(words)} of this device", changed["event"])

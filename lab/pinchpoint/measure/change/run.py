@@ -41,8 +41,8 @@ def expected_s(scenario: Scenario) -> float:
 
 def measure_change(bench: Standing) -> ScenarioResult:
     """Open the connections, let it happen, and judge. Raises EngineError or BenchError where nothing can be said."""
-    found = once(bench, lambda: _measure(bench))
-    return result_of(bench.scenario, (), Found(found.metrics, ()), time.monotonic() - bench.began)
+    measurement = once(bench, lambda: _measure(bench))
+    return result_of(bench.scenario, (), Found(measurement.metrics, ()), time.monotonic() - bench.began)
 
 
 def _measure(bench: Standing) -> Measurement:

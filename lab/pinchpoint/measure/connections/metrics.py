@@ -31,7 +31,7 @@ class Sustained:
 
 
 def ratio_name(ratio: float) -> str:
-    """The burst rate's metric for one failure ratio."""
+    """The burst rate's metric at a failure ratio."""
     return BURST if ratio == 0 else f"{BURST}, {units.loss(ratio)} may fail"
 
 
@@ -62,17 +62,17 @@ def status_words(rate: Rate) -> str:
     return "no trial had a usable account"
 
 
-def _sustained(found: Sustained) -> Iterator[Metric]:
-    if found.prediction is not None:
-        limit = found.prediction.limit
-        note = f"{limit.resource}: {found.prediction.places:,} places held for {found.prediction.held_s:g} s"
-        yield Metric("predicted sustained rate", "1/s", found.prediction.cps, note=f"{note}; {limit.source}")
-    if found.cps is not None:
-        is_open = found.confirmation is not None and found.confirmation.is_open
-        low_cps = found.cps if is_open else found.low_cps
-        yield Metric(SUSTAINED, "1/s", found.cps, low_cps, None, found.words, Bound.AT_LEAST if is_open else None)
-    if found.doubled_cps is not None:
-        yield Metric(DOUBLED, "1/s", found.doubled_cps, note=found.doubling)
+def _sustained(sustained: Sustained) -> Iterator[Metric]:
+    if sustained.prediction is not None:
+        limit = sustained.prediction.limit
+        note = f"{limit.resource}: {sustained.prediction.places:,} places held for {sustained.prediction.held_s:g} s"
+        yield Metric("predicted sustained rate", "1/s", sustained.prediction.cps, note=f"{note}; {limit.source}")
+    if sustained.cps is not None:
+        is_open = sustained.confirmation is not None and sustained.confirmation.is_open
+        low_cps, bound = (sustained.cps, Bound.AT_LEAST) if is_open else (sustained.low_cps, None)
+        yield Metric(SUSTAINED, "1/s", sustained.cps, low_cps, None, sustained.words, bound)
+    if sustained.doubled_cps is not None:
+        yield Metric(DOUBLED, "1/s", sustained.doubled_cps, note=sustained.doubling)
 
 
 def verdict(
@@ -84,7 +84,7 @@ def verdict(
     if sustained.exhausted:
         lines += [f"sustained: {line}" for line in sustained.exhausted.evidence]
     lines += [sustained.doubling] if sustained.doubling else []
-    lines += [f"limit as read back: {_read_back(one)}" for one in bounds]
+    lines += [f"limit as read back: {_read_back(bound)}" for bound in bounds]
     limit, words = _of_burst(rate, burst)
     return Verdict(limit, f"burst: {words}; sustained: {_of_sustained(sustained)}", tuple(lines), (), tuple(ids))
 
@@ -97,19 +97,19 @@ def _of_burst(rate: Rate, burst: Exhausted | None) -> tuple[Limit, str]:
     return LIMITS[burst.resource], str(burst.resource)
 
 
-def _of_sustained(found: Sustained) -> str:
-    if found.cps is None:
-        return f"not known, {found.words}"
-    if found.is_burst:
+def _of_sustained(sustained: Sustained) -> str:
+    if sustained.cps is None:
+        return f"not known, {sustained.words}"
+    if sustained.is_burst:
         return "what ends the burst"
-    resource = found.exhausted.resource if found.exhausted else None
-    if resource is None and found.prediction is not None:
-        resource = found.prediction.limit.resource
-    if found.confirmation is None:
+    resource = sustained.exhausted.resource if sustained.exhausted else None
+    if resource is None and sustained.prediction is not None:
+        resource = sustained.prediction.limit.resource
+    if sustained.confirmation is None:
         return f"{resource}, predicted"
-    return f"{resource}, {'confirmed' if found.confirmation.agrees else 'not as predicted'}"
+    return f"{resource}, {'confirmed' if sustained.confirmation.agrees else 'not as predicted'}"
 
 
-def _read_back(one: Bounds) -> str:
-    bears = f", which bears {units.per_second(one.sustained_cps)}" if one.sustained_cps else ""
-    return f"{one.resource}: {one.source}{bears}"
+def _read_back(bound: Bounds) -> str:
+    bears = f", which bears {units.per_second(bound.sustained_cps)}" if bound.sustained_cps else ""
+    return f"{bound.resource}: {bound.source}{bears}"

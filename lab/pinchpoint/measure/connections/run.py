@@ -66,7 +66,7 @@ class _Measured:
         self._loads: dict[str, Opened] = {}
 
     def result(self) -> ScenarioResult:
-        """Everything."""
+        """The burst rates, the sustained rate, and what ends either; failed where every rate was refused."""
         listener, asks = self._bench.listener, self._asks
         listener.phase(SEARCH, round(USUAL_SHARE * asks.max_traffic_s / asks.trial_duration_s))
         # Overloaded balancers complete few connections, since each takes several frames: that is no measure of more.
@@ -77,10 +77,10 @@ class _Measured:
 
     def _trial(self, duration_s: float, load_cps: float) -> Trial:
         load = self._load(load_cps, duration_s + self._asks.ramp_s, self._asks.ramp_s)
-        one = self._opener.open(SEARCH, load, figures=_figures)
-        trial = as_trial(self._opener.measurements[-1], one, duration_s)
+        opened = self._opener.open(SEARCH, load, figures=_figures)
+        trial = as_trial(self._opener.measurements[-1], opened, duration_s)
         self._trials.append(trial)
-        self._loads[trial.id] = one
+        self._loads[trial.id] = opened
         return trial
 
     def _load(self, cps: float, opening_s: float, ramp_s: float = 0.0) -> Load:
@@ -104,11 +104,11 @@ class _Measured:
         every, least = failing(self._trials, rate.loss_ratio, len(self._trials)), failing(self._trials, rate.loss_ratio)
         if not every:
             return None, []
-        seen = [self._loads[one.id].seen for one in every]
+        seen = [self._loads[trial.id].seen for trial in every]
         ended = exhausted(self._limits, seen[: len(least)], seen)
         if ended.resource is None and (further := exhausted(self._limits, seen)).resource is not None:
-            return further, [one.id for one in every]
-        return ended, [one.id for one in least]
+            return further, [trial.id for trial in every]
+        return ended, [trial.id for trial in least]
 
     def _sustained(self, rates: Sequence[Rate]) -> Sustained:
         asks = self._asks
@@ -116,43 +116,43 @@ class _Measured:
         if not asks.is_closing:
             words = f'work = "{asks.work}" leaves connections open, and limits are known of closed ones'
             return Sustained(None, None, words, None)
-        found = model.predicted(self._limits, asks.hold_s)
-        if found is None:
+        prediction = model.predicted(self._limits, asks.hold_s)
+        if prediction is None:
             words = "no limit says for how long a closed connection occupies a place"
             return Sustained(None, None, words, None)
-        if burst_cps is not None and burst_cps < model.BORNE * found.cps:
-            words = f"{found.limit.resource} bear {units.per_second(found.cps)}, more than a burst reaches"
-            return Sustained(burst_cps, None, f"at most the burst rate: {words}", found, is_burst=True)
-        if why := model.why_not(found, burst_cps, asks.sustain_within_s):
-            return Sustained(found.cps, None, f"predicted, not confirmed: {why}", found)
-        return self._confirmed(found)
+        if burst_cps is not None and burst_cps < model.BORNE * prediction.cps:
+            words = f"{prediction.limit.resource} bear {units.per_second(prediction.cps)}, more than a burst reaches"
+            return Sustained(burst_cps, None, f"at most the burst rate: {words}", prediction, is_burst=True)
+        if why := model.why_not(prediction, burst_cps, asks.sustain_within_s):
+            return Sustained(prediction.cps, None, f"predicted, not confirmed: {why}", prediction)
+        return self._confirmed(prediction)
 
-    def _confirmed(self, found: Prediction) -> Sustained:
-        wanted, asks = model.plan(found), self._asks
+    def _confirmed(self, prediction: Prediction) -> Sustained:
+        wanted, asks = model.plan(prediction), self._asks
         self._bench.listener.phase("sustained", 2 + asks.confirm)
         over = self._opener.valid(OVERLOAD, self._load(wanted.overload_cps, wanted.overload_s), _figures)
         borne = self._opener.valid(BORNE, self._load(wanted.borne_cps, wanted.borne_s), _figures)
         carried_cps = over.client.completed / wanted.overload_s
         if over.judged.validity is not TrialValidity.VALID:
             why = f"predicted, not confirmed: of {units.per_second(wanted.overload_cps)} {over.judged.reason}"
-            return Sustained(found.cps, None, why, found)
+            return Sustained(prediction.cps, None, why, prediction)
         failed, ratio = borne.client.opened - borne.client.completed, max(asks.failure_ratios)
-        said = model.confirmed(found, carried_cps, failed, borne.client.opened, ratio)
+        said = model.confirmed(prediction, carried_cps, failed, borne.client.opened, ratio)
         ended = exhausted(self._limits, [over.seen])
-        doubled_cps, doubling = self._doubled(found, ended, carried_cps) if asks.confirm else (None, "")
+        doubled_cps, doubling = self._doubled(prediction, ended, carried_cps) if asks.confirm else (None, "")
         low_cps = min(said.borne_cps, carried_cps) if said.borne_cps else None
-        return Sustained(carried_cps, low_cps, said.words, found, ended, said, False, doubled_cps, doubling)
+        return Sustained(carried_cps, low_cps, said.words, prediction, ended, said, False, doubled_cps, doubling)
 
-    def _doubled(self, found: Prediction, ended: Exhausted, carried_cps: float) -> tuple[float | None, str]:
+    def _doubled(self, prediction: Prediction, ended: Exhausted, carried_cps: float) -> tuple[float | None, str]:
         """The sustained rate with twice the resource, and what that says."""
-        balancer, resource = self._opener.balancer, ended.resource or found.limit.resource
+        balancer, resource = self._opener.balancer, ended.resource or prediction.limit.resource
         if not isinstance(balancer, Doubling):
             kind = self._bench.scenario.dut.kind
             return None, f"not confirmed by doubling: {kind} changes nothing while it runs; sweep a key of [service]"
         try:
             with balancer.doubled(resource) as what:
                 now = model.predicted(self._opener.limits(), self._asks.hold_s)
-                wanted = model.plan(now or found)
+                wanted = model.plan(now or prediction)
                 over = self._opener.valid(DOUBLED, self._load(wanted.overload_cps, wanted.overload_s), _figures)
         except BenchError as error:
             return None, f"not confirmed by doubling: {error.message}"
@@ -179,30 +179,30 @@ class _Measured:
     def _at(self, rate: Rate) -> Opened | None:
         """The clean trial nearest to a rate."""
         quoted = rate.quoted_fps
-        clean = [one for one in self._trials if one.validity is TrialValidity.VALID and not one.lost]
+        clean = [trial for trial in self._trials if trial.validity is TrialValidity.VALID and not trial.lost]
         if quoted is None or not clean:
             return None
-        return self._loads[min(clean, key=lambda one: abs(one.offered_fps - quoted)).id]
+        return self._loads[min(clean, key=lambda trial: abs(trial.offered_fps - quoted)).id]
 
 
-def _figures(one: Opened) -> tuple[Metric, ...]:
-    """Of one load."""
-    client = one.client
-    opening_s = (client.opened + client.shortfall) / one.load.rate_cps
+def _figures(opened: Opened) -> tuple[Metric, ...]:
+    """A load's figures: connections completed per second of opening, and the share that failed."""
+    client = opened.client
+    opening_s = (client.opened + client.shortfall) / opened.load.rate_cps
     cps = client.completed / opening_s if opening_s else 0.0
-    failed = one.judged.due - client.completed
+    failed = opened.judged.due - client.completed
     return (
-        Metric("completed", "1/s", cps, note=f"at {units.per_second(one.load.rate_cps)}"),
-        Metric("failed", "share", failed / one.judged.due if one.judged.due else 0.0),
+        Metric("completed", "1/s", cps, note=f"at {units.per_second(opened.load.rate_cps)}"),
+        Metric("failed", "share", failed / opened.judged.due if opened.judged.due else 0.0),
     )
 
 
-def _times(one: Opened | None) -> tuple[Metric, ...]:
+def _times(opened: Opened | None) -> tuple[Metric, ...]:
     """Latency near the burst rate."""
-    if one is None or one.client.connect_ns is None:
+    if opened is None or opened.client.connect_ns is None:
         return ()
-    note = f"since the connection was due, at {units.per_second(one.load.rate_cps)}"
-    times = one.client.connect_ns
+    note = f"since the connection was due, at {units.per_second(opened.load.rate_cps)}"
+    times = opened.client.connect_ns
     return (
         Metric("connect p50", "ns", float(times.p50), note=note),
         Metric("connect p99", "ns", float(times.p99), note=note),

@@ -42,7 +42,7 @@ class Plan:
 
     @property
     def lasting_s(self) -> float:
-        """Both together."""
+        """Seconds of traffic of both loads."""
         return self.overload_s + self.borne_s
 
 
@@ -53,26 +53,26 @@ def predicted(limits: Sequence[Limit], life_s: float) -> Prediction | None:
         for limit in limits
         if limit.size and limit.held_s is not None and (held_s := limit.held_s + life_s) > 0
     ]
-    return min(known, key=lambda one: one.cps, default=None)
+    return min(known, key=lambda prediction: prediction.cps, default=None)
 
 
-def plan(found: Prediction) -> Plan:
+def plan(prediction: Prediction) -> Plan:
     """The loads for it."""
     return Plan(
-        OVERLOAD * found.cps,
-        OVERLOADED_TIMES * found.held_s,
-        BORNE * found.cps,
-        BORNE_TIMES * found.held_s,
+        OVERLOAD * prediction.cps,
+        OVERLOADED_TIMES * prediction.held_s,
+        BORNE * prediction.cps,
+        BORNE_TIMES * prediction.held_s,
     )
 
 
-def why_not(found: Prediction, burst_cps: float | None, within_s: float) -> str:
+def why_not(prediction: Prediction, burst_cps: float | None, within_s: float) -> str:
     """Why a prediction is not tried; empty where it can be."""
-    wanted = plan(found)
-    if found.cps < LOWEST_CPS:
-        return f"{units.per_second(found.cps)} is less than the engine's lowest rate, 1 /s"
-    if found.held_s < LONG_ENOUGH_S:
-        return f"places are held for {units.seconds(found.held_s)}, too short to tell from a connection's life"
+    wanted = plan(prediction)
+    if prediction.cps < LOWEST_CPS:
+        return f"{units.per_second(prediction.cps)} is less than the engine's lowest rate, 1 /s"
+    if prediction.held_s < LONG_ENOUGH_S:
+        return f"places are held for {units.seconds(prediction.held_s)}, too short to tell from a connection's life"
     if wanted.lasting_s > within_s:
         return (
             f"it would take {wanted.lasting_s:,.0f} s, and connections.sustain_within_s is {within_s:g}; where the "
@@ -95,18 +95,18 @@ class Confirmation:
     is_open: bool  # the overload was none: all of it was carried
 
 
-def confirmed(found: Prediction, carried_cps: float, failed: int, opened: int, ratio: float) -> Confirmation:
+def confirmed(prediction: Prediction, carried_cps: float, failed: int, opened: int, ratio: float) -> Confirmation:
     """The overload was carried at `carried_cps`; of `opened` connections of the lower load `failed` failed."""
-    wanted = plan(found)
+    wanted = plan(prediction)
     is_borne = failed <= ratio * opened
-    agrees = abs(carried_cps / found.cps - 1) <= AGREES and failed <= LAPSES * opened
+    agrees = abs(carried_cps / prediction.cps - 1) <= AGREES and failed <= LAPSES * opened
     borne = f"{units.per_second(wanted.borne_cps)} " + (
         f"for {wanted.borne_s:g} s failed nothing" if not failed else f"failed {failed:,} of {opened:,}"
     )
     said = "confirmed" if agrees else "the prediction failed"
     words = (
-        f"{said}: {found.places:,} places held for {found.held_s:g} s make {units.per_second(found.cps)}; of "
-        f"{units.per_second(wanted.overload_cps)} for {wanted.overload_s:g} s "
+        f"{said}: {prediction.places:,} places held for {prediction.held_s:g} s make "
+        f"{units.per_second(prediction.cps)}; of {units.per_second(wanted.overload_cps)} for {wanted.overload_s:g} s "
         f"{units.per_second(carried_cps)} were carried, and {borne}"
     )
     is_open = carried_cps >= ALL * wanted.overload_cps

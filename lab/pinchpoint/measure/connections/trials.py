@@ -5,39 +5,39 @@ from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import Ledger, Trial, TrialValidity, Witness
 
 
-def as_trial(found: Measurement, one: Opened, duration_s: float) -> Trial:
+def as_trial(measurement: Measurement, opened: Opened, duration_s: float) -> Trial:
     """One load as the search wants it; rates are those after the ramp.
 
     What the device did not let in counts as offered and lost, what the generator did not open as not offered.
     """
-    client, load = one.client, one.load
+    client, load = opened.client, opened.load
     due = client.opened + client.shortfall
-    offered, received = one.judged.due, client.completed
+    offered, received = opened.judged.due, client.completed
     return Trial(
-        id=found.id,
-        scenario=found.scenario,
-        phase=str(found.account.get("phase", "")),
-        repeat=found.repeat,
-        started=found.started,
+        id=measurement.id,
+        scenario=measurement.scenario,
+        phase=str(measurement.account.get("phase", "")),
+        repeat=measurement.repeat,
+        started=measurement.started,
         duration_s=duration_s,
         load_fps=load.rate_cps,
         sent_duration_s=due / load.rate_cps,
-        wall_s=found.wall_s,
+        wall_s=measurement.wall_s,
         intended=due,
         offered=offered,
         received=min(received, offered),
         streams=(),
         ledger=Ledger(offered, min(received, offered), ()),
         witness=Witness((), (), {}, None, None),
-        pmds=found.pmds,
-        observed=found.observed,
-        validity=found.validity,
-        reason=found.reason,
+        pmds=measurement.pmds,
+        observed=measurement.observed,
+        validity=measurement.validity,
+        reason=measurement.reason,
     )
 
 
 def failing(trials: list[Trial], ratio: float, most: int = 3) -> list[Trial]:
     """The usable trials that failed more than the ratio at the lowest loads: what ends the rate ends these."""
     usable = (TrialValidity.VALID, TrialValidity.GENERATOR_LIMITED)
-    failed = [one for one in trials if one.validity in usable and one.loss_ratio > ratio]
-    return sorted(failed, key=lambda one: one.offered_fps)[:most]
+    failed = [trial for trial in trials if trial.validity in usable and trial.loss_ratio > ratio]
+    return sorted(failed, key=lambda trial: trial.offered_fps)[:most]

@@ -17,11 +17,11 @@ def of_load(at_fps: float, trials: Sequence[Trial]) -> tuple[Metric, ...]:
     at = f"at {units.fps(at_fps)}"
     values: dict[tuple[str, str], list[float]] = {}
     for metrics in every:
-        for one in metrics:
-            values.setdefault((one.name, one.unit), []).append(one.value)
+        for metric in metrics:
+            values.setdefault((metric.name, metric.unit), []).append(metric.value)
     return tuple(
-        Metric(f"{name} {at}", unit, median(found), min(found), max(found), _extremes(len(found)))
-        for (name, unit), found in values.items()
+        Metric(f"{name} {at}", unit, median(repeats), min(repeats), max(repeats), _extremes(len(repeats)))
+        for (name, unit), repeats in values.items()
     )
 
 

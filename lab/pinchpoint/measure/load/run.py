@@ -42,10 +42,10 @@ def expected_s(scenario: Scenario) -> float:
 def measure_load(bench: Standing) -> ScenarioResult:
     """The DUT's load at each of the scenario's rates. Raises what a trial raises, finished trials kept."""
     with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus, bench.host):
-        return measure_rates_given(bench.scenario, measurer, bench.listener, bench.began)
+        return measure_loads(bench.scenario, measurer, bench.listener, bench.began)
 
 
-def measure_rates_given(scenario: Scenario, measurer: Measurer, listener: Listener, began: float) -> ScenarioResult:
+def measure_loads(scenario: Scenario, measurer: Measurer, listener: Listener, began: float) -> ScenarioResult:
     """All trials of one scenario on a bench that stands, and what follows from them."""
     load = asked(scenario, Load)
     listener.phase(WARM_UP, 1)
@@ -80,7 +80,7 @@ def _summary(
     hint = "a quieter machine, or lower load.at_fps"
     told = Found(
         (
-            *(one for rate in rates for one in of_load(rate.at_fps, rate.trials)),
+            *(metric for rate in rates for metric in of_load(rate.at_fps, rate.trials)),
             *(of_trial(highest.trials[0], device_of(scenario).metrics) if highest else ()),
         ),
         (not_learnt, *(rate.why_not for rate in rates)),

@@ -56,15 +56,15 @@ def unknown(
 
 def is_over(points: Sequence[LossPoint]) -> bool:
     """Whether the last two loads, the highest first, lost nothing."""
-    return len(points) > 1 and all(one.lossless for one in points[-2:])
+    return len(points) > 1 and all(point.lossless for point in points[-2:])
 
 
 def loss_free(points: Sequence[LossPoint]) -> tuple[LossPoint | None, LossPoint | None]:
     """(the highest load below all that lost, the load above it that lost); None where there is none."""
-    judged = [one for one in points if one.loss is not None]
-    losing = [one for one in judged if not one.lossless]
+    judged = [point for point in points if point.loss is not None]
+    losing = [point for point in judged if not point.lossless]
     lowest_losing = losing[-1] if losing else None
-    free = [one for one in judged if lowest_losing is None or one.load_fps < lowest_losing.load_fps]
+    free = [point for point in judged if lowest_losing is None or point.load_fps < lowest_losing.load_fps]
     return (free[0] if free else None), lowest_losing
 
 
@@ -76,7 +76,7 @@ def as_rate(points: Sequence[LossPoint], duration_s: float) -> Rate:
         status = RateStatus.FOUND if free else RateStatus.BELOW_MINIMUM
         reason = "" if free else "lost frames even at the lowest load of the curve"
         return Rate(0.0, status, lower, losing.offered_fps, duration_s, duration_s, reason)
-    limited = next((one.reason for one in points if one.generator_limited), "")
+    limited = next((point.reason for point in points if point.generator_limited), "")
     status = RateStatus.AT_LEAST if free else RateStatus.REFUSED
     reason = limited or ("no load of the curve lost a frame" if free else "no load could be judged")
     by = Limit.GENERATOR if limited else Limit.SEARCH_MAXIMUM
@@ -85,7 +85,7 @@ def as_rate(points: Sequence[LossPoint], duration_s: float) -> Rate:
 
 def metrics(points: Sequence[LossPoint]) -> tuple[Metric, ...]:
     """The figures that curves of sweeps are drawn from."""
-    judged = [one for one in points if one.loss is not None]
+    judged = [point for point in points if point.loss is not None]
     return tuple(_metrics(points, judged)) if judged else ()
 
 
@@ -101,30 +101,30 @@ def _metrics(points: Sequence[LossPoint], judged: Sequence[LossPoint]) -> Iterat
         yield Metric("loss-free load", "fps", losing.offered_fps, None, losing.offered_fps, note)
     top = judged[0]
     yield Metric("max load", "fps", top.offered_fps, note=f"{top.share:.3g} of 100 % load, as offered")
-    best = max(judged, key=lambda one: one.forwarded_fps or 0.0)
+    best = max(judged, key=lambda point: point.forwarded_fps or 0.0)
     if best.forwarded_fps and top.forwarded_fps is not None:
         low, high, note = best.forwarded_low, best.forwarded_high, f"at {_load(best)}; {best.interval}"
         yield Metric("highest forwarded", "fps", best.forwarded_fps, low, high, note)
         note = "forwarded at the highest load / highest forwarded"
         yield Metric("overload forwarding", "share", top.forwarded_fps / best.forwarded_fps, note=note)
-    for one in judged:
-        assert one.loss is not None
-        assert one.forwarded_fps is not None
-        yield Metric(f"loss at {_load(one)}", "share", one.loss, one.loss_low, one.loss_high, one.interval)
-        forwarded = (one.forwarded_fps, one.forwarded_low, one.forwarded_high)
-        yield Metric(f"forwarded at {_load(one)}", "fps", *forwarded, one.interval)
+    for point in judged:
+        assert point.loss is not None
+        assert point.forwarded_fps is not None
+        yield Metric(f"loss at {_load(point)}", "share", point.loss, point.loss_low, point.loss_high, point.interval)
+        forwarded = (point.forwarded_fps, point.forwarded_low, point.forwarded_high)
+        yield Metric(f"forwarded at {_load(point)}", "fps", *forwarded, point.interval)
 
 
-def _load(one: LossPoint) -> str:
-    return f"{one.share * 100:.3g} % load"
+def _load(point: LossPoint) -> str:
+    return f"{point.share * 100:.3g} % load"
 
 
 def warnings(points: Sequence[LossPoint]) -> Iterator[str]:
     """Sentences about what the figures do not say by themselves."""
-    for one in points:
-        if one.reason:
-            yield f"{_load(one)} ({units.fps(one.load_fps)}): {one.reason}"
-    judged = [one for one in points if one.forwarded_fps is not None]
+    for point in points:
+        if point.reason:
+            yield f"{_load(point)} ({units.fps(point.load_fps)}): {point.reason}"
+    judged = [point for point in points if point.forwarded_fps is not None]
     for above, below in pairwise(judged):
         if above.forwarded_high and below.forwarded_low and above.forwarded_high < COLLAPSE * below.forwarded_low:
             yield (

@@ -71,12 +71,12 @@ class _Curve:
         """From 100 % down, until two loads in a row lost nothing."""
         max_load_fps = self._curve.max_load_fps or self._reach_fps()
         self._listener.phase(PHASE, expected_trials(self._curve))
-        found: list[LossPoint] = []
+        points: list[LossPoint] = []
         for share in self._shares():
-            found.append(self._point(share, share * max_load_fps))
-            if loss_curve.is_over(found):
+            points.append(self._point(share, share * max_load_fps))
+            if loss_curve.is_over(points):
                 break
-        return tuple(found)
+        return tuple(points)
 
     def _shares(self) -> Iterator[float]:
         count = round(1 / self._curve.step)
@@ -103,19 +103,19 @@ class _Curve:
         return load_fps
 
     def _point(self, share: float, load_fps: float) -> LossPoint:
-        found: list[Trial] = []
+        valid: list[Trial] = []
         wanted = self._curve.repeats
         for _ in range(wanted):
             trial = self._trial(PHASE, load_fps)
             if trial.validity is TrialValidity.VALID:
-                found.append(trial)
+                valid.append(trial)
                 continue
-            counted = f"{len(found)} of {wanted} trials valid; last: {trial.reason}"
-            if trial.validity is TrialValidity.GENERATOR_LIMITED and not found:
+            counted = f"{len(valid)} of {wanted} trials valid; last: {trial.reason}"
+            if trial.validity is TrialValidity.GENERATOR_LIMITED and not valid:
                 limited = f"generator-limited: {trial.reason}"
                 return loss_curve.unknown(share, load_fps, trial.offered_fps, limited, generator_limited=True)
-            return loss_curve.point(share, load_fps, found, counted)
-        return loss_curve.point(share, load_fps, found, "")
+            return loss_curve.point(share, load_fps, valid, counted)
+        return loss_curve.point(share, load_fps, valid, "")
 
 
 def _summary(
@@ -131,7 +131,7 @@ def _summary(
     free, _ = loss_curve.loss_free(points)
     limit = next((trial for trial in valid if free and trial.load_fps == free.load_fps), None)
     duration_s = valid[0].duration_s if valid else 0.0
-    reasons = "; ".join(f"{units.fps(one.load_fps)}: {one.reason}" for one in points)
+    reasons = "; ".join(f"{units.fps(point.load_fps)}: {point.reason}" for point in points)
     told = Found(
         (*loss_curve.metrics(points), *(of_trial(limit, device_of(scenario).metrics) if limit else ())),
         (not_learnt, *loss_curve.warnings(points)),

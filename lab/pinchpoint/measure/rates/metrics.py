@@ -30,14 +30,14 @@ def of_rates(
     streams: Sequence[Stream] = (),
 ) -> tuple[Metric, ...]:
     """Metrics of the measure `rates`; `limit` is the trial at the NDR, None without one, `streams` what it sent."""
-    found = [*of_the_rates_alone(rates), *_in_bits(rates, streams)]
-    found += [_p99("latency", point, point.latency) for point in latency if point.latency is not None]
-    found += [_p99("round trip", point, point.round_trip) for point in latency if point.round_trip is not None]
+    figures = [*of_the_rates_alone(rates), *_in_bits(rates, streams)]
+    figures += [_p99("latency", point, point.latency) for point in latency if point.latency is not None]
+    figures += [_p99("round trip", point, point.round_trip) for point in latency if point.round_trip is not None]
     if limit is not None:
-        found += of_trial(limit, own)
-        found += _five_tuples(limit, streams)
-        found += _order(limit, streams)
-    return tuple(found)
+        figures += of_trial(limit, own)
+        figures += _five_tuples(limit, streams)
+        figures += _order(limit, streams)
+    return tuple(figures)
 
 
 def of_the_rates_alone(rates: Sequence[Rate]) -> tuple[Metric, ...]:
@@ -47,7 +47,7 @@ def of_the_rates_alone(rates: Sequence[Rate]) -> tuple[Metric, ...]:
     """
     return (
         *(_rate(rate) for rate in rates if rate.lower_fps is not None),
-        *(one for rate in rates for one in _of_band(rate)),
+        *(metric for rate in rates for metric in _of_band(rate)),
         *(
             Metric("loss at any load", "share", rate.floor.loss_ratio, rate.floor.lower, rate.floor.upper)
             for rate in rates[:1]
@@ -66,19 +66,19 @@ def _rate(rate: Rate) -> Metric:
 
 def of_overload(mrr: ReceiveRate | None, gap: PauseGap | None) -> tuple[Metric, ...]:
     """The MRR with its interval, and the pause that keeps the NDR below it."""
-    found: list[Metric] = []
+    figures: list[Metric] = []
     if mrr is not None:
         note = f"at {units.fps(mrr.load_fps)} offered; {units.percent(mrr.confidence)} by ranks, {mrr.trials} trials"
-        found.append(Metric(MRR, "fps", mrr.estimate_fps, mrr.lower_fps, mrr.upper_fps, note, bound=Bound.FOUND))
+        figures.append(Metric(MRR, "fps", mrr.estimate_fps, mrr.lower_fps, mrr.upper_fps, note, bound=Bound.FOUND))
     if gap is not None:
         ring = f"ring of {units.frames(gap.ring)} frames at the NDR"
-        found.append(Metric("longest pause borne", "s", gap.pause_s, note=ring))
-    return tuple(found)
+        figures.append(Metric("longest pause borne", "s", gap.pause_s, note=ring))
+    return tuple(figures)
 
 
 def _in_bits(rates: Sequence[Rate], streams: Sequence[Stream]) -> Iterator[Metric]:
     """The NDR as balancers' is quoted: in bits of frames with their check sequence; of one frame size."""
-    sizes = {one.frame_bytes for one in streams if one.segment}
+    sizes = {stream.frame_bytes for stream in streams if stream.segment}
     for rate in rates[:1]:
         if len(sizes) == 1 and rate.lower_fps is not None:
             ndr, bits = _rate(rate), 8 * sizes.pop()
@@ -86,11 +86,11 @@ def _in_bits(rates: Sequence[Rate], streams: Sequence[Stream]) -> Iterator[Metri
             yield replace(ndr, name=f"{ndr.name} throughput", unit="bit/s", value=bits * ndr.value, low=low, high=high)
 
 
-def _p99(of: str, point: LatencyPoint, found: LatencySummary) -> Metric:
+def _p99(of: str, point: LatencyPoint, summary: LatencySummary) -> Metric:
     return Metric(
         f"{of} p99 at {point.share:.0%} of NDR",
         "ns",
-        found.p99_ns,
+        summary.p99_ns,
         cautions=(point.note,) if point.note else (),
         disturbed=point.validity is not TrialValidity.VALID,
     )
@@ -114,8 +114,8 @@ def _five_tuples(limit: Trial, streams: Sequence[Stream]) -> Iterator[Metric]:
 
 def _order(limit: Trial, streams: Sequence[Stream]) -> Iterator[Metric]:
     """Which share of the frames on connections came after a later one of their own connection."""
-    counts = [(one.reordered_in_flow, one.received) for one in limit.streams]
+    counts = [(stream.reordered_in_flow, stream.received) for stream in limit.streams]
     known = [(late, received) for late, received in counts if late is not None and received]
-    if known and len(known) == len(counts) and all(one.segment for one in streams):
+    if known and len(known) == len(counts) and all(stream.segment for stream in streams):
         late, received = map(sum, zip(*known, strict=True))
         yield Metric("reordered in connections", "share", late / received)

@@ -49,8 +49,8 @@ MOST_LATENCY_REPEATS = 3  # the last one is reported even if it is invalid, with
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What a search found, and its trials."""
+class _RateSearch:
+    """A search with its trials, and the overloads after it."""
 
     outcome: SearchOutcome
     searched: Sequence[Trial]
@@ -95,18 +95,18 @@ def measure_scenario(
     listener.phase(WARM_UP, 1)
     not_learnt = warm_up(scenario, measurer)
     listener.phase("search", expected_trials(scenario))
-    found = _search(scenario, measurer, ceilings)
+    search = _search(scenario, measurer, ceilings)
     rates = asked(scenario, Rates)
     listener.phase("latency", len(rates.at))
-    latency = tuple(_latency(share, found, scenario, measurer) for share in rates.at)
+    latency = tuple(_latency(share, search, scenario, measurer) for share in rates.at)
     listener.phase("mrr", OVERLOADS)
-    load_fps = highest_load_fps(scenario.search, found.ceiling, found.searched)
-    found = replace(found, overloads=overloaded(measurer, scenario.search, load_fps))
-    result = _summary(scenario, measurer.trials, found, latency, time.monotonic() - began)
+    load_fps = highest_load_fps(scenario.search, search.ceiling, search.searched)
+    search = replace(search, overloads=overloaded(measurer, scenario.search, load_fps))
+    result = _summary(scenario, measurer.trials, search, latency, time.monotonic() - began)
     return replace(result, warnings=(not_learnt, *result.warnings)) if not_learnt else result
 
 
-def _search(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling]) -> _Found:
+def _search(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling]) -> _RateSearch:
     """The search's outcome and its trials, its rates compared with the generator's highest known ceiling."""
     is_sliced = scenario.search.method is SearchMethod.THRESHOLD
 
@@ -116,12 +116,12 @@ def _search(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling])
     first = len(measurer.trials)
     if scenario.search.method is SearchMethod.MLRSEARCH:  # it never tries a load above a ceiling that is too low
         here_ns = of_trial(measurer.latest) if measurer.latest else None
-        ceilings = [one for one in ceilings if in_mode([one], here_ns)]
+        ceilings = [ceiling for ceiling in ceilings if in_mode([ceiling], here_ns)]
     outcome = find_rates(measure, scenario.search, time.monotonic, ceilings=ceilings)
-    ceiling = max(ceilings, key=lambda one: one.fps, default=None)
-    found = _Found(outcome, measurer.trials[first:], ceiling)
-    rates = held_against(outcome.rates, ceiling, found.most_offered_fps)
-    return replace(found, outcome=replace(outcome, rates=rates))
+    ceiling = max(ceilings, key=lambda ceiling: ceiling.fps, default=None)
+    search = _RateSearch(outcome, measurer.trials[first:], ceiling)
+    rates = held_against(outcome.rates, ceiling, search.most_offered_fps)
+    return replace(search, outcome=replace(outcome, rates=rates))
 
 
 def searched_ndr(scenario: Scenario, measurer: Measurer) -> Rate:
@@ -141,9 +141,9 @@ def expected_trials(scenario: Scenario) -> int:
     return round(1.7 * search.duration_sum_s / search.trial_duration_s) + 4
 
 
-def _latency(share: float, found: _Found, scenario: Scenario, measurer: Measurer) -> LatencyPoint:
+def _latency(share: float, search: _RateSearch, scenario: Scenario, measurer: Measurer) -> LatencyPoint:
     """Latency at a share of the NDR; where the cores were meanwhile stands beside it."""
-    ndr = found.outcome.rates[0]
+    ndr = search.outcome.rates[0]
     if ndr.quoted_fps is None:
         return LatencyPoint(share, 0.0, "", None, f"no NDR to take {share:.0%} of")
     load_fps = share * ndr.quoted_fps
@@ -172,21 +172,21 @@ def _latency(share: float, found: _Found, scenario: Scenario, measurer: Measurer
 
 def _comes_back(scenario: Scenario) -> bool:
     """Whether what is sent can be sent back to be timed: one engine sends, and others receive."""
-    sent, received = ({getattr(one, end) for one in scenario.streams} for end in ("tx_port", "rx_port"))
-    senders = [one for one in scenario.engines if sent & set(one.ports)]
+    sent, received = ({getattr(stream, end) for stream in scenario.streams} for end in ("tx_port", "rx_port"))
+    senders = [engine for engine in scenario.engines if sent & set(engine.ports)]
     return len(senders) == 1 and not received & set(senders[0].ports)
 
 
 def _early_ns(trial: Trial) -> float:
     """By how much a frame was received before it was sent; 0 if the stated error of the clocks allows that."""
-    found = [one.latency for one in trial.streams if one.latency]
-    return max((-one.min_ns for one in found if one.min_ns < -(one.clock_error_ns or 0)), default=0)
+    latencies = [stream.latency for stream in trial.streams if stream.latency]
+    return max((-latency.min_ns for latency in latencies if latency.min_ns < -(latency.clock_error_ns or 0)), default=0)
 
 
 def _notes(trial: Trial, is_apart: bool) -> Iterator[str]:
     """Why there is no latency, or what to mind. `is_apart`: two engines without a common clock."""
-    if found := trial.round_trip:
-        times = f"p50 {units.nanoseconds(found.p50_ns)}, p99 {units.nanoseconds(found.p99_ns)}"
+    if round_trip := trial.round_trip:
+        times = f"p50 {units.nanoseconds(round_trip.p50_ns)}, p99 {units.nanoseconds(round_trip.p99_ns)}"
         yield f"there and back, half of the load each way: {times}"
     elif trial.phase == ROUND_TRIP and not any(stream.received for stream in trial.streams):
         yield "nothing came back: the device has to forward both ways"
@@ -201,22 +201,22 @@ def _notes(trial: Trial, is_apart: bool) -> Iterator[str]:
         yield f"each time may be wrong by {units.nanoseconds(trial.latency.clock_error_ns)}: clocks of two hosts"
     elif trial.lost:
         yield f"lost {units.loss(trial.loss_ratio)} of its frames"
-    if is_apart and any(one.received and not (one.latency or one.round_trip) for one in trial.streams):
+    if is_apart and any(stream.received and not (stream.latency or stream.round_trip) for stream in trial.streams):
         yield "two engines have no clock in common; engine.clock_error_us says by how much their hosts' are apart"
 
 
 def _summary(
-    scenario: Scenario, trials: Sequence[Trial], found: _Found, latency: tuple[LatencyPoint, ...], wall_s: float
+    scenario: Scenario, trials: Sequence[Trial], search: _RateSearch, latency: tuple[LatencyPoint, ...], wall_s: float
 ) -> ScenarioResult:
-    outcome, searched = found.outcome, found.searched
+    outcome, searched = search.outcome, search.searched
     cores = distance([trial for trial in searched if trial.validity is TrialValidity.VALID])
     limit = _at_the_limit(outcome.rates[0], searched)
     rejections = of_search(searched)
     shown = limit or next(reversed(searched), None)
     figures = of_rates(outcome.rates, latency, limit, device_of(scenario).metrics, scenario.streams)
     modes = explained(searched, outcome.track)
-    ndr, *others = _verdicts(outcome.rates, (*searched, *found.overloads), scenario)
-    mrr = receive_rate(found.overloads)
+    ndr, *others = _verdicts(outcome.rates, (*searched, *search.overloads), scenario)
+    mrr = receive_rate(search.overloads)
     gap = pause_gap(outcome.rates[0], mrr, scenario.smallest_ring)
     result = scenario_result(
         scenario,
@@ -230,7 +230,7 @@ def _summary(
         generator_ceiling_fps=outcome.generator_ceiling_fps or max((t.offered_fps for t in searched), default=None),
         traffic_s=math.fsum(trial.sent_duration_s for trial in trials),
         cache_line=cores,
-        warnings=_warnings(found, rejections, scenario),
+        warnings=_warnings(search, rejections, scenario),
     )
     return replace(
         result,
@@ -238,8 +238,8 @@ def _summary(
         modes=modes,
         track=outcome.track,
         unexplained_share=unexplained_share(searched),
-        ceiling=found.ceiling,
-        most_offered_fps=found.most_offered_fps,
+        ceiling=search.ceiling,
+        most_offered_fps=search.most_offered_fps,
         offload=_offload(shown, device_of(scenario)) if shown else None,
         mrr=mrr,
         gap=gap,
@@ -266,11 +266,11 @@ def _verdicts(rates: Sequence[Rate], searched: Sequence[Trial], scenario: Scenar
     ]
 
 
-def _warnings(found: _Found, rejections: Rejections, scenario: Scenario) -> tuple[str, ...]:
+def _warnings(search: _RateSearch, rejections: Rejections, scenario: Scenario) -> tuple[str, ...]:
     """What a reader of the rates must know beside them, the gravest first."""
-    quoted_fps = next((rate.quoted_fps for rate in found.outcome.rates if rate.quoted_fps is not None), None)
-    held = held_back(found.searched, quoted_fps, scenario.search.relative_width)
-    every = (*rejections.warnings, without_rate(found.overloads), held, of_trials(found.searched).sentence)
+    quoted_fps = next((rate.quoted_fps for rate in search.outcome.rates if rate.quoted_fps is not None), None)
+    held = held_back(search.searched, quoted_fps, scenario.search.relative_width)
+    every = (*rejections.warnings, without_rate(search.overloads), held, of_trials(search.searched).sentence)
     return tuple(filter(None, every))
 
 

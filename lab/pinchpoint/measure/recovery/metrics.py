@@ -109,51 +109,51 @@ def _longest_pause_s(trial: Trial, from_s: float) -> float:
     return max((gap_ns / 1e9 for at_s, gap_ns in gaps if at_s + gap_ns / 1e9 >= from_s), default=0.0)
 
 
-def _time(found: Sequence[Recovered]) -> Metric:
+def _time(repeats: Sequence[Recovered]) -> Metric:
     """The median time; of a repeat that did not recover it is known only that it took longer than it was watched."""
-    ranked = sorted(found, key=lambda one: (one.still, one.time_s))
-    times = median_interval([inf if one.still else one.time_s for one in ranked])
-    notes = [times.words(), f"each known to {units.nanoseconds(max(one.within_s for one in found) * 1e9)}"]
-    unknown_s = min((one.time_s for one in found if one.still), default=inf)
+    ranked = sorted(repeats, key=lambda repeat: (repeat.still, repeat.time_s))
+    times = median_interval([inf if repeat.still else repeat.time_s for repeat in ranked])
+    notes = [times.words(), f"each known to {units.nanoseconds(max(repeat.within_s for repeat in repeats) * 1e9)}"]
+    unknown_s = min((repeat.time_s for repeat in repeats if repeat.still), default=inf)
     if unknown_s < inf:
-        notes.insert(0, _not_recovered(found))
+        notes.insert(0, _not_recovered(repeats))
     bound = Bound.AT_LEAST if ranked[len(ranked) // 2].still else Bound.FOUND
     if bound is Bound.AT_LEAST:
         notes[0] = f"at least: {notes[0]}"
-    centre = median(one.time_s for one in found)
+    centre = median(repeat.time_s for repeat in repeats)
     low = min(times.low, unknown_s)
     return Metric("recovery time", "s", centre, low, times.high if times.high < inf else None, "; ".join(notes), bound)
 
 
-def _not_recovered(found: Sequence[Recovered]) -> str:
-    still = [one for one in found if one.still]
-    watched_s = min(one.time_s for one in still)
-    return f"{len(still)} of {len(found)} repeats not recovered within {units.seconds(watched_s)}"
+def _not_recovered(repeats: Sequence[Recovered]) -> str:
+    still = [repeat for repeat in repeats if repeat.still]
+    watched_s = min(repeat.time_s for repeat in still)
+    return f"{len(still)} of {len(repeats)} repeats not recovered within {units.seconds(watched_s)}"
 
 
-def metrics(found: Sequence[Recovered], throughput_fps: float) -> tuple[Metric, ...]:
+def metrics(repeats: Sequence[Recovered], throughput_fps: float) -> tuple[Metric, ...]:
     """The measure's figures; none without a repeat."""
-    if not found:
+    if not repeats:
         return ()
-    after = median_interval([float(one.lost_after) for one in found])
-    before = median_interval([float(one.lost_before) for one in found])
+    after = median_interval([float(repeat.lost_after) for repeat in repeats])
+    before = median_interval([float(repeat.lost_before) for repeat in repeats])
     return (
-        _time(found),
+        _time(repeats),
         Metric("lost after the overload", "count", after.centre, after.low, after.high, after.words()),
         Metric("lost in the overload", "count", before.centre, before.low, before.high, before.words()),
         Metric("throughput", "fps", throughput_fps, note="that the shares are of"),
     )
 
 
-def warnings(found: Sequence[Recovered]) -> tuple[str, ...]:
+def warnings(repeats: Sequence[Recovered]) -> tuple[str, ...]:
     """What to mind about the figures."""
     lines = []
-    if any(one.still for one in found):
-        lines.append(f"{_not_recovered(found)}: they still lost frames at their end")
-    if silent := sum(one.silent for one in found):
-        lines.append(f"in {silent} of {len(found)} repeats the switch forwarded nothing after the overload")
-    if calm := sum(not one.lost_before for one in found):
+    if any(repeat.still for repeat in repeats):
+        lines.append(f"{_not_recovered(repeats)}: they still lost frames at their end")
+    if silent := sum(repeat.silent for repeat in repeats):
+        lines.append(f"in {silent} of {len(repeats)} repeats the switch forwarded nothing after the overload")
+    if calm := sum(not repeat.lost_before for repeat in repeats):
         lines.append(
-            f"{calm} of {len(found)} overloads lost nothing: raise recovery.overload_share, or the throughput is more"
+            f"{calm} of {len(repeats)} overloads lost nothing: raise recovery.overload_share, or the throughput is more"
         )
     return tuple(lines)

@@ -58,13 +58,13 @@ def recover_scenario(scenario: Scenario, measurer: Measurer, listener: Listener,
         failed = f"no NDR to overload: {rates[0].reason}\n  hint: set recovery.throughput_fps"
         return result_of(scenario, measurer.trials, Found((), (), rates, failed), time.monotonic() - began)
     listener.phase(PHASE, recovery.repeats)
-    found, why_not = _overloads(scenario, recovery, measurer, throughput_fps)
-    notes = [not_learnt, why_not, *diagnosis.warnings(found)]
+    repeats, why_not = _overloads(scenario, recovery, measurer, throughput_fps)
+    notes = [not_learnt, why_not, *diagnosis.warnings(repeats)]
     if rates and rates[0].status is not RateStatus.FOUND:
         notes.append(f"the NDR was not found but is {rates[0].status}: {rates[0].reason}")
-    failed = "" if found else f"{why_not}\n  hint: a quieter machine, or a lower recovery.overload_share"
-    all_found = Found(diagnosis.metrics(found, throughput_fps), tuple(notes), rates, failed)
-    return result_of(scenario, measurer.trials, all_found, time.monotonic() - began)
+    failed = "" if repeats else f"{why_not}\n  hint: a quieter machine, or a lower recovery.overload_share"
+    findings = Found(diagnosis.metrics(repeats, throughput_fps), tuple(notes), rates, failed)
+    return result_of(scenario, measurer.trials, findings, time.monotonic() - began)
 
 
 def _overloads(
@@ -72,7 +72,7 @@ def _overloads(
 ) -> tuple[list[Recovered], str]:
     """Each repeat that is valid, and why there are no more of them."""
     over_time = OverTime(SAMPLE_S, step=Step(recovery.overload_s, recovery.reduced_share / recovery.overload_share))
-    ring, found = scenario.smallest_ring, list[Recovered]()
+    ring, repeats = scenario.smallest_ring, list[Recovered]()
 
     def measure(duration_s: float, load_fps: float) -> Trial:
         trial = measurer.trial(PHASE, duration_s, load_fps, over_time)
@@ -86,6 +86,6 @@ def _overloads(
     for _ in range(recovery.repeats):
         trial = until_valid(measure, duration_s, load_fps, scenario.search.max_repeats)
         if trial.validity is not TrialValidity.VALID:
-            return found, f"{len(found)} of {recovery.repeats} overloads valid; last: {trial.reason}"
-        found.append(diagnosis.recovered(trial, recovery))
-    return found, ""
+            return repeats, f"{len(repeats)} of {recovery.repeats} overloads valid; last: {trial.reason}"
+        repeats.append(diagnosis.recovered(trial, recovery))
+    return repeats, ""

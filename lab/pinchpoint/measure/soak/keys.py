@@ -51,5 +51,5 @@ def check(source: Source, soak: Values, arrays: Mapping[str, Sequence[Element]],
     """A window fits into the soak, and every port has one queue."""
     one_queue(source, Soak.kind, arrays)
     if {"window_s", "duration_s"} <= soak.keys() and soak["window_s"] > soak["duration_s"]:
-        found = f"{soak['window_s']:g} and {soak['duration_s']:g}"
-        source.problem(("soak", "window_s"), f"expected at most soak.duration_s, found {found}")
+        lengths = f"{soak['window_s']:g} and {soak['duration_s']:g}"
+        source.problem(("soak", "window_s"), f"expected at most soak.duration_s, found {lengths}")

@@ -120,7 +120,7 @@ def window(
         lost=max(0, lost),
         gaps_s=after.gaps_s - before.gaps_s,
         gap_max_s=after.gap_max_s,
-        delay_s=sum((one.run_delay_ns or 0) - one.own_delay_ns for one in dut_threads(seen, {})) / 1e9,
+        delay_s=sum((thread.run_delay_ns or 0) - thread.own_delay_ns for thread in dut_threads(seen, {})) / 1e9,
         steal_s=steal_s,
         busy=max(busy, default=None),
         received=(after.received or 0) - (before.received or 0) if told else None,
@@ -131,16 +131,16 @@ def window(
 
 def corrected(windows: Sequence[Window]) -> list[Window]:
     """The windows, frames that came late taken off the loss of those before, the latest of them first."""
-    found = list(windows)
-    for number, one in enumerate(windows):
-        late = one.late
+    revised = list(windows)
+    for number, window in enumerate(windows):
+        late = window.late
         for before in range(number - 1, -1, -1):
             if not late:
                 break
-            came = min(late, found[before].lost)
-            found[before] = replace(found[before], lost=found[before].lost - came)
+            came = min(late, revised[before].lost)
+            revised[before] = replace(revised[before], lost=revised[before].lost - came)
             late -= came
-    return found
+    return revised
 
 
 def stops(windows: Sequence[Window]) -> list[Stop]:
@@ -148,69 +148,69 @@ def stops(windows: Sequence[Window]) -> list[Stop]:
 
     Each begins within the window before, whose loss is taken to lie at its end, and ends within the one behind.
     """
-    found = list[Stop]()
+    standstills = list[Stop]()
     began_s: float | None = None
     before: Window | None = None
-    for one in windows:
-        if began_s is None and one.received == 0 and one.offered >= SILENT:
-            began_s = one.at_s - (before.lost_s if before else 0.0)
-        elif began_s is not None and one.received:
-            found.append(Stop(began_s, one.at_s + one.lost_s))
+    for window in windows:
+        if began_s is None and window.received == 0 and window.offered >= SILENT:
+            began_s = window.at_s - (before.lost_s if before else 0.0)
+        elif began_s is not None and window.received:
+            standstills.append(Stop(began_s, window.at_s + window.lost_s))
             began_s = None
-        before = one
-    return found if began_s is None else [*found, Stop(began_s, None)]
+        before = window
+    return standstills if began_s is None else [*standstills, Stop(began_s, None)]
 
 
-def disturbed(one: Window, ring: int) -> str:
+def disturbed(window: Window, ring: int) -> str:
     """Why the window's account is unusable, for people; empty if it is not. Whatever was lost.
 
     `ring` is the smallest ring between engine and DUT, in frames: a shorter pause loses none.
     """
-    if not one.receives_apart or one.gap_max_s * one.load_fps <= ring:
+    if not window.receives_apart or window.gap_max_s * window.load_fps <= ring:
         return ""
-    longest = units.nanoseconds(one.gap_max_s * 1e9)
+    longest = units.nanoseconds(window.gap_max_s * 1e9)
     return f"a core of the engine stood still for {longest}, longer than its rings absorb"
 
 
-def host_took_time(one: Window, ring: int) -> bool:
+def host_took_time(window: Window, ring: int) -> bool:
     """Whether the DUT's threads waited, or time was stolen, for longer than the ring absorbs, both known as totals."""
-    return max(one.delay_s, one.steal_s) * one.load_fps > ring
+    return max(window.delay_s, window.steal_s) * window.load_fps > ring
 
 
-def window_metrics(one: Window) -> tuple[Metric, ...]:
+def window_metrics(window: Window) -> tuple[Metric, ...]:
     """What a window's row shows."""
-    found = [
-        Metric("window loss", "share", one.loss),
-        Metric("lost frames", "count", float(one.lost)),
-        Metric("offered load", "fps", one.offered / one.span_s if one.span_s else 0.0),
+    figures = [
+        Metric("window loss", "share", window.loss),
+        Metric("lost frames", "count", float(window.lost)),
+        Metric("offered load", "fps", window.offered / window.span_s if window.span_s else 0.0),
     ]
-    if one.busy is not None:
-        found.append(Metric("PMD busy", "share", one.busy))
-    return tuple(found)
+    if window.busy is not None:
+        figures.append(Metric("PMD busy", "share", window.busy))
+    return tuple(figures)
 
 
-def account(one: Window) -> dict[str, object]:
+def account(window: Window) -> dict[str, object]:
     """The window as plain data."""
-    return asdict(one)
+    return asdict(window)
 
 
-def read(found: Measurement) -> Window:
+def read(measurement: Measurement) -> Window:
     """The window that a measurement's account holds."""
     names = Window.__dataclass_fields__
-    return Window(**{name: value for name, value in found.account.items() if name in names})  # type: ignore[arg-type]
+    return Window(**{name: value for name, value in measurement.account.items() if name in names})  # type: ignore[arg-type]
 
 
 def metrics(windows: Sequence[Window], ring: int) -> tuple[Metric, ...]:
     """The soak's figures; none without a window."""
     if not windows:
         return ()
-    judged = [one for one in windows if not disturbed(one, ring)]
-    longest_s = max(one.span_s for one in windows)
-    whole = [one for one in judged if one.span_s >= WHOLE * longest_s]
-    offered, lost = sum(one.offered for one in windows), sum(one.lost for one in windows)
-    beside = [one for one in judged if host_took_time(one, ring)]
-    span_s = math.fsum(one.span_s for one in windows)
-    found = [
+    judged = [window for window in windows if not disturbed(window, ring)]
+    longest_s = max(window.span_s for window in windows)
+    whole = [window for window in judged if window.span_s >= WHOLE * longest_s]
+    offered, lost = sum(window.offered for window in windows), sum(window.lost for window in windows)
+    beside = [window for window in judged if host_took_time(window, ring)]
+    span_s = math.fsum(window.span_s for window in windows)
+    figures = [
         *_between_losses(whole),
         *_longest_stop(stops(windows), span_s),
         Metric("loss", "share", lost / offered if offered else 0.0, note="of all windows, whoever caused it"),
@@ -218,22 +218,22 @@ def metrics(windows: Sequence[Window], ring: int) -> tuple[Metric, ...]:
         Metric(
             "lost frames beside the host",
             "count",
-            float(sum(one.lost for one in beside)),
+            float(sum(window.lost for window in beside)),
             note=f"of them, in {units.counted(len(beside), 'window')} in which the host took time from the DUT "
             "(its threads waited, or time was stolen) for longer than its ring absorbs",
         ),
         Metric("longest loss-free stretch", "s", loss_free_s(windows), note=f"of {span_s:,.0f} s, whole windows"),
         Metric("disturbed windows", "share", 1 - len(judged) / len(windows), note=f"of {len(windows):,}; discarded"),
     ]
-    busy = [one.busy for one in windows if one.busy is not None]
+    busy = [window.busy for window in windows if window.busy is not None]
     if busy:
-        found.append(Metric("PMD busy", "share", fmean(busy), min(busy), max(busy), "of windows: mean and extremes"))
-    return tuple(found)
+        figures.append(Metric("PMD busy", "share", fmean(busy), min(busy), max(busy), "of windows: mean and extremes"))
+    return tuple(figures)
 
 
-def _longest_stop(found: Sequence[Stop], span_s: float) -> Iterator[Metric]:
-    if found:
-        longest = max(found, key=lambda one: (one.ended_s or span_s) - one.began_s)
+def _longest_stop(stops: Sequence[Stop], span_s: float) -> Iterator[Metric]:
+    if stops:
+        longest = max(stops, key=lambda stop: (stop.ended_s or span_s) - stop.began_s)
         length_s = (longest.ended_s or span_s) - longest.began_s
         note = longest.words if longest.ended_s else f"at least: {longest.words}"
         yield Metric("longest stop", "s", length_s, length_s, None if longest.ended_s is None else length_s, note)
@@ -246,13 +246,13 @@ def _between_losses(judged: Sequence[Window]) -> Iterator[Metric]:
     from the share of lossy windows, and its interval from that share's (Clopper and Pearson 1934),
     also where a window holds several losses.
     """
-    n, lossy = len(judged), sum(one.lost > 0 for one in judged)
+    n, lossy = len(judged), sum(window.lost > 0 for window in judged)
     if not n:
         return
     low, high = share_interval(lossy, n)
     of = f"{lossy:,} of {n:,} windows that were not discarded"
     yield Metric("windows with loss", "share", lossy / n, low, high, f"{of}; {CONFIDENCE:.0%} interval")
-    span_s = fmean(one.span_s for one in judged)
+    span_s = fmean(window.span_s for window in judged)
     if not lossy:
         least_s = span_s * n / -log(1 - CONFIDENCE)
         note = f"at least, with {CONFIDENCE:.0%}: none of {n:,} windows lost a frame"
@@ -279,34 +279,34 @@ def share_interval(hits: int, n: int) -> tuple[float, float]:
 def loss_free_s(windows: Iterable[Window]) -> float:
     """The longest time of whole windows, one after the other, without a lost frame."""
     longest_s = stretch_s = 0.0
-    for one in windows:
-        stretch_s = 0.0 if one.lost else stretch_s + one.span_s
+    for window in windows:
+        stretch_s = 0.0 if window.lost else stretch_s + window.span_s
         longest_s = max(longest_s, stretch_s)
     return longest_s
 
 
 def ending(windows: Sequence[Window]) -> tuple[str, ...]:
     """What is known of a soak that ended before its time."""
-    span_s = math.fsum(one.span_s for one in windows)
-    return (f"{span_s:,.1f} s of the soak were measured", *(one.words for one in stops(windows)[-1:]))
+    span_s = math.fsum(window.span_s for window in windows)
+    return (f"{span_s:,.1f} s of the soak were measured", *(stop.words for stop in stops(windows)[-1:]))
 
 
 def warnings(windows: Sequence[Window], ring: int, asked_s: float) -> tuple[str, ...]:
     """What to mind about the figures."""
-    found = stops(windows)
-    lines = [one.words for one in found[:_MOST_STOPS]]
-    if len(found) > _MOST_STOPS:
-        lines.append(f"forwarding stood still {len(found) - _MOST_STOPS:,} times more")
-    if late := sum(one.late for one in windows):
+    standstills = stops(windows)
+    lines = [stop.words for stop in standstills[:_MOST_STOPS]]
+    if len(standstills) > _MOST_STOPS:
+        lines.append(f"forwarding stood still {len(standstills) - _MOST_STOPS:,} times more")
+    if late := sum(window.late for window in windows):
         lines.append(f"{units.counted(late, 'frame')} came so late that they were counted as lost first")
-    discarded = sum(bool(disturbed(one, ring)) for one in windows)
+    discarded = sum(bool(disturbed(window, ring)) for window in windows)
     if discarded == len(windows):
         lines.append(f"every window was discarded: {disturbed(windows[-1], ring)}; try shorter windows")
     elif discarded > len(windows) / 2:
         lines.append(
             f"{discarded:,} of {len(windows):,} windows were discarded; shorter ones would leave more to judge"
         )
-    span_s = math.fsum(one.span_s for one in windows)
+    span_s = math.fsum(window.span_s for window in windows)
     if span_s < 0.99 * asked_s:
         lines.append(f"{span_s:,.1f} of {asked_s:,.1f} s were measured")
     return tuple(lines)

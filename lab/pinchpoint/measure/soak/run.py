@@ -53,7 +53,7 @@ class Windows:
         self._most_under_way = 0
         self.made = list(made)
         self._begun = self._begin(len(self.made) + 1)
-        self.span_s = math.fsum(one.span_s for one in self.all)
+        self.span_s = math.fsum(window.span_s for window in self.all)
         """Of all windows."""
         self.went_back: dict[str, None] = {}
         """Counters that were reset within a window."""
@@ -63,7 +63,7 @@ class Windows:
     @property
     def all(self) -> list[Window]:
         """Every window so far."""
-        return diagnosis.corrected([diagnosis.read(one) for one in self.made])
+        return diagnosis.corrected([diagnosis.read(measurement) for measurement in self.made])
 
     @property
     def load_fps(self) -> float | None:
@@ -96,14 +96,14 @@ class Windows:
             if name.startswith("host/cpu/") and name.endswith("/steal_ticks")
         )
         ends, apart = (self._before, sample), len(self._scenario.engine.cpus) > 1
-        one = diagnosis.window(
+        window = diagnosis.window(
             self.span_s, self._load_fps, ends, seen, steal_s, device_of(self._scenario).loads, receives_apart=apart
         )
         self._before = sample
-        self.span_s += one.span_s
-        found = self._measurement(one, seen)
-        self.made.append(found)
-        self._keep(found)
+        self.span_s += window.span_s
+        measurement = self._measurement(window, seen)
+        self.made.append(measurement)
+        self._keep(measurement)
 
     def _seen(self, span_s: float) -> Mapping[str, float]:
         """What changed in the window that ends; nothing once the DUT has not answered: each question takes seconds."""
@@ -118,14 +118,14 @@ class Windows:
         self.went_back |= dict.fromkeys(seen.went_back)
         return seen.flat()
 
-    def _measurement(self, one: Window, seen: Mapping[str, float]) -> Measurement:
-        begun, reason = self._begun, diagnosis.disturbed(one, self._scenario.smallest_ring)
+    def _measurement(self, window: Window, seen: Mapping[str, float]) -> Measurement:
+        begun, reason = self._begun, diagnosis.disturbed(window, self._scenario.smallest_ring)
         self._begun = self._begin(begun.repeat + 1)
         return begun.ended(
-            diagnosis.window_metrics(one),
-            diagnosis.account(one),
+            diagnosis.window_metrics(window),
+            diagnosis.account(window),
             {name: value for name, value in seen.items() if value},
-            pmds=device_of(self._scenario).loads(seen, one.span_s),
+            pmds=device_of(self._scenario).loads(seen, window.span_s),
             validity=TrialValidity.NOISY_HOST if reason else TrialValidity.VALID,
             reason=reason,
         )
@@ -145,11 +145,11 @@ def measure_soak(bench: Standing) -> ScenarioResult:
     """Loss over time at the scenario's load. Raises what a trial raises, finished windows kept."""
     with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus, bench.host):
 
-        def keep(found: Measurement) -> None:
-            bench.record.keep_measurement(found)
-            bench.listener.measurement_ends(found)
+        def keep(measurement: Measurement) -> None:
+            bench.record.keep_measurement(measurement)
+            bench.listener.measurement_ends(measurement)
 
-        recorded = [one for one in bench.recorded.measurements if one.kind == Soak.kind]
+        recorded = [measurement for measurement in bench.recorded.measurements if measurement.kind == Soak.kind]
         bracket = bench.witness_bracket()
         windows = Windows(bench.scenario, bracket, keep, recorded)
         earlier = bench.recorded.trials
@@ -180,13 +180,13 @@ def soak_scenario(
         return result_of(scenario, measurer.trials, Found((), (), rates, failed), time.monotonic() - began)
     _send(soak, measurer, windows, load_fps, listener)
     ring = scenario.smallest_ring
-    found = Found(
+    told = Found(
         diagnosis.metrics(windows.all, ring),
         (not_learnt, *diagnosis.warnings(windows.all, ring, soak.duration_s), *_apart(measurer, windows, earlier)),
         rates,
         "" if windows.made else "no window ended",
     )
-    return result_of(scenario, measurer.trials, found, time.monotonic() - began)
+    return result_of(scenario, measurer.trials, told, time.monotonic() - began)
 
 
 def _send(soak: Soak, measurer: Measurer, windows: Windows, load_fps: float, listener: Listener) -> None:
@@ -202,7 +202,7 @@ def _send(soak: Soak, measurer: Measurer, windows: Windows, load_fps: float, lis
     try:
         windows.finish(measurer.trial(PHASE, left_s, load_fps, OverTime(soak.window_s, windows.heard)))
     except DutError as error:
-        sent = next((one for one in measurer.trials if one.phase == PHASE), None)
+        sent = next((trial for trial in measurer.trials if trial.phase == PHASE), None)
         if sent is None:
             raise
         windows.finish(sent)
@@ -215,15 +215,15 @@ def _send(soak: Soak, measurer: Measurer, windows: Windows, load_fps: float, lis
 
 def _apart(measurer: Measurer, windows: Windows, earlier: Sequence[Trial]) -> Iterator[str]:
     """What the account of a whole transmission says against it, the host's part left to the windows."""
-    for one in earlier:
-        if one.phase == PHASE and one.validity is TrialValidity.ABORTED and one.cause is not Cause.STOPPED:
-            yield f"{one.id}, before the run was resumed: {one.reason}"
+    for trial in earlier:
+        if trial.phase == PHASE and trial.validity is TrialValidity.ABORTED and trial.cause is not Cause.STOPPED:
+            yield f"{trial.id}, before the run was resumed: {trial.reason}"
     if windows.unanswered:
         yield f"{windows.unanswered}; windows from then on are without counters of switch and host"
     if windows.went_back:
         names = ", ".join(windows.went_back)
         yield f"counters went back: a port or the switch was restarted, and what they counted is not known ({names})"
     left_to_windows = (TrialValidity.VALID, TrialValidity.NOISY_HOST)
-    for one in measurer.trials:
-        if one.phase == PHASE and one.validity not in left_to_windows:
-            yield f"{one.id}: {one.reason}"
+    for trial in measurer.trials:
+        if trial.phase == PHASE and trial.validity not in left_to_windows:
+            yield f"{trial.id}: {trial.reason}"

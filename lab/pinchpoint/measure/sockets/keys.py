@@ -91,7 +91,7 @@ SOCKETS: Final = Table(
             3,
         ),
     ),
-    measures=tuple(one.kind for one in (Bandwidth, RequestResponse, ConnectRequestResponse)),
+    measures=tuple(workload.kind for workload in (Bandwidth, RequestResponse, ConnectRequestResponse)),
 )
 
 

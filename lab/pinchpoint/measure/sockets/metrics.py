@@ -41,20 +41,20 @@ def over_repeats(windows: Sequence[Sequence[Metric]], disturbed: bool = False) -
 def _over(repeats: Sequence[Metric], disturbed: bool) -> Metric:
     first, several = repeats[0], len(repeats) > 1
     # Their notes say where a figure comes from, not how wide it is.
-    found = estimate([Metric(one.name, one.unit, one.value) for one in repeats])
-    trimmed = _without_extremes(found)
-    how = found.interval.replace("repeats", "windows") if several else "one window"
-    own = next((one.note for one in repeats if one.low is not None), first.note)
+    estimated = estimate([Metric(metric.name, metric.unit, metric.value) for metric in repeats])
+    trimmed = _without_extremes(estimated)
+    how = estimated.interval.replace("repeats", "windows") if several else "one window"
+    own = next((metric.note for metric in repeats if metric.low is not None), first.note)
     words = "; ".join(word for word in (how, trimmed, own) if word)
-    low, high = (found.low, found.high) if several else (None, None)
+    low, high = (estimated.low, estimated.high) if several else (None, None)
     # A window with a range of its own spans at least that.
-    lows = [one for one in (low, *(metric.low for metric in repeats)) if one is not None]
-    highs = [one for one in (high, *(metric.high for metric in repeats)) if one is not None]
-    cautions = next((one.cautions for one in repeats if one.cautions), ())
+    lows = [end for end in (low, *(metric.low for metric in repeats)) if end is not None]
+    highs = [end for end in (high, *(metric.high for metric in repeats)) if end is not None]
+    cautions = next((metric.cautions for metric in repeats if metric.cautions), ())
     return Metric(
         first.name,
         first.unit,
-        found.value,
+        estimated.value,
         min(lows, default=None),
         max(highs, default=None),
         words,
@@ -64,11 +64,11 @@ def _over(repeats: Sequence[Metric], disturbed: bool) -> Metric:
     )
 
 
-def _without_extremes(found: Estimate) -> str:
+def _without_extremes(estimated: Estimate) -> str:
     """The mean as some publish it, where it is another than the estimate."""
-    if found.trimmed_mean is None or found.trimmed_mean == found.value:
+    if estimated.trimmed_mean is None or estimated.trimmed_mean == estimated.value:
         return ""
-    return f"without lowest and highest {units.quantity(found.trimmed_mean, found.unit)}"
+    return f"without lowest and highest {units.quantity(estimated.trimmed_mean, estimated.unit)}"
 
 
 def invisible(items: Mapping[str, int], flows: int | None, masks: int | None) -> tuple[str, ...]:
@@ -111,17 +111,17 @@ def _rate(name: str, unit: str, mean: float, change: LevelChange | None) -> Metr
 
 
 def _latency(window: Window) -> Iterator[Metric]:
-    found = merged([run.latency for run in window.runs if run.latency is not None])
-    if found is None:
+    latency = merged([run.latency for run in window.runs if run.latency is not None])
+    if latency is None:
         return
     planned = any(run.intended is not None for run in window.runs)
     note = "from the planned instant" if planned else ""
     for name, value in (
-        ("p50", found.p50_ns),
-        ("p90", found.p90_ns),
-        ("p99", found.p99_ns),
-        ("p99.9", found.p999_ns),
-        ("p99.99", found.p9999_ns),
+        ("p50", latency.p50_ns),
+        ("p90", latency.p90_ns),
+        ("p99", latency.p99_ns),
+        ("p99.9", latency.p999_ns),
+        ("p99.99", latency.p9999_ns),
     ):
         yield Metric(f"latency {name}", "ns", value, note=note)
 
@@ -154,7 +154,7 @@ def _switch(pmds: Sequence[PmdLoad]) -> Iterator[Metric]:
 
 
 def _datapath(pmds: Sequence[PmdLoad], own: Iterable[Metric], handled: int | None) -> Iterator[Metric]:
-    yield from (one for one in own if one.name in _OF_FLOWS and one.note == CARRIED)
+    yield from (metric for metric in own if metric.name in _OF_FLOWS and metric.note == CARRIED)
     packets = sum(pmd.received for pmd in pmds) or handled
     if packets:
         yield Metric("packets seen by the datapath", "count", packets, note="warm-up included")

@@ -60,7 +60,7 @@ class Ends:
     @classmethod
     def of(cls, scenario: Scenario) -> "Ends":
         """Those that the scenario's `[sockets]` names."""
-        hosts, sockets = {one.name: one for one in scenario.hosts}, asked(scenario, Sockets)
+        hosts, sockets = {host.name: host for host in scenario.hosts}, asked(scenario, Sockets)
         return cls(scenario, sockets, hosts[sockets.client], hosts[sockets.server])
 
     @property
@@ -159,13 +159,13 @@ class WindowMeasurer:
     def window(self, repeat: int) -> Measurement:
         """One window, valid or not. Raises Interrupted or DutError after keeping it, else EngineError or BenchError."""
         self._count += 1
-        found, died = self._measured(begin(self._bench, self._count, seconds(self._ends.sockets), repeat))
-        keep(self._bench, found)
+        measurement, died = self._measured(begin(self._bench, self._count, seconds(self._ends.sockets), repeat))
+        keep(self._bench, measurement)
         if died is not None:
             raise died
         if self._pairs.stop_requested:
             raise Interrupted("interrupted", "pinchpoint run --resume RUN continues where it stopped")
-        return found
+        return measurement
 
     def _measured(self, begun: Begun) -> tuple[Measurement, DutError | None]:
         places, workload = self._bench.setup.places, self._ends.sockets
@@ -192,7 +192,7 @@ class WindowMeasurer:
 
     def _run(self, wanted: Sequence[SocketsRequest]) -> list[SocketsResult]:
         try:
-            return [one.result for one in self._pairs.run(wanted)]
+            return [pair.result for pair in self._pairs.run(wanted)]
         except RequirementError:
             self._bracket.close()  # a switch that has died says so here
             raise
@@ -217,17 +217,17 @@ def measure_sockets(bench: Standing) -> ScenarioResult:
     nothing, or a run that is resumed because of them would end with them at once.
     """
     ends = Ends.of(bench.scenario)
-    found = [one for one in bench.recorded.measurements if one.validity in _MENDS_ITSELF]
+    measurements = [measurement for measurement in bench.recorded.measurements if measurement.validity in _MENDS_ITSELF]
     bench.listener.phase("windows", ends.sockets.repeats)
-    if not _enough(found, ends):
+    if not _enough(measurements, ends):
         lab = next((site for site in bench.scenario.engines if site.remote is None), None)
         with kept_off(ends.cpus, bench.host), kept_off(ends.beside_lab, bench.setup.places.at(lab)):
-            _measure(bench, ends, found)
-    return summary(bench.scenario, ends, found, time.monotonic() - bench.began)
+            _measure(bench, ends, measurements)
+    return summary(bench.scenario, ends, measurements, time.monotonic() - bench.began)
 
 
-def _measure(bench: Standing, ends: Ends, found: list[Measurement]) -> None:
-    """Adds windows to `found` until they are enough."""
+def _measure(bench: Standing, ends: Ends, measurements: list[Measurement]) -> None:
+    """Adds windows to `measurements` until they are enough."""
     places, record = bench.setup.places, bench.record
     environment = {ENVIRONMENT_MARK: places.bench_id}
     alone = partial(Workloads, bench.host, command=bench.engine, environment=environment, log=record.engine_log)
@@ -236,8 +236,8 @@ def _measure(bench: Standing, ends: Ends, found: list[Measurement]) -> None:
         record.note_facts({**pairs.open(), **bench.live.versions()})
         measurer = WindowMeasurer(bench, ends, pairs, bench.bracket(*bench.host_time(ends.cpus)))
         bench.on_stoppable(measurer)
-        while not _enough(found, ends):
-            found.append(measurer.window(1 + len(_valid(found))))
+        while not _enough(measurements, ends):
+            measurements.append(measurer.window(1 + len(_valid(measurements))))
 
 
 def _apart(bench: Standing, ends: Ends, environment: Mapping[str, str]) -> Apart:
@@ -254,75 +254,82 @@ def seconds(sockets: Sockets) -> float:
     return SETUP_S + sockets.warm_up_s + sockets.duration_s
 
 
-def _enough(found: Sequence[Measurement], ends: Ends) -> bool:
+def _enough(measurements: Sequence[Measurement], ends: Ends) -> bool:
     """Whether all repeats are there, or so much was invalid that more would not help."""
     wanted = ends.sockets.repeats
-    in_vain = [one.validity not in _MENDS_ITSELF for one in found[-SAME_TROUBLE:]]
+    in_vain = [measurement.validity not in _MENDS_ITSELF for measurement in measurements[-SAME_TROUBLE:]]
     stuck = len(in_vain) == SAME_TROUBLE and all(in_vain)
-    return len(_valid(found)) >= wanted or len(found) >= wanted + ends.sockets.max_repeats or stuck
+    return len(_valid(measurements)) >= wanted or len(measurements) >= wanted + ends.sockets.max_repeats or stuck
 
 
-def _valid(found: Sequence[Measurement]) -> list[Measurement]:
-    return [one for one in found if one.validity is TrialValidity.VALID]
+def _valid(measurements: Sequence[Measurement]) -> list[Measurement]:
+    return [measurement for measurement in measurements if measurement.validity is TrialValidity.VALID]
 
 
-def _judged(found: Measurement, died: DutError | None, device: Device) -> Measurement:
-    window = windows.read(found)
+def _judged(measurement: Measurement, died: DutError | None, device: Device) -> Measurement:
+    window = windows.read(measurement)
     validity, reason = windows.judge(window)
     if died is not None:
         validity = TrialValidity.ABORTED
         reason = f"{reason}; {died.message}" if reason else died.message
-    own, handled = device.metrics(found.observed), device.handled(found.observed)
+    own, handled = device.metrics(measurement.observed), device.handled(measurement.observed)
     metrics = () if validity is TrialValidity.ABORTED else socket_metrics.of_window(window, own, handled)
-    return replace(found, metrics=metrics, validity=validity, reason=reason, change=window.change)
+    return replace(measurement, metrics=metrics, validity=validity, reason=reason, change=window.change)
 
 
-def summary(scenario: Scenario, ends: Ends, found: Sequence[Measurement], wall_s: float) -> ScenarioResult:
+def summary(scenario: Scenario, ends: Ends, measurements: Sequence[Measurement], wall_s: float) -> ScenarioResult:
     """What the windows say together: the valid ones, or the disturbed ones, named as such, if none was valid."""
-    valid = _valid(found)
-    disturbed = [one for one in found if one.validity is TrialValidity.NOISY_HOST]
+    valid = _valid(measurements)
+    disturbed = [measurement for measurement in measurements if measurement.validity is TrialValidity.NOISY_HOST]
     judged = valid or disturbed
-    read = [windows.read(one) for one in judged]
+    read = [windows.read(measurement) for measurement in judged]
     limit = _middle(judged)
     # Why nothing can be said, in the words of the last window; a generator at its limit gives no rate of the DUT.
-    reason = "" if judged else (found[-1].reason if found else "no window was measured")
+    reason = "" if judged else (measurements[-1].reason if measurements else "no window was measured")
     return scenario_result(
         scenario,
         wall_s,
-        taken=found,
+        taken=measurements,
         outcome=Outcome.MEASURED if judged else Outcome.FAILED,
         reason=reason,
-        metrics=socket_metrics.over_repeats([one.metrics for one in judged], disturbed=not valid),
+        metrics=socket_metrics.over_repeats([measurement.metrics for measurement in judged], disturbed=not valid),
         pmds=limit.pmds if limit else (),
         verdict=(
             verdict(read, ends.sockets.rate_tps, ends.sockets.connections)
             if read
-            else source_ports([windows.read(one) for one in found])
+            else source_ports([windows.read(measurement) for measurement in measurements])
         ),
-        traffic_s=math.fsum(ends.sockets.warm_up_s + ends.sockets.duration_s for _ in found),
-        warnings=tuple(_warnings(scenario, ends, found, read, limit)),
+        traffic_s=math.fsum(ends.sockets.warm_up_s + ends.sockets.duration_s for _ in measurements),
+        warnings=tuple(_warnings(scenario, ends, measurements, read, limit)),
     )
 
 
 def _middle(judged: Sequence[Measurement]) -> Measurement | None:
     if not judged:
         return None
-    rates = [one.metrics[0].value for one in judged]
+    rates = [measurement.metrics[0].value for measurement in judged]
     return judged[rates.index(median_low(rates))]
 
 
 def _warnings(
-    scenario: Scenario, ends: Ends, found: Sequence[Measurement], read: Sequence[Window], limit: Measurement | None
+    scenario: Scenario,
+    ends: Ends,
+    measurements: Sequence[Measurement],
+    read: Sequence[Window],
+    limit: Measurement | None,
 ) -> list[str]:
     lines = [lost for window in read[:1] if (lost := windows.failures(window))]
     lines += [f"{window.id}: {lost}" for window in read if (lost := windows.relay_losses(window))]
     lines += [line for window in read if (line := moved(window))]
-    valid, wanted = len(_valid(found)), ends.sockets.repeats
-    last = next((one.reason for one in reversed(found) if one.validity is not TrialValidity.VALID), "")
+    valid, wanted = len(_valid(measurements)), ends.sockets.repeats
+    reasons = [measurement.reason for measurement in measurements if measurement.validity is not TrialValidity.VALID]
+    last = reasons[-1] if reasons else ""
     if valid < wanted:
-        lines.append(f"{valid} of {len(found)} windows were valid, not {wanted}; the last invalid one: {last}")
-    elif len(found) > valid:
-        lines.append(f"{len(found) - valid} of {len(found)} windows discarded and repeated; the last one: {last}")
+        lines.append(f"{valid} of {len(measurements)} windows were valid, not {wanted}; the last invalid one: {last}")
+    elif len(measurements) > valid:
+        lines.append(
+            f"{len(measurements) - valid} of {len(measurements)} windows discarded and repeated; the last one: {last}"
+        )
     if limit is not None:
         counts = {metric.name: int(metric.value) for metric in limit.metrics if metric.unit == "count"}
         built = device_of(scenario).contents(scenario)

@@ -86,8 +86,8 @@ def _saturated(window: Window) -> tuple[Limit, str] | None:
     full = [thread for thread in window.threads if thread.busy >= SATURATED]
     if not full:
         return None
-    thread = max(full, key=lambda one: one.busy)
-    others = [one for one in full if one is not thread]
+    thread = max(full, key=lambda thread: thread.busy)
+    others = [other for other in full if other is not thread]
     beside = f"; so {'is' if len(others) == 1 else 'are'} {_listed(others)}" if others else ""
     return thread.limit, f"{_named(thread)} is saturated: {units.share(thread.busy)} busy{_where(thread)}{beside}"
 
@@ -102,11 +102,11 @@ def _others(window: Window) -> tuple[Limit, str] | None:
 def _full_cpu(window: Window) -> tuple[Limit, str] | None:
     """A CPU without idle time though no thread of it is saturated alone."""
     for busy, cpu in sorted(_full_cpus(window), reverse=True):
-        here = sorted((one for one in _here(window) if one.cpu == cpu), key=lambda one: -one.busy)
-        shares = ", ".join(f"{one.name} {units.share(one.busy)}" for one in here)
+        here = sorted((thread for thread in _here(window) if thread.cpu == cpu), key=lambda thread: -thread.busy)
+        shares = ", ".join(f"{thread.name} {units.share(thread.busy)}" for thread in here)
         softirq = window.cpus[cpu].softirq if cpu in window.cpus else 0.0
         shares += f"; {units.share(softirq)} of its time was in softirq" if softirq >= TELLING else ""
-        if len({one.limit for one in here}) > 1:
+        if len({thread.limit for thread in here}) > 1:
             return Limit.HOST, f"CPU {cpu} is full ({units.share(busy)}): {_listed(here)} share it ({shares})"
         return here[0].limit, f"the CPU of {_ROLE[here[0].limit]}, {cpu}, is full ({units.share(busy)}): {shares}"
     return None
@@ -114,16 +114,16 @@ def _full_cpu(window: Window) -> tuple[Limit, str] | None:
 
 def _here(window: Window) -> list[Thread]:
     """The threads on the switch's machine: CPUs of others have the same numbers."""
-    return [one for one in window.threads if not one.host]
+    return [thread for thread in window.threads if not thread.host]
 
 
 def _full_cpus(window: Window) -> Iterator[tuple[float, int]]:
     """(busy share, CPU) of those that threads of the workload fill, by the CPU's own count or by theirs together."""
-    for cpu in sorted({one.cpu for one in _here(window) if one.cpu is not None}):
-        here = [one for one in _here(window) if one.cpu == cpu]
-        worked = math.fsum(one.busy for one in here)
+    for cpu in sorted({thread.cpu for thread in _here(window) if thread.cpu is not None}):
+        here = [thread for thread in _here(window) if thread.cpu == cpu]
+        worked = math.fsum(thread.busy for thread in here)
         # A thread that polls leaves no idle time: there only the work of all counts.
-        counted = 0.0 if any(one.polls for one in here) or cpu not in window.cpus else window.cpus[cpu].busy
+        counted = 0.0 if any(thread.polls for thread in here) or cpu not in window.cpus else window.cpus[cpu].busy
         if max(worked, counted) >= SATURATED:
             yield min(1.0, max(worked, counted)), cpu
 
@@ -160,7 +160,7 @@ def _evidence(window: Window) -> tuple[str, ...]:
         lines.append(told)
     lines += [
         f"{thread.name}{_where(thread)} was {units.share(thread.busy)} busy"
-        for thread in sorted(window.threads, key=lambda one: -one.busy)
+        for thread in sorted(window.threads, key=lambda thread: -thread.busy)
     ]
     if work := _work(window):
         lines.append(f"processor time for each transaction: {work}")
@@ -194,23 +194,23 @@ def _by(window: Window) -> str:
 
 
 def _work(window: Window) -> str:
-    """Processor time of each thread for one transaction, the most first; empty for a stream."""
+    """Processor time of each thread per transaction, the most first; empty for a stream."""
     rate = window.transactions_per_s
     if not rate:
         return ""
-    threads = sorted(window.threads, key=lambda one: -one.busy)
-    return ", ".join(f"{one.name} {units.nanoseconds(one.busy / rate * 1e9)}" for one in threads)
+    threads = sorted(window.threads, key=lambda thread: -thread.busy)
+    return ", ".join(f"{thread.name} {units.nanoseconds(thread.busy / rate * 1e9)}" for thread in threads)
 
 
 def _ruled_out(window: Window, limit: Limit) -> tuple[str, ...]:
-    idle = [one for one in window.threads if one.busy < HEADROOM and one.limit is not limit]
+    idle = [thread for thread in window.threads if thread.busy < HEADROOM and thread.limit is not limit]
     if limit is Limit.HOST:
         return ()  # what shares a full CPU is not busy, but could not be busier
-    return tuple(f"{_named(one)}: {units.share(1 - one.busy)} of the window idle" for one in idle)
+    return tuple(f"{_named(thread)}: {units.share(1 - thread.busy)} of the window idle" for thread in idle)
 
 
 def _busiest_words(window: Window) -> str:
-    busiest = max(window.threads, key=lambda one: one.busy, default=None)
+    busiest = max(window.threads, key=lambda thread: thread.busy, default=None)
     return "" if busiest is None else f" (the busiest: {busiest.name}, {units.share(busiest.busy)})"
 
 
@@ -220,7 +220,7 @@ def _named(thread: Thread) -> str:
 
 
 def _listed(threads: Sequence[Thread]) -> str:
-    names = [one.name for one in threads]
+    names = [thread.name for thread in threads]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 

@@ -56,7 +56,7 @@ class Window:
 
     @property
     def runs(self) -> tuple[SocketsRun, ...]:
-        """One a pair."""
+        """The first run of each pair of client and server that has one."""
         return tuple(result.runs[0] for result in self.results if result.runs)
 
     @property
@@ -79,7 +79,7 @@ class Window:
         if not changes:
             return None
         before, after = (math.fsum(_level(run, side) for run in self.runs) for side in ("before_per_s", "after_per_s"))
-        return LevelChange(min(one.at_s for one in changes), before, after)
+        return LevelChange(min(change.at_s for change in changes), before, after)
 
     @property
     def failed_share(self) -> float:
@@ -91,25 +91,30 @@ class Window:
     @property
     def retransmits(self) -> int | None:
         """Segments that the clients' connections sent again; None if no kernel tells."""
-        known = [one.retransmits for run in self.runs for one in run.connections if one.retransmits is not None]
+        known = [
+            connection.retransmits
+            for run in self.runs
+            for connection in run.connections
+            if connection.retransmits is not None
+        ]
         return sum(known) if known else None
 
 
-def read(found: Measurement) -> Window:
-    """The window that `found` holds."""
-    seen, account = found.observed, found.account
+def read(measurement: Measurement) -> Window:
+    """The window that a measurement holds."""
+    seen, account = measurement.observed, measurement.account
     results = tuple(msgspec.convert(_with_trends(account["pairs"]), list[SocketsResult]))
     traffic_s = msgspec.convert(account["traffic_s"], float)
     ticks_per_s = msgspec.convert(account["ticks_per_s"], float)
     as_share = 1 / (ticks_per_s * traffic_s) if traffic_s > 0 else 0.0
     cpus = shares(seen, as_share)
     return Window(
-        id=found.id,
+        id=measurement.id,
         results=results,
-        threads=(*_ends(results, _elsewhere(account)), *_switch(found), *_relays(seen, traffic_s, as_share)),
+        threads=(*_ends(results, _elsewhere(account)), *_switch(measurement), *_relays(seen, traffic_s, as_share)),
         cpus=cpus,
         foreign=foreign(seen, cpus, as_share),
-        pmds=found.pmds,
+        pmds=measurement.pmds,
         down=_down(seen),
         relay_drops=_relay_drops(seen),
     )
@@ -140,10 +145,10 @@ def judge(window: Window) -> tuple[TrialValidity, str]:
     if without_port:
         hint = next((result.hint for result in window.results if result.hint), "")
         return TrialValidity.GENERATOR_LIMITED, f"{without_port:,} transactions found no source port: {hint}"
-    broken = [one for one in window.results if one.status != "completed" or not one.runs]
+    broken = [result for result in window.results if result.status != "completed" or not result.runs]
     if broken:
         # Where one was aborted, the others were stopped for its sake.
-        return TrialValidity.ABORTED, _ended(min(broken, key=lambda one: one.status != "aborted"))
+        return TrialValidity.ABORTED, _ended(min(broken, key=lambda result: result.status != "aborted"))
     noise = _unlinked(window) or _apart(window) or _stolen(window) or taken(window.cpus, window.foreign)
     return (TrialValidity.NOISY_HOST, noise) if noise else (TrialValidity.VALID, "")
 
@@ -234,10 +239,10 @@ def _ends(results: Sequence[SocketsResult], elsewhere: Mapping[str, str]) -> Ite
                 yield Thread(f"{side}{which}", limit, place.core, min(1.0, busy), host=elsewhere.get(side, ""))
 
 
-def _switch(found: Measurement) -> Iterator[Thread]:
-    for pmd in found.pmds:
+def _switch(measurement: Measurement) -> Iterator[Thread]:
+    for pmd in measurement.pmds:
         if pmd.busy_share is not None and pmd.received:
-            cpu = found.observed.get("host/thread/main/cpu") if pmd.core is None else pmd.core
+            cpu = measurement.observed.get("host/thread/main/cpu") if pmd.core is None else pmd.core
             yield Thread(
                 pmd.name, Limit.PMD_CORE, None if cpu is None else int(cpu), pmd.busy_share, pmd.core is not None
             )
@@ -263,9 +268,9 @@ def _relays(seen: Mapping[str, float], traffic_s: float, as_share: float) -> Ite
 
 
 def _relay_drops(seen: Mapping[str, float]) -> dict[str, int] | None:
-    found: dict[str, int] = {}
+    drops: dict[str, int] = {}
     for key in sorted(seen):
         parts = key.removeprefix("host/relay/").split("/")
         if key.startswith("host/relay/") and len(parts) == 3 and parts[2] in _RELAY_DROPS:
-            found[f"from {parts[0]} to {parts[1]} ({_RELAY_DROPS[parts[2]]})"] = int(seen[key])
-    return found or None
+            drops[f"from {parts[0]} to {parts[1]} ({_RELAY_DROPS[parts[2]]})"] = int(seen[key])
+    return drops or None

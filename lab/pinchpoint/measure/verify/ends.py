@@ -54,7 +54,7 @@ class Ends:
 
     @property
     def client(self) -> str:
-        """The client's namespace."""
+        """The name of the client's network namespace."""
         return self.places.host_netns("client")
 
     def get(self, number: int, timeout_s: float) -> Got:
@@ -92,20 +92,20 @@ def _attached(bench: Standing, service: Service) -> tuple[Attachment, Attachment
     numbers = {port.name: number for number, port in enumerate(scenario.ports)}
 
     def end(name: str) -> Attachment:
-        found = bench.setup.bench.attachment(numbers[name], scenario.ports[numbers[name]])
-        if found.netns is None:
+        attachment = bench.setup.bench.attachment(numbers[name], scenario.ports[numbers[name]])
+        if attachment.netns is None:
             raise InputError(
                 f"{scenario.path}: verify.programs: port {name} of {scenario.dut.kind} is no interface of a kernel",
                 "leave out verify.programs: the engine verifies it",
             )
-        return found
+        return attachment
 
     return end(service.client_port), end(service.server_port)
 
 
 def _namespaces(places: Places, service: Service) -> Mapping[str, str]:
     """Address of a backend -> its namespace."""
-    addresses = dict.fromkeys(one.address for one in service.backends)
+    addresses = dict.fromkeys(backend.address for backend in service.backends)
     return {address: places.host_netns(f"server{number}") for number, address in enumerate(addresses)}
 
 
@@ -187,10 +187,10 @@ def _remover(host: Host, machine: Machine) -> Callable[[], None]:
 
 def _start(places: Places, service: Service, number: int, namespaces: Mapping[str, str], pids: list[int]) -> str:
     """Start the server of a backend; returns its log."""
-    one, log = service.backends[number], f"{places.directory}/server-{number}.log"
+    backend, log = service.backends[number], f"{places.directory}/server-{number}.log"
     python, server = _server(places)
-    words = [python, "-I", server, label(number), one.address, str(one.port)]
-    argv = ["ip", "netns", "exec", namespaces[one.address], *words]
+    words = [python, "-I", server, label(number), backend.address, str(backend.port)]
+    argv = ["ip", "netns", "exec", namespaces[backend.address], *words]
     pids.append(places.machine.spawn(argv, places.environment, log, f"{log}.errors"))
     return log
 

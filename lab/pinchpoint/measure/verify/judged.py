@@ -20,7 +20,7 @@ class Check:
     name: str
     share: float  # of what was looked at, in order; of the backends, the busiest one's
     is_right: bool
-    found: str  # in words, with its figures
+    words: str  # with the figures
 
 
 def checks(service: Service, client: Client, turns: int = 1) -> Iterator[Check]:
@@ -33,8 +33,8 @@ def checks(service: Service, client: Client, turns: int = 1) -> Iterator[Check]:
     if client.reused is not None:
         yield _used_once(client.reused, client)
     if told := client.toa_right + client.toa_wrong:
-        found = f"{client.toa_right:,} of {told:,} answers name the client"
-        yield Check("TOA option", client.toa_right / told, not client.toa_wrong, found)
+        words = f"{client.toa_right:,} of {told:,} answers name the client"
+        yield Check("TOA option", client.toa_right / told, not client.toa_wrong, words)
 
 
 def direct(account: Account, entered: int | None) -> Check:
@@ -43,34 +43,34 @@ def direct(account: Account, entered: int | None) -> Check:
     `entered`: frames that the device received from the backends' side, as it counts them; None: it does not say.
     Answers to questions where a backend is may be among them, a segment may not.
     """
-    sides = [one.segments for one in account.others]
-    through, asked = (sides[0] if sides else 0), sum(one.answered for one in account.others[1:])
+    sides = [port.segments for port in account.others]
+    through, asked = (sides[0] if sides else 0), sum(port.answered for port in account.others[1:])
     passed, returned = max(0, (entered or 0) - asked), account.returned or 0
-    found = f"{returned:,} segments reached the clients past the device, {through:,} through it"
+    words = f"{returned:,} segments reached the clients past the device, {through:,} through it"
     if entered is not None:
-        found += f"; it received {entered:,} frames from the backends, {asked:,} of them answers where one is"
+        words += f"; it received {entered:,} frames from the backends, {asked:,} of them answers where one is"
     right = bool(returned) and not through and not passed
-    return Check("direct return", returned / max(1, returned + max(through, passed)), right, found)
+    return Check("direct return", returned / max(1, returned + max(through, passed)), right, words)
 
 
 def forgotten(opened: int, left: int, waited_s: float) -> Check:
     """Whether the balancer has forgotten the connections that closed so long ago; it still remembers `left`."""
     kept = min(left, opened)
-    found = f"{kept:,} of {opened:,} remembered {waited_s:g} s after the last one closed"
-    return Check("forgotten", 1 - kept / max(1, opened), not kept, found)
+    words = f"{kept:,} of {opened:,} remembered {waited_s:g} s after the last one closed"
+    return Check("forgotten", 1 - kept / max(1, opened), not kept, words)
 
 
 def _used_once(reused: int, client: Client) -> Check:
     """No two open connections look the same to a backend."""
-    found = f"{reused:,} from an address and port that an open one had at the same backend"
-    return Check("source used once", max(0.0, 1 - reused / max(1, client.established)), not reused, found)
+    words = f"{reused:,} from an address and port that an open one had at the same backend"
+    return Check("source used once", max(0.0, 1 - reused / max(1, client.established)), not reused, words)
 
 
 def _completed(client: Client) -> Check:
     failed = "".join(f", {count:,} {words}" for words, count in client.failures.items())
-    found = f"{client.completed:,} of {client.opened:,}{failed}"
+    words = f"{client.completed:,} of {client.opened:,}{failed}"
     is_right = bool(client.opened) and client.completed == client.opened
-    return Check("completed", client.completed / max(1, client.opened), is_right, found)
+    return Check("completed", client.completed / max(1, client.opened), is_right, words)
 
 
 def _answers(name: str, wrong: int, client: Client, words: str) -> Check:
@@ -89,8 +89,8 @@ def _dealt(service: Service, client: Client, turns: int) -> Check:
         words = "in turn" if turns == 1 else f"in {turns} turns, one of each worker"
         return Check("busiest backend", busiest, in_turn, f"{shown}, {'' if in_turn else 'not '}{words}")
     chance = _chance(counts)
-    found = f"{shown}, as uneven by a fair hash with a chance of {chance:.2g}"
-    return Check("busiest backend", busiest, chance >= CHANCE, found)
+    odds = f"{shown}, as uneven by a fair hash with a chance of {chance:.2g}"
+    return Check("busiest backend", busiest, chance >= CHANCE, odds)
 
 
 def _chance(counts: Sequence[int]) -> float:
@@ -108,9 +108,10 @@ def _source(service: Service, client: Client) -> Check:
     wanted = service.local if service.mode is Mode.FULL_NAT else service.clients
     assert wanted is not None, "full-NAT has local addresses"
     seen, last = client.local.listed, wanted.first + wanted.count - 1
-    foreign = [one for one in seen if not wanted.first <= number(one.address) <= last]
-    found = f"{len(seen) - len(foreign):,} of {wanted.count:,} {_POOLS[service.mode]} seen"
+    foreign = [source for source in seen if not wanted.first <= number(source.address) <= last]
+    words = f"{len(seen) - len(foreign):,} of {wanted.count:,} {_POOLS[service.mode]} seen"
     if foreign:
-        found += f", and {', '.join(one.address for one in foreign[:3])}" + (" and others" if len(foreign) > 3 else "")
-    share = 1 - sum(one.count for one in foreign) / max(1, sum(one.count for one in seen))
-    return Check("expected source", share, bool(seen) and not foreign, found)
+        named = ", ".join(source.address for source in foreign[:3])
+        words += f", and {named}{' and others' if len(foreign) > 3 else ''}"
+    share = 1 - sum(source.count for source in foreign) / max(1, sum(source.count for source in seen))
+    return Check("expected source", share, bool(seen) and not foreign, words)

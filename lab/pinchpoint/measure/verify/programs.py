@@ -32,12 +32,12 @@ def label(backend: int) -> str:
 
 def seen(logs: Sequence[str], number: int) -> Mapping[int, tuple[str, ...]]:
     """Backend -> the addresses from which it saw request `number`, one for each line of its log."""
-    found = {}
+    by_backend = {}
     for backend, log in enumerate(logs):
         lines = (line.split() for line in log.splitlines())
         if addresses := tuple(words[0] for words in lines if words[1:] == [path(number)]):
-            found[backend] = addresses
-    return found
+            by_backend[backend] = addresses
+    return by_backend
 
 
 def checks(service: Service, got: Sequence[Got], logs: Sequence[str], turns: int = 1) -> Iterator[Check]:
@@ -46,10 +46,10 @@ def checks(service: Service, got: Sequence[Got], logs: Sequence[str], turns: int
     `turns` workers each deal in a turn of their own.
     """
     answered = []
-    for number, one in enumerate(got, start=1):
-        answering, found = _request(service, one, seen(logs, number))
+    for number, reply in enumerate(got, start=1):
+        answering, checked = _request(service, reply, seen(logs, number))
         answered += [] if answering is None else [answering]
-        yield Check(f"request {number}", float(not found.wrong), not found.wrong, found.words)
+        yield Check(f"request {number}", float(not checked.wrong), not checked.wrong, checked.words)
     if service.scheduler is Scheduler.ROUND_ROBIN and answered:
         counts = [answered.count(number) for number in range(len(service.backends))]
         in_turn = max(counts) - min(counts) <= turns  # each is at most one request ahead with each server
@@ -59,31 +59,31 @@ def checks(service: Service, got: Sequence[Got], logs: Sequence[str], turns: int
 
 
 @dataclass(frozen=True)
-class _Found:
+class _RequestCheck:
     wrong: bool
     words: str
 
 
-def _request(service: Service, got: Got, where: Mapping[int, tuple[str, ...]]) -> tuple[int | None, _Found]:
+def _request(service: Service, got: Got, where: Mapping[int, tuple[str, ...]]) -> tuple[int | None, _RequestCheck]:
     """The backend that answered, and what to say of it."""
     logged = "; ".join(f"{_name(service, number)} saw {', '.join(who)}" for number, who in where.items())
     said = _SAID.fullmatch(got.said)
     number = int(said[1]) - 1 if said else -1
     if not 0 <= number < len(service.backends):
         answer = got.failed.strip() or f"an answer that no server gives: {got.said.strip()[:60]!r}"
-        return None, _Found(True, f"{answer}; {logged or 'no server saw it'}")
+        return None, _RequestCheck(True, f"{answer}; {logged or 'no server saw it'}")
     name = _name(service, number)
     if list(where) != [number] or len(where[number]) != 1:
-        return number, _Found(True, f"{name} answered; {logged or 'no server saw it'}")
+        return number, _RequestCheck(True, f"{name} answered; {logged or 'no server saw it'}")
     (address,) = where[number]
     if not _is_expected(service, address):
-        return number, _Found(True, f"{name} answered and saw {address}, which is not {_wanted(service)}")
-    return number, _Found(False, f"{name} answered and saw {address}, {_wanted(service)}")
+        return number, _RequestCheck(True, f"{name} answered and saw {address}, which is not {_wanted(service)}")
+    return number, _RequestCheck(False, f"{name} answered and saw {address}, {_wanted(service)}")
 
 
 def _name(service: Service, backend: int) -> str:
-    one = service.backends[backend]
-    return f"server {label(backend)} ({one.end})"
+    server = service.backends[backend]
+    return f"server {label(backend)} ({server.end})"
 
 
 def _wanted(service: Service) -> str:

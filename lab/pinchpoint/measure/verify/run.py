@@ -109,7 +109,7 @@ def _forgotten(bench: Standing, client: Client) -> Iterator[Check]:
     balancer = bench.live.balancer()
     if balancer is None or balancer.tracked() is None:
         return
-    held_s = max((one.held_s for one in balancer.limits() if one.held_s is not None), default=None)
+    held_s = max((limit.held_s for limit in balancer.limits() if limit.held_s is not None), default=None)
     if held_s is None or held_s > MOST_AWAITED_S:
         return
     deadline = time.monotonic() + held_s + SLACK_S
@@ -145,14 +145,14 @@ def _turns(scenario: Scenario) -> int:
     return len(scenario.dut.cpus) if can and can.in_turn_by_worker else 1
 
 
-def _wrong(found: Measurement) -> list[str]:
+def _wrong(measurement: Measurement) -> list[str]:
     """The checks that the service did not pass."""
-    names = found.account.get("wrong")
+    names = measurement.account.get("wrong")
     return list(map(str, names)) if isinstance(names, list | tuple) else []
 
 
-def _metric(one: Check) -> Metric:
-    return Metric(one.name, "share", one.share, note=one.found, cautions=() if one.is_right else ("WRONG",))
+def _metric(check: Check) -> Metric:
+    return Metric(check.name, "share", check.share, note=check.words, cautions=() if check.is_right else ("WRONG",))
 
 
 def _times(client: Client) -> Iterator[Metric]:
@@ -167,13 +167,13 @@ def _times(client: Client) -> Iterator[Metric]:
             yield Metric(f"{name} p99", "ns", float(times.p99), note=_SINCE)
 
 
-def _result(bench: Standing, found: Measurement) -> ScenarioResult:
-    wrong = _wrong(found)
-    notes = {one.name: one.note for one in found.metrics}
+def _result(bench: Standing, measurement: Measurement) -> ScenarioResult:
+    wrong = _wrong(measurement)
+    notes = {metric.name: metric.note for metric in measurement.metrics}
     return scenario_result(
         bench.scenario,
         time.monotonic() - bench.began,
         outcome=Outcome.WRONG if wrong else Outcome.MEASURED,
         reason="; ".join(f"{name}: {notes.get(name, '')}" for name in wrong),
-        metrics=found.metrics,
+        metrics=measurement.metrics,
     )
