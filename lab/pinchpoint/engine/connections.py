@@ -25,7 +25,7 @@ class Dpdk:
 
 @dataclass(frozen=True)
 class Load:
-    """What is opened."""
+    """Connections to open: how many, at which rate, and what each of them does."""
 
     connections: int
     rate_cps: float
@@ -45,7 +45,7 @@ class Load:
 
 
 class Tuples:
-    """Client ports for one load after the other, so that no tuple comes again before all have been used."""
+    """Client ports for loads in turn, so that no tuple comes again before all have been used."""
 
     def __init__(self, clients: int, ports: Range) -> None:
         """`clients` addresses, each with these ports."""
@@ -59,9 +59,9 @@ class Tuples:
         wanted = min(-(-connections // self._clients), self._ports.count)
         if self._next + wanted > self._ports.count:
             self._next = 0
-        found = Range(self._ports.first + self._next, wanted)
+        ports = Range(self._ports.first + self._next, wanted)
         self._next += wanted
-        return found
+        return ports
 
 
 class Times(msgspec.Struct, frozen=True):
@@ -203,7 +203,7 @@ def command(
     `dpdk`: where the ports are DPDK's.
     """
     ring = str(dpdk.ring if dpdk else RING)
-    backends = [word for one in service.backends for word in ("--backend", one.end)]
+    backends = [word for backend in service.backends for word in ("--backend", backend.end)]
     ports = load.client_ports or service.client_ports
     return [
         *engine,

@@ -47,21 +47,21 @@ def merged(parts: Sequence[Latency]) -> LatencySummary | None:
     total, least, most = sum(counts.values()), min(p.min_ns for p in parts), max(p.max_ns for p in parts)
     if total != sum(part.count for part in parts):
         raise EngineError(f"the engine's histograms hold {total} values, its accounts another number")
-    found = {q: min(max(value, least), most) for q, value in _quantiles(counts, total, _CURVE).items()}
-    found |= {0.0: least, 1.0: most}
+    curve = {q: min(max(value, least), most) for q, value in _quantiles(counts, total, _CURVE).items()}
+    curve |= {0.0: least, 1.0: most}
     mean_ns = math.fsum(part.mean_ns * part.count for part in parts) / total
-    p50, p90, p99, p999, p9999 = (found[q] for q in _CURVE[1:-1])
-    return LatencySummary(total, least, mean_ns, p50, p90, p99, p999, p9999, most, tuple(sorted(found.items())))
+    p50, p90, p99, p999, p9999 = (curve[q] for q in _CURVE[1:-1])
+    return LatencySummary(total, least, mean_ns, p50, p90, p99, p999, p9999, most, tuple(sorted(curve.items())))
 
 
 def _quantiles(counts: Mapping[int, int], total: int, wanted: Sequence[float]) -> dict[float, int]:
-    found: dict[float, int] = {}
+    quantiles: dict[float, int] = {}
     below, waiting = 0, list(wanted)
     for value, count in sorted(counts.items()):
         below += count
         while waiting and below >= max(1, math.ceil(waiting[0] * total)):
-            found[waiting.pop(0)] = value
-    return found
+            quantiles[waiting.pop(0)] = value
+    return quantiles
 
 
 def _decode(data: bytes) -> Counter[int]:

@@ -31,13 +31,13 @@ class Engine(Protocol):
     """What is asked of each: `ProcessInstrument` has it."""
 
     def open(self) -> Mapping[str, str]:
-        """Take the ports."""
+        """Take the ports; returns facts for the record. Raises EngineError."""
 
     def begin(self, message: protocol.Run) -> None:
         """Begin a trial: receive."""
 
     def go(self) -> None:
-        """Begin to send."""
+        """Begin to send the trial of `begin`."""
 
     def await_sent(self, message: protocol.Run, heard: Heard | None = None) -> None:
         """Until everything is sent."""
@@ -46,10 +46,10 @@ class Engine(Protocol):
         """End it, early if it still sends."""
 
     def finish(self, message: protocol.Run) -> EngineResult:
-        """Its account."""
+        """The account of the trial, after `stop`. Raises EngineError."""
 
     def close(self) -> None:
-        """Release everything."""
+        """Give the ports back and end the engine."""
 
 
 @dataclass(frozen=True)
@@ -93,15 +93,15 @@ class JoinedInstrument:
         """Open each; facts with the name of the host. Raises what an engine raises, naming the host."""
         facts = dict[str, str]()
         for end in self._ends:
-            found = _named(end, end.engine.open)
-            facts |= {f"{name} on {end.host}": value for name, value in found.items()}
+            own = _named(end, end.engine.open)
+            facts |= {f"{name} on {end.host}": value for name, value in own.items()}
         return facts
 
     def run(self, request: TrialRequest, heard: Heard | None = None) -> EngineResult:
         """One trial over all engines. `heard` gets the samples of a single sender, which knows nothing of losses."""
         if request.there_and_back:
             return self._there_and_back(request)
-        is_heard = sum(any(one.tx_port in end.ports for one in request.streams) for end in self._ends) == 1
+        is_heard = sum(any(stream.tx_port in end.ports for stream in request.streams) for end in self._ends) == 1
         asked = request if is_heard else replace(request, sample_s=None)
         self._parts = parts = tuple(divided(asked, self._ends, self._clock_error_ns is not None))
         told = _sender_only(heard, len(parts) > 1) if is_heard else None
@@ -109,29 +109,29 @@ class JoinedInstrument:
             for part in parts:
                 _named(part.end, partial(part.end.engine.begin, part.message))
             began_s = time.monotonic()
-            for part in sorted(parts, key=lambda one: one.sends):  # whoever only receives hears what is sent
+            for part in sorted(parts, key=lambda part: part.sends):  # whoever only receives hears what is sent
                 _named(part.end, part.end.engine.go)
             for part in parts:
                 _named(part.end, partial(part.end.engine.await_sent, part.message, told if part.sends else None))
             sent_s = time.monotonic() - began_s
             for part in parts:
                 _named(part.end, part.end.engine.stop)
-            found = [(part, _named(part.end, partial(part.end.engine.finish, part.message))) for part in parts]
+            accounts = [(part, _named(part.end, partial(part.end.engine.finish, part.message))) for part in parts]
         noise = _apart(sent_s, request.duration_s) if sum(part.sends for part in parts) > 1 else None
-        return replace(joined(request, found, self._clock_error_ns), noise=noise)
+        return replace(joined(request, accounts, self._clock_error_ns), noise=noise)
 
     def _there_and_back(self, request: TrialRequest) -> EngineResult:
         """One trial whose sender receives what it sent. The engines that receive otherwise are closed meanwhile."""
-        (sender,) = (end for end in self._ends if any(one.tx_port in end.ports for one in request.streams))
+        (sender,) = (end for end in self._ends if any(stream.tx_port in end.ports for stream in request.streams))
         others = [end for end in self._ends if end is not sender]
         whole = run_message(request)
-        streams = tuple(msgspec.structs.replace(one, rx_port=one.tx_port) for one in whole.streams)
+        streams = tuple(msgspec.structs.replace(stream, rx_port=stream.tx_port) for stream in whole.streams)
         part = Part(sender, msgspec.structs.replace(whole, streams=streams))
         self._parts = (part,)
         with session_preferred(), ExitStack() as stack:
             for end in others:
                 end.engine.close()
-            back = [(end, one) for end in others for one in end.reflectors]
+            back = [(end, reflector) for end in others for reflector in end.reflectors]
             for end, reflector in back:
                 stack.callback(reflector.close)
                 _named(end, reflector.open)
@@ -199,22 +199,22 @@ def divided(request: TrialRequest, ends: Sequence[End], is_timed: bool) -> Itera
 
 
 def joined(
-    request: TrialRequest, found: Sequence[tuple[Part, EngineResult]], clock_error_ns: float | None
+    request: TrialRequest, accounts: Sequence[tuple[Part, EngineResult]], clock_error_ns: float | None
 ) -> EngineResult:
     """One account of several. What one engine alone cannot know is None."""
-    results = [result for _, result in found]
-    senders = [result for part, result in found if part.sends]
+    results = [result for _, result in accounts]
+    senders = [result for part, result in accounts if part.sends]
     counts = [stream for result in results for stream in result.streams]
-    reasons = [f"on {part.end.host}: {result.reason}" for part, result in found if result.reason]
+    reasons = [f"on {part.end.host}: {result.reason}" for part, result in accounts if result.reason]
     alone = results[0] if len(results) == 1 else None
     return EngineResult(
         completed=all(result.completed for result in results),
         sent_duration_s=max((result.sent_duration_s for result in senders), default=0.0),
         streams=tuple(
-            _stream(number, one.rx_port, counts, clock_error_ns) for number, one in enumerate(request.streams)
+            _stream(number, stream.rx_port, counts, clock_error_ns) for number, stream in enumerate(request.streams)
         ),
-        ports=tuple(_port(port, part) for part, result in found for port in result.ports),
-        workers=tuple(_worker(worker, part) for part, result in found for worker in result.workers),
+        ports=tuple(_port(port, part) for part, result in accounts for port in result.ports),
+        workers=tuple(_worker(worker, part) for part, result in accounts for worker in result.workers),
         cache_line_before_ns=None,
         cache_line_after_ns=None,
         pacing=_pacing(senders),
@@ -241,17 +241,17 @@ def _returned(request: TrialRequest, part: Part, result: EngineResult) -> Engine
     """What one engine counted of both ways. Spacings and the order are those of both, so of neither."""
     streams = tuple(
         replace(
-            one,
-            rx_port=request.streams[one.stream].rx_port,
-            round_trip=one.latency,
+            counts,
+            rx_port=request.streams[counts.stream].rx_port,
+            round_trip=counts.latency,
             latency=None,
             jitter=None,
             reordered=None,
             reordered_in_flow=None,
         )
-        for one in result.streams
+        for counts in result.streams
     )
-    return replace(result, streams=streams, workers=tuple(_worker(one, part) for one in result.workers))
+    return replace(result, streams=streams, workers=tuple(_worker(worker, part) for worker in result.workers))
 
 
 def _pacing(senders: Sequence[EngineResult]) -> dict[str, float]:
@@ -264,8 +264,8 @@ def _stream(
     number: int, rx_port: str | None, counts: Sequence[StreamCounts], clock_error_ns: float | None
 ) -> StreamCounts:
     """The sender's counts with those of the receiver, where these are two."""
-    sent = next(one for one in counts if one.stream == number and one.tx_port)
-    came = next((one for one in counts if one.stream == number and not one.tx_port), None)
+    sent = next(side for side in counts if side.stream == number and side.tx_port)
+    came = next((side for side in counts if side.stream == number and not side.tx_port), None)
     if came is None:
         return sent
     latency = came.latency if clock_error_ns is not None else None

@@ -39,10 +39,10 @@ class Pair(Protocol):
         """One workload to its end."""
 
     def stop(self) -> None:
-        """End it early."""
+        """End the running workload early; `run` then returns its account."""
 
     def close(self) -> None:
-        """Release everything."""
+        """End the engines of the pair; may be called twice."""
 
 
 class Pairs:
@@ -84,7 +84,7 @@ class Pairs:
         self._running = True
         try:
             futures = [
-                self._pool.submit(_one, engine.run, request)
+                self._pool.submit(_run_pair, engine.run, request)
                 for engine, request in zip(self._engines, requests, strict=True)
             ]
             with session_preferred():
@@ -126,7 +126,7 @@ def _ended_early(future: "Future[PairRun]") -> bool:
     return future.done() and (future.exception() is not None or future.result().result.status != "completed")
 
 
-def _one(run: Callable[[SocketsRequest], SocketsResult], request: SocketsRequest) -> PairRun:
+def _run_pair(run: Callable[[SocketsRequest], SocketsResult], request: SocketsRequest) -> PairRun:
     asked_ns = time.monotonic_ns()
     result = run(request)
     return PairRun(result, asked_ns, time.monotonic_ns())

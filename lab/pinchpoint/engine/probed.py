@@ -9,22 +9,22 @@ from pinchpoint.engine.protocol import CacheLineResult
 
 def mean_ns(distances: Sequence[float | None]) -> float | None:
     """Over all pairs of cores; None if one is not known, since the mean of the others is another figure."""
-    known = [one for one in distances if one is not None]
+    known = [distance for distance in distances if distance is not None]
     return fmean(known) if known and len(known) == len(distances) else None
 
 
 def ipc(probes: Sequence[CacheLineResult]) -> dict[int, tuple[float | None, float | None]]:
     """Instructions a cycle before and after the trial, by core; of the engine's, which is in every pair, the first."""
-    found = dict[int, tuple[float | None, float | None]]()
+    by_core = dict[int, tuple[float | None, float | None]]()
     for probe in probes:
         for core, before, after in zip(probe.cores, probe.ipc_before, probe.ipc_after, strict=True):
-            found.setdefault(core, (before, after))
-    return found
+            by_core.setdefault(core, (before, after))
+    return by_core
 
 
 def occupied_ns(probes: Sequence[CacheLineResult]) -> dict[int, int]:
     """Processor time of the probes by core; the engine's core is in every pair."""
-    found = Counter[int]()
+    by_core = Counter[int]()
     for probe in probes:
-        found.update(dict(zip(probe.cores, probe.occupied_ns, strict=True)))
-    return dict(found)
+        by_core.update(dict(zip(probe.cores, probe.occupied_ns, strict=True)))
+    return dict(by_core)

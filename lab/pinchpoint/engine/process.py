@@ -61,10 +61,10 @@ _Answer = TypeVar("_Answer")
 def find_engine(host: Host) -> str:
     """The engine installed beside this Python, else the one on PATH; for a host by ssh, the same there."""
     beside = Path(sys.executable).parent / "pinchpoint-engine"
-    found = str(beside) if beside.exists() else shutil.which("pinchpoint-engine")
-    if found is None:
+    program = str(beside) if beside.exists() else shutil.which("pinchpoint-engine")
+    if program is None:
         raise RequirementError("pinchpoint-engine: not installed", "pip install pinchpoint, or `make` in a checkout")
-    return host.engine(found) if isinstance(host, Ssh) else found
+    return host.engine(program) if isinstance(host, Ssh) else program
 
 
 def no_libraries(host: Host, program: str) -> NoLibrariesError:

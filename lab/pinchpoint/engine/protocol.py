@@ -155,7 +155,7 @@ class SliceResult(Part, frozen=True):
 
 
 class PortResult(Part, frozen=True):
-    """One port's account."""
+    """Frames that one port counted in a trial, by what became of them."""
 
     name: str
     sent: int

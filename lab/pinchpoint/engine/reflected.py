@@ -46,10 +46,10 @@ class Reflector(EngineProcess):
         environment: Mapping[str, str],
         log: Path | None,
     ) -> None:
-        own = [one for one in request.ports if one.name in worker.ports]
+        own = [port for port in request.ports if port.name in worker.ports]
         rings = ("--rx-ring", str(own[0].rx_ring), "--tx-ring", str(own[0].tx_ring))
         how = ["--core", str(worker.core), "--idle", "spin", "--link-timeout", f"{request.link_timeout_s}s"]
-        how += [f"--eal={' '.join(_eal(request, own))}"] if any(one.backend == "dpdk" for one in own) else []
+        how += [f"--eal={' '.join(_eal(request, own))}"] if any(port.backend == "dpdk" for port in own) else []
         words = ("reflect", *map(_port, own), *how, *rings, "--swap", "ip", "--until-eof", "--json")
         super().__init__(host, command=(*command, *words), environment=environment, log=log)
         self._ready_s = request.link_timeout_s
@@ -68,12 +68,12 @@ class Reflector(EngineProcess):
             account = msgspec.json.decode(line, type=_Account)
         except msgspec.DecodeError as error:
             raise EngineError(f"the reflector's account is none: {error}: {line[:200]!r}", SAME_WHEEL) from error
-        return sum(one.dropped for one in account.reflected) + sum(one.rx_missed or 0 for one in account.ports)
+        return sum(port.dropped for port in account.reflected) + sum(port.rx_missed or 0 for port in account.ports)
 
 
 def _eal(request: protocol.Open, own: Sequence[protocol.PortRequest]) -> Iterator[str]:
     """The engine's arguments of DPDK with the NICs and the share of the memory that these ports have."""
-    devices = {one.device for one in own}
+    devices = {port.device for port in own}
     words = iter(request.eal_args)
     for word in words:
         if word == "-a":

@@ -42,9 +42,9 @@ class ServerEngine(Workloads):
     def served(self, request: SocketsRequest) -> SocketsServed:
         """Stop serving; returns its account. Raises EngineError."""
         self.stop()
-        found = self._answer(SocketsServed, OVERHEAD_S)
-        _same_trial(found.trial, request)
-        return found
+        account = self._answer(SocketsServed, OVERHEAD_S)
+        _same_trial(account.trial, request)
+        return account
 
 
 def _same_trial(trial: str, request: SocketsRequest) -> None:

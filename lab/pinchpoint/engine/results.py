@@ -32,20 +32,20 @@ def engine_result(
         probe_occupied_ns=probed.occupied_ns(probes),
         reason=result.reason,
         loopback=_loopback(loopback) if loopback else None,
-        slices=tuple(_slice_counts(one) for one in result.slices or ()),
+        slices=tuple(_slice_counts(slice_result) for slice_result in result.slices or ()),
     )
 
 
-def _slice_counts(one: protocol.SliceResult) -> SliceCounts:
+def _slice_counts(result: protocol.SliceResult) -> SliceCounts:
     return SliceCounts(
-        group=one.group,
-        start_s=one.start_ns / 1e9,
-        length_s=one.length_ns / 1e9,
-        switch_s=None if one.switch_ns is None else one.switch_ns / 1e9,
-        offered=one.offered,
-        refused=one.refused,
-        received=one.received,
-        gap_s=one.gap_ns / 1e9,
+        group=result.group,
+        start_s=result.start_ns / 1e9,
+        length_s=result.length_ns / 1e9,
+        switch_s=None if result.switch_ns is None else result.switch_ns / 1e9,
+        offered=result.offered,
+        refused=result.refused,
+        received=result.received,
+        gap_s=result.gap_ns / 1e9,
     )
 
 
@@ -74,8 +74,10 @@ def _line_shares(port: str, result: protocol.Result, speed_bps: int) -> tuple[fl
     """Bits of the trial's frames each way, with what stands around each on the link, of those that it carries."""
     if result.duration_s <= 0:
         return None, None
-    sent = math.fsum(one.sent * wire_bits(one.bytes_mean) for one in result.streams if one.tx_port == port)
-    back = math.fsum((one.received or 0) * wire_bits(one.bytes_mean) for one in result.streams if one.rx_port == port)
+    sent = math.fsum(stream.sent * wire_bits(stream.bytes_mean) for stream in result.streams if stream.tx_port == port)
+    back = math.fsum(
+        (stream.received or 0) * wire_bits(stream.bytes_mean) for stream in result.streams if stream.rx_port == port
+    )
     carried = speed_bps * result.duration_s
     return (sent / carried, back / carried) if max(sent, back) <= _FULL * carried else (None, None)
 
@@ -128,8 +130,8 @@ def _distribution(latency: Latency) -> LatencySummary:
     )
 
 
-def _loopback(found: protocol.LoopbackResult) -> Loopback:
-    return Loopback(found.frames, found.min_ns, found.p50_ns, found.p99_ns, found.max_ns)
+def _loopback(loopback: protocol.LoopbackResult) -> Loopback:
+    return Loopback(loopback.frames, loopback.min_ns, loopback.p50_ns, loopback.p99_ns, loopback.max_ns)
 
 
 def _worker(worker: protocol.WorkerResult, ports: tuple[str, ...]) -> WorkerWitness:

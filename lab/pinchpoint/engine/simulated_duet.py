@@ -122,7 +122,9 @@ class SimulatedDuet(SimulatedInstrument):
         begin_s = self._clock_s
         trial = self._next(request)
         self.dut_threads = (self._dut_thread(trial),)
-        stalls = {kind: [(one.at_s, one.at_s + one.length_s) for one in trial.of_kind(kind)] for kind in StallKind}
+        stalls = {
+            kind: [(stall.at_s, stall.at_s + stall.length_s) for stall in trial.of_kind(kind)] for kind in StallKind
+        }
         random = Random(f"{self._truth.seed}/{self._runs}/slices")
         sliced = _Sliced(self._truth, self._twins, request, stalls, random)
         counts = tuple(
@@ -193,7 +195,7 @@ class _Sliced:
     def streams(self) -> tuple[StreamCounts, ...]:
         """The account of each stream over the whole trial."""
         assert self.request.slices is not None
-        found = {}
+        accounts = {}
         for group, numbers in enumerate(self.request.slices.groups):
             flow = self.flows.get(group, _Flow())
             offered, refused, received = flow.counts()
@@ -201,8 +203,8 @@ class _Sliced:
             shares = [self.request.streams[number].share for number in numbers]
             parts = (divide(total, shares) for total in (intended, offered, refused, offered - refused - received))
             for number, *counts in zip(numbers, *parts, strict=True):
-                found[number] = stream_counts(number, self.request.streams[number], counts)
-        return tuple(found[number] for number in sorted(found))
+                accounts[number] = stream_counts(number, self.request.streams[number], counts)
+        return tuple(accounts[number] for number in sorted(accounts))
 
 
 def _windows(slices: Slices, duration_s: float) -> Iterator[_Window]:

@@ -178,7 +178,10 @@ class Queue:
         if after == len(self._at_s):
             return self._lost[-1], self._waiting[-1]
         share = (time_s - self._at_s[after - 1]) / (self._at_s[after] - self._at_s[after - 1])
-        return tuple(one[after - 1] + share * (one[after] - one[after - 1]) for one in (self._lost, self._waiting))  # type: ignore[return-value]
+        lost, waiting = (
+            series[after - 1] + share * (series[after] - series[after - 1]) for series in (self._lost, self._waiting)
+        )
+        return lost, waiting
 
     @property
     def collapsed_s(self) -> float:

@@ -87,7 +87,7 @@ class Failures(Part, frozen=True):
 
 
 class Connection(Part, frozen=True):
-    """One standing connection."""
+    """One standing connection's share of the window; null is not countable."""
 
     transactions: int | None
     received_bytes: int | None
@@ -150,7 +150,7 @@ class SocketsRun(Part, frozen=True):
 
 
 class Summary(Part, frozen=True):
-    """Several repeats together."""
+    """Mean over repeats, and half of its 95 % interval (Student's t; null of one repeat)."""
 
     mean: float
     stddev: float
@@ -159,7 +159,7 @@ class Summary(Part, frozen=True):
 
 
 class SocketsResult(Message, frozen=True, tag="sockets_result"):
-    """A workload's account."""
+    """The account of a workload: its ends, a run for each repeat, and their summary."""
 
     trial: str
     status: Status

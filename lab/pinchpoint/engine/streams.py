@@ -83,7 +83,7 @@ class Ethernet(Part, frozen=True):
 
 
 class Vlan(Part, frozen=True):
-    """IEEE 802.1Q tag."""
+    """IEEE 802.1Q tag; `tpid` is its EtherType."""
 
     id: int
     pcp: int = 0
@@ -123,7 +123,7 @@ class Extension(Part, frozen=True):
 
 
 class Ipv6(Part, frozen=True):
-    """RFC 8200."""
+    """RFC 8200; `next_header` is what the header claims to be followed by (None: the truth)."""
 
     src: str
     dst: str
@@ -136,7 +136,7 @@ class Ipv6(Part, frozen=True):
 
 
 class Udp(Part, frozen=True):
-    """RFC 768."""
+    """RFC 768; `src` and `dst` are ports."""
 
     src: int
     dst: int
@@ -168,7 +168,7 @@ class Icmp(Part, frozen=True):
 
 
 class Vxlan(Part, frozen=True):
-    """RFC 7348."""
+    """RFC 7348; `vni` has 24 bits."""
 
     vni: int
 

@@ -52,7 +52,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 def options(by_tuple: bool, outages: Sequence[Outage]) -> list[str]:
     """What follows the command of `pinchpoint.engine.connections`; `by_tuple`: where tuples come again."""
-    down = [word for one in outages for word in ("--backend-down", one.word)]
+    down = [word for outage in outages for word in ("--backend-down", outage.word)]
     return ["--sample", f"{SAMPLED_S}s", *(["--by-tuple"] if by_tuple else []), *down]
 
 
