@@ -49,39 +49,39 @@ def align(first: Sequence[Span], second: Sequence[Span], tried: int = 1) -> Alig
     `tried`: pairs of series that the caller tries. Steady rates tell nothing, and neither do recordings that share too
     little time within the lags that are tried: 200 steps of half a reading in either direction.
     """
-    one, other = _in_order(first), _in_order(second)
-    if not one or not other:
+    first, second = _in_order(first), _in_order(second)
+    if not first or not second:
         return None
-    step_s = _step_s(one, other)
-    a, b = _sampled(one, step_s), _sampled(other, step_s)
+    step_s = _step_s(first, second)
+    a, b = _sampled(first, step_s), _sampled(second, step_s)
     least = max(LEAST_STEPS, min(len(a), len(b)) // 2)
-    nominal = round((one[0].begin_s - other[0].begin_s) / step_s)  # shift at which both clocks are right
+    nominal = round((first[0].begin_s - second[0].begin_s) / step_s)  # shift at which both clocks are right
     shifts = range(nominal - MOST_LAGS // 2, nominal + MOST_LAGS // 2 + 1)
-    found = [(_correlation(a, b, shift, least), shift) for shift in shifts]
-    best, shift = max(found, key=lambda one: (one[0][0], -abs(one[1] - nominal)))
+    lags = [(_correlation(a, b, shift, least), shift) for shift in shifts]
+    best, shift = max(lags, key=lambda lag: (lag[0][0], -abs(lag[1] - nominal)))
     correlation, shared = best
-    if not shared or correlation <= _by_chance(shared, len(found) * tried):
+    if not shared or correlation <= _by_chance(shared, len(lags) * tried):
         return None
-    ahead_s = other[0].begin_s - one[0].begin_s + shift * step_s
+    ahead_s = second[0].begin_s - first[0].begin_s + shift * step_s
     return Alignment(ahead_s, correlation)
 
 
 def _in_order(spans: Iterable[Span]) -> list[Span]:
     """Those that say something of a rate, none overlapping the one before."""
     kept = list[Span]()
-    for span in sorted(spans, key=lambda one: one.end_s):
+    for span in sorted(spans, key=lambda span: span.end_s):
         begin_s = max(span.begin_s, kept[-1].end_s) if kept else span.begin_s
         # A comparison with NaN is false, so NaN is not possible either.
-        is_possible = all(abs(one) <= LARGEST for one in (begin_s, span.end_s, span.frames))
+        is_possible = all(abs(value) <= LARGEST for value in (begin_s, span.end_s, span.frames))
         if is_possible and span.end_s - begin_s >= SHORTEST_S:
             kept.append(Span(begin_s, span.end_s, span.frames))
     return kept
 
 
-def _step_s(one: Sequence[Span], other: Sequence[Span]) -> float:
+def _step_s(first: Sequence[Span], second: Sequence[Span]) -> float:
     """Half of a typical reading; longer where a recording is so long that there were too many."""
-    typical_s = max(median(span.end_s - span.begin_s for span in series) for series in (one, other))
-    longest_s = max(series[-1].end_s - series[0].begin_s for series in (one, other))
+    typical_s = max(median(span.end_s - span.begin_s for span in series) for series in (first, second))
+    longest_s = max(series[-1].end_s - series[0].begin_s for series in (first, second))
     return max(typical_s / 2, longest_s / MOST_STEPS)
 
 

@@ -68,7 +68,7 @@ class Turn:
 
     @property
     def log_ratio(self) -> float:
-        """Of the loads."""
+        """Natural logarithm of B's load over A's."""
         return math.log(self.b.fps / self.a.fps)
 
 

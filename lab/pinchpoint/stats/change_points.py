@@ -45,10 +45,10 @@ def segments(values: Sequence[float], seed: int = 1) -> tuple[Segment, ...]:
 
 def _points(series: Numbers, offset: int, shuffled: np.random.Generator) -> Iterator[int]:
     """Where a new level begins, each part that was found cut again."""
-    found = _stretch(series, shuffled)
-    if found is None:
+    stretch = _stretch(series, shuffled)
+    if stretch is None:
         return
-    ends = [0, *(end for end in found if 0 < end < len(series)), len(series)]
+    ends = [0, *(end for end in stretch if 0 < end < len(series)), len(series)]
     yield from (offset + end for end in ends[1:-1])
     for first, end in pairwise(ends):
         yield from _points(series[first:end], offset + first, shuffled)

@@ -50,8 +50,8 @@ class Part:
     @property
     def log_fps(self) -> float:
         """Of what a usable part forwarded in the slices that are used."""
-        used = [one for one, reason in zip(self.slices, self.reasons, strict=True) if not reason]
-        return math.log(sum(one.received for one in used) / math.fsum(one.length_s for one in used))
+        used = [slice_ for slice_, reason in zip(self.slices, self.reasons, strict=True) if not reason]
+        return math.log(sum(slice_.received for slice_ in used) / math.fsum(slice_.length_s for slice_ in used))
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def compare_slices(stretches: Sequence[Stretch], confidence: float = CONFIDENCE,
     measured = counted(stretches)
     if not measured:
         raise ValueError("no stretch of slices was measured")
-    found, reasons, made = list[Quad](), Counter[str](), 0
+    quads, reasons, made = list[Quad](), Counter[str](), 0
     by_benches: dict[int, list[Quad]] = {}
     at_s = 0.0
     for stretch in measured:
@@ -92,46 +92,48 @@ def compare_slices(stretches: Sequence[Stretch], confidence: float = CONFIDENCE,
             made += 1
             reasons += _reasons(parts)
             if _is_whole(parts):
-                found.append(_quad(parts, at_s))
-                by_benches.setdefault(stretch.benches, []).append(found[-1])
+                quads.append(_quad(parts, at_s))
+                by_benches.setdefault(stretch.benches, []).append(quads[-1])
         at_s += length_of(stretch)
-    if too_short := sum(len(one.slices) for one in stretches if one.phase == MEASURED and one not in measured):
+    if too_short := sum(
+        len(stretch.slices) for stretch in stretches if stretch.phase == MEASURED and stretch not in measured
+    ):
         reasons[TOO_SHORT] = too_short
     benches = len({stretch.benches for stretch in measured})
-    blocks = _of_blocks(found)
+    blocks = _of_blocks(quads)
     if benches >= fewest_pairs():
-        blocks = [pseudomedian(_of_blocks(quads)) for quads in by_benches.values()]
+        blocks = [pseudomedian(_of_blocks(own)) for own in by_benches.values()]
     last = measured[-1]
     return Duet(
-        tuple(found),
+        tuple(quads),
         tuple(blocks),
         compare_log_ratios(blocks, confidence) if blocks else None,
         DuetSummary(
             slicing=last.slicing,
             load_fps=last.load_fps,
-            slices=sum(len(one.slices) for one in stretches if one.phase == MEASURED),
-            used=sum(one.slices for one in found),
+            slices=sum(len(stretch.slices) for stretch in stretches if stretch.phase == MEASURED),
+            used=sum(quad.slices for quad in quads),
             discarded=dict(reasons),
             quads=made,
-            quads_used=len(found),
+            quads_used=len(quads),
             thaw=thaw_of(stretches),
             benches=benches,
-            series=tuple(_moment(block) for block in quads_in_blocks(found)),
+            series=tuple(_moment(block) for block in quads_in_blocks(quads)),
         ),
     )
 
 
 def counted(stretches: Sequence[Stretch]) -> list[Stretch]:
     """The measured stretches whose slices are compared: those cut as the last one is."""
-    measured = [one for one in stretches if one.phase == MEASURED]
-    return [one for one in measured if one.slicing == measured[-1].slicing]
+    measured = [stretch for stretch in stretches if stretch.phase == MEASURED]
+    return [stretch for stretch in measured if stretch.slicing == measured[-1].slicing]
 
 
 def in_parts(stretch: Stretch, carried: str = "") -> list[Part]:
     """The parts of a stretch in the order of time; the last one may have fewer slices. `carried`: compare_slices."""
     row, limit_s = stretch.slicing.in_a_row, absorbed_s(stretch)
     rows = (stretch.slices[first : first + row] for first in range(0, len(stretch.slices), row))
-    return [_part(one, stretch.slicing, limit_s, carried) for one in rows]
+    return [_part(slices, stretch.slicing, limit_s, carried) for slices in rows]
 
 
 def in_quads(stretch: Stretch, carried: str = "") -> Iterator[Sequence[Part]]:
@@ -153,24 +155,24 @@ def absorbed_s(stretch: Stretch) -> float:
     would bear more, but of a long pause its arrivals may be counted beyond the end of the slice. The rate of a single
     slice plays no part.
     """
-    awake = ((one.received, one.length_s - one.gap_s) for one in stretch.slices)
+    awake = ((slice_.received, slice_.length_s - slice_.gap_s) for slice_ in stretch.slices)
     rates = sorted(received / awake_s for received, awake_s in awake if awake_s > 0)
     best_fps = rates[int(BEST * (len(rates) - 1))] if rates else 0.0
     return stretch.ring / (best_fps or stretch.load_fps)
 
 
-def why_discarded(one: Slice, slicing: Slicing, absorbed_s: float, is_carried: bool = False) -> str:
+def why_discarded(slice_: Slice, slicing: Slicing, absorbed_s: float, is_carried: bool = False) -> str:
     """Why a slice is not used; empty if it is. `absorbed_s` is the pause that the rings absorb.
 
     `is_carried`: its bench may have forwarded all that was offered.
     """
-    if one.length_s <= 0 or one.gap_s > absorbed_s:
+    if slice_.length_s <= 0 or slice_.gap_s > absorbed_s:
         return STOOD_STILL
-    if one.switch_s is not None and one.switch_s > slicing.settle_s:
+    if slice_.switch_s is not None and slice_.switch_s > slicing.settle_s:
         return LATE
-    if not one.received:
+    if not slice_.received:
         return NOTHING
-    return "" if is_carried or one.received < (1 - OVERLOADED) * one.offered else NOT_OVERLOADED
+    return "" if is_carried or slice_.received < (1 - OVERLOADED) * slice_.offered else NOT_OVERLOADED
 
 
 def _part(slices: Sequence[Slice], slicing: Slicing, limit_s: float, carried: str) -> Part:
@@ -178,19 +180,19 @@ def _part(slices: Sequence[Slice], slicing: Slicing, limit_s: float, carried: st
     warming = slicing.warming if slices[0].thawed else 0
     reasons = [WARMING] * min(warming, len(slices))
     is_carried = slices[0].side == carried
-    reasons += [why_discarded(one, slicing, limit_s, is_carried) for one in slices[warming:]]
+    reasons += [why_discarded(slice_, slicing, limit_s, is_carried) for slice_ in slices[warming:]]
     is_usable = len(slices) == slicing.in_a_row and not {NOT_OVERLOADED, NOTHING} & set(reasons)
     is_usable = is_usable and 2 * reasons.count("") >= slicing.in_a_row - warming
     return Part(slices[0].side, slices, tuple(reasons), is_usable)
 
 
 def _is_whole(parts: Sequence[Part]) -> bool:
-    return len(parts) == 4 and all(one.is_usable for one in parts)
+    return len(parts) == 4 and all(part.is_usable for part in parts)
 
 
 def _reasons(parts: Sequence[Part]) -> Counter[str]:
     """Why slices of a quad are not used."""
-    every = [reason for one in parts for reason in one.reasons]
+    every = [reason for part in parts for reason in part.reasons]
     if _is_whole(parts):
         return Counter(filter(None, every))
     was_aborted = len(parts) < 4 or len(parts[-1].slices) < len(parts[0].slices)
@@ -199,10 +201,10 @@ def _reasons(parts: Sequence[Part]) -> Counter[str]:
 
 def _quad(parts: Sequence[Part], began_s: float) -> Quad:
     """Of four usable parts."""
-    rates = {side: [one.log_fps for one in parts if one.side == side] for side in "AB"}
+    rates = {side: [part.log_fps for part in parts if part.side == side] for side in "AB"}
     a, b = fmean(rates["A"]), fmean(rates["B"])
     begin_s, last = parts[0].slices[0].at_s, parts[-1].slices[-1]
-    used = sum(one.reasons.count("") for one in parts)
+    used = sum(part.reasons.count("") for part in parts)
     return Quad(began_s + begin_s, last.at_s + last.length_s - begin_s, b - a, math.exp(a), math.exp(b), used)
 
 
@@ -213,7 +215,7 @@ def quads_in_blocks(quads: Sequence[Quad]) -> list[Sequence[Quad]]:
     """
     if not quads:
         return []
-    lasting_s = math.fsum(one.length_s for one in quads)
+    lasting_s = math.fsum(quad.length_s for quad in quads)
     number = max(1, min(MOST_BLOCKS, len(quads) // FEWEST_QUADS, int(lasting_s / SHORTEST_BLOCK_S)))
     return in_blocks(quads, number)
 
@@ -224,13 +226,13 @@ def _of_blocks(quads: Sequence[Quad]) -> list[float]:
 
 def _moment(block: Sequence[Quad]) -> DuetMoment:
     at_s = (block[0].at_s + block[-1].at_s + block[-1].length_s) / 2
-    return DuetMoment(at_s, median(one.a_fps for one in block), median(one.b_fps for one in block))
+    return DuetMoment(at_s, median(quad.a_fps for quad in block), median(quad.b_fps for quad in block))
 
 
 def thaw_of(stretches: Sequence[Stretch]) -> Thaw:
     """What a thaw costs: right after it by the calibration that discards nothing, later by what is counted."""
-    switches = [one.switch_s for stretch in stretches for one in stretch.slices if one.switch_s is not None]
-    early = [one for one in stretches if one.slicing.discard_s == 0]
+    switches = [slice_.switch_s for stretch in stretches for slice_ in stretch.slices if slice_.switch_s is not None]
+    early = [stretch for stretch in stretches if stretch.slicing.discard_s == 0]
     late = counted(stretches)
     return Thaw(median(switches) if switches else None, loss_after_thaw(early), loss_after_thaw(late))
 
@@ -260,15 +262,15 @@ def _is_steady(ratios: Sequence[float], tolerance: float) -> bool | None:
     if len(ratios) < fewest_pairs():
         return None
     blocks = in_blocks(ratios, min(MOST_TURNS, len(ratios)))
-    found = compare_log_ratios([pseudomedian(block) for block in blocks])
-    return found.high >= 1 - tolerance and found.low <= 1 + tolerance
+    difference = compare_log_ratios([pseudomedian(block) for block in blocks])
+    return difference.high >= 1 - tolerance and difference.low <= 1 + tolerance
 
 
 def _after_thaw(stretches: Sequence[Stretch], sides: str = "AB") -> list[float]:
     """Logarithms of the ratio of a part after a thaw to the next one, which is of the same bench."""
-    found: list[float] = []
+    ratios: list[float] = []
     for stretch in stretches:
-        for one, other in pairwise(in_parts(stretch)):
-            if one.thawed and one.side in sides and one.side == other.side and one.is_usable and other.is_usable:
-                found.append(one.log_fps - other.log_fps)
-    return found
+        for part, after in pairwise(in_parts(stretch)):
+            if part.thawed and part.side in sides and part.side == after.side and part.is_usable and after.is_usable:
+                ratios.append(part.log_fps - after.log_fps)
+    return ratios

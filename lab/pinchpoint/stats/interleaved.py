@@ -43,13 +43,13 @@ def turned(gains: Sequence[Gain], effect: float, alike: float = 1.0) -> Turned:
     `alike`: the gain of a bench that does as well. A gain that is not known to be large counts against a large one, and
     so does the reverse. Only for doing no worse each gain counts as it is: it is about this load, and not about others.
     """
-    better = sum(one.is_at_least and one.value > alike * effect for one in gains)
-    no_better = sum(one.is_at_most and one.value < alike * effect for one in gains)
-    worse = sum(one.is_at_most and one.value < alike / effect for one in gains)
-    no_worse = sum(one.value > alike / effect for one in gains)
+    better = sum(gain.is_at_least and gain.value > alike * effect for gain in gains)
+    no_better = sum(gain.is_at_most and gain.value < alike * effect for gain in gains)
+    worse = sum(gain.is_at_most and gain.value < alike / effect for gain in gains)
+    no_worse = sum(gain.value > alike / effect for gain in gains)
     number = len(gains)
     return Turned(
-        median(one.value for one in gains) if gains else None,
+        median(gain.value for gain in gains) if gains else None,
         number,
         better,
         *(wealth(won, number - won) >= CERTAIN for won in (better, no_better, worse, no_worse)),

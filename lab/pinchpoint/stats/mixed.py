@@ -48,8 +48,8 @@ def fit(points: Sequence[Hashable], machines: Sequence[str], values: Sequence[fl
     if len(names) < 2 or freedom < len(names):
         return None
     y = np.log(np.asarray(values, dtype=float))
-    at = np.asarray([kinds.index(one) for one in points])
-    z = np.asarray([[name == one for name in names] for one in machines], dtype=float)
+    at = np.asarray([kinds.index(point) for point in points])
+    z = np.asarray([[name == machine for name in names] for machine in machines], dtype=float)
     y, z = _centred(y[:, None], at, len(kinds))[:, 0], _centred(z, at, len(kinds))
     roots, vectors = np.linalg.eigh(z.T @ z)
     roots = np.where(roots > 1e-9, roots, 0.0)
@@ -101,8 +101,8 @@ def _ratio(roots: Numbers, seen: Numbers, total: float, freedom: int) -> float:
 
     grid = np.linspace(*_RATIOS, 57)
     best = grid[np.argmin(losses(np.exp(grid)))]
-    found = optimize.minimize_scalar(loss, bounds=(best - 0.5, best + 0.5), method="bounded", options={"xatol": 1e-5})
-    return math.exp(float(found.x)) if loss(float(found.x)) < float(losses(np.zeros(1))[0]) else 0.0
+    optimum = optimize.minimize_scalar(loss, bounds=(best - 0.5, best + 0.5), method="bounded", options={"xatol": 1e-5})
+    return math.exp(float(optimum.x)) if loss(float(optimum.x)) < float(losses(np.zeros(1))[0]) else 0.0
 
 
 def half_width(error: float, freedom: int, confidence: float) -> float:

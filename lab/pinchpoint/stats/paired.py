@@ -53,7 +53,7 @@ def compare_pairs(a: Sequence[float], b: Sequence[float], *, confidence: float =
         for name, value in zip("AB", pair, strict=True):
             if not 0 < value < math.inf:
                 raise ValueError(f"pair {number}: {value:g} of {name} is not positive: there is no ratio")
-    return compare_log_ratios([math.log(two / one) for one, two in zip(a, b, strict=True)], confidence)
+    return compare_log_ratios([math.log(b_value / a_value) for a_value, b_value in zip(a, b, strict=True)], confidence)
 
 
 def compare_log_ratios(ratios: Sequence[float], confidence: float = CONFIDENCE) -> PairedDifference:
@@ -63,7 +63,7 @@ def compare_log_ratios(ratios: Sequence[float], confidence: float = CONFIDENCE) 
     """
     n, sure, walsh = len(ratios), f"{confidence * 100:g} %", _walsh(ratios)
     # Ties with 0 count against a difference on either side, so that equal values never make one.
-    against = min(sum(one <= 0 for one in walsh), sum(one >= 0 for one in walsh))
+    against = min(sum(mean <= 0 for mean in walsh), sum(mean >= 0 for mean in walsh))
     p_value = min(1.0, 2 * _at_most(n)[against])
     ratio = math.exp(median(walsh))
     if n < fewest_pairs(confidence):
@@ -93,7 +93,7 @@ def in_blocks(values: Sequence[Value], number: int) -> list[Sequence[Value]]:
 
 def _walsh(values: Sequence[float]) -> list[float]:
     """The means of all pairs, in order."""
-    return sorted((one + other) / 2 for place, one in enumerate(values) for other in values[place:])
+    return sorted((value + other) / 2 for place, value in enumerate(values) for other in values[place:])
 
 
 @cache

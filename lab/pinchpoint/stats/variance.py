@@ -59,7 +59,7 @@ class Allocation:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """Rebuilds, restarts, measurements."""
+        """How many rebuilds, restarts and measurements, the outermost first."""
         return self.rebuilds, self.restarts, self.measurements
 
 
@@ -80,44 +80,44 @@ def components(values: Nested) -> tuple[Component, Component, Component]:
     variances = (max(0.0, of_benches - of_starts) / (b * c), max(0.0, of_starts - of_measurements) / c, of_measurements)
     total, centre = math.fsum(variances), abs(median(value for measured in every for value in measured))
     freedom = (a - 1, a * (b - 1), a * b * (c - 1))
-    one, two, three = (
+    rebuild, restart, measurement = (
         Component(level, math.sqrt(own) / centre if centre else 0.0, own / total if total else 0.0, free)
         for level, own, free in zip(LEVELS, variances, freedom, strict=True)
     )
-    return one, two, three
+    return rebuild, restart, measurement
 
 
-def varies_most(found: Sequence[Component]) -> Component:
+def varies_most(components: Sequence[Component]) -> Component:
     """The level with the largest share."""
-    return max(found, key=lambda one: one.share)
+    return max(components, key=lambda component: component.share)
 
 
-def for_half_width(found: Sequence[Component], costs: Costs, half_width: float) -> Allocation | None:
+def for_half_width(components: Sequence[Component], costs: Costs, half_width: float) -> Allocation | None:
     """The quickest way to a 95 % interval of +- `half_width` (relative); None if a thousand benches do not suffice.
 
     The interval is that of the median over benches (stats/estimate.py), so there are at least six.
     """
-    every = _allocations(found, costs, lambda spread, _each_s: _enough(spread, half_width))
+    every = _allocations(components, costs, lambda spread, _each_s: _enough(spread, half_width))
     able = [advice for advice in every if advice.half_width <= half_width]
-    return min(able, key=lambda one: (one.time_s, one.half_width), default=None)
+    return min(able, key=lambda advice: (advice.time_s, advice.half_width), default=None)
 
 
-def for_time(found: Sequence[Component], costs: Costs, time_s: float) -> Allocation | None:
+def for_time(components: Sequence[Component], costs: Costs, time_s: float) -> Allocation | None:
     """The narrowest interval that `time_s` allows; None if it does not suffice for six benches."""
-    every = _allocations(found, costs, lambda _spread, each_s: math.floor(time_s / each_s + 1e-9))
+    every = _allocations(components, costs, lambda _spread, each_s: math.floor(time_s / each_s + 1e-9))
     able = [advice for advice in every if advice.time_s <= time_s + 1e-6]
-    return min(able, key=lambda one: (one.half_width, one.time_s), default=None)
+    return min(able, key=lambda advice: (advice.half_width, advice.time_s), default=None)
 
 
 def _allocations(
-    found: Sequence[Component], costs: Costs, rebuilds: Callable[[float, float], int]
+    components: Sequence[Component], costs: Costs, rebuilds: Callable[[float, float], int]
 ) -> Iterator[Allocation]:
     """For each number of starts on a bench and of measurements after a start, the benches that are needed or allowed.
 
     `rebuilds` is asked with the variance of one bench's mean and the time that it takes. Without whole numbers Cochran
     ("Sampling Techniques", 10.6) has the best; with them it is quickest to try all.
     """
-    bench, start, measurement = (one.deviation**2 for one in found)
+    bench, start, measurement = (component.deviation**2 for component in components)
     for restarts in range(1, _MOST + 1):
         for measurements in range(1, _MOST + 1):
             parts = (bench, start / restarts, measurement / (restarts * measurements))
@@ -125,7 +125,7 @@ def _allocations(
             each_s = costs.rebuild_s + restarts * (costs.restart_s + measurements * costs.measurement_s)
             count = min(MOST_REBUILDS, max(FEWEST_FOR_INTERVAL, rebuilds(spread, each_s)))
             half_width = _half_width(count) * math.sqrt(spread)
-            most = _enough(spread * _underrated(_freedom(parts, found)), half_width)
+            most = _enough(spread * _underrated(_freedom(parts, components)), half_width)
             yield Allocation(count, restarts, measurements, half_width, count * each_s, max(count, most))
 
 
@@ -155,9 +155,9 @@ def _half_width(n: int) -> float:
     return first + inwards * (second - first)
 
 
-def _freedom(parts: Sequence[float], found: Sequence[Component]) -> float:
+def _freedom(parts: Sequence[float], components: Sequence[Component]) -> float:
     """Of a sum of variances that were estimated from few differences each (Satterthwaite 1946)."""
-    uncertain = sum(part**2 / one.freedom for part, one in zip(parts, found, strict=True))
+    uncertain = sum(part**2 / component.freedom for part, component in zip(parts, components, strict=True))
     return sum(parts) ** 2 / uncertain if uncertain else math.inf
 
 
