@@ -25,7 +25,7 @@ class Bracket:
         self._before: dict[int, Snapshot] = {}
 
     def open(self) -> None:
-        """Read everything before."""
+        """Take the first snapshot of every collector that can run."""
         self._before = {number: collector.snapshot() for number, collector in enumerate(self._collectors)}
 
     def turn(self) -> Observation:

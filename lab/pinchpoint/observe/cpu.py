@@ -30,7 +30,7 @@ class CpuTime:
         self._separate, self._idle = irq_time_is_separate(host), idle_time_is_measured(host)
 
     def can_run(self) -> str | None:
-        """Always, on Linux."""
+        """Why /proc/stat cannot be read; None where it is mounted."""
         return None if self._host.exists(f"{PROC}/stat") else f"{PROC}/stat: not mounted"
 
     def snapshot(self) -> Snapshot:
@@ -57,14 +57,14 @@ class CpuTime:
 
 def cpu_ticks(text: str) -> dict[int, dict[str, int]]:
     """`/proc/stat`: CPU -> state -> ticks since boot; lines that are not of one CPU are skipped."""
-    found: dict[int, dict[str, int]] = {}
+    by_cpu: dict[int, dict[str, int]] = {}
     for line in text.splitlines():
         words = line.split()
         numbers = words[1 : len(_STATES) + 1]
         cpu = words[0].removeprefix("cpu") if words and words[0].startswith("cpu") else ""
         if cpu.isdigit() and len(numbers) == len(_STATES) and all(number.isdigit() for number in numbers):
-            found[int(cpu)] = dict(zip(_STATES, map(int, numbers), strict=True))
-    return found
+            by_cpu[int(cpu)] = dict(zip(_STATES, map(int, numbers), strict=True))
+    return by_cpu
 
 
 def irq_time_is_separate(host: Host) -> bool | None:
@@ -104,7 +104,7 @@ class BenchProcesses:
         self._used: dict[str, int] = {}  # how many of one name there have been
 
     def can_run(self) -> str | None:
-        """Always, on Linux."""
+        """Why /proc cannot be read; None where it is mounted."""
         return None if self._host.exists(f"{PROC}/self/stat") else f"{PROC}: not mounted"
 
     def snapshot(self) -> Snapshot:

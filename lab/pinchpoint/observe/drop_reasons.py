@@ -55,8 +55,8 @@ class DropReasons:
 
 def reasons(text: str) -> tuple[DropReason, ...]:
     """`perf script -F trace` of the tracepoint. Raises BenchError where no line gives a reason."""
-    found = Counter(_REASON.findall(text))
-    if text.strip() and not found:
+    counts = Counter(_REASON.findall(text))
+    if text.strip() and not counts:
         raise BenchError(f"perf script shows no reason: {text.strip()[:80]!r}")
-    total = sum(found.values())
-    return tuple(DropReason(reason, count, count / total) for reason, count in found.most_common())
+    total = sum(counts.values())
+    return tuple(DropReason(reason, count, count / total) for reason, count in counts.most_common())

@@ -42,7 +42,7 @@ class Stacks:
 
     @property
     def samples(self) -> int:
-        """All of them."""
+        """The number of samples, of all threads and stacks."""
         return sum(self.counts.values())
 
     @property
@@ -52,10 +52,10 @@ class Stacks:
 
     def functions(self) -> tuple[FunctionShare, ...]:
         """Samples by the innermost function, most first."""
-        found = Counter[Frame]()
+        counts = Counter[Frame]()
         for (_, frames), count in self.counts.items():
-            found[frames[-1]] += count
-        rows = sorted(found.items(), key=lambda one: (-one[1], one[0]))
+            counts[frames[-1]] += count
+        rows = sorted(counts.items(), key=lambda row: (-row[1], row[0]))
         return tuple(FunctionShare(*frame, count, count / self.samples) for frame, count in rows)
 
     def folded(self) -> str:
@@ -63,7 +63,7 @@ class Stacks:
         lines = Counter[str]()
         for (thread, frames), count in self.counts.items():
             lines[";".join((_plain(thread), *(name or f"[{source.strip('[]')}]" for name, source in frames)))] += count
-        return "".join(f"{line} {count}\n" for line, count in sorted(lines.items(), key=lambda one: (-one[1], one[0])))
+        return "".join(f"{line} {count}\n" for line, count in sorted(lines.items(), key=lambda row: (-row[1], row[0])))
 
 
 def parse(text: str, thread_of: Callable[[int, int | None], str | None], softirqs: bool) -> Stacks:
@@ -110,11 +110,11 @@ def _samples(text: str) -> Iterator[tuple[int, re.Match[str], tuple[Frame, ...]]
 
 def _frame(line: str, number: int) -> Frame:
     """Of `ADDRESS FUNCTION (FILE)`; both may hold brackets and spaces."""
-    found = _FRAME.fullmatch(line)
-    opened = _opening(found[1]) if found else None
-    if found is None or opened is None:
+    match = _FRAME.fullmatch(line)
+    opened = _opening(match[1]) if match else None
+    if match is None or opened is None:
         raise BenchError(f"perf script, line {number}: expected an address, a function and (its file): {line[:80]!r}")
-    function, path = found[1][:opened].strip(), found[1][opened + 1 : -1]
+    function, path = match[1][:opened].strip(), match[1][opened + 1 : -1]
     if not function:
         raise BenchError(f"perf script, line {number}: no function: {line[:80]!r}")
     source = "kernel" if path in _KERNEL else path if path.startswith("[") else path.rpartition("/")[2]
@@ -144,11 +144,11 @@ class Functions:
 
     def __init__(self, host: Host, folder: str, forwarding: Iterable[Forwarding], environment: Environment) -> None:
         """`environment` marks what is started as the bench's."""
-        given = list(forwarding)
+        places = list(forwarding)
         self._perf, self._tried = Recording(host, folder, environment), f"{folder}/perf-tried.data"
-        threads = [(number, name) for one in given for number, name in one.threads.items()]
+        threads = [(number, name) for place in places for number, name in place.threads.items()]
         self._threads = dict(threads[:MOST_THREADS])
-        self._cpus = sorted({cpu for one in given for cpu in one.cpus})[:MOST_THREADS] if not threads else []
+        self._cpus = sorted({cpu for place in places for cpu in place.cpus})[:MOST_THREADS] if not threads else []
         self._event = ""
 
     @property
@@ -191,11 +191,11 @@ class Functions:
         """The samples, once the recording has ended. Raises BenchError or RequirementError."""
         fields = "tid,ip,sym,dso" if self._threads else "tid,cpu,ip,sym,dso"
         text = self._perf.script(("--no-inline", "--max-stack", str(MOST_FRAMES), "-F", fields))
-        found = parse(text, self._thread_of, softirqs=not self._threads)
-        if not found.samples:
-            told = f"; {found.elsewhere:,} samples of their CPUs were of other code" if found.elsewhere else ""
+        stacks = parse(text, self._thread_of, softirqs=not self._threads)
+        if not stacks.samples:
+            told = f"; {stacks.elsewhere:,} samples of their CPUs were of other code" if stacks.elsewhere else ""
             raise BenchError(f"no sample found {', '.join(self.threads)} at work{told}")
-        return found
+        return stacks
 
     def _thread_of(self, thread: int, cpu: int | None) -> str | None:
         if self._threads:

@@ -21,7 +21,7 @@ class CpuSteal:
         self._origin = origin(host)
 
     def can_run(self) -> str | None:
-        """Always, on Linux."""
+        """Why /proc/stat cannot be read; None where it is mounted."""
         return None if self._host.exists(f"{PROC}/stat") else f"{PROC}/stat: not mounted"
 
     def snapshot(self) -> Snapshot:
@@ -83,14 +83,14 @@ class PacketThreads:
             counters[f"{self._origin}/thread/{thread}/run_ns"] = int(run)
             counters[f"{self._origin}/thread/{thread}/run_delay_ns"] = int(delay)
             gauges[f"{self._origin}/thread/{thread}/cpu"] = int(cpu)
-            if found := re.search(r"^nonvoluntary_ctxt_switches:\s+(\d+)", status, re.MULTILINE):
-                counters[f"{self._origin}/thread/{thread}/involuntary_switches"] = int(found[1])
+            if match := re.search(r"^nonvoluntary_ctxt_switches:\s+(\d+)", status, re.MULTILINE):
+                counters[f"{self._origin}/thread/{thread}/involuntary_switches"] = int(match[1])
         return Snapshot(at_s, counters, gauges)
 
     def forwarding(self) -> Forwarding:
         """The threads that may forward frames."""
-        found = ((task.rpartition("/")[2], name) for task, name, forwards in self._threads() if forwards)
-        return Forwarding({int(number): name for number, name in found})
+        threads = ((task.rpartition("/")[2], name) for task, name, forwards in self._threads() if forwards)
+        return Forwarding({int(number): name for number, name in threads})
 
     def _threads(self) -> Iterator[tuple[str, str, bool]]:
         """(its place in /proc, its name, whether it may forward frames) of every thread of the DUT."""

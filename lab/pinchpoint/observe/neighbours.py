@@ -17,7 +17,7 @@ _DISCARDS: Final = "unresolved_discards"
 
 
 class Neighbours(Printed):
-    """Next hops that do not answer, and frames that found no room to wait for one."""
+    """Next hops that do not answer, and frames that found no room to wait for its answer."""
 
     name = "neighbours"
 

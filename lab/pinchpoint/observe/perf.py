@@ -29,7 +29,7 @@ class Recording:
         self._pid: int | None = None
 
     def can_run(self) -> str | None:
-        """Needs perf."""
+        """Why perf cannot record; None where it is installed."""
         return None if self._host.which("perf") else f"perf is not installed: {INSTALL}"
 
     def run(self, argv: Sequence[str], timeout_s: float = _END_S) -> str:

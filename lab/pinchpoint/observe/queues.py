@@ -41,14 +41,14 @@ class Queues(Printed):
 
 def counts(text: str) -> dict[tuple[str, str], int]:
     """(interface, name) -> frames: `packets` that its own discipline sent, and drops by what they were for."""
-    found: dict[tuple[str, str], int] = {}
+    frames: dict[tuple[str, str], int] = {}
     for discipline in json.loads(text or "[]"):
         kind = discipline.get("kind", _NONE)
         if kind == _NONE or not (discipline.get("root") or kind in _FILTERING):
             continue
         reason = "shaped" if kind in _SHAPING else "filtered" if kind in _FILTERING else "full"
         port = discipline["dev"]
-        found[port, reason] = int(discipline.get("drops", 0))
+        frames[port, reason] = int(discipline.get("drops", 0))
         if kind not in _FILTERING:
-            found[port, "packets"] = int(discipline.get("packets", 0))
-    return found
+            frames[port, "packets"] = int(discipline.get("packets", 0))
+    return frames

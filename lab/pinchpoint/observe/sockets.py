@@ -41,7 +41,7 @@ class PacketSockets(Printed):
         self._ports = tuple(ports)
 
     def snapshot(self) -> Snapshot:
-        """`host/socket/PORT/drops`."""
+        """`host/socket/PORT/drops`, frames; a port without such a socket is absent."""
         at_s = time.monotonic()
         drops = packet_socket_drops(self._read())
         return Snapshot(at_s, {f"host/socket/{port}/drops": drops[port] for port in self._ports if port in drops})
@@ -61,7 +61,7 @@ class Links(Printed):
         self._ports = tuple(ports)
 
     def snapshot(self) -> Snapshot:
-        """`host/link/SIDE/PORT/{rx,tx}_{packets,dropped}`."""
+        """`host/link/SIDE/PORT/{rx,tx}_{packets,dropped}`, frames; a port that is not there is absent."""
         at_s = time.monotonic()
         counters: dict[str, int] = {}
         for link in json.loads(self._read()):
