@@ -27,7 +27,7 @@ class Reach:
     def __init__(self, search: Search, ceilings: Sequence[Ceiling] = ()) -> None:
         """`ceilings` are the generator's own, one for each distance of the cores that was met."""
         self._search = search
-        self._known = max(ceilings, key=lambda one: one.fps, default=None)
+        self._known = max(ceilings, key=lambda ceiling: ceiling.fps, default=None)
         self._most_offered_fps = 0.0
         self.highest_fps = 0.0  # load of a usable trial
         self._left_fps: list[float] = []  # loads of unusable trials above it

@@ -316,14 +316,14 @@ class _Teller:
             return replace(self._rate(RateStatus.AT_LEAST, run.reach.limit()), lower_fps=lower_fps)
         floor = constant_loss(run.trials, ratio, max(known.median_fps, least_fps), run.search.confidence)
         if known.median_fps > least_fps:
-            return self._found(known, floor)
+            return self._found_rate(known, floor)
         if floor is not None:
             return replace(self._rate(RateStatus.LOSES_ALWAYS), floor=floor)
         lost = "frames" if ratio == 0 else f"more than {units.loss(ratio)} of their frames"
         too_much = f"most trials lost {lost} even at search.min_load_fps = {units.fps(least_fps)}"
         return replace(self._rate(RateStatus.BELOW_MINIMUM, too_much), upper_fps=max(known.upper_fps, least_fps))
 
-    def _found(self, known: OverTime, floor: LossFloor | None) -> Rate:
+    def _found_rate(self, known: OverTime, floor: LossFloor | None) -> Rate:
         run, ratio = self.run, self.goal.loss_ratio
         least_fps, most_fps = run.search.min_load_fps, run.reach.offered_fps
         reasons = []

@@ -140,7 +140,7 @@ class Track:
         self._lay(np.linspace(self._low, self._high, FIRST))
 
     def __len__(self) -> int:
-        """Trials."""
+        """The number of trials that were added."""
         return len(self._seen)
 
     def _drawn(self) -> _Particles:
@@ -157,7 +157,7 @@ class Track:
         )
 
     def add(self, seen: Seen) -> None:
-        """One more trial."""
+        """Weigh the particles by one more trial; draw them anew once few of them carry the weight."""
         self._seen.append(seen)
         self._tables.append(self._table(seen))
         weights, told = self._step(self._particles, len(self) - 1, self._particles.filtered[-1:])
@@ -254,7 +254,7 @@ class Track:
         return moved
 
     def _filter(self, particles: _Particles) -> None:
-        """All trials anew."""
+        """Runs the filter over all trials, the first one first."""
         particles.filtered = []
         for number in range(len(self)):
             particles.filtered.append(self._step(particles, number, particles.filtered[-1:])[0])
@@ -287,7 +287,9 @@ class Track:
         bounded = np.array([self._bounded(seen, places, WIDTHS[:, None]) for seen in self._seen], np.float32)
         is_kept = np.array([seen.borne is None for seen in self._seen])[:, None, None]
         told = np.where(is_kept, -bounded[:, 0], bounded[:, 1]).reshape(len(self), -1)  # trial x (width, place)
-        chosen = np.array([self._nearest(*one, places) for one in zip(particles.width, particles.place, strict=True)])
+        chosen = np.array(
+            [self._nearest(width, place, places) for width, place in zip(particles.width, particles.place, strict=True)]
+        )
         for bound in range(BOUNDS):
             others = np.delete(np.arange(BOUNDS), bound)
             rest = told[:, chosen[others]] * shares[particles.share[others]]  # trial x other x particle
