@@ -254,7 +254,7 @@ def nic_counts(stats: Stats) -> NicCounts:
 
 
 def _most(stats: Stats, name: re.Pattern[str]) -> int:
-    """A driver may have two names for one counter: they are not added up."""
+    """A driver may have two names for a counter: they are not added up."""
     return max((value for key, value in stats.items() if name.fullmatch(key)), default=0)
 
 

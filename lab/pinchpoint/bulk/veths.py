@@ -33,7 +33,7 @@ class Veths:
     concurrency: int
 
     def make(self, watch: Watch) -> None:
-        """Make all."""
+        """Make all pairs by the method; `watch` hears how many there are."""
         if self.method == "netlink":
             names = [f"v{number}" for number in range(self.count)]
             create_veths(self.host, self.netns, self.peer_netns, [(name, name) for name in names], watch)
@@ -51,7 +51,7 @@ class Veths:
                 map(self._words, part),
                 (),
                 watch,
-                lambda given, before=first: watch.reach(before + given),  # type: ignore[misc]
+                lambda fed, before=first: watch.reach(before + fed),  # type: ignore[misc]
                 pipe_bytes=_PIPE_BYTES,
             )
 
@@ -60,7 +60,7 @@ class Veths:
         return f"link add v{number} group {group} type veth peer name v{number} netns {self.peer_netns}"
 
     def remove(self, watch: Watch) -> None:
-        """Remove all."""
+        """Remove all pairs, by the same method."""
         groups = -(-self.count // GROUP_SIZE)
         if self.method == "netlink":
             remove_groups(self.host, self.netns, self.count, watch)

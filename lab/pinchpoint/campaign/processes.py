@@ -19,7 +19,7 @@ from pinchpoint.model.campaign import Bench
 from pinchpoint.store.campaign import CampaignFolder
 
 ASKED_EVERY_S: Final = 10.0  # a machine that does not answer
-MISSED_S: Final = 300.0  # for so long what no other machine can measure waits for one that is lost
+MISSED_S: Final = 300.0  # for so long what no other machine can measure waits for a lost machine
 _POLL_S: Final = 0.1
 
 

@@ -33,14 +33,14 @@ class Results:
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._campaign, self._scenarios, self._folder, self._now_s = campaign, scenarios, folder, now_s
-        self._found: dict[str, tuple[str, ScenarioResult]] = {}  # by unit, with its attempt
+        self._latest: dict[str, tuple[str, ScenarioResult]] = {}  # by unit, with its attempt
         self._figures: dict[str, float | None] = {}  # of the control, by attempt
         self._next_s = now_s()
         self._exclusions: list[Exclusion] = []
 
     def of(self, entry: Entry) -> ScenarioResult | None:
         """The result of a finished attempt, as it is stored."""
-        known = self._found.get(entry.unit)
+        known = self._latest.get(entry.unit)
         if known and known[0] == entry.attempt:
             return known[1]
         result = self._folder.attempt(entry.attempt).read_result()
@@ -48,7 +48,7 @@ class Results:
             return None
         last = result.scenarios[-1]
         if entry.unit in self._scenarios:
-            self._found[entry.unit] = entry.attempt, last
+            self._latest[entry.unit] = entry.attempt, last
         return last
 
     def excluded(self, exclusion: Exclusion) -> None:

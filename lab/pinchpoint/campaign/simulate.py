@@ -82,10 +82,10 @@ class _Simulation:
             now_s,
         )
         self._random = random.Random(faults.seed)
-        self._found = Simulated()
+        self._simulated = Simulated()
         began = now_s()
         self._scheduler = Scheduler(units, limits, control)
-        self._found.own_s += now_s() - began
+        self._simulated.own_s += now_s() - began
         self._events: list[tuple[float, int, int, str]] = []
         self._count = 0
         # By machine: which event ends its attempt, how long that takes, and when it began.
@@ -110,16 +110,16 @@ class _Simulation:
             self._start(self._scheduler.free() if kind == _DOWN else [machine], at_s)
             if self._own(self._scheduler.is_over):
                 break
-        self._found.skipped = len(self._scheduler.unmeasured)
-        self._found.cost = self._scheduler.cost
-        measured = [unit for unit in self._units if unit.name in self._found.finished]
-        self._found.bound_s = self._bound(measured)
-        return self._found
+        self._simulated.skipped = len(self._scheduler.unmeasured)
+        self._simulated.cost = self._scheduler.cost
+        measured = [unit for unit in self._units if unit.name in self._simulated.finished]
+        self._simulated.bound_s = self._bound(measured)
+        return self._simulated
 
     def _own(self, call: Callable[[], object]) -> object:
         began = self._now_s()
         answer = call()
-        self._found.own_s += self._now_s() - began
+        self._simulated.own_s += self._now_s() - began
         return answer
 
     def _at(self, at_s: float, kind: int, machine: str) -> int:
@@ -134,7 +134,7 @@ class _Simulation:
     def _went(self, machine: str, at_s: float) -> None:
         began_s = self._attempt.pop(machine, (0, 0.0, at_s))[2]
         if self._own(partial(self._scheduler.left, machine, at_s - began_s)) is not None:
-            self._found.lost += 1
+            self._simulated.lost += 1
         back_s = at_s + self._random.expovariate(1 / self._faults.down_s)
         self._down.setdefault(machine, []).append((at_s, back_s))
         self._at(back_s, _UP, machine)
@@ -147,11 +147,11 @@ class _Simulation:
         del self._attempt[machine]
         unit = self._scheduler.finished(machine, took_s)
         if unit is self._scheduler.control_unit:
-            self._found.controls += 1
+            self._simulated.controls += 1
             return
-        self._found.measured += 1
-        self._found.finished[unit.name] = self._found.finished.get(unit.name, 0) + 1
-        self._found.makespan_s = at_s
+        self._simulated.measured += 1
+        self._simulated.finished[unit.name] = self._simulated.finished.get(unit.name, 0) + 1
+        self._simulated.makespan_s = at_s
 
     def _start(self, machines: Iterable[str], at_s: float) -> None:
         for machine in machines:
@@ -159,7 +159,7 @@ class _Simulation:
                 continue
             began = self._now_s()
             unit = self._scheduler.take(machine, at_s)
-            self._found.own_s += self._now_s() - began
+            self._simulated.own_s += self._now_s() - began
             if unit is not None:
                 took_s = self._real_s.get(unit.name, unit.expected_s)
                 self._attempt[machine] = (self._at(at_s + took_s, _END, machine), took_s, at_s)

@@ -11,7 +11,7 @@ from pinchpoint.model.trial import Drop, Hop, Trial, TrialValidity
 
 @dataclass(frozen=True)
 class Group:
-    """Frames lost for one reason, wherever that was."""
+    """Frames lost for the same reason, wherever that was."""
 
     limits: str  # whose doing, as in Drop
     drops: tuple[Drop, ...]  # of different names, the largest first, each with the frames of all trials

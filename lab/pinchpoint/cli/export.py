@@ -52,7 +52,7 @@ def export(paths: tuple[Path, ...], kind: str, names: tuple[str, ...], output: P
     with ExitStack() as stack:
         runs = [stored(stack.enter_context(opened(path))) for path in paths]
         if kind == "openmetrics":
-            _put_one(openmetrics.of_runs(runs).encode(), output)
+            _put_file(openmetrics.of_runs(runs).encode(), output)
         elif kind == "csit":
             _csit(runs, output)
         else:
@@ -66,7 +66,7 @@ def _tables(runs: Sequence[Stored], kind: str, names: Sequence[str], output: Pat
         ((_, only),) = frames.items()
         if kind != "csv" and (output is None and sys.stdout.isatty()):
             raise InputError(f"{kind} is binary, and standard output is a terminal", f"give -o FILE.{kind}")
-        _put_one(_bytes(only, kind), output)
+        _put_file(_bytes(only, kind), output)
         return
     folder = _needed(output)
     filled = frames if names else {name: frame for name, frame in frames.items() if len(frame)}
@@ -90,7 +90,7 @@ def _csit(runs: Sequence[Stored], output: Path | None) -> None:
     if not files:
         raise InputError("no scenario of these runs has a type of test in CSIT's model", "rates and bandwidth have one")
     if output is None and len(files) == 1:
-        _put_one(next(iter(files.values())), None)
+        _put_file(next(iter(files.values())), None)
     else:
         _put_all(_needed(output), files)
 
@@ -105,7 +105,7 @@ def _needed(output: Path | None) -> Path:
     return output
 
 
-def _put_one(data: bytes, output: Path | None) -> None:
+def _put_file(data: bytes, output: Path | None) -> None:
     if output is None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
@@ -127,4 +127,4 @@ def _put_all(folder: Path, files: Mapping[str, bytes]) -> None:
     except OSError as error:
         raise StoreError(f"cannot make {folder}: {error.strerror}", "give -o another place") from error
     for name, data in files.items():
-        _put_one(data, folder / name)
+        _put_file(data, folder / name)

@@ -89,9 +89,9 @@ def gathered(into: Callable[..., T], argument: str, *options: Option, of: type |
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
-        def with_object(**given: Any) -> int:
-            own = {name: given.pop(name) for name in names & given.keys()}
-            return command(**given, **{argument: into(**own)})
+        def with_object(**values: Any) -> int:
+            own = {name: values.pop(name) for name in names & values.keys()}
+            return command(**values, **{argument: into(**own)})
 
         made: Command = with_object
         for option in reversed(options):

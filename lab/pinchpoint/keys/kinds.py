@@ -220,7 +220,7 @@ def destination() -> Kind:
 
 
 def bridge_name(*others: str) -> Kind:
-    """The name of a bridge, or one of the `others`, which stand for one."""
+    """The name of a bridge, or one of the `others`, which stand for a bridge."""
 
     def read(value: Any) -> str:
         check(isinstance(value, str) and _PORT_NAME.fullmatch(value) is not None)

@@ -43,7 +43,7 @@ class _Scanner:
         self.text = text
         self.at = 0
         self.newlines = [match.start() for match in re.finditer("\n", text)]
-        self.found: dict[Path, Place] = {}
+        self.places: dict[Path, Place] = {}
         self.elements: dict[Path, int] = {}  # elements seen of each array of tables
 
     def document(self) -> dict[Path, Place]:
@@ -55,7 +55,7 @@ class _Scanner:
             else:
                 self.key_value(table)
             self.skip(_FILL)
-        return self.found
+        return self.places
 
     def header(self) -> Path:
         line = self.line()
@@ -94,7 +94,7 @@ class _Scanner:
     def value(self, path: Path, line: int) -> None:
         first = self.text[self.at]
         if first in "\"'":
-            self.found[path] = Place(line, self.string()[1])
+            self.places[path] = Place(line, self.string()[1])
         elif first == "[":
             self.array(path)
         elif first == "{":
@@ -186,4 +186,4 @@ class _Scanner:
         return bisect_right(self.newlines, self.at - 1) + 1
 
     def record(self, path: Path, line: int) -> None:
-        self.found.setdefault(path, Place(line))
+        self.places.setdefault(path, Place(line))

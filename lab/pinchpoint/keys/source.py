@@ -212,11 +212,11 @@ def dotted(path: Path) -> str:
 def show(value: object) -> str:
     """A TOML value for an error message: one line, printable, cut short."""
     if isinstance(value, list):
-        return _cut("[" + ", ".join(_show_one(element) for element in value[:LONGEST_SHOWN]) + "]")
-    return _show_one(value)
+        return _cut("[" + ", ".join(_show_value(element) for element in value[:LONGEST_SHOWN]) + "]")
+    return _show_value(value)
 
 
-def _show_one(value: object) -> str:
+def _show_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):

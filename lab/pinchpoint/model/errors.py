@@ -72,7 +72,7 @@ class EngineError(PinchpointError):
 
 
 class LinkDownError(EngineError):
-    """A link of the engine did not come up within the time that it waits for one."""
+    """A link of the engine did not come up within the time that it waits for links."""
 
 
 class NoHugepagesError(EngineError):

@@ -15,7 +15,7 @@ class FunctionShare:
 
 @dataclass(frozen=True)
 class DropReason:
-    """Frames that the kernel freed for one reason, in its own word."""
+    """Frames that the kernel freed for a reason, in its own word."""
 
     reason: str  # e.g. `NEIGH_FAILED`
     frames: int  # that were recorded

@@ -77,7 +77,7 @@ def along(factor: Factor, level: Level) -> str:
     """A level in words, e.g. `512 five-tuples`, `frame size 64 B`."""
     if isinstance(level, str | bool) or factor.unit:
         return f"{factor.name} {with_unit(level, factor.unit)}"
-    name = _one(factor.name) if level == 1 else factor.name
+    name = _singular(factor.name) if level == 1 else factor.name
     return f"{units.level(level)} {name}"
 
 
@@ -118,6 +118,6 @@ def published_for(
             yield figures, points
 
 
-def _one(plural: str) -> str:
+def _singular(plural: str) -> str:
     """The noun of one: `rule` of `rules`, `prefix` of `prefixes`."""
     return plural.removesuffix("es") if plural.endswith("xes") else plural.removesuffix("s")

@@ -162,7 +162,7 @@ def estimated(estimate: Estimate) -> str:
 
 
 def spread(estimate: Estimate) -> str:
-    """The interval, e.g. `3.10 to 3.12 Mpps`; empty if it has not two ends; `no number` where it stands for one."""
+    """The interval, e.g. `3.10 to 3.12 Mpps`; empty if it has not two ends; `no number` if refused."""
     if estimate.bound is Bound.BETWEEN:
         return "no number"
     if estimate.low is None or estimate.high is None or estimate.low == estimate.high:

@@ -46,7 +46,7 @@ TOP = Table(
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables of scenario files for one kind of device."""
+    """The tables of scenario files for a kind of device."""
 
     single: tuple[Table, ...]
     arrays: tuple[Table, ...]

@@ -208,7 +208,7 @@ def published(source: Source, folder: FilePath, element: Element) -> Published |
 
 
 def _once(source: Source, element: Element, figures: Iterable[tuple[int | None, Level, float]]) -> dict[Level, float]:
-    """The figure of each level; several for one are a problem, unless the first counts."""
+    """The figure of each level; several for a level are a problem, unless the first counts."""
     points: dict[Level, float] = {}
     for line, point, figure in figures:
         if point not in points:

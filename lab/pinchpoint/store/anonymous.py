@@ -251,7 +251,7 @@ def _numbered(pattern: re.Pattern[str], text: str, new: Any) -> dict[str, str]:
 
 
 def _new_mac(word: str, number: int) -> str | None:
-    """None for one that nobody was assigned: its local bit is set, or it is a group's (IEEE 802)."""
+    """None for an address that nobody was assigned: its local bit is set, or it is a group's (IEEE 802)."""
     low = int(word[:2], 16)
     return (
         None
