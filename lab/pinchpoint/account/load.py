@@ -9,7 +9,7 @@ _THREADS = "host/thread/"  # of this machine
 
 
 def dut_threads(seen: Seen, probe_occupied_ns: Mapping[int, int]) -> tuple[ThreadWitness, ...]:
-    """How each thread that forwards had to wait: the PMDs, or the main thread where there are none.
+    """How each thread that forwards had to wait: those that poll, or the main thread where none does.
 
     The engine's own probes, which take the core before and after the traffic, are taken out. A wait counts as the
     DUT's own doing as far as other threads of the DUT used that core meanwhile.

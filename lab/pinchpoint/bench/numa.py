@@ -15,7 +15,7 @@ Place = Callable[[Scenario], tuple[Scenario, dict[str, str]]]
 
 @dataclass(frozen=True)
 class Ends:
-    """The CPUs of the two ends of the traffic: client and server, or engine and PMDs."""
+    """The CPUs of the two ends of the traffic: client and server, or engine and switch."""
 
     first: tuple[int, ...]
     second: tuple[int, ...]
@@ -75,7 +75,7 @@ def _on(topology: Topology, node: int, wanted: Sequence[int], taken: Sequence[in
 def placed(scenario: Scenario, topology: Topology, moved: Moved, relays: bool) -> tuple[Scenario, dict[str, str]]:
     """The scenario with its CPUs where its `numa` wants them, and facts for the record.
 
-    The ends are client and server of socket workloads, else the engine and the switch's PMDs. In the
+    The ends are client and server of socket workloads, else the engine and the switch. In the
     former the device and the engine, which may be its relay (`relays`), are on the server's node. `moved` puts
     the device on other CPUs.
     Raises RequirementError.
@@ -98,29 +98,32 @@ def _placed_hosts(
     client, server = hosts[ends.client], hosts[ends.server]
     cpus = place(scenario.numa, topology, Ends(client.cpus, server.cpus), dut.cpus)
     taken, node = (*cpus.first, *cpus.second), cpus.second_nodes[0]
-    pmds = _on(topology, node, dut.cpus, taken)
-    relay = _on(topology, node, engine.cpus, (*(cpu for cpu in taken if cpu not in pmds), *pmds))
+    device = _on(topology, node, dut.cpus, taken)
+    relay = _on(topology, node, engine.cpus, (*(cpu for cpu in taken if cpu not in device), *device))
     shared = {"client": (client.cpus, cpus.first), "server": (server.cpus, cpus.second)}
-    _refuse_shared(scenario, topology, pmds, {**shared, "engine": (engine.cpus, relay)})
+    _refuse_shared(scenario, topology, device, {**shared, "engine": (engine.cpus, relay)})
     now = {client.name: cpus.first, server.name: cpus.second}
     changed = replace(
-        _with_cpus(moved(scenario, pmds), relay), hosts=tuple(_moved(host, now) for host in scenario.hosts)
+        _with_cpus(moved(scenario, device), relay), hosts=tuple(_moved(host, now) for host in scenario.hosts)
     )
     fourth = "relay" if relays else "engine"
-    facts = {"client": cpus.first, "server": cpus.second, "switch": pmds, fourth: relay}
+    facts = {"client": cpus.first, "server": cpus.second, "switch": device, fourth: relay}
     return changed, _facts(scenario, topology, facts)
 
 
 _Move = tuple[tuple[int, ...], tuple[int, ...]]  # CPUs as the scenario has them, and as they are placed
 
 
-def _refuse_shared(scenario: Scenario, topology: Topology, pmds: tuple[int, ...], others: Mapping[str, _Move]) -> None:
+def _refuse_shared(
+    scenario: Scenario, topology: Topology, device: tuple[int, ...], others: Mapping[str, _Move]
+) -> None:
     """Raises RequirementError where the switch would share a CPU that the scenario gives it alone."""
     for name, (before, after) in others.items():
-        if set(pmds) & set(after) and not set(scenario.dut.cpus) & set(before):
-            node = _words(topology.nodes_of(set(pmds) & set(after)))
-            what = "engine and PMDs" if name == "engine" else f"{name} and switch"
-            raise RequirementError(f"NUMA node {node} has too few CPUs for {what} to have their own", 'numa = "any"')
+        if set(device) & set(after) and not set(scenario.dut.cpus) & set(before):
+            node = _words(topology.nodes_of(set(device) & set(after)))
+            raise RequirementError(
+                f"NUMA node {node} has too few CPUs for {name} and switch to have their own", 'numa = "any"'
+            )
 
 
 def _with_cpus(scenario: Scenario, engine: tuple[int, ...]) -> Scenario:
@@ -175,7 +178,7 @@ def _bench_of(unit: Scenario) -> Scenario:
 
 
 def daemon_nodes(scenario: Scenario, topology: Topology) -> tuple[int, ...] | None:
-    """Nodes for the memory of the switch's daemons: those of its PMDs; None where the scenario leaves it open."""
+    """Nodes for the memory of the switch's daemons: those of its CPUs; None where the scenario leaves it open."""
     if scenario.numa is NumaPlacement.ANY or len(topology.cpus) < 2:
         return None
     return topology.nodes_of(scenario.dut.cpus) or None

@@ -70,7 +70,7 @@ class Veth(Resource, frozen=True, tag="veth"):
     queues: int = 1  # of each end, in each direction
 
     def describe(self) -> str:
-        queues = f"numtxqueues {self.queues} numrxqueues {self.queues}"
+        queues = " ".join(f"num{way}queues {self.queues}" for way in ("tx", "rx"))
         return (
             f"ip link add name {self.name} netns {self.netns} mtu {self.mtu} {queues} "
             f"type veth peer name {self.peer} netns {self.peer_netns} mtu {self.mtu} {queues}"

@@ -243,7 +243,7 @@ class SimulatedInstrument:
     def _dut_thread(self, trial: "_Trial") -> ThreadWitness:
         stalls = trial.of_kind(StallKind.DUT_THREAD)
         return ThreadWitness(
-            name=f"pmd-c{self._dut_core:02d}",
+            name=f"forwarding-{self._dut_core:02d}",
             core=self._dut_core,
             run_delay_ns=round(math.fsum(stall.length_s for stall in stalls) * 1e9),
             involuntary_switches=len(stalls),

@@ -17,7 +17,7 @@ _OWN_SESSION: Final = Path(PROC, "self", "autogroup")  # sched(7)
 def kept_off(cpus: Collection[int], host: Host) -> Iterator[None]:
     """Inside, who reads counters on the host does not run on `cpus`, if there are others, nor what it starts.
 
-    Where a PMD polls, a reader of its counters would take the core from it.
+    Where a thread of the device polls, a reader of its counters would take the core from it.
     """
     before = host.cpus()
     host.keep_to(sorted(before - set(cpus) or before))

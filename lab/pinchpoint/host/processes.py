@@ -10,7 +10,7 @@ from pinchpoint.host.interface import PROC, TICKS_PER_S, CommandFailed, Host
 from pinchpoint.model.errors import BenchError, RequirementError
 
 ENVIRONMENT_MARK = "PINCHPOINT_BENCH"  # every process of a bench carries this variable
-KILL_TIMEOUT_S = 5.0  # a PMD's hugepages take a moment to be freed
+KILL_TIMEOUT_S = 5.0  # hugepages take a moment to be freed
 EXEC_TIMEOUT_S = 1.0  # for one program to take the place of another in a process
 _GONE = (None, "Z", "X")
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of the flags in /proc/PID/stat

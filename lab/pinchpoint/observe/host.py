@@ -63,7 +63,7 @@ class PacketThreads:
     def snapshot(self) -> Snapshot:
         """`host/thread/NAME/{run,run_delay}_ns`, `.../involuntary_switches`; gauge `.../cpu`.
 
-        Of threads that forward nothing (upcalls, revalidation): `host/sibling/NAME/run_ns`, gauge `.../cpu`.
+        Of threads that forward nothing (e.g. of a slow path): `host/sibling/NAME/run_ns`, gauge `.../cpu`.
         """
         at_s = time.monotonic()
         counters: dict[str, int] = {}

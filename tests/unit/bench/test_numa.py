@@ -138,14 +138,14 @@ def test_this_machines_nodes_hold_all_usable_cpus():
     assert {cpu for cpus in read_topology(Local()).cpus.values() for cpu in cpus} == os.sched_getaffinity(0)
 
 
-def hosts(placement, client=(0,), server=(0,), pmds=(1,), engine=(0,), datapath="af_packet"):
+def hosts(placement, client=(0,), server=(0,), device=(1,), engine=(0,), datapath="af_packet"):
     plain = parse(HOSTS, "hosts.toml")
     first, second = plain.hosts
     return replace(
         plain,
         numa=placement,
         hosts=(replace(first, cpus=client), replace(second, cpus=server)),
-        dut=replace(plain.dut, pmd_cpus=pmds, datapath=Datapath(datapath)),
+        dut=replace(plain.dut, pmd_cpus=device, datapath=Datapath(datapath)),
         engine=replace(plain.engine, cpus=engine),
     )
 
@@ -169,12 +169,12 @@ def test_a_socket_scenarios_ends_and_switch_move_and_the_record_says_where():
     ("scenario", "machine", "found"),
     [
         (hosts(SAME), TWO, ((0,), (0,), (1,), (0,))),
-        (hosts(SAME, pmds=(5,), engine=(6,)), TWO, ((0,), (0,), (1,), (2,))),
+        (hosts(SAME, device=(5,), engine=(6,)), TWO, ((0,), (0,), (1,), (2,))),
         (hosts(SAME, client=(4,), server=(4,)), TWO, ((4,), (4,), (5,), (6,))),
-        (hosts(SAME, server=(6,), pmds=(7,)), TWO, ((0,), (1,), (2,), (0,))),
-        (hosts(DIFFERENT, server=(4,), pmds=(1, 5)), TWO, ((0,), (4,), (5, 6), (7,))),
+        (hosts(SAME, server=(6,), device=(7,)), TWO, ((0,), (1,), (2,), (0,))),
+        (hosts(DIFFERENT, server=(4,), device=(1, 5)), TWO, ((0,), (4,), (5, 6), (7,))),
         (hosts(DIFFERENT), WITH_MEMORY_NODE, ((0,), (2,), (3,), (2,))),
-        (hosts(DIFFERENT, server=(3,), pmds=(2,)), WITH_MEMORY_NODE, ((0,), (3,), (2,), (3,))),
+        (hosts(DIFFERENT, server=(3,), device=(2,)), WITH_MEMORY_NODE, ((0,), (3,), (2,), (3,))),
     ],
 )
 def test_switch_and_engine_are_on_the_servers_node(scenario, machine, found):
@@ -188,7 +188,7 @@ def test_a_switch_never_gets_a_hosts_cpu_that_the_scenario_does_not_share():
     crowded = Topology({0: (0, 1), 1: (2,)})
     with pytest.raises(RequirementError, match="node 1 has too few CPUs for server and switch to have their own"):
         placed(hosts(DIFFERENT), crowded)
-    moved, _ = placed(hosts(DIFFERENT, pmds=(0,)), crowded)
+    moved, _ = placed(hosts(DIFFERENT, device=(0,)), crowded)
     assert where(moved) == ((0,), (2,), (2,), (2,)), "what the scenario shares may be shared elsewhere"
 
 
