@@ -291,7 +291,7 @@ PLANTS = (
     Plant("tracking limit", ("tracking-limit",), ovs(TRACKED, "conntrack_limit = 1000"), MANY),
     Plant("zone limit", ("tracking-limit",), ovs(IN_ZONE), MANY, beside=ZONE_LIMIT, can_confirm=False),
     Plant("mirror to the input port", ("mirror-port",), ovs(NORMAL), beside=MIRROR, can_confirm=False),
-    Plant("flow limit", ("flow-limit", "upcalls"), ovs(EXACT, "flow_limit = 1000"), MANY),
+    Plant("flow limit", ("flow-limit", "slow-path"), ovs(EXACT, "flow_limit = 1000"), MANY),
     Plant("masks", ("masks",), ovs(MASKS), SPREAD),
     Plant("two outputs", ("copies",), ovs(TWICE)),
     Plant(

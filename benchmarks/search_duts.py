@@ -237,7 +237,7 @@ def _trial(counts: Counts, duration_s: float, load_fps: float, ring: int, name: 
         streams=streams,
         ledger=ledger,
         witness=witness,
-        pmds=(),
+        threads=(),
         observed={},
         validity=judgement.validity,
         reason=judgement.reason,

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED
 from pinchpoint.causes.levels import NOTABLE
 from pinchpoint.causes.signature import Cause
+from pinchpoint.dut.registry import device, kinds
 from pinchpoint.model import units
 
 _HEAD = f"""# Causes
@@ -29,7 +30,8 @@ two searches, without such a bound.
 
 A cause that would explain less than {units.share(NOTABLE)} of the losses, or of the forwarding thread's time, is not
 named. An observation that could not be made fulfils no condition. This page is made from the rows in
-`lab/pinchpoint/causes/catalogue.py`.
+`lab/pinchpoint/causes/catalogue.py`, and from what each kind of device advises; what is in force already is not
+advised.
 """
 
 
@@ -48,8 +50,10 @@ def _section(cause: Cause) -> Iterator[str]:
         yield f"**Counter-experiment**: {cause.experiment.words}. If this is the cause, {cause.expects}.\n"
     else:
         yield "**Counter-experiment**: none on a bench; the counter itself is the evidence.\n"
-    settings = (f"{setting.words}, unless it is in force" for setting in cause.settings)
-    yield f"**What to do**: {'; or '.join([*settings, cause.mend])}.\n"
+    yield f"**What to do**: {cause.mend}.\n"
+    for own in map(device, kinds()):
+        if words := own.advice(cause.name, {}):
+            yield f"With {own.title}: {', or '.join(words)}.\n"
 
 
 if __name__ == "__main__":

@@ -63,8 +63,8 @@ def test_every_frame_of_a_low_load_arrives_and_is_seen_at_every_place(kind):
         assert hop.frames_in == hop.frames_out == expected, hop
     if kind != "wire":
         assert settings["rps_cpus of left"] == "2"
-        (load,) = found.pmds
-        assert (load.core, load.received) == (1, account.offered), "the softirqs run on the device's CPU"
+        (load,) = found.threads
+        assert (load.cpu, load.received) == (1, account.offered), "the softirqs run on the device's CPU"
 
 
 BOTH_WAYS = '[[stream]]\nfrom = "right"\nto = "left"\neth_dst = "02:00:00:00:00:07"\nipv4_dst = "198.20.0.1"\n'

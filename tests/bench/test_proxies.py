@@ -106,7 +106,7 @@ def test_a_proxy_deals_by_a_hash_and_says_with_which_settings_it_runs(kind, loca
     assert settings["backlog"] == settings["net.core.somaxconn"] == "4096"
     assert settings["CPUs of worker-1"] == "1"
     (load,) = registry.device(kind).loads(seen, 1.2)
-    assert load.core == 1 and load.busy_share > 0
+    assert load.cpu == 1 and load.busy_share > 0
 
 
 @pytest.mark.parametrize("kind", ["haproxy", "nginx"])

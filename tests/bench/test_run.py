@@ -115,7 +115,7 @@ def test_every_trials_account_closes_over_vhost_user(nothing_left, loaded, rules
         assert {hop.name: hop for hop in trial.ledger.hops}["switch sends"].frames_out == trial.received
         assert trial.witness.loopback is not None and trial.witness.loopback.frames > 0
         assert [worker.ports for worker in trial.witness.workers] == [("left", "right")]
-        assert trial.pmds[0].cycles_per_packet > 0
+        assert trial.threads[0].cycles_per_packet > 0
 
 
 def test_frames_that_a_rule_drops_are_a_named_drop_and_not_unexplained(nothing_left, loaded):
@@ -132,7 +132,7 @@ def test_over_veth_by_changing_one_word(nothing_left, loaded):
     trials = loaded("af_packet", 20_000, FORWARD)
     assert sum(trial.ledger.unexplained for trial in trials) == 0
     assert any(trial.received > 0 for trial in trials)
-    assert {load.name for trial in trials for load in trial.pmds} == {"main thread"}
+    assert {load.name for trial in trials for load in trial.threads} == {"main thread"}
 
 
 def test_the_account_of_both_directions_and_of_a_third_port_closes(nothing_left, loaded):

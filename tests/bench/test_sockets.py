@@ -69,7 +69,7 @@ def test_goodput_with_the_switchs_load_and_a_verdict(nothing_left, workload, tmp
     metrics = values(found)
     assert metrics["goodput"] > 1e6
     assert found["metrics"][0]["name"] == "goodput"
-    assert metrics["PMD busy"] > 0
+    assert metrics["thread busy"] > 0
     # Every byte crossed the switch, in segments of at most 1,448 bytes.
     window = measurements[-1].account["pairs"][0]["runs"][0]
     own = {metric.name: metric.value for metric in measurements[-1].metrics}

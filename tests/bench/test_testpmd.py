@@ -89,8 +89,8 @@ def test_frames_that_either_ring_refuses_are_named(tmp_path, nothing_left, io):
     for trial in (low, high):
         assert trial.validity is not TrialValidity.ABORTED, trial.reason
         assert trial.ledger.unexplained == 0, trial.ledger
-        assert trial.pmds[0].received == trial.ledger.hops[1].frames_out
-        assert trial.pmds[0].busy_share is None
+        assert trial.threads[0].received == trial.ledger.hops[1].frames_out
+        assert trial.threads[0].busy_share is None
     named = {drop.reason for hop in high.ledger.hops for drop in hop.drops}
     assert {"receive ring of {port} full", "transmit ring of {port} full"} <= named
 

@@ -33,10 +33,10 @@ def result(
     outcome: Outcome = Outcome.MEASURED,
     rates: tuple[Rate, ...] = (),
 ) -> ScenarioResult:
-    verdict = Verdict(Limit.PMD_CORE, "PMD core 1 is saturated.", (), (), ())
+    verdict = Verdict(Limit.FORWARDING_CORE, "PMD core 1 is saturated.", (), (), ())
     return ScenarioResult(
         scenario="-".join(["base", *(str(level) for level in levels.values()), f"r{repeat}"]),
-        title="Synthetic", rates=rates, latency=(), pmds=(),
+        title="Synthetic", rates=rates, latency=(), threads=(),
         verdict=verdict if outcome is Outcome.MEASURED else None,
         generator_ceiling_fps=None, trials=0, invalid_trials={}, traffic_s=0.0, wall_s=0.0, cache_line=None,
         warnings=(), group="base", levels=levels, repeat=repeat, outcome=outcome,
@@ -89,7 +89,7 @@ def curve(
 def point(levels: Mapping[str, Level], estimates: Mapping[str, Estimate], **changes: object) -> CurvePoint:
     fields = {
         "outcome": "measured", "reason": "", "verdict": "PMD core 1 is saturated.", "invisible": "",
-        "scenarios": ("s",), "limit": "pmd_core", **changes,
+        "scenarios": ("s",), "limit": "forwarding_core", **changes,
     }  # fmt: skip
     return CurvePoint(levels=levels, estimates=estimates, **fields)  # type: ignore[arg-type]
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pinchpoint.dut.ovs.metrics import metrics as own_metrics
+from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.measure.rates.metrics import of_rates
 from pinchpoint.model.result import (
     CacheLine,
@@ -23,14 +23,15 @@ from pinchpoint.model.result import (
     Verdict,
 )
 from pinchpoint.model.trial import (
+    BusyBy,
     Drop,
     Hop,
     Jump,
     LatencySummary,
     Ledger,
     Loopback,
-    PmdLoad,
     StreamCounts,
+    ThreadLoad,
     ThreadWitness,
     Trial,
     TrialValidity,
@@ -171,25 +172,28 @@ def ledger(offered: int, refused: int, dropped: int, received: int) -> Ledger:
     )
 
 
-def _pmd(truth: Truth, rate_fps: float) -> PmdLoad:
+def _thread(truth: Truth, rate_fps: float) -> ThreadLoad:
     received = int(rate_fps * DURATION_S)
     nat = truth is not FORWARD
     passes = received * 2 if nat else received
     few = truth is SNAT_255
-    return PmdLoad(
+    return ThreadLoad(
         name="pmd core 1",
-        core=1,
+        cpu=1,
         received=received,
         recirculated=received if nat else 0,
         busy_share=min(0.999, rate_fps / truth.capacity_fps),
+        busy_by=BusyBy.CYCLES,
         cycles_per_packet=2.6e9 / truth.capacity_fps,
-        simple_match_hits=0 if nat else received,
-        emc_hits=int(passes * 0.93) if few else int(passes * 0.04) if nat else 0,
-        smc_hits=None,
-        megaflow_hits=passes - int(passes * (0.93 if few else 0.04)) - 3 if nat else 0,
-        upcalls=3 if nat else 0,
-        lost_upcalls=0,
         clock_hz=2.6e9,
+        slow_path=3 if nat else 0,
+        detail={
+            "simple_match_hits": 0 if nat else received,
+            "emc_hits": int(passes * 0.93) if few else int(passes * 0.04) if nat else 0,
+            "megaflow_hits": passes - int(passes * (0.93 if few else 0.04)) - 3 if nat else 0,
+            "upcalls": 3 if nat else 0,
+            "lost_upcalls": 0,
+        },
     )
 
 
@@ -255,7 +259,7 @@ def _trial(truth: Truth, number: int, phase: str, load_fps: float) -> Trial:
         streams=(stream,),
         ledger=ledger(offered, refused, dropped, received),
         witness=_witness(truth, number, validity),
-        pmds=(_pmd(truth, min(load_fps, truth.capacity_fps, truth.generator_fps)),),
+        threads=(_thread(truth, min(load_fps, truth.capacity_fps, truth.generator_fps)),),
         observed={"ovs.left.rx_packets": offered - refused, "ovs.emc_hits": 0.5 * received},
         validity=validity,
         reason=reason,
@@ -290,10 +294,10 @@ def _result(truth: Truth, trials: Sequence[Trial], rates: tuple[Rate, ...], verd
         measure="rates",
         outcome=Outcome.MEASURED,
         reason="",
-        metrics=of_rates(rates, points, None, own_metrics),
+        metrics=of_rates(rates, points, None, DEVICE),
         rates=rates,
         latency=points,
-        pmds=(_pmd(truth, ndr),),
+        threads=(_thread(truth, ndr),),
         verdict=verdict,
         generator_ceiling_fps=truth.generator_fps,
         trials=len(trials),
@@ -331,7 +335,7 @@ def _snat_255() -> tuple[ScenarioResult, tuple[Trial, ...]]:
     trials = trials_of(SNAT_255, 3.1e6)
     rates = (rate(0.0, 3.1e6, 3.115e6, RateStatus.FOUND), rate(0.005, 3.12e6, 3.15e6, RateStatus.FOUND))
     verdict = Verdict(
-        Limit.PMD_CORE,
+        Limit.FORWARDING_CORE,
         "PMD core 1 is saturated: 99.9 % busy at 839 cycles per packet is 3.10 Mpps at 2.60 GHz.",
         (
             "Lost frames are the receive ring of left refusing them: the PMD came too late.",
@@ -350,7 +354,7 @@ def _snat_65536() -> tuple[ScenarioResult, tuple[Trial, ...]]:
     trials = trials_of(SNAT_65536, 1.55e6)
     rates = (rate(0.0, 1.55e6, 1.558e6, RateStatus.FOUND), rate(0.005, 1.558e6, 1.57e6, RateStatus.FOUND))
     verdict = Verdict(
-        Limit.PMD_CORE,
+        Limit.FORWARDING_CORE,
         "PMD core 1 is saturated: 99.9 % busy at 1,677 cycles per packet is 1.55 Mpps at 2.60 GHz.",
         ("EMC serves 4.0 % of the lookups: 65,536 five-tuples do not fit its 8,192 entries.",),
         ("Generator: its ceiling on this bench is 6.40 Mpps, 4.13 times the NDR.",),

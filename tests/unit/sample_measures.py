@@ -13,7 +13,7 @@ T3 = "lowest and highest of 3 windows"
 
 def _result(name: str, title: str, measure: str, metrics: tuple[Metric, ...]) -> ScenarioResult:
     return ScenarioResult(
-        scenario=name, title=title, rates=(), latency=(), pmds=(), verdict=None, generator_ceiling_fps=None,
+        scenario=name, title=title, rates=(), latency=(), threads=(), verdict=None, generator_ceiling_fps=None,
         trials=0, invalid_trials={}, traffic_s=6.0, wall_s=9.0, cache_line=None, warnings=(), group=name,
         measure=measure, metrics=metrics,
     )  # fmt: skip
@@ -68,7 +68,7 @@ def _load() -> ScenarioResult:
     how = "median, lowest and highest of 3 trials"
     found = (
         Metric("cycles per packet at 100 kpps", "cycles", 910.0, 890.0, 940.0, how),
-        Metric("PMD busy at 100 kpps", "share", 0.035, 0.034, 0.036, how),
+        Metric("thread busy at 100 kpps", "share", 0.035, 0.034, 0.036, how),
         Metric("loss at 100 kpps", "share", 0.0, 0.0, 0.0, how),
         Metric("cycles per packet", "cycles", 910.0),
     )
@@ -80,7 +80,7 @@ def _measurement(number: int, value: float, validity: TrialValidity, reason: str
         id=f"stream-{number:04d}", scenario="stream", kind="bandwidth", repeat=max(1, number - 1),
         started="2026-01-02T03:04:05+00:00", wall_s=2.2,
         metrics=(Metric("goodput", "bit/s", value), Metric("CPU 0: busy", "share", 1.0)),
-        account={}, observed={}, pmds=(), validity=validity, reason=reason,
+        account={}, observed={}, threads=(), validity=validity, reason=reason,
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from statistics import median
 
 import sample
 
-from pinchpoint.dut.ovs.metrics import metrics as own_metrics
+from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.measure.rates.metrics import of_rates
 from pinchpoint.model.result import (
     Band,
@@ -133,8 +133,8 @@ def _result(name: str, title: str, near_fps: float, far_fps: float, seed: int) -
     made = replace(
         base, scenario=name, title=title, group=name, rates=rates, latency=latency, modes=_modes(trials),
         track=_track(trials), mrr=_mrr(ndr_fps), unexplained_share=2.1e-6,
-        metrics=of_rates(rates, latency, None, own_metrics), trials=len(trials), invalid_trials=dict(invalid),
-        pmds=tuple(replace(pmd, busy_share=0.998, cycles_per_packet=cycles) for pmd in base.pmds),
+        metrics=of_rates(rates, latency, None, DEVICE), trials=len(trials), invalid_trials=dict(invalid),
+        threads=tuple(replace(load, busy_share=0.998, cycles_per_packet=cycles) for load in base.threads),
         traffic_s=len(trials) * TRIAL_S, wall_s=0.55 * len(trials) + 9.0, generator_ceiling_fps=2.1 * near_fps,
         verdict=replace(base.verdict, headline=headline) if base.verdict else None,
         cache_line=CacheLine(25.2, 24.6, 151.4, 2 * len(trials), 0.4, ""), warnings=(),
@@ -146,7 +146,7 @@ def _without_rate(name: str, title: str, rate: Rate, why: str, limit: Limit) -> 
     verdict = Verdict(limit, why, (), (), ())
     return replace(
         RESULT.scenarios[1], scenario=name, title=title, group=name, rates=(rate,), latency=(), modes=(), track=(),
-        metrics=of_rates((rate,), (), None, own_metrics), verdict=verdict, trials=12, invalid_trials={}, warnings=(),
+        metrics=of_rates((rate,), (), None, DEVICE), verdict=verdict, trials=12, invalid_trials={}, warnings=(),
         traffic_s=2.4, wall_s=8.0,
     )  # fmt: skip
 

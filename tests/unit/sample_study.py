@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import sample
 
-from pinchpoint.dut.ovs.metrics import metrics as own_metrics
+from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.findings.curves import curves
 from pinchpoint.findings.findings import findings
 from pinchpoint.measure.rates.metrics import of_rates
@@ -43,7 +43,7 @@ def _unit(group: str, levels: Mapping[str, Level], repeat: int, measure: str) ->
         + ([f"r{repeat}"] if repeat > 1 else [])
     )
     return ScenarioResult(
-        scenario=name, title=f"Synthetic study: {group}", rates=(), latency=(), pmds=(), verdict=None,
+        scenario=name, title=f"Synthetic study: {group}", rates=(), latency=(), threads=(), verdict=None,
         generator_ceiling_fps=None, trials=0, invalid_trials={}, traffic_s=0.0, wall_s=4.0, cache_line=None,
         warnings=(), group=group, levels=levels, repeat=repeat, measure=measure,
     )  # fmt: skip
@@ -76,24 +76,24 @@ def _measured(
     emc = min(0.99, 6000 / tuples)
     extra = (
         Metric("cycles per packet", "cycles", float(cycles), cycles * 0.99, cycles * 1.01, "of the judged trials"),
-        Metric("PMD busy", "share", min(0.999, reached / capacity)),
-        Metric("EMC share", "share", emc),
-        Metric("megaflow share", "share", 0.999 - emc),
-        Metric("upcall share", "share", 0.001),
+        Metric("thread busy", "share", min(0.999, reached / capacity)),
+        Metric("lookup share of EMC", "share", emc),
+        Metric("lookup share of megaflow classifier", "share", 0.999 - emc),
+        Metric("lookup share of upcalls", "share", 0.001),
         Metric("datapath flows", "count", 4.0),
         Metric("datapath masks", "count", 2.0),
         Metric("conntrack entries", "count", float(tuples if unit.group == "base" else 0)),
     )
-    shares = {"pmds": (sample._pmd(sample.SNAT_65536, reached),), "trials": len(trials)}
+    shares = {"threads": (sample._thread(sample.SNAT_65536, reached),), "trials": len(trials)}
     headline = (
         "The traffic engine ran out first: it offers 7.10 Mpps and the switch carried all of it."
         if limited
         else f"PMD core 1 is saturated: 99.9 % busy at {cycles:,} cycles per packet is {reached / 1e6:.2f} Mpps."
     )
-    limit = Limit.GENERATOR if limited else Limit.PMD_CORE
+    limit = Limit.GENERATOR if limited else Limit.FORWARDING_CORE
     verdict = Verdict(limit, headline, ("Lost frames are the receive ring of left refusing them.",), (), ())
     return replace(
-        unit, rates=rates, metrics=(*of_rates(rates, (), None, own_metrics), *extra), verdict=verdict,
+        unit, rates=rates, metrics=(*of_rates(rates, (), None, DEVICE), *extra), verdict=verdict,
         generator_ceiling_fps=GENERATOR_FPS, **shares,  # type: ignore[arg-type]
     )  # fmt: skip
 

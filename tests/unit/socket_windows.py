@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from pinchpoint.model.measurement import Measurement
-from pinchpoint.model.trial import PmdLoad, TrialValidity
+from pinchpoint.model.trial import BusyBy, ThreadLoad, TrialValidity
 
 GOLDEN = Path(__file__).parents[2] / "protocol" / "golden"
 _RR = json.loads((GOLDEN / "sockets.jsonl").read_text().splitlines()[4])
@@ -49,10 +49,10 @@ def cpu(number, busy, softirq=0.0, stolen=0.0):
 
 def main_thread(busy, received=1000):
     """The switch's main thread, which forwards where there are no PMDs."""
-    return PmdLoad("main thread", None, received, 0, busy, None, 0, 0, 0, 0, 0, 0)
+    return ThreadLoad("main thread", None, received, 0, busy, BusyBy.PROCESSOR_TIME)
 
 
-def measurement(*pairs, seen=None, pmds=(), number=1, validity=TrialValidity.VALID, reason="", metrics=()):
+def measurement(*pairs, seen=None, threads=(), number=1, validity=TrialValidity.VALID, reason="", metrics=()):
     """A measurement of these pairs."""
     return Measurement(
         id=f"m-{number:04d}",
@@ -64,7 +64,7 @@ def measurement(*pairs, seen=None, pmds=(), number=1, validity=TrialValidity.VAL
         metrics=metrics,
         account={"pairs": list(pairs) or [pair()], "traffic_s": WINDOW_S, "ticks_per_s": TICKS_PER_S},
         observed=dict(seen or {}),
-        pmds=tuple(pmds),
+        threads=tuple(threads),
         validity=validity,
         reason=reason,
     )

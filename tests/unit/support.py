@@ -184,7 +184,7 @@ class Bench:
             streams=result.streams,
             ledger=ledger,
             witness=witness,
-            pmds=(),
+            threads=(),
             observed={},
             validity=judgement.validity,
             reason=judgement.reason,

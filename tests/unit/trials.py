@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from pinchpoint.engine.instrument import EngineResult, PortCounts
 from pinchpoint.model.trial import (
+    BusyBy,
     Hop,
     Ledger,
-    PmdLoad,
     StreamCounts,
+    ThreadLoad,
     ThreadWitness,
     Trial,
     TrialValidity,
@@ -62,9 +63,12 @@ def engine_result(
     return EngineResult(True, 1.0, tuple(streams), tuple(ports), tuple(workers), None, None)
 
 
-def pmd(busy_share: float = 0.5, cycles_per_packet: float = 500.0) -> PmdLoad:
-    """A PMD core at 2.6 GHz."""
-    return PmdLoad("PMD core 1", 1, 1000, 0, busy_share, cycles_per_packet, 0, 1000, 0, 0, 0, 0, 2.6e9)
+def thread_load(busy_share: float = 0.5, cycles_per_packet: float = 500.0) -> ThreadLoad:
+    """A core of Open vSwitch that polls, at 2.6 GHz; its exact-match cache answers."""
+    hits = {"simple_match_hits": 0, "emc_hits": 1000, "smc_hits": 0, "megaflow_hits": 0, "upcalls": 0}
+    return ThreadLoad(
+        "PMD core 1", 1, 1000, 0, busy_share, BusyBy.CYCLES, cycles_per_packet, 2.6e9, slow_path=0, detail=hits
+    )
 
 
 def trial(
@@ -72,7 +76,7 @@ def trial(
     *,
     hops: Sequence[Hop] = (),
     counts: StreamCounts | None = None,
-    pmds: Sequence[PmdLoad] = (),
+    threads: Sequence[ThreadLoad] = (),
     engine_busy: float = 0.5,
     validity: TrialValidity = TrialValidity.VALID,
     cache_line: tuple[float | None, float | None] = (None, None),
@@ -83,7 +87,7 @@ def trial(
 ) -> Trial:
     """A search trial of one second."""
     account = counts or stream_counts(offered=int(load_fps), received=int(load_fps))
-    threads = () if run_delay_ns is None else (ThreadWitness("pmd-c01", 1, run_delay_ns, 0),)
+    witnesses = () if run_delay_ns is None else (ThreadWitness("pmd-c01", 1, run_delay_ns, 0),)
     return Trial(
         id=f"t-{number:04d}",
         scenario="t",
@@ -99,8 +103,8 @@ def trial(
         received=account.received,
         streams=(account,),
         ledger=Ledger(account.offered, account.received, tuple(hops)),
-        witness=Witness((worker(engine_busy),), threads, steal_s or {}, *cache_line, ipc=ipc or {}),
-        pmds=tuple(pmds),
+        witness=Witness((worker(engine_busy),), witnesses, steal_s or {}, *cache_line, ipc=ipc or {}),
+        threads=tuple(threads),
         observed={},
         validity=validity,
         reason="" if validity is TrialValidity.VALID else "made so",

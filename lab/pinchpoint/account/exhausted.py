@@ -14,7 +14,7 @@ from itertools import zip_longest
 from pinchpoint.engine.connections import Account
 from pinchpoint.model import units
 from pinchpoint.model.limits import SATURATED, Limit, Resource
-from pinchpoint.model.trial import PmdLoad
+from pinchpoint.model.trial import ThreadLoad
 
 TELLING = 0.1  # of the failed connections: fewer refusals than this share are not their reason
 FULL = 0.97  # of a size: a gauge read after the load stands a little below it
@@ -40,7 +40,7 @@ class Seen:
 
     account: Account
     observed: Mapping[str, float]  # counter differences and gauges
-    pmds: Sequence[PmdLoad]
+    threads: Sequence[ThreadLoad]
     traffic_s: float  # for which connections were opened and held
 
     @property
@@ -134,14 +134,14 @@ def _backends(loads: Sequence[Seen], failed: int) -> Iterator[tuple[Resource, st
 
 def _threads(limits: Sequence[Limit], loads: Sequence[Seen]) -> Iterator[tuple[Resource, str]]:
     is_kernel = any(limit.resource is Resource.SOFTIRQ for limit in limits)
-    for pmd in max((seen.pmds for seen in loads), key=_busiest, default=()):
-        if pmd.busy_share is not None and pmd.busy_share >= SATURATED:
+    for thread in max((seen.threads for seen in loads), key=_busiest, default=()):
+        if thread.busy_share is not None and thread.busy_share >= SATURATED:
             resource = Resource.SOFTIRQ if is_kernel else Resource.WORKER
-            yield resource, f"{resource}: {pmd.name} was {units.share(pmd.busy_share)} busy"
+            yield resource, f"{resource}: {thread.name} was {units.share(thread.busy_share)} busy"
 
 
-def _busiest(pmds: Sequence[PmdLoad]) -> float:
-    return max((pmd.busy_share or 0.0 for pmd in pmds), default=0.0)
+def _busiest(threads: Sequence[ThreadLoad]) -> float:
+    return max((thread.busy_share or 0.0 for thread in threads), default=0.0)
 
 
 def _generator(loads: Sequence[Seen]) -> Iterator[tuple[Resource, str]]:

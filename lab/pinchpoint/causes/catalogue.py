@@ -6,7 +6,7 @@ A signature makes a cause likely; only its counter-experiment confirms it. docs/
 from typing import Final
 
 from pinchpoint.causes.levels import EXHAUSTED, MOST, NOTABLE
-from pinchpoint.causes.signature import Advice, Any, Cause, Is, Lost, Unless, excess_of, lost, product, share_of
+from pinchpoint.causes.signature import Any, Cause, Is, Lost, Unless, excess_of, lost, product, share_of
 from pinchpoint.model.causes import Experiment, Sign, Signs
 from pinchpoint.model.hops import DropKind, Party
 from pinchpoint.model.levels import FAR_BELOW_MRR
@@ -84,7 +84,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "a policer or a QoS limit",
         (Lost((DropKind.POLICER,), NOTABLE),),
         lost(DropKind.POLICER),
-        "raise the limit of the port (ingress_policing_rate, its QoS record), or remove it",
+        "raise the limit of the port, or remove it",
     ),
     Cause(
         "meter",
@@ -100,7 +100,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "frames larger than a port's MTU",
         (Lost((DropKind.MTU,), NOTABLE),),
         lost(DropKind.MTU),
-        "raise mtu_request of the port, or send shorter frames",
+        "raise the MTU of the port, or send shorter frames",
         Experiment.SHORT_FRAMES,
         "the shortest frames pass",
     ),
@@ -134,7 +134,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "no free packet buffers",
         (Lost((DropKind.BUFFERS,), NOTABLE),),
         lost(DropKind.BUFFERS),
-        "give the process more memory (dut.memory_mb, engine.memory_mb)",
+        "give the process that ran out of them more memory (the engine: engine.memory_mb)",
     ),
     Cause(
         "tracking-limit",
@@ -150,7 +150,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         ),
         # The table is full or it is not: how much of the time goes into connections that find no place is not counted.
         lambda signs: 1.0,
-        "raise dut.conntrack_limit, or the limit of the zone, or shorten the time-outs of connections",
+        "raise the limit, or shorten the time-outs of connections",
         Experiment.LARGE_TRACKING_LIMIT,
         "every connection finds a place, and the rate changes",
         slows=False,
@@ -168,11 +168,11 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
     Cause(
         "flow-limit",
         "the limit of datapath flows",
-        (Is(Sign.FLOWS_OF_LIMIT, at_least=0.95), Is(Sign.UPCALLS, at_least=0.001)),
+        (Is(Sign.FLOWS_OF_LIMIT, at_least=0.95), Is(Sign.SLOW_PATH, at_least=0.001)),
         share_of(Sign.FLOWS_OF_LIMIT),
-        "raise dut.flow_limit, or match fewer fields so that fewer flows are made",
+        "raise the limit, or match fewer fields so that fewer flows are made",
         Experiment.LARGE_FLOW_LIMIT,
-        "flows stay in the table, upcalls end, and the rate rises",
+        "flows stay in the table, the slow path has nothing to do, and the rate rises",
     ),
     Cause(
         "false-offload",
@@ -180,7 +180,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         (Is(Sign.CLAIMED, at_least=NOTABLE), Is(Sign.SOFTWARE, at_least=NOTABLE)),
         product(share_of(Sign.CLAIMED), share_of(Sign.SOFTWARE)),
         "see which action keeps flows in software: connection tracking of one-way UDP, ICMP, fragments, groups, "
-        "recirculation, NORMAL in table 0",
+        "recirculation",
     ),
     Cause(
         "one-way",
@@ -193,20 +193,20 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "the replies establish the connections, hardware takes them, and the rate of each direction rises",
     ),
     Cause(
-        "upcalls",
-        "upcalls for new flows",
+        "slow-path",
+        "new flows, each of which the slow path has to learn",
         (
             Any(
                 (
-                    Is(Sign.UPCALL_TIME, at_least=NOTABLE),
-                    Lost((DropKind.UPCALLS,), NOTABLE),
+                    Is(Sign.SLOW_PATH_TIME, at_least=NOTABLE),
+                    Lost((DropKind.SLOW_PATH,), NOTABLE),
                 )
             ),
         ),
-        lambda signs: max(share_of(Sign.UPCALL_TIME)(signs), lost(DropKind.UPCALLS)(signs)),
-        "match fewer fields, raise dut.flow_limit and dut.max_idle_ms, or send fewer new five-tuples a second",
+        lambda signs: max(share_of(Sign.SLOW_PATH_TIME)(signs), lost(DropKind.SLOW_PATH)(signs)),
+        "match fewer fields, keep flows for longer, or send fewer new five-tuples a second",
         Experiment.FEW_FLOWS,
-        "the flows are learnt once, upcalls end, and the rate rises",
+        "the flows are learnt once, the slow path has nothing to do, and the rate rises",
     ),
     Cause(
         "recirculation",
@@ -225,20 +225,15 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "let rules match the same fields with the same masks",
         Experiment.FEW_FLOWS,
         "few subtables are searched, and the rate rises",
-        settings=(Advice("keep flows in a cache (dut.smc = true)", Sign.SMC_ON),),
     ),
     Cause(
         "many-flows",
         "more five-tuples than the caches hold",
         (WORKS, Is(Sign.WILDCARD_SHARE, at_least=MOST), Is(Sign.SUBTABLES, below=2.0)),
-        product(share_of(Sign.WILDCARD_SHARE), lambda signs: 0.5),  # a hit of either cache costs the rest of the work
+        product(share_of(Sign.WILDCARD_SHARE), lambda signs: 0.5),  # a hit of a cache costs the rest of the work
         "send fewer five-tuples at once, or deal them among more cores",
         Experiment.FEW_FLOWS,
-        "the exact-match cache and the processor's caches hold them, and the rate rises",
-        settings=(
-            Advice("try dut.smc = true", Sign.SMC_ON),
-            Advice("try dut.emc_insert_inv_prob = 0, which saves the vain insertions", Sign.EMC_OFF),
-        ),
+        "the device's caches and the processor's hold them, and the rate rises",
     ),
     Cause(
         "linear-rules",
@@ -258,7 +253,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "each frame is sent more than once",
         (Is(Sign.COPIES, at_least=1.1),),
         excess_of(Sign.COPIES),
-        "name one output port: flooding (NORMAL without a learnt address, FLOOD, ALL) sends to every port",
+        "name one output port: flooding sends to every port",
         Experiment.ONE_OUTPUT,
         "one frame leaves for each that enters, and the rate rises",
     ),
@@ -267,7 +262,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "one forwarding thread has the work of several",
         (BUSY, Is(Sign.IDLEST, below=MOST)),
         lambda signs: signs.values[Sign.BUSY] - signs.values[Sign.IDLEST],
-        "give the ports more queues (port.queues), deal them (rxq_affinity), or let pmd-auto-lb do so",
+        "give the ports more queues (port.queues), and deal them out evenly",
         Experiment.MORE_CORES,
         "the queues are dealt anew, and the rate rises",
     ),
@@ -276,7 +271,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "the device's main thread forwards",
         (Is(Sign.ON_MAIN_THREAD, at_least=MOST), Is(Sign.BUSY, at_least=NOTABLE)),
         product(share_of(Sign.ON_MAIN_THREAD), share_of(Sign.BUSY)),
-        'give the ports to polling threads: dut.datapath = "af_xdp" or "dpdk"',
+        "give the ports to threads that do nothing else",
     ),
     Cause(
         "contention",
@@ -325,7 +320,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
             Unless(Is(Sign.SILENCE, at_least=1.0)),
         ),
         _of_waits,
-        "keep others off the core: isolcpus, cpusets, or another CPU in dut.pmd_cpus",
+        "keep others off the core: isolcpus, cpusets, or another CPU for the thread",
     ),
     Cause(
         "short-of-ring",
@@ -354,8 +349,8 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         (Is(Sign.PAUSES, at_least=1.0), Lost((DropKind.RECEIVE_RING,), MOST)),
         # Why the NIC's queue was full has a cause of its own; pauses only move the loss to the sender.
         lambda signs: 0.5 * lost(DropKind.RECEIVE_RING)(signs),
-        "turn flow control off (ethtool -A INTERFACE rx off tx off; in the switch options:tx-flow-ctrl=false), so that "
-        "frames are lost where there is no room for them",
+        "turn flow control off (ethtool -A INTERFACE rx off tx off), so that frames are lost where there is no room "
+        "for them",
     ),
     Cause(
         "receiver",
@@ -388,7 +383,7 @@ OWN_SPEED = Cause(
     "another core, a faster datapath, or less work for each frame",
     Experiment.PLAIN,
     "frames that are only forwarded are as slow: no rule costs anything",
-    limit=Limit.PMD_CORE,
+    limit=Limit.FORWARDING_CORE,
     party=Party.DUT,
     shows=(Sign.CYCLES, Sign.SQUEEZES),
 )

@@ -9,7 +9,7 @@ from pinchpoint.account.links import Way
 from pinchpoint.causes.overload import Overload
 from pinchpoint.model import units
 from pinchpoint.model.limits import SATURATED
-from pinchpoint.model.trial import PmdLoad, Trial, TrialValidity
+from pinchpoint.model.trial import ThreadLoad, Trial, TrialValidity
 from pinchpoint.model.units import FULL
 
 IDLE_HOST: Final = 0.01  # of a trial: a thread that waited for its core no longer was not held up
@@ -23,13 +23,13 @@ def loads(trials: Sequence[Trial], over: Overload | None = None) -> tuple[str, .
     return (*device, *filter(None, [_engine_load(trials)]))
 
 
-def busiest(trial: Trial, port: str = "") -> PmdLoad | None:
+def busiest(trial: Trial, port: str = "") -> ThreadLoad | None:
     """Of the threads that poll the port, where they are known; else of all."""
-    polling = [load for load in trial.pmds if port in load.ports] or trial.pmds
+    polling = [load for load in trial.threads if port in load.ports] or trial.threads
     return max(polling, key=lambda load: (load.busy_share or 0.0, load.received), default=None)
 
 
-def busiest_of(trials: Sequence[Trial], port: str = "") -> PmdLoad | None:
+def busiest_of(trials: Sequence[Trial], port: str = "") -> ThreadLoad | None:
     """The busiest thread of the trial with the median busy share: one outlier does not speak for all."""
     median = _median_trial(trials, port)
     return median[0] if median else None
@@ -56,7 +56,7 @@ def wire(way: Way) -> str:
     return f"the wire, not the switch: the link of {way.port}, {speed}, is at {share} of its line rate {end} the switch"
 
 
-def saturated(load: PmdLoad | None, over: Overload | None) -> str:
+def saturated(load: ThreadLoad | None, over: Overload | None) -> str:
     """The sentence about a thread that forwards no more, whatever is offered."""
     name = load.name if load else "the device"
     if over is None:
@@ -85,14 +85,14 @@ def ruled_out(losing: Sequence[Trial], trials: Sequence[Trial]) -> Iterator[str]
         )
 
 
-def _median_trial(trials: Sequence[Trial], port: str = "") -> tuple[PmdLoad, Trial] | None:
+def _median_trial(trials: Sequence[Trial], port: str = "") -> tuple[ThreadLoad, Trial] | None:
     """The trial with the median busy share of its busiest thread, and that thread."""
     by_load = [(load, trial) for trial in trials if (load := busiest(trial, port)) is not None]
     by_load.sort(key=lambda pair: pair[0].busy_share or 0.0)
     return by_load[len(by_load) // 2] if by_load else None
 
 
-def _load_line(load: PmdLoad, trial: Trial, over: Overload | None) -> str:
+def _load_line(load: ThreadLoad, trial: Trial, over: Overload | None) -> str:
     needed = over.busy_share(load, trial.sent_duration_s) if over else load.busy_share
     if needed is None:
         return f"this kernel does not tell how busy {load.name} was"

@@ -221,7 +221,7 @@ def _cost_of_a_pass(unchanged: ScenarioResult, branches: Sequence[Branch]) -> Co
 
 def _at_the_limit(result: ScenarioResult) -> tuple[float, float] | None:
     """(passes, cycles) of a frame at the busiest thread."""
-    known = [load for load in result.pmds if load.cycles_per_packet and load.received]
+    known = [load for load in result.threads if load.cycles_per_packet and load.received]
     if not known:
         return None
     busiest = max(known, key=lambda load: load.busy_share or 0.0)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from pinchpoint.model.trial import PmdLoad, Trial, TrialValidity
+from pinchpoint.model.trial import ThreadLoad, Trial, TrialValidity
 
 OVERLOADED: Final = 1.2  # times the rate, offered at least: what a device forwards of less may be all that was asked
 TOP: Final = 0.9  # of the highest load: the trials from there on are overloads
@@ -29,7 +29,7 @@ class Overload:
         """The rate, of what the device forwards at most."""
         return self.rate_fps / self.forwarded_fps
 
-    def busy_share(self, load: PmdLoad, traffic_s: float) -> float | None:
+    def busy_share(self, load: ThreadLoad, traffic_s: float) -> float | None:
         """Of a thread in another trial: the time that its packets would take under overload; else as it counted."""
         cycles = self.cycles.get(load.name)
         if cycles is None or not load.clock_hz or traffic_s <= 0:
@@ -46,7 +46,7 @@ def overload(trials: Sequence[Trial], rate_fps: float | None) -> Overload | None
         return None
     top = [trial for trial in counted if trial.offered_fps >= TOP * highest_fps]
     cycles: dict[str, list[float]] = {}
-    for load in (load for trial in top for load in trial.pmds):
+    for load in (load for trial in top for load in trial.threads):
         if load.cycles_per_packet:
             cycles.setdefault(load.name, []).append(load.cycles_per_packet)
     forwarded_fps = median(trial.forwarded_fps for trial in top)

@@ -1,7 +1,7 @@
 """The parts of a cause's row: conditions on what was observed, and how much the cause would explain. Pure data."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -127,18 +127,6 @@ def lost(*kinds: DropKind) -> Weight:
 
 
 @dataclass(frozen=True)
-class Advice:
-    """Something that the user can set, and the sign that it is set already."""
-
-    words: str
-    in_force: Sign
-
-    def helps(self, signs: Signs) -> bool:
-        """Whether it is not."""
-        return not signs.values.get(self.in_force)
-
-
-@dataclass(frozen=True)
 class Cause:
     """One row of the catalogue."""
 
@@ -146,12 +134,11 @@ class Cause:
     title: str  # a noun phrase
     signature: tuple[Condition, ...]  # all of them
     weight: Weight
-    mend: str  # what the user can do
+    mend: str  # what the user can do, on any device
     experiment: Experiment | None = None
     expects: str = ""  # what the experiment does if this is the cause
     slows: bool = True  # False: without the cause the rate may fall as well as rise
     limit: Limit | None = None  # what pinched the number where this fits; None: the drop that most frames met
-    settings: tuple[Advice, ...] = ()  # before `mend`, as long as they are not in force
     shows: tuple[Sign, ...] = ()  # evidence beside the signature, where it was observed
     party: Party | None = None  # whose doing that drop has to be, for `limit`; None: anybody's
 
@@ -161,9 +148,9 @@ class Cause:
         lost = (kind for condition in self.signature for kind in _kinds(condition))
         return frozenset(lost) - RINGS
 
-    def advice(self, signs: Signs) -> str:
-        """What the user can do that is not done yet."""
-        return "; or ".join([*(setting.words for setting in self.settings if setting.helps(signs)), self.mend])
+    def advice(self, of_device: Sequence[str]) -> str:
+        """What the user can do: on any device, and by the settings of this one."""
+        return f"{self.mend}; on this device: {', or '.join(of_device)}" if of_device else self.mend
 
     def fits(self, signs: Signs) -> bool:
         """Whether the signature does."""

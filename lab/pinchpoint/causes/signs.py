@@ -1,39 +1,32 @@
 """What losing trials show, as typed signs. Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 from pinchpoint.account import facts, ledger
 from pinchpoint.account.links import pinched, ways
 from pinchpoint.account.unexplained import unexplained_frames
 from pinchpoint.account.workers import receivers
+from pinchpoint.causes.diagnosed import UNKNOWN, Diagnosed
 from pinchpoint.causes.losses import by_reason
 from pinchpoint.causes.overload import Overload
 from pinchpoint.model.causes import Sign, Signs
 from pinchpoint.model.hops import DROPPED_BY, DropKind, Party
-from pinchpoint.model.trial import Hop, PmdLoad, StreamCounts, Trial
-
-Own = Callable[[Mapping[str, float]], Mapping[Sign, float]]
-"""What a device's own counters add to the signs."""
+from pinchpoint.model.trial import Hop, StreamCounts, ThreadLoad, Trial
 
 
-def no_own(seen: Mapping[str, float]) -> Mapping[Sign, float]:
-    """Nothing is known of the device's own counters."""
-    return {}
-
-
-def of_trials(trials: Sequence[Trial], ring: int, own: Own = no_own, over: Overload | None = None) -> Signs:
+def of_trials(trials: Sequence[Trial], ring: int, device: Diagnosed = UNKNOWN, over: Overload | None = None) -> Signs:
     """The signs of trials that lost frames near the limit; `ring` is the smallest between engine and device, in frames.
 
     `over` is what the device does under overload: what its threads would need for these loads follows from it.
     """
     seen, port = defaultdict[Sign, list[float]](list), _losing_port(trials)
     for trial in trials:
-        threads = _of_threads(trial.pmds, port, over, trial.sent_duration_s)
-        device = (*threads, *_of_frames(trial.ledger.hops[1:-1]), *own(trial.observed).items())
+        threads = _of_threads(trial.threads, port, over, trial.sent_duration_s)
+        counted = (*threads, *_of_frames(trial.ledger.hops[1:-1]), *device.signs(trial.observed).items())
         engine = (*_of_engine(trial), *_of_links(trial))
-        for sign, value in (*device, *_of_streams(trial.streams), *engine, *_of_time(trial, ring)):
+        for sign, value in (*counted, *_of_streams(trial.streams), *engine, *_of_time(trial, ring)):
             seen[sign].append(value)
     values = {sign: median(each) for sign, each in seen.items()}
     if over is not None:
@@ -58,7 +51,7 @@ def _rule(trials: Sequence[Trial]) -> str:
     return next((name for name, _ in frames.most_common(1)), "")
 
 
-def of_device(hops: Sequence[Hop], threads: Sequence[PmdLoad], own: Mapping[Sign, float]) -> Signs:
+def of_device(hops: Sequence[Hop], threads: Sequence[ThreadLoad], own: Mapping[Sign, float]) -> Signs:
     """The signs of a device that runs without an engine: what is lost is what its counters name."""
     values = dict((*_of_threads(threads), *_of_frames(hops), *own.items()))
     return Signs(values, _shares_of_loss(hops, sum(drop.frames for hop in hops for drop in hop.drops)))
@@ -75,11 +68,11 @@ def _shares_of_loss(hops: Sequence[Hop], lost: int) -> dict[DropKind, float]:
 
 
 def _of_threads(
-    loads: Sequence[PmdLoad], port: str = "", over: Overload | None = None, traffic_s: float = 0.0
+    loads: Sequence[ThreadLoad], port: str = "", over: Overload | None = None, traffic_s: float = 0.0
 ) -> Iterator[tuple[Sign, float]]:
     """Of those that poll the port, the busiest; of all of them the idlest."""
 
-    def busy(load: PmdLoad) -> float | None:
+    def busy(load: ThreadLoad) -> float | None:
         return over.busy_share(load, traffic_s) if over else load.busy_share
 
     known = [(share, load) for load in loads if (share := busy(load)) is not None]
@@ -96,8 +89,9 @@ def _of_threads(
     if received and recirculated is not None:
         yield Sign.PASSES, 1 + recirculated / received
     if received:
-        yield Sign.ON_MAIN_THREAD, sum(load.received for load in loads if load.core is None) / received
-        yield from _of_caches(loads, received, recirculated or 0)
+        yield Sign.ON_MAIN_THREAD, sum(load.received for load in loads if load.cpu is None) / received
+        if (missed := _sum(load.slow_path for load in loads)) is not None:
+            yield Sign.SLOW_PATH, missed / received
 
 
 def _of_streams(streams: Sequence[StreamCounts]) -> Iterator[tuple[Sign, float]]:
@@ -127,14 +121,6 @@ def _of_links(trial: Trial) -> Iterator[tuple[Sign, float]]:
 def _pauses(observed: Mapping[str, float], begin: str) -> int:
     own = {name[len(begin) :]: int(value) for name, value in observed.items() if name.startswith(begin)}
     return ledger.nic_counts(own).pauses_received
-
-
-def _of_caches(loads: Sequence[PmdLoad], received: int, recirculated: int) -> Iterator[tuple[Sign, float]]:
-    by_classifier, upcalls = _sum(load.megaflow_hits for load in loads), _sum(load.upcalls for load in loads)
-    if by_classifier is not None:
-        yield Sign.WILDCARD_SHARE, by_classifier / (received + recirculated)
-    if upcalls is not None:
-        yield Sign.UPCALLS, (upcalls + (_sum(load.lost_upcalls for load in loads) or 0)) / received
 
 
 def _of_frames(hops: Sequence[Hop]) -> Iterator[tuple[Sign, float]]:

@@ -9,11 +9,13 @@ frames are named by no counter, the verdict is refused, with the place where the
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from pinchpoint.account import unexplained
 from pinchpoint.account.links import Way, pinched, ways
 from pinchpoint.causes import evidence, losses, signs
 from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED
+from pinchpoint.causes.diagnosed import UNKNOWN, Diagnosed
 from pinchpoint.causes.levels import MOST, NEAR_LIMIT
 from pinchpoint.causes.likely import likely
 from pinchpoint.causes.losses import Group, by_reason, losing_apart
@@ -25,6 +27,9 @@ from pinchpoint.model.limits import SATURATED
 from pinchpoint.model.result import Limit, Rate, RateStatus, Verdict
 from pinchpoint.model.trial import Trial, TrialValidity
 
+Suspect = Callable[[Sequence[Trial]], tuple[Suspicion, ...]]
+"""The causes that fit what some trials show."""
+
 
 def verdict(
     rate: Rate,
@@ -32,29 +37,35 @@ def verdict(
     ring: int,
     neighbour: str = "",
     unexplained_ratio: float = 1.0,
-    own: signs.Own = signs.no_own,
+    device: Diagnosed = UNKNOWN,
 ) -> Verdict:
     """What limited `rate`, an NDR or PDR, judged from the trials of its search and any overloads beside them.
 
     `ring` is the smallest ring between engine and DUT, in frames; `neighbour` says how the DUT's core was slowed;
-    `unexplained_ratio` is the share of the offered frames that may be lost without a name; `own` reads the device's
-    own counters.
+    `unexplained_ratio` is the share of the offered frames that may be lost without a name; `device` reads its own
+    counters, and is asked what its user can set.
     """
     if rate.status is RateStatus.AT_LEAST:
         return _not_reached(rate, trials)
+    suspect = partial(_suspected, ring=ring, device=device)
     if unexplained.unexplained_share(trials) > unexplained_ratio:
-        return _unexplained(trials, unexplained_ratio, lambda losing: signs.of_trials(losing, ring, own))
+        return _unexplained(trials, unexplained_ratio, suspect)
     if rate.status is RateStatus.REFUSED:
         return _refused(rate, trials, neighbour)
     losing = _losing(rate, trials)
     if not losing:
         return Verdict(Limit.UNEXPLAINED, "no valid trial lost frames: nothing to explain", (), (), ())
     over = overload(trials, rate.quoted_fps)
-    seen = signs.of_trials(losing, ring, own, over)
+    seen = signs.of_trials(losing, ring, device, over)
     limit = _from_losses(losing, trials, seen, over)
-    suspicions = likely(seen)
+    suspicions = likely(seen, device, losing[-1].observed)
     limit = replace(limit, suspicions=suspicions, headline=_with_cause(limit, suspicions))
-    return _with_others(limit, rate, losing, trials, signs_of=lambda others: signs.of_trials(others, ring, own))
+    return _with_others(limit, rate, losing, trials, suspect)
+
+
+def _suspected(trials: Sequence[Trial], ring: int, device: Diagnosed) -> tuple[Suspicion, ...]:
+    """By their signs; the settings in force are the same in all of them."""
+    return likely(signs.of_trials(trials, ring, device), device, trials[-1].observed if trials else {})
 
 
 def _with_others(
@@ -62,7 +73,7 @@ def _with_others(
     rate: Rate,
     losing: Sequence[Trial],
     trials: Sequence[Trial],
-    signs_of: Callable[[Sequence[Trial]], Signs],
+    suspect: Suspect,
 ) -> Verdict:
     """The same verdict with what else loses frames at higher loads, where drops of one kind take some at any load."""
     leading = next(iter(by_reason(losing)), None)
@@ -70,7 +81,7 @@ def _with_others(
         return verdict
     others = losing_apart(trials, leading.kind, rate.loss_ratio)
     known = {suspicion.cause for suspicion in verdict.suspicions}
-    added = tuple(suspicion for suspicion in likely(signs_of(others)) if suspicion.cause not in known) if others else ()
+    added = tuple(suspicion for suspicion in suspect(others) if suspicion.cause not in known) if others else ()
     if not added:
         return verdict
     lost = units.frames(sum(trial.lost for trial in others))
@@ -87,7 +98,7 @@ def _with_cause(verdict: Verdict, suspicions: Sequence[Suspicion]) -> str:
     return f"{verdict.headline}; likely: {suspicions[0].title} ({'; '.join(suspicions[0].evidence)})"
 
 
-def _unexplained(trials: Sequence[Trial], limit: float, signs_of: Callable[[Sequence[Trial]], Signs]) -> Verdict:
+def _unexplained(trials: Sequence[Trial], limit: float, suspect: Suspect) -> Verdict:
     """That the account leaves more open than a verdict bears; what may be the cause of that."""
     open_ended = [trial for trial in _valid(trials) if trial.ledger.unexplained > 0]
     headline = f"unexplained: {unexplained.words(trials)}"
@@ -97,7 +108,7 @@ def _unexplained(trials: Sequence[Trial], limit: float, signs_of: Callable[[Sequ
         *evidence.loads(open_ended),
     )
     ids = tuple(trial.id for trial in open_ended)
-    return Verdict(Limit.UNEXPLAINED, headline, lines, (), ids, likely(signs_of(open_ended)))
+    return Verdict(Limit.UNEXPLAINED, headline, lines, (), ids, suspect(open_ended))
 
 
 def _valid(trials: Iterable[Trial]) -> list[Trial]:
@@ -192,7 +203,7 @@ def _headline(limit: Limit, lost: Group, losing: Sequence[Trial], seen: Signs, o
     thread = evidence.busiest_of(losing, lost.port if lost.limits == Party.DUT else "")
     busy = seen.values.get(Sign.BUSY)
     idle = f"; {thread.name} only {units.share(busy)} busy" if thread and busy is not None and busy < SATURATED else ""
-    if limit is Limit.PMD_CORE:
+    if limit is Limit.FORWARDING_CORE:
         return evidence.saturated(thread, over)
     if limit is Limit.GENERATOR:
         share = units.share(seen.values[Sign.ENGINE_BUSY])

@@ -8,7 +8,7 @@ import click
 
 from pinchpoint.cli.compared import gate, gate_of, show_comparison
 from pinchpoint.cli.options import How, gathered, how_options
-from pinchpoint.cli.parameters import Duration, RunPath, Setting
+from pinchpoint.cli.parameters import Duration, MetricName, RunPath, Setting
 from pinchpoint.cli.program import Program
 from pinchpoint.cli.run import conduct, print_stored, resumed
 from pinchpoint.dut.requirements import lacking_together
@@ -66,7 +66,7 @@ METHODS = (
     click.option("--benches", type=click.IntRange(1, 100), metavar="N",
                  help="Build both benches of a duet N times: even two of one file differ. An interval at 95 % needs 6. "
                       f"[default: {BENCHES}]"),
-    click.option("--metric", "metrics", multiple=True, metavar="M",
+    click.option("--metric", "metrics", type=MetricName(), multiple=True, metavar="M",
                  help="Judge this metric instead of the measure's main one. May be given several times."),
 )  # fmt: skip
 """What is compared, and by which method, whatever is compared."""

@@ -10,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from pinchpoint.cli.program import STUDY_FILE
-from pinchpoint.model import units
+from pinchpoint.model import former, units
 from pinchpoint.model.effective import toml_of
 from pinchpoint.model.errors import InputError
 
@@ -65,6 +65,16 @@ class Duration(click.ParamType[float]):
         if seconds is None:
             self.fail(f"{value!r}: expected a time such as 90s, 10m or 1h30m", param, ctx)
         return seconds
+
+
+class MetricName(click.ParamType[str]):
+    """The name of a metric; a former one is the same metric."""
+
+    name = "metric"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name as it is today."""
+        return former.metric(str(value))
 
 
 class Setting(click.ParamType[tuple[str, object]]):

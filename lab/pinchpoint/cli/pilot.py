@@ -19,7 +19,7 @@ from rich.text import Text
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import program
 from pinchpoint.cli.options import How, gathered, how_options
-from pinchpoint.cli.parameters import RUNS, Duration, setting_words
+from pinchpoint.cli.parameters import RUNS, Duration, MetricName, setting_words
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.run import print_plans, stop_on_signals, write_report
 from pinchpoint.cli.terminal import PIPED_WIDTH
@@ -118,7 +118,9 @@ class Finding:
     metavar="TIME",
     help="Advise the narrowest interval that fits into TIME (10m, 1h) instead.",
 )
-@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Judge this metric; else every rate.")
+@click.option(
+    "--metric", "metrics", type=MetricName(), multiple=True, metavar="NAME", help="Judge this metric; else every rate."
+)
 @how_options("quick", "settings", "out", "dry_run", "as_json", "quiet", as_json="For machines.")
 def pilot(path: Path, size: Size, within: float, time_s: float | None, metrics: tuple[str, ...], how: How) -> int:
     """Measure SCENARIO on several benches, after several starts of the DUT on each, several times after each start.

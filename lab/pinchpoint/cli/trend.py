@@ -8,6 +8,7 @@ import click
 import msgspec
 from rich.console import Console
 
+from pinchpoint.cli.parameters import MetricName
 from pinchpoint.cli.terminal import PIPED_WIDTH
 from pinchpoint.model.errors import UNDECIDED, WORSE, InputError, StoreError
 from pinchpoint.model.result import RunInfo, RunResult
@@ -23,6 +24,7 @@ from pinchpoint.store.folder import RunFolder
 @click.option(
     "--metric",
     "metrics",
+    type=MetricName(),
     multiple=True,
     metavar="NAME",
     help="This metric, e.g. NDR; may be given again. Else every rate, or the first metric.",

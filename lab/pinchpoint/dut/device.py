@@ -34,7 +34,7 @@ from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.offload import OffloadLimit
 from pinchpoint.model.scenario import Batch, Change, Dut, Host, Measure, Port, Scenario
-from pinchpoint.model.trial import PmdLoad
+from pinchpoint.model.trial import ThreadFigure, ThreadLoad
 from pinchpoint.observe.snapshot import Collector
 
 ENGINE_MEMORY_MB = 256
@@ -308,6 +308,7 @@ class Device(Protocol):
     title: str  # a noun phrase for people
     types: Types
     keys: Keys
+    figures: Mapping[str, ThreadFigure]  # its own of a thread: by their key in `ThreadLoad.detail`, in order
     is_default: bool  # of one kind: it is meant where a scenario names none
 
     def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
@@ -352,7 +353,7 @@ class Device(Protocol):
     def graph(self, scenario: Scenario) -> HopGraph:
         """Where frames are counted on their way through it."""
 
-    def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
         """How loaded each of its forwarding threads was, from counter differences over `traffic_s` seconds."""
 
     def metrics(self, seen: Seen) -> Iterator[Metric]:
@@ -363,6 +364,12 @@ class Device(Protocol):
 
     def signs(self, seen: Seen) -> Mapping[Sign, float]:
         """What its own counters say of one trial's causes, beside drops and the threads' load."""
+
+    def advice(self, cause: str, seen: Seen) -> Sequence[str]:
+        """What its user can set against a cause, by its name in docs/causes.md; nothing that `seen` says is in force.
+
+        Imperatives; a key of the scenario is written with its table, as `dut.KEY`.
+        """
 
     def offload_limits(self, seen: Seen) -> Mapping[OffloadLimit, float]:
         """The share of the frames that each known limit of its offload keeps in software."""
@@ -388,6 +395,7 @@ class Defaults:
     title: str
     types: Types
     keys: Keys = field(default_factory=lambda: Keys(()))
+    figures: Mapping[str, ThreadFigure] = field(default_factory=dict)
     is_default: bool = False
 
     def largest_frame(self, dut: Values) -> int:
@@ -424,7 +432,7 @@ class Defaults:
         """No process of it can be frozen."""
         return Freezing(why_not=f"{self.title} has no process that could be frozen")
 
-    def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
         """No thread's load is known."""
         return ()
 
@@ -437,6 +445,10 @@ class Defaults:
 
     def signs(self, seen: Seen) -> Mapping[Sign, float]:
         return {}
+
+    def advice(self, cause: str, seen: Seen) -> Sequence[str]:
+        """Nothing beyond what helps on any device."""
+        return ()
 
     def offload_limits(self, seen: Seen) -> Mapping[OffloadLimit, float]:
         """No limit of an offload is known."""

@@ -18,7 +18,7 @@ from pinchpoint.host.interface import Host
 from pinchpoint.host.numa import Topology, read_topology
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import Guest, NumaPlacement, Scenario
-from pinchpoint.model.trial import PmdLoad
+from pinchpoint.model.trial import BusyBy, ThreadLoad
 
 _OPTIONS = ("CONFIG_NUMA", "CONFIG_ACPI_NUMA", "CONFIG_RPS")  # of a kernel with several nodes that forward
 _RUN_NS = re.compile(r"host/thread/(.+)/run_ns")  # of this machine: the guest's process
@@ -88,7 +88,7 @@ def _told(nodes: Mapping[int, Sequence[int]]) -> str:
     )
 
 
-def loads(seen: Seen, traffic_s: float, guest: Guest) -> tuple[PmdLoad, ...]:
+def loads(seen: Seen, traffic_s: float, guest: Guest) -> tuple[ThreadLoad, ...]:
     """Of each CPU of this machine on which virtual CPUs ran: the time of all threads there that forward its frames.
 
     Frames are divided among several virtual CPUs as the guest's softirqs counted what each handled.
@@ -119,6 +119,7 @@ def loads(seen: Seen, traffic_s: float, guest: Guest) -> tuple[PmdLoad, ...]:
     )
 
 
-def _load(name: str, core: float | None, received: float, used_s: float | None, traffic_s: float) -> PmdLoad:
+def _load(name: str, cpu: float | None, received: float, used_s: float | None, traffic_s: float) -> ThreadLoad:
     share = None if used_s is None or traffic_s <= 0 else min(1.0, used_s / traffic_s)
-    return PmdLoad(name, None if core is None else int(core), int(received), busy_share=share)
+    by = None if share is None else BusyBy.PROCESSOR_TIME
+    return ThreadLoad(name, None if cpu is None else int(cpu), int(received), busy_share=share, busy_by=by)

@@ -21,7 +21,7 @@ from pinchpoint.keys.key import Key
 from pinchpoint.keys.source import Source
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.scenario import Family, Mode, Port, Scenario, Scheduler, Service
-from pinchpoint.model.trial import PmdLoad
+from pinchpoint.model.trial import BusyBy, ThreadLoad
 
 LONG_S = 3600.0  # on a connection on which nothing is sent, unless the service says for how long it is remembered
 CONNECT_S = 5.0  # for which a backend is waited for
@@ -193,7 +193,7 @@ class ProxyDevice(Defaults):
         """Only the links: it makes segments of its own, so what leaves is not what came."""
         return HopGraph(softirq.REFUSED, (softirq.RECEIVE, softirq.QUEUES, softirq.SEND), softirq.SETTLES)
 
-    def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
         return loads(seen, traffic_s)
 
 
@@ -230,7 +230,7 @@ def descriptors(host: Host, wanted: int) -> Probe:
     return Probe(name, wanted <= most, detail, f"{raised}; or dut.descriptors = {most}")
 
 
-def loads(seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+def loads(seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
     """The share of the time for which each worker ran.
 
     Which of them handled a frame is not counted: the frames that the ports received are divided among them in the
@@ -240,16 +240,17 @@ def loads(seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
     received = sum(n for name, n in seen.items() if name.startswith("host/link/dut/") and name.endswith("/rx_packets"))
     total = sum(ran.values())
     return tuple(
-        PmdLoad(
+        ThreadLoad(
             name=name,
-            core=_core(seen, name),
+            cpu=_cpu(seen, name),
             received=int(received * ns / total) if total else 0,
             busy_share=min(1.0, ns / 1e9 / traffic_s) if traffic_s > 0 else None,
+            busy_by=BusyBy.PROCESSOR_TIME if traffic_s > 0 else None,
         )
         for name, ns in sorted(ran.items(), key=lambda worker: int(worker[0].rpartition("-")[2]))
     )
 
 
-def _core(seen: Seen, worker: str) -> int | None:
+def _cpu(seen: Seen, worker: str) -> int | None:
     cpu = seen.get(f"host/thread/{worker}/cpu")
     return None if cpu is None else int(cpu)

@@ -26,7 +26,7 @@ from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import DropCounter, DropKind, Party, Place, Refused
 from pinchpoint.model.scenario import Guest, Port, Scenario
-from pinchpoint.model.trial import PmdLoad
+from pinchpoint.model.trial import BusyBy, ThreadLoad
 from pinchpoint.observe.cpu import CpuTime, irq_time_is_separate
 from pinchpoint.observe.host import ticks_to_seconds
 from pinchpoint.observe.queues import Queues
@@ -111,7 +111,7 @@ def steering_file(port: str) -> str:
     return f"{SYS}/class/net/{port}/queues/rx-0/rps_cpus"
 
 
-def loads(seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+def loads(seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
     """The softirqs of each CPU: their share of its time, and of the frames received.
 
     The kernel counts frames by CPU for the whole host and on both links, so the ports' frames are divided among
@@ -130,10 +130,11 @@ def loads(seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
     )
 
 
-def _load(cpu: int, received: int, seen: Seen, traffic_s: float) -> PmdLoad:
+def _load(cpu: int, received: int, seen: Seen, traffic_s: float) -> ThreadLoad:
     spent_s = _spent_s(cpu, seen) if traffic_s > 0 else None
     share = None if spent_s is None else min(1.0, max(0.0, spent_s / traffic_s))
-    return PmdLoad(name=f"softirq on CPU {cpu}", core=cpu, received=received, busy_share=share)
+    by = None if share is None else BusyBy.PROCESSOR_TIME
+    return ThreadLoad(f"softirq on CPU {cpu}", cpu, received, busy_share=share, busy_by=by)
 
 
 def _spent_s(cpu: int, seen: Seen) -> float | None:

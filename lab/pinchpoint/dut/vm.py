@@ -40,7 +40,7 @@ from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Batch, Between, Change, Port, Scenario
 from pinchpoint.model.scenario import Guest as Wanted
-from pinchpoint.model.trial import PmdLoad
+from pinchpoint.model.trial import ThreadLoad
 from pinchpoint.observe.host import PacketThreads
 from pinchpoint.observe.snapshot import Collector
 
@@ -185,7 +185,7 @@ class GuestedDevice:
         places = (replace(place, name=place.name.replace("veth", "tap")) for place in graph.places[1:])
         return replace(graph, refused=_REFUSED, places=(_TAP, *places))
 
-    def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
         """Of the CPUs of this machine on which the guest's run."""
         return guest_cpus.loads(seen, traffic_s, self._guest)
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from pinchpoint.export.tables import Column, Frame, Kind, Stored, Table, when
+from pinchpoint.model import former
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import ScenarioResult
 
@@ -93,7 +94,8 @@ SCENARIOS: Final = Table(
         _own("measure", TEXT, "", "what was measured"),
         _own("outcome", TEXT, "", "`measured`, `impossible`, `skipped`, `failed` or `wrong`"),
         _own("reason", TEXT, "", "why it was not measured; empty if it was"),
-        _own("limit", TEXT, "", "what limited the number; null: no verdict", "verdict.limit"),
+        Column("limit", TEXT, "", "what limited the number; null: no verdict",
+               lambda row: row.own.verdict and former.exported_limit(row.own.verdict.limit)),
         _own("verdict", TEXT, "", "the same in a sentence", "verdict.headline"),
         Column("causes", TEXT, "", "likely causes, the one that explains most first: a JSON array of names",
                lambda row: _causes(row.own)),
@@ -115,7 +117,11 @@ SCENARIOS: Final = Table(
 
 
 def _causes(result: ScenarioResult) -> str | None:
-    return None if result.verdict is None else json.dumps([suspicion.cause for suspicion in result.verdict.suspicions])
+    return (
+        None
+        if result.verdict is None
+        else json.dumps([former.exported_cause(suspicion.cause) for suspicion in result.verdict.suspicions])
+    )
 
 
 RATES: Final = Table(
@@ -144,7 +150,7 @@ RATES: Final = Table(
 
 
 _METRIC: Final = (
-    _own("metric", TEXT, "", "its name", "name"),
+    Column("metric", TEXT, "", "its name", lambda row: former.exported_metric(row.own.name)),
     _own("unit", TEXT, "", "of value, low and high: `fps`, `bit/s`, `1/s`, `s`, `ns`, `cycles`, `share`, `count`, "
          "`bytes` or `x`"),
     _own("value", NUMBER, "see unit", "the figure"),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pinchpoint.export.tables import Stored, when
+from pinchpoint.model import former
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import Trial
 from pinchpoint.model.watch import RecordHead, Watched
@@ -120,6 +121,7 @@ def _put(
     at_s: float | None,
 ) -> None:
     end, factor = _UNITS.get(unit, (_slug(unit), 1.0))
+    metric = former.exported_metric(metric)
     name = f"pinchpoint_{'window_' if lead else ''}{_slug(lead + metric)}_{end}".rstrip("_")
     about = f"{metric} of {'one window, load or build' if lead else 'a scenario'}"
     families.setdefault(name, Family("gauge", about)).put(labels, value * factor, at_s)
@@ -160,7 +162,7 @@ class WatchTotals:
             self._gauge(
                 "suspected_ratio",
                 "share that a likely cause would explain",
-                {"cause": suspicion.cause},
+                {"cause": former.exported_cause(suspicion.cause)},
                 suspicion.share,
             )
 

@@ -33,7 +33,7 @@ from pinchpoint.model.study import Bound
 from pinchpoint.stats.estimate import bound_of, estimate
 from pinchpoint.stats.paired import PairedDifference, compare_pairs, fewest_pairs
 
-SCHEMA = 2
+SCHEMA = 3
 UNPROBED = ""  # the mode of numbers whose cores' distance nobody measured
 _MOVED = "the cores moved between near and far"
 

@@ -38,7 +38,7 @@ def tried(trial: Trial, search: Search) -> Tried | None:
 
 
 def _cycles(trial: Trial) -> float | None:
-    known = [(thread.busy_share, thread.cycles_per_packet) for thread in trial.pmds]
+    known = [(thread.busy_share, thread.cycles_per_packet) for thread in trial.threads]
     busiest = max(((busy, cycles) for busy, cycles in known if busy and cycles), default=None)
     return busiest[1] if busiest is not None and busiest[0] >= BUSY else None
 

@@ -7,7 +7,7 @@ from pinchpoint.model import units
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.series import Series, along, with_unit
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Finding, FindingRequest, Study
-from pinchpoint.model.terms import LIMITS, SHARES
+from pinchpoint.model.terms import LIMITS, answered_by
 
 _MOST_NAMED = 4
 
@@ -35,7 +35,7 @@ def caches(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -
 
 
 def _shares(point: CurvePoint) -> dict[str, float]:
-    return {words: point.estimates[name].value for name, words in SHARES.items() if name in point.estimates}
+    return {cache: estimate.value for name, estimate in point.estimates.items() if (cache := answered_by(name))}
 
 
 def minded(curves: Mapping[str, Curve], request: FindingRequest, names: Collection[str]) -> Iterator[Finding]:
@@ -52,7 +52,7 @@ def minded(curves: Mapping[str, Curve], request: FindingRequest, names: Collecti
 
 
 def _answered_at(part: Series, point: CurvePoint) -> str:
-    """`EMC 93.0 % and megaflow classifier 7.00 % at 512 five-tuples`; shares under 0.1 % are left out."""
+    """`flow cache 93.0 % and classifier 7.00 % at 512 five-tuples`; shares under 0.1 % are left out."""
     ranked = sorted(_shares(point).items(), key=lambda item: -item[1])
     shares = [f"{name} {units.share(value)}" for name, value in ranked if value >= 1e-3] or ["no cache"]
     listed = f"{', '.join(shares[:-1])} and {shares[-1]}" if len(shares) > 1 else shares[0]

@@ -28,7 +28,7 @@ from pinchpoint.findings.find_shape import fall, flat, growth, knee
 from pinchpoint.findings.find_state import caches, impossible, limit, minded
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.study import Curve, Finding, FindingRequest, Study
-from pinchpoint.model.terms import SHARES
+from pinchpoint.model.terms import answered_by
 
 KINDS: Mapping[str, Callable[[Study, Mapping[str, Curve], FindingRequest], Iterator[Finding]]] = {
     "fall": fall,
@@ -44,11 +44,20 @@ KINDS: Mapping[str, Callable[[Study, Mapping[str, Curve], FindingRequest], Itera
 }
 
 
-# Kinds that quote numbers, each with the metrics that it rests on beside the one asked for.
-_RESTS_ON: Mapping[str, Collection[str]] = {
-    **dict.fromkeys(("fall", "knee", "compare", "flat", "growth", "method"), ()),
-    "cost": (CYCLES,),
-    "caches": tuple(SHARES),
+def _nothing_else(curves: Sequence[Curve]) -> Collection[str]:
+    return ()
+
+
+def _lookup_shares(curves: Sequence[Curve]) -> Collection[str]:
+    """Those that any point has a note about, whatever the devices call their caches."""
+    return {name for curve in curves for point in curve.points for name in point.notes if answered_by(name)}
+
+
+# Kinds that quote numbers, each with the metrics of these curves that it rests on beside the one asked for.
+_RESTS_ON: Mapping[str, Callable[[Sequence[Curve]], Collection[str]]] = {
+    **dict.fromkeys(("fall", "knee", "compare", "flat", "growth", "method"), _nothing_else),
+    "cost": lambda curves: (CYCLES,),
+    "caches": _lookup_shares,
 }
 
 
@@ -60,6 +69,7 @@ def findings(study: Study, curves: Sequence[Curve]) -> tuple[Finding, ...]:
         if request.kind in KINDS:
             made = list(KINDS[request.kind](study, by_group, request))
             if made and request.kind in _RESTS_ON:
-                made += minded(by_group, request, {request.metric, RELATIVE, *_RESTS_ON[request.kind]})
+                names = {request.metric, RELATIVE, *_RESTS_ON[request.kind](curves)}
+                made += minded(by_group, request, names)
             sentences += (sentence for sentence in made if sentence not in sentences)
     return tuple(sentences)

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pinchpoint.model import units
 from pinchpoint.model.scenario import Factor, Level
 from pinchpoint.model.study import CurvePoint
+from pinchpoint.model.terms import answered_by
 
 # What changes in a datapath that sees a factor, and by how much before it counts as a change.
 _FLOWS, _MASKS = "datapath flows", "datapath masks"
 _COUNTS = (_FLOWS, _MASKS, "conntrack entries")
-_SHARES = ("EMC share", "SMC share", "upcall share")
 MOST_LISTED = 20_000  # flows; of more, their masks are not counted
 _COUNT_NOISE = 2.0  # a neighbour's ARP or ND flow comes and goes
 _NOISE = 0.05  # of a count, and in shares
@@ -75,10 +75,10 @@ def _grew(factor: Factor, first: CurvePoint, point: CurvePoint) -> bool:
 
 
 def _changed(first: CurvePoint, point: CurvePoint) -> Iterator[bool]:
-    for name in (*_COUNTS, *_SHARES):
-        before, after = first.estimates.get(name), point.estimates.get(name)
-        if before and after:
-            noise = _NOISE if name in _SHARES else max(_COUNT_NOISE, _NOISE * before.value)
+    for name, before in first.estimates.items():
+        is_share, after = bool(answered_by(name)), point.estimates.get(name)
+        if after and (is_share or name in _COUNTS):
+            noise = _NOISE if is_share else max(_COUNT_NOISE, _NOISE * before.value)
             yield abs(after.value - before.value) > noise
 
 

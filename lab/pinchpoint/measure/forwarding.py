@@ -1,63 +1,79 @@
 """What a device did with the frames of one trial, as metrics: the load of its threads, and what its own counters say.
 
-What was not counted is absent, never zero. A figure that one packet thread alone has is named without the thread, so
-that curves from different machines line up; where several threads forward, each has its own figure too, named after it.
+What was not counted is absent, never zero. A figure that one forwarding thread alone has is named without the thread,
+so that curves from different machines line up; where several forward, each has its own figure too, named after it.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
+from pinchpoint.dut import registry
+from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.trial import PmdLoad, Trial
-
-Own = Callable[[Mapping[str, float]], Iterable[Metric]]
-"""What a device's own counters say of one trial."""
+from pinchpoint.model.terms import THREAD_BUSY, lookup_share
+from pinchpoint.model.trial import ThreadFigure, ThreadLoad, Trial
 
 
-def of_trial(trial: Trial, own: Own) -> tuple[Metric, ...]:
+class Tells(Protocol):
+    """What a device says of itself: its own figures of a thread, and its own counters as metrics."""
+
+    @property
+    def figures(self) -> Mapping[str, ThreadFigure]:
+        """By their key in `ThreadLoad.detail`."""
+
+    def metrics(self, seen: Mapping[str, float]) -> Iterable[Metric]:
+        """Of one trial, from counter differences and gauges."""
+
+
+def of_trial(trial: Trial, device: Tells) -> tuple[Metric, ...]:
     """What the DUT did with the frames of one trial: cycles, lookups, and what its own counters say."""
-    return (*of_threads(trial.pmds), *own(trial.observed))
+    return (*of_threads(trial.threads, device.figures), *device.metrics(trial.observed))
 
 
-def of_threads(pmds: Sequence[PmdLoad]) -> Iterator[Metric]:
+def of_threads(loads: Sequence[ThreadLoad], figures: Mapping[str, ThreadFigure]) -> Iterator[Metric]:
     """Of the threads that received frames: all together, then each by its name if there are several."""
-    forwarding = [pmd for pmd in pmds if pmd.received > 0]
+    forwarding = [load for load in loads if load.received > 0]
     if not forwarding:
         return
     yield from _load(forwarding, "")
-    yield from _lookups(forwarding)
+    yield from _lookups(forwarding, figures)
     if len(forwarding) > 1:
-        for pmd in forwarding:
-            yield from _load([pmd], f"{pmd.name}: ")
+        for load in forwarding:
+            yield from _load([load], f"{load.name}: ")
 
 
-def _load(pmds: Sequence[PmdLoad], prefix: str) -> Iterator[Metric]:
-    cycles = [pmd.cycles_per_packet for pmd in pmds if pmd.cycles_per_packet is not None]
-    if len(cycles) == len(pmds):
-        spent = math.fsum(each * pmd.received for each, pmd in zip(cycles, pmds, strict=True))
-        yield Metric(f"{prefix}cycles per packet", "cycles", spent / sum(pmd.received for pmd in pmds))
-    busy = [(pmd.busy_share, pmd.name) for pmd in pmds if pmd.busy_share is not None]
+def figures_of(kind: str) -> Mapping[str, ThreadFigure]:
+    """What a kind of device says of its own figures of a thread; empty: the default kind. Nothing of an unknown one."""
+    try:
+        return registry.device(kind or registry.default()).figures
+    except InputError:
+        return {}
+
+
+def _load(loads: Sequence[ThreadLoad], prefix: str) -> Iterator[Metric]:
+    cycles = [load.cycles_per_packet for load in loads if load.cycles_per_packet is not None]
+    if len(cycles) == len(loads):
+        spent = math.fsum(each * load.received for each, load in zip(cycles, loads, strict=True))
+        yield Metric(f"{prefix}cycles per packet", "cycles", spent / sum(load.received for load in loads))
+    busy = [(load.busy_share, load.name) for load in loads if load.busy_share is not None]
     if busy:
         share, name = max(busy)
-        note = name if len(pmds) == 1 else f"{name}, the busiest of {len(pmds)}"
-        yield Metric(f"{prefix}PMD busy", "share", share, note=note)
+        note = name if len(loads) == 1 else f"{name}, the busiest of {len(loads)}"
+        yield Metric(f"{prefix}{THREAD_BUSY}", "share", share, note=note)
 
 
-def _lookups(pmds: Sequence[PmdLoad]) -> Iterator[Metric]:
-    """Where lookups were answered, as shares of all lookups; a recirculated frame is looked up again."""
-    answered = {
-        "simple match": _sum(pmd.simple_match_hits for pmd in pmds),
-        "EMC": _sum(pmd.emc_hits for pmd in pmds),
-        "SMC": _sum(pmd.smc_hits for pmd in pmds),
-        "megaflow": _sum(pmd.megaflow_hits for pmd in pmds),
-        "upcall": _sum(None if pmd.upcalls is None else pmd.upcalls + (pmd.lost_upcalls or 0) for pmd in pmds),
-    }
-    total = sum(count for count in answered.values() if count is not None)
-    if total:
+def _lookups(loads: Sequence[ThreadLoad], figures: Mapping[str, ThreadFigure]) -> Iterator[Metric]:
+    """Who answered lookups, as shares of all of them; a recirculated frame is looked up again."""
+    answered: dict[str, float] = {}
+    for key, figure in figures.items():
+        counts = [load.detail[key] for load in loads if key in load.detail]
+        if figure.answers and counts:
+            answered[figure.answers] = answered.get(figure.answers, 0) + sum(counts)
+    if total := sum(answered.values()):
         for name, count in answered.items():
-            if count is not None:
-                yield Metric(f"{name} share", "share", count / total)
-    received, recirculated = sum(pmd.received for pmd in pmds), _sum(pmd.recirculated for pmd in pmds)
+            yield Metric(lookup_share(name), "share", count / total)
+    received, recirculated = sum(load.received for load in loads), _sum(load.recirculated for load in loads)
     if recirculated is not None:
         yield Metric("passes per packet", "count", (received + recirculated) / received)
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pinchpoint.measure.standing import Standing
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import PmdLoad, TrialValidity
+from pinchpoint.model.trial import ThreadLoad, TrialValidity
 
 
 def _now() -> str:
@@ -31,7 +31,7 @@ class Begun:
         account: Mapping[str, object],
         observed: Mapping[str, float],
         *,
-        pmds: Sequence[PmdLoad] = (),
+        threads: Sequence[ThreadLoad] = (),
         validity: TrialValidity = TrialValidity.VALID,
         reason: str = "",
     ) -> Measurement:
@@ -46,7 +46,7 @@ class Begun:
             metrics=tuple(metrics),
             account=account,
             observed=observed,
-            pmds=tuple(pmds),
+            threads=tuple(threads),
             validity=validity,
             reason=reason,
         )

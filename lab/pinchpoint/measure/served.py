@@ -130,7 +130,7 @@ def stored(measurement: Measurement) -> Opened:
     """A load from its record."""
     account, stored_load, judged = (measurement.account[name] for name in ("engine", "load", "judged"))
     load = msgspec.convert(stored_load, Load)
-    seen = Seen(msgspec.convert(account, Account), measurement.observed, measurement.pmds, traffic_s(load))
+    seen = Seen(msgspec.convert(account, Account), measurement.observed, measurement.threads, traffic_s(load))
     return Opened(load, msgspec.convert(judged, Judged), seen)
 
 
@@ -208,7 +208,7 @@ class Opener:
             figures(Opened(load, judged, seen)),
             {"phase": phase, **msgspec.to_builtins(told), "engine": msgspec.to_builtins(account)},
             observed,
-            pmds=seen.pmds,
+            threads=seen.threads,
             validity=judged.validity,
             reason=judged.reason,
         )

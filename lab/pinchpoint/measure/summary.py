@@ -10,7 +10,7 @@ from pinchpoint.account.neighbour import of_trials
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import CacheLine, LatencyPoint, Outcome, Rate, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import PmdLoad, Trial, TrialValidity
+from pinchpoint.model.trial import ThreadLoad, Trial, TrialValidity
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def scenario_result(
     metrics: Sequence[Metric] = (),
     rates: Sequence[Rate] = (),
     latency: Sequence[LatencyPoint] = (),
-    pmds: Sequence[PmdLoad] = (),
+    threads: Sequence[ThreadLoad] = (),
     verdict: Verdict | None = None,
     generator_ceiling_fps: float | None = None,
     traffic_s: float = 0.0,
@@ -47,7 +47,7 @@ def scenario_result(
         title=scenario.title,
         rates=tuple(rates),
         latency=tuple(latency),
-        pmds=tuple(pmds),
+        threads=tuple(threads),
         verdict=verdict,
         generator_ceiling_fps=generator_ceiling_fps,
         trials=len(taken),
@@ -81,7 +81,7 @@ def result_of(
         reason=findings.failed,
         metrics=findings.metrics,
         rates=findings.rates,
-        pmds=highest.pmds if highest else (),
+        threads=highest.threads if highest else (),
         traffic_s=math.fsum(trial.sent_duration_s for trial in trials),
         cache_line=cores,
         warnings=tuple(filter(None, (cores.note if cores else "", of_trials(trials).sentence, *findings.warnings))),

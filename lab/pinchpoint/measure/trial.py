@@ -296,7 +296,7 @@ class Measurer:
             streams=result.streams,
             ledger=account,
             witness=witness,
-            pmds=self._device.loads(seen, result.sent_duration_s),
+            threads=self._device.loads(seen, result.sent_duration_s),
             observed={name: value for name, value in seen.items() if _SIBLINGS not in name} | _engine_facts(result),
             validity=judgement.validity,
             reason=judgement.reason,

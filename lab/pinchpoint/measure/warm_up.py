@@ -5,6 +5,8 @@ that is so slow that frames are lost meanwhile, and what was lost was not learnt
 rounds are sent, each no faster than the last one was carried, until one misses nothing.
 """
 
+from pinchpoint.causes.catalogue import by_name
+from pinchpoint.dut.registry import device_of
 from pinchpoint.measure.trial import WARM_UP, Measurer
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial
@@ -33,9 +35,10 @@ def warm_up(scenario: Scenario, measurer: Measurer) -> str:
         if missed is None or missed <= LEARNT * trial.offered:
             return ""
         if left_s <= 0:
+            advice = by_name("slow-path").advice(device_of(scenario).advice("slow-path", trial.observed))
             return (
                 f"the switch still missed {missed:,} of {trial.offered:,} frames after {LONGEST_S:g} s of warm-up: "
-                "its table of megaflows may be too small (dut.flow_limit, dut.max_idle_ms)"
+                f"its table of flows may be too small: {advice}"
             )
         carried_fps = trial.received / trial.sent_duration_s if trial.sent_duration_s else 0.0
         load_fps = min(load_fps, max(SLOWEST_FPS, carried_fps)) if trial.lost else first_round(scenario)[1]
@@ -44,7 +47,7 @@ def warm_up(scenario: Scenario, measurer: Measurer) -> str:
 
 def _missed(trial: Trial) -> int | None:
     """Lookups that no cache answered; None if nobody counts them."""
-    counted = [pmd.upcalls + (pmd.lost_upcalls or 0) for pmd in trial.pmds if pmd.upcalls is not None]
+    counted = [load.slow_path for load in trial.threads if load.slow_path is not None]
     return sum(counted) if counted else None
 
 

@@ -19,8 +19,8 @@ class Sign(StrEnum):
     PASSES = "passes through the datapath for each frame"
     WILDCARD_SHARE = "share of the passes that the classifier had to answer"
     SUBTABLES = "subtables searched for each classifier hit"
-    UPCALLS = "upcalls for each frame"
-    UPCALL_TIME = "share of the forwarding thread's busy time that upcalls took"
+    SLOW_PATH = "lookups by the slow path, for each frame"
+    SLOW_PATH_TIME = "share of the forwarding thread's busy time that the slow path took"
     FLOWS_OF_LIMIT = "datapath flows in the table, of their limit"
     TRACKED_OF_LIMIT = "tracked connections, of their limit"
     UNTRACKED = "frames for which connection tracking had no room, of those that entered"
@@ -45,8 +45,6 @@ class Sign(StrEnum):
     RULES_NAMED = "share of the frames dropped by rules for which the rule can be named"
     DROPS_OF_TRACKING = "share of them dropped by rules that follow what connection tracking found"
     MIRRORED_TO = "share of the frames that entered at ports to which a mirror sends"
-    EMC_OFF = "exact-match cache without new entries"
-    SMC_ON = "signature-match cache in use"
     CONTENDED = "sends that waited for another thread's lock, for each frame"
     LINE_SHARE = (
         "share of its line rate at which the fullest link was used"  # stored so; of those at which frames waited
@@ -70,7 +68,7 @@ SHARES = frozenset(
         Sign.DROPS_OF_TRACKING,
         Sign.MIRRORED_TO,
         Sign.WILDCARD_SHARE,
-        Sign.UPCALL_TIME,
+        Sign.SLOW_PATH_TIME,
         Sign.FLOWS_OF_LIMIT,
         Sign.TRACKED_OF_LIMIT,
         Sign.UNTRACKED,

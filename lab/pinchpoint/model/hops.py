@@ -23,7 +23,7 @@ class DropKind(StrEnum):
     TRANSMIT_RING = "transmit ring"  # behind it, before whoever receives
     KERNEL_QUEUE = "kernel queue"  # a backlog or a socket's buffer
     BUFFERS = "packet buffers"
-    UPCALLS = "upcalls"
+    SLOW_PATH = "slow path"  # what it was asked and did not answer in time
     TRACKING = "connection tracking"
     MTU = "MTU"
     POLICER = "policer"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pinchpoint.model.study import Bound
-from pinchpoint.model.trial import PmdLoad, TrialValidity
+from pinchpoint.model.trial import ThreadLoad, TrialValidity
 
 CARRIED = "that carried packets"
 """The note of a count of items, such as flows, of which only those in use are counted."""
@@ -57,7 +57,7 @@ class Measurement:
     metrics: tuple[Metric, ...]
     account: Mapping[str, object]  # what the instrument answered, as plain data
     observed: Mapping[str, float]  # every counter difference and gauge, by collector
-    pmds: tuple[PmdLoad, ...]
+    threads: tuple[ThreadLoad, ...]
     validity: TrialValidity
     reason: str  # why not valid; empty when valid
     change: LevelChange | None = None  # the rate was not stationary in its own window; None: none was seen

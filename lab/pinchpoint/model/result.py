@@ -13,7 +13,7 @@ from pinchpoint.model.profile import Profile
 from pinchpoint.model.rfc2544 import BurstResult, LossPoint
 from pinchpoint.model.scenario import Level, SearchMethod
 from pinchpoint.model.study import Bound, Curve, Finding, Study, SweepInfo
-from pinchpoint.model.trial import LatencySummary, Loopback, PmdLoad, TrialValidity
+from pinchpoint.model.trial import LatencySummary, Loopback, ThreadLoad, TrialValidity
 
 
 class RateStatus(StrEnum):
@@ -43,7 +43,7 @@ class Limit(StrEnum):
     SEARCH_MAXIMUM = "search_maximum"
     HOST = "host"
     WIRE = "wire"  # a link between NICs carries no more
-    PMD_CORE = "pmd_core"
+    FORWARDING_CORE = "forwarding_core"  # of the device: its busiest thread
     WORKER_CORE = "worker_core"  # of a balancer
     SENDER_CORE = "sender_core"  # of a socket workload's client
     RECEIVER_CORE = "receiver_core"  # of its server
@@ -304,7 +304,7 @@ class ScenarioResult:
     title: str
     rates: tuple[Rate, ...]  # NDR first
     latency: tuple[LatencyPoint, ...]
-    pmds: tuple[PmdLoad, ...]  # at the highest judged load without loss, else at the lowest judged load
+    threads: tuple[ThreadLoad, ...]  # at the highest judged load without loss, else at the lowest judged load
     verdict: Verdict | None
     generator_ceiling_fps: float | None  # the highest rate that the engine was seen to offer on this bench
     trials: int

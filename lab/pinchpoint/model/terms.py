@@ -1,4 +1,4 @@
-"""What findings and the report call limits, causes, caches and rates; one table of each."""
+"""What findings and the report call limits, causes and rates; the names of metrics that several parts know."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -11,7 +11,7 @@ LIMITS: Final[Mapping[Limit, str]] = {
     Limit.SEARCH_MAXIMUM: "search maximum",
     Limit.HOST: "measuring host",
     Limit.WIRE: "the wire",
-    Limit.PMD_CORE: "PMD core",
+    Limit.FORWARDING_CORE: "forwarding core",
     Limit.WORKER_CORE: "worker core",
     Limit.SENDER_CORE: "client's core",
     Limit.RECEIVER_CORE: "server's core",
@@ -42,14 +42,22 @@ CAUSES: Final[Mapping[Cause, str]] = {
     Cause.DEVICE_DIED: "the device died",
 }
 """Why trials were discarded, in words that many trials share."""
-SHARES: Final[Mapping[str, str]] = {
-    "simple match share": "simple match",
-    "EMC share": "EMC",
-    "SMC share": "SMC",
-    "megaflow share": "megaflow classifier",
-    "upcall share": "upcalls",
-}
-"""The metrics that say which cache answered (measure/forwarding.py), fastest first."""
+THREAD_BUSY: Final = "thread busy"
+"""The metric of the busiest forwarding thread's busy share."""
+_LOOKUP_SHARE: Final = "lookup share of "
+_AT_ONE_LOAD: Final = " at "  # a metric of one load of several ends so, with the load
+
+
+def lookup_share(answered_by: str) -> str:
+    """The metric of the share of all lookups that one cache of the device answered, or its slow path."""
+    return f"{_LOOKUP_SHARE}{answered_by}"
+
+
+def answered_by(metric: str) -> str:
+    """Who answered, of such a metric; empty of any other."""
+    name = metric.removeprefix(_LOOKUP_SHARE)
+    return "" if name == metric or _AT_ONE_LOAD in name else name
+
 
 MRR: Final = "MRR"
 """The metric of the maximum receive rate."""

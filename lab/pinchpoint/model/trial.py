@@ -184,7 +184,7 @@ class Loopback:
 class ThreadWitness:
     """What the host did to one DUT thread during the trial."""
 
-    name: str  # e.g. "pmd-c01/id:9"
+    name: str  # as the kernel has it, e.g. "worker-1"
     core: int | None
     run_delay_ns: int | None  # runnable but not running (schedstat)
     involuntary_switches: int | None
@@ -204,27 +204,41 @@ class Witness:
     ipc: Mapping[int, tuple[float | None, float | None]] = field(default_factory=dict)
     """By core, before and after: instructions a cycle that it executed, fewer while another thread shares it."""
     siblings_s: Mapping[int, float] = field(default_factory=dict)
-    """By CPU: time used there by threads of the DUT that forward no frames, e.g. for upcalls and revalidation."""
+    """By CPU: time used there by threads of the DUT that forward no frames, e.g. of its slow path."""
+
+
+class BusyBy(StrEnum):
+    """How it is known for how much of the time a thread was busy."""
+
+    CYCLES = "cycles"  # the thread counts those that it spends on packets: of the cycles of the sending time
+    PROCESSOR_TIME = "processor_time"  # the kernel counts the time for which it ran
 
 
 @dataclass(frozen=True)
-class PmdLoad:
-    """One packet-processing thread of the DUT over the trial; None is not countable."""
+class ThreadLoad:
+    """One forwarding thread of the DUT over the trial; None is not countable."""
 
-    name: str  # "pmd core 1" or "main thread"
-    core: int | None
-    received: int
-    recirculated: int | None = None
-    busy_share: float | None = None  # busy cycles / cycles of the sending time; the main thread: its processor time
+    name: str  # as the device calls it, e.g. "softirq on CPU 2"
+    cpu: int | None  # None: it has none of its own
+    received: int  # frames
+    recirculated: int | None = None  # frames, of their second and further passes through the datapath
+    busy_share: float | None = None  # of the sending time
+    busy_by: BusyBy | None = None  # how that is known; None: it is not
     cycles_per_packet: float | None = None  # busy cycles per packet received
-    simple_match_hits: int | None = None
-    emc_hits: int | None = None
-    smc_hits: int | None = None
-    megaflow_hits: int | None = None
-    upcalls: int | None = None
-    lost_upcalls: int | None = None
-    clock_hz: float | None = None  # cycles per second of its core, as the counters ran
+    clock_hz: float | None = None  # cycles per second of its CPU, as the counters ran
     ports: tuple[str, ...] = ()  # of which it polls a receive queue; empty: the DUT does not say
+    slow_path: int | None = None  # lookups that no cache of the device answered, those that were lost included
+    detail: Mapping[str, float] = field(default_factory=dict)
+    """The device's own figures; `Device.figures` says what each is called and means."""
+
+
+@dataclass(frozen=True)
+class ThreadFigure:
+    """What a device says of one of its own figures (`ThreadLoad.detail`)."""
+
+    title: str  # what it is called, e.g. above its column
+    meaning: str  # a noun phrase
+    answers: str = ""  # of lookups: who answered them; figures of the same word are added up. Empty: no lookups
 
 
 @dataclass(frozen=True)
@@ -246,7 +260,7 @@ class Trial:
     streams: tuple[StreamCounts, ...]
     ledger: Ledger
     witness: Witness
-    pmds: tuple[PmdLoad, ...]
+    threads: tuple[ThreadLoad, ...]
     observed: Mapping[str, float]  # every counter difference and gauge, by collector
     validity: TrialValidity
     reason: str  # why not valid, for people; empty when valid

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from pinchpoint.model.causes import Sign, Suspicion
 from pinchpoint.model.offload import OffloadTruth
-from pinchpoint.model.trial import Hop, PmdLoad
+from pinchpoint.model.trial import Hop, ThreadLoad
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Watched:
 
     seconds: float
     hops: tuple[Hop, ...]  # in the order of the path; counts are of these seconds
-    threads: tuple[PmdLoad, ...]
+    threads: tuple[ThreadLoad, ...]
     signs: Mapping[Sign, float]
     suspicions: tuple[Suspicion, ...]
     resets: tuple[str, ...] = ()

@@ -3,10 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from pinchpoint.measure.forwarding import figures_of
 from pinchpoint.model import units
 from pinchpoint.model.effective import defaulted, flat, within
-from pinchpoint.model.trial import PmdLoad, Trial
+from pinchpoint.model.trial import BusyBy, ThreadFigure, ThreadLoad, Trial
 from pinchpoint.report import words
 
 
@@ -15,14 +17,15 @@ class Share:
     """One part of a bar: its share of the whole, 0..1."""
 
     name: str
+    about: str
     count: str
     share: float
     text: str
 
 
 @dataclass(frozen=True)
-class PmdView:
-    """One packet-processing thread; its cache hits as parts of a bar."""
+class ThreadView:
+    """One forwarding thread; who answered its lookups as parts of a bar."""
 
     name: str
     busy: float | None
@@ -40,41 +43,56 @@ class Setting:
     default: bool
 
 
-def pmd_view(pmd: PmdLoad) -> PmdView:
-    """The thread's load, and which cache answered its lookups."""
-    passes = None if pmd.recirculated is None or not pmd.received else 1 + pmd.recirculated / pmd.received
-    cycles = words.NOT_COUNTABLE if pmd.cycles_per_packet is None else f"{pmd.cycles_per_packet:,.0f} cycles"
-    clock = words.NOT_MEASURED if pmd.clock_hz is None else f"{pmd.clock_hz / 1e9:.2f} GHz"
-    lookups = {
-        "simple match": pmd.simple_match_hits,
-        "EMC": pmd.emc_hits,
-        "SMC": pmd.smc_hits,
-        "megaflow": pmd.megaflow_hits,
-        "upcall": pmd.upcalls,
-        "lost upcall": pmd.lost_upcalls,
-    }
-    total = sum(value or 0 for value in lookups.values())
-    hits = tuple(
-        Share(name, units.frames(value), value / total if total else 0.0, _share(value, total))
-        for name, value in lookups.items()
-        if value is not None
-    )
-    return PmdView(
-        name=pmd.name,
-        busy=pmd.busy_share,
+_BUSY_BY: Final = {BusyBy.CYCLES: "its own count of cycles", BusyBy.PROCESSOR_TIME: "its processor time"}
+
+
+def thread_views(loads: Sequence[ThreadLoad], scenario: Mapping[str, object]) -> tuple[ThreadView, ...]:
+    """Each thread's, in the words of the device of an effective scenario."""
+    dut = scenario.get("dut")
+    figures = figures_of(str(dut.get("kind", "")) if isinstance(dut, Mapping) else "")
+    return tuple(thread_view(load, figures) for load in loads)
+
+
+def thread_view(load: ThreadLoad, figures: Mapping[str, ThreadFigure]) -> ThreadView:
+    """The thread's load, and the device's own figures of it, called as `figures` says; others by their keys."""
+    passes = None if load.recirculated is None or not load.received else 1 + load.recirculated / load.received
+    cycles = words.NOT_COUNTABLE if load.cycles_per_packet is None else f"{load.cycles_per_packet:,.0f} cycles"
+    clock = words.NOT_MEASURED if load.clock_hz is None else f"{load.clock_hz / 1e9:.2f} GHz"
+    every = {**{key: ThreadFigure(key.replace("_", " "), "") for key in load.detail}, **figures}
+    return ThreadView(
+        name=load.name,
+        busy=load.busy_share,
         rows=(
-            ("Busy", words.NOT_COUNTABLE if pmd.busy_share is None else units.share(pmd.busy_share)),
+            ("Busy", words.NOT_COUNTABLE if load.busy_share is None else units.share(load.busy_share)),
+            *((("Busy by", _BUSY_BY[load.busy_by]),) if load.busy_by else ()),
             ("Per packet", cycles),
             ("Clock", clock),
-            ("Received", f"{words.count(pmd.received)} frames"),
+            ("Received", f"{words.count(load.received)} frames"),
             ("Passes per packet", words.NOT_COUNTABLE if passes is None else f"{passes:.2f}"),
+            *(
+                (figure.title, f"{load.detail[key]:,.10g}")
+                for key, figure in every.items()
+                if key in load.detail and not figure.answers
+            ),
         ),
-        hits=hits,
-        uncounted=", ".join(name for name, value in lookups.items() if value is None),
+        hits=_hits(load, figures),
+        uncounted=", ".join(figure.title for key, figure in figures.items() if key not in load.detail),
     )
 
 
-def _share(value: int, total: int) -> str:
+def _hits(load: ThreadLoad, figures: Mapping[str, ThreadFigure]) -> tuple[Share, ...]:
+    """Of its lookups, in the device's order."""
+    counted = [(figure, load.detail[key]) for key, figure in figures.items() if figure.answers and key in load.detail]
+    total = math.fsum(count for _, count in counted)
+
+    def part(figure: ThreadFigure, count: float) -> Share:
+        share = count / total if total else 0.0
+        return Share(figure.title, figure.meaning, units.frames(round(count)), share, _share(count, total))
+
+    return tuple(part(*pair) for pair in counted)
+
+
+def _share(value: float, total: float) -> str:
     if not value or not total:
         return "0"
     share = value / total

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from itertools import cycle
 from typing import Final
 
 from pinchpoint.model import units
@@ -10,7 +11,7 @@ from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.scenario import Level
 from pinchpoint.model.series import Series, along, factor_of, published_for, series, with_unit
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Published
-from pinchpoint.model.terms import MRR, SHARES, band_metrics, is_band, is_rate
+from pinchpoint.model.terms import MRR, answered_by, band_metrics, is_band, is_rate
 from pinchpoint.report import words
 from pinchpoint.report.axes import LevelAxis, level_axis, value_axis
 from pinchpoint.report.figures import Figure, error_bars, layout_of, markers, remarks
@@ -349,14 +350,14 @@ def _normalised(
 def _stacks(parts: Sequence[Series], x: LevelAxis) -> Iterable[Panel]:
     """Which cache answered the lookups, as parts of one whole."""
     for place, part in enumerate(parts[:_MOST_STACKS]):
-        names = [name for name in SHARES if len(part.having(name)) > 0]
+        names = [name for name in dict.fromkeys(name for point in part.points for name in point.estimates)
+                 if answered_by(name)]  # fmt: skip
         if not names:
             continue
         levels = [
             point.levels[part.factor.name] for point in part.points if any(name in point.estimates for name in names)
         ]
-        data = [_layer(part, name, levels, x, colour) for name, colour in zip(SHARES, _SHARE_COLOURS, strict=True)
-                if name in names]  # fmt: skip
+        data = [_layer(part, name, levels, x, colour) for name, colour in zip(names, cycle(_SHARE_COLOURS))]
         layout = layout_of(height=320, top=12) | {"barmode": "stack"}
         layout["xaxis"] = x.figure(narrow=True)
         layout["yaxis"] |= {"title": {"text": "lookups, %"}, "range": [0, 100]}
@@ -365,16 +366,16 @@ def _stacks(parts: Sequence[Series], x: LevelAxis) -> Iterable[Panel]:
 
 
 def _layer(part: Series, name: str, levels: Sequence[Level], x: LevelAxis, colour: str) -> Figure:
-    shares = dict(part.having(name))
+    shares, cache = dict(part.having(name)), escape(answered_by(name))
     values = [100 * shares[level].value if level in shares else None for level in levels]
     bar: Figure = {"type": "bar", "width": 0.5, "textposition": "none", "marker": {"color": colour}}
     area: Figure = {"type": "scatter", "mode": "lines", "stackgroup": "lookups",
                     "line": {"color": colour, "width": 1.5}, "fillcolor": colour}  # fmt: skip
     return (bar if x.categorical else area) | {
-        "name": SHARES[name],
+        "name": cache,
         "x": [x.place(level) for level in levels],
         "y": values,
-        "text": [f"{SHARES[name]} {'not counted' if value is None else units.share(value / 100)} "
+        "text": [f"{cache} {'not counted' if value is None else units.share(value / 100)} "
                  f"at {escape(units.level(level))}" for value, level in zip(values, levels, strict=True)],
         "hovertemplate": "%{text}<extra></extra>",
     }  # fmt: skip
@@ -396,10 +397,10 @@ _ORDER: Final = ("cycles", "share", "ns", "s", "1/s", "bit/s", "fps", "count", "
 
 def _others(curve: Curve, parts: Sequence[Series], x: LevelAxis) -> Iterable[Panel]:
     """Every other metric under the same x axis, one panel a unit; a metric for each panel where series are many."""
-    shown = {*main_metrics(curve), *SHARES}
+    shown = set(main_metrics(curve))
     by_unit: dict[str, list[str]] = {}
     for name in metric_names(curve):
-        if name not in shown and not is_band(name):
+        if not (name in shown or answered_by(name) or is_band(name)):
             unit = next(point.estimates[name].unit for point in curve.points if name in point.estimates)
             by_unit.setdefault(unit, []).append(name)
     ranked = sorted(by_unit, key=lambda unit: _ORDER.index(unit) if unit in _ORDER else len(_ORDER))

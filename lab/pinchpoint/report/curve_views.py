@@ -9,13 +9,13 @@ from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.series import with_unit
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Study
-from pinchpoint.model.terms import LIMITS, MRR, is_band, is_rate
+from pinchpoint.model.terms import LIMITS, MRR, THREAD_BUSY, is_band, is_rate
 from pinchpoint.report import words
 from pinchpoint.report.curve_figures import Panel, main_metrics, metric_names, panels
 from pinchpoint.report.tables import ABSENT, Cell, Column, Table, column
 
 # Beside what was looked for, these say most about why it is what it is.
-_TELLING: Final = ("cycles per packet", "PMD busy", "datapath flows", "datapath masks")
+_TELLING: Final = ("cycles per packet", THREAD_BUSY, "datapath flows", "datapath masks")
 _MOST_COLUMNS: Final = 5
 _FEW: Final = 3  # metrics named that are not in the table
 UNSEEN: Final = "datapath flows unchanged"

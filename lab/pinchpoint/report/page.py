@@ -15,7 +15,7 @@ from pinchpoint.model import units
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.trial import LatencySummary, Trial
-from pinchpoint.report import bench_views, figures, measure_figures, rate_figures, rate_views, words
+from pinchpoint.report import figures, measure_figures, rate_figures, rate_views, words
 from pinchpoint.report.figures import Figure
 from pinchpoint.report.losing_figure import losing_figure
 from pinchpoint.report.measure_figures import over_time_figure
@@ -147,7 +147,6 @@ def environment(package: str = "pinchpoint.report") -> Environment:
         "rate_views": rate_views,
         "busy": rate_views.busy,
         "cycles": rate_views.cycles,
-        "pmd_view": bench_views.pmd_view,
         "search_words": rate_figures.search_words,
         "latency_cells": _latency_cells,
         "path_size": SIZE,

@@ -101,12 +101,12 @@ def _quoted(result: ScenarioResult, name: str) -> str:
 
 def busy(result: ScenarioResult) -> str:
     """How busy the busiest thread that forwards was."""
-    return units.share(max((load.busy_share for load in result.pmds if load.busy_share is not None), default=None))
+    return units.share(max((load.busy_share for load in result.threads if load.busy_share is not None), default=None))
 
 
 def cycles(result: ScenarioResult) -> str:
     """What a packet cost that thread."""
-    busiest = max(result.pmds, key=lambda load: load.busy_share or 0.0, default=None)
+    busiest = max(result.threads, key=lambda load: load.busy_share or 0.0, default=None)
     if busiest is None or busiest.cycles_per_packet is None:
         return ABSENT
     return f"{busiest.cycles_per_packet:,.0f}"

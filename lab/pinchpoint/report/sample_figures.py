@@ -114,10 +114,12 @@ def _rates(trials: Sequence[Trial], times: Sequence[float]) -> Panel:
 
 def _busy(trials: Sequence[Trial], times: Sequence[float]) -> Panel:
     """Of the device's threads that forward, and of the engine's cores."""
-    names = list(dict.fromkeys(load.name for trial in trials for load in trial.pmds))[:_MOST_THREADS]
+    names = list(dict.fromkeys(load.name for trial in trials for load in trial.threads))[:_MOST_THREADS]
     traces = []
     for place, name in enumerate(names):
-        shares = [next((thread.busy_share for thread in trial.pmds if thread.name == name), None) for trial in trials]
+        shares = [
+            next((thread.busy_share for thread in trial.threads if thread.name == name), None) for trial in trials
+        ]
         traces.append(_share(name, trials, times, shares, place))
     cores = sorted({worker.core for trial in trials for worker in trial.witness.workers})[:_MOST_THREADS]
     for place, core in enumerate(cores, len(names)):

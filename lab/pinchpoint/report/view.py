@@ -47,6 +47,7 @@ class ScenarioView:
     made: int  # those there are
     plan: tuple[str, ...]
     settings: tuple[bench_views.Setting, ...]
+    threads: tuple[bench_views.ThreadView, ...]  # those of the result
     in_force: tuple[tuple[str, str], ...]  # read back from the switch; empty: as under `like`, or none was read
     brief: bool = False  # a unit of a big sweep: its search is not drawn
     swept: bool = False  # a curve shows it: its details are folded away
@@ -206,5 +207,6 @@ def _scenario(
         made=len(trials),
         plan=(),
         settings=bench_views.settings(asked),
+        threads=bench_views.thread_views(result.threads, asked) if result else (),
         in_force=tuple(result.settings.items()) if result else (),
     )

@@ -5,12 +5,15 @@ from dataclasses import dataclass
 
 from pinchpoint.model import units
 from pinchpoint.model.causes import Sign, Suspicion
-from pinchpoint.model.trial import PmdLoad
+from pinchpoint.model.trial import ThreadLoad
 from pinchpoint.model.watch import Joined, Watched, Wire
 from pinchpoint.report.tables import ABSENT, Cell, Column, Table, column
 from pinchpoint.report.words import offload_sentence
 
-_SHOWN = (Sign.SUBTABLES, Sign.UPCALLS, Sign.UPCALL_TIME, Sign.FLOWS_OF_LIMIT, Sign.TRACKED_OF_LIMIT, Sign.COPIES)
+_SHOWN = (
+    *(Sign.SUBTABLES, Sign.SLOW_PATH, Sign.SLOW_PATH_TIME),
+    *(Sign.FLOWS_OF_LIMIT, Sign.TRACKED_OF_LIMIT, Sign.COPIES),
+)
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,7 @@ def _path(watched: Watched) -> Table:
     )
 
 
-def _threads(loads: tuple[PmdLoad, ...], seconds: float) -> Table:
+def _threads(loads: tuple[ThreadLoad, ...], seconds: float) -> Table:
     """A row a forwarding thread; what could not be counted is absent."""
     busy = [units.share(load.busy_share) if load.busy_share is not None else "" for load in loads]
     cycles = [f"{load.cycles_per_packet:,.0f}" if load.cycles_per_packet else "" for load in loads]
@@ -138,7 +141,7 @@ def _threads(loads: tuple[PmdLoad, ...], seconds: float) -> Table:
     ]
     return Table(
         (
-            column("thread", "thread", [load.name for load in loads], is_number=False),
+            column("thread", "forwarding thread", [load.name for load in loads], is_number=False),
             column("busy", "busy", busy),
             column("received", "received", [units.fps(load.received / seconds) if seconds else "" for load in loads]),
             column("cycles", "cycles per packet", cycles),

@@ -185,7 +185,7 @@ def pinched_by(result: ScenarioResult) -> str:
 
 
 def other_verdicts(result: ScenarioResult) -> tuple[str, ...]:
-    """A line for each rate after the first: `PDR 0.5 %: pinched by PMD core: sentence`."""
+    """A line for each rate after the first: `PDR 0.5 %: pinched by forwarding core: sentence`."""
     judged = zip(result.rates[1:], result.other_verdicts, strict=False)  # an older run has none
     return tuple(f"{rate.name}: pinched by {_limit(verdict)}: {verdict.headline}" for rate, verdict in judged)
 

@@ -152,7 +152,7 @@ def _loss(a: Trial, b: Trial) -> Iterator[Gain]:
 
 def _cost(trial: Trial) -> tuple[float, float] | None:
     """(busy share, cycles for a packet) of the busiest forwarding thread."""
-    known = [(pmd.busy_share, pmd.cycles_per_packet) for pmd in trial.pmds]
+    known = [(thread.busy_share, thread.cycles_per_packet) for thread in trial.threads]
     return max(((busy, cycles) for busy, cycles in known if busy and cycles), default=None)
 
 
@@ -199,4 +199,4 @@ def _keep(pair: Pair, what: str) -> Callable[[Trial], None]:
 
 def _signs(pair: Pair, side: str, trials: Sequence[Trial]) -> Signs:
     scenario = pair.benches[side].scenario
-    return signs.of_trials(trials, scenario.smallest_ring, device_of(scenario).signs) if trials else Signs()
+    return signs.of_trials(trials, scenario.smallest_ring, device_of(scenario)) if trials else Signs()

@@ -13,7 +13,7 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.findings.relative import is_enough, relative_metrics
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
-from pinchpoint.measure.forwarding import Own, of_trial
+from pinchpoint.measure.forwarding import Tells, of_trial
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.run import measure_rates
 from pinchpoint.measure.standing import Record, Recorded, Standing
@@ -104,7 +104,7 @@ class ReferenceBench:
         warnings = self._duet(bench, MOST_S, stretches, keep, overloaded)
         metrics, wall_s = relative_metrics(stretches, self.scenario.name), time.monotonic() - began
         if searched is None:
-            metrics += _explaining(trials, device_of(bench.scenario).metrics)
+            metrics += _explaining(trials, device_of(bench.scenario))
             return result_of(bench.scenario, trials, Found(metrics, warnings), wall_s)
         return replace(
             searched, metrics=(*metrics, *searched.metrics), warnings=(*searched.warnings, *warnings), wall_s=wall_s
@@ -123,7 +123,7 @@ class ReferenceBench:
         # Where slices give no ratio the trials in turns are the answer, so that it is no result that they do not.
         metrics = tuple(metric for metric in sliced if metric.bound is not Bound.REFUSED)
         warnings += tuple(f"no ratio of slices: {metric.note}" for metric in sliced if metric.bound is Bound.REFUSED)
-        metrics += _explaining(trials, device_of(bench.scenario).metrics)
+        metrics += _explaining(trials, device_of(bench.scenario))
         wall_s = time.monotonic() - began
         result = result_of(bench.scenario, trials, Found(metrics, warnings), wall_s)
         return replace(result, turns=turns[-1])
@@ -147,8 +147,8 @@ class ReferenceBench:
             return measure_duet(standing, bench, length_s, kept, tuple(stretches), is_enough, first)
 
 
-def _explaining(trials: Sequence[Trial], own: Own) -> tuple[Metric, ...]:
+def _explaining(trials: Sequence[Trial], device: Tells) -> tuple[Metric, ...]:
     """Cycles, lookups and tables of the last trial: of the point alone, since slices do not measure them."""
     seen = [trial for trial in trials if trial.validity is not TrialValidity.ABORTED]
-    metrics = of_trial(seen[-1], own) if seen else ()
+    metrics = of_trial(seen[-1], device) if seen else ()
     return tuple(replace(metric, note="; ".join(filter(None, (metric.note, "in a short trial")))) for metric in metrics)

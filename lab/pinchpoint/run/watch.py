@@ -80,4 +80,4 @@ def watched(device: Device, head: RecordHead, seen: Sequence[Reading]) -> Watche
     threads = device.loads(flat, whole.elapsed_s)
     signs = of_device(hops, threads, device.signs(flat))
     offload = truth(signs.values, device.offload_limits(flat))
-    return Watched(whole.elapsed_s, hops, threads, signs.values, likely(signs), whole.went_back, offload)
+    return Watched(whole.elapsed_s, hops, threads, signs.values, likely(signs, device, flat), whole.went_back, offload)

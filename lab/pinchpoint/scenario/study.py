@@ -5,6 +5,7 @@ import io
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path as FilePath
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from pinchpoint.keys.kinds import MismatchError
 from pinchpoint.keys.reader import Element, Reader
 from pinchpoint.keys.source import CHANGED, Change, Source, key_at, key_path, nearest, read_text, show
+from pinchpoint.model import former
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Level, Sweep
 from pinchpoint.model.study import FindingRequest, Published, PublishedPoint, Study
@@ -167,6 +169,7 @@ def _findings(requests: Sequence[Element], stems: Sequence[str], wanted: Sequenc
     """The findings that rest on wanted files alone."""
     for request in requests:
         finding = FindingRequest(**request.values)
+        finding = replace(finding, metric=former.metric(finding.metric), against=former.metric(finding.against))
         groups = {finding.group, *(word.strip() for word in finding.against.split(","))} & set(stems)
         if groups <= set(wanted):
             yield finding
@@ -197,7 +200,7 @@ def published(source: Source, folder: FilePath, element: Element) -> Published |
         points = _once(source, element, _of_file(source, folder, element))
     return Published(
         group=values["group"],
-        metric=values["metric"],
+        metric=former.metric(values["metric"]),
         unit=values["unit"],
         factor=values["factor"],
         title=values["title"],

@@ -24,7 +24,7 @@ from pinchpoint.serve.shelf import Shelf
 from pinchpoint.store.ceilings import default_path
 from pinchpoint.store.folder import RESULT, TAGS_FILE, tags_or_fault
 
-VERSION: Final = 2
+VERSION: Final = 3
 PAGE: Final = 100  # runs of one page of the list
 _WATCHED: Final = ("run.json", "result.json", "trials.jsonl", TAGS_FILE)
 _FIELDS: Final = ("kind", "study", "verdict", "host", "tag")

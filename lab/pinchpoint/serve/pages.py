@@ -9,6 +9,7 @@ from jinja2 import Environment
 from jinja2.utils import htmlsafe_json_dumps
 
 from pinchpoint.findings.trend import trends
+from pinchpoint.model import former
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.trial import StreamCounts, Trial
@@ -124,6 +125,7 @@ class Pages:
             path=path_of(trial, "What became of its frames"),
             before=own[at - 1] if at else None, after=own[at + 1] if at + 1 < len(own) else None, drawn_ids=_ids(drawn),
             witness=bench_views.witness_rows((trial,)), observed=sorted(trial.observed.items()),
+            threads=bench_views.thread_views(trial.threads, _effective(folder.read_info(), trial.scenario)),
         )  # fmt: skip
 
     def compare(self, viewer: Viewer, names: Sequence[str]) -> str:
@@ -181,6 +183,7 @@ class Pages:
     def trend(self, viewer: Viewer, scenario: str, metric: str) -> str:
         """Where the level of a scenario's metric changed over the runs."""
         self.index.refresh()
+        metric = former.metric(metric)
         names = self.index.having(scenario, MOST_OF_A_TREND) if scenario else ()
         stored = []
         for name in names:
@@ -275,6 +278,11 @@ def _section(
     if not view.why and verdict and verdict.suspicions:
         return view.scenarios[0], (suspected_view(scenario, verdict.suspicions),)
     return view.scenarios[0], view.why
+
+
+def _effective(info: RunInfo, scenario: str) -> Mapping[str, object]:
+    """A scenario of the run as it was in effect; empty if the run does not tell."""
+    return next((plain for plain in info.scenarios if plain.get("name") == scenario), {})
 
 
 def _of_trial(

@@ -2,8 +2,8 @@
 
 msgspec decodes dataclasses itself but ignores keys it does not know. Here each
 dataclass gets a twin (a msgspec Struct that forbids unknown fields), so that a
-misspelt or foreign key is an error that says where it stands. The twin also reads
-the fields of `former.py`, and drops them.
+misspelt or foreign key is an error that says where it stands. Files of older
+schemas are put into the words of this one first (model/former.py).
 """
 
 import json
@@ -13,13 +13,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cache, reduce
 from operator import or_
-from typing import Annotated, Any, Final, Generic, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from pinchpoint.model import former
 from pinchpoint.model.errors import InputError, StoreError
 
-SCHEMA = 2
+SCHEMA = 3
 """The version of the stored formats that this Pinchpoint writes, and the newest that it reads."""
 
 T = TypeVar("T")
@@ -63,8 +64,6 @@ def _struct(kind: Any, leading: tuple[tuple[str, Any], ...] = ()) -> Any:
             members.append((item.name, inner, item.default))
         else:
             members.append((item.name, inner))
-    for name, held in FORMER.get(kind.__name__, {}).items():
-        members.append((name, Annotated[Any, msgspec.Meta(description=f"no longer written: {held}")], None))
     return msgspec.defstruct(kind.__name__, members, forbid_unknown_fields=True, frozen=True, kw_only=True)
 
 
@@ -120,11 +119,18 @@ class Codec(Generic[T]):
                     f"{where}: written in schema {version}; this Pinchpoint reads up to {SCHEMA}",
                     "read it with the Pinchpoint that wrote it, or a newer one",
                 )
-            stored = msgspec.json.decode(data, type=self.stored)
+            stored = self._stored(data, version)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InputError(f"{where}: {_place_first(str(error))}") from error
         value = msgspec.convert(stored, self.kind, from_attributes=True)
         return value if self.versioned or version == SCHEMA else replace(value, schema=SCHEMA)  # type: ignore[type-var]
+
+    def _stored(self, data: bytes, version: int) -> Any:
+        """The strict Struct, of whichever schema. Raises msgspec.DecodeError."""
+        if version > former.LAST:
+            return msgspec.json.decode(data, type=self.stored)
+        plain = former.renewed(msgspec.json.decode(data), self.kind)
+        return msgspec.convert(plain, self.stored, str_keys=True)
 
 
 def _plain_mapping(value: object) -> object:
@@ -156,10 +162,3 @@ def _numbers(plain: object, place: str) -> Iterator[tuple[str, float]]:
 def _place_first(message: str) -> str:
     what, separator, place = message.partition(" - at ")
     return f"at {place.strip('`')}: {what}" if separator else what
-
-
-FORMER: Final[Mapping[str, Mapping[str, str]]] = {
-    "Band": {"best_fps": "load that was reached for a tenth of the time"},
-    "Rate": {"lapse": "share of the trials that the search left out of the rate"},
-}
-"""By the name of the dataclass: field -> what it held."""

@@ -58,8 +58,8 @@ def test_every_frame_of_a_low_load_arrives_and_is_seen_at_every_place(kind):
     assert account.unexplained == 0, account
     assert account.received == account.offered, account
     assert [hop.frames_in for hop in account.hops[1:-1]] == [account.offered] * (len(account.hops) - 2), account
-    (load,) = found.pmds
-    assert (load.core, load.received) == (1, account.offered), "its kernel runs on the device's CPU"
+    (load,) = found.threads
+    assert (load.cpu, load.received) == (1, account.offered), "its kernel runs on the device's CPU"
     assert not [name for name in seen if name.startswith("host/softnet/")], "that would be this machine's"
     if kind != "ovs":
         assert seen["guest/softnet/0/processed"] >= account.offered

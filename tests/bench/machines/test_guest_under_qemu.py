@@ -80,8 +80,8 @@ def test_the_account_of_a_switch_closes_and_its_load_is_the_guests():
     assert facts["guest's kernel"] != os.uname().release
     assert (facts["guest's NUMA nodes"], settings["guest.numa_nodes"]) == ("node 0 with CPU 0", "1")
     assert_closed(found.ledger)
-    (load,) = found.pmds
-    assert load.core == 1, "both of its threads run on the device's CPU"
+    (load,) = found.threads
+    assert load.cpu == 1, "both of its threads run on the device's CPU"
     (vcpu,) = (n for name, n in found.observed.items() if re.fullmatch(r"host/thread/CPU 0/.*/run_ns", name))
     assert vcpu > 0
     assert load.busy_share is not None
@@ -162,7 +162,7 @@ def test_a_lab_killed_while_it_measures_a_guest_with_two_nodes_is_cleaned_up_aft
     assert_closed(trial.ledger)
     assert trial.observed["nft/counter/translated"] == trial.ledger.received, "the rule was in force"
     assert all(trial.observed[f"guest/softnet/{cpu}/processed"] > 0 for cpu in (0, 1)), "each flow on one of them"
-    (load,) = trial.pmds
-    assert (load.name, load.core) == ("guest's CPUs 0, 1", 1), "the device has one CPU of this machine"
+    (load,) = trial.threads
+    assert (load.name, load.cpu) == ("guest's CPUs 0, 1", 1), "the device has one CPU of this machine"
     assert load.received > 0
     assert 0 < load.busy_share <= 1

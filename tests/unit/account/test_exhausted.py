@@ -5,7 +5,7 @@ import pytest
 from pinchpoint.account.exhausted import Seen, exhausted, pushed_back
 from pinchpoint.engine.connections import Account, Backend, Client, PortCounts, Server, Sources
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.trial import PmdLoad
+from pinchpoint.model.trial import ThreadLoad
 
 PORTS = Limit(Resource.LOCAL_PORTS, 80, 2.0, "80 ports", "entries", ("nat/refused",))
 TABLE = Limit(Resource.TABLE, 1000, 2.0, "1,000 entries", "entries", ("table/full",))
@@ -20,13 +20,13 @@ def client(**changed):
     return Client(**{**counts, "opened": 100, "completed": 80, **rest, **changed})
 
 
-def load(observed=(), pmds=(), busy=0.3, missed=0, stats=(), **changed):
+def load(observed=(), threads=(), busy=0.3, missed=0, stats=(), **changed):
     ports = (PortCounts("clients", missed, dict(stats)), PortCounts("servers", 0))
-    return Seen(Account(1.0, client(**changed), (), busy, ports=ports), dict(observed), pmds, 1.0)
+    return Seen(Account(1.0, client(**changed), (), busy, ports=ports), dict(observed), threads, 1.0)
 
 
 def worker(busy):
-    return PmdLoad(name="worker 1", core=1, received=10, busy_share=busy)
+    return ThreadLoad(name="worker 1", cpu=1, received=10, busy_share=busy)
 
 
 @pytest.mark.parametrize(
@@ -37,13 +37,13 @@ def worker(busy):
         (load({"link/a/dropped": 30, "nat/refused": 2}), LIMITS, Resource.SOFTIRQ),
         (load({"entries": 79}), LIMITS, Resource.LOCAL_PORTS),
         (load(refused=20), LIMITS, Resource.BACKEND),
-        (load(pmds=(worker(0.99),)), (PORTS,), Resource.WORKER),
-        (load(pmds=(worker(0.99),)), LIMITS, Resource.SOFTIRQ),
+        (load(threads=(worker(0.99),)), (PORTS,), Resource.WORKER),
+        (load(threads=(worker(0.99),)), LIMITS, Resource.SOFTIRQ),
         (load(shortfall=50, busy=0.95), LIMITS, Resource.GENERATOR),
         (load(shortfall=50, busy=0.1), LIMITS, None),
         (load(missed=500, busy=0.99), LIMITS, Resource.GENERATOR),
         (load({"nat/refused": 1}), LIMITS, None),
-        (load(pmds=(worker(0.5), worker(None))), LIMITS, None),
+        (load(threads=(worker(0.5), worker(None))), LIMITS, None),
     ],
 )
 def test_the_resource_is_named_by_what_was_read(seen, limits, resource):
@@ -53,7 +53,7 @@ def test_the_resource_is_named_by_what_was_read(seen, limits, resource):
 
 
 def test_a_counter_of_refusals_is_believed_before_everything_else_and_all_is_told():
-    found = exhausted(LIMITS, [load({"nat/refused": 20, "entries": 80}, pmds=(worker(0.99),), refused=20)])
+    found = exhausted(LIMITS, [load({"nat/refused": 20, "entries": 80}, threads=(worker(0.99),), refused=20)])
     assert found.resource is Resource.LOCAL_PORTS
     assert len(found.evidence) == 4
     assert found.evidence[0] == "local ports: 20 refused (nat/refused), 20 connections failed"

@@ -3,7 +3,9 @@
 import pytest
 
 from pinchpoint.account.load import dut_threads, siblings_s
+from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.dut.ovs.load import loads
+from pinchpoint.model.trial import BusyBy
 
 SEEN = {
     "elapsed_s/pmd": 1.25,
@@ -25,7 +27,8 @@ def test_busy_share_counts_only_the_seconds_with_traffic():
     assert load.clock_hz == pytest.approx(2.6e9)
     assert load.busy_share == pytest.approx(0.5), "1.3 of the 2.6 G cycles of one second, not of 1.25"
     assert load.cycles_per_packet == pytest.approx(1300)
-    assert (load.emc_hits, load.recirculated) == (2_000_000, 1_000_000)
+    assert load.busy_by is BusyBy.CYCLES
+    assert (load.detail, load.recirculated) == ({"emc_hits": 2_000_000}, 1_000_000)
 
 
 def test_an_idle_main_thread_is_not_listed():
@@ -35,14 +38,24 @@ def test_an_idle_main_thread_is_not_listed():
 def test_the_main_threads_load_is_its_processor_time():
     seen = SEEN | {"ovs/pmd/main/packets_received": 5}
     main = loads(seen, 0.5)[-1]
-    assert (main.name, main.core) == ("main thread", None)
-    assert main.busy_share == pytest.approx(0.8)
+    assert (main.name, main.cpu) == ("main thread", None)
+    assert (main.busy_share, main.busy_by) == (pytest.approx(0.8), BusyBy.PROCESSOR_TIME)
     assert main.cycles_per_packet is None
 
 
 def test_missing_counters_stay_missing():
     (load,) = loads({"ovs/pmd/core1/packets_received": 5}, 1.0)
-    assert (load.busy_share, load.cycles_per_packet, load.emc_hits, load.upcalls) == (None, None, None, None)
+    assert (load.busy_share, load.busy_by, load.cycles_per_packet, load.slow_path) == (None, None, None, None)
+    assert load.detail == {}
+
+
+def test_lookups_by_the_slow_path_are_those_whose_upcall_was_lost_too():
+    (load,) = loads(
+        SEEN | {f"ovs/pmd/core1/miss_with_{end}_upcall": n for end, n in (("success", 5), ("failed", 2))}, 1
+    )
+    assert load.slow_path == 7
+    assert load.detail == {"emc_hits": 2_000_000, "upcalls": 5, "lost_upcalls": 2}
+    assert load.detail.keys() <= DEVICE.figures.keys()
 
 
 def test_beside_pmds_the_main_thread_forwards_nothing_and_is_no_witness():

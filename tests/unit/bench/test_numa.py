@@ -214,7 +214,7 @@ def test_a_rate_scenarios_engine_and_pmds_move():
 
 def test_engine_and_pmds_never_share_a_cpu_to_be_on_one_node():
     scenario = replace(parse(PORTS, "ports.toml"), numa=SAME)
-    with pytest.raises(RequirementError, match="too few CPUs for engine and PMDs"):
+    with pytest.raises(RequirementError, match="too few CPUs for engine and switch"):
         placed(scenario, Topology({0: (0,), 1: (1,)}))
 
 

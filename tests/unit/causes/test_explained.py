@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from trials import pmd
+from trials import thread_load
 
 from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED, by_name
 from pinchpoint.causes.explained import explanation
@@ -37,14 +37,14 @@ def ndr(low, high, status=RateStatus.FOUND, band=None):
     return Rate(0.0, status, low, high, 0.2, 2.0, "", estimate_fps=estimate, band=band)
 
 
-def result(name="x", causes=(), rates=(), metrics=(), outcome=Outcome.MEASURED, reason="", pmds=()):
-    verdict = Verdict(Limit.PMD_CORE, "", (), (), (), tuple(map(suspected, causes)))
+def result(name="x", causes=(), rates=(), metrics=(), outcome=Outcome.MEASURED, reason="", threads=()):
+    verdict = Verdict(Limit.FORWARDING_CORE, "", (), (), (), tuple(map(suspected, causes)))
     return ScenarioResult(
         scenario=name,
         title=name,
         rates=tuple(rates),
         latency=(),
-        pmds=tuple(pmds),
+        threads=tuple(threads),
         verdict=verdict,
         generator_ceiling_fps=None,
         trials=0,
@@ -156,8 +156,8 @@ def test_confirmed_causes_come_first_and_those_that_explain_most():
 
 
 def test_a_pass_costs_what_is_saved_without_it():
-    load = replace(pmd(0.99, 1200.0), received=1000, recirculated=3000)
-    unchanged = result(causes=["recirculation"], pmds=[load])
+    load = replace(thread_load(0.99, 1200.0), received=1000, recirculated=3000)
+    unchanged = result(causes=["recirculation"], threads=[load])
     cost = explanation(unchanged, {Experiment.NO_TRACKING: ratio(4.0, 3.0, 6.0)}).passes
     assert (cost.passes, cost.cycles, cost.each) == (4.0, 1200.0, 300.0)
     assert (cost.low, cost.high) == (pytest.approx(800 / 3), pytest.approx(1000 / 3))

@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from pytest import approx
-from trials import pmd, stream_counts, trial
+from trials import stream_counts, thread_load, trial
 
+from pinchpoint.causes.diagnosed import Unknown
 from pinchpoint.causes.signs import of_trials
 from pinchpoint.model.causes import Sign
 from pinchpoint.model.hops import DropKind
@@ -13,10 +14,10 @@ from pinchpoint.model.trial import Drop, Hop
 ENDS = Hop("engine sends", 1000, 1000), Hop("engine receives", 900, 900)
 
 
-def losing(*drops, pmds=(), observed=None, middle=(None, None), **options):
+def losing(*drops, threads=(), observed=None, middle=(None, None), **options):
     counts = stream_counts(offered=1000, received=900)
     hops = [ENDS[0], Hop("device", *middle, drops), ENDS[1]]
-    made = trial(1000.0, hops=hops, counts=counts, pmds=pmds, **options)
+    made = trial(1000.0, hops=hops, counts=counts, threads=threads, **options)
     return replace(made, observed=observed or {})
 
 
@@ -24,24 +25,30 @@ def signs(*trials, ring=100, **options):
     return of_trials(trials, ring, **options)
 
 
+class CountsSubtables(Unknown):
+    """A device that says how many subtables it searched."""
+
+    def signs(self, seen):
+        return {Sign.SUBTABLES: seen["x"]}
+
+
 def test_the_busiest_thread_speaks_for_the_device():
-    idle = replace(pmd(0.2, 900.0), core=2)
-    found = signs(losing(pmds=[pmd(0.97, 640.0), idle])).values
+    idle = replace(thread_load(0.2, 900.0), cpu=2)
+    found = signs(losing(threads=[thread_load(0.97, 640.0), idle])).values
     assert (found[Sign.BUSY], found[Sign.IDLEST], found[Sign.CYCLES]) == (0.97, 0.2, 640.0)
 
 
-def test_passes_caches_and_upcalls_are_of_frames():
-    load = replace(pmd(0.97), recirculated=500, megaflow_hits=750, upcalls=20, lost_upcalls=5)
-    found = signs(losing(pmds=[load])).values
+def test_passes_and_lookups_by_the_slow_path_are_of_frames():
+    load = replace(thread_load(0.97), recirculated=500, slow_path=25)
+    found = signs(losing(threads=[load])).values
     assert found[Sign.PASSES] == 1.5
-    assert found[Sign.WILDCARD_SHARE] == 0.5
-    assert found[Sign.UPCALLS] == approx(0.025)
+    assert found[Sign.SLOW_PATH] == approx(0.025)
 
 
 def test_what_no_counter_told_is_absent():
-    load = replace(pmd(), recirculated=None, megaflow_hits=None, upcalls=None, cycles_per_packet=None, busy_share=None)
-    found = signs(losing(pmds=[load])).values
-    absent = (Sign.PASSES, Sign.WILDCARD_SHARE, Sign.UPCALLS, Sign.BUSY, Sign.CYCLES, Sign.COPIES, Sign.WAITED)
+    load = replace(thread_load(), recirculated=None, slow_path=None, cycles_per_packet=None, busy_share=None)
+    found = signs(losing(threads=[load])).values
+    absent = (Sign.PASSES, Sign.WILDCARD_SHARE, Sign.SLOW_PATH, Sign.BUSY, Sign.CYCLES, Sign.COPIES, Sign.WAITED)
     assert not set(absent) & set(found)
 
 
@@ -73,10 +80,10 @@ def test_times_are_set_against_what_the_ring_holds():
 
 
 def test_of_several_trials_the_median_speaks():
-    found = signs(*(losing(pmds=[pmd(busy)]) for busy in (0.5, 0.97, 0.98))).values
+    found = signs(*(losing(threads=[thread_load(busy)]) for busy in (0.5, 0.97, 0.98))).values
     assert found[Sign.BUSY] == 0.97
 
 
 def test_a_device_adds_what_its_own_counters_say():
-    found = signs(losing(observed={"x": 3.0}), own=lambda seen: {Sign.SUBTABLES: seen["x"]})
+    found = signs(losing(observed={"x": 3.0}), device=CountsSubtables())
     assert found.values[Sign.SUBTABLES] == 3.0

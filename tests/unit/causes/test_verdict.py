@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from trials import pmd, stream_counts, trial, worker
+from trials import stream_counts, thread_load, trial, worker
 
 from pinchpoint.causes import verdict as diagnosis
 from pinchpoint.model.hops import DropKind
@@ -43,9 +43,9 @@ def overloaded(forwarded=1000, **options):
 
 
 def test_a_device_that_forwards_no_more_than_it_carries_without_loss_is_the_limit():
-    full = replace(pmd(0.99, 300.0), received=1010, clock_hz=1010 * 226.0)
-    found = verdict(FOUND, [trial(1000.0), losing(pmds=[full]), overloaded(pmds=[pmd(1.0, 226.0)])])
-    assert found.limit is Limit.PMD_CORE
+    full = replace(thread_load(0.99, 300.0), received=1010, clock_hz=1010 * 226.0)
+    found = verdict(FOUND, [trial(1000.0), losing(threads=[full]), overloaded(threads=[thread_load(1.0, 226.0)])])
+    assert found.limit is Limit.FORWARDING_CORE
     assert "it forwards 1.00 kpps however much is offered, 226 cycles per packet" in found.headline
     assert found.trial_ids == ("t-0002",)
     assert [one.cause for one in found.suspicions] == ["own-speed"]
@@ -53,8 +53,8 @@ def test_a_device_that_forwards_no_more_than_it_carries_without_loss_is_the_limi
 
 def test_a_thread_that_is_busy_all_the_time_is_no_limit_of_a_device_that_forwards_more_under_overload():
     """At a third of its load a polling thread is as busy: its batches are small."""
-    needed = replace(pmd(0.98, 821.0), received=1010, clock_hz=1010 * 226 / 0.6)
-    found = verdict(FOUND, [losing(pmds=[needed]), overloaded(forwarded=1667, pmds=[pmd(1.0, 226.0)])])
+    needed = replace(thread_load(0.98, 821.0), received=1010, clock_hz=1010 * 226 / 0.6)
+    found = verdict(FOUND, [losing(threads=[needed]), overloaded(forwarded=1667, threads=[thread_load(1.0, 226.0)])])
     assert found.limit is Limit.NAMED_DROP
     assert found.headline.startswith("receive ring of left full; PMD core 1 only 60.0 % busy")
     assert "PMD core 1 needed 60.0 % of its time, at the 226 cycles per packet of overloads (821 here)" in str(found)
@@ -64,37 +64,41 @@ def test_a_thread_that_is_busy_all_the_time_is_no_limit_of_a_device_that_forward
 
 
 def test_what_no_overload_shows_is_nobodys_own_speed():
-    found = verdict(FOUND, [losing(pmds=[pmd(0.99, 640.0)])])
+    found = verdict(FOUND, [losing(threads=[thread_load(0.99, 640.0)])])
     assert (found.limit, found.suspicions) == (Limit.NAMED_DROP, ())
 
 
 def test_trials_of_an_engine_that_fell_short_count_at_what_it_offered():
     short = overloaded(validity=TrialValidity.GENERATOR_LIMITED)
-    assert verdict(FOUND, [losing(pmds=[pmd(0.99)]), short]).limit is Limit.PMD_CORE
+    assert verdict(FOUND, [losing(threads=[thread_load(0.99)]), short]).limit is Limit.FORWARDING_CORE
     assert verdict(FOUND, [losing(), replace(short, validity=TrialValidity.NOISY_HOST)]).limit is Limit.NAMED_DROP
 
 
 def test_of_two_pmds_the_one_that_polls_the_losing_port_is_asked():
-    busy = replace(pmd(0.99, 640.0), name="PMD core 1", ports=("left",))
-    idle = replace(pmd(0.4), name="PMD core 2", ports=("right",))
+    busy = replace(thread_load(0.99, 640.0), name="PMD core 1", ports=("left",))
+    idle = replace(thread_load(0.4), name="PMD core 2", ports=("right",))
     drop = Drop("receive ring of right full", 100, "a counter", "dut", port="right", kind=DropKind.RECEIVE_RING)
-    lost = losing(pmds=[busy, idle])
+    lost = losing(threads=[busy, idle])
     at_right = replace(lost, ledger=replace(lost.ledger, hops=(Hop("h", None, None, (drop,)),)))
     found = verdict(FOUND, [at_right, overloaded()])
     assert found.limit is Limit.NAMED_DROP
     assert "PMD core 2 only 40.0 % busy" in found.headline
     unknown = [replace(busy, ports=()), replace(idle, ports=())]
-    assert verdict(FOUND, [replace(at_right, pmds=tuple(unknown)), overloaded()]).limit is Limit.PMD_CORE
+    assert verdict(FOUND, [replace(at_right, threads=tuple(unknown)), overloaded()]).limit is Limit.FORWARDING_CORE
 
 
 def test_a_full_transmit_ring_before_a_busy_engine_is_the_generator():
-    found = verdict(FOUND, [losing("transmit ring of right full", "engine", engine_busy=0.99, pmds=[pmd(0.7)])])
+    found = verdict(
+        FOUND, [losing("transmit ring of right full", "engine", engine_busy=0.99, threads=[thread_load(0.7)])]
+    )
     assert found.limit is Limit.GENERATOR
     assert "99.0 % busy" in found.headline
 
 
 def test_a_full_transmit_ring_before_an_idle_engine_is_not_blamed_on_it():
-    found = verdict(FOUND, [losing("transmit ring of right full", "engine", engine_busy=0.3, pmds=[pmd(0.7)])])
+    found = verdict(
+        FOUND, [losing("transmit ring of right full", "engine", engine_busy=0.3, threads=[thread_load(0.7)])]
+    )
     assert found.limit is Limit.NAMED_DROP
 
 
@@ -106,7 +110,7 @@ def link(port, sent, received, gbit=1):
 
 def on_links(*links, sends=(), device=(), receives=()):
     """A losing trial between NICs, with its drops where the engine sends, in the device, and where it receives."""
-    lost = losing(lost=100, pmds=[pmd(0.4)])
+    lost = losing(lost=100, threads=[thread_load(0.4)])
     hops = tuple(
         Hop(name, None, None, tuple(drops))
         for name, drops in (("engine sends", sends), ("switch sends", device), ("engine receives", receives))
@@ -204,7 +208,7 @@ def test_runs_that_recorded_one_share_for_both_directions_keep_their_verdict():
 
 def engine_of_two(sender_busy, receiver_busy):
     """A losing trial whose left port is driven by core 0, its right one by core 2."""
-    lost = losing("transmit ring of right full", "engine", pmds=[pmd(0.7)])
+    lost = losing("transmit ring of right full", "engine", threads=[thread_load(0.7)])
     sender, receiver = (
         replace(worker(busy), core=core, ports=(port,))
         for busy, core, port in ((sender_busy, 0, "left"), (receiver_busy, 2, "right"))
@@ -222,7 +226,7 @@ def test_of_two_engine_cores_the_one_that_receives_is_asked():
 
 
 def test_losses_that_mostly_no_counter_names_are_unexplained_however_few_they_are():
-    found = verdict(FOUND, [losing(lost=100, named=40, pmds=[pmd(0.99)])])
+    found = verdict(FOUND, [losing(lost=100, named=40, threads=[thread_load(0.99)])])
     assert found.limit is Limit.UNEXPLAINED
     assert "60 of 100 lost frames" in found.headline
 
@@ -272,9 +276,12 @@ def of_a_search(rate, trials, limit=1e-4):
 
 def test_more_unnamed_losses_than_a_search_bears_refuse_the_verdict_and_name_the_place():
     """At the bound everything is named; 6 % of what the search offered in all is not."""
-    at_bound, flood = losing(pmds=[pmd(0.99)]), losing(lost=500, named=300, number=3, load_fps=2000.0, offered=2000)
+    at_bound, flood = (
+        losing(threads=[thread_load(0.99)]),
+        losing(lost=500, named=300, number=3, load_fps=2000.0, offered=2000),
+    )
     quiet = trial(1000.0)
-    assert verdict(FOUND, [quiet, at_bound, overloaded()]).limit is Limit.PMD_CORE
+    assert verdict(FOUND, [quiet, at_bound, overloaded()]).limit is Limit.FORWARDING_CORE
     found = of_a_search(FOUND, [quiet, at_bound, flood])
     assert found.limit is Limit.UNEXPLAINED
     assert "no counter names 200 of 4,010 offered frames (4.99 %)" in found.headline
@@ -284,7 +291,7 @@ def test_more_unnamed_losses_than_a_search_bears_refuse_the_verdict_and_name_the
 
 
 def test_as_many_unnamed_losses_as_a_search_bears_leave_the_verdict_as_it_is():
-    few = losing(lost=100, named=99, pmds=[pmd(0.99)])
+    few = losing(lost=100, named=99, threads=[thread_load(0.99)])
     assert of_a_search(FOUND, [trial(9000.0), few], limit=1e-4).limit is Limit.NAMED_DROP
     assert of_a_search(FOUND, [trial(8000.0), few], limit=1e-4).limit is Limit.UNEXPLAINED
 
@@ -296,25 +303,25 @@ def test_the_generators_limit_comes_before_anything_about_unexplained_frames():
 
 def test_only_the_first_losses_are_evidence():
     flood = losing("transmit ring of right full", "engine", number=3, load_fps=5000.0, engine_busy=1.0)
-    found = verdict(FOUND, [losing(pmds=[pmd(0.99)]), flood])
+    found = verdict(FOUND, [losing(threads=[thread_load(0.99)]), flood])
     assert "receive ring of left full" in found.headline
     assert found.trial_ids == ("t-0002",)
 
 
 def test_a_stray_loss_far_below_the_bound_is_no_evidence():
-    stray = losing(number=5, load_fps=500.0, pmds=[pmd(0.4)], offered=500, lost=1)
-    found = verdict(FOUND, [losing(pmds=[pmd(0.99)]), stray])
+    stray = losing(number=5, load_fps=500.0, threads=[thread_load(0.4)], offered=500, lost=1)
+    found = verdict(FOUND, [losing(threads=[thread_load(0.99)]), stray])
     assert found.trial_ids == ("t-0002",)
 
 
 def test_invalid_trials_are_no_evidence():
     noisy = losing("transmit ring of right full", "engine", number=4, validity=TrialValidity.NOISY_HOST)
-    assert verdict(FOUND, [losing(pmds=[pmd(0.99)]), noisy]).trial_ids == ("t-0002",)
+    assert verdict(FOUND, [losing(threads=[thread_load(0.99)]), noisy]).trial_ids == ("t-0002",)
 
 
 def test_a_generators_ceiling_is_told_with_the_switchs_headroom():
     rate = Rate(0.0, RateStatus.AT_LEAST, 1000.0, None, 1.0, 21.0, "...", limited_by=Limit.GENERATOR)
-    found = verdict(rate, [trial(1000.0, pmds=[pmd(0.7)])])
+    found = verdict(rate, [trial(1000.0, threads=[thread_load(0.7)])])
     assert found.limit is Limit.GENERATOR
     assert "PMD core 1 still had 30.0 % idle" in found.headline
 
@@ -352,7 +359,7 @@ def test_frames_that_the_rules_drop_are_told_so_whatever_the_host_does():
 
 
 def test_frames_that_the_rules_drop_are_no_pauses():
-    found = verdict(FOUND, [losing("drop action of pipeline", "rules", pmds=[pmd(0.6)])])
+    found = verdict(FOUND, [losing("drop action of pipeline", "rules", threads=[thread_load(0.6)])])
     assert found.limit is Limit.NAMED_DROP
     assert not any("pause" in line for line in found.evidence)
 
@@ -370,8 +377,8 @@ def of_a_rule(load, others=0, number=1, **options):
 
 
 def test_a_second_cause_is_named_where_a_rule_drops_frames_at_any_load():
-    waiting = {"pmds": [pmd(0.99)], "run_delay_ns": 400_000_000}
-    low = [of_a_rule(load, pmds=[pmd(0.3)]) for load in (100, 200, 500)]
+    waiting = {"threads": [thread_load(0.99)], "run_delay_ns": 400_000_000}
+    low = [of_a_rule(load, threads=[thread_load(0.3)]) for load in (100, 200, 500)]
     found = verdict(ALWAYS, [*low, of_a_rule(1000, others=300, **waiting), of_a_rule(2000, others=900, **waiting)])
     assert [one.cause for one in found.suspicions] == ["rule-drop", "preempted"]
     assert "drop rule" in found.headline
@@ -379,8 +386,8 @@ def test_a_second_cause_is_named_where_a_rule_drops_frames_at_any_load():
 
 
 def test_a_stray_loss_beside_a_rule_that_drops_accuses_nobody():
-    stray = of_a_rule(200, others=5, pmds=[pmd(0.3)], run_delay_ns=400_000_000)
-    low = [of_a_rule(load, pmds=[pmd(0.3)]) for load in (100, 200, 200, 500, 1000)]
+    stray = of_a_rule(200, others=5, threads=[thread_load(0.3)], run_delay_ns=400_000_000)
+    low = [of_a_rule(load, threads=[thread_load(0.3)]) for load in (100, 200, 200, 500, 1000)]
     found = verdict(ALWAYS, [*low, stray])
     assert [one.cause for one in found.suspicions] == ["rule-drop"]
     assert not any("apart from" in line for line in found.evidence)
@@ -396,10 +403,10 @@ def test_drops_of_copies_are_shares_of_what_was_dropped():
 
 
 def test_the_host_is_ruled_out_only_as_far_as_the_kernel_saw_the_switchs_threads():
-    quiet = verdict(FOUND, [losing(pmds=[pmd(0.99)], run_delay_ns=40_000)])
-    stolen = verdict(FOUND, [losing(pmds=[pmd(0.99)], run_delay_ns=40_000, steal_s={1: 0.02})])
-    unseen = verdict(FOUND, [losing(pmds=[pmd(0.99)])])
-    waited = verdict(FOUND, [losing(pmds=[pmd(0.99)], run_delay_ns=400_000_000)])
+    quiet = verdict(FOUND, [losing(threads=[thread_load(0.99)], run_delay_ns=40_000)])
+    stolen = verdict(FOUND, [losing(threads=[thread_load(0.99)], run_delay_ns=40_000, steal_s={1: 0.02})])
+    unseen = verdict(FOUND, [losing(threads=[thread_load(0.99)])])
+    waited = verdict(FOUND, [losing(threads=[thread_load(0.99)], run_delay_ns=400_000_000)])
     assert any("waited at most 40.0 us" in line for line in quiet.ruled_out)
     assert not any("waited" in line for line in waited.ruled_out), "a hog had the core"
     assert not any("waited" in line for line in (*stolen.ruled_out, *unseen.ruled_out))

@@ -40,7 +40,7 @@ class Lab:
         self.ran.append(unit.name)
         value = (8e6 + 1e3 * unit.point.repeat) * (self.factor if unit.point.group.startswith("B-") else 1.0)
         ndr = found(unit, value, name="NDR")
-        return replace(ndr, metrics=(*ndr.metrics, Metric("PMD busy", "share", value / 1e7)))
+        return replace(ndr, metrics=(*ndr.metrics, Metric("thread busy", "share", value / 1e7)))
 
 
 @pytest.fixture
@@ -241,9 +241,9 @@ def test_a_gate_that_cannot_judge_does_not_pass(lab, compare, capsys):
 
 
 def test_a_named_metric_is_judged_instead_of_the_main_one(lab, compare, capsys):
-    assert compare(FORWARD, *SMC, "--pairs", 6, "--metric", "PMD busy", "--json", "--out", compare.out) == 0
+    assert compare(FORWARD, *SMC, "--pairs", 6, "--metric", "thread busy", "--json", "--out", compare.out) == 0
     metrics = json.loads(capsys.readouterr().out)["scenarios"][0]["metrics"]
-    assert [(one["metric"], one["judged"]) for one in metrics] == [("PMD busy", True), ("NDR", False)]
+    assert [(one["metric"], one["judged"]) for one in metrics] == [("thread busy", True), ("NDR", False)]
 
 
 def test_a_budget_ends_with_whole_pairs(lab, compare, capsys):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -13,6 +14,7 @@ from support import OF_A_KIND, ONLY_SERVED, REQUIRED, scenario_of
 from pinchpoint.account import ledger
 from pinchpoint.bench import actions
 from pinchpoint.bench.resource import AnyResource, Command, MarkedProcesses, RunDirectory, TextFile
+from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED
 from pinchpoint.dut import registry, softirq
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.nft.counters import conntrack_counters, ip_counters, named
@@ -24,9 +26,14 @@ from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.hops import PORT, Party
 from pinchpoint.scenario import parse
+from pinchpoint.scenario.bench_keys import ENGINE
+from pinchpoint.scenario.bench_keys import PORT as PORT_TABLE
 from pinchpoint.scenario.plain import from_plain, to_plain
 
 KINDS = registry.kinds()
+CAUSES = (*CATALOGUE, OWN_SPEED)
+KEY = re.compile(r"\b(dut|port|host|engine)\.(\w+)")
+COMMON = {("port", key.name) for key in PORT_TABLE.keys} | {("engine", key.name) for key in ENGINE.keys}
 PLACE = PurePosixPath("/run/pinchpoint/b1")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 MOST_LINES = 300  # of a file of a kind
@@ -113,6 +120,30 @@ def test_a_key_of_another_kind_is_an_error_that_names_both(kind):
             with pytest.raises(InputError, match=f'dut.{key}.*"{other}".*this one is "{kind}"') as error:
                 scenario_of(kind, dut=f"{key} = 1")
             assert error.value.exit_code == 2
+
+
+def keys_named(words):
+    """The scenario's keys that advice names, by table."""
+    return {(table, key) for text in words for table, key in KEY.findall(text)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_kind_advises_names_no_key_that_it_has_not(kind):
+    device = registry.device(kind)
+    advised = keys_named(words for cause in CAUSES for words in device.advice(cause.name, {}))
+    own = {("dut", key.name) for key in device.keys.dut} | {("port", key.name) for key in device.keys.port}
+    assert advised <= own | COMMON
+
+
+def test_what_a_cause_advises_for_any_device_names_keys_of_every_kind():
+    assert {("port", "ring"), ("engine", "cpus")} <= keys_named(cause.mend for cause in CAUSES) <= COMMON
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_advises_against_causes_of_the_catalogue_and_says_what_its_figures_are(kind):
+    device = registry.device(kind)
+    assert not device.advice("no such cause", {})
+    assert all(figure.title and figure.meaning for figure in device.figures.values())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -318,7 +349,7 @@ def test_frames_of_two_cpus_are_divided_as_the_kernel_counts_them():
         "host/softirq_time_measured": 1,
     }
     one, two = softirq.loads(counters, 50 / TICKS_PER_S / 0.5)
-    assert (one.core, one.received, one.busy_share) == (1, 300, 0.5)
+    assert (one.cpu, one.received, one.busy_share) == (1, 300, 0.5)
     assert (two.name, two.received, two.busy_share) == ("softirq on CPU 2", 100, None)
     sampled = {**counters, "host/softirq_time_measured": 0}
     assert softirq.loads(sampled, 1.0)[0].busy_share is None, "paced frames keep step with the ticks that sample"

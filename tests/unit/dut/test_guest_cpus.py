@@ -112,7 +112,7 @@ def loads_of_two(threads, softnet=(30.0, 10.0)):
 
 def test_the_loads_of_two_virtual_cpus_are_those_of_the_cpus_on_which_they_run():
     found = loads_of_two({"main": (1e8, 3.0), "CPU 0/TCG": (3e8, 3.0), "CPU 1/TCG": (5e8, 2.0)})
-    assert [(one.name, one.core, one.received) for one in found] == [("guest's CPU 0", 3, 60), ("guest's CPU 1", 2, 20)]
+    assert [(one.name, one.cpu, one.received) for one in found] == [("guest's CPU 0", 3, 60), ("guest's CPU 1", 2, 20)]
     assert [one.busy_share for one in found] == [pytest.approx(0.4), pytest.approx(0.5)]
 
 
@@ -125,13 +125,13 @@ def test_the_loads_of_two_virtual_cpus_are_those_of_the_cpus_on_which_they_run()
 )
 def test_virtual_cpus_that_share_a_cpu_have_one_load(threads):
     (found,) = loads_of_two(threads)
-    assert (found.name, found.core, found.received) == ("guest's CPUs 0, 1", 3, 80)
+    assert (found.name, found.cpu, found.received) == ("guest's CPUs 0, 1", 3, 80)
     assert found.busy_share == pytest.approx(0.9)
 
 
 def test_a_guest_of_which_nothing_was_seen_has_no_share():
     (found,) = loads_of_two({}, softnet=())
-    assert (found.core, found.received, found.busy_share) == (None, 0, None)
+    assert (found.cpu, found.received, found.busy_share) == (None, 0, None)
 
 
 class WithNodes(Local):

@@ -201,7 +201,7 @@ def test_frames_pass_a_tap_instead_of_a_veth_pair(kind):
 def test_its_load_is_that_of_its_process_on_this_machine():
     seen = {"host/thread/main/run_ns": 25e7, "host/thread/main/cpu": 3.0, "host/link/dut/left/rx_packets": 70.0}
     (load,) = registry.device_of(guested("bridge")).loads(seen, 0.5)
-    assert (load.core, load.received, load.busy_share) == (3, 70, 0.5)
+    assert (load.cpu, load.received, load.busy_share) == (3, 70, 0.5)
 
 
 def test_a_missing_program_is_told_with_its_package(monkeypatch):
@@ -277,9 +277,9 @@ def test_the_load_of_an_emulated_guest_is_that_of_its_threads_on_the_busiest_cpu
     seen = {f"host/thread/{name}/run_ns": run for name, (run, _) in threads.items()}
     seen |= {f"host/thread/{name}/cpu": cpu for name, (_, cpu) in threads.items()}
     (load,) = registry.device_of(guested("bridge", QEMU)).loads(seen, 1.0)
-    assert (load.core, load.busy_share) == (3, pytest.approx(0.4))
+    assert (load.cpu, load.busy_share) == (3, pytest.approx(0.4))
     (load,) = registry.device_of(guested("bridge", QEMU)).loads(seen | {"host/thread/main/cpu": 2.0}, 1.0)
-    assert (load.core, load.busy_share) == (3, pytest.approx(0.3))
+    assert (load.cpu, load.busy_share) == (3, pytest.approx(0.3))
 
 
 def test_the_threads_that_forward_are_known_by_name():

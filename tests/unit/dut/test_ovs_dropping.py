@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pinchpoint.causes.likely import likely
-from pinchpoint.dut.ovs import text
+from pinchpoint.dut.ovs import DEVICE, text
 from pinchpoint.dut.ovs.dropping import Database, DroppingRules, dropping_rules
 from pinchpoint.dut.ovs.signs import signs
 from pinchpoint.dut.ovs.unixctl import UnixctlError
@@ -97,8 +97,8 @@ def test_the_rule_that_dropped_most_is_evidence():
 @pytest.mark.parametrize(("one_in", "advised"), [(0.0, False), (100.0, True)])
 def test_what_is_in_force_is_not_advised(one_in, advised):
     values = {Sign.BUSY: 0.97, Sign.WILDCARD_SHARE: 0.9, Sign.SUBTABLES: 1.0}
-    values |= signs({"ovs/config/emc-insert-inv-prob": one_in, "ovs/config/smc-enable": 0.0})
-    (found,) = likely(Signs(values))
+    in_force = {"ovs/config/emc-insert-inv-prob": one_in, "ovs/config/smc-enable": 0.0}
+    (found,) = likely(Signs(values), DEVICE, in_force)
     assert found.cause == "many-flows"
     assert ("emc_insert_inv_prob = 0" in found.mend) is advised
     assert "dut.smc = true" in found.mend

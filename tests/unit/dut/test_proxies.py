@@ -140,8 +140,8 @@ def test_the_share_of_a_worker_is_the_time_for_which_it_ran():
         "host/link/dut/left/rx_packets": 400.0,
     }
     one, ten = proxy.loads(seen, 2.0)
-    assert (one.name, one.core, one.busy_share, one.received) == ("worker-1", 2, 0.75, 300)
-    assert (ten.name, ten.core, ten.busy_share, ten.received) == ("worker-10", None, 0.25, 100)
+    assert (one.name, one.cpu, one.busy_share, one.received) == ("worker-1", 2, 0.75, 300)
+    assert (ten.name, ten.cpu, ten.busy_share, ten.received) == ("worker-10", None, 0.25, 100)
 
 
 TABLE = Limit(Resource.TABLE, 118, 0.0, "118 places", "program/open", ("program/full",))

@@ -10,7 +10,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from pinchpoint.export import Stored, openmetrics
 from pinchpoint.model.causes import Suspicion
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.trial import Drop, Hop, PmdLoad
+from pinchpoint.model.trial import Drop, Hop, ThreadLoad
 from pinchpoint.model.watch import RecordHead, Watched
 
 
@@ -62,7 +62,7 @@ def test_a_watch_counts_up_from_reading_to_reading_and_gauges_are_of_the_last():
     drop = Drop("receive ring of left full", 3, "rx_dropped", "dut")
     for busy in (0.25, 0.5):
         hops = (Hop("switch receives", 100, 97, (drop,)), Hop("datapath", 97, None))
-        load = PmdLoad("pmd core 1", 1, 97, busy_share=busy)
+        load = ThreadLoad("PMD core 1", 1, 97, busy_share=busy)
         totals.add(Watched(1.0, hops, (load,), {}, (Suspicion("busy", "Busy", 0.5, (), ""),)))
     found = families(totals.text())
     frames = {(one.labels["hop"], one.labels["way"]): one.value for one in found["pinchpoint_watch_hop_frames"].samples}

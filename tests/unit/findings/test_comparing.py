@@ -11,6 +11,7 @@ from pinchpoint.findings.comparing import of_run, paired
 from pinchpoint.model.comparison import ComparisonKind, Decision
 from pinchpoint.model.result import ModeRates, Rate, RateStatus
 from pinchpoint.model.study import Bound
+from pinchpoint.model.terms import THREAD_BUSY
 from pinchpoint.run.order import in_turns
 
 A = [500.0, 501.0, 499.0, 500.5, 499.5, 500.2, 500.8, 499.9]
@@ -160,13 +161,13 @@ def test_rates_beside_a_neighbour_are_not_compared():
 def test_metrics_that_nobody_asked_for_are_told_but_not_judged():
     info, result = paired_run(A, A[::-1])
     more = tuple(
-        replace(one, metrics=(*one.metrics, replace(one.metrics[0], name="PMD busy", unit="share", value=value / 1e3)))
+        replace(one, metrics=(*one.metrics, replace(one.metrics[0], name=THREAD_BUSY, unit="share", value=value / 1e3)))
         for one, value in zip(result.scenarios, [*A, *A], strict=True)
     )
     main_one, other = of_run(info, replace(result, scenarios=more)).scenarios[0].metrics
-    assert (main_one.judged, other.judged, other.metric) == (True, False, "PMD busy")
-    asked = replace(info, comparison=replace(info.comparison, metrics=("PMD busy",)))
-    assert of_run(asked, replace(result, scenarios=more)).scenarios[0].metrics[0].metric == "PMD busy"
+    assert (main_one.judged, other.judged, other.metric) == (True, False, THREAD_BUSY)
+    asked = replace(info, comparison=replace(info.comparison, metrics=(THREAD_BUSY,)))
+    assert of_run(asked, replace(result, scenarios=more)).scenarios[0].metrics[0].metric == THREAD_BUSY
 
 
 def test_an_unfinished_run_says_how_many_pairs_it_has():

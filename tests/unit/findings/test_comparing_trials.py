@@ -6,7 +6,7 @@ import pytest
 from comparisons import paired_run
 from simulated_turns import Benches
 from sweeps import base
-from trials import pmd, stream_counts, trial
+from trials import stream_counts, thread_load, trial
 
 from pinchpoint.findings.comparing_trials import alternation, of_trials, tried
 from pinchpoint.model.comparison import ComparisonKind, Decision, HoldsFor, Method
@@ -102,5 +102,5 @@ def test_a_trial_that_the_engine_limits_counts_at_what_was_offered():
 
 
 def test_cycles_count_of_a_thread_that_was_busy():
-    busy, idle = (stored(NAMES[0], 1e6, 1e6, pmds=[pmd(share, 300.0)]) for share in (0.9, 0.2))
+    busy, idle = (stored(NAMES[0], 1e6, 1e6, threads=[thread_load(share, 300.0)]) for share in (0.9, 0.2))
     assert [tried(one, SEARCH).cycles for one in (busy, idle)] == [300.0, None]

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from points import FLOWS, ndr, rate, result, sweep
 
+from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.dut.ovs.collectors import FlowDump
-from pinchpoint.dut.ovs.metrics import metrics as own_metrics
 from pinchpoint.findings.curves import curves, metrics_of
 from pinchpoint.findings.visibility import MOST_LISTED
 from pinchpoint.measure.rates.metrics import of_rates
@@ -146,7 +146,7 @@ def test_rates_without_a_lower_bound_are_reported_too() -> None:
 @pytest.mark.parametrize("status", list(RateStatus))
 def test_a_metric_of_a_rate_is_read_as_the_rate_whether_or_not_its_run_stored_that(status: RateStatus) -> None:
     found = rate(status, 3e6, 3.1e6, "reason")
-    (metric,) = of_rates((found,), (), None, own_metrics)
+    (metric,) = of_rates((found,), (), None, DEVICE)
     bounds = {RateStatus.BELOW_MINIMUM: "below", RateStatus.LOSES_ALWAYS: "refused"}
     assert bound_of(metric).value == bounds.get(status, status.value)
     older = result({"five-tuples": 512}, [replace(metric, bound=None)], rates=(found,))
@@ -205,11 +205,11 @@ def test_a_factor_that_the_datapath_never_sees_is_named_with_its_numbers() -> No
         _seen(65_536, 1),
         _seen(2, 40),
         _seen(2, 1, Metric("conntrack entries", "count", 65_536)),
-        _seen(2, 1, Metric("EMC share", "share", 0.1)),
+        _seen(2, 1, Metric("lookup share of EMC", "share", 0.1)),
     ],
 )
 def test_whatever_changed_in_the_datapath_shows_that_it_saw_the_factor(after: list[Metric]) -> None:
-    before = _seen(2, 1, Metric("conntrack entries", "count", 512), Metric("EMC share", "share", 0.99))
+    before = _seen(2, 1, Metric("conntrack entries", "count", 512), Metric("lookup share of EMC", "share", 0.99))
     ran = [result({"five-tuples": 512}, before), result({"five-tuples": 65536}, after)]
     assert _one(*ran).points[1].invisible == ""
 
@@ -292,10 +292,10 @@ def test_five_tuples_that_were_never_sent_are_reported_for_the_whole_point() -> 
 
 def test_notes_of_all_repeats_are_kept_once_each() -> None:
     ran = [
-        result({"five-tuples": 512}, [Metric("PMD busy", "share", 0.9, note=note)], repeat=repeat)
+        result({"five-tuples": 512}, [Metric("thread busy", "share", 0.9, note=note)], repeat=repeat)
         for repeat, note in enumerate(("PMD core 1", "PMD core 2", "PMD core 1"), 1)
     ]
-    assert _one(*ran).points[0].notes == {"PMD busy": "PMD core 1; PMD core 2"}
+    assert _one(*ran).points[0].notes == {"thread busy": "PMD core 1; PMD core 2"}
 
 
 def test_at_least_in_one_repeat_and_below_in_another_give_no_number() -> None:

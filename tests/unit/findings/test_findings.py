@@ -10,7 +10,7 @@ from pinchpoint.findings.findings import KINDS, findings
 from pinchpoint.model.result import Limit
 from pinchpoint.model.scenario import Factor
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Finding, Study
-from pinchpoint.model.terms import LIMITS
+from pinchpoint.model.terms import LIMITS, lookup_share
 
 DISTURBED = "every window was disturbed by the host"
 FALLING = curve({255: {"NDR": number(3.1e6)}, 4096: {"NDR": number(2.9e6)}, 65536: {"NDR": number(1.55e6)}})
@@ -18,6 +18,9 @@ FALLING = curve({255: {"NDR": number(3.1e6)}, 4096: {"NDR": number(2.9e6)}, 6553
 
 def _texts(asked: Study, *curves: Curve) -> list[str]:
     return [found.text for found in findings(asked, curves)]
+
+
+EMC, CLASSIFIER = lookup_share("EMC"), lookup_share("megaflow classifier")
 
 
 def test_fall_says_how_far_within_which_bounds_and_what_was_published() -> None:
@@ -168,8 +171,14 @@ def test_cost_without_rates_still_tells_the_cycles_and_without_cycles_nothing() 
 
 
 def test_caches_tells_who_answered_at_both_ends() -> None:
-    few = {"EMC share": number(0.93, unit="share"), "megaflow share": number(0.07, unit="share")}
-    many = {"EMC share": number(0.0004, unit="share"), "megaflow share": number(0.9996, unit="share")}
+    few = {
+        EMC: number(0.93, unit="share"),
+        CLASSIFIER: number(0.07, unit="share"),
+    }
+    many = {
+        EMC: number(0.0004, unit="share"),
+        CLASSIFIER: number(0.9996, unit="share"),
+    }
     (text,) = _texts(study("caches"), curve({255: few, 65536: many}))
     assert text == (
         "base: lookups were answered by EMC 93.0 % and megaflow classifier 7.00 % at 255 five-tuples, "
@@ -252,7 +261,7 @@ def test_limit_counts_verdicts_and_names_what_is_only_at_least() -> None:
     mixed = curve({1: {"NDR": number(7e6, bound=Bound.AT_LEAST)}, 64: {"NDR": number(3e6)}, 128: {"NDR": number(2e6)}})
     points = (replace(mixed.points[0], limit="generator"), *mixed.points[1:])
     counted, open_above = findings(study("limit"), [replace(mixed, points=points)])
-    assert counted.text == "base: of 3 points with a verdict, PMD core at 2, traffic generator at 1."
+    assert counted.text == "base: of 3 points with a verdict, forwarding core at 2, traffic generator at 1."
     assert open_above.warning and open_above.text.startswith('base (five-tuples 1): its number is "at least"')
 
 
@@ -262,7 +271,7 @@ def test_refused_numbers_are_reported_and_not_counted_as_found() -> None:
     assert lost.warning and lost.text == (
         "base (five-tuples 1, 64): no number, the bench could not support one: no quiet trial."
     )
-    assert counted.text == "base: of 2 points with a verdict, PMD core at 2."
+    assert counted.text == "base: of 2 points with a verdict, forwarding core at 2."
 
 
 def test_of_rates_that_were_refused_a_number_the_change_lies_between_two_ends() -> None:
@@ -317,14 +326,14 @@ def _method(metric: str, *found: Estimate) -> Finding:
     return one
 
 
-@pytest.mark.parametrize("metric", ["PMD busy at 20.0 kpps", "PMD core 1: PMD busy", "loss at 20.0 kpps"])
+@pytest.mark.parametrize("metric", ["thread busy at 20.0 kpps", "PMD core 1: thread busy", "loss at 20.0 kpps"])
 def test_a_thread_that_is_less_busy_and_a_path_that_loses_less_is_better(metric: str) -> None:
     found = _method(metric, number(0.9, unit="share"), number(0.3, unit="share"))
     assert found.text.startswith(f"{metric}: tap is best with 30.0 %") and "as much)" in found.text
 
 
 def test_of_cache_shares_and_rates_the_larger_is_better() -> None:
-    assert "tap is best" in _method("EMC share", number(0.1, unit="share"), number(0.9, unit="share")).text
+    assert "tap is best" in _method(EMC, number(0.1, unit="share"), number(0.9, unit="share")).text
 
 
 def test_a_path_is_not_best_over_one_that_is_only_at_least() -> None:
@@ -382,11 +391,18 @@ def test_overlapping_intervals_leave_open_which_is_best() -> None:
 
 def test_a_fall_to_zero_is_a_fall() -> None:
     (found,) = findings(
-        study("fall", metric="EMC share"),
-        [curve({1: {"EMC share": number(1.0, None, unit="share")}, 64: {"EMC share": number(0.0, None)}})],
+        study("fall", metric=EMC),
+        [
+            curve(
+                {
+                    1: {EMC: number(1.0, None, unit="share")},
+                    64: {EMC: number(0.0, None)},
+                }
+            )
+        ],
     )
     assert not found.warning and found.text == (
-        "base: from 1 five-tuple to 64 five-tuples the EMC share falls from 100 % [n = 3, no interval] to 0."
+        "base: from 1 five-tuple to 64 five-tuples the lookup share of EMC falls from 100 % [n = 3, no interval] to 0."
     )
 
 
@@ -406,7 +422,7 @@ def test_flat_says_no_more_than_the_interval_allows(after: float, width: float |
 
 
 def test_cost_and_caches_leave_out_points_whose_rate_was_refused() -> None:
-    seen = {"cycles per packet": number(900, unit="cycles"), "EMC share": number(0.9, unit="share")}
+    seen = {"cycles per packet": number(900, unit="cycles"), EMC: number(0.9, unit="share")}
     refused = curve({1: seen, 64: seen}, **refusals("NDR", reason="no quiet trial"))
     (cost,) = findings(study("cost", against="raw"), [refused, replace(refused, group="raw")])
     assert cost.warning and cost.text.endswith("is unknown, since the cycles belong to no rate: no quiet trial.")
@@ -419,7 +435,7 @@ def test_cost_and_caches_leave_out_points_whose_rate_was_refused() -> None:
     [
         ("NDR", {"NDR": (DISTURBED,)}, True),
         ("", {"": ("the trial ended before all 64 had been sent",)}, True),
-        ("PMD busy", {"PMD busy": (DISTURBED,)}, False),
+        ("thread busy", {"thread busy": (DISTURBED,)}, False),
         ("NDR", {}, False),
     ],
 )

@@ -27,7 +27,7 @@ def measurement(found, account=None, observed=None):
     """The measurement that holds `found`."""
     return Measurement(
         id="b-0001", scenario="b", kind="build", repeat=1, started="", wall_s=9.0, metrics=metrics(found),
-        account=account or {}, observed=observed or {}, pmds=(), validity=TrialValidity.VALID, reason="",
+        account=account or {}, observed=observed or {}, threads=(), validity=TrialValidity.VALID, reason="",
     )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def test_without_a_valid_trial_the_scenario_failed_with_the_reason_and_a_study_g
     result, kept = measured((4e6,), Truth(9e6, ceiling_fps=1e6))
     assert result.outcome is Outcome.FAILED
     assert result.reason.startswith("no load could be measured: load at 4.00 Mpps")
-    assert (result.metrics, result.pmds, result.trials) == ((), (), len(kept))
+    assert (result.metrics, result.threads, result.trials) == ((), (), len(kept))
 
 
 def test_what_an_interrupted_run_recorded_is_not_measured_again():

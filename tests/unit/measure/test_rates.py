@@ -24,10 +24,10 @@ from pinchpoint.search import SearchOutcome
 
 LATENCY = LatencySummary(97, 10, 20.0, 20, 30, 35, 38, 39, 40, ((0.5, 20),))
 DROWNED = trials.trial(
-    5000.0, counts=trials.stream_counts(offered=5000, received=400), pmds=[trials.pmd(1.0, 900.0)], number=1
+    5000.0, counts=trials.stream_counts(offered=5000, received=400), threads=[trials.thread_load(1.0, 900.0)], number=1
 )
-CLEAN = trials.trial(1000.0, pmds=[trials.pmd(0.4, 300.0)], number=2)
-SLOWER = trials.trial(500.0, pmds=[trials.pmd(0.2, 310.0)], number=3)
+CLEAN = trials.trial(1000.0, threads=[trials.thread_load(0.4, 300.0)], number=2)
+SLOWER = trials.trial(500.0, threads=[trials.thread_load(0.2, 310.0)], number=3)
 
 
 def summary(ndr, *searched):
@@ -43,14 +43,14 @@ def named(result):
 def test_without_an_ndr_no_other_trial_speaks_for_the_switch():
     for status, upper in ((RateStatus.REFUSED, None), (RateStatus.BELOW_MINIMUM, 5000.0)):
         result = summary(Rate(0.0, status, None, upper, 1.0, 3.0, "noisy"), DROWNED)
-        assert result.pmds == ()
+        assert result.threads == ()
         assert named(result) == {}
 
 
 def test_at_the_ndr_the_trial_of_the_highest_load_that_kept_the_goal_speaks():
     for status, upper in ((RateStatus.FOUND, 5000.0), (RateStatus.AT_LEAST, None)):
         result = summary(Rate(0.0, status, 1000.0, upper, 1.0, 3.0, ""), DROWNED, SLOWER, CLEAN)
-        assert result.pmds == CLEAN.pmds
+        assert result.threads == CLEAN.threads
         assert named(result)["cycles per packet"] == 300
 
 
@@ -58,7 +58,7 @@ def dropping(load, lost, number):
     ring = Drop("receive ring of left full", lost, "a counter", "dut")
     counts = trials.stream_counts(offered=load, received=load - lost)
     hops = [Hop("h", None, None, (ring,))]
-    return trials.trial(float(load), hops=hops, counts=counts, pmds=[trials.pmd(0.6)], number=number)
+    return trials.trial(float(load), hops=hops, counts=counts, threads=[trials.thread_load(0.6)], number=number)
 
 
 def test_each_rate_has_a_verdict_of_its_own_from_the_trials_that_exceeded_its_own_ratio():

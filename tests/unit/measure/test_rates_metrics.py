@@ -6,17 +6,21 @@ import pytest
 import support
 import trials
 
-from pinchpoint.dut.ovs.metrics import metrics as own_metrics
+from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.measure.forwarding import of_trial
 from pinchpoint.measure.load.metrics import of_load
 from pinchpoint.measure.rates.metrics import of_rates
 from pinchpoint.model.result import Band, LossFloor, Rate, RateStatus
 from pinchpoint.model.scenario import Segment
-from pinchpoint.model.trial import PmdLoad
+from pinchpoint.model.trial import BusyBy, ThreadLoad
 
-CORE_1 = PmdLoad("PMD core 1", 1, 1000, 1000, 0.8, 600.0, 0, 1500, 100, 380, 15, 5, 2.6e9)
-CORE_2 = PmdLoad("PMD core 2", 2, 3000, 0, 0.4, 200.0, 0, 3000, 0, 0, 0, 0, 2.6e9)
-IDLE = PmdLoad("PMD core 3", 3, 0, 0, 0.0, None, 0, 0, 0, 0, 0, 0, 2.6e9)
+CORE_1 = ThreadLoad(
+    "PMD core 1", 1, 1000, 1000, 0.8, BusyBy.CYCLES, 600.0, 2.6e9,
+    detail={"simple_match_hits": 0, "emc_hits": 1500, "smc_hits": 100, "megaflow_hits": 380, "upcalls": 15,
+            "lost_upcalls": 5},
+)  # fmt: skip
+CORE_2 = ThreadLoad("PMD core 2", 2, 3000, 0, 0.4, BusyBy.CYCLES, 200.0, 2.6e9, detail={"emc_hits": 3000})
+IDLE = ThreadLoad("PMD core 3", 3, 0, 0, 0.0, BusyBy.CYCLES, None, 2.6e9)
 
 
 def found(metrics):
@@ -24,13 +28,13 @@ def found(metrics):
     return {one.name: one for one in metrics}
 
 
-def seen_with(observed, pmds=(CORE_1,), **more):
-    return found(of_trial(replace(trials.trial(pmds=pmds, **more), observed=observed), own_metrics))
+def seen_with(observed, threads=(CORE_1,), **more):
+    return found(of_trial(replace(trials.trial(threads=threads, **more), observed=observed), DEVICE))
 
 
 def test_a_rate_with_a_band_has_its_ends_as_figures_of_their_own():
     rate = Rate(0.0, RateStatus.FOUND, 2.0e6, 2.4e6, 0.2, 0.0, "", estimate_fps=2.2e6, confidence=0.95)
-    metrics = found(of_rates((replace(rate, band=Band(1.5e6, 3.6e6)),), (), None, own_metrics))
+    metrics = found(of_rates((replace(rate, band=Band(1.5e6, 3.6e6)),), (), None, DEVICE))
     assert {name: one.value for name, one in metrics.items()} == {
         "NDR": 2.2e6, "NDR band low": 1.5e6, "NDR band high": 3.6e6,
     }  # fmt: skip
@@ -44,7 +48,7 @@ def test_a_rate_with_a_band_has_its_ends_as_figures_of_their_own():
 def test_a_device_that_loses_at_any_load_has_the_share_as_its_figure_and_no_rate():
     floor = LossFloor(0.0012, 0.0010, 0.0014, 10e3, 12)
     always = Rate(0.0, RateStatus.LOSES_ALWAYS, None, None, 0.2, 0.0, "", floor=floor)
-    metrics = found(of_rates((always, replace(always, loss_ratio=0.0005)), (), None, own_metrics))
+    metrics = found(of_rates((always, replace(always, loss_ratio=0.0005)), (), None, DEVICE))
     assert list(metrics) == ["loss at any load"]
     loss = metrics["loss at any load"]
     assert (loss.unit, loss.value, loss.low, loss.high) == ("share", 0.0012, 0.0010, 0.0014)
@@ -54,36 +58,36 @@ def test_a_device_that_loses_at_any_load_has_the_share_as_its_figure_and_no_rate
 def test_one_forwarding_thread_is_not_named_so_that_curves_line_up():
     metrics = seen_with({}, (CORE_1, IDLE))
     assert metrics["cycles per packet"].value == 600
-    assert metrics["PMD busy"].value == 0.8
-    assert metrics["PMD busy"].note == "PMD core 1"
+    assert metrics["thread busy"].value == 0.8
+    assert metrics["thread busy"].note == "PMD core 1"
     assert not any(":" in name for name in metrics)
 
 
 def test_several_threads_have_their_own_figures_beside_those_of_all():
     metrics = seen_with({}, (CORE_1, CORE_2))
     assert metrics["cycles per packet"].value == (600 * 1000 + 200 * 3000) / 4000
-    assert metrics["PMD busy"].value == 0.8
-    assert metrics["PMD busy"].note == "PMD core 1, the busiest of 2"
+    assert metrics["thread busy"].value == 0.8
+    assert metrics["thread busy"].note == "PMD core 1, the busiest of 2"
     assert metrics["PMD core 2: cycles per packet"].value == 200
-    assert metrics["PMD core 1: PMD busy"].value == 0.8
+    assert metrics["PMD core 1: thread busy"].value == 0.8
 
 
 def test_shares_are_of_all_lookups_and_add_up_to_one():
     metrics = seen_with({})
-    shares = {name: one.value for name, one in metrics.items() if name.endswith(" share")}
+    shares = {name: one.value for name, one in metrics.items() if name.startswith("lookup share of ")}
     assert shares == {
-        "simple match share": 0,
-        "EMC share": 0.75,
-        "SMC share": 0.05,
-        "megaflow share": 0.19,
-        "upcall share": pytest.approx(0.01),
+        "lookup share of simple match": 0,
+        "lookup share of EMC": 0.75,
+        "lookup share of SMC": 0.05,
+        "lookup share of megaflow classifier": 0.19,
+        "lookup share of upcalls": pytest.approx(0.01),
     }
     assert metrics["passes per packet"].value == 2
 
 
 def test_what_was_not_counted_is_absent():
-    blind = PmdLoad("main thread", None, 500, None, None, None, None, 10, None, 490, None, None)
-    assert set(seen_with({}, (blind,))) == {"EMC share", "megaflow share"}
+    blind = ThreadLoad("main thread", None, 500, detail={"emc_hits": 10, "megaflow_hits": 490})
+    assert set(seen_with({}, (blind,))) == {"lookup share of EMC", "lookup share of megaflow classifier"}
     assert seen_with({}, ()) == {}
     assert seen_with({}, (IDLE,)) == {}
 
@@ -156,7 +160,7 @@ def test_a_rate_keeps_its_bounds_and_how_it_is_to_be_read():
         Rate(0.005, RateStatus.AT_LEAST, 4.0e6, None, 1.0, 21.0, "search.max_load_fps reached"),
         Rate(0.01, RateStatus.BELOW_MINIMUM, None, 10.0, 1.0, 21.0, "lost"),
     ]
-    metrics = found(of_rates(rates, (), None, own_metrics))
+    metrics = found(of_rates(rates, (), None, DEVICE))
     assert (metrics["NDR"].value, metrics["NDR"].low, metrics["NDR"].high) == (3.0e6, 3.0e6, 3.1e6)
     assert metrics["PDR 0.5 %"].note == "at least: search.max_load_fps reached"
     assert set(metrics) == {"NDR", "PDR 0.5 %"}
@@ -165,9 +169,9 @@ def test_a_rate_keeps_its_bounds_and_how_it_is_to_be_read():
 def test_a_trial_that_ended_within_its_cycle_says_how_many_five_tuples_it_sent():
     limit = trials.trial(counts=trials.stream_counts(offered=1000))
     asked = replace(support.stream(), flows=65_536)
-    one = found(of_rates((), (), limit, own_metrics, (asked,)))["five-tuples sent"]
+    one = found(of_rates((), (), limit, DEVICE, (asked,)))["five-tuples sent"]
     assert (one.value, one.cautions) == (1000, ("the trial ended before all 65,536 had been sent",))
-    one = found(of_rates((), (), limit, own_metrics, (replace(asked, flows=512),)))["five-tuples sent"]
+    one = found(of_rates((), (), limit, DEVICE, (replace(asked, flows=512),)))["five-tuples sent"]
     assert (one.value, one.cautions) == (512, ())
 
 
@@ -175,22 +179,22 @@ def test_frames_on_connections_have_their_rate_in_bits_and_their_order():
     rate = Rate(0.0, RateStatus.FOUND, 1.0e6, 1.2e6, 0.2, 0.0, "", estimate_fps=1.1e6, confidence=0.95)
     counts = replace(trials.stream_counts(), reordered=7, reordered_in_flow=5)
     sent = replace(support.stream(), frame_bytes=125, segment=Segment(1, 1))
-    metrics = found(of_rates((rate,), (), trials.trial(counts=counts), own_metrics, (sent,)))
+    metrics = found(of_rates((rate,), (), trials.trial(counts=counts), DEVICE, (sent,)))
     bits = metrics["NDR throughput"]
     assert (bits.unit, bits.value, bits.low, bits.high) == ("bit/s", 1.1e9, 1.0e9, 1.2e9)
     assert metrics["reordered in connections"].value == 5 / 1000
-    others = found(of_rates((rate,), (), trials.trial(counts=counts), own_metrics, (support.stream(),)))
+    others = found(of_rates((rate,), (), trials.trial(counts=counts), DEVICE, (support.stream(),)))
     assert not {"NDR throughput", "reordered in connections"} & others.keys()
 
 
 def test_load_is_the_median_of_the_trials_with_their_extremes():
     ran = [
-        replace(trials.trial(pmds=[trials.pmd(busy, cycles)]))
+        replace(trials.trial(threads=[trials.thread_load(busy, cycles)]))
         for busy, cycles in ((0.5, 400.0), (0.2, 300.0), (0.3, 350.0))
     ]
-    metrics = found(of_load(200_000, ran))
-    busy = metrics["PMD busy at 200 kpps"]
+    metrics = found(of_load(200_000, ran, DEVICE.figures))
+    busy = metrics["thread busy at 200 kpps"]
     assert (busy.value, busy.low, busy.high) == (0.3, 0.2, 0.5)
     assert metrics["cycles per packet at 200 kpps"].value == 350
     assert metrics["loss at 200 kpps"].value == 0
-    assert of_load(200_000, []) == ()
+    assert of_load(200_000, [], DEVICE.figures) == ()

@@ -182,7 +182,7 @@ def test_a_dut_that_answers_no_more_is_told_and_its_forwarding_still_watched():
     result, _, windows = soaked(Truth(5e6), Soak(1e6, 0.9, 10.0, 1.0), answers=(4, 10**9))
     assert result.outcome is Outcome.MEASURED
     assert len(windows) == 10
-    assert [bool(one.pmds) for one in windows] == [True] * 3 + [False] * 7
+    assert [bool(one.threads) for one in windows] == [True] * 3 + [False] * 7
     (told,) = result.warnings
     assert told.startswith("4.0 s after the beginning the switch did not answer: vswitchd.ctl: no answer")
 

@@ -2,7 +2,7 @@
 
 import pytest
 from socket_windows import cpu, main_thread, measurement, pair, rate
-from trials import pmd
+from trials import thread_load
 
 from pinchpoint.measure.sockets import windows
 from pinchpoint.measure.sockets.verdict import moved, source_ports, verdict
@@ -11,8 +11,8 @@ from pinchpoint.model.result import Limit
 IDLE = cpu(0, 0.5) | cpu(1, 0.5)
 
 
-def judged(*pairs, rate_tps=None, connections=1, seen=None, pmds=()):
-    return verdict([windows.read(measurement(*pairs, seen=seen, pmds=pmds))], rate_tps, connections)
+def judged(*pairs, rate_tps=None, connections=1, seen=None, threads=()):
+    return verdict([windows.read(measurement(*pairs, seen=seen, threads=threads))], rate_tps, connections)
 
 
 def test_a_client_without_idle_time_is_the_sender():
@@ -34,13 +34,13 @@ def test_of_two_saturated_threads_both_are_named():
 
 def test_the_switchs_main_thread_is_known_by_its_processor_time():
     seen = IDLE | {"host/thread/main/cpu": 1}
-    found = judged(pair(client=0.3, server=0.3), seen=seen, pmds=[main_thread(0.98)])
-    assert (found.limit, found.headline) == (Limit.PMD_CORE, "main thread is saturated: 98.0 % busy on CPU 1")
+    found = judged(pair(client=0.3, server=0.3), seen=seen, threads=[main_thread(0.98)])
+    assert (found.limit, found.headline) == (Limit.FORWARDING_CORE, "main thread is saturated: 98.0 % busy on CPU 1")
 
 
 def test_a_busy_pmd_is_told_with_its_cycles():
-    found = judged(pair("stream"), pmds=[pmd(busy_share=0.99)], seen=IDLE)
-    assert found.limit is Limit.PMD_CORE
+    found = judged(pair("stream"), threads=[thread_load(busy_share=0.99)], seen=IDLE)
+    assert found.limit is Limit.FORWARDING_CORE
     assert "PMD core 1 spent 500 cycles per packet" in found.evidence
 
 
@@ -58,7 +58,10 @@ def test_a_relay_that_only_asks_for_frames_is_no_limit():
 
 
 def test_a_pmds_cpu_is_not_full_because_it_polls():
-    assert judged(pair("stream", cores=(0, 0)), pmds=[pmd(busy_share=0.5)], seen=cpu(1, 1.0)).limit is Limit.UNEXPLAINED
+    assert (
+        judged(pair("stream", cores=(0, 0)), threads=[thread_load(busy_share=0.5)], seen=cpu(1, 1.0)).limit
+        is Limit.UNEXPLAINED
+    )
 
 
 def test_threads_whose_work_adds_up_to_a_cpu_share_it_also_where_one_polls():
@@ -70,7 +73,7 @@ def test_threads_whose_work_adds_up_to_a_cpu_share_it_also_where_one_polls():
 
 def test_one_cpu_shared_by_all_three_is_the_hosts():
     seen = cpu(0, 0.99, softirq=0.2) | {"host/thread/main/cpu": 0}
-    found = judged(pair(client=0.3, server=0.3, cores=(0, 0)), seen=seen, pmds=[main_thread(0.38)])
+    found = judged(pair(client=0.3, server=0.3, cores=(0, 0)), seen=seen, threads=[main_thread(0.38)])
     assert found.limit is Limit.HOST
     assert found.headline.startswith(
         "CPU 0 is full (99.0 %): main thread, client and server share it (main thread 38.0 %"
@@ -92,7 +95,7 @@ def test_a_full_cpu_without_a_thread_of_the_workload_is_not_the_limit():
 
 def test_a_cpu_that_others_filled_is_not_the_switchs():
     seen = cpu(0, 0.3) | cpu(1, 1.0) | {"host/process/ovs-vswitchd/ticks": 100, "host/irq_time_separate": 0.0}
-    found = judged(pair("stream"), seen=seen | {"host/thread/main/cpu": 1}, pmds=[main_thread(0.5)])
+    found = judged(pair("stream"), seen=seen | {"host/thread/main/cpu": 1}, threads=[main_thread(0.5)])
     assert found.limit is Limit.HOST
     assert found.headline == "the host: processes outside the bench took 80.0 % of one CPU"
 

@@ -115,11 +115,11 @@ def test_without_the_processes_counters_nobody_is_accused():
 
 def test_metrics_of_transactions():
     seen = QUIET | {"ovs/exercised/flows": 2.0, "ovs/exercised/masks": 1.0}
-    found = metrics_of(measurement(pair(client=0.4, transactions_per_s=5000.0), seen=seen, pmds=[main_thread(0.7)]))
+    found = metrics_of(measurement(pair(client=0.4, transactions_per_s=5000.0), seen=seen, threads=[main_thread(0.7)]))
     assert next(iter(found)) == "transactions"
     assert found["transactions"].value == 5000
     assert found["client busy"].value == pytest.approx(0.4)
-    assert (found["PMD busy"].value, found["PMD busy"].note) == (0.7, "main thread")
+    assert (found["thread busy"].value, found["thread busy"].note) == (0.7, "main thread")
     assert (found["datapath flows"].value, found["datapath masks"].value) == (2, 1)
     assert found["packets seen by the datapath"].value == 1000
     assert found["CPU 0: softirq"].value == 0

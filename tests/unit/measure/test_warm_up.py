@@ -28,9 +28,9 @@ class Switch:
         offered = int(load_fps * duration_s)
         learning = self.known < self.flows or new > 0
         received = min(offered, int(self.learns_fps * duration_s)) if learning and new else offered
-        pmd = replace(trials.pmd(), upcalls=new, lost_upcalls=0)
+        load = replace(trials.thread_load(), slow_path=new)
         counts = trials.stream_counts(offered=offered, received=received)
-        return replace(trials.trial(load_fps, counts=counts, pmds=[pmd]), sent_duration_s=duration_s)
+        return replace(trials.trial(load_fps, counts=counts, threads=[load]), sent_duration_s=duration_s)
 
 
 def test_few_five_tuples_are_learnt_in_one_round():
@@ -65,7 +65,7 @@ def test_a_switch_that_never_learns_is_told_and_ends_the_warm_up():
 def test_a_switch_that_does_not_count_misses_gets_one_round():
     class Silent(Switch):
         def trial(self, *asked):
-            return replace(super().trial(*asked), pmds=())
+            return replace(super().trial(*asked), threads=())
 
     switch = Silent(flows=65_536, learns_fps=30_000)
     assert warm_up(with_flows(65_536), switch) == ""

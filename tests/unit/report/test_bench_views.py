@@ -4,14 +4,16 @@ from dataclasses import replace
 
 from sample import sample_run
 
+from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.report import bench_views
 
 _, RESULT, TRIALS = sample_run()
+UNKNOWN = {"dut": {"kind": "of another lab"}}
 SNAT = tuple(trial for trial in TRIALS if trial.scenario == "snat-255")
 
 
 def test_cache_hits_are_shares_of_all_lookups_and_uncounted_ones_are_named() -> None:
-    view = bench_views.pmd_view(RESULT.scenarios[1].pmds[0])
+    view = bench_views.thread_view(RESULT.scenarios[1].threads[0], DEVICE.figures)
     shares = {hit.name: hit.text for hit in view.hits}
     assert (shares["EMC"], shares["megaflow"], shares["upcall"]) == ("93.0 %", "7.00 %", "under 0.01 %")
     assert sum(hit.share for hit in view.hits) == 1
@@ -20,10 +22,21 @@ def test_cache_hits_are_shares_of_all_lookups_and_uncounted_ones_are_named() -> 
 
 
 def test_a_thread_that_counts_nothing_says_so() -> None:
-    pmd = RESULT.scenarios[1].pmds[0]
-    blind = replace(pmd, busy_share=None, cycles_per_packet=None, recirculated=None)
-    rows = dict(bench_views.pmd_view(blind).rows)
+    load = RESULT.scenarios[1].threads[0]
+    blind = replace(load, busy_share=None, cycles_per_packet=None, recirculated=None)
+    rows = dict(bench_views.thread_view(blind, {}).rows)
     assert rows["Busy"] == rows["Per packet"] == rows["Passes per packet"] == "not countable"
+
+
+def test_figures_of_a_device_that_is_not_installed_are_called_by_their_keys() -> None:
+    (view,) = bench_views.thread_views([replace(RESULT.scenarios[1].threads[0], detail={"far_hits": 12345})], UNKNOWN)
+    assert dict(view.rows)["far hits"] == "12,345"
+    assert (view.hits, view.uncounted) == ((), "")
+
+
+def test_a_run_that_names_no_device_is_of_the_default_kind() -> None:
+    (view,) = bench_views.thread_views(RESULT.scenarios[1].threads[:1], {})
+    assert [hit.name for hit in view.hits] == ["simple match", "EMC", "megaflow", "upcall", "lost upcall"]
 
 
 def test_the_witness_names_the_worst_trial_and_what_it_could_not_see() -> None:

@@ -13,11 +13,13 @@ from sample_study import study_run
 
 from pinchpoint.model.scenario import Factor, Level
 from pinchpoint.model.study import Bound, Curve, Published
+from pinchpoint.model.terms import lookup_share
 from pinchpoint.report.axes import level_axis, value_axis
 from pinchpoint.report.curve_figures import Panel, metric_names, panels
 
 INFO, RESULT, _ = study_run()
 BY_GROUP = {one.group: one for one in RESULT.curves}
+EMC, CLASSIFIER = lookup_share("EMC"), lookup_share("megaflow classifier")
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
@@ -114,7 +116,10 @@ def test_words_stand_one_beside_the_other() -> None:
 
 def test_no_line_joins_levels_that_are_words() -> None:
     path = Factor("path", "", ("af_packet", "dpdk"), falling=False)
-    shares = {"EMC share": number(0.9, unit="share"), "megaflow share": number(0.1, unit="share")}
+    shares = {
+        EMC: number(0.9, unit="share"),
+        CLASSIFIER: number(0.1, unit="share"),
+    }
     points = {level: {"NDR": number(3e6), **shares} for level in path.levels}
     drawn = _panels(curve(points, factor=path), [published({"af_packet": 1e6, "dpdk": 2e6}, factor="path")])
     traces = [trace for panel in drawn.values() for trace in panel.figure["data"]]
@@ -202,7 +207,8 @@ def test_text_from_outside_is_escaped_in_every_plot() -> None:
     factor = Factor(HOSTILE, HOSTILE, (HOSTILE, "b"), falling=False)
     second = Factor("other", HOSTILE, (HOSTILE,), falling=False)
     points = tuple(
-        point({HOSTILE: level, "other": HOSTILE}, {HOSTILE: number(2.0, unit=HOSTILE), "EMC share": number(0.5)},
+        point({HOSTILE: level, "other": HOSTILE},
+              {HOSTILE: number(2.0, unit=HOSTILE), lookup_share(HOSTILE): number(0.5)},
               verdict=HOSTILE, invisible=HOSTILE)
         for level in (HOSTILE, "b")
     )  # fmt: skip
@@ -261,7 +267,12 @@ def test_several_published_curves_have_their_series_colours_and_zeros_are_left_o
 
 def test_a_cache_that_was_not_counted_is_not_drawn_as_zero() -> None:
     share = number(0.5, unit="share")
-    seen = curve({1: {"EMC share": share, "megaflow share": share}, 2: {"megaflow share": share}})
+    seen = curve(
+        {
+            1: {EMC: share, CLASSIFIER: share},
+            2: {CLASSIFIER: share},
+        }
+    )
     emc, megaflow = _traces(seen, "caches-0")
     assert (emc["y"], megaflow["y"]) == ([50.0, None], [50.0, 50.0])
     assert emc["text"][1] == "EMC not counted at 2"

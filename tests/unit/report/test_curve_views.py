@@ -17,11 +17,11 @@ def test_each_point_has_its_row_with_interval_and_verdict() -> None:
     row = VIEWS["base"].rows[5]
     assert row.levels == ("65,536",)
     assert (row.cells[0].text, row.cells[0].spread, row.cells[0].mark) == ("1.57 Mpps", "1.566 to 1.573 Mpps", "found")
-    assert (row.limit, row.repeats) == ("PMD core", 1)
+    assert (row.limit, row.repeats) == ("forwarding core", 1)
 
 
 def test_columns_are_what_was_looked_for_and_what_explains_it() -> None:
-    assert table_columns(VIEWS["base"].curve)[:4] == ("NDR", "PDR 0.5 %", "cycles per packet", "PMD busy")
+    assert table_columns(VIEWS["base"].curve)[:4] == ("NDR", "PDR 0.5 %", "cycles per packet", "thread busy")
     assert table_columns(VIEWS["rules"].curve)[0] == "goodput"
 
 
@@ -98,11 +98,11 @@ def test_a_column_stands_once_though_every_rate_was_refused() -> None:
 
 
 def test_cautions_about_a_number_are_shown_once_and_harmless_notes_are_not() -> None:
-    said = {"NDR": "bounds of the search; every window was disturbed by the host", "PMD busy": "PMD core 1"}
+    said = {"NDR": "bounds of the search; every window was disturbed by the host", "thread busy": "PMD core 1"}
     cautions = {"NDR": ("every window was disturbed by the host",)}
-    both = {"NDR": number(3e6), "PMD busy": number(0.9, unit="share")}
+    both = {"NDR": number(3e6), "thread busy": number(0.9, unit="share")}
     (view,) = curve_views([curve({1: both, 2: both}, notes=said, cautions=cautions)], None)
     assert view.rows[0].notes == ("NDR: every window was disturbed by the host",)
-    cautions |= {"PMD busy": cautions["NDR"]}
+    cautions |= {"thread busy": cautions["NDR"]}
     (view,) = curve_views([curve({1: both, 2: both}, notes=said, cautions=cautions)], None)
     assert view.rows[0].notes == ("every window was disturbed by the host",)

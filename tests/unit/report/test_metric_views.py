@@ -23,7 +23,7 @@ def view_of(result):
         (WINDOWS, ["goodput", "retransmits", "client busy", "relay busy"]),
         (TRANSACTIONS, ["transactions", "latency p50", "latency p99", "latency p99.9", "failed share"]),
         (BUILD, ["build time", "visible time", "build rate", "blocked time", "removal time"]),
-        (LOAD, ["cycles per packet at 100 kpps", "PMD busy at 100 kpps", "loss at 100 kpps"]),
+        (LOAD, ["cycles per packet at 100 kpps", "thread busy at 100 kpps", "loss at 100 kpps"]),
     ],
 )
 def test_each_measure_tells_what_it_is_about_first(result, names):

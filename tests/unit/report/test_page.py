@@ -64,7 +64,7 @@ def _hostile_run() -> tuple[RunInfo, RunResult, tuple[Trial, ...]]:
     assert one.verdict
     texts = (HOSTILE,)
     verdict = replace(one.verdict, headline=HOSTILE, evidence=texts, ruled_out=texts, trial_ids=texts)
-    pmd = replace(one.pmds[0], name=HOSTILE)
+    load = replace(one.threads[0], name=HOSTILE, detail={HOSTILE: 1})
     point = replace(one.latency[0], note=HOSTILE)
     broken = replace(
         one,
@@ -72,7 +72,7 @@ def _hostile_run() -> tuple[RunInfo, RunResult, tuple[Trial, ...]]:
         title=HOSTILE,
         verdict=verdict,
         warnings=(HOSTILE,),
-        pmds=(pmd,),
+        threads=(load,),
         latency=(point,),
     )
     trials = tuple(

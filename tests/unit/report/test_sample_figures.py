@@ -49,7 +49,9 @@ def test_trials_show_rates_busy_shares_and_the_distance_of_the_cores_with_its_mo
 
 
 def test_an_axis_of_what_was_not_observed_is_not_drawn():
-    bare = [replace(one, pmds=(), witness=replace(one.witness, workers=(), cache_line_before_ns=None)) for one in OWN]
+    bare = [
+        replace(one, threads=(), witness=replace(one.witness, workers=(), cache_line_before_ns=None)) for one in OWN
+    ]
     assert set(_named(trials_figure(bare))) == {"offered", "received", "lost"}
 
 

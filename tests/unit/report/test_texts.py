@@ -132,7 +132,7 @@ def test_a_scenario_is_one_line_of_the_table_at_any_width(width: int) -> None:
 def test_a_narrow_terminal_has_what_pinched_a_rate_with_its_verdict() -> None:
     narrow, wide = _printed(SHARED, width=80), _printed(SHARED, width=120)
     assert "pinched by" in wide.splitlines()[2]
-    assert "pinched by" not in narrow.splitlines()[2] and "1-forward: pinched by PMD core: PMD core 1" in narrow
+    assert "pinched by" not in narrow.splitlines()[2] and "1-forward: pinched by forwarding core: PMD core 1" in narrow
 
 
 def test_the_terminal_has_the_two_gravest_warnings_and_says_that_there_are_more() -> None:

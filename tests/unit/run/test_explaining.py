@@ -79,7 +79,7 @@ def test_a_stored_run_knows_its_experiments():
 def found(unit, *experiments, outcome=Outcome.MEASURED):
     suspicions = tuple(Suspicion("c", "t", 0.5, (), "", experiment) for experiment in experiments)
     made = unmeasured(unit, outcome, "", 0.0)
-    return replace(made, verdict=Verdict(Limit.PMD_CORE, "", (), (), (), suspicions))
+    return replace(made, verdict=Verdict(Limit.FORWARDING_CORE, "", (), (), (), suspicions))
 
 
 def test_an_experiment_is_made_only_where_a_suspicion_asks_for_it():

@@ -32,7 +32,7 @@ def make(tmp_path):
         folder = RunFolder.create(tmp_path, "x")
         info = describe_run(Local(), "x", ["pinchpoint"], [], {}, budget_s=budget_s, explains=explains)
         folder.write_info(info)
-        verdict = Verdict(Limit.PMD_CORE, "", (), (), ())
+        verdict = Verdict(Limit.FORWARDING_CORE, "", (), (), ())
         first = replace(unmeasured(UNITS[0], Outcome.MEASURED, "", wall_s), verdict=verdict)
         folder.write_result(RunResult(SCHEMA, "x", True, (first,), profiles=profiles))
         return folder

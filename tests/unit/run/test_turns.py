@@ -4,7 +4,7 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
-from trials import pmd, stream_counts, trial
+from trials import stream_counts, thread_load, trial
 
 from pinchpoint.model.causes import Signs
 from pinchpoint.model.hops import DropKind
@@ -42,13 +42,13 @@ def test_twice_the_streams_must_carry_more_than_twice_as_much():
 
 
 def test_packets_of_a_busy_thread_that_cost_less_are_seen_although_the_generator_is_the_limit():
-    before, after = (carried(300, 300, pmds=[pmd(0.99, cost)]) for cost in (2000.0, 1000.0))
+    before, after = (carried(300, 300, threads=[thread_load(0.99, cost)]) for cost in (2000.0, 1000.0))
     found = judged(pairs(before, after))
     assert (found.cycles.gain, found.cycles.is_better) == (2.0, True)
 
 
 def test_cycles_of_a_thread_with_time_to_spare_say_nothing():
-    before, after = (carried(300, 300, pmds=[pmd(0.5, cost)]) for cost in (2000.0, 1000.0))
+    before, after = (carried(300, 300, threads=[thread_load(0.5, cost)]) for cost in (2000.0, 1000.0))
     assert judged(pairs(before, after)).cycles.pairs == 0
 
 

@@ -48,7 +48,7 @@ def test_the_newest_run_is_first(index):
         ({"kind": "bridge"}, ["second"]),
         ({"study": "synthetic-study"}, ["third"]),
         ({"host": "other"}, ["second"]),
-        ({"verdict": "PMD core"}, ["third", "second", "first"]),
+        ({"verdict": "forwarding core"}, ["third", "second", "first"]),
         ({"since": "2026-02-02"}, ["third", "second"]),
         ({"until": "2026-02-02"}, ["second", "first"]),
         ({"text": "SNAT-255 bridge"}, ["second"]),

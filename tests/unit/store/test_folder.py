@@ -103,7 +103,7 @@ def test_a_torn_last_line_is_ignored_and_cut_off_before_the_next_trial(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)  # a thousand of them take seconds, and no power is lost here
-    small = [replace(trial, streams=(), observed={}, pmds=()) for trial in TRIALS[:3]]
+    small = [replace(trial, streams=(), observed={}, threads=()) for trial in TRIALS[:3]]
     for trial in small[:2]:
         folder.append_trial(trial)
     path = folder.path / "trials.jsonl"

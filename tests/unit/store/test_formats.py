@@ -14,6 +14,7 @@ from reference.results import results_schema, schema_text
 from sample import sample_run
 from sample_study import study_run
 
+from pinchpoint.dut.registry import device, kinds
 from pinchpoint.findings.findings import KINDS
 from pinchpoint.measure.registry import measures
 from pinchpoint.model import errors
@@ -31,7 +32,7 @@ PINNED_TRIALS = tuple(trial for trial in TRIALS if trial.id in ("snat-255-0006",
 MEASURED = Measurement(
     id="flows-0001", scenario="flows.items-1000", kind="build", repeat=1, started="2026-01-02T03:04:05Z", wall_s=0.41,
     metrics=(Metric("time per item", "s", 1e-5, 9e-6, 1.1e-5, "lowest and highest of 4 quarters"),),
-    account={"items": 1000, "seconds": [0.0, 0.01]}, observed={"ovs/flows/count": 1000.0}, pmds=(),
+    account={"items": 1000, "seconds": [0.0, 0.01]}, observed={"ovs/flows/count": 1000.0}, threads=(),
     validity=TrialValidity.VALID, reason="",
 )  # fmt: skip
 STORED = {
@@ -68,6 +69,36 @@ def test_a_study_with_its_curves_and_findings_is_read_as_it_was_written() -> Non
     validator.validate(json.loads(INFO.encode(info, "")))
 
 
+SCHEMA_2 = jsonschema.Draft202012Validator(json.loads((ROOT / "docs/results.schema.2.json").read_text()))
+OF_SCHEMA_2 = GOLDEN / "run-schema-2"
+
+
+@pytest.mark.parametrize("name", list(STORED))
+def test_files_of_the_schema_before_are_those_that_its_description_allows(name: str) -> None:
+    for line in (OF_SCHEMA_2 / name).read_bytes().splitlines():
+        SCHEMA_2.validate(json.loads(line))
+        assert json.loads(line)["schema"] == 2
+
+
+def test_files_of_the_schema_before_are_read_as_if_they_had_been_written_today() -> None:
+    folder = RunFolder.open(OF_SCHEMA_2)
+    assert (folder.read_trials(), folder.read_measurements()) == (PINNED_TRIALS, (MEASURED,))
+    assert (folder.read_info(), folder.read_result()) == (RUN_INFO, RUN_RESULT)
+
+
+def test_the_curves_and_published_figures_of_a_study_of_the_schema_before_are_in_todays_words() -> None:
+    """Of its scenarios the first of each group, and nothing of how they were made."""
+    folder, (info, result, _) = RunFolder.open(GOLDEN / "study-schema-2"), study_run()
+    assert folder.read_info() == replace(info, scenarios=(), plans={}, sources={})
+    firsts = {scenario.group: scenario for scenario in result.scenarios[::-1]}
+    read = folder.read_result()
+    assert read is not None
+    assert {scenario.group: scenario for scenario in read.scenarios} == firsts
+    assert read.curves == result.curves
+    said = [finding.text.replace("PMD core at", "forwarding core at") for finding in read.findings]
+    assert said == [finding.text for finding in result.findings], "a stored sentence stays as it was written"
+
+
 OLD_RUN = RunFolder.open(GOLDEN / "run-before-loopback")
 
 
@@ -89,11 +120,17 @@ def test_a_run_from_before_later_keys_is_read_and_they_are_not_measured() -> Non
     assert {point.loopback for one in result.scenarios for point in one.latency} == {None}
 
 
-def test_the_schema_in_docs_describes_older_runs_too() -> None:
-    validator = jsonschema.Draft202012Validator(results_schema())
+def test_the_description_of_the_schema_before_allows_still_older_runs() -> None:
     for name in ("run.json", "trials.jsonl", "result.json"):
         for line in (OLD_RUN.path / name).read_bytes().splitlines():
-            validator.validate(json.loads(line))
+            SCHEMA_2.validate(json.loads(line))
+
+
+def test_every_figure_of_a_devices_threads_is_documented() -> None:
+    text = (ROOT / "docs/results.md").read_text()
+    for kind in kinds():
+        for key, figure in device(kind).figures.items():
+            assert f"| `{key}` | {figure.answers} | {figure.meaning} |" in text
 
 
 def test_the_schema_in_docs_is_current() -> None:

@@ -7,6 +7,7 @@ import pytest
 import socket_windows
 import trials
 
+from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.dut.ovs.metrics import handled
 from pinchpoint.dut.ovs.metrics import metrics as own_metrics
 from pinchpoint.measure.build import metrics as building
@@ -37,13 +38,13 @@ SEEN = {
 
 
 def of_frames(scenario):
-    trial = replace(trials.trial(pmds=[trials.pmd()]), observed=SEEN)
+    trial = replace(trials.trial(threads=[trials.thread_load()]), observed=SEEN)
     if isinstance(scenario.measure, Load):
-        return [metric for at_fps in scenario.measure.at_fps for metric in of_load(at_fps, [trial])]
+        return [metric for at_fps in scenario.measure.at_fps for metric in of_load(at_fps, [trial], DEVICE.figures)]
     ratios = scenario.search.loss_ratios
     rates = [Rate(ratio, RateStatus.FOUND, 1e6, 1.1e6, 1.0, 3.0, "") for ratio in ratios]
     latency = [LatencyPoint(share, 1e5, "t-0001", None, "") for share in scenario.measure.at]
-    return of_rates(rates, latency, trial, own_metrics)
+    return of_rates(rates, latency, trial, DEVICE)
 
 
 def of_sockets(scenario):

@@ -23,7 +23,7 @@ from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import BenchError, InputError
 from pinchpoint.model.hops import HopGraph, Place
 from pinchpoint.model.scenario import Guest, Port, Scenario
-from pinchpoint.model.trial import PmdLoad
+from pinchpoint.model.trial import ThreadLoad
 
 BRIDGE = "br0"
 _OFF = ("stp_state", "forward_delay", "mcast_snooping")
@@ -182,7 +182,7 @@ class BridgeDevice(Defaults):
         )
         return HopGraph(softirq.REFUSED, (softirq.RECEIVE, bridge, softirq.QUEUES, softirq.SEND), softirq.SETTLES)
 
-    def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
         return softirq.loads(seen, traffic_s)
 
     def signs(self, seen: Seen) -> Mapping[Sign, float]:

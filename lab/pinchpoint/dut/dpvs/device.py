@@ -23,7 +23,7 @@ from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Mode, Port, Scenario, Scheduler
-from pinchpoint.model.trial import PmdLoad
+from pinchpoint.model.trial import ThreadLoad
 
 PROGRAM = "dpvs"
 _PORT = "dpvs/port/"
@@ -177,10 +177,10 @@ class DpvsDevice(Defaults):
     def bench(self, scenario: Scenario, places: Places) -> DpvsBench:
         return DpvsBench(scenario, places)
 
-    def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
         """What its worker received. It polls: neither its processor time nor its empty polls say how busy it was."""
         received = sum(int(n) for name, n in seen.items() if name.startswith(_PORT) and name.endswith("/ipackets"))
-        return (PmdLoad("DPVS worker", None, received),) if received else ()
+        return (ThreadLoad("DPVS worker", None, received),) if received else ()
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """Receives, balances, sends; drops are the ports' own counters."""

@@ -23,7 +23,7 @@ from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place
 from pinchpoint.model.scenario import Family, Mode, Port, Scenario, Scheduler, Service
-from pinchpoint.model.trial import PmdLoad
+from pinchpoint.model.trial import ThreadLoad
 from pinchpoint.observe.snapshot import Collector
 
 _LISTED = {Family.IPV4: "iptables-legacy", Family.IPV6: "ip6tables-legacy"}
@@ -210,7 +210,7 @@ class IpvsDevice(Defaults):
         settles = (*softirq.SETTLES, "host/conntrack/", "ipvs/")
         return HopGraph(softirq.REFUSED, (softirq.RECEIVE, _BALANCED, softirq.QUEUES, softirq.SEND), settles)
 
-    def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
         return softirq.loads(seen, traffic_s)
 
     def signs(self, seen: Seen) -> Mapping[Sign, float]:

@@ -25,7 +25,7 @@ from pinchpoint.model.causes import Experiment, Sign
 from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place
 from pinchpoint.model.scenario import Port, Scenario
-from pinchpoint.model.trial import PmdLoad
+from pinchpoint.model.trial import ThreadLoad
 from pinchpoint.observe.neighbours import Neighbours
 from pinchpoint.observe.snapshot import Collector
 
@@ -226,7 +226,7 @@ class NftDevice(Defaults):
             (*softirq.SETTLES, "host/ip/", "host/neighbour/", "host/conntrack/", "nft/counter/"),
         )
 
-    def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
         return softirq.loads(seen, traffic_s)
 
     def signs(self, seen: Seen) -> Mapping[Sign, float]:

@@ -7,7 +7,7 @@ from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, TapLinks
 from pinchpoint.dut.attach import by_dpdk, by_veth
 from pinchpoint.dut.device import Attached, Attachment, Defaults, Freezing, Pages, RawScenario, Read, Seen, Types
-from pinchpoint.dut.ovs import attached, experiments, hops, load, metrics, needs, reading, signs, vdpa
+from pinchpoint.dut.ovs import advice, attached, experiments, hops, load, metrics, needs, reading, signs, vdpa
 from pinchpoint.dut.ovs import bench as made
 from pinchpoint.dut.ovs.daemons import SWITCH
 from pinchpoint.dut.ovs.keys import KEYS
@@ -30,7 +30,7 @@ from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.offload import OffloadLimit
 from pinchpoint.model.scenario import Batch, Host, Port, Scenario
-from pinchpoint.model.trial import PmdLoad
+from pinchpoint.model.trial import ThreadLoad
 
 # Switch, engine and their removal; DPDK also takes and clears its hugepages.
 _STANDING_S = {Datapath.DPDK: 4.5, Datapath.AF_XDP: 4.0, Datapath.AF_PACKET: 3.0} | dict.fromkeys(IN_KERNEL, 3.0)
@@ -162,7 +162,7 @@ class OvsDevice(Defaults):
             graph, refused_at={port: refused for port, refused in graph.refused_at.items() if port in at_nics}
         )
 
-    def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
         """PMD threads and the main thread."""
         return load.loads(seen, traffic_s)
 
@@ -174,8 +174,12 @@ class OvsDevice(Defaults):
         return metrics.handled(seen)
 
     def signs(self, seen: Seen) -> Mapping[Sign, float]:
-        """Subtables, upcalls, limits and contention."""
+        """Subtables, the classifier's share, upcalls, limits and contention."""
         return signs.signs(seen)
+
+    def advice(self, cause: str, seen: Seen) -> Sequence[str]:
+        """Keys, and settings of its database."""
+        return advice.advice(cause, seen)
 
     def offload_limits(self, seen: Seen) -> Mapping[OffloadLimit, float]:
         """From the matches and actions of the datapath's flows."""
@@ -204,4 +208,4 @@ def _repinned(port: Port, now: Mapping[str, str]) -> Port:
     return replace(port, rxq_affinity=",".join(f"{queue}:{now.get(cpu, cpu)}" for queue, cpu in pairs))
 
 
-DEVICE = OvsDevice("ovs", "Open vSwitch", Types(OvsDut, OvsPort, OvsHost), KEYS, is_default=True)
+DEVICE = OvsDevice("ovs", "Open vSwitch", Types(OvsDut, OvsPort, OvsHost), KEYS, load.FIGURES, is_default=True)

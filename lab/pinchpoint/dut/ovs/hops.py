@@ -63,15 +63,15 @@ _READ_DROPS = {
 _DATAPATH_DROPS = (
     DropCounter("ovs/coverage/drop_action_of_pipeline", "{counter}", Party.RULES, DropKind.RULE),
     DropCounter("ovs/coverage/datapath_drop_meter", "{counter}", Party.RULES, DropKind.METER),
-    DropCounter("ovs/coverage/datapath_drop_upcall_error", "{counter}", Party.DUT, DropKind.UPCALLS),
-    DropCounter("ovs/coverage/datapath_drop_lock_error", "{counter}", Party.DUT, DropKind.UPCALLS),
+    DropCounter("ovs/coverage/datapath_drop_upcall_error", "{counter}", Party.DUT, DropKind.SLOW_PATH),
+    DropCounter("ovs/coverage/datapath_drop_lock_error", "{counter}", Party.DUT, DropKind.SLOW_PATH),
     DropCounter("ovs/coverage/datapath_drop_rx_invalid_packet", "{counter}", Party.DUT, DropKind.MALFORMED),
     DropCounter("ovs/coverage/datapath_drop_*", "{counter}", Party.DUT),
     DropCounter("ovs/coverage/drop_action_*", "{counter}", Party.DUT),
 )
 # The kernel's datapath hands a frame that no flow takes to the switch; one that finds the queue full is lost.
 _UPCALLS_LOST = DropCounter(
-    "ovs/lookups/lost", "upcalls lost: the switch's queue was full", Party.DUT, DropKind.UPCALLS
+    "ovs/lookups/lost", "upcalls lost: the switch's queue was full", Party.DUT, DropKind.SLOW_PATH
 )
 _TRANSMIT = Place(
     "switch sends",

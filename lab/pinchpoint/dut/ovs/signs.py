@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from pinchpoint.dut.ovs.dropping import BY_RULES, BY_TRACKING, CONFIGURED, MIRRORED
+from pinchpoint.dut.ovs.dropping import BY_RULES, BY_TRACKING, MIRRORED
 from pinchpoint.dut.ovs.exercised import LIMIT
 from pinchpoint.dut.ovs.tc import HARDWARE, SOFTWARE
 from pinchpoint.model.causes import Sign
@@ -25,16 +25,18 @@ def _signs(seen: Seen) -> Iterator[tuple[Sign, float]]:
     if hits and searched is not None:
         yield Sign.SUBTABLES, max(1.0, searched / hits)
     if (spent := _upcall_share(seen, threads)) is not None:
-        yield Sign.UPCALL_TIME, spent
+        yield Sign.SLOW_PATH_TIME, spent
     if "ovs/flows/flows" in seen and seen.get("ovs/flows/flow_limit"):
         yield Sign.FLOWS_OF_LIMIT, seen["ovs/flows/flows"] / seen["ovs/flows/flow_limit"]
     if tracked := list(_of_limits(seen)):
         yield Sign.TRACKED_OF_LIMIT, max(tracked)
     yield from _of_offload(seen, threads)
     yield from _of_rules(seen)
-    yield from _of_caches(seen)
     entered = _sum(seen, threads, "ovs/pmd/{}/packets_received")
     if entered:
+        if hits is not None:
+            passes = entered + (_sum(seen, threads, "ovs/pmd/{}/packet_recirculations") or 0)
+            yield Sign.WILDCARD_SHARE, hits / passes
         yield Sign.UNTRACKED, seen.get("ovs/coverage/conntrack_full", 0.0) / entered
         contended = [value for name, value in seen.items() if name.endswith("/vhost_tx_contention")]
         if contended:
@@ -65,13 +67,6 @@ def _of_rules(seen: Seen) -> Iterator[tuple[Sign, float]]:
     }
     if entered := sum(received.values()):
         yield Sign.MIRRORED_TO, sum(received.get(port, 0.0) for port in targets) / entered
-
-
-def _of_caches(seen: Seen) -> Iterator[tuple[Sign, float]]:
-    if (one_in := seen.get(f"{CONFIGURED}emc-insert-inv-prob")) is not None:
-        yield Sign.EMC_OFF, float(one_in == 0)
-    if (is_on := seen.get(f"{CONFIGURED}smc-enable")) is not None:
-        yield Sign.SMC_ON, is_on
 
 
 def _of_offload(seen: Seen, threads: list[str]) -> Iterator[tuple[Sign, float]]:

@@ -31,7 +31,7 @@ from pinchpoint.keys.source import Source
 from pinchpoint.model.causes import Experiment, Sign
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Port, Scenario
-from pinchpoint.model.trial import PmdLoad
+from pinchpoint.model.trial import ThreadLoad
 from pinchpoint.observe.snapshot import Collector
 
 PROCESS = "reference"
@@ -218,10 +218,10 @@ class ReferenceDevice(Defaults):
             ("reference/port/",),
         )
 
-    def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
         """Its one thread, which counts no cycles."""
         received = [int(frames) for name, frames in seen.items() if name.endswith("/received")]
-        return (PmdLoad("reference device", None, sum(received)),) if received else ()
+        return (ThreadLoad("reference device", None, sum(received)),) if received else ()
 
     def signs(self, seen: Seen) -> Mapping[Sign, float]:
         """What it claims of its offload, and what software handled of the frames that its ring could hold."""

@@ -4,8 +4,9 @@ vhost-user   testpmd is the client, as a switch is; the engine serves the socket
 memif        testpmd is the server and the engine the client: testpmd starts no memif port that finds no server
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from pinchpoint.bench.requirements import Probe, command, hugepages
 from pinchpoint.bench.resource import AnyResource, Daemon
@@ -32,7 +33,7 @@ from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Port, Scenario
-from pinchpoint.model.trial import PmdLoad
+from pinchpoint.model.trial import ThreadLoad
 
 PROGRAM = "dpdk-testpmd"
 VHOST_USER, MEMIF = "vhost-user", "memif"
@@ -207,11 +208,20 @@ class TestpmdDevice(Defaults):
             ("testpmd/port/",),
         )
 
-    def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
         """What each thread received. It always polls, and testpmd counts no cycles without a build option."""
         counted = {int(name.split("/")[2]): int(n) for name, n in seen.items() if name.startswith("testpmd/core/")}
-        return tuple(PmdLoad(f"testpmd core {core}", core, received) for core, received in sorted(counted.items()))
+        return tuple(ThreadLoad(f"testpmd core {core}", core, received) for core, received in sorted(counted.items()))
 
+    def advice(self, cause: str, seen: Seen) -> Sequence[str]:
+        """Its memory and its CPUs."""
+        return _ADVICE.get(cause, ())
+
+
+_ADVICE: Final[Mapping[str, tuple[str, ...]]] = {
+    "buffers": ("raise dut.memory_mb",),
+    "preempted": ("name other CPUs in dut.cpus",),
+}
 
 _KEYS = Keys(
     dut=(

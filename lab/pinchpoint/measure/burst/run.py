@@ -193,7 +193,7 @@ def _summary(
     return replace(
         base,
         outcome=Outcome.IMPOSSIBLE if outcome.slow else base.outcome,
-        pmds=(),
+        threads=(),
         verdict=None if reason else bursts.verdict(result, judged, ring),
         generator_ceiling_fps=most_offered(trials),
         burst=result,

@@ -167,7 +167,7 @@ class _Measured:
             self._bench.scenario,
             time.monotonic() - self._bench.began,
             taken=self._opener.measurements,
-            pmds=self._trials[-1].pmds if self._trials else (),
+            threads=self._trials[-1].threads if self._trials else (),
             verdict=shown.verdict(rates[0], burst, sustained, self._limits, ids),
             traffic_s=math.fsum(trial.sent_duration_s for trial in self._trials),
             warnings=tuple(_warnings(rates, self._asks)),

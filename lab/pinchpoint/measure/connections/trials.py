@@ -29,7 +29,7 @@ def as_trial(measurement: Measurement, opened: Opened, duration_s: float) -> Tri
         streams=(),
         ledger=Ledger(offered, min(received, offered), ()),
         witness=Witness((), (), {}, None, None),
-        pmds=measurement.pmds,
+        threads=measurement.threads,
         observed=measurement.observed,
         validity=measurement.validity,
         reason=measurement.reason,

@@ -5,6 +5,7 @@ from typing import Final
 from pinchpoint.measure.kind import MeasureKind
 from pinchpoint.measure.load.keys import LOAD, Load
 from pinchpoint.measure.load.run import expected_s, measure_load
+from pinchpoint.model.terms import THREAD_BUSY
 
 MEASURES: Final = (
     MeasureKind(
@@ -13,7 +14,7 @@ MEASURES: Final = (
         table=lambda _: LOAD,
         run=measure_load,
         expected_s=expected_s,
-        main=("cycles per packet at ", "PMD busy at ", "loss at "),
+        main=("cycles per packet at ", f"{THREAD_BUSY} at ", "loss at "),
         has_limit=False,
         over_engines=True,
         through_service=True,

@@ -1,17 +1,17 @@
 """What is told of a measurement at one load."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from pinchpoint.measure.forwarding import of_threads
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.trial import Trial
+from pinchpoint.model.trial import ThreadFigure, Trial
 
 
-def of_load(at_fps: float, trials: Sequence[Trial]) -> tuple[Metric, ...]:
+def of_load(at_fps: float, trials: Sequence[Trial], figures: Mapping[str, ThreadFigure]) -> tuple[Metric, ...]:
     """Metrics of the measure `load` at one rate: the medians over `trials`, all valid, with their extremes."""
-    every = [(*of_threads(trial.pmds), Metric("loss", "share", trial.loss_ratio)) for trial in trials]
+    every = [(*of_threads(trial.threads, figures), Metric("loss", "share", trial.loss_ratio)) for trial in trials]
     if not every:
         return ()
     at = f"at {units.fps(at_fps)}"

@@ -77,11 +77,11 @@ def _summary(
     valid = [trial for rate in rates for trial in rate.trials]
     highest = max((rate for rate in rates if rate.trials), key=lambda rate: rate.at_fps, default=None)
     reasons = "; ".join(rate.why_not for rate in rates)
-    hint = "a quieter machine, or lower load.at_fps"
+    hint, device = "a quieter machine, or lower load.at_fps", device_of(scenario)
     told = Found(
         (
-            *(metric for rate in rates for metric in of_load(rate.at_fps, rate.trials)),
-            *(of_trial(highest.trials[0], device_of(scenario).metrics) if highest else ()),
+            *(metric for rate in rates for metric in of_load(rate.at_fps, rate.trials, device.figures)),
+            *(of_trial(highest.trials[0], device) if highest else ()),
         ),
         (not_learnt, *(rate.why_not for rate in rates)),
         failed="" if highest else f"no load could be measured: {reasons}\n  hint: {hint}",

@@ -133,13 +133,13 @@ def _summary(
     duration_s = valid[0].duration_s if valid else 0.0
     reasons = "; ".join(f"{units.fps(point.load_fps)}: {point.reason}" for point in points)
     told = Found(
-        (*loss_curve.metrics(points), *(of_trial(limit, device_of(scenario).metrics) if limit else ())),
+        (*loss_curve.metrics(points), *(of_trial(limit, device_of(scenario)) if limit else ())),
         (not_learnt, *loss_curve.warnings(points)),
         failed="" if valid else f"no load could be measured: {reasons}",
     )
     return replace(
         result_of(scenario, measurer.trials, told, wall_s, of=curve),
-        pmds=limit.pmds if limit else (),
+        threads=limit.threads if limit else (),
         verdict=_verdict(loss_curve.as_rate(points, duration_s), curve, scenario) if valid else None,
         generator_ceiling_fps=most_offered(measurer.trials),
         loss_curve=points,
@@ -148,4 +148,4 @@ def _summary(
 
 def _verdict(rate: Rate, curve: Sequence[Trial], scenario: Scenario) -> Verdict:
     limit = scenario.validity.unexplained_ratio
-    return verdict(rate, curve, scenario.smallest_ring, unexplained_ratio=limit, own=device_of(scenario).signs)
+    return verdict(rate, curve, scenario.smallest_ring, unexplained_ratio=limit, device=device_of(scenario))

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from pinchpoint.measure.forwarding import Own, of_trial
+from pinchpoint.measure.forwarding import Tells, of_trial
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import BOUNDS, LatencyPoint, PauseGap, Rate, RateStatus, ReceiveRate
@@ -26,7 +26,7 @@ def of_rates(
     rates: Sequence[Rate],
     latency: Sequence[LatencyPoint],
     limit: Trial | None,
-    own: Own,
+    device: Tells,
     streams: Sequence[Stream] = (),
 ) -> tuple[Metric, ...]:
     """Metrics of the measure `rates`; `limit` is the trial at the NDR, None without one, `streams` what it sent."""
@@ -34,7 +34,7 @@ def of_rates(
     figures += [_p99("latency", point, point.latency) for point in latency if point.latency is not None]
     figures += [_p99("round trip", point, point.round_trip) for point in latency if point.round_trip is not None]
     if limit is not None:
-        figures += of_trial(limit, own)
+        figures += of_trial(limit, device)
         figures += _five_tuples(limit, streams)
         figures += _order(limit, streams)
     return tuple(figures)

@@ -213,7 +213,7 @@ def _summary(
     limit = _at_the_limit(outcome.rates[0], searched)
     rejections = of_search(searched)
     shown = limit or next(reversed(searched), None)
-    figures = of_rates(outcome.rates, latency, limit, device_of(scenario).metrics, scenario.streams)
+    figures = of_rates(outcome.rates, latency, limit, device_of(scenario), scenario.streams)
     modes = explained(searched, outcome.track)
     ndr, *others = _verdicts(outcome.rates, (*searched, *search.overloads), scenario)
     mrr = receive_rate(search.overloads)
@@ -225,7 +225,7 @@ def _summary(
         metrics=(*figures, *of_overload(mrr, gap), *rejections.metrics),
         rates=outcome.rates,
         latency=latency,
-        pmds=limit.pmds if limit else (),
+        threads=limit.threads if limit else (),
         verdict=ndr,
         generator_ceiling_fps=outcome.generator_ceiling_fps or max((t.offered_fps for t in searched), default=None),
         traffic_s=math.fsum(trial.sent_duration_s for trial in trials),
@@ -260,7 +260,7 @@ def _verdicts(rates: Sequence[Rate], searched: Sequence[Trial], scenario: Scenar
             ring=scenario.smallest_ring,
             neighbour=neighbour,
             unexplained_ratio=scenario.validity.unexplained_ratio,
-            own=device_of(scenario).signs,
+            device=device_of(scenario),
         )
         for rate in rates
     ]

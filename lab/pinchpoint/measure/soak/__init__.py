@@ -5,6 +5,7 @@ from typing import Final
 from pinchpoint.measure.kind import MeasureKind
 from pinchpoint.measure.soak.keys import SOAK, Soak, check
 from pinchpoint.measure.soak.run import expected_s, measure_soak
+from pinchpoint.model.terms import THREAD_BUSY
 
 MEASURES: Final = (
     MeasureKind(
@@ -24,7 +25,7 @@ MEASURES: Final = (
             "window loss",
             "lost frames",
             "offered load",
-            "PMD busy",
+            THREAD_BUSY,
         ),
         check=check,
         by_any_engine=True,

@@ -20,7 +20,8 @@ from pinchpoint.account.load import dut_threads
 from pinchpoint.model import units
 from pinchpoint.model.levels import CONFIDENCE
 from pinchpoint.model.measurement import Measurement, Metric
-from pinchpoint.model.trial import PmdLoad, Sample
+from pinchpoint.model.terms import THREAD_BUSY
+from pinchpoint.model.trial import Sample, ThreadLoad
 
 WHOLE = 0.5  # of a window's length: what is left of the time after the last one is not counted as one
 BEGIN = Sample(0.0, 0, 0, received=0)
@@ -31,7 +32,7 @@ SILENT = 10  # frames of which none came back: fewer may all be on their way
 _MOST_STOPS = 3
 
 
-Loads = Callable[[Mapping[str, float], float], Sequence[PmdLoad]]
+Loads = Callable[[Mapping[str, float], float], Sequence[ThreadLoad]]
 """How loaded the device's threads were, from counters and seconds of traffic."""
 
 
@@ -48,7 +49,7 @@ class Window:
     gap_max_s: float  # the longest of them
     delay_s: float  # in which threads of the DUT waited for a core that others than the DUT had
     steal_s: float  # taken by the hypervisor from the bench's CPUs
-    busy: float | None  # share, of the busiest PMD; None: nobody counts it
+    busy: float | None  # share, of the busiest forwarding thread; None: nobody counts it
     received: int | None = None  # None: older records do not tell
     late: int = 0  # frames that an earlier window counted as lost, and that came in this one
     receives_apart: bool = True  # a core of the engine receives what another one sends: its pauses may lose frames
@@ -185,7 +186,7 @@ def window_metrics(window: Window) -> tuple[Metric, ...]:
         Metric("offered load", "fps", window.offered / window.span_s if window.span_s else 0.0),
     ]
     if window.busy is not None:
-        figures.append(Metric("PMD busy", "share", window.busy))
+        figures.append(Metric(THREAD_BUSY, "share", window.busy))
     return tuple(figures)
 
 
@@ -227,7 +228,7 @@ def metrics(windows: Sequence[Window], ring: int) -> tuple[Metric, ...]:
     ]
     busy = [window.busy for window in windows if window.busy is not None]
     if busy:
-        figures.append(Metric("PMD busy", "share", fmean(busy), min(busy), max(busy), "of windows: mean and extremes"))
+        figures.append(Metric(THREAD_BUSY, "share", fmean(busy), min(busy), max(busy), "of windows: mean and extremes"))
     return tuple(figures)
 
 

@@ -125,7 +125,7 @@ class Windows:
             diagnosis.window_metrics(window),
             diagnosis.account(window),
             {name: value for name, value in seen.items() if value},
-            pmds=device_of(self._scenario).loads(seen, window.span_s),
+            threads=device_of(self._scenario).loads(seen, window.span_s),
             validity=TrialValidity.NOISY_HOST if reason else TrialValidity.VALID,
             reason=reason,
         )

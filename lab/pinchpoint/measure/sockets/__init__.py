@@ -13,8 +13,9 @@ from pinchpoint.measure.sockets.keys import (
     check_stream,
 )
 from pinchpoint.measure.sockets.run import expected_s, measure_sockets
+from pinchpoint.model.terms import THREAD_BUSY
 
-BUSY: Final = ("client busy", "server busy", "relay busy", "PMD busy", "cycles per packet")
+BUSY: Final = ("client busy", "server busy", "relay busy", THREAD_BUSY, "cycles per packet")
 TRANSACTIONS: Final = ("transactions", "latency p50", "latency p99", "latency p99.9", "failed share", *BUSY)
 
 

@@ -9,7 +9,8 @@ from pinchpoint.model import units
 from pinchpoint.model.measurement import CARRIED, LevelChange, Metric
 from pinchpoint.model.result import Limit
 from pinchpoint.model.study import Bound, Estimate
-from pinchpoint.model.trial import PmdLoad
+from pinchpoint.model.terms import THREAD_BUSY
+from pinchpoint.model.trial import ThreadLoad
 from pinchpoint.stats.estimate import estimate
 
 FEW_FLOWS = 64  # datapath flows: with fewer, a factor of a hundred and more items was not seen
@@ -23,7 +24,8 @@ def of_window(window: Window, own: Iterable[Metric], handled: int | None) -> tup
 
     `own` are the device's metrics, `handled` the frames that its datapath says it handled where no thread counts them.
     """
-    return (*_traffic(window), *_threads(window), *_switch(window.pmds), *_datapath(window.pmds, own, handled))
+    loads = window.forwarding
+    return (*_traffic(window), *_threads(window), *_switch(loads), *_datapath(loads, own, handled))
 
 
 def over_repeats(windows: Sequence[Sequence[Metric]], disturbed: bool = False) -> tuple[Metric, ...]:
@@ -141,20 +143,20 @@ def _threads(window: Window) -> Iterator[Metric]:
         yield Metric(f"CPU {cpu}: softirq", "share", share.softirq)
 
 
-def _switch(pmds: Sequence[PmdLoad]) -> Iterator[Metric]:
+def _switch(loads: Sequence[ThreadLoad]) -> Iterator[Metric]:
     """Named as the measure `rates` names them: without the thread where one forwards."""
-    forwarding = [pmd for pmd in pmds if pmd.received]
-    for pmd in forwarding:
-        prefix = f"{pmd.name}: " if len(forwarding) > 1 else ""
-        note = "" if prefix else pmd.name
-        if pmd.busy_share is not None:
-            yield Metric(f"{prefix}PMD busy", "share", pmd.busy_share, note=note)
-        if pmd.cycles_per_packet is not None:
-            yield Metric(f"{prefix}cycles per packet", "cycles", pmd.cycles_per_packet, note=note)
+    forwarding = [load for load in loads if load.received]
+    for load in forwarding:
+        prefix = f"{load.name}: " if len(forwarding) > 1 else ""
+        note = "" if prefix else load.name
+        if load.busy_share is not None:
+            yield Metric(f"{prefix}{THREAD_BUSY}", "share", load.busy_share, note=note)
+        if load.cycles_per_packet is not None:
+            yield Metric(f"{prefix}cycles per packet", "cycles", load.cycles_per_packet, note=note)
 
 
-def _datapath(pmds: Sequence[PmdLoad], own: Iterable[Metric], handled: int | None) -> Iterator[Metric]:
+def _datapath(loads: Sequence[ThreadLoad], own: Iterable[Metric], handled: int | None) -> Iterator[Metric]:
     yield from (metric for metric in own if metric.name in _OF_FLOWS and metric.note == CARRIED)
-    packets = sum(pmd.received for pmd in pmds) or handled
+    packets = sum(load.received for load in loads) or handled
     if packets:
         yield Metric("packets seen by the datapath", "count", packets, note="warm-up included")

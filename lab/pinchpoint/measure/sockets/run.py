@@ -187,7 +187,7 @@ class WindowMeasurer:
             "ticks_per_s": TICKS_PER_S,
             "elsewhere": self._ends.elsewhere,
         }
-        ended = begun.ended((), account, seen, pmds=device_of(self._bench.scenario).loads(seen, traffic_s))
+        ended = begun.ended((), account, seen, threads=device_of(self._bench.scenario).loads(seen, traffic_s))
         return _judged(ended, died, device_of(self._bench.scenario)), died
 
     def _run(self, wanted: Sequence[SocketsRequest]) -> list[SocketsResult]:
@@ -293,7 +293,7 @@ def summary(scenario: Scenario, ends: Ends, measurements: Sequence[Measurement],
         outcome=Outcome.MEASURED if judged else Outcome.FAILED,
         reason=reason,
         metrics=socket_metrics.over_repeats([measurement.metrics for measurement in judged], disturbed=not valid),
-        pmds=limit.pmds if limit else (),
+        threads=limit.threads if limit else (),
         verdict=(
             verdict(read, ends.sockets.rate_tps, ends.sockets.connections)
             if read

@@ -22,7 +22,7 @@ HEADROOM = 0.8  # a thread less busy than this is ruled out
 _ROLE = {
     Limit.SENDER_CORE: "the client's thread",
     Limit.RECEIVER_CORE: "the server's thread",
-    Limit.PMD_CORE: "the switch",
+    Limit.FORWARDING_CORE: "the switch",
     Limit.RELAY_CORE: "the relay",
 }
 
@@ -166,9 +166,9 @@ def _evidence(window: Window) -> tuple[str, ...]:
         lines.append(f"processor time for each transaction: {work}")
     for cpu, share in window.cpus.items():
         lines.append(f"CPU {cpu} was {units.share(share.busy)} busy, {units.share(share.softirq)} in softirq")
-    for pmd in window.pmds:
-        if pmd.cycles_per_packet:
-            lines.append(f"{pmd.name} spent {pmd.cycles_per_packet:.0f} cycles per packet")
+    for load in window.forwarding:
+        if load.cycles_per_packet:
+            lines.append(f"{load.name} spent {load.cycles_per_packet:.0f} cycles per packet")
     if lost := failures(window):
         lines.append(lost)
     if window.retransmits:
@@ -216,7 +216,9 @@ def _busiest_words(window: Window) -> str:
 
 def _named(thread: Thread) -> str:
     role = _ROLE[thread.limit]
-    return thread.name if thread.limit is Limit.PMD_CORE else f"{role} ({thread.name})" if " " in thread.name else role
+    if thread.limit is Limit.FORWARDING_CORE:
+        return thread.name
+    return f"{role} ({thread.name})" if " " in thread.name else role
 
 
 def _listed(threads: Sequence[Thread]) -> str:
@@ -225,8 +227,7 @@ def _listed(threads: Sequence[Thread]) -> str:
 
 
 def _where(thread: Thread) -> str:
-    # A PMD's name says its CPU already.
-    if thread.cpu is None or thread.name.startswith("PMD"):
+    if thread.cpu is None or thread.name.endswith(f" {thread.cpu}"):  # its name says it already
         return ""
     return f" on CPU {thread.cpu} of {thread.host}" if thread.host else f" on CPU {thread.cpu}"
 

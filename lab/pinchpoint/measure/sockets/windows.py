@@ -16,7 +16,7 @@ from pinchpoint.engine.sockets import SocketsResult, SocketsRun, ThreadWitness
 from pinchpoint.model import units
 from pinchpoint.model.measurement import LevelChange, Measurement
 from pinchpoint.model.result import Limit
-from pinchpoint.model.trial import PmdLoad, TrialValidity
+from pinchpoint.model.trial import ThreadLoad, TrialValidity
 
 TOGETHER = 0.98  # of the window that all pairs must share, or their sum is of different loads
 MOST_FAILED = 1e-5  # failed transactions (RFC 9411, section 7.1.3.3 and others: less than 0.001 %)
@@ -33,7 +33,7 @@ _RELAY_DROPS: Mapping[str, str] = {
 class Thread:
     """One thread that moved the bytes."""
 
-    name: str  # "client", "server 2", "PMD core 1", "main thread", "relay"
+    name: str  # "client", "server 2", "main thread", "relay", or as the device calls it
     limit: Limit  # what it is called when it is what pinched
     cpu: int | None
     busy: float  # share of the window
@@ -50,7 +50,7 @@ class Window:
     threads: tuple[Thread, ...]
     cpus: Mapping[int, CpuShare]
     foreign: float | None  # CPUs' worth of time that processes outside the bench took; None: not known
-    pmds: tuple[PmdLoad, ...]
+    forwarding: tuple[ThreadLoad, ...]
     down: Mapping[str, float]  # relay's ports that had no link for a time: seconds
     relay_drops: Mapping[str, int] | None = None  # frames by way and cause; None: no relay, or none that tells
 
@@ -114,7 +114,7 @@ def read(measurement: Measurement) -> Window:
         threads=(*_ends(results, _elsewhere(account)), *_switch(measurement), *_relays(seen, traffic_s, as_share)),
         cpus=cpus,
         foreign=foreign(seen, cpus, as_share),
-        pmds=measurement.pmds,
+        forwarding=measurement.threads,
         down=_down(seen),
         relay_drops=_relay_drops(seen),
     )
@@ -240,12 +240,11 @@ def _ends(results: Sequence[SocketsResult], elsewhere: Mapping[str, str]) -> Ite
 
 
 def _switch(measurement: Measurement) -> Iterator[Thread]:
-    for pmd in measurement.pmds:
-        if pmd.busy_share is not None and pmd.received:
-            cpu = measurement.observed.get("host/thread/main/cpu") if pmd.core is None else pmd.core
-            yield Thread(
-                pmd.name, Limit.PMD_CORE, None if cpu is None else int(cpu), pmd.busy_share, pmd.core is not None
-            )
+    for load in measurement.threads:
+        if load.busy_share is not None and load.received:
+            cpu = measurement.observed.get("host/thread/main/cpu") if load.cpu is None else load.cpu
+            place = None if cpu is None else int(cpu)
+            yield Thread(load.name, Limit.FORWARDING_CORE, place, load.busy_share, polls=load.cpu is not None)
 
 
 def _down(seen: Mapping[str, float]) -> dict[str, float]:
