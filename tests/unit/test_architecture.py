@@ -345,6 +345,26 @@ def test_no_product_is_known_outside_its_own_folder():
             assert not (found := PRODUCT.search(path.read_text())), f"{path.name}: {found[0]}"
 
 
+DEVICES_WORDS = re.compile(r"(?<!test)pmd|emc_|\bEMC\b|megaflow|upcall|rxq", re.IGNORECASE)  # of Open vSwitch
+READS_OLDER_FILES = "model/former.py"
+TEXTS = (".py", ".j2", ".html", ".js", ".ts")
+
+
+def test_one_devices_words_for_threads_and_caches_stay_in_its_folder():
+    """But for the module that reads files of older schemas, in which every device had them."""
+    for path in sorted(path for path in PACKAGE.rglob("*") if path.name.endswith(TEXTS)):
+        name = str(path.relative_to(PACKAGE))
+        if not name.startswith(("dut/ovs/", "studies/")) and name != READS_OLDER_FILES:
+            assert not (found := DEVICES_WORDS.search(path.read_text())), f"{name}: {found[0]}"
+    assert DEVICES_WORDS.search((PACKAGE / READS_OLDER_FILES).read_text()), "it needs no exception"
+
+
+@pytest.mark.parametrize("text", ["a PMD core", "pmds", "emc_hits", "the EMC", "upcalls", "rxq_affinity", "Megaflows"])
+def test_a_word_of_one_device_is_noticed(text):
+    assert DEVICES_WORDS.search(text)
+    assert not DEVICES_WORDS.search("testpmd, memcached, rx queues")
+
+
 def test_only_what_measures_a_generator_names_a_kind_of_device():
     kinds = {path.parent.name for path in (PACKAGE / "dut").glob("*/__init__.py")}
     without_device = [PACKAGE / "run" / name for name in ("ceiling.py", "external_generator.py")]
