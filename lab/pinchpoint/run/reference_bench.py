@@ -17,7 +17,7 @@ from pinchpoint.measure.forwarding import Own, of_trial
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.run import measure_rates
 from pinchpoint.measure.standing import Record, Recorded, Standing
-from pinchpoint.measure.summary import Found, result_of
+from pinchpoint.measure.summary import Findings, result_of
 from pinchpoint.model.causes import Turns
 from pinchpoint.model.duet import Stretch
 from pinchpoint.model.errors import PinchpointError
@@ -105,7 +105,7 @@ class ReferenceBench:
         metrics, wall_s = relative_metrics(stretches, self.scenario.name), time.monotonic() - began
         if searched is None:
             metrics += _explaining(trials, device_of(bench.scenario).metrics)
-            return result_of(bench.scenario, trials, Found(metrics, warnings), wall_s)
+            return result_of(bench.scenario, trials, Findings(metrics, warnings), wall_s)
         return replace(
             searched, metrics=(*metrics, *searched.metrics), warnings=(*searched.warnings, *warnings), wall_s=wall_s
         )
@@ -125,7 +125,7 @@ class ReferenceBench:
         warnings += tuple(f"no ratio of slices: {metric.note}" for metric in sliced if metric.bound is Bound.REFUSED)
         metrics += _explaining(trials, device_of(bench.scenario).metrics)
         wall_s = time.monotonic() - began
-        result = result_of(bench.scenario, trials, Found(metrics, warnings), wall_s)
+        result = result_of(bench.scenario, trials, Findings(metrics, warnings), wall_s)
         return replace(result, turns=turns[-1])
 
     def _duet(
