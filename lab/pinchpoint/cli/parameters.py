@@ -43,7 +43,7 @@ class RunPath(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path."""
-        if not str(value).startswith(LAST):
+        if not str(value).startswith("@") or Path(value).exists():
             return super().convert(value, param, ctx)
         counted = _COUNTED.fullmatch(str(value))
         if counted is None:
