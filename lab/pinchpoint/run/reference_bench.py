@@ -16,7 +16,7 @@ from pinchpoint.host.priority import preferred
 from pinchpoint.measure.forwarding import Own, of_trial
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.run import measure_rates
-from pinchpoint.measure.standing import Record, Recorded, Standing
+from pinchpoint.measure.standing import Record, Recorded, RunUnit, Standing
 from pinchpoint.measure.summary import Findings, result_of
 from pinchpoint.model.causes import Turns
 from pinchpoint.model.duet import Stretch
@@ -34,8 +34,6 @@ from pinchpoint.run.paired_benches import Pair, frozen, thawed
 
 MOST_S = 60.0  # of slices of one point, however few of them could be used and however wide its interval is then
 EXPLAINED_S = 15.0  # of slices of a counter-experiment, whose trials in turns have decided before
-
-RunOne = Callable[..., ScenarioResult]
 
 
 class ReferenceBench:
@@ -78,7 +76,7 @@ class ReferenceBench:
 
     def measured(
         self,
-        run_one: RunOne,
+        run_one: RunUnit,
         unit: Scenario,
         recorded: Sequence[Stretch],
         keep: Callable[[Stretch], None],
