@@ -7,7 +7,7 @@ its errors and docs/scenario.md say the same.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address
+from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_network
 from typing import Any
 
 from pinchpoint.model import addresses
@@ -330,17 +330,19 @@ def ip_range() -> Kind:
 
     def read(value: Any) -> Range:
         check(isinstance(value, str))
-        if "/" in value and ":" not in value:
-            return _prefix(value)
         first, dash, last = value.partition("-")
         check(not dash or addresses.is_v6(first) == addresses.is_v6(last))
-        low = ip_address(first)
-        span = _range(low, ip_address(last) if dash else low)
+        if "/" in value:
+            span = _prefix(value)
+            ip_address(str(ip_network(value).network_address))
+        else:
+            low = ip_address(first)
+            span = _range(low, ip_address(last) if dash else low)
         check(span.count <= _MOST_ADDRESSES)
         return span
 
     forms = '"a.b.c.d", "a.b.c.d/24", "a.b.c.d-e.f.g.h"'
-    return Kind(f'{forms}, "fd00::1" or "fd00::1-fd00::ff"; at most 2^32 addresses', read)
+    return Kind(f'{forms} or the same of IPv6, like "fd00::1-fd00::ff", at most 2^32 of them', read)
 
 
 def mac_address(value: str) -> int:
@@ -354,7 +356,7 @@ def ipv4_range() -> Kind:
 
     def read(value: Any) -> Range:
         check(isinstance(value, str))
-        if "/" in value:
+        if "/" in value and ":" not in value:
             return _prefix(value)
         first, dash, last = value.partition("-")
         low = ipv4_address(first)
@@ -364,9 +366,9 @@ def ipv4_range() -> Kind:
 
 
 def _prefix(value: str) -> Range:
-    """All addresses of an IPv4 prefix, the first and the last one included."""
+    """All addresses of a prefix, the first and the last one included."""
     try:
-        network = IPv4Network(value)
+        network = ip_network(value)
     except ValueError:
         raise MismatchError('"a.b.c.d/24" without bits set behind the prefix') from None
     return Range(int(network.network_address), network.num_addresses)

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import scenario_text
 
+from pinchpoint.keys import kinds
 from pinchpoint.keys.quantities import in_unit_of
 from pinchpoint.model.errors import InputError
 from pinchpoint.scenario import parse
@@ -64,3 +65,14 @@ def test_what_is_none_is_named_with_what_was_expected(line, words):
     with pytest.raises(InputError, match=r"x\.toml:") as error:
         parse(scenario_text(more=line), "x.toml")
     assert words in error.value.message
+
+
+@pytest.mark.parametrize(("prefix", "count"), [("10.0.0.0/8", 1 << 24), ("fd00::/120", 256)])
+def test_a_range_of_either_family_may_be_a_prefix(prefix, count):
+    assert kinds.ip_range().read(prefix).count == count
+
+
+@pytest.mark.parametrize("prefix", ["fd00::/64", "::/96", "10.0.0.1/8", "10.0.0.0/", "/8"])
+def test_a_prefix_that_is_too_large_or_none_is_refused(prefix):
+    with pytest.raises(kinds.MismatchError):
+        kinds.ip_range().read(prefix)
