@@ -1,7 +1,8 @@
 # Two commands do everything: `make demo` (a real measurement with a report to open)
 # and `make test`. Both set up what is missing, into .venv in this folder.
 
-TEST := lint test-rust test-unit test-bench
+# Steps of tests/parts.py: what measures nothing is made at the same time.
+TEST := test-unit,lint+test-rust test-bench
 TEST_ALL := $(TEST) test-thorough test-bench-rest test-kernel test-debian smoke
 BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-referee bench-compare bench-truth bench-causes bench-exhaustion bench-watch bench-serve bench-campaign
 
