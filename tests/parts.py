@@ -2,7 +2,7 @@
 """`tests/parts.py STEP...`: make targets, step by step, and print at the end how long each took.
 
 A step is one target, or several rows of targets that are made at the same time: `test-unit,lint+test-rust` makes lint
-and then test-rust beside test-unit. What the first row prints is seen as it comes, that of the others once all have ended.
+and then test-rust beside test-unit. The first row is seen as it prints, the others once all have ended.
 Ends with the first step that fails, as make does; with `make -k` the others are made nevertheless.
 """
 
