@@ -1,11 +1,12 @@
 # Two commands do everything: `make demo` (a real measurement with a report to open)
 # and `make test`. Both set up what is missing, into .venv in this folder.
 
-TEST := lint test-rust test-unit test-bench
+# Steps of tests/parts.py: what measures nothing is made at the same time, once everything is compiled.
+TEST := build-tests test-unit,lint+test-rust test-bench
 TEST_ALL := $(TEST) test-thorough test-bench-rest test-kernel test-debian smoke
 BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-referee bench-compare bench-truth bench-causes bench-exhaustion bench-watch bench-serve bench-campaign
 
-.PHONY: demo docs test test-all test-rust test-unit test-thorough test-bench test-bench-rest test-kernel test-nics test-debian test-hosts test-campaign test-vdpa lint fmt setup clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
+.PHONY: demo docs test test-all build-tests test-rust test-unit test-thorough test-bench test-bench-rest test-kernel test-nics test-debian test-hosts test-campaign test-vdpa lint fmt setup clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
 .DEFAULT_GOAL := help
 
 # Where it is set, every command of every test would compile the lab anew.
@@ -54,6 +55,9 @@ test: setup .venv/.test-packages
 
 test-all: setup .venv/.test-packages
 	@tests/parts.py $(TEST_ALL)
+
+build-tests: setup
+	cargo test --quiet --no-run --manifest-path engine/Cargo.toml --features dpdk
 
 test-rust: setup
 	cargo test --quiet --manifest-path engine/Cargo.toml --features dpdk

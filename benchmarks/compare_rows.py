@@ -41,7 +41,7 @@ from pinchpoint.model.trial import Trial
 from pinchpoint.run.duet import Duet, learn
 from pinchpoint.run.paired_benches import connected, prepare_both, standing_both
 from pinchpoint.scenario import parse
-from pinchpoint.stats.duet import Duet as Found
+from pinchpoint.stats.duet import Duet as Findings
 from pinchpoint.stats.duet import compare_slices
 
 COMPARISONS, SAME_S = 40, 30.0  # of A with A
@@ -132,7 +132,7 @@ def _forget(_trial: Trial) -> None:
     """Trials of a benchmark are not stored."""
 
 
-def _concluded(found: Found) -> One:
+def _concluded(found: Findings) -> One:
     ratio, summary = found.difference, found.summary
     a_fps, b_fps = ([one.a_fps for one in found.quads], [one.b_fps for one in found.quads])
     return One(

@@ -10,28 +10,27 @@ from pinchpoint.model import units
 
 _HEAD = f"""# Causes
 
-Every verdict names the causes whose signature fits the trials that lost frames near the limit, the one that explains
-most first. That makes a cause *likely*. `pinchpoint explain` changes the bench in one respect and puts it beside the
-unchanged bench. Both are measured in turns by short trials, A B, B A, until it is certain what the change does
-(decision 0065): for 25 s at most, or 60 s where a slow host makes few pairs. Experiments about losses begin with up to
-15 trials that look for a load at which the unchanged bench loses frames. Alternating slices then say by how much the
-rate changes.
+A verdict names as *likely* the causes whose signature fits the trials that lost frames near the limit, the largest
+share first. `pinchpoint explain` changes the bench in one respect and measures it against the unchanged bench: by short
+trials in turns (A B, B A) for 25 s at most, or 60 s where a slow host makes few pairs, then by alternating slices,
+which give the ratio. Experiments about losses first look for a load at which the unchanged bench loses frames, in up to
+15 trials.
 
-A cause is *confirmed* if what it predicts comes true: the rate rises, a packet costs fewer cycles, fewer frames are
-lost at the same load, or the counter of drops vanishes and the rate surely does not fall. It is *excluded* if the rate,
-the losses or the counter stay. It is *undecided* otherwise, also where two figures contradict each other. Where turns
-leave it open, the interval of the slices decides.
+| standing | when |
+|---|---|
+| confirmed | the prediction comes true: the rate rises, a packet costs fewer cycles, fewer frames are lost at the \
+same load, or the drop counter vanishes and the rate clearly does not fall |
+| excluded | the rate, the losses or the counter stay |
+| undecided | otherwise, or two figures contradict each other |
 
-A cause without effect is confirmed with a probability of 5 % at most, by any of these ways, however often one looks at
-the pairs; slices count with the error of their 95 % interval. That holds for each cause, not for all of a run, and for
-the two benches as they were built. Each is built once: where two builds of the same bench differ by more than 5 %, such
-as by the layout of their memory, that counts as an effect of the change. Devices that cannot be frozen are compared by
-two searches, without such a bound.
+Where turns leave it open, the slices' 95 % interval decides. A cause without effect is confirmed with a probability of
+5 % at most, for each cause and for the two benches as built: each is built once, so two builds that differ by more than
+5 %, for instance by memory layout, count as an effect. Devices that cannot be frozen are compared by two searches,
+without this bound.
 
 A cause that would explain less than {units.share(NOTABLE)} of the losses, or of the forwarding thread's time, is not
-named. An observation that could not be made fulfils no condition. This page is made from the rows in
-`lab/pinchpoint/causes/catalogue.py`, and from what each kind of device advises; what is in force already is not
-advised.
+named. A missing observation fulfils no condition. What is in force already is not advised.
+`lab/pinchpoint/causes/catalogue.py` has these rows; what a kind of device advises stands in its folder.
 """
 
 
@@ -47,9 +46,9 @@ def _section(cause: Cause) -> Iterator[str]:
     yield from (f"- {condition.asks()}" for condition in cause.signature)
     yield ""
     if cause.experiment is not None:
-        yield f"**Counter-experiment**: {cause.experiment.words}. If this is the cause, {cause.expects}.\n"
+        yield f"**Counter-experiment**: {cause.experiment.words}. Predicts: {cause.expects}.\n"
     else:
-        yield "**Counter-experiment**: none on a bench; the counter itself is the evidence.\n"
+        yield "**Counter-experiment**: none; the counter is the evidence.\n"
     yield f"**What to do**: {cause.mend}.\n"
     for own in map(device, kinds()):
         if words := own.advice(cause.name, {}):

@@ -1,21 +1,36 @@
 """The tables of docs/export.md: `python packaging/reference/export.py`."""
 
 import sys
+from itertools import groupby
+from typing import Final
 
 from pinchpoint.export.columns import TABLES
+from pinchpoint.export.tables import Column
+
+SHARED: Final = 3  # so many columns in a row that an earlier table has share a line
 
 
 def document() -> str:
-    """Markdown: a section for each table, a row for each of its columns."""
+    """Markdown: a section for each table, a line for each of its columns."""
     parts = []
+    first: dict[str, str] = {}  # by line, the table that has it
     for table in TABLES.values():
-        rows = "\n".join(
-            f"| `{column.name}` | {_KINDS[column.kind.value]} | {column.unit or '-'} | {column.doc} |"
-            for column in table.columns
-        )
-        head = "| column | type | unit | meaning |\n|---|---|---|---|"
-        parts.append(f"### `{table.name}`\n\n{table.doc[0].upper()}{table.doc[1:]}.\n\n{head}\n{rows}\n")
+        lines = ["| column | type | unit | meaning |", "|---|---|---|---|"]
+        for earlier, alike in groupby(table.columns, lambda column: first.get(_line(column))):
+            columns = tuple(alike)
+            if earlier and len(columns) >= SHARED:
+                lines.append(f"| {', '.join(f'`{column.name}`' for column in columns)} | | | as in `{earlier}` |")
+            else:
+                lines.extend(map(_line, columns))
+        for column in table.columns:
+            first.setdefault(_line(column), table.name)
+        rows = "\n".join(lines)
+        parts.append(f"### `{table.name}`\n\n{table.doc[0].upper()}{table.doc[1:]}.\n\n{rows}\n")
     return "\n".join(parts)
+
+
+def _line(column: Column) -> str:
+    return f"| `{column.name}` | {_KINDS[column.kind.value]} | {column.unit or '-'} | {column.doc} |"
 
 
 _KINDS = {

@@ -1,7 +1,9 @@
 """The table of conformance in docs/otg.md: `python packaging/reference/otg.py`."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from itertools import groupby
+from typing import Final
 
 from pinchpoint.otg import fields
 from pinchpoint.otg.app import NOT_SERVED
@@ -14,6 +16,10 @@ _TABLES: tuple[tuple[str, str, Kind], ...] = (
     ("POST /control/state", "", fields.CONTROL),
     ("POST /monitor/metrics", "", fields.REQUEST),
 )
+_MEMBER: Final = re.compile(
+    r"flows\[\]\.packet\[\]\.(?P<field>.+?)\."
+    r"(?P<member>values?|increment|decrement|random|auto|generated|custom|metric_tags)\b"
+)
 
 
 def table() -> str:
@@ -21,19 +27,37 @@ def table() -> str:
     parts = [BEGIN, f"Written against version {fields.MODEL} of the models."]
     for title, path, kind in _TABLES:
         parts.append(f"\n### {title}\n\n| field | supported | note |\n|---|---|---|")
-        parts.extend(f"| {place} | {yes} | {note} |" for place, yes, note in _shared(kind.rows(path)))
+        others = (row for row in kind.rows(path) if not _MEMBER.match(row[0]))
+        parts.extend(f"| {place} | {yes} | {note} |" for place, yes, note in _shared(others))
+    parts.append("\n### Header fields: `flows[].packet[]`\n\n| field | takes; any other member is refused |\n|---|---|")
+    parts.extend(f"| {names} | {members} |" for names, members in _headers(fields.CONFIG.rows("")))
     parts.append("\n### Not served\n\n| request | instead |\n|---|---|")
     parts.extend(f"| `{method} {path}` | {why} |" for (path, method), why in NOT_SERVED.items())
     return "\n".join([*parts, END])
 
 
-def _shared(rows: Iterator[Row]) -> Iterator[Row]:
+def _shared(rows: Iterable[Row]) -> Iterator[Row]:
     def alike(row: Row) -> Row:
         return row[0].rpartition(".")[0], row[1], row[2]
 
     for (parent, yes, note), members in groupby(rows, alike):
         names = [path.rpartition(".")[2] for path, _, _ in members]
         yield f"`{parent + '.' if parent else ''}{names[0]}`" + "".join(f", `{name}`" for name in names[1:]), yes, note
+
+
+def _headers(rows: Iterable[Row]) -> Iterator[tuple[str, str]]:
+    """Fields of headers and the members that they take; fields that take the same ones share a row."""
+    taken: dict[str, dict[str, None]] = {}
+    why: dict[str, str] = {}
+    for path, yes, note in rows:
+        if found := _MEMBER.match(path):
+            words = f"`{found['member']}`" + f" {yes}" * (yes != "yes") + f": {note}" * bool(note)
+            taken.setdefault(found["field"], {}).update({} if yes == "no" else {words: None})
+            why.setdefault(found["field"], note)
+    alike: dict[str, list[str]] = {}
+    for name, members in taken.items():
+        alike.setdefault(", ".join(members) or f"none: {why[name]}", []).append(f"`{name}`")
+    yield from ((", ".join(names), words) for words, names in alike.items())
 
 
 if __name__ == "__main__":

@@ -23,10 +23,12 @@ RULES = """\
 A table that the measure does not use is an error.
 
 * Sizes, times and rates carry their unit in the key's name: `_mb` (MiB), `_s`
-  (seconds), `_fps` (frames per second), `_bytes`.
+  (seconds), `_fps` (frames per second), `_bytes`. Times and frame rates may also be texts
+  with a unit: `trial_duration_s = "50ms"`, `max_load_fps = "3Mpps"`.
 * A frame's size includes its 4 bytes of check sequence, as in RFC 1242: the
   smallest is 64.
-* Addresses and ports may be ranges, `"16.0.0.1-16.0.0.255"`. The frames of a
+* Addresses and ports may be ranges, `"16.0.0.1-16.0.0.255"`; `"16.0.0.0/24"` is all
+  addresses of that prefix. The frames of a
   stream cycle through their five-tuples: frame number n has tuple n modulo `flows`,
   and the first range in `order` advances with every frame, or all do (`together`).
 * A rule names a port of its own bridge in braces,

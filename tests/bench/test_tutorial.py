@@ -14,7 +14,7 @@ CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BRIEF = " --set search.max_traffic_s=2 --set search.max_duration_s=20 --set search.relative_width=0.3"
 SHORTER = {
     "pinchpoint run first.toml": f"{BRIEF} --no-ceiling",
-    "pinchpoint compare first.toml second.toml": f"{BRIEF} --no-ceiling --benches 1 --slices 5s",
+    "pinchpoint compare first.toml second.toml": f"{BRIEF} --no-ceiling --benches 1 --slices 30s",
 }
 
 

@@ -124,6 +124,9 @@ def _file(path: Path) -> _File:
     if not path.is_file():
         raise InputError(f"{path}: expected a campaign file", "docs/campaigns.md has one")
     source = Source(read_text(path), str(path))
+    if "dut" in source.data:
+        lists = f'a campaign file lists scenarios: scenarios = ["{path.name}"]; docs/campaigns.md has one'
+        raise InputError(f"{path}: a scenario, not a campaign", f"pinchpoint run {path}; {lists}")
     reader = Reader(source, keys.TABLES)
     reader.refuse_unknown_keys()
     arrays = {table.name: reader.array(table) for table in keys.ARRAYS}

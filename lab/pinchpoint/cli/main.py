@@ -100,8 +100,8 @@ Each command has --help; `man pinchpoint` has the environment variables, too.
 """
 ABOUT = """A performance lab for virtual switches and load balancers: what they carry without loss, and what pinched it.
 
-A scenario file says what to build, what to send and what to find. `pinchpoint run` builds it, measures, explains,
-writes a report and removes everything again.
+A scenario file says what to build, send and find. `pinchpoint run` builds it, measures, explains, and removes
+everything again.
 """
 
 

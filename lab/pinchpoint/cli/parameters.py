@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -43,7 +44,7 @@ class RunPath(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path."""
-        if not str(value).startswith(LAST):
+        if not str(value).startswith("@") or Path(value).exists():
             return super().convert(value, param, ctx)
         counted = _COUNTED.fullmatch(str(value))
         if counted is None:
@@ -175,5 +176,7 @@ def study_folder(name: str) -> Path:
         return shipped[name]
     if name and Path(name).is_dir():
         return Path(name)
-    hint = f"shipped: {', '.join(shipped)}; or the path of a folder of your own"
+    near = get_close_matches(name, shipped, 1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    hint = f"{meant}Shipped: {', '.join(shipped)}; or the path of a folder of your own"
     raise InputError(f"{name}: no such study", hint)

@@ -7,7 +7,7 @@ its errors and docs/scenario.md say the same.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_network
 from typing import Any
 
 from pinchpoint.model import addresses
@@ -129,6 +129,12 @@ def nothing() -> Kind:
         return {}
 
     return Kind("an empty table: a device of this kind has no settings that may change while it runs", read)
+
+
+def shares() -> Kind:
+    """Different shares of a whole, from 0 to below 1, in rising order."""
+    kind = numbers(0, 1, below=True)
+    return replace(kind, expected=f"{kind.expected} (0.5 % is 0.005)")
 
 
 def integer(low: int, high: int) -> Kind:
@@ -326,12 +332,17 @@ def ip_range() -> Kind:
         check(isinstance(value, str))
         first, dash, last = value.partition("-")
         check(not dash or addresses.is_v6(first) == addresses.is_v6(last))
-        low = ip_address(first)
-        span = _range(low, ip_address(last) if dash else low)
+        if "/" in value:
+            span = _prefix(value)
+            ip_address(str(ip_network(value).network_address))
+        else:
+            low = ip_address(first)
+            span = _range(low, ip_address(last) if dash else low)
         check(span.count <= _MOST_ADDRESSES)
         return span
 
-    return Kind('"a.b.c.d", "a.b.c.d-e.f.g.h" or the same of IPv6, like "fd00::1-fd00::ff", at most 2^32 of them', read)
+    forms = '"a.b.c.d", "a.b.c.d/24", "a.b.c.d-e.f.g.h"'
+    return Kind(f'{forms} or the same of IPv6, like "fd00::1-fd00::ff", at most 2^32 of them', read)
 
 
 def mac_address(value: str) -> int:
@@ -345,11 +356,22 @@ def ipv4_range() -> Kind:
 
     def read(value: Any) -> Range:
         check(isinstance(value, str))
+        if "/" in value and ":" not in value:
+            return _prefix(value)
         first, dash, last = value.partition("-")
         low = ipv4_address(first)
         return _range(low, ipv4_address(last) if dash else low)
 
-    return Kind('"a.b.c.d" or "a.b.c.d-e.f.g.h", the last not below the first', read)
+    return Kind('"a.b.c.d", "a.b.c.d/24" or "a.b.c.d-e.f.g.h", the last not below the first', read)
+
+
+def _prefix(value: str) -> Range:
+    """All addresses of a prefix, the first and the last one included."""
+    try:
+        network = ip_network(value)
+    except ValueError:
+        raise MismatchError('"a.b.c.d/24" without bits set behind the prefix') from None
+    return Range(int(network.network_address), network.num_addresses)
 
 
 def udp_range() -> Kind:

@@ -8,6 +8,7 @@ from typing import Any
 from pinchpoint.keys.key import Computed, Key, Required, Table, Unset
 from pinchpoint.keys.kinds import MismatchError
 from pinchpoint.keys.lexical import Path
+from pinchpoint.keys.quantities import in_unit_of
 from pinchpoint.keys.source import Source, dotted
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
@@ -123,7 +124,7 @@ class Reader:
 
     def _read(self, key: Key, value: object, at: Path, values: Values) -> None:
         try:
-            values[key.model_field] = key.kind.read(value)
+            values[key.model_field] = key.kind.read(in_unit_of(key.name, value))
         except MismatchError as error:
             self.source.mismatch(at, str(error) or key.kind.expected, value, key.kind.words)
 

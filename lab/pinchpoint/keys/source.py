@@ -110,7 +110,8 @@ class Source:
 
     def mismatch(self, path: Path, expected: str, value: object, words: Collection[str] = ()) -> None:
         """Note that a value is not what was expected; of a few `words`, the most likely one meant is named."""
-        near = [] if self.is_full else get_close_matches(str(value)[:LONGEST_SHOWN], words, 1)
+        word = value[:LONGEST_SHOWN] if isinstance(value, str) and not self.is_full else ""
+        near = get_close_matches(word, words, 1)
         meant = f"; did you mean {show(near[0])}?" if near else ""
         self.problem(path, f"expected {expected}, found {show(value)}{meant}")
 

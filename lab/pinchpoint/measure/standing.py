@@ -10,7 +10,7 @@ from pinchpoint.dut.setup import Setup, collectors, witnesses
 from pinchpoint.host.interface import Host
 from pinchpoint.measure.listener import Listener
 from pinchpoint.model.measurement import Measurement
-from pinchpoint.model.result import Ceiling
+from pinchpoint.model.result import Ceiling, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial
 from pinchpoint.observe.bracket import Bracket
@@ -105,3 +105,7 @@ class Standing:
         """The time of these CPUs of the device's host, and of the bench's processes."""
         times = CpuTime(self.host, tuple(sorted(set(cpus))))
         return times, BenchProcesses(self.host, self.setup.places.bench_id)
+
+
+RunUnit = Callable[..., ScenarioResult]
+"""What measures a scenario on a bench of its own, called as run/scenario.py's `run_scenario` without its machines."""

@@ -14,7 +14,7 @@ from pinchpoint.model.trial import ThreadLoad, Trial, TrialValidity
 
 
 @dataclass(frozen=True)
-class Found:
+class Findings:
     """What a measure has to say."""
 
     metrics: tuple[Metric, ...]
@@ -67,7 +67,7 @@ def scenario_result(
 
 
 def result_of(
-    scenario: Scenario, trials: Sequence[Trial], findings: Found, wall_s: float, of: Sequence[Trial] | None = None
+    scenario: Scenario, trials: Sequence[Trial], findings: Findings, wall_s: float, of: Sequence[Trial] | None = None
 ) -> ScenarioResult:
     """The scenario's result; `trials` are all that it took, valid or not; the figures are `of` these (None: all)."""
     judged = [trial for trial in (trials if of is None else of) if trial.validity is TrialValidity.VALID]

@@ -147,13 +147,13 @@ class Measurer:
         seen = Observation(0.0, {}, {})
         try:
             seen = self._bracket.close()
-            seen = self._wait_for_counters(result, seen)
+            seen, account = self._settle(result, seen)
         except DutError as error:
-            died = error
+            died, account = error, self._ledger(result, seen)
         unpaced = load_fps == HIGHEST_FPS
         if unpaced and result.sent_duration_s:  # nobody intends that: the burst is as fast as it is
             load_fps = sum(stream.intended or 0 for stream in result.streams) / result.sent_duration_s
-        trial = self._assemble(trial_id, phase, duration_s, load_fps, result, seen)
+        trial = self._assemble(trial_id, phase, duration_s, load_fps, result, seen, account)
         wall_s = time.monotonic() - began
         trial = replace(trial, started=started.isoformat(), wall_s=wall_s, samples=tuple(samples))
         self._is_slowed = self._widths.is_slowed(trial)
@@ -168,18 +168,19 @@ class Measurer:
             raise died
         return trial
 
-    def _wait_for_counters(self, result: EngineResult, seen: Observation) -> Observation:
-        """What was seen, with the account's counters as they are once every frame is explained.
+    def _settle(self, result: EngineResult, seen: Observation) -> tuple[Observation, Ledger]:
+        """What was seen and the account of it, with counters as they are once every frame is explained.
 
         Or after COUNTERS_SETTLE_S: then no counter names what became of the rest.
         """
         until_s = time.monotonic() + COUNTERS_SETTLE_S
-        first, is_last = seen, False
-        while self._ledger(result, seen).unexplained and not is_last:
+        first, is_last, account = seen, False, self._ledger(result, seen)
+        while account.unexplained and not is_last:
             is_last = time.monotonic() + COUNTERS_POLL_S >= until_s
             time.sleep(min(COUNTERS_POLL_S, max(0.0, until_s - time.monotonic())))
             seen = _settled(first, self._bracket.close(), self._graph)
-        return seen
+            account = self._ledger(result, seen)
+        return seen, account
 
     def _prime(self) -> None:
         """A few frames, of no trial, before a burst.
@@ -262,9 +263,9 @@ class Measurer:
         load_fps: float,
         result: EngineResult,
         observed: Observation,
+        account: Ledger,
     ) -> Trial:
         scenario, seen = self._scenario, observed.flat()
-        account = self._ledger(result, observed)
         witness = _witness(result, seen)
         if scenario.engines:  # the device's threads are on no core of an engine elsewhere that has the same number
             witness = replace(witness, siblings_s={})

@@ -12,7 +12,7 @@ from pinchpoint.bench.builder import clean
 from pinchpoint.bench.journal import STATE_DIRECTORY, busy, holder, machine_lock, requiring
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Record, Recorded, Stoppable, Undoable
+from pinchpoint.measure.standing import Record, Recorded, RunUnit, Stoppable, Undoable
 from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model.errors import HostLostError, InputError, PinchpointError
 from pinchpoint.model.measurement import Measurement
@@ -20,7 +20,6 @@ from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import LAB, Remote, Scenario
 from pinchpoint.model.trial import Trial
 
-RunOne = Callable[..., ScenarioResult]
 Returned = TypeVar("Returned")
 Sleep = Callable[[float], None]
 RETRIES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 60.0, 60.0, 60.0)  # between attempts to connect anew: five minutes
@@ -63,7 +62,7 @@ def _hold(machines: Machines, remote: Remote, labs: str) -> None:
             raise busy(error, host) from error
 
 
-def surviving(machines: Machines, run_one: RunOne, sleep: Sleep = time.sleep, awaited_s: float = AWAITED_S) -> RunOne:
+def surviving(machines: Machines, run_one: RunUnit, sleep: Sleep = time.sleep, awaited_s: float = AWAITED_S) -> RunUnit:
     """The same, begun anew once a lost host is back; trials that have ended are not made again.
 
     A lost host has `awaited_s` seconds to come back; the lab connects anew at growing intervals.

@@ -16,8 +16,8 @@ from pinchpoint.host.priority import preferred
 from pinchpoint.measure.forwarding import Tells, of_trial
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.run import measure_rates
-from pinchpoint.measure.standing import Record, Recorded, Standing
-from pinchpoint.measure.summary import Found, result_of
+from pinchpoint.measure.standing import Record, Recorded, RunUnit, Standing
+from pinchpoint.measure.summary import Findings, result_of
 from pinchpoint.model.causes import Turns
 from pinchpoint.model.duet import Stretch
 from pinchpoint.model.errors import PinchpointError
@@ -34,8 +34,6 @@ from pinchpoint.run.paired_benches import Pair, frozen, thawed
 
 MOST_S = 60.0  # of slices of one point, however few of them could be used and however wide its interval is then
 EXPLAINED_S = 15.0  # of slices of a counter-experiment, whose trials in turns have decided before
-
-RunOne = Callable[..., ScenarioResult]
 
 
 class ReferenceBench:
@@ -78,7 +76,7 @@ class ReferenceBench:
 
     def measured(
         self,
-        run_one: RunOne,
+        run_one: RunUnit,
         unit: Scenario,
         recorded: Sequence[Stretch],
         keep: Callable[[Stretch], None],
@@ -105,7 +103,7 @@ class ReferenceBench:
         metrics, wall_s = relative_metrics(stretches, self.scenario.name), time.monotonic() - began
         if searched is None:
             metrics += _explaining(trials, device_of(bench.scenario))
-            return result_of(bench.scenario, trials, Found(metrics, warnings), wall_s)
+            return result_of(bench.scenario, trials, Findings(metrics, warnings), wall_s)
         return replace(
             searched, metrics=(*metrics, *searched.metrics), warnings=(*searched.warnings, *warnings), wall_s=wall_s
         )
@@ -125,7 +123,7 @@ class ReferenceBench:
         warnings += tuple(f"no ratio of slices: {metric.note}" for metric in sliced if metric.bound is Bound.REFUSED)
         metrics += _explaining(trials, device_of(bench.scenario))
         wall_s = time.monotonic() - began
-        result = result_of(bench.scenario, trials, Found(metrics, warnings), wall_s)
+        result = result_of(bench.scenario, trials, Findings(metrics, warnings), wall_s)
         return replace(result, turns=turns[-1])
 
     def _duet(

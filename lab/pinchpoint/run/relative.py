@@ -14,7 +14,7 @@ from pinchpoint.dut import requirements
 from pinchpoint.findings.relative import not_overloaded, of_reference, surely_not_overloaded
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Record, Recorded, Stoppable
+from pinchpoint.measure.standing import Record, Recorded, RunUnit, Stoppable
 from pinchpoint.model.duet import RELATIVE, Stretch
 from pinchpoint.model.errors import (
     BenchError,
@@ -28,7 +28,7 @@ from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import LAB, Relative, Scenario
 from pinchpoint.model.study import Bound
 from pinchpoint.run.duet_run import why_no_duet
-from pinchpoint.run.reference_bench import ReferenceBench, RunOne
+from pinchpoint.run.reference_bench import ReferenceBench
 from pinchpoint.stats.estimate import bound_of
 
 
@@ -42,8 +42,8 @@ class References:
         done: Iterable[ScenarioResult],
         stretches: Sequence[Stretch],
         keep: Callable[[Stretch], None],
-        run_one: RunOne,
-        run_alone: RunOne,
+        run_one: RunUnit,
+        run_alone: RunUnit,
         stand: Callable[[Machines, Scenario, Listener, Record], ReferenceBench] = ReferenceBench,
         require: Callable[[Scenario, Machines], None] = requirements.require,
         lacking: Callable[[Scenario, Scenario, Machines], PinchpointError | None] = requirements.lacking_together,

@@ -14,7 +14,7 @@ from pinchpoint.host import facts
 from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Recorded, Stoppable, Undoable
+from pinchpoint.measure.standing import Recorded, RunUnit, Stoppable, Undoable
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.errors import (
@@ -39,7 +39,6 @@ from pinchpoint.run.resume_check import DifferentError
 from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
 
-RunOne = Callable[..., ScenarioResult]
 Kept = TypeVar("Kept", Trial, Measurement)
 
 MOST_FAILURES = 3  # in a row: then it is the machine and not the point
@@ -85,7 +84,7 @@ def run_all(
     folder: RunFolder,
     listener: Listener,
     on_stoppable: Callable[[Stoppable], None],
-    run_one: RunOne,
+    run_one: RunUnit,
     require: Callable[[Scenario, Machines], None] = requirements.require,
     now_s: Clock = time.monotonic,
 ) -> RunResult:
@@ -106,7 +105,7 @@ class _Run:
         machines: Machines,
         units: Sequence[Scenario],
         context: RunContext,
-        run_one: RunOne,
+        run_one: RunUnit,
         require: Callable[[Scenario, Machines], None],
         now_s: Clock,
     ) -> None:

@@ -85,8 +85,8 @@ SEARCH = Table(
         Key("max_load_fps", kinds.number(1, 1e9), "Highest load tried, frames per second.", 20e6),
         Key(
             "loss_ratios",
-            kinds.numbers(0, 1, below=True),
-            "One goal each: 0 is the NDR, others are PDRs.",
+            kinds.shares(),
+            "One goal each: 0 is the NDR, others are PDRs; 0.005 is 0.5 %.",
             [0.0, 0.005],
         ),
         Key("trial_duration_s", kinds.number(0.05, 3600), "Length of a full trial, seconds.", 1.0),

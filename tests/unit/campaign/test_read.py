@@ -242,6 +242,13 @@ def test_a_pipe_is_not_waited_for(tmp_path):
         load(Path(tmp_path / "pipe.toml"), program_at)
 
 
+def test_a_scenario_is_told_to_be_one(tmp_path):
+    (tmp_path / "one.toml").write_text(scenario_text())
+    with pytest.raises(InputError, match="a scenario, not a campaign") as error:
+        load(tmp_path / "one.toml", program_at)
+    assert error.value.hint.startswith(f"pinchpoint run {tmp_path / 'one.toml'}")
+
+
 def test_more_measurements_than_allowed_are_refused_before_they_are_made(campaign, monkeypatch):
     monkeypatch.setattr(read, "MOST_UNITS", 5)
     monkeypatch.setattr(read, "_group", lambda *_: pytest.fail("units were made"))

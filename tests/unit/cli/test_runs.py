@@ -23,7 +23,7 @@ def runs(tmp_path, monkeypatch):
 @pytest.mark.tier1("command:runs")
 def test_runs_are_listed_the_newest_first_with_their_first_number(runs, capsys):
     assert main(["runs"]) == 0
-    heading, newest, before = (line for line in capsys.readouterr().out.splitlines() if line.strip(" ─"))
+    heading, newest, before = (line.strip() for line in capsys.readouterr().out.splitlines() if line.strip(" ─"))
     assert heading.split() == ["run", "started", "what", "result", "pinched", "by"]
     assert newest.startswith("@last  two") and "(unfinished)" in newest
     assert before.startswith("@last-1  one") and "NDR at least 7.10 Mpps" in before

@@ -4,7 +4,7 @@ import pytest
 
 from pinchpoint.engine.watched import Outage, Sample, options
 from pinchpoint.measure.change.judged import Happened, is_right, metrics, window_s
-from pinchpoint.measure.change.judged import Window as Found
+from pinchpoint.measure.change.judged import Window as Findings
 from pinchpoint.measure.change.keys import Changed
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
@@ -122,7 +122,7 @@ def test_tuples_that_move_although_their_backend_stayed_are_shared_by_all_that_c
     ],
 )
 def test_a_window_is_right_where_nothing_failed_and_those_that_serve_have_equal_shares(failed, dealt, away, right):
-    assert is_right(Found(0.0, 0.1, failed, dealt), away) is right
+    assert is_right(Findings(0.0, 0.1, failed, dealt), away) is right
 
 
 def test_a_window_has_twenty_connections_of_each_backend():

@@ -25,7 +25,7 @@ def found(bench: Bench, search: Search | None = None) -> SearchOutcome:
 
 
 def assert_near(rate: Rate, capacity_fps: float, tolerance: float) -> None:
-    """Found, with bounds as close as promised, and near the truth."""
+    """Findings, with bounds as close as promised, and near the truth."""
     assert rate.status is RateStatus.FOUND, rate
     assert rate.reason == ""
     assert rate.lower_fps is not None and rate.upper_fps is not None

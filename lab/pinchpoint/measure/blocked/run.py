@@ -13,7 +13,7 @@ from pinchpoint.measure.kind import asked
 from pinchpoint.measure.measurements import begin, keep
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.stopper import Stopper
-from pinchpoint.measure.summary import Found, result_of
+from pinchpoint.measure.summary import Findings, result_of
 from pinchpoint.measure.traffic import LOOK_S, QUIET_S, background
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.measurement import Measurement
@@ -57,7 +57,7 @@ def measure_blocked(bench: Standing) -> ScenarioResult:
     metrics, warnings = blocking.together(made), blocking.warnings(made, blocked.repeats)
     told = any(metric.name == blocking.NAMES[0] for metric in metrics)
     failed = "" if told else f"no blocked time: {'; '.join(warnings)}\n  hint: lower blocked.load_fps"
-    return result_of(scenario, (), Found(metrics, warnings, (), failed), time.monotonic() - bench.began)
+    return result_of(scenario, (), Findings(metrics, warnings, (), failed), time.monotonic() - bench.began)
 
 
 def all_repeats(

@@ -13,7 +13,7 @@ from pinchpoint.measure.kind import TRIAL_S, asked
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.run import searching_s
 from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.summary import Found, most_offered, result_of
+from pinchpoint.measure.summary import Findings, most_offered, result_of
 from pinchpoint.measure.trial import WARM_UP, Measurer
 from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model import units
@@ -188,7 +188,7 @@ def _summary(
     result, reason = outcome.result, outcome.slow or outcome.unjudged
     ring = scenario.smallest_ring
     carried = "" if result.throughput_fps or reason else result.throughput_words
-    told = Found(bursts.metrics(result, outcome.ndr), (not_learnt, outcome.missing, carried), failed=reason)
+    told = Findings(bursts.metrics(result, outcome.ndr), (not_learnt, outcome.missing, carried), failed=reason)
     base = result_of(scenario, trials, told, wall_s, of=judged)
     return replace(
         base,

@@ -18,7 +18,7 @@ from pinchpoint.measure.kind import asked
 from pinchpoint.measure.measurements import begin, once
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.stopper import Stopper
-from pinchpoint.measure.summary import Found, result_of
+from pinchpoint.measure.summary import Findings, result_of
 from pinchpoint.model.errors import EngineError, InputError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import ScenarioResult
@@ -42,7 +42,7 @@ def expected_s(scenario: Scenario) -> float:
 def measure_change(bench: Standing) -> ScenarioResult:
     """Open the connections, let it happen, and judge. Raises EngineError or BenchError where nothing can be said."""
     measurement = once(bench, lambda: _measure(bench))
-    return result_of(bench.scenario, (), Found(measurement.metrics, ()), time.monotonic() - bench.began)
+    return result_of(bench.scenario, (), Findings(measurement.metrics, ()), time.monotonic() - bench.began)
 
 
 def _measure(bench: Standing) -> Measurement:

@@ -12,7 +12,7 @@ from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.load.keys import Load
 from pinchpoint.measure.load.metrics import of_load
 from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.summary import Found, result_of
+from pinchpoint.measure.summary import Findings, result_of
 from pinchpoint.measure.trial import WARM_UP, Measurer
 from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model import units
@@ -78,7 +78,7 @@ def _summary(
     highest = max((rate for rate in rates if rate.trials), key=lambda rate: rate.at_fps, default=None)
     reasons = "; ".join(rate.why_not for rate in rates)
     hint, device = "a quieter machine, or lower load.at_fps", device_of(scenario)
-    told = Found(
+    told = Findings(
         (
             *(metric for rate in rates for metric in of_load(rate.at_fps, rate.trials, device.figures)),
             *(of_trial(highest.trials[0], device) if highest else ()),

@@ -14,7 +14,7 @@ from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.loss_curve import metrics as loss_curve
 from pinchpoint.measure.loss_curve.keys import LossCurve
 from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.summary import Found, most_offered, result_of
+from pinchpoint.measure.summary import Findings, most_offered, result_of
 from pinchpoint.measure.trial import WARM_UP, Measurer
 from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model import units
@@ -132,7 +132,7 @@ def _summary(
     limit = next((trial for trial in valid if free and trial.load_fps == free.load_fps), None)
     duration_s = valid[0].duration_s if valid else 0.0
     reasons = "; ".join(f"{units.fps(point.load_fps)}: {point.reason}" for point in points)
-    told = Found(
+    told = Findings(
         (*loss_curve.metrics(points), *(of_trial(limit, device_of(scenario)) if limit else ())),
         (not_learnt, *loss_curve.warnings(points)),
         failed="" if valid else f"no load could be measured: {reasons}",

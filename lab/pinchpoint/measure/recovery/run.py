@@ -17,7 +17,7 @@ from pinchpoint.measure.recovery import metrics as diagnosis
 from pinchpoint.measure.recovery.keys import Recovery
 from pinchpoint.measure.recovery.metrics import Recovered
 from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.summary import Found, result_of
+from pinchpoint.measure.summary import Findings, result_of
 from pinchpoint.measure.trial import WARM_UP, Measurer, OverTime
 from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model.result import Rate, RateStatus, ScenarioResult
@@ -56,14 +56,14 @@ def recover_scenario(scenario: Scenario, measurer: Measurer, listener: Listener,
         throughput_fps = rates[0].quoted_fps
     if throughput_fps is None:
         failed = f"no NDR to overload: {rates[0].reason}\n  hint: set recovery.throughput_fps"
-        return result_of(scenario, measurer.trials, Found((), (), rates, failed), time.monotonic() - began)
+        return result_of(scenario, measurer.trials, Findings((), (), rates, failed), time.monotonic() - began)
     listener.phase(PHASE, recovery.repeats)
     repeats, why_not = _overloads(scenario, recovery, measurer, throughput_fps)
     notes = [not_learnt, why_not, *diagnosis.warnings(repeats)]
     if rates and rates[0].status is not RateStatus.FOUND:
         notes.append(f"the NDR was not found but is {rates[0].status}: {rates[0].reason}")
     failed = "" if repeats else f"{why_not}\n  hint: a quieter machine, or a lower recovery.overload_share"
-    findings = Found(diagnosis.metrics(repeats, throughput_fps), tuple(notes), rates, failed)
+    findings = Findings(diagnosis.metrics(repeats, throughput_fps), tuple(notes), rates, failed)
     return result_of(scenario, measurer.trials, findings, time.monotonic() - began)
 
 

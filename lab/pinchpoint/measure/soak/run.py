@@ -10,19 +10,20 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.kind import asked
 from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.measurements import Begun
+from pinchpoint.measure.measurements import Begun, keep
 from pinchpoint.measure.rates.run import expected_trials, searched_ndr, searching_s
 from pinchpoint.measure.soak import metrics as diagnosis
 from pinchpoint.measure.soak.keys import Soak
 from pinchpoint.measure.soak.metrics import Window
 from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.summary import Found, result_of
+from pinchpoint.measure.summary import Findings, result_of
 from pinchpoint.measure.trial import WARM_UP, Measurer, OverTime
 from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model import units
@@ -42,7 +43,7 @@ class Windows:
     """Makes a measurement of each window as its sample comes, and keeps it."""
 
     def __init__(
-        self, scenario: Scenario, bracket: Bracket, keep: Callable[[Measurement], None], made: Sequence[Measurement]
+        self, scenario: Scenario, bracket: Bracket, keep: Callable[[Measurement], object], made: Sequence[Measurement]
     ) -> None:
         """`made` are those of an interrupted run; `keep` gets every new one."""
         self._scenario = scenario
@@ -144,14 +145,9 @@ def expected_s(scenario: Scenario) -> float:
 def measure_soak(bench: Standing) -> ScenarioResult:
     """Loss over time at the scenario's load. Raises what a trial raises, finished windows kept."""
     with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus, bench.host):
-
-        def keep(measurement: Measurement) -> None:
-            bench.record.keep_measurement(measurement)
-            bench.listener.measurement_ends(measurement)
-
         recorded = [measurement for measurement in bench.recorded.measurements if measurement.kind == Soak.kind]
         bracket = bench.witness_bracket()
-        windows = Windows(bench.scenario, bracket, keep, recorded)
+        windows = Windows(bench.scenario, bracket, partial(keep, bench), recorded)
         earlier = bench.recorded.trials
         return soak_scenario(bench.scenario, measurer, windows, bench.listener, bench.began, earlier)
 
@@ -177,10 +173,10 @@ def soak_scenario(
         load_fps = windows.load_fps or (None if ndr_fps is None else soak.share * ndr_fps)
     if load_fps is None:
         failed = f"no NDR to take {units.share(soak.share)} of: {rates[0].reason}\n  hint: set soak.load_fps"
-        return result_of(scenario, measurer.trials, Found((), (), rates, failed), time.monotonic() - began)
+        return result_of(scenario, measurer.trials, Findings((), (), rates, failed), time.monotonic() - began)
     _send(soak, measurer, windows, load_fps, listener)
     ring = scenario.smallest_ring
-    told = Found(
+    told = Findings(
         diagnosis.metrics(windows.all, ring),
         (not_learnt, *diagnosis.warnings(windows.all, ring, soak.duration_s), *_apart(measurer, windows, earlier)),
         rates,
