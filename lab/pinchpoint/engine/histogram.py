@@ -13,7 +13,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from pinchpoint.engine.parts import Latency
+from pinchpoint.engine.streams import Latency
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.trial import LatencySummary
 

@@ -1,4 +1,4 @@
-"""What a stream of the seam is made of (protocol/README.md, "Streams"), and how a scenario's becomes one.
+"""What messages of the seam are made of (protocol/README.md, "Streams"), and how a scenario's stream becomes one's.
 
 Where the seam offers a choice, it is an object with one key that names what was
 chosen, e.g. `{"fps": 1e6}`. Here each is a Choice: one field set, the others absent.
@@ -9,8 +9,34 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from pinchpoint.engine.parts import Part
 from pinchpoint.model.scenario import Range, Stream
+
+Status = Literal["completed", "stopped", "aborted"]
+
+
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of all parts of a message."""
+
+
+class Message(msgspec.Struct, frozen=True, tag_field="type", forbid_unknown_fields=True, kw_only=True):
+    """Base of all messages; `type` tells them apart."""
+
+
+class Latency(Part, frozen=True):
+    """A distribution of times."""
+
+    count: int
+    min_ns: int
+    mean_ns: float
+    stddev_ns: float
+    max_ns: int
+    p50_ns: int
+    p90_ns: int
+    p99_ns: int
+    p999_ns: int
+    p9999_ns: int
+    curve: tuple[tuple[float, int], ...]
+    histogram: str
 
 
 class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
