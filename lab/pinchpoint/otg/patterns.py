@@ -1,4 +1,4 @@
-"""Patterns of header fields: their tables, and what they are to the engine.
+"""Patterns of header fields: what they may be, and what they are to the engine.
 
 All patterns of a flow step together, as the model has it: frame n has value n mod count of each.
 """
@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pinchpoint.engine.streams import FieldProgram, Increment, Op, RandomValues
+from pinchpoint.engine.streams import Increment, Op, RandomValues
 from pinchpoint.otg.shape import Choice, Kind, Leaf, Many, Only, Record, Refused, whole
 
 TAGS: Final = Refused("frames are counted by flow, not by tags")
 FIXED: Final = "the engine varies no such field"
+FILLED_IN: Final = "filled in"
+_VARYING: Final = ("values", "increment", "decrement")
 MOST_VALUES: Final = 1000
 MOST_COUNT: Final = 1 << 32
 _MAC = re.compile(r"([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}")
@@ -62,41 +64,45 @@ def bits(width: int) -> Leaf:
     return whole(0, (1 << width) - 1)
 
 
-def varying(
-    leaf: Leaf, *, default: Any = 0, step: Any = 1, auto: bool = False, random: bool = False, top: int = 0xFFFF
-) -> Choice:
-    """A field that the engine varies. `default` and `step` are the model's."""
-    counter = Record(
-        {"start": leaf, "step": leaf, "count": whole(1, MOST_COUNT)}, (), {"start": default, "step": step, "count": 1}
-    )
+def unused(note: str) -> Leaf:
+    """What stands beside `auto`; `note` says which value that is."""
+    return Leaf("a value that is not used", lambda _: True, note)
+
+
+def _pattern(options: Mapping[str, Kind], auto: str = "") -> Choice:
+    """`auto`: what a field is that the configuration leaves to it; empty: it is not left to anything."""
+    if auto:
+        options = {**options, "auto": unused(auto)}
+    return Choice(options, "auto" if auto else "value", {"metric_tags": TAGS})
+
+
+def varying(leaf: Leaf, *, default: Any = 0, auto: bool = False, random: bool = False, top: int = 0xFFFF) -> Choice:
+    """A field that the engine varies. `default` is the model's."""
+    number = {"start": leaf, "step": leaf, "count": whole(1, MOST_COUNT)}
+    counter = Record(number, (), {"start": default, "step": 1, "count": 1})
     options: dict[str, Kind] = {
         "value": leaf, "values": Many(leaf, MOST_VALUES), "increment": counter, "decrement": counter
     }  # fmt: skip
-    if auto:
-        options["auto"] = Leaf("a value that is not used", lambda _: True, "the next hop's, by port or device")
     if random:
         drawn = {"min": leaf, "max": leaf, "seed": whole(0, (1 << 32) - 1), "count": whole(1, MOST_COUNT)}
         options["random"] = Record(drawn, (), {"min": 0, "max": top, "seed": 1, "count": 1})
-    return Choice(options, "auto" if auto else "value", {"metric_tags": TAGS})
+    return _pattern(options, "the next hop's, by port or device" if auto else "")
+
+
+def varying_address(leaf: Leaf, *, random: bool) -> Choice:
+    """An address of IP that the engine varies."""
+    return _pattern({**varying(leaf, random=random, top=(1 << 32) - 1).options, "auto": Refused("no DHCP")})
 
 
 def constant(leaf: Kind, *, auto: bool = False) -> Choice:
     """A field with one value for all frames."""
-    options: dict[str, Kind] = {"value": leaf}
-    if auto:
-        options["auto"] = Leaf("a value that is not used", lambda _: True, "filled in")
-    no = Refused(FIXED)
-    options |= {"values": no, "increment": no, "decrement": no}
-    return Choice(options, "auto" if auto else "value", {"metric_tags": TAGS})
+    return _pattern({"value": leaf, **dict.fromkeys(_VARYING, Refused(FIXED))}, FILLED_IN if auto else "")
 
 
 def filled_in(*, auto: bool = True) -> Choice:
     """A field that the engine fills in, as `auto`; or that must be as the engine has it."""
-    no = Refused("the engine fills this field in")
-    options: dict[str, Kind] = {"value": no, "values": no, "increment": no, "decrement": no}
-    if auto:
-        options["auto"] = Leaf("a value that is not used", lambda _: True, "filled in")
-    return Choice(options, "auto" if auto else "value", {"metric_tags": TAGS})
+    refused = Refused("the engine fills this field in")
+    return _pattern(dict.fromkeys(("value", *_VARYING), refused), FILLED_IN if auto else "")
 
 
 def always(value: int, why: str) -> Choice:
@@ -123,19 +129,6 @@ class Program:
     op: Op | None = None
     count: int = 1
     seed: int | None = None
-
-    def field(self, name: str) -> FieldProgram:
-        """As the seam has it; `op` must be given."""
-        assert self.op is not None
-        return FieldProgram(name, self.op)
-
-
-def chosen(pattern: Mapping[str, Any] | None, default: int | None = None) -> int | None:
-    """The value of a constant pattern; None: it is to be filled in."""
-    if pattern is None or pattern["choice"] == "auto":
-        return default
-    value = pattern[pattern["choice"]]
-    return value if isinstance(value, int) else default
 
 
 def program(pattern: Mapping[str, Any], fold: Callable[[int], int] = int) -> Program:

@@ -2,12 +2,12 @@
 
 A table is a tree of kinds. Reading notes every problem with the path of its field, and the same tree is printed as the
 table of conformance. What is read comes back as plain dictionaries and lists in which defaults are filled in; a choice
-is a dictionary of `choice` and the chosen field.
+is a dictionary of `choice` and the chosen field. What is wrong is None.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 SHOWN = 60  # characters of a value in an error
 MOST_PROBLEMS = 50
@@ -26,14 +26,12 @@ class Problems:
             self.lines.append(f"{path}: {what}")
 
 
-class Kind(Protocol):
-    """What a field may hold."""
+class WrongError(Exception):
+    """`what` is wrong at `path`, so that nothing more can be said of it."""
 
-    def read(self, value: Any, path: str, problems: Problems) -> Any:
-        """The value as it is used; None where it is wrong, which was noted."""
-
-    def rows(self, path: str) -> Iterator[Row]:
-        """Its rows of the table of conformance."""
+    def __init__(self, path: str, what: str) -> None:
+        super().__init__(f"{path}: {what}")
+        self.path, self.what = path, what
 
 
 def shown(value: Any) -> str:
@@ -100,7 +98,7 @@ class Refused:
 class Record:
     """An object. `defaults` are those of the model."""
 
-    fields: Mapping[str, Kind]
+    fields: Mapping[str, "Kind"]
     required: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
@@ -129,7 +127,7 @@ class Record:
 class Many:
     """A list of at most `most`."""
 
-    kind: Kind
+    kind: "Kind"
     most: int = 256
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
@@ -147,9 +145,9 @@ class Many:
 class Choice:
     """An object whose `choice` names the one field that counts. `always`: fields that may stand beside it."""
 
-    options: Mapping[str, Kind]
+    options: Mapping[str, "Kind"]
     default: str | None
-    always: Mapping[str, Kind] = field(default_factory=dict)
+    always: Mapping[str, "Kind"] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
@@ -179,6 +177,9 @@ class Choice:
     def rows(self, path: str) -> Iterator[Row]:
         for name, kind in (*self.options.items(), *self.always.items()):
             yield from kind.rows(join(path, name))
+
+
+Kind = Leaf | Only | Refused | Record | Many | Choice  # what a field may hold
 
 
 def join(path: str, name: str) -> str:
