@@ -135,10 +135,8 @@ class EngineProcess:
         """The same, and see that both speak one version."""
         hello = self.greet()
         if hello.protocol != protocol.PROTOCOL_VERSION:
-            raise EngineError(
-                f"the engine speaks protocol {hello.protocol}, this lab {protocol.PROTOCOL_VERSION}",
-                SAME_WHEEL,
-            )
+            versions = f"the engine speaks protocol {hello.protocol}, this lab {protocol.PROTOCOL_VERSION}"
+            raise EngineError(versions, SAME_WHEEL)
         return hello
 
     def stop(self) -> None:
@@ -152,12 +150,10 @@ class EngineProcess:
         process, self._process = self._process, None
         if process is None:
             return
-        try:
+        with suppress(OSError):  # it is gone already, which is what was wanted
             if process.stdin:
                 process.stdin.write(self._BYE)
                 process.stdin.close()
-        except OSError:
-            pass  # it is gone already, which is what was wanted
         try:
             process.wait(timeout=GRACE_S)
         except subprocess.TimeoutExpired:
@@ -388,10 +384,8 @@ class ProcessInstrument(EngineProcess):
         for port in self._request.ports:
             backend = backends.get(port.backend)
             if backend is None:
-                raise EngineError(
-                    f"this engine was built without the backend {port.backend!r}",
-                    "build it with --features dpdk" if port.backend == "dpdk" else None,
-                )
+                hint = "build it with --features dpdk" if port.backend == "dpdk" else None
+                raise EngineError(f"this engine was built without the backend {port.backend!r}", hint)
             if not backend.available:
                 raise RequirementError(f"engine backend {port.backend}: {backend.why}", backend.hint)
 

@@ -262,19 +262,9 @@ class Bye(Message, frozen=True, tag="bye"):
 
 
 FromEngine = (
-    EngineHello
-    | Opened
-    | Begun
-    | Sent
-    | Sample
-    | Result
-    | SocketsSample
-    | SocketsResult
-    | SocketsListening
-    | SocketsServed
-    | Error
-    | Bye
-)
+    EngineHello | Opened | Begun | Sent | Sample | Result | SocketsSample | SocketsResult | SocketsListening
+    | SocketsServed | Error | Bye
+)  # fmt: skip
 
 
 class LabHello(Message, frozen=True, tag="hello"):

@@ -247,7 +247,9 @@ class SimulatedTrial:
         self._falls_s = min(step.after_s, request.duration_s) if step else request.duration_s
         self._later = step.to_share if step else 1.0
         self.intended = math.floor(request.load_fps * self._seconds(request.duration_s))
-        self.offered = max(0, math.floor(self._rate_fps * self._seconds(request.duration_s)) - self._skipped())
+        skipped_s = math.fsum(stall.length_s for stall in self.of_kind(StallKind.ENGINE))  # due then, never offered
+        due = math.floor(self._rate_fps * self._seconds(request.duration_s))
+        self.offered = max(0, due - math.floor(skipped_s * self._rate_fps))
         stops = [stall for stall in stalls if stall.kind is not StallKind.ENGINE]
         served = list(paused(spans, stops)) if stops else spans
         self.queue = Queue(
@@ -263,10 +265,6 @@ class SimulatedTrial:
     def of_kind(self, kind: StallKind) -> list[Stall]:
         """Those that began in the trial."""
         return [stall for stall in self._stalls if stall.kind is kind and stall.at_s >= 0]
-
-    def _skipped(self) -> int:
-        """Frames that fell due during gaps of the engine: never offered."""
-        return math.floor(math.fsum(stall.length_s for stall in self.of_kind(StallKind.ENGINE)) * self._rate_fps)
 
     def _seconds(self, until_s: float) -> float:
         """Of sending at the full rate, until then."""
@@ -334,6 +332,7 @@ class SimulatedTrial:
         return _poisson(frames * min(1.0, loss.ratio * math.exp(min(0.0, below / loss.scale))), random)
 
     def streams(self) -> tuple[StreamCounts, ...]:
+        """The account of each stream."""
         latency, last_loss_s = self._latency(), self._last_loss_s()
         shares = [stream.share for stream in self._request.streams]
         parts = [_divide(total, shares) for total in (self.intended, self.offered, self.refused, self.lost_inside)]
@@ -350,11 +349,13 @@ class SimulatedTrial:
         )  # fmt: skip
 
     def dut_thread(self) -> ThreadWitness:
+        """What the host did to the DUT's thread."""
         stalls = self.of_kind(StallKind.DUT_THREAD)
         run_delay_ns = round(math.fsum(stall.length_s for stall in stalls) * 1e9)
         return ThreadWitness(f"forwarding-{DUT_CORE:02d}", DUT_CORE, run_delay_ns, len(stalls))
 
     def worker(self) -> WorkerWitness:
+        """What the engine's core noticed."""
         gaps = self.of_kind(StallKind.ENGINE)
         longest = max(gaps, key=lambda gap: gap.length_s, default=None)
         return WorkerWitness(
@@ -404,16 +405,10 @@ def _divide(total: int, shares: Sequence[float]) -> list[int]:
 def _port_counts(streams: Sequence[StreamCounts]) -> tuple[PortCounts, ...]:
     """The account of every port that a stream names, if nothing else passed it."""
     names = dict.fromkeys(name for stream in streams for name in (stream.tx_port, stream.rx_port) if name is not None)
-    return tuple(
-        PortCounts(
-            name=name,
-            sent=sum(stream.sent for stream in streams if stream.tx_port == name),
-            refused=sum(stream.refused for stream in streams if stream.tx_port == name),
-            received=sum(stream.received or 0 for stream in streams if stream.rx_port == name),
-            foreign=0,
-            late=0,
-            rx_missed=0,
-            stats={},
-        )
-        for name in names
-    )
+    ports = []
+    for name in names:
+        sending = [stream for stream in streams if stream.tx_port == name]
+        sent, refused = sum(stream.sent for stream in sending), sum(stream.refused for stream in sending)
+        received = sum(stream.received or 0 for stream in streams if stream.rx_port == name)
+        ports.append(PortCounts(name, sent, refused, received, foreign=0, late=0, rx_missed=0, stats={}))
+    return tuple(ports)

@@ -6,9 +6,8 @@
 """
 
 import json
-import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,9 +21,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pinchpoint import __version__
 from pinchpoint.otg import fields
-from pinchpoint.otg.generator import Generator, RefusedError
+from pinchpoint.otg.generator import Generator, RefusedError, read
 from pinchpoint.otg.metrics import answer
-from pinchpoint.otg.shape import Choice, Problems
 
 LARGEST_BODY: Final = 8 << 20
 DEEPEST: Final = 64
@@ -51,43 +49,35 @@ class Server:
     """What is answered at each address."""
 
     generator: Generator
-    lock: threading.Lock  # a configuration and a start wait for each other
 
     async def config(self, request: Request) -> Response:
         if request.method == "GET":
             return JSONResponse(self.generator.config)
-        body = await _json(request)
-        return await self._done(lambda: self.generator.configure(body))
+        await run_in_threadpool(self.generator.configure, await _json(request))
+        return JSONResponse({"warnings": []})
 
     async def state(self, request: Request) -> Response:
-        asked = _read(fields.CONTROL, await _json(request))
+        asked = read(fields.CONTROL, await _json(request))
         if asked["choice"] != "traffic":
             return JSONResponse({})
         wanted = asked["traffic"]["flow_transmit"]
-        return await self._done(lambda: self.generator.transmit(wanted["state"], wanted.get("flow_names") or ()))
+        await run_in_threadpool(self.generator.transmit, wanted["state"], wanted.get("flow_names") or ())
+        return JSONResponse({"warnings": []})
 
     async def metrics(self, request: Request) -> Response:
-        asked = _read(fields.REQUEST, await _json(request))
+        asked = read(fields.REQUEST, await _json(request))
         return JSONResponse(await run_in_threadpool(answer, self.generator, asked))
 
     async def version(self, request: Request) -> Response:
         versions = {"api_spec_version": fields.MODEL, "sdk_version": fields.MODEL, "app_version": __version__}
         return JSONResponse(versions)
 
-    async def _done(self, act: Callable[[], None]) -> Response:
-        await run_in_threadpool(self._act, act)
-        return JSONResponse({"warnings": []})
-
-    def _act(self, act: Callable[[], None]) -> None:
-        with self.lock:
-            act()
-
 
 def application(generator: Generator, port: int) -> ASGIApp:
     """The server at a port of loopback."""
     names = ("127.0.0.1", "localhost", "[::1]")
     hosts = frozenset((*(f"{name}:{port}" for name in names), *(names if port == 80 else ())))
-    server = Server(generator, threading.Lock())
+    server = Server(generator)
     routes = [
         Route("/config", server.config, methods=["GET", "POST"]),
         Route("/control/state", server.state, methods=["POST"]),
@@ -178,12 +168,3 @@ def _constant(text: str) -> Any:
 def _is_too_deep(value: Any, most: int = DEEPEST) -> bool:
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     return most <= 0 or any(_is_too_deep(part, most - 1) for part in inner)
-
-
-def _read(kind: Choice, body: Any) -> Any:
-    """What was asked. Raises RefusedError."""
-    problems = Problems()
-    asked = kind.read(body, "", problems)
-    if problems.lines:
-        raise RefusedError(problems.lines)
-    return asked

@@ -22,7 +22,7 @@ from pinchpoint.model.errors import InputError, PinchpointError
 from pinchpoint.otg import fields, plan
 from pinchpoint.otg.devices import Endpoint, answered, answers, endpoints, find, neighbour, questions
 from pinchpoint.otg.plan import Planned
-from pinchpoint.otg.shape import Problems
+from pinchpoint.otg.shape import Kind, Problems
 
 RING: Final = 4096
 LINK_TIMEOUT_S: Final = 5.0
@@ -136,10 +136,8 @@ class Generator:
 
         After a refusal there is no configuration, and no port is open.
         """
-        problems = Problems()
-        config = fields.CONFIG.read(body, "", problems)
-        if not problems.lines:
-            _check_names(config, problems)
+        config, problems = read(fields.CONFIG, body), Problems()
+        _check_names(config, problems)
         _raise(problems)
         with self._lock:
             self._reset()
@@ -156,9 +154,8 @@ class Generator:
         with self._lock:
             unknown = sorted(set(names) - {flow.name for flow in self.flows})
             if unknown:
-                raise RefusedError(
-                    [f"traffic.flow_transmit.flow_names: {unknown[0]!r} is no flow of the configuration"]
-                )
+                what = f"{unknown[0]!r} is no flow of the configuration"
+                raise RefusedError([f"traffic.flow_transmit.flow_names: {what}"])
             if state == "start":
                 self._start([flow for flow in self.flows if not names or flow.name in names])
             else:
@@ -171,8 +168,7 @@ class Generator:
         self._threads.shutdown()
 
     def _reset(self) -> None:
-        if self._running is not None:
-            self._end()
+        self._end()
         if self._engine is not None:
             self._engine.close()
         self._engine = self.trial = None
@@ -290,16 +286,20 @@ def _carry_out(engine: ProcessInstrument, message: protocol.Run, trial: Trial) -
 
 
 def _check_names(config: Mapping[str, Any], problems: Problems) -> None:
-    for key in ("ports", "flows", "devices"):
+    for key, member in (("ports", "name"), ("flows", "name"), ("devices", "name"), ("ports", "location")):
         seen: set[str] = set()
         for number, item in enumerate(config.get(key) or ()):
-            if item["name"] in seen:
-                problems.note(f"{key}[{number}].name", f"{item['name']!r} is given twice")
-            seen.add(item["name"])
-    places: dict[str, int] = {}
-    for number, port in enumerate(config.get("ports") or ()):
-        if places.setdefault(port["location"], number) != number:
-            problems.note(f"ports[{number}].location", f"{port['location']!r} is given twice")
+            if item[member] in seen:
+                problems.note(f"{key}[{number}].{member}", f"{item[member]!r} is given twice")
+            seen.add(item[member])
+
+
+def read(kind: Kind, body: Any) -> Any:
+    """What a body says. Raises RefusedError."""
+    problems = Problems()
+    values = kind.read(body, "", problems)
+    _raise(problems)
+    return values
 
 
 def _raise(problems: Problems) -> None:

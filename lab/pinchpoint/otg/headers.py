@@ -7,25 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from pinchpoint.engine.streams import Ethernet, FieldProgram, Icmp, Ipv4, Ipv6, Layer, Tcp, TcpFlag, Udp, Vlan
-from pinchpoint.otg.patterns import (
-    CHECKSUM,
-    IPV4,
-    IPV6,
-    MAC,
-    always,
-    bits,
-    constant,
-    filled_in,
-    ipv4_text,
-    ipv6_text,
-    low_half,
-    mac_text,
-    program,
-    varying,
-    varying_address,
-)
-from pinchpoint.otg.shape import Choice, Kind, Only, Problems, Record, Refused
+from pinchpoint.otg.patterns import IPV4, IPV6, MAC, bits, ipv4_text, ipv6_text, low_half, mac_text, program, unused
+from pinchpoint.otg.shape import Choice, Kind, Leaf, Many, Only, Problems, Record, Refused, whole
 
+TAGS: Final = Refused("frames are counted by flow, not by tags")
+FIXED: Final = "the engine varies no such field"
+FILLED_IN: Final = "filled in"
+_VARYING: Final = ("values", "increment", "decrement")
+MOST_VALUES: Final = 1000
+MOST_COUNT: Final = 1 << 32
 MOST_TUPLES: Final = 1 << 48
 Header = tuple[str, Mapping[str, Any]]
 Checksum = Literal["ipv4", "l4"]
@@ -58,6 +48,56 @@ class HeaderKind:
         return Choice({"echo": record}, "echo") if self.layer is Icmp else record
 
 
+def _pattern(options: Mapping[str, Kind], auto: str = "") -> Choice:
+    """`auto`: what a field is that the configuration leaves to it; empty: it is not left to anything."""
+    if auto:
+        options = {**options, "auto": unused(auto)}
+    return Choice(options, "auto" if auto else "value", {"metric_tags": TAGS})
+
+
+def varying(leaf: Leaf, *, default: Any = 0, auto: bool = False, random: bool = False, top: int = 0xFFFF) -> Choice:
+    """A field that the engine varies. `default` is the model's."""
+    number = {"start": leaf, "step": leaf, "count": whole(1, MOST_COUNT)}
+    counter = Record(number, (), {"start": default, "step": 1, "count": 1})
+    options: dict[str, Kind] = {
+        "value": leaf, "values": Many(leaf, MOST_VALUES), "increment": counter, "decrement": counter
+    }  # fmt: skip
+    if random:
+        drawn = {"min": leaf, "max": leaf, "seed": whole(0, (1 << 32) - 1), "count": whole(1, MOST_COUNT)}
+        options["random"] = Record(drawn, (), {"min": 0, "max": top, "seed": 1, "count": 1})
+    return _pattern(options, "the next hop's, by port or device" if auto else "")
+
+
+def varying_address(leaf: Leaf, *, random: bool) -> Choice:
+    """An address of IP that the engine varies."""
+    return _pattern({**varying(leaf, random=random, top=(1 << 32) - 1).options, "auto": Refused("no DHCP")})
+
+
+def constant(leaf: Kind, *, auto: bool = False) -> Choice:
+    """A field with one value for all frames."""
+    return _pattern({"value": leaf, **dict.fromkeys(_VARYING, Refused(FIXED))}, FILLED_IN if auto else "")
+
+
+def filled_in(*, auto: bool = True) -> Choice:
+    """A field that the engine fills in, as `auto`; or that must be as the engine has it."""
+    refused = Refused("the engine fills this field in")
+    return _pattern(dict.fromkeys(("value", *_VARYING), refused), FILLED_IN if auto else "")
+
+
+def always(value: int, why: str) -> Choice:
+    """A field that has one value in every frame of the engine."""
+    return constant(Only((value,), why))
+
+
+CHECKSUM: Final = Choice(
+    {
+        "generated": Only(("good", "bad"), "right, or wrong in every frame"),
+        "custom": Refused("checksums are right, or wrong by a constant difference"),
+    },
+    "generated",
+    {},
+    {"generated": "good"},
+)
 _BIT: Final = constant(Only((0, 1), "one bit"))
 _SET: Final = Field(_BIT, form=bool)
 _RAW, _PHB = Field(constant(bits(8))), Field(varying(bits(6)), "dscp")

@@ -1,4 +1,4 @@
-"""Patterns of header fields: what they may be, and what they are to the engine.
+"""Values and patterns of header fields: how they are written, and what they are to the engine.
 
 All patterns of a flow step together, as the model has it: frame n has value n mod count of each.
 """
@@ -10,14 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pinchpoint.engine.streams import Increment, Op, RandomValues
-from pinchpoint.otg.shape import Choice, Kind, Leaf, Many, Only, Record, Refused, whole
+from pinchpoint.otg.shape import Leaf, whole
 
-TAGS: Final = Refused("frames are counted by flow, not by tags")
-FIXED: Final = "the engine varies no such field"
-FILLED_IN: Final = "filled in"
-_VARYING: Final = ("values", "increment", "decrement")
-MOST_VALUES: Final = 1000
-MOST_COUNT: Final = 1 << 32
 _MAC = re.compile(r"([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}")
 
 
@@ -25,23 +19,19 @@ def _mac(value: Any) -> int | None:
     return int(value.replace(":", ""), 16) if isinstance(value, str) and _MAC.fullmatch(value) else None
 
 
-def _ipv4(value: Any) -> int | None:
-    try:
-        return int(ipaddress.IPv4Address(value)) if isinstance(value, str) else None
-    except ValueError:
-        return None
+def _ip(kind: type[ipaddress.IPv4Address] | type[ipaddress.IPv6Address]) -> Callable[[Any], int | None]:
+    def convert(value: Any) -> int | None:
+        try:
+            return int(kind(value)) if isinstance(value, str) and "%" not in value else None
+        except ValueError:
+            return None
 
-
-def _ipv6(value: Any) -> int | None:
-    try:
-        return int(ipaddress.IPv6Address(value)) if isinstance(value, str) and "%" not in value else None
-    except ValueError:
-        return None
+    return convert
 
 
 MAC: Final = Leaf("a MAC address such as 02:00:00:00:00:01", _mac)
-IPV4: Final = Leaf("an IPv4 address", _ipv4)
-IPV6: Final = Leaf("an IPv6 address", _ipv6)
+IPV4: Final = Leaf("an IPv4 address", _ip(ipaddress.IPv4Address))
+IPV6: Final = Leaf("an IPv6 address", _ip(ipaddress.IPv6Address))
 
 
 def mac_text(number: int) -> str:
@@ -67,58 +57,6 @@ def bits(width: int) -> Leaf:
 def unused(note: str) -> Leaf:
     """What stands beside `auto`; `note` says which value that is."""
     return Leaf("a value that is not used", lambda _: True, note)
-
-
-def _pattern(options: Mapping[str, Kind], auto: str = "") -> Choice:
-    """`auto`: what a field is that the configuration leaves to it; empty: it is not left to anything."""
-    if auto:
-        options = {**options, "auto": unused(auto)}
-    return Choice(options, "auto" if auto else "value", {"metric_tags": TAGS})
-
-
-def varying(leaf: Leaf, *, default: Any = 0, auto: bool = False, random: bool = False, top: int = 0xFFFF) -> Choice:
-    """A field that the engine varies. `default` is the model's."""
-    number = {"start": leaf, "step": leaf, "count": whole(1, MOST_COUNT)}
-    counter = Record(number, (), {"start": default, "step": 1, "count": 1})
-    options: dict[str, Kind] = {
-        "value": leaf, "values": Many(leaf, MOST_VALUES), "increment": counter, "decrement": counter
-    }  # fmt: skip
-    if random:
-        drawn = {"min": leaf, "max": leaf, "seed": whole(0, (1 << 32) - 1), "count": whole(1, MOST_COUNT)}
-        options["random"] = Record(drawn, (), {"min": 0, "max": top, "seed": 1, "count": 1})
-    return _pattern(options, "the next hop's, by port or device" if auto else "")
-
-
-def varying_address(leaf: Leaf, *, random: bool) -> Choice:
-    """An address of IP that the engine varies."""
-    return _pattern({**varying(leaf, random=random, top=(1 << 32) - 1).options, "auto": Refused("no DHCP")})
-
-
-def constant(leaf: Kind, *, auto: bool = False) -> Choice:
-    """A field with one value for all frames."""
-    return _pattern({"value": leaf, **dict.fromkeys(_VARYING, Refused(FIXED))}, FILLED_IN if auto else "")
-
-
-def filled_in(*, auto: bool = True) -> Choice:
-    """A field that the engine fills in, as `auto`; or that must be as the engine has it."""
-    refused = Refused("the engine fills this field in")
-    return _pattern(dict.fromkeys(("value", *_VARYING), refused), FILLED_IN if auto else "")
-
-
-def always(value: int, why: str) -> Choice:
-    """A field that has one value in every frame of the engine."""
-    return constant(Only((value,), why))
-
-
-CHECKSUM: Final = Choice(
-    {
-        "generated": Only(("good", "bad"), "right, or wrong in every frame"),
-        "custom": Refused("checksums are right, or wrong by a constant difference"),
-    },
-    "generated",
-    {},
-    {"generated": "good"},
-)
 
 
 @dataclass(frozen=True)

@@ -66,9 +66,7 @@ class Only:
     why: str
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
-        if not any(
-            value == allowed and isinstance(value, bool) == isinstance(allowed, bool) for allowed in self.values
-        ):
+        if (value, isinstance(value, bool)) not in [(allowed, isinstance(allowed, bool)) for allowed in self.values]:
             problems.note(path, f"{shown(value)} is not supported, expected {self._words()}: {self.why}")
             return None
         return value
