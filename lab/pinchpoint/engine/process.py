@@ -4,7 +4,7 @@ The child ends when its stdin does, so a lab that is killed leaves no engine beh
 """
 
 import os
-import selectors
+import select
 import shutil
 import signal
 import subprocess
@@ -117,7 +117,6 @@ class EngineProcess:
         self._environment = dict(environment or {})
         self._log_path = log
         self._process: subprocess.Popen[bytes] | None = None
-        self._selector: selectors.BaseSelector | None = None
         self._buffer = bytearray()
         self._may_be_late = False  # whether what was asked last may find no trial that it is for
 
@@ -161,8 +160,6 @@ class EngineProcess:
             process.wait()
         if process.stdout:
             process.stdout.close()
-        if self._selector:
-            self._selector.close()
         self._buffer.clear()
 
     def _start(self) -> None:
@@ -189,8 +186,8 @@ class EngineProcess:
                 log.close()
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._process.stdout, selectors.EVENT_READ)
+        self._readable = select.poll()
+        self._readable.register(self._process.stdout, select.POLLIN)
 
     def _send(self, message: protocol.FromLab) -> None:
         self._write(msgspec.json.encode(message))
@@ -249,9 +246,9 @@ class EngineProcess:
         return ""
 
     def _read_line(self, deadline: float) -> bytes:
-        assert self._process is not None and self._process.stdout is not None and self._selector is not None
+        assert self._process is not None and self._process.stdout is not None
         while (end := self._buffer.find(b"\n")) < 0:
-            if not self._selector.select(max(0.0, deadline - time.monotonic())):
+            if not self._readable.poll(max(0.0, deadline - time.monotonic()) * 1e3):
                 raise EngineError(
                     "the engine did not answer in time and was terminated", "see engine.log in the run folder"
                 )

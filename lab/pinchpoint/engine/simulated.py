@@ -336,17 +336,16 @@ class SimulatedTrial:
         latency, last_loss_s = self._latency(), self._last_loss_s()
         shares = [stream.share for stream in self._request.streams]
         parts = [_divide(total, shares) for total in (self.intended, self.offered, self.refused, self.lost_inside)]
-        return tuple(
-            StreamCounts(
+        accounts = []
+        for number, stream in enumerate(self._request.streams):
+            intended, offered, refused, inside = (part[number] for part in parts)
+            accounts.append(StreamCounts(
                 stream=number, tx_port=stream.tx_port, rx_port=stream.rx_port, intended=intended, offered=offered,
                 refused=refused, shortfall=intended - offered, sent=offered - refused,
                 received=offered - refused - inside, lost=inside, duplicated=0, reordered=0, corrupt=0,
                 latency=latency, last_loss_s=last_loss_s,
-            )
-            for number, (stream, intended, offered, refused, inside) in enumerate(
-                zip(self._request.streams, *parts, strict=True)
-            )
-        )  # fmt: skip
+            ))  # fmt: skip
+        return tuple(accounts)
 
     def dut_thread(self) -> ThreadWitness:
         """What the host did to the DUT's thread."""

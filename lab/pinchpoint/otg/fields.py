@@ -4,7 +4,7 @@ from typing import Final
 
 from pinchpoint.otg.headers import HEADERS
 from pinchpoint.otg.patterns import IPV4, IPV6, MAC, bits, unused
-from pinchpoint.otg.shape import Choice, Kind, Leaf, Many, Only, Record, Refused, flag, one_of, real, whole, word
+from pinchpoint.otg.shape import Choice, Kind, Leaf, Many, Record, Refused, flag, one_of, only, real, whole, word
 
 MODEL: Final = "1.62.0"  # of the models and of snappi, against which the tables were written
 MOST_FLOWS: Final = 256  # streams of a trial
@@ -36,7 +36,7 @@ SIZE: Final = Choice(
         "random": Record({"min": BYTES, "max": BYTES}, (), {"min": 64, "max": 1518}),
         "weight_pairs": Choice(
             {
-                "predefined": Only(("imix", "ipsec_imix"), "the others have frames of less than 64 bytes"),
+                "predefined": only(("imix", "ipsec_imix"), "the others have frames of less than 64 bytes"),
                 "custom": Many(Record({"size": BYTES, "weight": real(0.001, 65535)}, (),
                                       {"size": 64, "weight": 1.0}), 64),
             },
@@ -53,9 +53,9 @@ RATE: Final = Choice(
     },
     "pps", {}, {"pps": 1000, "bps": 10**9, "kbps": 10**6, "mbps": 1000, "gbps": 1, "percentage": 100.0},
 )  # fmt: skip
-GAP: Final = Only((12,), "frames are spaced by the rate")
+GAP: Final = only((12,), "frames are spaced by the rate")
 _UNITS: Final = "bytes nanoseconds microseconds"
-DELAY: Final = Choice(_all(_UNITS, Only((0,), "flows start together")), "bytes", {}, dict.fromkeys(_UNITS.split(), 0))
+DELAY: Final = Choice(_all(_UNITS, only((0,), "flows start together")), "bytes", {}, dict.fromkeys(_UNITS.split(), 0))
 DURATION: Final = Choice(
     {
         "fixed_packets": Record({"packets": whole(1, (1 << 32) - 1), "gap": GAP, "delay": DELAY}, (), {"packets": 1}),
@@ -80,10 +80,10 @@ METRICS: Final = Record({
     "enable": flag("frames carry a signature of 18 bytes at their end"),
     "loss": flag(),
     "rx_tx_ratio": Refused("a frame is expected once"),
-    "timestamps": Only((False,), "the times of the first and the last frame are not kept"),
-    "latency": Record({"enable": flag(), "mode": Only(("store_forward", "cut_through"), "both are from just before "
+    "timestamps": only((False,), "the times of the first and the last frame are not kept"),
+    "latency": Record({"enable": flag(), "mode": only(("store_forward", "cut_through"), "both are from just before "
                       "the burst is handed to the port to its reception")}),
-    "predefined_metric_tags": Record({"rx_name": Only((False,), "frames are counted by flow, not by tags")}),
+    "predefined_metric_tags": Record({"rx_name": only((False,), "frames are counted by flow, not by tags")}),
 })  # fmt: skip
 FLOW: Final = Record(
     {
@@ -94,7 +94,7 @@ FLOW: Final = Record(
                     {
                         "mode": one_of(("mesh", "one_to_one")),
                         "tx_names": Many(NAME, 1), "rx_names": Many(NAME, 1),
-                        "bidirectional": Only((False,), "write a flow for each direction"),
+                        "bidirectional": only((False,), "write a flow for each direction"),
                     },
                     ("tx_names", "rx_names"),
                 ),
@@ -106,7 +106,7 @@ FLOW: Final = Record(
         "size": SIZE, "rate": RATE, "duration": DURATION, "metrics": METRICS, "name": NAME,
         "payload": Choice(
             {
-                "fixed": Record({"pattern": Only(("00",), "payloads are zeros"), "repeat": flag()}),
+                "fixed": Record({"pattern": only(("00",), "payloads are zeros"), "repeat": flag()}),
                 **_all("increment_byte decrement_byte increment_word decrement_word", Refused("payloads are zeros")),
             },
             "fixed",
@@ -173,11 +173,11 @@ CONFIG: Final = Record({
     "events": Refused("no events"),
     "options": Record({
         "port_options": Record({
-            "location_preemption": Only((False,), "ports are this server's alone"),
-            "data_integrity": Only((False,), "checksums are always verified"),
+            "location_preemption": only((False,), "ports are this server's alone"),
+            "data_integrity": only((False,), "checksums are always verified"),
             "frame_ordering_mode": Refused("order is always checked by sequence numbers"),
         }),
-        "flow_options": Record({"packet_loss_duration": Only((False,), "it is not reported")}),
+        "flow_options": Record({"packet_loss_duration": only((False,), "it is not reported")}),
         "protocol_options": Record({"auto_start_all": flag("not used: there are no protocols")}),
         "per_port_options": PROTOCOLS,
     }),
@@ -189,7 +189,7 @@ _STATES: Final = ("start", "stop")
 CONTROL: Final = Choice(
     {
         "traffic": Choice({"flow_transmit": Record(
-            {"state": Only(_STATES, "a trial cannot be interrupted"), "flow_names": Many(NAME)}, ("state",)
+            {"state": only(_STATES, "a trial cannot be interrupted"), "flow_names": Many(NAME)}, ("state",)
         )}, None),
         "protocol": Choice(
             {

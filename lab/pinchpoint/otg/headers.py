@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from pinchpoint.engine.streams import Ethernet, FieldProgram, Icmp, Ipv4, Ipv6, Layer, Tcp, TcpFlag, Udp, Vlan
 from pinchpoint.otg.patterns import IPV4, IPV6, MAC, bits, ipv4_text, ipv6_text, low_half, mac_text, program, unused
-from pinchpoint.otg.shape import Choice, Kind, Leaf, Many, Only, Problems, Record, Refused, whole
+from pinchpoint.otg.shape import Choice, Kind, Leaf, Many, Problems, Record, Refused, only, whole
 
 TAGS: Final = Refused("frames are counted by flow, not by tags")
 FIXED: Final = "the engine varies no such field"
@@ -22,7 +22,7 @@ Checksum = Literal["ipv4", "l4"]
 
 
 @dataclass(frozen=True)
-class Field:
+class HeaderField:
     """What may be said of a field, and where the engine's layer has it."""
 
     kind: Kind
@@ -39,7 +39,7 @@ class HeaderKind:
 
     layer: Callable[..., Any]
     bytes: int
-    fields: Mapping[str, Field]
+    fields: Mapping[str, HeaderField]
 
     @property
     def kind(self) -> Kind:
@@ -86,22 +86,22 @@ def filled_in(*, auto: bool = True) -> Choice:
 
 def always(value: int, why: str) -> Choice:
     """A field that has one value in every frame of the engine."""
-    return constant(Only((value,), why))
+    return constant(only((value,), why))
 
 
 CHECKSUM: Final = Choice(
     {
-        "generated": Only(("good", "bad"), "right, or wrong in every frame"),
+        "generated": only(("good", "bad"), "right, or wrong in every frame"),
         "custom": Refused("checksums are right, or wrong by a constant difference"),
     },
     "generated",
     {},
     {"generated": "good"},
 )
-_BIT: Final = constant(Only((0, 1), "one bit"))
-_SET: Final = Field(_BIT, form=bool)
-_RAW, _PHB = Field(constant(bits(8))), Field(varying(bits(6)), "dscp")
-_ECN: Final = Field(constant(bits(2)))
+_BIT: Final = constant(only((0, 1), "one bit"))
+_SET: Final = HeaderField(_BIT, form=bool)
+_RAW, _PHB = HeaderField(constant(bits(8))), HeaderField(varying(bits(6)), "dscp")
+_ECN: Final = HeaderField(constant(bits(2)))
 _PRIORITY: Final = Choice(
     {
         "raw": _RAW.kind,
@@ -111,8 +111,8 @@ _PRIORITY: Final = Choice(
     "dscp",
 )
 _PORT: Final = varying(bits(16), random=True)
-_PORTS: Final = {"src_port": Field(_PORT, "src"), "dst_port": Field(_PORT, "dst")}
-_L4_CHECKSUM: Final = Field(CHECKSUM, checksum="l4")
+_PORTS: Final = {"src_port": HeaderField(_PORT, "src"), "dst_port": HeaderField(_PORT, "dst")}
+_L4_CHECKSUM: Final = HeaderField(CHECKSUM, checksum="l4")
 TCP_FLAGS: Final[Mapping[str, TcpFlag]] = {
     "ecn_cwr": "cwr", "ecn_echo": "ece", "ctl_urg": "urg", "ctl_ack": "ack", "ctl_psh": "psh", "ctl_rst": "rst",
     "ctl_syn": "syn", "ctl_fin": "fin",
@@ -122,64 +122,64 @@ TCP_FLAGS: Final[Mapping[str, TcpFlag]] = {
 def _echo(request: int) -> HeaderKind:
     """ICMP in the form of an echo; `request` is the type of its questions."""
     return HeaderKind(Icmp, 8, {
-        "type": Field(constant(bits(8)), "type", request),
-        "code": Field(constant(bits(8)), "code"),
-        "identifier": Field(varying(bits(16)), "identifier"),
-        "sequence_number": Field(varying(bits(16)), "sequence"),
+        "type": HeaderField(constant(bits(8)), "type", request),
+        "code": HeaderField(constant(bits(8)), "code"),
+        "identifier": HeaderField(varying(bits(16)), "identifier"),
+        "sequence_number": HeaderField(varying(bits(16)), "sequence"),
         "checksum": _L4_CHECKSUM,
     })  # fmt: skip
 
 
 HEADERS: Final[Mapping[str, HeaderKind]] = {
     "ethernet": HeaderKind(Ethernet, 14, {
-        "dst": Field(varying(MAC, auto=True), "dst", form=mac_text),
-        "src": Field(varying(MAC), "src", form=mac_text),
-        "ether_type": Field(constant(bits(16), auto=True), "ethertype", None),
-        "pfc_queue": Field(always(0, "priority flow control is not sent")),
+        "dst": HeaderField(varying(MAC, auto=True), "dst", form=mac_text),
+        "src": HeaderField(varying(MAC), "src", form=mac_text),
+        "ether_type": HeaderField(constant(bits(16), auto=True), "ethertype", None),
+        "pfc_queue": HeaderField(always(0, "priority flow control is not sent")),
     }),
     "vlan": HeaderKind(Vlan, 4, {
-        "priority": Field(varying(bits(3)), "pcp"),
-        "cfi": Field(_BIT, "dei", form=bool),
-        "id": Field(varying(bits(12), default=0), "id"),
-        "tpid": Field(constant(bits(16)), "tpid", 0x8100),
+        "priority": HeaderField(varying(bits(3)), "pcp"),
+        "cfi": HeaderField(_BIT, "dei", form=bool),
+        "id": HeaderField(varying(bits(12), default=0), "id"),
+        "tpid": HeaderField(constant(bits(16)), "tpid", 0x8100),
     }),
     "ipv4": HeaderKind(Ipv4, 20, {
-        "version": Field(always(4, "the header is that of IPv4")),
-        "header_length": Field(filled_in()),
-        "priority": Field(_PRIORITY),
-        "total_length": Field(filled_in()),
-        "identification": Field(varying(bits(16)), "identification"),
-        "reserved": Field(always(0, "the bit is reserved")),
-        "dont_fragment": Field(_BIT, "dont_fragment", form=bool),
-        "more_fragments": Field(always(0, "no fragments are sent")),
-        "fragment_offset": Field(always(0, "no fragments are sent")),
-        "time_to_live": Field(varying(bits(8), default=64), "ttl", 64),
-        "protocol": Field(constant(bits(8), auto=True), "protocol", None),
-        "header_checksum": Field(CHECKSUM, checksum="ipv4"),
-        "src": Field(varying_address(IPV4, random=True), "src", form=ipv4_text),
-        "dst": Field(varying_address(IPV4, random=True), "dst", form=ipv4_text),
-        "options": Field(Refused("no options")),
+        "version": HeaderField(always(4, "the header is that of IPv4")),
+        "header_length": HeaderField(filled_in()),
+        "priority": HeaderField(_PRIORITY),
+        "total_length": HeaderField(filled_in()),
+        "identification": HeaderField(varying(bits(16)), "identification"),
+        "reserved": HeaderField(always(0, "the bit is reserved")),
+        "dont_fragment": HeaderField(_BIT, "dont_fragment", form=bool),
+        "more_fragments": HeaderField(always(0, "no fragments are sent")),
+        "fragment_offset": HeaderField(always(0, "no fragments are sent")),
+        "time_to_live": HeaderField(varying(bits(8), default=64), "ttl", 64),
+        "protocol": HeaderField(constant(bits(8), auto=True), "protocol", None),
+        "header_checksum": HeaderField(CHECKSUM, checksum="ipv4"),
+        "src": HeaderField(varying_address(IPV4, random=True), "src", form=ipv4_text),
+        "dst": HeaderField(varying_address(IPV4, random=True), "dst", form=ipv4_text),
+        "options": HeaderField(Refused("no options")),
     }),
     "ipv6": HeaderKind(Ipv6, 40, {
-        "version": Field(always(6, "the header is that of IPv6")),
-        "traffic_class": Field(varying(bits(8)), "traffic_class"),
-        "flow_label": Field(varying(bits(20), random=True, top=(1 << 20) - 1), "flow_label"),
-        "payload_length": Field(filled_in()),
-        "next_header": Field(constant(bits(8), auto=True), "next_header", None),
-        "hop_limit": Field(varying(bits(8), default=64), "hop_limit", 64),
-        "src": Field(varying_address(IPV6, random=False), "src", form=ipv6_text, fold=low_half),
-        "dst": Field(varying_address(IPV6, random=False), "dst", form=ipv6_text, fold=low_half),
-        "dst_usids": Field(Refused("no segment routing")),
+        "version": HeaderField(always(6, "the header is that of IPv6")),
+        "traffic_class": HeaderField(varying(bits(8)), "traffic_class"),
+        "flow_label": HeaderField(varying(bits(20), random=True, top=(1 << 20) - 1), "flow_label"),
+        "payload_length": HeaderField(filled_in()),
+        "next_header": HeaderField(constant(bits(8), auto=True), "next_header", None),
+        "hop_limit": HeaderField(varying(bits(8), default=64), "hop_limit", 64),
+        "src": HeaderField(varying_address(IPV6, random=False), "src", form=ipv6_text, fold=low_half),
+        "dst": HeaderField(varying_address(IPV6, random=False), "dst", form=ipv6_text, fold=low_half),
+        "dst_usids": HeaderField(Refused("no segment routing")),
     }),
-    "udp": HeaderKind(Udp, 8, {**_PORTS, "length": Field(filled_in(auto=False)), "checksum": _L4_CHECKSUM}),
+    "udp": HeaderKind(Udp, 8, {**_PORTS, "length": HeaderField(filled_in(auto=False)), "checksum": _L4_CHECKSUM}),
     "tcp": HeaderKind(Tcp, 20, {
         **_PORTS,
-        "seq_num": Field(varying(bits(32)), "seq"),
-        "ack_num": Field(varying(bits(32)), "ack"),
-        "data_offset": Field(filled_in(auto=False)),
-        "ecn_ns": Field(always(0, "the bit is obsolete (RFC 8311)")),
+        "seq_num": HeaderField(varying(bits(32)), "seq"),
+        "ack_num": HeaderField(varying(bits(32)), "ack"),
+        "data_offset": HeaderField(filled_in(auto=False)),
+        "ecn_ns": HeaderField(always(0, "the bit is obsolete (RFC 8311)")),
         **dict.fromkeys(TCP_FLAGS, _SET),
-        "window": Field(constant(bits(16)), "window"),
+        "window": HeaderField(constant(bits(16)), "window"),
         "checksum": _L4_CHECKSUM,
     }),
     "icmp": _echo(8),
@@ -235,7 +235,7 @@ class _Reading:
             attributes["flags"] = tuple(flag for key, flag in TCP_FLAGS.items() if self.number(values, key, _SET))
         return Layer(**{name: HEADERS[name].layer(**attributes)})
 
-    def number(self, values: Mapping[str, Any], name: str, described: Field) -> int | None:
+    def number(self, values: Mapping[str, Any], name: str, described: HeaderField) -> int | None:
         """The template's value of a field; its program is kept, if it varies."""
         pattern = values.get(name)
         if pattern is None or pattern["choice"] == "auto":

@@ -47,35 +47,18 @@ class Leaf:
     expected: str
     convert: Callable[[Any], Any]
     note: str = ""
+    is_limited: bool = False  # supported with some values alone; the note says why
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         converted = self.convert(value)
-        if converted is None:
+        if converted is None and self.is_limited:
+            problems.note(path, f"{shown(value)} is not supported, expected {self.expected}: {self.note}")
+        elif converted is None:
             problems.note(path, f"expected {self.expected}, got {shown(value)}")
         return converted
 
     def rows(self, path: str) -> Iterator[Row]:
-        yield path, "yes", self.note
-
-
-@dataclass(frozen=True)
-class Only:
-    """Supported with some values alone."""
-
-    values: tuple[Any, ...]
-    why: str
-
-    def read(self, value: Any, path: str, problems: Problems) -> Any:
-        if (value, isinstance(value, bool)) not in [(allowed, isinstance(allowed, bool)) for allowed in self.values]:
-            problems.note(path, f"{shown(value)} is not supported, expected {self._words()}: {self.why}")
-            return None
-        return value
-
-    def rows(self, path: str) -> Iterator[Row]:
-        yield path, f"only {self._words()}", self.why
-
-    def _words(self) -> str:
-        return " or ".join(str(value).lower() if isinstance(value, bool) else str(value) for value in self.values)
+        yield path, f"only {self.expected}" if self.is_limited else "yes", self.note
 
 
 @dataclass(frozen=True)
@@ -177,7 +160,7 @@ class Choice:
             yield from kind.rows(join(path, name))
 
 
-Kind = Leaf | Only | Refused | Record | Many | Choice  # what a field may hold
+Kind = Leaf | Refused | Record | Many | Choice  # what a field may hold
 
 
 def join(path: str, name: str) -> str:
@@ -207,6 +190,13 @@ def real(least: float, most: float, note: str = "") -> Leaf:
         return float(value) if good else None
 
     return Leaf(f"a number of {least:g} to {most:g}", convert, note)
+
+
+def only(values: tuple[Any, ...], why: str) -> Leaf:
+    """Some values alone."""
+    known = [(value, isinstance(value, bool)) for value in values]  # 1 is not true
+    words = " or ".join(str(value).lower() if is_bool else str(value) for value, is_bool in known)
+    return Leaf(words, lambda value: value if (value, isinstance(value, bool)) in known else None, why, is_limited=True)
 
 
 def flag(note: str = "") -> Leaf:

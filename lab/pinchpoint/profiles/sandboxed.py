@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from pinchpoint.host.confinement import MEMORY_BYTES, enter
-from pinchpoint.profiles.stl import LAYERS, MARK, NAMES, LineError, STLProfile, STLStream, UnsupportedError
+from pinchpoint.profiles.stl import LAYERS, MARK, NAMES, ProfileLineError, STLProfile, STLStream, UnsupportedError
 
 MOST_BYTES: Final = 1 << 20
 # What profiles import; loaded before the interpreter's files may be out of reach.
@@ -128,11 +128,11 @@ def _out(stream: Any) -> dict[str, Any]:
     try:
         return stream.out()
     except UnsupportedError as error:
-        raise LineError(stream.line, str(error)) from error
+        raise ProfileLineError(stream.line, str(error)) from error
 
 
 def _line(error: BaseException, path: str) -> int:
-    if isinstance(error, LineError):
+    if isinstance(error, ProfileLineError):
         return error.line
     if isinstance(error, SyntaxError) and error.filename == path:
         return error.lineno or 1
@@ -141,7 +141,7 @@ def _line(error: BaseException, path: str) -> int:
 
 
 def _message(error: BaseException) -> str:
-    if isinstance(error, UnsupportedError | LineError):
+    if isinstance(error, UnsupportedError | ProfileLineError):
         return str(error)
     if isinstance(error, MemoryError):
         return f"it needs more than {MEMORY_BYTES >> 20} MiB of memory"

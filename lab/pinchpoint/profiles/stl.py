@@ -18,7 +18,7 @@ class UnsupportedError(Exception):
     """What a profile says and the lab does not do; the message names it."""
 
 
-class LineError(Exception):
+class ProfileLineError(Exception):
     """What stands on this line of the profile cannot be done as it says."""
 
     def __init__(self, line: int, message: str) -> None:

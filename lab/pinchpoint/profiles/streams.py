@@ -23,7 +23,7 @@ from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Range
 from pinchpoint.model.units import wire_bits
 from pinchpoint.profiles.declared import Layer, Stream, Tuple, Variable, Write
-from pinchpoint.profiles.stl import LineError
+from pinchpoint.profiles.stl import ProfileLineError
 
 FCS_BYTES: Final = 4
 LEAST_BYTES: Final = 64
@@ -59,19 +59,19 @@ def wanted(file: str, declared: Sequence[Stream]) -> list[Wanted]:
     """The enabled streams of a profile. Raises InputError with its line where one cannot be sent as it says."""
     try:
         return [_stream(number, stream) for number, stream in enumerate(declared) if stream.enabled]
-    except LineError as error:
+    except ProfileLineError as error:
         raise InputError(f"{file}: line {error.line}: {error}", "docs/coming-from.md says what is taken") from error
 
 
 def _stream(number: int, declared: Stream) -> Wanted:
     if declared.mode != "continuous":
         hint = 'measure = "burst" finds the longest burst without loss'
-        raise LineError(declared.line, f"{declared.mode}: not supported: {_BURSTS}; {hint}")
+        raise ProfileLineError(declared.line, f"{declared.mode}: not supported: {_BURSTS}; {hint}")
     frame = max(LEAST_BYTES, declared.bytes + FCS_BYTES)
     notes = [f"starts {declared.start_us:g} us later there; here all start together"] if declared.start_us else []
     kinds = [layer.kind for layer in declared.layers if layer.kind != "Raw"]
     if kinds != ["Ether", "IP", "UDP"]:
-        raise LineError(declared.line, f"{'/'.join(kinds)}: not supported: a [[stream]] is Ether/IP/UDP")
+        raise ProfileLineError(declared.line, f"{'/'.join(kinds)}: not supported: a [[stream]] is Ether/IP/UDP")
     base = Wanted(
         str(declared.name or f"stream {number + 1}"), frame, declared.unit, declared.rate, _spans(declared), notes=notes
     )
@@ -93,7 +93,7 @@ def _spans(declared: Stream) -> dict[str, Range]:
             number = -1
         if number < 0 or (layer == "UDP" and number > 0xFFFF):
             expected = "an IPv4 address" if layer == "IP" else "a port from 0 to 65535"
-            raise LineError(declared.line, f"{layer}({name}={value!r}): expected {expected}")
+            raise ProfileLineError(declared.line, f"{layer}({name}={value!r}): expected {expected}")
         spans[key] = Range(number, 1)
     return spans
 
@@ -104,15 +104,15 @@ def _macs(declared: Stream) -> dict[str, str]:
         value = _value(declared, "Ether", name)
         if value:
             if not isinstance(value, str) or not _MAC.fullmatch(value):
-                raise LineError(declared.line, f"Ether({name}={value!r}): expected an Ethernet address")
+                raise ProfileLineError(declared.line, f"Ether({name}={value!r}): expected an Ethernet address")
             if name == "src" and int(value[:2], 16) & 1:
-                raise LineError(declared.line, f"Ether(src={value!r}): expected a unicast address")
+                raise ProfileLineError(declared.line, f"Ether(src={value!r}): expected a unicast address")
             macs[f"eth_{name}"] = value.lower()
     return macs
 
 
 def _differences(declared: Stream) -> list[str]:
-    """Raises LineError for values that frames of a stream cannot have."""
+    """Raises ProfileLineError for values that frames of a stream cannot have."""
     only = {
         ("Ether", "type"): (0x0800, 0), ("IP", "ttl"): (64,), ("IP", "tos"): (0,), ("IP", "proto"): (17,),
         ("IP", "flags"): (0, 2, "DF", ""), ("UDP", "chksum"): (0,),
@@ -126,7 +126,7 @@ def _differences(declared: Stream) -> list[str]:
                 continue
             if key in filled or (key in only and value not in only[key]):
                 expected = f"expected {only[key][0]}" if key in only else "it is filled in"
-                raise LineError(declared.line, f"{layer.kind}({name}={value!r}): not supported: {expected}")
+                raise ProfileLineError(declared.line, f"{layer.kind}({name}={value!r}): not supported: {expected}")
             if key == ("UDP", "chksum"):
                 notes.append("UDP checksum 0 (none) there; here it is right")
     return notes
@@ -142,11 +142,11 @@ def _varied(base: Wanted, declared: Stream) -> Wanted:
         name, _, part = write.fv_name.partition(".")
         variable = variables.get(write.fv_name) or variables.get(name)
         if variable is None:
-            raise LineError(write.line, f"{write.fv_name}: no variable of this name")
+            raise ProfileLineError(write.line, f"{write.fv_name}: no variable of this name")
         used[variable.name] = variable
         key, span = _written(write, variable, part, declared.layers, spans)
         if key in moved:
-            raise LineError(write.line, f"{write.pkt_offset!r}: {key} is written twice")
+            raise ProfileLineError(write.line, f"{write.pkt_offset!r}: {key} is written twice")
         spans[key] = span
         moved.append(key)
     if pair := next((variable for variable in used.values() if isinstance(variable, Tuple)), None):
@@ -154,21 +154,23 @@ def _varied(base: Wanted, declared: Stream) -> Wanted:
     counts = [spans[key].count for key in moved if spans[key].count > 1]
     flows = math.lcm(*counts)
     if flows > MOST_FLOWS:
-        raise LineError(declared.line, f"the variables repeat after {flows} packets, expected at most {MOST_FLOWS}")
+        raise ProfileLineError(
+            declared.line, f"the variables repeat after {flows} packets, expected at most {MOST_FLOWS}"
+        )
     return replace(base, spans=spans, order=moved, flows=flows, together=len(counts) > 1)
 
 
 def _of_tuple(base: Wanted, pair: Tuple, spans: Mapping[str, Range], moved: Sequence[str], used: int) -> Wanted:
     ips, ports = [key for key in moved if key.startswith("ipv4")], [key for key in moved if key.startswith("udp")]
     if used > 1 or len(ips) != 1 or len(ports) > 1:
-        raise LineError(
+        raise ProfileLineError(
             pair.line,
             f"{pair.name}: expected a tuple alone, its ip written to one address, its port to one port at most",
         )
     product = math.prod(spans[key].count for key in moved)
     flows = min(product, pair.limit_flows or product)
     if not 1 <= flows <= MOST_FLOWS:
-        raise LineError(pair.line, f"{pair.name}: {flows} flows, expected 1 to {MOST_FLOWS}: lower limit_flows")
+        raise ProfileLineError(pair.line, f"{pair.name}: {flows} flows, expected 1 to {MOST_FLOWS}: lower limit_flows")
     return replace(base, spans=spans, order=[*ips, *ports], flows=flows)
 
 
@@ -180,17 +182,17 @@ def _written(
     try:
         where, behind = _place(write.pkt_offset, write.offset_fixup, size, layers)
     except ValueError as error:
-        raise LineError(write.line, str(error)) from error
+        raise ProfileLineError(write.line, str(error)) from error
     key = _KEYS.get(where)
     if key is None:
-        raise LineError(write.line, f"{where} varies: not supported, expected {', '.join(_KEYS)}")
+        raise ProfileLineError(write.line, f"{where} varies: not supported, expected {', '.join(_KEYS)}")
     if behind:
-        raise LineError(write.line, f"{where}: its last {behind} bytes are not written: not supported")
+        raise ProfileLineError(write.line, f"{where}: its last {behind} bytes are not written: not supported")
     if not write.is_big:
-        raise LineError(write.line, f"{where}: is_big=False: not supported")
+        raise ProfileLineError(write.line, f"{where}: is_big=False: not supported")
     top = (1 << 8 * size) - 1
     if not 0 <= least <= most <= top:
-        raise LineError(write.line, f"{where}: {least} to {most} does not fit into {size} bytes")
+        raise ProfileLineError(write.line, f"{where}: {least} to {most} does not fit into {size} bytes")
     return key, Range(spans[key].first & ~top | least, most - least + 1)
 
 
@@ -198,17 +200,17 @@ def _values(write: Write, variable: Variable | Tuple, part: str) -> tuple[int, i
     """Size, least and greatest value of what is written."""
     if isinstance(variable, Tuple):
         if part not in ("ip", "port"):
-            raise LineError(write.line, f"{write.fv_name}: expected {variable.name}.ip or {variable.name}.port")
+            raise ProfileLineError(write.line, f"{write.fv_name}: expected {variable.name}.ip or {variable.name}.port")
         if part == "ip":
             return 4, variable.ip_min, variable.ip_max
         return 2, variable.port_min, variable.port_max
     name, line = variable.name, variable.line
     if variable.op != "inc":
-        raise LineError(line, f"{name}: op {variable.op!r}: not supported, expected 'inc'")
+        raise ProfileLineError(line, f"{name}: op {variable.op!r}: not supported, expected 'inc'")
     if variable.step != 1:
-        raise LineError(line, f"{name}: step {variable.step}: not supported, expected 1")
+        raise ProfileLineError(line, f"{name}: step {variable.step}: not supported, expected 1")
     if variable.first not in (None, variable.least):
-        raise LineError(line, f"{name}: init_value {variable.first}: not supported, expected min_value")
+        raise ProfileLineError(line, f"{name}: init_value {variable.first}: not supported, expected min_value")
     return variable.size, variable.least, variable.most
 
 
