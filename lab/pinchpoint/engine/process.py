@@ -41,10 +41,7 @@ LIBRARIES = ("librte-meta-net", "librte-meta-mempool")  # Debian's: all of DPDK 
 GRACE_S = 5.0  # after a request's own time, before the engine counts as hung
 _LOG_LINES = 12
 _SAID_IN_THE_LOG: Final[tuple[protocol.ErrorCode, ...]] = ("port_open", "no_memory")
-_KINDS: Final[Mapping[protocol.ErrorCode, type[EngineError]]] = {
-    "link_down": LinkDownError,
-    "no_memory": NoHugepagesError,
-}
+_KINDS: Final[Mapping[str, type[EngineError]]] = {"link_down": LinkDownError, "no_memory": NoHugepagesError}
 EXPLAIN_MEMORY = "--log-level=lib.eal:debug"  # only at this level does DPDK say why it did not get a page
 Progress = protocol.Sample | SocketsSample
 _P = ParamSpec("_P")

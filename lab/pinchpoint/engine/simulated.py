@@ -106,14 +106,6 @@ class Truth:
     seed: int = 0
 
 
-@dataclass(frozen=True)
-class _State:
-    """What a device remembers of the trial before."""
-
-    taken: float = 0.0  # tokens, of a meter
-    collapsed_until_s: float = 0.0  # by the instrument's clock
-
-
 class SimulatedInstrument:
     """An Instrument for tests; `now_s` is its clock."""
 
@@ -126,7 +118,8 @@ class SimulatedInstrument:
         self._modes = _Modes(distance, Random(f"{truth.seed}/modes")) if distance else None
         self._path = Path(moves, Random(f"{truth.seed}/moves")) if moves else None
         self._stalling = Stalling(truth.stalls, truth.seed)
-        self._state = _State()
+        self._taken = 0.0  # tokens, of a meter, when the last trial ended
+        self._collapsed_until_s = 0.0  # by the clock
         self.dut_threads: tuple[ThreadWitness, ...] = ()
         """What the host did to the DUT's thread during the last trial."""
 
@@ -178,12 +171,13 @@ class SimulatedInstrument:
         self._runs += 1
         begin_s, end_s = self._clock_s, self._clock_s + request.duration_s
         spans, stalls = self.capacity(begin_s, end_s), self.stalls(begin_s, end_s)
-        trial = SimulatedTrial(self._truth, request, spans, stalls, self._state, begin_s, self._runs)
+        collapsed_s = self._collapsed_until_s - begin_s
+        trial = SimulatedTrial(self._truth, request, spans, stalls, self._runs, self._taken, collapsed_s)
         if request.probe_cores and self._modes:
             trial.before_ns, trial.after_ns = self._modes.distance_ns(begin_s), self._modes.distance_ns(end_s)
         idle_s = request.drain_s + self._truth.overhead_s
         taken = trial.queue.at(math.inf)[1] - self._truth.capacity_fps * idle_s if self._truth.is_meter else 0.0
-        self._state = _State(max(0.0, taken), begin_s + trial.queue.collapsed_s)
+        self._taken, self._collapsed_until_s = max(0.0, taken), begin_s + trial.queue.collapsed_s
         self._clock_s = end_s + idle_s
         return trial
 
@@ -234,7 +228,7 @@ class SimulatedTrial:
     """The fluid model of one trial, in frames of all streams together."""
 
     def __init__(self, truth: Truth, request: TrialRequest, spans: Sequence[tuple[float, float]],
-                 stalls: Sequence[Stall], state: _State, begin_s: float, number: int) -> None:  # fmt: skip
+                 stalls: Sequence[Stall], number: int, taken: float, collapsed_s: float) -> None:  # fmt: skip
         self._truth, self._request, self._stalls = truth, request, stalls
         self.before_ns: float | None = None  # distance of the cores at either end; None: not probed
         self.after_ns: float | None = None
@@ -253,8 +247,8 @@ class SimulatedTrial:
         stops = [stall for stall in stalls if stall.kind is not StallKind.ENGINE]
         served = list(paused(spans, stops)) if stops else spans
         self.queue = Queue(
-            served, self._rate_fps, self._capacity_fps, truth.ring, waiting=state.taken, collapse=truth.collapse,
-            collapsed_s=state.collapsed_until_s - begin_s,
+            served, self._rate_fps, self._capacity_fps, truth.ring, waiting=taken, collapse=truth.collapse,
+            collapsed_s=collapsed_s,
         )  # fmt: skip
         self._overloaded = self._overload()
         self.refused = min(self.offered, round(self._overloaded + self._recovering(math.inf)))
@@ -357,18 +351,13 @@ class SimulatedTrial:
         """What the engine's core noticed."""
         gaps = self.of_kind(StallKind.ENGINE)
         longest = max(gaps, key=lambda gap: gap.length_s, default=None)
+        longest_ns, longest_at_s = (round(longest.length_s * 1e9), longest.at_s) if longest else (0, None)
+        busy = 0.0 if math.isinf(self._truth.ceiling_fps) else self._rate_fps / self._truth.ceiling_fps
+        total_ns = round(math.fsum(gap.length_s for gap in gaps) * 1e9)
         return WorkerWitness(
-            core=ENGINE_CORE,
-            busy_share=0.0 if math.isinf(self._truth.ceiling_fps) else self._rate_fps / self._truth.ceiling_fps,
-            gap_threshold_ns=GAP_THRESHOLD_NS,
-            gaps=len(gaps),
-            gap_total_ns=round(math.fsum(gap.length_s for gap in gaps) * 1e9),
-            gap_max_ns=round(longest.length_s * 1e9) if longest else 0,
-            gap_max_at_s=longest.at_s if longest else None,
-            steal_s=0.0,
-            voluntary_switches=0,
-            involuntary_switches=len(gaps),
-        )
+            ENGINE_CORE, busy, GAP_THRESHOLD_NS, len(gaps), total_ns, longest_ns, longest_at_s,
+            steal_s=0.0, voluntary_switches=0, involuntary_switches=len(gaps),
+        )  # fmt: skip
 
     def _latency(self) -> LatencySummary | None:
         """M/D/1 waiting time below the capacity, a full ring above it."""
