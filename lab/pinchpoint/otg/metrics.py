@@ -7,12 +7,14 @@ rates are its difference to the one before. Then they are the trial's account; "
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pinchpoint.engine.protocol import Result, StreamResult
 from pinchpoint.model.units import wire_bits
 from pinchpoint.otg.generator import Generator, RefusedError, Trial
 from pinchpoint.otg.plan import Planned
+
+_ASKED: Final = {"flow": ("flow_names", "metric_names"), "port": ("port_names", "column_names")}
 
 
 @dataclass(frozen=True)
@@ -27,34 +29,23 @@ class _Seen:
 
 
 def answer(generator: Generator, request: Mapping[str, Any]) -> dict[str, Any]:
-    """The response to a request that was read. Raises RefusedError."""
-    if request["choice"] == "flow":
-        asked = request["flow"]
-        metrics = _flow_metrics(generator, asked.get("flow_names") or (), asked.get("metric_names") or ())
-        return {"choice": "flow_metrics", "flow_metrics": metrics}
-    asked = request["port"]
-    metrics = _port_metrics(generator, asked.get("port_names") or (), asked.get("column_names") or ())
-    return {"choice": "port_metrics", "port_metrics": metrics}
+    """The response to a request that was read: of each flow whose metrics are enabled, or of each port.
 
-
-def _flow_metrics(generator: Generator, names: Sequence[str], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """One object for each flow whose metrics are enabled. Raises RefusedError."""
+    Raises RefusedError.
+    """
+    kind: str = request["choice"]
+    names, columns = (request[kind].get(key) or () for key in _ASKED[kind])
     trial = _healthy(generator.trial)
-    flows = {flow.name: flow for flow in generator.flows}
+    known = [flow.name for flow in generator.flows] if kind == "flow" else list(generator.opened)
     for name in names:
-        if name not in flows:
-            raise RefusedError([f"flow.flow_names: {name!r} is no flow of the configuration"])
-    chosen = [flow for flow in flows.values() if flow.counted and (not names or flow.name in names)]
-    return [_kept(_flow(_seen(flow, trial)), columns) for flow in chosen]
-
-
-def _port_metrics(generator: Generator, names: Sequence[str], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """One object for each port. Raises RefusedError."""
-    trial = _healthy(generator.trial)
-    for name in names:
-        if name not in generator.opened:
-            raise RefusedError([f"port.port_names: {name!r} is no port of the configuration"])
-    return [_kept(_port(generator, name, trial), columns) for name in names or tuple(generator.opened)]
+        if name not in known:
+            raise RefusedError([f"{kind}.{kind}_names: {name!r} is no {kind} of the configuration"])
+    if kind == "flow":
+        flows = [flow for flow in generator.flows if flow.counted and (not names or flow.name in names)]
+        metrics = [_flow(_seen(flow, trial)) for flow in flows]
+    else:
+        metrics = [_port(generator, name, trial) for name in names or known]
+    return {"choice": f"{kind}_metrics", f"{kind}_metrics": [_kept(values, columns) for values in metrics]}
 
 
 def _healthy(trial: Trial | None) -> Trial | None:
