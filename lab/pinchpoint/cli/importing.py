@@ -81,7 +81,7 @@ def _pairs(tunables: Sequence[str]) -> dict[str, str]:
 def _scenario(
     profile: str, tunables: Mapping[str, str], both_ways: bool, bench: Path | None, ports: tuple[str, str]
 ) -> str:
-    from pinchpoint.profiles import declared, streams, templates, text
+    from pinchpoint.profiles import declared, streams, text
 
     left, right = ports
     if profile.endswith(".py"):
@@ -93,7 +93,7 @@ def _scenario(
     elif tunables or both_ways:
         raise InputError(f"{profile}: --tunable and --both-ways are for Python profiles (.py)")
     else:
-        directed = [(stream, left, right) for stream in templates.wanted(profile, Local())]
+        directed = [(stream, left, right) for stream in streams.of_captures(profile, Local())]
     taken = text.BENCH.format(left=left, right=right) if bench is None else _bench(bench)
     return text.scenario(profile, taken, directed)
 

@@ -39,8 +39,7 @@ def otg(ports: tuple[str, ...], port: int, host: str, core: int | None) -> int:
     fields are supported; any other is refused by its name.
     """
     from pinchpoint.otg.app import application
-    from pinchpoint.otg.generator import Generator
-    from pinchpoint.otg.locations import allowed, require_devices
+    from pinchpoint.otg.generator import Generator, allowed, require_devices
 
     places = allowed(ports)
     lab = Local()

@@ -11,7 +11,8 @@ from pinchpoint.account.bursts import from_first_frame
 from pinchpoint.account.neighbour import Widths
 from pinchpoint.account.validity import judge
 from pinchpoint.dut.registry import device_of
-from pinchpoint.engine.instrument import HIGHEST_FPS, EngineResult, Heard, Instrument, Step, TrialRequest, duration_of
+from pinchpoint.engine.instrument import HIGHEST_FPS, EngineResult, Heard, Instrument, TrialRequest, duration_of
+from pinchpoint.engine.streams import Step
 from pinchpoint.measure.listener import Listener
 from pinchpoint.model.errors import DutError, EngineError, PinchpointError
 from pinchpoint.model.hops import HopGraph

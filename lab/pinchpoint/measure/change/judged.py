@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from pinchpoint.engine.watched import Sample
+from pinchpoint.engine.connections import Sample
 from pinchpoint.measure.change.keys import Changed, Event
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric

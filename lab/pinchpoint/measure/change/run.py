@@ -8,8 +8,7 @@ from dataclasses import asdict
 import msgspec
 
 from pinchpoint.dut.services import Rebalanced
-from pinchpoint.engine.connections import SPARE_S, Account, Load, command
-from pinchpoint.engine.watched import Outage, Sample, Watched, lasting_s, options
+from pinchpoint.engine.connections import SPARE_S, Account, Load, Outage, Sample, Watched, command, options
 from pinchpoint.measure.carried import judged
 from pinchpoint.measure.change.judged import CYCLE_S, Happened, metrics
 from pinchpoint.measure.change.keys import Changed, Event
@@ -93,7 +92,7 @@ def _under_connections(
         restored.callback(watched.end)
         # Of an engine that has ended nobody can be asked what time it took: the host is watched until just before.
         host = Bracketed(bracket, changed.opening_s - BEFORE_END_S)
-        happened = _follow(watched, steps, host, lasting_s(load) + SPARE_S, check)
+        happened = _follow(watched, steps, host, load.lasting_s + SPARE_S, check)
     account = watched.account()
     if not watched.samples or account.client is None or host.seen is None:
         raise EngineError(f"nobody answered for {service.address}: the engine found no way to the service")

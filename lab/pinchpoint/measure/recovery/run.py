@@ -7,7 +7,7 @@ them the DUT would have time to recover unseen.
 import time
 from dataclasses import replace
 
-from pinchpoint.engine.instrument import Step
+from pinchpoint.engine.streams import Step
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.kind import TRIAL_S, asked

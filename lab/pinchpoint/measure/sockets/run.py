@@ -13,11 +13,9 @@ import msgspec
 from pinchpoint.dut import remote_endpoints
 from pinchpoint.dut.device import Device
 from pinchpoint.dut.registry import device_of
-from pinchpoint.engine.pairs import Pairs
 from pinchpoint.engine.process import find_engine
-from pinchpoint.engine.remote_endpoints import Apart, ServerEngine
 from pinchpoint.engine.sockets import Place, SocketsRequest, SocketsResult
-from pinchpoint.engine.workload import Workloads
+from pinchpoint.engine.workloads import Apart, Pairs, Workloads
 from pinchpoint.host.interface import TICKS_PER_S
 from pinchpoint.host.priority import kept_off
 from pinchpoint.host.processes import ENVIRONMENT_MARK
@@ -245,7 +243,7 @@ def _apart(bench: Standing, ends: Ends, environment: Mapping[str, str]) -> Apart
     log, at = bench.record.engine_log, bench.setup.places.at
     on_client, on_server = (at(remote_endpoints.site_of(ends.scenario, end)) for end in (ends.client, ends.server))
     client = Workloads(on_client, command=[find_engine(on_client)], environment=environment, log=log)
-    server = ServerEngine(on_server, command=[find_engine(on_server)], environment=environment, log=log)
+    server = Workloads(on_server, command=[find_engine(on_server)], environment=environment, log=log)
     return Apart(client, server, ends.machines["client"], ends.machines["server"])
 
 
