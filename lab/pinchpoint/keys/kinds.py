@@ -33,12 +33,8 @@ LONGEST_PATH = 1024
 MOST_ELEMENTS = 64
 HIGHEST_CPU = 4095
 _MOST_ADDRESSES = 1 << 32
-_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
-_UNICAST_MAC = re.compile(r"[0-9a-f][02468ace](:[0-9a-f]{2}){5}")
+_FIVE_OCTETS = "(:[0-9a-f]{2}){5}"
 _PORT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,9}")
-_RELEASE = re.compile(r"[0-9]+\.[0-9]+([.+~-][A-Za-z0-9.+~-]{1,40})?")
-_INTERFACE_NAME = re.compile(r"[!-.0-9;-~]{1,15}")  # no white space, slash or colon
-_MACHINE_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _CONFIG_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UDP_RANGE = re.compile(r"([0-9]{1,5})-([0-9]{1,5})")
 
@@ -74,16 +70,16 @@ def texts(expected: str, holds: Callable[[str], bool]) -> Kind:
     return Kind(expected, read)
 
 
-def matching(pattern: re.Pattern[str], expected: str) -> Kind:
+def matching(pattern: str | re.Pattern[str], expected: str) -> Kind:
     """A text that is a full match of the pattern."""
-    return texts(expected, lambda value: pattern.fullmatch(value) is not None)
+    return texts(expected, lambda value: re.fullmatch(pattern, value) is not None)
 
 
-def in_lower_case(pattern: re.Pattern[str], expected: str) -> Kind:
+def in_lower_case(pattern: str, expected: str) -> Kind:
     """A text that is a full match of the pattern once it is in lower case, which it is then."""
 
     def read(value: Any) -> str:
-        check(isinstance(value, str) and pattern.fullmatch(value.lower()) is not None)
+        check(isinstance(value, str) and re.fullmatch(pattern, value.lower()) is not None)
         return str(value.lower())
 
     return Kind(expected, read)
@@ -211,18 +207,18 @@ def port_name() -> Kind:
 
 def interface_name() -> Kind:
     """The name of a network interface, as the kernel allows it (dev_valid_name)."""
-    expected = "the name of a network interface, at most 15 characters"
-    return texts(expected, lambda value: _INTERFACE_NAME.fullmatch(value) is not None and value not in (".", ".."))
+    no_blank_slash_or_colon = r"(?!\.{1,2}\Z)[!-.0-9;-~]{1,15}"
+    return matching(no_blank_slash_or_colon, "the name of a network interface, at most 15 characters")
 
 
 def machine_name() -> Kind:
     """The name of a host among those of the file."""
-    return matching(_MACHINE_NAME, "the NAME of a [host.NAME]")
+    return matching(r"[A-Za-z0-9_-]{1,32}", "the NAME of a [host.NAME]")
 
 
 def kernel_release() -> Kind:
     """A kernel's release (uname(2)), or the beginning of it. A number would not tell 6.1 from 6.10."""
-    return matching(_RELEASE, 'a release in quotes, like "6.12" or "6.12.95"')
+    return matching(r"[0-9]+\.[0-9]+([.+~-][A-Za-z0-9.+~-]{1,40})?", 'a release in quotes, like "6.12" or "6.12.95"')
 
 
 def destination() -> Kind:
@@ -244,19 +240,17 @@ def bridge_name(*others: str) -> Kind:
 
 _RESERVED_BRIDGES = frozenset({"last", "next", "previous"})
 _PREFIX_LENGTH = re.compile(r"[1-9]|[12][0-9]|30")
-_AFFINITY = re.compile(r"[0-9]{1,2}:[0-9]{1,4}(,[0-9]{1,2}:[0-9]{1,4})*")
-_PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-1][0-9a-f]\.[0-7]")
 
 
 def affinity() -> Kind:
     """Which CPU polls which receive queue, as text; which queues and CPUs there are is judged elsewhere."""
-    expected = '"queue:cpu,queue:cpu,...", or "" to let the switch decide'
-    return texts(expected, lambda value: not value or _AFFINITY.fullmatch(value) is not None)
+    pair = "[0-9]{1,2}:[0-9]{1,4}"
+    return matching(f"({pair}(,{pair})*)?", '"queue:cpu,queue:cpu,...", or "" to let the switch decide')
 
 
 def pci_address() -> Kind:
     """A PCI address with its domain, in lower case."""
-    return in_lower_case(_PCI_ADDRESS, "a PCI address like 0000:01:00.0")
+    return in_lower_case(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-1][0-9a-f]\.[0-7]", "a PCI address like 0000:01:00.0")
 
 
 def interface_address() -> Kind:
@@ -276,7 +270,7 @@ def interface_address() -> Kind:
 def mac(*, unicast: bool = False) -> Kind:
     """An Ethernet address, in lower case."""
     expected = f"{'a unicast' if unicast else 'an'} Ethernet address like 02:00:00:00:00:01"
-    return in_lower_case(_UNICAST_MAC if unicast else _MAC, expected)
+    return in_lower_case("[0-9a-f]" + ("[02468ace]" if unicast else "[0-9a-f]") + _FIVE_OCTETS, expected)
 
 
 def ipv4_address(value: Any) -> int:
@@ -340,7 +334,7 @@ def _range_of(value: Any, number_of: Callable[[str], int]) -> Range:
 
 def mac_address(value: str) -> int:
     """An Ethernet address as a number. Raises MismatchError."""
-    check(_MAC.fullmatch(value.lower()) is not None)
+    check(re.fullmatch(f"[0-9a-f]{{2}}{_FIVE_OCTETS}", value.lower()) is not None)
     return int(value.replace(":", ""), 16)
 
 

@@ -37,27 +37,17 @@ SERVICE: Final = Table(
     (
         Key("address", kinds.ip(), "Address of the virtual server."),
         Key("port", kinds.integer(1, 65535), "Its port."),
-        Key(
-            "scheduler",
-            kinds.word(*Scheduler),
-            '"round-robin": one backend after the other; "hash": by the client\'s address and port.',
-            Scheduler.ROUND_ROBIN.value,
-        ),
-        Key(
-            "mode",
-            kinds.word(*Mode),
-            '"full-nat": backends see an address of `local`; "dnat": they see the client\'s; "direct-return": they see '
-            "the client's address and the service's, and answer the client past the device.",
-            Mode.FULL_NAT.value,
-        ),
+        Key("scheduler", kinds.word(*Scheduler),
+            "\"round-robin\": one backend after the other; \"hash\": by the client's address and port.",
+            Scheduler.ROUND_ROBIN.value),
+        Key("mode", kinds.word(*Mode),
+            "\"full-nat\": backends see an address of `local`; \"dnat\": they see the client's; \"direct-return\": "
+            "they see the client's address and the service's, and answer the client past the device.",
+            Mode.FULL_NAT.value),
         Key("clients", kinds.ip_range(), "Addresses that connections come from.", "10.0.1.1"),
-        Key(
-            "client_ports",
-            kinds.udp_range(),
+        Key("client_ports", kinds.udp_range(),
             "Ports of each of them. Addresses times ports are the five-tuples: a load that has more connections uses "
-            "some again.",
-            "1025-65535",
-        ),
+            "some again.", "1025-65535"),
         Key("local", kinds.ip_range(), "Addresses that backends see, with full-NAT.", Unset("none, as with dnat")),
         Key("local_ports", kinds.udp_range(), "Ports of each local address.", _OWN),
         Key("max_connections", kinds.integer(1, 100_000_000), "Places in the table of connections.", _OWN),
@@ -69,7 +59,7 @@ SERVICE: Final = Table(
     ),
     measures=SERVED,
     also=THROUGH,
-)
+)  # fmt: skip
 ESTABLISHED: Final = Table(
     "established",
     "Connections to the [service] that are opened before frames are measured, and stand. The frames are TCP segments "
@@ -77,17 +67,13 @@ ESTABLISHED: Final = Table(
     "numbers that the device expects, and no backend answers.",
     (
         Key("connections", kinds.integer(1, 10_000_000), "How many.", 1000),
-        Key(
-            "frame_bytes",
-            kinds.integer(SHORTEST, 9022),
-            "Size of the frames with check sequence, bytes. A device may take less.",
-            SHORTEST_PUBLISHED,
-        ),
+        Key("frame_bytes", kinds.integer(SHORTEST, 9022),
+            "Size of the frames with check sequence, bytes. A device may take less.", SHORTEST_PUBLISHED),
         Key("rate_cps", kinds.number(1, 1_000_000), "Connections per second at which they are opened.", 5000.0),
         Key("timeout_s", kinds.number(0.01, 600), "One that takes longer to open is an error, seconds.", 20.0),
     ),
     also=THROUGH,
-)
+)  # fmt: skip
 BACKEND: Final = Table(
     "backend",
     "A server behind the balancer. They are numbered from 0 in this order.",
@@ -98,7 +84,7 @@ BACKEND: Final = Table(
     at_most=256,
     measures=SERVED,
     also=THROUGH,
-)
+)  # fmt: skip
 
 
 def check(
