@@ -20,7 +20,7 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.generator import Foreign
+from pinchpoint.model.measurement import Foreign
 from pinchpoint.model.result import Ceiling
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.report.generator_words import generator_lines

@@ -16,7 +16,7 @@ from pinchpoint.cli.parameters import RUNS, RunPath
 from pinchpoint.cli.run import write_report
 from pinchpoint.export import TABLES, Frame, Stored, csit, frame, openmetrics
 from pinchpoint.model.errors import InputError, StoreError
-from pinchpoint.model.units import counted, octets
+from pinchpoint.model.units import counted, quantity
 from pinchpoint.run.stored import StoredRun
 from pinchpoint.store import anonymous, bundle
 from pinchpoint.store.bundle import opened
@@ -158,7 +158,7 @@ def pack(run_folder: Path, output: Path | None, is_anonymous: bool, names: tuple
     except BaseException:
         target.unlink(missing_ok=True)
         raise
-    click.echo(f"{target}: {counted(len(files), 'file')}, {octets(size)}")
+    click.echo(f"{target}: {counted(len(files), 'file')}, {quantity(size, 'bytes')}")
     return 0
 
 

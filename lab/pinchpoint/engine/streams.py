@@ -317,4 +317,4 @@ def _transport(stream: Stream) -> Layer:
 
 
 def _first_address(addresses: Range) -> str:
-    return Range(addresses.first, 1).as_ipv4()
+    return Range(addresses.first, 1).as_addresses()

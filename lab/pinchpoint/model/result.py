@@ -7,10 +7,8 @@ from typing import Final
 
 from pinchpoint.model.causes import Explanation, Suspicion, Turns
 from pinchpoint.model.comparison import ComparisonRequest
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import BurstResult, LossPoint, Metric, Profile
 from pinchpoint.model.offload import OffloadTruth
-from pinchpoint.model.profile import Profile
-from pinchpoint.model.rfc2544 import BurstResult, LossPoint
 from pinchpoint.model.scenario import Level, SearchMethod
 from pinchpoint.model.study import Bound, Curve, Finding, Study, SweepInfo
 from pinchpoint.model.trial import LatencySummary, Loopback, ThreadLoad, TrialValidity
