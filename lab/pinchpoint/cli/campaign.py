@@ -80,10 +80,8 @@ def campaign(file: Path | None, how: _How) -> int:
         raise InputError("give either a campaign file or --resume CAMPAIGN", "docs/campaigns.md has an example")
     if how.resume is not None:
         if how.quick or how.budget_s is not None or how.dry_run:
-            raise InputError(
-                "--quick, --budget and --dry-run apply to new campaigns only",
-                "a resumed campaign continues with its original options",
-            )
+            hint = "a resumed campaign continues with its original options"
+            raise InputError("--quick, --budget and --dry-run apply to new campaigns only", hint)
         return _resumed(how.resume, how)
     assert file is not None
     loaded = _loaded(file, dict(how.builds), how.quick, not how.no_ceiling)

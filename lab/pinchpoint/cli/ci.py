@@ -109,10 +109,8 @@ def _sides(
     first = load_sweep(scenario, how.quick, how.changes).scenarios[0]
     key = program_key(first)
     if key is None:
-        raise InputError(
-            f"{scenario}: the program of a device of kind {first.dut.kind} cannot be chosen",
-            "give two scenario files, or two run folders",
-        )
+        what = f"the program of a device of kind {first.dut.kind} cannot be chosen"
+        raise InputError(f"{scenario}: {what}", "give two scenario files, or two run folders")
     a, b = (program_of(build, key[1], stack) for build in (base, head))
     if a == b:
         raise InputError(f"BASE and HEAD are the same program: {a}", "give two builds")

@@ -93,9 +93,8 @@ def carry_out(host: Host, wanted: Sequence[Step], begins: Callable[[Step], None]
             try:
                 host.run(step.argv, environment=_QUIET, timeout_s=STEP_TIMEOUT_S)
             except CommandFailed as error:
-                raise RequirementError(
-                    error.message, f"mend that, then again: pinchpoint doctor --fix ({step})"
-                ) from error
+                hint = f"mend that, then again: pinchpoint doctor --fix ({step})"
+                raise RequirementError(error.message, hint) from error
     _require_reserved(host, wanted)
 
 
@@ -177,14 +176,8 @@ def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_jso
 def _probes(host: Host, away: bool = False) -> list[Probe]:
     optional = () if away else (*vm.probes(host), *guest_choice.boots(host))
     guests = (replace(probe, needed=False) for probe in optional)
-    return [
-        requirements.root(host),
-        requirements.cpus(host, (), 2),
-        *_device_probes(host),
-        *guests,
-        *nics.probes(host),
-        *_engine_probes(host),
-    ]
+    machine = (requirements.root(host), requirements.cpus(host, (), 2))
+    return [*machine, *_device_probes(host), *guests, *nics.probes(host), *_engine_probes(host)]
 
 
 def _code(probes: Sequence[Probe]) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from pinchpoint.cli.options import FILE, NEW_FILE
 from pinchpoint.dut import registry, requirements
 from pinchpoint.dut.starter import Starter, starters
 from pinchpoint.engine import process
@@ -25,7 +26,7 @@ from pinchpoint.scenario import load_sweep
 
 
 @click.command(short_help="Write a first scenario that runs on this machine.")
-@click.argument("file", default="first.toml", type=click.Path(dir_okay=False, path_type=Path), metavar="[FILE]")
+@click.argument("file", default="first.toml", type=NEW_FILE, metavar="[FILE]")
 @click.option("--kind", metavar="KIND", help="The kind of device, e.g. bridge; otherwise the first that can run.")
 @click.option("--stdout", "to_stdout", is_flag=True, help="Print the scenario instead of writing FILE.")
 def init(file: Path, kind: str | None, to_stdout: bool) -> int:
@@ -107,10 +108,9 @@ def _in_service(lab: Host) -> Iterator[str]:
         device = registry.device(kind)
         with suppress(PinchpointError), closing(device.attach(None, lab)) as attached:
             ports: Sequence[str] = attached.ports
-            yield (
-                f"{device.title} is in service at {attached.place} with {units.counted(len(ports), 'port')}: "
-                "left alone, a run builds its own; `pinchpoint watch` looks at it"
-            )
+            place = f"{attached.place} with {units.counted(len(ports), 'port')}"
+            left_alone = "left alone, a run builds its own; `pinchpoint watch` looks at it"
+            yield f"{device.title} is in service at {place}: {left_alone}"
 
 
 MOST_BENCH_BYTES = 1 << 20
@@ -123,30 +123,13 @@ Example:
 
 @click.command("import", short_help="Write a TRex profile (Python or YAML) as a scenario.", epilog=EXAMPLE)
 @click.argument("profile", type=click.Path(exists=True, dir_okay=False))
-@click.option(
-    "-o",
-    "--out",
-    "output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="A new file.  [default: stdout]",
-)
+@click.option("-o", "--out", "output", type=NEW_FILE, metavar="FILE", help="A new file.  [default: stdout]")
 @click.option("--tunable", "tunables", multiple=True, metavar="NAME=VALUE", help="An argument of a Python profile.")
 @click.option("--both-ways", is_flag=True, help="Also the streams of direction 1, from the second port.")
-@click.option(
-    "--bench",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="SCENARIO",
-    help="Take all but its [[stream]] tables from here.  [default: ports that are joined]",
-)
-@click.option(
-    "--ports",
-    nargs=2,
-    default=("left", "right"),
-    show_default=True,
-    metavar="FIRST SECOND",
-    help="Names of the two [[port]] tables.",
-)
+@click.option("--bench", type=FILE, metavar="SCENARIO",
+              help="Take all but its [[stream]] tables from here.  [default: ports that are joined]")  # fmt: skip
+@click.option("--ports", nargs=2, default=("left", "right"), show_default=True, metavar="FIRST SECOND",
+              help="Names of the two [[port]] tables.")  # fmt: skip
 def import_profile(
     profile: str, output: Path | None, tunables: tuple[str, ...], both_ways: bool, bench: Path | None,
     ports: tuple[str, str],

@@ -119,7 +119,6 @@ def host_at(address: str | None) -> Host:
     if address is None:
         return Local()
     if not is_destination(address):
-        raise InputError(
-            f"--host: expected a destination of ssh(1), found {address!r}", "USER@HOST, or a Host of ssh_config"
-        )
+        what = f"--host: expected a destination of ssh(1), found {address!r}"
+        raise InputError(what, "USER@HOST, or a Host of ssh_config")
     return Machines(Local()).opened(Remote(address, address, sudo=True, lease_s=_LEASE_S))

@@ -49,6 +49,8 @@ from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.store.campaign import is_campaign
 from pinchpoint.store.folder import RunFolder, owned
 
+CONTINUES = "a resumed run continues with its original options"
+
 
 @click.command(short_help="Build, measure, explain, report.")
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="SCENARIO...")
@@ -65,7 +67,7 @@ def run(paths: tuple[Path, ...], confirm: bool, how: How) -> int:
         raise InputError("give either scenario files or --resume RUN", "pinchpoint run studies/quickstart")
     if how.resume:
         if confirm:
-            raise InputError("--confirm applies to new runs only", "a resumed run continues with its original options")
+            raise InputError("--confirm applies to new runs only", CONTINUES)
         return resumed(how)
     if confirm and how.repeats is not None:
         raise InputError("--confirm measures every counter-experiment once", "leave out --repeats")
@@ -119,10 +121,7 @@ def resumed(how: How, profiles: bool = False) -> int:
     programs = {str(value) for key, value in how.settings if key in by_hand()}
     others = any(key not in by_hand() for key, _ in how.settings)
     if how.quick or others or how.repeats is not None or how.budget_s is not None:
-        raise InputError(
-            "--quick, --set, --repeats and --budget apply to new runs only",
-            "a resumed run continues with its original options",
-        )
+        raise InputError("--quick, --set, --repeats and --budget apply to new runs only", CONTINUES)
     folder = RunFolder.open(how.resume)
     info = folder.read_info()
     if info.argv[1:2] == ("pilot",):
@@ -170,10 +169,8 @@ def _show(folder: RunFolder, interrupted: Interrupted | None, how: How) -> int:
     if how.as_json or not interrupted or stored.result.scenarios:
         print_stored(stored, how.as_json)
     if interrupted:
-        tell(
-            f"{interrupted.message}; finished trials are in {folder.path}",
-            f"pinchpoint run --resume {folder.path} continues",
-        )
+        hint = f"pinchpoint run --resume {folder.path} continues"
+        tell(f"{interrupted.message}; finished trials are in {folder.path}", hint)
         return interrupted.exit_code
     return failed(stored) or wrong(stored) or gate_of(stored)
 
@@ -319,13 +316,10 @@ EXAMPLE = "pinchpoint explain studies/quickstart/3-snat-65536.toml"
 @click.option("--scenario", "name", metavar="NAME", help="Which scenario of a RUN that has several.")
 @how_options(
     *("settings", "budget_s", "quick", "no_ceiling", "out", "resume", "dry_run", "as_json", "quiet"),
-    budget_s={
-        "default": "5m",
-        "show_default": True,
-        "help": "Begin no counter-experiment that would take longer than TIME in all.",
-    },
+    budget_s={"default": "5m", "show_default": True,
+              "help": "Begin no counter-experiment that would take longer than TIME in all."},
     resume="Continue an interrupted explanation.",
-)
+)  # fmt: skip
 def explain(path: Path | None, name: str | None, how: How) -> int:
     """Say why the rate of SCENARIO, or of the scenario of a RUN, is what it is.
 

@@ -10,7 +10,7 @@ from pinchpoint.cli import parameters, program
 from pinchpoint.cli.options import How, how_options, json_option
 from pinchpoint.cli.parameters import Groups, StudyName
 from pinchpoint.cli.program import Program
-from pinchpoint.cli.run import conduct, resumed
+from pinchpoint.cli.run import CONTINUES, conduct, resumed
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.model import units
@@ -85,7 +85,7 @@ def run(name: str | None, only: tuple[str, ...] | None, how: How) -> int:
         raise InputError("give either a study or --resume RUN", "pinchpoint study list")
     if how.resume:
         if only:
-            raise InputError("--only applies to new runs only", "a resumed run continues with its original options")
+            raise InputError("--only applies to new runs only", CONTINUES)
         return resumed(how)
     assert name is not None
     return conduct(program.of_study(parameters.study_folder(name), how.quick, only or (), how.changes), how)

@@ -73,10 +73,8 @@ def watch(places: tuple[str, ...], how: Watching) -> int:
     """
     if len(places) > 1 or any(Path(place).is_file() for place in places):
         if how.record is not None or how.for_s is not None or how.openmetrics is not None:
-            raise InputError(
-                "--record, --for and --openmetrics belong to a running switch, and a recording is given",
-                f"leave them out: {EXAMPLE}",
-            )
+            what = "--record, --for and --openmetrics belong to a running switch, and a recording is given"
+            raise InputError(what, f"leave them out: {EXAMPLE}")
         return _replay([_recording(Path(place)) for place in places], how)
     if how.wires:
         raise InputError("--wire joins the recordings of several hosts", f"{EXAMPLE} --wire uplink=uplink")

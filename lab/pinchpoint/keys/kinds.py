@@ -105,16 +105,11 @@ def text(longest: int = LONGEST_TEXT) -> Kind:
 
 def absolute_path() -> Kind:
     """The path of a file, from the root."""
-    return texts(
-        "the absolute path of a file, without blanks",
-        lambda value: (
-            is_plain(value)
-            and len(value) <= LONGEST_PATH
-            and value.startswith("/")
-            and not value.endswith("/")
-            and " " not in value
-        ),
-    )
+
+    def holds(value: str) -> bool:
+        return is_plain(value) and len(value) <= LONGEST_PATH and re.fullmatch("/[^ ]*[^ /]", value) is not None
+
+    return texts("the absolute path of a file, without blanks", holds)
 
 
 def lines() -> Kind:
