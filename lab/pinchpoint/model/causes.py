@@ -66,19 +66,8 @@ SHARES = frozenset((
 """The signs to be written in per cent."""
 
 
-class Experiment(StrEnum):
-    """What a counter-experiment changes; all else stays as the scenario says.
-
-    The value is the level of its factor; `words` say what is changed, as a noun phrase.
-    """
-
-    words: str
-
-    def __new__(cls, level: str, words: str) -> "Experiment":
-        experiment = str.__new__(cls, level)
-        experiment._value_ = level
-        experiment.words = words
-        return experiment
+class Experiment(units.Worded):
+    """What a counter-experiment changes; all else stays as the scenario says. The value is the level of its factor."""
 
     PLAIN = "plain", "one rule that forwards and nothing else"
     NO_TRACKING = "no tracking", "rules that track no connection"

@@ -1,21 +1,10 @@
-"""What findings and the report call limits, causes and rates; the names of metrics that several parts know."""
+"""What findings and the report call causes and rates; the names of metrics that several parts know."""
 
 from collections.abc import Mapping
 from typing import Final
 
-from pinchpoint.model.result import Limit
 from pinchpoint.model.trial import Cause
 
-_OWN_WORDS: Final = {
-    Limit.GENERATOR: "traffic generator",
-    Limit.HOST: "measuring host",
-    Limit.WIRE: "the wire",
-    Limit.SENDER_CORE: "client's core",
-    Limit.RECEIVER_CORE: "server's core",
-    Limit.RELAY_CORE: "relay's core",
-    Limit.SOURCE_PORTS: "client's source ports",
-}
-LIMITS: Final[Mapping[Limit, str]] = {limit: _OWN_WORDS.get(limit, limit.replace("_", " ")) for limit in Limit}
 CAUSES: Final[Mapping[Cause, str]] = {
     Cause.GENERATOR: "the generator did not offer the load",
     Cause.SENDER_STOOD_STILL: "the engine's core stood still",

@@ -3,7 +3,21 @@
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Final
+from enum import StrEnum
+from typing import Final, Self
+
+
+class Worded(StrEnum):
+    """A word of stored files, with its `words` for people: the same with blanks, where a member gives none."""
+
+    words: str
+
+    def __new__(cls, word: str, words: str = "") -> Self:
+        member = str.__new__(cls, word)
+        member._value_ = word
+        member.words = words or word.replace("_", " ")
+        return member
+
 
 _DURATION: Final = re.compile(r"(?:(\d{1,5})h)?(?:(\d{1,5})m)?(?:(\d{1,7})s)?")
 
