@@ -15,8 +15,8 @@ from pinchpoint.host.interface import NAMESPACES, PROC, CommandFailed, Host, pre
 from pinchpoint.host.netlink import Links
 from pinchpoint.host.priority import session_as_new, share_priority
 from pinchpoint.host.processes import ENVIRONMENT_MARK, children, end_processes, is_marked, marked_pids
+from pinchpoint.model.addresses import expand_template
 from pinchpoint.model.errors import BenchError, DutError, RequirementError
-from pinchpoint.model.rules import expand_template
 
 _READY = b"ready"  # the first line of a relay's account
 MOST_ROUNDS = 10  # of ending marked processes: one may have started another before it ended

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from pinchpoint.cli.compared import gate, gate_of, show_comparison
 from pinchpoint.cli.options import How, gathered, how_options
 from pinchpoint.cli.parameters import Duration, MetricName, RunPath, Setting
 from pinchpoint.cli.program import Program
 from pinchpoint.cli.run import conduct, print_stored, resumed
+from pinchpoint.cli.terminal import gate, gate_of, show_comparison
 from pinchpoint.dut.requirements import lacking_together
 from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.duet import FORWARDED

@@ -336,4 +336,4 @@ def stream_request(
 
 
 def _first_address(addresses: Range) -> str:
-    return Range(addresses.first, 1).as_ipv4()
+    return Range(addresses.first, 1).as_addresses()

@@ -11,7 +11,7 @@ from typing import Final
 
 from pinchpoint.host.interface import SYS, Environment, Host
 from pinchpoint.model.errors import BenchError
-from pinchpoint.model.profile import DropReason
+from pinchpoint.model.measurement import DropReason
 from pinchpoint.observe.perf import OPTIONS, Recording
 
 EVENT: Final = "skb:kfree_skb"

@@ -12,7 +12,7 @@ from typing import Final
 
 from pinchpoint.host.interface import CommandFailed, Environment, Host
 from pinchpoint.model.errors import BenchError, RequirementError
-from pinchpoint.model.profile import FunctionShare
+from pinchpoint.model.measurement import FunctionShare
 from pinchpoint.observe.perf import OPTIONS, Recording
 from pinchpoint.observe.snapshot import Forwarding
 

@@ -20,7 +20,7 @@ from pinchpoint.host.priority import share_priority
 from pinchpoint.host.processes import ENVIRONMENT_MARK, alive, end_processes, session
 from pinchpoint.measure.listener import Listener
 from pinchpoint.model.errors import BenchError, DutError, InputError, RequirementError
-from pinchpoint.model.generator import Foreign, Sent, Wire
+from pinchpoint.model.measurement import Foreign, Sent, Wire
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.observe.inspector import Inspected, InspectedPort, SeenAtPort
 from pinchpoint.run.bench import standing_bench

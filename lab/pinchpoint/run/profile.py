@@ -24,7 +24,7 @@ from pinchpoint.measure.trial import Interrupted, Measurer, OverTime
 from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model import units
 from pinchpoint.model.errors import PinchpointError, StoreError
-from pinchpoint.model.profile import Profile
+from pinchpoint.model.measurement import Profile
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.observe.drop_reasons import DropReasons

@@ -20,8 +20,8 @@ from pinchpoint.dut.ovs.ports import switch_ports
 from pinchpoint.dut.ovs.rules import arp_responder, rule_place
 from pinchpoint.dut.ovs.spec import ArpResponder, Bridge, Datapath, ExtraPorts, OvsHost, Patch, Rule, RuleSeries, Tunnel
 from pinchpoint.host.local import Local
+from pinchpoint.model.addresses import expand_template
 from pinchpoint.model.errors import BenchError
-from pinchpoint.model.rules import expand_template
 from pinchpoint.model.scenario import Range
 from pinchpoint.scenario import parse
 

@@ -10,7 +10,7 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model.errors import BenchError
-from pinchpoint.model.profile import FunctionShare, Profile
+from pinchpoint.model.measurement import FunctionShare, Profile
 from pinchpoint.model.result import Limit, Outcome, RunResult, Verdict
 from pinchpoint.model.scenario import Guest
 from pinchpoint.run.experiments import sweep_of

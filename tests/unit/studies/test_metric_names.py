@@ -23,8 +23,8 @@ from pinchpoint.measure.rates.metrics import of_rates
 from pinchpoint.measure.sockets import metrics as socket_metrics
 from pinchpoint.measure.sockets import windows
 from pinchpoint.measure.sockets.keys import Bandwidth, ConnectRequestResponse, RequestResponse
+from pinchpoint.model.measurement import BurstTest
 from pinchpoint.model.result import LatencyPoint, Rate, RateStatus
-from pinchpoint.model.rfc2544 import BurstTest
 from pinchpoint.scenario.study import load_study
 
 STUDIES = Path(__file__).parents[3] / "studies"

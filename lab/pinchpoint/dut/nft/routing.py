@@ -47,7 +47,7 @@ def of_streams(scenario: Scenario) -> tuple[Route, ...]:
             if other.rx_port != stream.rx_port and _overlap(stream, other):
                 raise InputError(
                     f"{scenario.path}: streams to {other.rx_port} and to {stream.rx_port} have destinations in "
-                    f"common: {other.ipv4_dst.as_ipv4()} and {stream.ipv4_dst.as_ipv4()}",
+                    f"common: {other.ipv4_dst.as_addresses()} and {stream.ipv4_dst.as_addresses()}",
                     "give them different ipv4_dst, or say by [[route]] where addresses are",
                 )
         first, last = IPv4Address(stream.ipv4_dst.first), IPv4Address(stream.ipv4_dst.last)

@@ -16,8 +16,8 @@ from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.making import run_fed, run_many
+from pinchpoint.model.addresses import expand_template
 from pinchpoint.model.errors import BenchError, DutError, PinchpointError
-from pinchpoint.model.rules import expand_template
 
 METHODS = ("process", "file", "bundle")
 PRIORITY = 60000

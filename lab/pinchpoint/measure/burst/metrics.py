@@ -6,9 +6,8 @@ from dataclasses import replace
 from statistics import stdev
 
 from pinchpoint.model import units
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import BurstResult, BurstTest, Metric
 from pinchpoint.model.result import Limit, Rate, RateStatus, Verdict
-from pinchpoint.model.rfc2544 import BurstResult, BurstTest
 from pinchpoint.model.trial import Drop, Trial, TrialValidity
 from pinchpoint.stats.estimate import FEWEST_FOR_INTERVAL, median_interval
 

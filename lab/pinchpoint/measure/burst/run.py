@@ -17,8 +17,8 @@ from pinchpoint.measure.summary import Findings, most_offered, result_of
 from pinchpoint.measure.trial import WARM_UP, Measurer
 from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model import units
+from pinchpoint.model.measurement import BurstResult, BurstTest
 from pinchpoint.model.result import Outcome, Rate, ScenarioResult
-from pinchpoint.model.rfc2544 import BurstResult, BurstTest
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search import find_rates

@@ -18,8 +18,8 @@ from pinchpoint.measure.summary import Findings, most_offered, result_of
 from pinchpoint.measure.trial import WARM_UP, Measurer
 from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model import units
+from pinchpoint.model.measurement import LossPoint
 from pinchpoint.model.result import Rate, ScenarioResult, Verdict
-from pinchpoint.model.rfc2544 import LossPoint
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search.repeat import until_valid
