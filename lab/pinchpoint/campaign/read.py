@@ -14,7 +14,7 @@ from pinchpoint.model.campaign import HERE, Bench, Campaign, Control, Requiremen
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Relative, Remote, Scenario, Sweep
 from pinchpoint.run import order
-from pinchpoint.run.estimate import expected_s
+from pinchpoint.run.budget import expected_s
 from pinchpoint.scenario import load_sweep
 from pinchpoint.scenario.keys import by_hand, program_key
 from pinchpoint.scenario.plain import to_plain

@@ -26,7 +26,7 @@ from pinchpoint.model import units as words
 from pinchpoint.model.campaign import Bench, Calibration, Campaign, MachineProgress, Progress
 from pinchpoint.model.errors import BenchError, InputError
 from pinchpoint.model.result import Outcome
-from pinchpoint.run.resume_check import require_same
+from pinchpoint.run.checkpoint import require_same
 from pinchpoint.run.run import describe_run
 from pinchpoint.run.stored import StoredRun
 from pinchpoint.scenario.plain import to_plain

@@ -20,7 +20,6 @@ from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError, InputError, RequirementError
 from pinchpoint.model.scenario import Factor, Sweep
 from pinchpoint.report.forms import Form, render_form
-from pinchpoint.run.run import so_far
 from pinchpoint.run.stored import StoredRun
 from pinchpoint.scenario.plain import to_plain
 from pinchpoint.store.bundle import opened
@@ -116,7 +115,7 @@ def report(run_folder: Path, form: str | None) -> int:
     if form is None:
         click.echo(f"Report: {write_report(StoredRun(folder))}")
         return 0
-    page = render_form(Form(form), folder.read_info(), so_far(folder), folder.read_trials())
+    page = render_form(Form(form), folder.read_info(), folder.so_far(), folder.read_trials())
     click.echo(f"Report: {folder.write_page(f'{form}.html', page)}")
     return 0
 

@@ -1,6 +1,7 @@
 """Points measured relative to a reference that stands: which is the reference, and what becomes of one that cannot."""
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import pytest
 from slices import stretch, wandering
@@ -22,15 +23,15 @@ from pinchpoint.measure.listener import Listener
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.errors import BenchError, HostLostError, RequirementError
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.result import Outcome, RateStatus
+from pinchpoint.model.result import Outcome, RateStatus, RunResult
 from pinchpoint.model.scenario import Relative
 from pinchpoint.model.study import Bound, SweepInfo
+from pinchpoint.run.budget import expected_s
 from pinchpoint.run.duet import SLICINGS, STRETCH_S
-from pinchpoint.run.estimate import expected_s
 from pinchpoint.run.order import units
-from pinchpoint.run.reference_bench import MOST_S
-from pinchpoint.run.relative import References
+from pinchpoint.run.relative import MOST_S, References
 from pinchpoint.run.run import unmeasured
+from pinchpoint.store.codec import SCHEMA
 
 
 def related(found, relative=Relative.ALONE):
@@ -70,8 +71,12 @@ class Lab:
         self.far_is_gone = False  # the host of what stands, and with it that
 
     def references(self, every, done=(), stretches=()):
-        own = self.run_one, self.run_alone, self.stand, self.require, self.lacks
-        return References(MACHINES, every, done, stretches, lambda one: None, *own)
+        folder = SimpleNamespace(
+            read_stretches=lambda: stretches,
+            append_stretch=lambda kept: None,
+            so_far=lambda: RunResult(SCHEMA, "run", False, tuple(done), (), ()),
+        )
+        return References(MACHINES, every, folder, self.run_one, self.stand, self.require, self.lacks)
 
     def run_one(self, unit, *arguments):
         self.did.append(f"search {unit.name}")
@@ -82,9 +87,6 @@ class Lab:
             rates = tuple(replace(one, status=RateStatus.AT_LEAST) for one in found.rates)
             return replace(found, rates=rates, most_offered_fps=1e6)
         return found
-
-    def run_alone(self, unit, *arguments):
-        raise AssertionError("a bench calls it")
 
     def stand(self, machines, reference, listener, record):
         if reference.name in self.cannot_stand:
@@ -97,8 +99,9 @@ class Lab:
             self.standing = None
             self.did.append(f"drop {reference.name}")
 
-        def beside(runs, unit, recorded, keep, arguments):
-            self.did.append(f"beside {unit.name} {'search' if runs == self.run_one else 'alone'} {len(recorded)}")
+        def beside(run_one, unit, stretches, keep, arguments):
+            how = "search" if unit.point.relative is Relative.BESIDE else "alone"
+            self.did.append(f"beside {unit.name} {how} {len(stretches)}")
             if unit.name in self.broken:
                 raise BenchError("the switch died")
             told = (Metric(RELATIVE, UNIT, 0.5),)
