@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pinchpoint import __version__
-from pinchpoint.campaign.attempt import Attempt
-from pinchpoint.campaign.executor import Ended, Event, Gone, Grown, Joined, Order
+from pinchpoint.campaign.executor import Attempt, Ended, Event, Gone, Grown, Joined, Order
 from pinchpoint.host import facts
 from pinchpoint.host.local import Local, reach
 from pinchpoint.model.campaign import Bench, Campaign
@@ -110,7 +109,7 @@ class NodeBench:
                 folder.replace(name, data)
         # A run resumes only on the machine that its record describes: this node, not the lab's machine.
         folder.write_info(replace(folder.read_info(), host=facts.host_facts(self._host), versions=facts.versions()))
-        self._attempt = Attempt(folder, order.bench, order.programs, order.ceiling)
+        self._attempt = Attempt(folder, order)
 
     def poll(self) -> tuple[Mapping[str, bytes], int | None, Mapping[str, bytes], str]:
         """What files have grown by; and once it is over its exit code, all files and the end of what it said."""

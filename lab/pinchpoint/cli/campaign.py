@@ -265,7 +265,7 @@ def _print_calibration(calibration: Calibration | None) -> None:
 
 def _planned(asked: Campaign, how: _How) -> int:
     """Points, time, machines and cost; nothing is built."""
-    from pinchpoint.campaign.simulate import plan_of
+    from pinchpoint.campaign.schedule import plan_of
 
     benches = _benches(asked, how)
     plan = plan_of(asked, benches)

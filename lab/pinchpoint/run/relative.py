@@ -32,14 +32,7 @@ from pinchpoint.measure.standing import Record, Recorded, RunUnit, Standing, Sto
 from pinchpoint.measure.summary import Findings, result_of
 from pinchpoint.model.causes import Turns
 from pinchpoint.model.duet import RELATIVE, Stretch
-from pinchpoint.model.errors import (
-    BenchError,
-    DutError,
-    EngineError,
-    HostLostError,
-    PinchpointError,
-    RequirementError,
-)
+from pinchpoint.model.errors import BenchError, DutError, EngineError, HostLostError, PinchpointError, RequirementError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import LAB, Relative, Scenario
