@@ -35,7 +35,7 @@ from pinchpoint.model.comparison import Decision
 from pinchpoint.model.duet import Stretch
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.run.bench import forgetting, live_bench
+from pinchpoint.run.bench import Task, forgetting, live_bench
 from pinchpoint.run.duet import Duet
 from pinchpoint.run.paired_benches import both_live, prepare_both, warm_pair
 from pinchpoint.scenario import parse
@@ -115,7 +115,7 @@ def _keep(stretches: list[Stretch], benches: int, found: Stretch) -> None:
 
 
 def _live(setup: Setup) -> AbstractContextManager[Standing]:
-    return live_bench(setup, [find_engine(Local())], forgetting(None), Listener())
+    return live_bench(setup, [find_engine(Local())], Task(forgetting(None), Listener()))
 
 
 def _concluded(found: Findings) -> One:

@@ -15,7 +15,7 @@ from pinchpoint.campaign.results import Results
 from pinchpoint.campaign.schedule import Limits, Scheduler
 from pinchpoint.model.campaign import Bench, Campaign, Entry, Exclusion, MachineProgress, Progress, Unit, What
 from pinchpoint.model.errors import BenchError, InputError
-from pinchpoint.model.result import Outcome, RunInfo
+from pinchpoint.model.result import RunInfo
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.study import SweepInfo
 from pinchpoint.scenario.plain import from_plain, to_plain
@@ -93,11 +93,6 @@ class Conduct:
     def is_stopped(self) -> bool:
         """Whether it ended because it was stopped."""
         return self._stopping
-
-    @property
-    def unmeasured(self) -> Mapping[str, tuple[Outcome, str]]:
-        """Units that were left out, failed or are impossible, with the reason."""
-        return self._scheduler.unmeasured
 
     # What is next
 

@@ -227,7 +227,7 @@ def _measure(units: Sequence[Scenario], folder: RunFolder, how: How, profiles: b
         with progress(how.quiet) as listener, stop_on_signals() as remember:
             with References(how.machines, units, folder, run_one) as references:
                 own = references.run, references.require
-                run_all(how.machines, units, folder, listener, remember, *own, awaited_s=how.await_host_s)
+                run_all(how.machines, units, folder, listener, remember, *own, how.await_host_s)
             if profiles:
                 profile_all(how.machines, units, folder, listener, remember, awaited_s=how.await_host_s)
             return None

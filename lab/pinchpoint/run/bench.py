@@ -1,8 +1,9 @@
 """A bench for as long as it is needed."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pinchpoint.bench.builder import Builder
@@ -11,8 +12,18 @@ from pinchpoint.host.guest import Guest
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Record, Standing
+from pinchpoint.measure.standing import Record, Recorded, Standing, Stoppable
 from pinchpoint.model.errors import PinchpointError
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one unit is measured with: where its findings go, who is shown them, what is known, and who may stop it."""
+
+    record: Record
+    listener: Listener
+    recorded: Recorded = field(default_factory=Recorded)
+    on_stoppable: Callable[[Stoppable], None] = lambda _: None
 
 
 def forgetting(engine_log: Path | None) -> Record:
@@ -25,19 +36,19 @@ def forgetting(engine_log: Path | None) -> Record:
 
 
 @contextmanager
-def live_bench(setup: Setup, engine: Sequence[str], record: Record, listener: Listener) -> Iterator[Standing]:
+def live_bench(setup: Setup, engine: Sequence[str], task: Task) -> Iterator[Standing]:
     """The bench stands inside the block, its device open to be asked. Raises what building raises."""
     began = time.monotonic()
-    with preferred(), standing_bench(setup, listener), opened(setup, engine, record, listener, began) as bench:
+    with preferred(), standing_bench(setup, task.listener), opened(setup, engine, task, began) as bench:
         yield bench
 
 
 @contextmanager
-def opened(setup: Setup, engine: Sequence[str], record: Record, listener: Listener, began: float) -> Iterator[Standing]:
+def opened(setup: Setup, engine: Sequence[str], task: Task, began: float) -> Iterator[Standing]:
     """A bench that stands, its device open to be asked inside the block."""
     live = setup.bench.open()
     try:
-        yield Standing(setup, live, engine, record, listener, began)
+        yield Standing(setup, live, engine, task.record, task.listener, began, task.recorded, task.on_stoppable)
     finally:
         live.close()
 

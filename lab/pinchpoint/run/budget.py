@@ -99,12 +99,8 @@ class Budget:
         if unit.point.repeat > 1:
             first = done.get(self._first.get(_place(unit), ""))
             return "" if first is None or first.outcome is not Outcome.SKIPPED else first.reason
-        for factor in self._factors.get(unit.point.group, ()):
-            if factor.falling and ordered(factor):
-                reason = self._between(unit, factor, done)
-                if reason:
-                    return reason
-        return ""
+        falling = (each for each in self._factors.get(unit.point.group, ()) if each.falling and ordered(each))
+        return next(filter(None, (self._between(unit, factor, done) for factor in falling)), "")
 
     def _between(self, unit: Scenario, factor: Factor, done: Done) -> str:
         """Why the point is needless along this factor."""
@@ -120,12 +116,12 @@ class Budget:
 
     def _line(self, unit: Scenario, factor: Factor, done: Done) -> Iterator[tuple[int, Metric]]:
         """Measured points that differ from this one in the factor alone: (place of the level, its main metric)."""
+        own = unit.point.levels
         for other in self._passes[unit.point.group, 1]:
-            if _without(other.point.levels, factor.name) != _without(unit.point.levels, factor.name):
-                continue
-            metric = _judged(done.get(other.name))
-            if metric is not None and other.point.levels[factor.name] in factor.levels:
-                yield factor.levels.index(other.point.levels[factor.name]), metric
+            level, metric = other.point.levels[factor.name], _judged(done.get(other.name))
+            is_on_line = {**other.point.levels, factor.name: own[factor.name]} == own
+            if is_on_line and metric is not None and level in factor.levels:
+                yield factor.levels.index(level), metric
 
     def _no_time(self, unit: Scenario, done: Done, spent_s: float, forecast: Forecast) -> str:
         if not any(result.outcome is Outcome.MEASURED for result in done.values()):
@@ -197,7 +193,3 @@ def _judged(result: ScenarioResult | None) -> Metric | None:
 
 def _place(unit: Scenario) -> tuple[str, frozenset[tuple[str, Level]]]:
     return unit.point.group, frozenset(unit.point.levels.items())
-
-
-def _without(levels: Mapping[str, Level], name: str) -> dict[str, Level]:
-    return {key: level for key, level in levels.items() if key != name}

@@ -6,7 +6,7 @@ Both benches are built several times. It is resumable at any stretch of slices a
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import ALTERNATING, Trial
-from pinchpoint.run.bench import live_bench
+from pinchpoint.run.bench import Task, live_bench
 from pinchpoint.run.checkpoint import Growing, RunContext
 from pinchpoint.run.duet import Duet
 from pinchpoint.run.paired_benches import SIDES, Pair, both_live, warm_pair
@@ -95,16 +95,14 @@ class Comparison:
 
     def _build(self) -> None:
         """Both benches once, on their host, measured and removed."""
-        (a, b), record, listener = self._units, self._files.record(), self._context.listener
-        listener.scenario_begins(a, 1, 1)
+        (a, b), record, context = self._units, self._files.record(), self._context
+        context.listener.scenario_begins(a, 1, 1)
         first, engine = planned(self._machines, a, record)
         second, _ = planned(self._machines, b, record, partial(prepare, beside=first))
 
-        @contextmanager
-        def live(setup: Setup) -> Iterator[Standing]:
+        def live(setup: Setup) -> AbstractContextManager[Standing]:
             recorded = self._files.recorded(setup.scenario.name)
-            with live_bench(setup, engine, record, listener) as bench:
-                yield replace(bench, recorded=recorded, on_stoppable=self._context.on_stoppable)
+            return live_bench(setup, engine, Task(record, context.listener, recorded, context.on_stoppable))
 
         with both_live((first, second), live) as benches:
             self._time.stands()

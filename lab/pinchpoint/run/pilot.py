@@ -14,11 +14,11 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.registry import measure_of
-from pinchpoint.measure.standing import Record, Recorded, Stoppable
+from pinchpoint.measure.standing import Stoppable
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Level, Point, Scenario
 from pinchpoint.model.study import Bound
-from pinchpoint.run.bench import opened, standing_bench
+from pinchpoint.run.bench import Task, opened, standing_bench
 from pinchpoint.run.run import run_all
 from pinchpoint.run.scenario import planned
 from pinchpoint.stats.variance import Costs
@@ -99,32 +99,24 @@ class _Benches:
         if self.spent.building:
             self.spent.building[-1] += took_s
 
-    def run(
-        self,
-        unit: Scenario,
-        record: Record,
-        listener: Listener,
-        recorded: Recorded,
-        on_stoppable: Callable[[Stoppable], None],
-    ) -> ScenarioResult:
+    def run(self, unit: Scenario, task: Task) -> ScenarioResult:
         """One unit, on the bench that stands if it is of that, after a start of its own if it wants one."""
         place = unit.point.levels["bench"], unit.point.levels["start"]
         if self._place is None or place[0] != self._place[0]:
             self.__exit__(None, None, None)
-            self._setup, self._engine = planned(self._machines, unit, record)
+            self._setup, self._engine = planned(self._machines, unit, task.record)
             self._stack.enter_context(preferred())
-            self.spent.building.append(_seconds(lambda: self._build(listener)))
+            self.spent.building.append(_seconds(lambda: self._build(task.listener)))
         elif place != self._place:
-            self.spent.restarting.append(_seconds(lambda: restart_dut(self._builder, self._setup, listener)))
+            self.spent.restarting.append(_seconds(lambda: restart_dut(self._builder, self._setup, task.listener)))
         self._place = place
         setup = replace(self._setup, scenario=replace(self._setup.scenario, name=unit.name, point=unit.point))
         began = time.monotonic()
-        with opened(setup, self._engine, record, listener, began) as bench:
+        with opened(setup, self._engine, task, began) as bench:
             settings = bench.live.settings()
-            result = measure_of(unit).run(replace(bench, recorded=recorded, on_stoppable=on_stoppable))
+            result = replace(measure_of(unit).run(bench), settings=settings)
         self.spent.measuring.append(time.monotonic() - began)
-        result = replace(result, settings=settings)
-        listener.scenario_ends(result)
+        task.listener.scenario_ends(result)
         return result
 
     def _build(self, listener: Listener) -> None:

@@ -30,7 +30,8 @@ from pinchpoint.model.trial import Trial
 from pinchpoint.observe.drop_reasons import DropReasons
 from pinchpoint.observe.functions import Functions, Stacks
 from pinchpoint.observe.snapshot import Forwards
-from pinchpoint.run.bench import forgetting, live_bench
+from pinchpoint.run.bench import Task, forgetting, live_bench
+from pinchpoint.run.checkpoint import RunContext
 from pinchpoint.run.explaining import experiment_of
 from pinchpoint.run.host_recovery import AWAITED_S, outliving
 from pinchpoint.run.scenario import planned
@@ -42,24 +43,18 @@ TRIAL_S = 5.0  # perf takes a moment to start on a busy core, and must end befor
 BEGINS_S = 0.25  # after the first frame, when the load is there
 PERF_S = 5.0  # for perf to start, and to look up the symbols
 
-ProfileOne = Callable[[Machines, Scenario, RunFolder, Listener, Callable[[Stoppable], None]], Profile]
+ProfileOne = Callable[[Machines, Scenario, RunContext], Profile]
 
 
-def profiled(
-    machines: Machines,
-    scenario: Scenario,
-    folder: RunFolder,
-    listener: Listener,
-    on_stoppable: Callable[[Stoppable], None],
-) -> Profile:
+def profiled(machines: Machines, scenario: Scenario, context: RunContext) -> Profile:
     """Build the bench, sample it under its highest load, remove it. Raises what building and a trial raise."""
-    record = forgetting(folder.path / "engine.log")
-    setup, engine = planned(machines, scenario, record)
-    with live_bench(setup, engine, record, listener) as bench:
-        profile, stacks = _sampled(replace(bench, on_stoppable=on_stoppable))
+    task = Task(forgetting(context.folder.path / "engine.log"), context.listener, on_stoppable=context.on_stoppable)
+    setup, engine = planned(machines, scenario, task.record)
+    with live_bench(setup, engine, task) as bench:
+        profile, stacks = _sampled(bench)
     if stacks is None:
         return profile
-    return replace(profile, file=folder.attach(f"{scenario.name}.folded", stacks.folded()).name)
+    return replace(profile, file=context.folder.attach(f"{scenario.name}.folded", stacks.folded()).name)
 
 
 def profile_all(
@@ -77,7 +72,7 @@ def profile_all(
 
     What cannot be sampled is said in the profile and ends nothing. Raises Interrupted and StoreError.
     """
-    result, info = folder.so_far(), folder.read_info()
+    result, info, context = folder.so_far(), folder.read_info(), RunContext(folder, listener, on_stoppable)
     if not info.explains:
         return
     explained = {
@@ -95,8 +90,7 @@ def profile_all(
             told = f"no time of the budget was left: give --budget more than {units.duration(spent_s)}"
             profile = Profile(unit.name, told)
         else:
-            attempt = partial(profile_one, machines, unit, folder, listener, on_stoppable)
-            profile = _whatever_happens(machines, unit, attempt, on_stoppable, awaited_s)
+            profile = _whatever_happens(machines, unit, profile_one, context, awaited_s)
         spent_s += time.monotonic() - began_s
         profiles = (*(other for other in result.profiles if other.scenario != unit.name), profile)
         result = replace(result, profiles=profiles)
@@ -109,15 +103,12 @@ def expected_s(scenario: Scenario) -> float:
 
 
 def _whatever_happens(
-    machines: Machines,
-    unit: Scenario,
-    attempt: Callable[[], Profile],
-    on_stoppable: Callable[[Stoppable], None],
-    awaited_s: float,
+    machines: Machines, unit: Scenario, profile_one: ProfileOne, context: RunContext, awaited_s: float
 ) -> Profile:
-    on_stoppable(Undoable())
+    context.on_stoppable(Undoable())
+    attempt = partial(profile_one, machines, unit, context)
     try:
-        return outliving(machines, [unit], attempt, on_stoppable, awaited_s=awaited_s)
+        return outliving(machines, [unit], attempt, context.on_stoppable, awaited_s=awaited_s)
     except (Interrupted, StoreError):
         raise
     except PinchpointError as error:

@@ -26,9 +26,8 @@ from pinchpoint.findings.relative import (
 )
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.forwarding import Tells, of_trial
-from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.run import measure_rates
-from pinchpoint.measure.standing import Record, Recorded, RunUnit, Standing, Stoppable
+from pinchpoint.measure.standing import RunUnit, Standing
 from pinchpoint.measure.summary import Findings, result_of
 from pinchpoint.model.causes import Turns
 from pinchpoint.model.duet import RELATIVE, Stretch
@@ -38,7 +37,7 @@ from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import LAB, Relative, Scenario
 from pinchpoint.model.study import Bound
 from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.run.bench import forgetting, live_bench
+from pinchpoint.run.bench import Task, forgetting, live_bench
 from pinchpoint.run.duet import Duet
 from pinchpoint.run.explaining import experiment_of
 from pinchpoint.run.interleaved import measure_turns, overload
@@ -50,23 +49,20 @@ from pinchpoint.store.folder import RunFolder
 MOST_S = 60.0  # of slices of one point, however few of them could be used and however wide its interval is then
 EXPLAINED_S = 15.0  # of slices of a counter-experiment, whose trials in turns have decided before
 
-Arguments = tuple[Record, Listener, Recorded, Callable[[Stoppable], None]]
-"""What a unit is run with, beside the unit."""
-
 
 class ReferenceBench:
     """The bench of one reference, which stands frozen until `drop`."""
 
-    def __init__(self, machines: Machines, reference: Scenario, listener: Listener, record: Record) -> None:
+    def __init__(self, machines: Machines, reference: Scenario, task: Task) -> None:
         """Build it. Raises what building raises, nothing left behind.
 
-        Its warm-ups are of no result, so that nothing of them is kept in `record`; what is known of programs is.
+        Its warm-ups are of no result, so that nothing of them is kept; what is known of programs is.
         """
-        silent = replace(forgetting(record.engine_log), note_facts=record.note_facts)
+        silent = replace(forgetting(task.record.engine_log), note_facts=task.record.note_facts)
         self._machines = machines
         with ExitStack() as made:
             setup, engine = planned(machines, reference, silent)
-            self._bench = made.enter_context(live_bench(setup, engine, silent, listener))
+            self._bench = made.enter_context(live_bench(setup, engine, Task(silent, task.listener)))
             made.enter_context(frozen(setup))
             self._connection = machines.connection(reference.remote)
             self._stack = made.pop_all()
@@ -90,9 +86,9 @@ class ReferenceBench:
         self,
         run_one: RunUnit,
         unit: Scenario,
+        task: Task,
         stretches: Sequence[Stretch],
         keep: Callable[[Stretch], None],
-        arguments: Arguments,
     ) -> ScenarioResult:
         """A point beside it, its own rates included where the point wants them. Raises what measuring raises.
 
@@ -101,7 +97,7 @@ class ReferenceBench:
         run_one = run_one if unit.point.relative is Relative.BESIDE else partial(run_one, ceiling_test=None)
         plan_bench = partial(prepare, beside=self._bench.setup, stands=True)
         measure = partial(self._measure, stretches=stretches, keep=keep)
-        result = run_one(unit, *arguments, plan_bench=plan_bench, measure=measure)
+        result = run_one(unit, task, plan_bench=plan_bench, measure=measure)
         return replace(result, reference=self.scenario.name)
 
     def _measure(
@@ -153,7 +149,7 @@ class References:
         units: Sequence[Scenario],
         folder: RunFolder,
         run_one: RunUnit,
-        stand: Callable[[Machines, Scenario, Listener, Record], ReferenceBench] = ReferenceBench,
+        stand: Callable[[Machines, Scenario, Task], ReferenceBench] = ReferenceBench,
         require: Callable[[Scenario, Machines], None] = requirements.require,
         lacking: Callable[[Scenario, Scenario, Machines], PinchpointError | None] = requirements.lacking_together,
     ) -> None:
@@ -198,27 +194,19 @@ class References:
             self._drop()
             self._require(unit, machines)
 
-    def run(
-        self,
-        unit: Scenario,
-        record: Record,
-        listener: Listener,
-        recorded: Recorded,
-        on_stoppable: Callable[[Stoppable], None] = lambda _: None,
-    ) -> ScenarioResult:
+    def run(self, unit: Scenario, task: Task) -> ScenarioResult:
         """One unit, as `run_scenario` does; beside its reference where it is to be measured so and can be."""
-        arguments = record, listener, recorded, on_stoppable
         if unit.point.relative is Relative.NO:
             self._drop()
-            return self._run_one(unit, *arguments)
+            return self._run_one(unit, task)
         reference = self._reference.get(unit.point.group)
         if reference is None and unit.point.relative is Relative.TRIED:  # compared with this one, and with no other
             reference = self._by_name.get(unit.point.reference)
         if reference is None or reference.point.levels == unit.point.levels:
-            return self._as_reference(unit, reference, arguments)
-        if why := self._why_not_beside(reference, unit, listener, record):
+            return self._as_reference(unit, reference, task)
+        if why := self._why_not_beside(reference, unit, task):
             self._drop()
-            result = self._run_one(unit, *arguments)
+            result = self._run_one(unit, task)
             return replace(result, warnings=(*result.warnings, f"no relative rate: {why}"))
         assert self._standing is not None
         mine = [stretch for stretch in self._stretches if stretch.scenario == unit.name]
@@ -229,7 +217,7 @@ class References:
             self._folder.append_stretch(stretch)
 
         try:
-            result = self._standing.measured(self._run_one, unit, mine, keep, arguments)
+            result = self._standing.measured(self._run_one, unit, task, mine, keep)
         except (BenchError, DutError, EngineError) as error:
             raise self._dropped_after(error) from error  # either of the two benches may be the broken one
         return self._beside(result, unit, reference, mine)
@@ -252,10 +240,10 @@ class References:
         kept = tuple(metric for metric in result.metrics if metric.name != RELATIVE)
         return replace(result, metrics=(of_reference(), *kept), reference=unit.name)
 
-    def _as_reference(self, unit: Scenario, reference: Scenario | None, arguments: Arguments) -> ScenarioResult:
+    def _as_reference(self, unit: Scenario, reference: Scenario | None, task: Task) -> ScenarioResult:
         """The group's first point, or a repeat of it; only the former may turn out to be none."""
         self._drop()
-        result = self._run_one(unit, *arguments)
+        result = self._run_one(unit, task)
         if result.outcome is not Outcome.MEASURED:
             return result
         if why := why_no_duet(unit, unit):
@@ -265,7 +253,7 @@ class References:
         reference = self._reference.setdefault(unit.point.group, reference or unit)
         return replace(result, metrics=(of_reference(), *result.metrics), reference=reference.name)
 
-    def _why_not_beside(self, reference: Scenario, unit: Scenario, listener: Listener, record: Record) -> str:
+    def _why_not_beside(self, reference: Scenario, unit: Scenario, task: Task) -> str:
         """Why the unit cannot be measured beside its reference; empty if it can, and the reference then stands."""
         if why := why_no_duet(reference, unit):
             return why
@@ -278,7 +266,7 @@ class References:
         if lacking := self._lacking(reference, unit, self._machines):
             return f"{lacking.message} (hint: {lacking.hint})"
         try:
-            self._standing = self._stand(self._machines, reference, listener, record)
+            self._standing = self._stand(self._machines, reference, task)
         except (BenchError, DutError, EngineError) as error:
             return f"its reference {reference.name} cannot stand: {error.message}"
         return ""

@@ -29,6 +29,7 @@ from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.study import Study, SweepInfo
 from pinchpoint.run import explaining
+from pinchpoint.run.bench import Task
 from pinchpoint.run.budget import Budget, Forecast
 from pinchpoint.run.checkpoint import Clock, DifferentError, Growing, RunContext
 from pinchpoint.run.comparison import Comparison
@@ -83,8 +84,8 @@ def run_all(
     on_stoppable: Callable[[Stoppable], None],
     run_one: RunUnit,
     require: Callable[[Scenario, Machines], None] = requirements.require,
-    now_s: Clock = time.monotonic,
     awaited_s: float = AWAITED_S,
+    now_s: Clock = time.monotonic,
 ) -> RunResult:
     """Run what `folder` does not hold yet; its result.json grows as units end, and is whole however the run ends.
 
@@ -95,7 +96,7 @@ def run_all(
     nothing was measured.
     """
     context = RunContext(folder, listener, on_stoppable)
-    return _Run(machines, scenarios, context, run_one, require, now_s, awaited_s).whole()
+    return _Run(machines, scenarios, context, run_one, require, awaited_s, now_s).whole()
 
 
 class _Run:
@@ -108,15 +109,17 @@ class _Run:
         context: RunContext,
         run_one: RunUnit,
         require: Callable[[Scenario, Machines], None],
-        now_s: Clock,
         awaited_s: float,
+        now_s: Clock,
     ) -> None:
         self._machines, self._units, self._context = machines, units, context
         self._run_one, self._require, self._awaited_s = run_one, require, awaited_s
         self._alike = alike_there(units, machines)
         self._files = Growing(context.folder, units, now_s)
         self._done = self._files.done
-        self._budget = _budget(units, self._files.info)
+        info = self._files.info
+        in_pairs = info.comparison is not None
+        self._budget = None if info.budget_s is None else Budget(units, info.sweeps, info.budget_s, in_pairs)
         self._forecast = Forecast()
         self._failures = 0  # in a row
         self._error: PinchpointError | None = None  # the last that became an outcome
@@ -193,35 +196,28 @@ class _Run:
         try:
             self._require(unit, self._machines)
             result = self._run_unit(unit)
-        except RequirementError as error:
-            self._error = error
-            result = unmeasured(unit, Outcome.IMPOSSIBLE, _words(error), time.monotonic() - began)
         except DifferentError:
             raise
-        except (BenchError, EngineError, DutError, InputError) as error:
+        except (RequirementError, BenchError, EngineError, DutError, InputError) as error:
             self._error = error
-            self._failures += 1
-            result = unmeasured(unit, Outcome.FAILED, _words(error), time.monotonic() - began)
-        else:
-            self._judge(result)
+            outcome = Outcome.IMPOSSIBLE if isinstance(error, RequirementError) else Outcome.FAILED
+            self._failures += outcome is Outcome.FAILED
+            told = "\n".join((str(error), *getattr(error, "__notes__", ())))  # e.g. what could not be removed
+            result = unmeasured(unit, outcome, told, time.monotonic() - began)
+            self._context.listener.scenario_ends(result)
             return result
-        self._context.listener.scenario_ends(result)
+        # A unit that ended in order may still have yielded nothing that can be judged.
+        self._failures = self._failures + 1 if result.outcome is Outcome.FAILED else 0
+        if self._failures:
+            self._error = BenchError(f"{result.scenario}: {result.reason}")
         return result
-
-    def _judge(self, result: ScenarioResult) -> None:
-        """A unit that ended in order may still have yielded nothing that can be judged."""
-        if result.outcome is not Outcome.FAILED:
-            self._failures = 0
-            return
-        self._failures += 1
-        self._error = BenchError(f"{result.scenario}: {result.reason}")
 
     def _run_unit(self, unit: Scenario) -> ScenarioResult:
         context, began = self._context, time.monotonic()
 
         def attempt() -> ScenarioResult:
             recorded = self._files.recorded(unit.name)
-            return self._run_one(unit, self._files.record(), context.listener, recorded, context.on_stoppable)
+            return self._run_one(unit, Task(self._files.record(), context.listener, recorded, context.on_stoppable))
 
         result = self._outliving([unit], attempt)
         return replace(result, wall_s=max(result.wall_s, time.monotonic() - began))  # the bench's removal included
@@ -237,16 +233,3 @@ class _Run:
 def unmeasured(unit: Scenario, outcome: Outcome, reason: str, wall_s: float) -> ScenarioResult:
     """The result of a unit that yielded no figure."""
     return scenario_result(unit, wall_s, outcome=outcome, reason=reason)
-
-
-def _budget(units: Sequence[Scenario], info: RunInfo) -> Budget | None:
-    return (
-        None
-        if info.budget_s is None
-        else Budget(units, info.sweeps, info.budget_s, in_pairs=info.comparison is not None)
-    )
-
-
-def _words(error: PinchpointError) -> str:
-    """The error with its notes, e.g. what could not be removed."""
-    return "\n".join((str(error), *getattr(error, "__notes__", ())))

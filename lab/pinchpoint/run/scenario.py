@@ -13,11 +13,11 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.keys import Rates
 from pinchpoint.measure.registry import measure_of
-from pinchpoint.measure.standing import Record, Recorded, Standing, Stoppable
+from pinchpoint.measure.standing import Record, Recorded, Standing
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Ceiling, ScenarioResult
 from pinchpoint.model.scenario import LAB, EngineSite, Remote, Scenario
-from pinchpoint.run.bench import live_bench
+from pinchpoint.run.bench import Task, live_bench
 from pinchpoint.run.ceiling import CeilingTest
 
 PlanBench = Callable[[Scenario, Machines], Setup]
@@ -28,26 +28,22 @@ _CLOCKS_AGREE_S = 1.0  # a round trip over a slow link, and then some
 def run_scenario(
     machines: Machines,
     scenario: Scenario,
-    record: Record,
-    listener: Listener,
-    recorded: Recorded,
-    on_stoppable: Callable[[Stoppable], None] = lambda _: None,
+    task: Task,
     ceiling_test: CeilingTest | None = None,
     plan_bench: PlanBench = prepare,
     measure: Callable[[Standing], ScenarioResult] | None = None,
 ) -> ScenarioResult:
     """Everything about one scenario. Whatever goes wrong, finished trials are kept and the bench is removed.
 
-    `recorded` is what an interrupted run found of it. `on_stoppable` is handed what
-    measures as soon as there is something, so that a signal handler can stop it. With a
-    `ceiling_test`, rates are compared with the generator's own ceiling. `measure` replaces the scenario's own.
+    What measures is handed to the task's `on_stoppable`, so that a signal handler can stop it. With a `ceiling_test`,
+    rates are compared with the generator's own ceiling. `measure` replaces the scenario's own.
     """
-    setup, engine = planned(machines, scenario, record, plan_bench)
-    ceilings, no_ceiling = ceilings_of(setup.scenario, recorded, ceiling_test, listener)
+    setup, engine = planned(machines, scenario, task.record, plan_bench)
+    ceilings, no_ceiling = ceilings_of(setup.scenario, task.recorded, ceiling_test, task.listener)
     if isinstance(scenario.measure, Rates):
-        record.note_ceilings(scenario.name, ceilings)
-    with live_bench(setup, engine, record, listener) as stood:
-        bench = replace(stood, recorded=recorded, on_stoppable=on_stoppable, ceilings=ceilings)
+        task.record.note_ceilings(scenario.name, ceilings)
+    with live_bench(setup, engine, task) as stood:
+        bench = replace(stood, ceilings=ceilings)
         try:
             settings = {**bench.live.settings(), **_engine_settings(setup)}
             result = replace((measure or measure_of(scenario).run)(bench), settings=settings)
@@ -56,10 +52,10 @@ def run_scenario(
             _attach_log(bench)
             raise
     if ceiling_test and not scenario.is_cabled:
-        result = ceiling_test.after(setup.scenario, result, listener, on_stoppable)
+        result = ceiling_test.after(setup.scenario, result, task.listener, task.on_stoppable)
     if no_ceiling:
         result = replace(result, warnings=(*result.warnings, no_ceiling))
-    listener.scenario_ends(result)
+    task.listener.scenario_ends(result)
     return result
 
 

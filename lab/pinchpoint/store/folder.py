@@ -19,10 +19,11 @@ import fcntl
 import os
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -69,15 +70,10 @@ class RunFolder:
         StoreError if the folder cannot be made.
         """
         stamp = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
-        path = _fresh(root / f"{_safe(name)}-{stamp}", "")
+        path = root / f"{_safe(name)}-{stamp}"
         with _storing(path):
             root.mkdir(parents=True, exist_ok=True)
-            while True:
-                try:
-                    path.mkdir()
-                    break
-                except FileExistsError:
-                    path = _fresh(root / f"{name}-{stamp}", "")
+            path = _first_free(path, "", Path.mkdir)
             _sync_folder(root)
         return cls(path)
 
@@ -195,16 +191,12 @@ class RunFolder:
         """
         folder = self.path / "attachments"
         stem, dot, ending = _safe(name).rpartition(".")
-        base = folder / (stem if dot else ending)
+        base, data = folder / (stem if dot else ending), _text(text, name)
         with _storing(folder / name):
             folder.mkdir(exist_ok=True)
-            while True:
-                path = _fresh(base, dot + ending if dot else "")
-                with suppress(FileExistsError):
-                    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-                    break
-            with os.fdopen(descriptor, "wb") as file:
-                _write_synced(file.fileno(), _text(text, name))
+            path = _first_free(base, dot + ending if dot else "", lambda path: path.touch(0o644, exist_ok=False))
+            with path.open("wb", buffering=0) as file:
+                _write_synced(file.fileno(), data)
             _sync_folder(folder)
         return path
 
@@ -282,11 +274,13 @@ def _sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-def _fresh(base: Path, ending: str) -> Path:
-    """`base + ending`, or the first of `base-2`, `base-3` ... that is not taken."""
-    path, number = base.with_name(base.name + ending), 2
-    while path.exists():
-        path, number = base.with_name(f"{base.name}-{number}{ending}"), number + 1
+def _first_free(base: Path, ending: str, make: Callable[[Path], None]) -> Path:
+    """Make `base + ending`, or the first of `base-2`, `base-3` ... that is not taken. `make` raises FileExistsError."""
+    for number in count(1):
+        path = base.with_name(f"{base.name}{f'-{number}' if number > 1 else ''}{ending}")
+        with suppress(FileExistsError):
+            make(path)
+            break
     return path
 
 

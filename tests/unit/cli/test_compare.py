@@ -34,7 +34,7 @@ class Lab:
     def __init__(self):
         self.factor, self.ran, self.interrupt_at = 1.0, [], ""
 
-    def run_one(self, unit, record, listener, recorded, on_stoppable):
+    def run_one(self, unit, task):
         if unit.name == self.interrupt_at:
             self.interrupt_at = ""
             raise Interrupted("interrupted")

@@ -26,6 +26,7 @@ from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RateStatus, RunResult
 from pinchpoint.model.scenario import Relative
 from pinchpoint.model.study import Bound, SweepInfo
+from pinchpoint.run.bench import Task, forgetting
 from pinchpoint.run.budget import expected_s
 from pinchpoint.run.duet import SLICINGS, STRETCH_S
 from pinchpoint.run.order import units
@@ -41,7 +42,7 @@ def related(found, relative=Relative.ALONE):
     return replace(found, scenarios=tuple(points))
 
 
-MACHINES = Machines(Local())
+MACHINES, TASK = Machines(Local()), Task(forgetting(None), Listener())
 THREE = related(sweep(factor([1, 2, 3])))
 
 
@@ -78,7 +79,7 @@ class Lab:
         )
         return References(MACHINES, every, folder, self.run_one, self.stand, self.require, self.lacks)
 
-    def run_one(self, unit, *arguments):
+    def run_one(self, unit, task):
         self.did.append(f"search {unit.name}")
         if unit.name in self.lost:
             return unmeasured(unit, Outcome.FAILED, "no window", 1.0)
@@ -88,7 +89,7 @@ class Lab:
             return replace(found, rates=rates, most_offered_fps=1e6)
         return found
 
-    def stand(self, machines, reference, listener, record):
+    def stand(self, machines, reference, task):
         if reference.name in self.cannot_stand:
             raise BenchError("no hugepages")
         assert self.standing is None
@@ -99,7 +100,7 @@ class Lab:
             self.standing = None
             self.did.append(f"drop {reference.name}")
 
-        def beside(run_one, unit, stretches, keep, arguments):
+        def beside(run_one, unit, task, stretches, keep):
             how = "search" if unit.point.relative is Relative.BESIDE else "alone"
             self.did.append(f"beside {unit.name} {how} {len(stretches)}")
             if unit.name in self.broken:
@@ -127,7 +128,7 @@ def run(lab, *sweeps, done=(), stretches=()):
     with lab.references(every, done, stretches) as references:
         for unit in every[len(found) :]:
             references.require(unit, MACHINES)
-            found.append(references.run(unit, None, Listener(), None))
+            found.append(references.run(unit, TASK))
     return found
 
 
@@ -156,11 +157,11 @@ def test_a_reference_whose_host_was_lost_is_told_as_that_and_stands_anew():
     lab, every = Lab(), units([THREE])
     with lab.references(every) as references:
         for unit in every[:2]:
-            references.run(unit, None, Listener(), None)
+            references.run(unit, TASK)
         lab.far_is_gone = True
         with pytest.raises(HostLostError, match="was lost while the reference g-rules-1 stood there"):
-            references.run(every[2], None, Listener(), None)
-        references.run(every[2], None, Listener(), None)
+            references.run(every[2], TASK)
+        references.run(every[2], TASK)
     assert lab.did[2:] == [
         "beside g-rules-2 alone 0", "drop g-rules-1", "stand g-rules-1", "beside g-rules-3 alone 0", "drop g-rules-1",
     ]  # fmt: skip
@@ -261,11 +262,11 @@ def test_after_a_failure_beside_it_the_reference_is_built_anew():
     lab = Lab(broken=["g-rules-2"])
     every = units([THREE])
     with lab.references(every) as references:
-        references.run(every[0], None, Listener(), None)
+        references.run(every[0], TASK)
         with pytest.raises(BenchError):
-            references.run(every[1], None, Listener(), None)
+            references.run(every[1], TASK)
         assert lab.standing is None
-        references.run(every[2], None, Listener(), None)
+        references.run(every[2], TASK)
     assert lab.did.count("stand g-rules-1") == 2
     assert lab.standing is None
 
@@ -274,7 +275,7 @@ def test_whatever_ends_the_run_the_reference_is_removed():
     lab, every = Lab(), units([THREE])
     with pytest.raises(KeyboardInterrupt), lab.references(every) as references:
         for unit in every[:2]:
-            references.run(unit, None, Listener(), None)
+            references.run(unit, TASK)
         raise KeyboardInterrupt
     assert lab.standing is None
 
