@@ -99,7 +99,8 @@ class Budget:
         if unit.point.repeat > 1:
             first = done.get(self._first.get(_place(unit), ""))
             return "" if first is None or first.outcome is not Outcome.SKIPPED else first.reason
-        falling = (each for each in self._factors.get(unit.point.group, ()) if each.falling and ordered(each))
+        factors = self._factors.get(unit.point.group, ())
+        falling = (factor for factor in factors if factor.falling and ordered(factor))
         return next(filter(None, (self._between(unit, factor, done) for factor in falling)), "")
 
     def _between(self, unit: Scenario, factor: Factor, done: Done) -> str:

@@ -48,6 +48,7 @@ from pinchpoint.store.folder import RunFolder
 
 MOST_S = 60.0  # of slices of one point, however few of them could be used and however wide its interval is then
 EXPLAINED_S = 15.0  # of slices of a counter-experiment, whose trials in turns have decided before
+_BROKEN = (BenchError, DutError, EngineError)  # a bench is, or its engine
 
 
 class ReferenceBench:
@@ -175,12 +176,10 @@ class References:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
+        if error is None:
             self._drop()
-        except PinchpointError as left:
-            if error is None:
-                raise
-            error.add_note(str(left))  # what failed first is what the user must know first
+        else:
+            self._drop_after(error)
 
     def require(self, unit: Scenario, machines: Machines) -> None:
         """Raises RequirementError if the machine cannot run the unit, not even with nothing else standing."""
@@ -218,8 +217,10 @@ class References:
 
         try:
             result = self._standing.measured(self._run_one, unit, task, mine, keep)
-        except (BenchError, DutError, EngineError) as error:
-            raise self._dropped_after(error) from error  # either of the two benches may be the broken one
+        except _BROKEN as error:  # either of the two benches may be it
+            told = _lost(reference) if self._standing.is_gone else error
+            self._drop_after(told)
+            raise told from error
         return self._beside(result, unit, reference, mine)
 
     def _beside(
@@ -267,7 +268,7 @@ class References:
             return f"{lacking.message} (hint: {lacking.hint})"
         try:
             self._standing = self._stand(self._machines, reference, task)
-        except (BenchError, DutError, EngineError) as error:
+        except _BROKEN as error:
             return f"its reference {reference.name} cannot stand: {error.message}"
         return ""
 
@@ -276,16 +277,12 @@ class References:
         if standing is not None:
             standing.drop()
 
-    def _dropped_after(self, error: PinchpointError) -> PinchpointError:
-        """The error, with what remained; of a host that was lost meanwhile, that."""
-        assert self._standing is not None
-        if self._standing.is_gone:
-            error = _lost(self._standing.scenario)
+    def _drop_after(self, error: BaseException) -> None:
+        """What remains becomes a note: what failed first is what the user must know first."""
         try:
             self._drop()
         except PinchpointError as left:
             error.add_note(str(left))
-        return error
 
 
 def _lost(reference: Scenario) -> HostLostError:

@@ -99,10 +99,10 @@ class Anonymous:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):
-            return [self._value(item) for item in value]
+            return [self._value(element) for element in value]
         if not isinstance(value, dict):
             return value
-        inner = {self.text(key): self._value(item) for key, item in value.items()}
+        inner = {self.text(key): self._value(element) for key, element in value.items()}
         first = _first_of_range(inner)
         return inner if first is None else {**inner, "first": self._mapped(first)}
 
@@ -175,8 +175,8 @@ def _parts(value: object) -> Iterator[object]:
         yield from value
         value = list(value.values())
     if isinstance(value, list):
-        for item in value:
-            yield from _parts(item)
+        for element in value:
+            yield from _parts(element)
 
 
 def _edge(word: str) -> str:

@@ -17,6 +17,7 @@ from pinchpoint.model.comparison import ComparisonKind, HoldsFor
 from pinchpoint.model.duet import FORWARDED
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.measurement import Metric
+from pinchpoint.run import run as loop
 from pinchpoint.run.comparison import results_of
 from pinchpoint.run.paired_benches import require_duet
 from pinchpoint.run.run import run_all
@@ -109,7 +110,7 @@ def duets(lab, monkeypatch):
         def results(self):
             return results_of(self.units, self.folder)
 
-    monkeypatch.setattr("pinchpoint.run.run.Comparison", MadeUp)
+    monkeypatch.setattr(loop, "Comparison", MadeUp)
     monkeypatch.setattr(compare_command, "lacking_together", lambda *_: None)
     monkeypatch.setattr(compare_command, "require_duet", lambda *_: None)
     return Duets
