@@ -26,10 +26,11 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.measure.build import run as build
 from pinchpoint.measure.build.keys import Build
 from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Record, Recorded
+from pinchpoint.measure.standing import Record
 from pinchpoint.measure.traffic import Background
 from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model.errors import BenchError
+from pinchpoint.run.bench import Task
 from pinchpoint.run.scenario import run_scenario
 from pinchpoint.scenario import parse
 
@@ -51,7 +52,7 @@ def measured(scenario, on_stoppable=lambda _: None):
     """(its result, its measurements)."""
     kept = []
     record = Record(lambda _: None, kept.append, lambda *_: None, lambda _: None, lambda *_: None, None)
-    return run_scenario(Machines(Local()), scenario, record, Listener(), Recorded(), on_stoppable), kept
+    return run_scenario(Machines(Local()), scenario, Task(record, Listener(), on_stoppable=on_stoppable)), kept
 
 
 def value(result, name):

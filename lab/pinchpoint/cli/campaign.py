@@ -10,9 +10,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from pinchpoint.campaign.attempt import INTERRUPTED
 from pinchpoint.campaign.cluster import Cluster, nodes_of, require_ray
-from pinchpoint.campaign.executor import Executor
+from pinchpoint.campaign.executor import INTERRUPTED, Executor
 from pinchpoint.campaign.processes import Processes
 from pinchpoint.campaign.read import Loaded, benches_here, load
 from pinchpoint.cli.options import NEW_FILE, How, how_options
@@ -25,7 +24,7 @@ from pinchpoint.model import units as words
 from pinchpoint.model.campaign import Calibration, Campaign
 from pinchpoint.model.errors import BenchError, InputError
 from pinchpoint.model.result import Outcome
-from pinchpoint.run.resume_check import require_same
+from pinchpoint.run.checkpoint import require_same
 from pinchpoint.run.stored import StoredRun
 from pinchpoint.store.campaign import CampaignFolder
 from pinchpoint.store.folder import owned, owner
@@ -217,7 +216,7 @@ def _print_calibration(calibration: Calibration | None) -> None:
 
 def _planned(asked: Campaign, how: _How) -> int:
     """Points, time, machines and cost; nothing is built."""
-    from pinchpoint.campaign.simulate import plan_of
+    from pinchpoint.campaign.schedule import plan_of
 
     benches = benches_here(asked) if how.cluster is None else nodes_of(how.cluster, asked)
     plan = plan_of(asked, benches)

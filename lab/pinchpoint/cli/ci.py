@@ -18,9 +18,7 @@ from pinchpoint.findings.regressions import judged
 from pinchpoint.model.comparison import Comparison, State
 from pinchpoint.model.errors import UNDECIDED, WORSE, InputError
 from pinchpoint.report import ci as report
-from pinchpoint.run.compared import compare_folders
-from pinchpoint.run.run import so_far
-from pinchpoint.run.stored import StoredRun
+from pinchpoint.run.stored import StoredRun, compare_folders
 from pinchpoint.scenario import load_sweep
 from pinchpoint.scenario.keys import program_key
 from pinchpoint.store.folder import RunFolder
@@ -119,7 +117,7 @@ def _sides(
 
 def _tell(comparison: Comparison, told: Told, as_json: bool, folder: RunFolder | None = None) -> int:
     """Write and print everything; returns the exit code."""
-    took_s = None if folder is None else math.fsum(scenario.wall_s for scenario in so_far(folder).scenarios)
+    took_s = None if folder is None else math.fsum(scenario.wall_s for scenario in folder.so_far().scenarios)
     by_metric = judged(comparison, told.margin)
     show_comparison(comparison, as_json, None if folder is None else folder.path)
     if told.junit is not None:

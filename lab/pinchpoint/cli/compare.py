@@ -17,9 +17,9 @@ from pinchpoint.model.duet import FORWARDED
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Point, Sweep
 from pinchpoint.report import render_comparison
-from pinchpoint.run.compared import compare_folders, require_alike
-from pinchpoint.run.duet_run import BUILDING_S, CALIBRATING_S, SHORTEST_S, require_duet, why_no_duet
-from pinchpoint.run.stored import StoredRun
+from pinchpoint.run.comparison import BUILDING_S, CALIBRATING_S, SHORTEST_S
+from pinchpoint.run.paired_benches import require_duet, why_no_duet
+from pinchpoint.run.stored import StoredRun, compare_folders, require_alike
 from pinchpoint.scenario import load_sweep
 from pinchpoint.scenario.plain import to_plain
 from pinchpoint.store.folder import RunFolder

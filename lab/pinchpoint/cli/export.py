@@ -150,7 +150,7 @@ def pack(run_folder: Path, output: Path | None, is_anonymous: bool, names: tuple
     if is_anonymous:
         host = os.uname().nodename
         names_found = anonymous.found_in(files, (host, host.partition(".")[0], *names))
-        files, run_id = bundle.replaced(files, names_found.text, names_found.integers), names_found.text(run_id)
+        files, run_id = names_found.files(files), names_found.text(run_id)
     size = bundle.pack(run_id, files, __version__, target, anonymous=is_anonymous)
     try:
         with opened(target) as again:

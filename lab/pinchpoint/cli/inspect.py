@@ -28,7 +28,6 @@ from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.scenario import Factor, Sweep
 from pinchpoint.report.forms import Form, render_form
 from pinchpoint.report.trend import render_junit, render_trends
-from pinchpoint.run.run import so_far
 from pinchpoint.run.stored import StoredRun
 from pinchpoint.scenario.plain import to_plain
 from pinchpoint.store.bundle import opened
@@ -157,7 +156,7 @@ def report(run_folder: Path, form: str | None) -> int:
     if form is None:
         click.echo(f"Report: {write_report(StoredRun(folder))}")
         return 0
-    page = render_form(Form(form), folder.read_info(), so_far(folder), folder.read_trials())
+    page = render_form(Form(form), folder.read_info(), folder.so_far(), folder.read_trials())
     click.echo(f"Report: {folder.write_page(f'{form}.html', page)}")
     return 0
 

@@ -20,9 +20,9 @@ from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Scenario, Sweep
 from pinchpoint.model.study import Study, SweepInfo
 from pinchpoint.run import order
-from pinchpoint.run.duet_run import expected_s as run_expected_s
-from pinchpoint.run.estimate import Forecast
-from pinchpoint.run.experiments import sweep_of
+from pinchpoint.run.budget import Forecast
+from pinchpoint.run.comparison import expected_s as run_expected_s
+from pinchpoint.run.explaining import sweep_of
 from pinchpoint.scenario import load_study, load_sweep
 
 STUDY_FILE = "study.toml"

@@ -34,13 +34,12 @@ from pinchpoint.model.scenario import Point, Scenario, Sweep
 from pinchpoint.model.study import Study, SweepInfo
 from pinchpoint.report import render_comparison, render_html, render_markdown
 from pinchpoint.run.ceiling import CeilingTest
-from pinchpoint.run.duet_run import run_duet
-from pinchpoint.run.host_recovery import held, surviving
+from pinchpoint.run.checkpoint import require_same
+from pinchpoint.run.host_recovery import held
 from pinchpoint.run.paired_benches import prepare_both
 from pinchpoint.run.profile import profile_all
 from pinchpoint.run.relative import References
-from pinchpoint.run.resume_check import require_same
-from pinchpoint.run.run import describe_run, run_all, so_far
+from pinchpoint.run.run import describe_run, run_all
 from pinchpoint.run.scenario import planned_lines, run_scenario
 from pinchpoint.run.stored import StoredRun
 from pinchpoint.scenario import load_sweep
@@ -224,24 +223,12 @@ def print_plans(units: Sequence[Scenario], machines: Machines, comparison: Compa
 def _measure(units: Sequence[Scenario], folder: RunFolder, how: How, profiles: bool) -> Interrupted | None:
     """What interrupted the run if the user did; any other error goes up once the report is written."""
     test = None if how.no_ceiling else CeilingTest(how.machines, process.version)
-    comparison = folder.read_info().comparison
+    run_one = functools.partial(run_scenario, how.machines, ceiling_test=test)
     try:
         with progress(how.quiet) as listener, stop_on_signals() as remember:
-            if comparison is not None and comparison.method is not Method.TURNS:
-                run_duet(how.machines, units, folder, listener, remember, how.await_host_s)
-                return None
-            run_one = functools.partial(run_scenario, how.machines, ceiling_test=test)
-            with References(
-                how.machines,
-                units,
-                so_far(folder).scenarios,
-                folder.read_stretches(),
-                folder.append_stretch,
-                run_one,
-                run_alone=functools.partial(run_scenario, how.machines),
-            ) as references:
-                survives = surviving(how.machines, references.run, awaited_s=how.await_host_s)
-                run_all(how.machines, units, folder, listener, remember, survives, references.require)
+            with References(how.machines, units, folder, run_one) as references:
+                own = references.run, references.require
+                run_all(how.machines, units, folder, listener, remember, *own, how.await_host_s)
             if profiles:
                 profile_all(how.machines, units, folder, listener, remember, awaited_s=how.await_host_s)
             return None

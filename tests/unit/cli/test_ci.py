@@ -32,7 +32,7 @@ def ci(monkeypatch, tmp_path):
     factors = {}
 
     def here(machines, units, folder, listener, remember, *_):
-        def one(unit, record, listener, recorded, on_stoppable):
+        def one(unit, task):
             value = (8e6 + 1e3 * unit.point.repeat) * (factors["B"] if unit.point.group.startswith("B-") else 1.0)
             if unit.point.group.startswith("B-") and factors["ends"] and unit.point.repeat == 8:
                 return unmeasured(unit, factors["ends"], "because", 1.0)

@@ -38,19 +38,19 @@ def simulated(stop_after=None, truth=None):
     """A `run_one` without a bench; after `stop_after` trials in all the user presses Ctrl-C."""
     made = {"trials": 0}
 
-    def run_one(scenario, record, listener, recorded, on_measurer):
+    def run_one(scenario, task):
         instrument = SimulatedInstrument(truth or Truth(CAPACITY_FPS))
         instrument.open()
 
         def keep(trial):
-            record.keep(trial)
+            task.record.keep(trial)
             made["trials"] += 1
             if made["trials"] == stop_after:
                 measurer.stop()
 
-        measurer = Measurer(scenario, instrument, Bracket([]), keep, listener, recorded.trials)
-        on_measurer(measurer)
-        return measure_scenario(scenario, measurer, listener, began=0.0)
+        measurer = Measurer(scenario, instrument, Bracket([]), keep, task.listener, task.recorded.trials)
+        task.on_stoppable(measurer)
+        return measure_scenario(scenario, measurer, task.listener, began=0.0)
 
     return run_one
 

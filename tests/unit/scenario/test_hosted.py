@@ -9,7 +9,7 @@ from pinchpoint.dut.setup import host_cpus, planned_ends
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Remote
-from pinchpoint.run.duet_run import why_no_duet
+from pinchpoint.run.paired_benches import why_no_duet
 from pinchpoint.scenario import parse
 from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.scenario.sweep import load_sweep

@@ -1,4 +1,4 @@
-"""A campaign on virtual time, by the scheduler that real ones have: a forecast, and how it scales; pure.
+"""A campaign on virtual time, by the scheduler that real ones have, on machines that fail: how it scales.
 
 The bound below which no schedule can be, also one that knows every failure in advance: the longest unit; and
 for the units of each requirement, and for all units, the time at which the machines that may measure them have been
@@ -9,13 +9,13 @@ import heapq
 import math
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
-from pinchpoint.campaign.schedule import Limits, Scheduler, needs
-from pinchpoint.model.campaign import Bench, Campaign, Control, Requirement, Unit
+from pinchpoint.campaign.schedule import Limits, Scheduler
+from pinchpoint.model.campaign import Bench, Control, Requirement, Unit
 
 _UP, _DOWN, _END = 0, 1, 2
 
@@ -42,7 +42,7 @@ class Simulated:
     skipped: int = 0
     own_s: float = 0.0  # the scheduler's own time
     cost: float = 0.0
-    finished: dict[str, int] = field(default_factory=dict)  # by unit: how often
+    finished: Counter[str] = field(default_factory=Counter)  # by unit: how often
 
     @property
     def own_per_unit_s(self) -> float:
@@ -51,6 +51,7 @@ class Simulated:
 
 
 _NO_FAULTS: Final = Faults()
+Answer = TypeVar("Answer")
 
 
 def simulate(
@@ -75,30 +76,22 @@ class _Simulation:
         faults: Faults,
         now_s: Callable[[], float],
     ) -> None:
-        self._units, self._benches, self._faults, self._now_s = (
-            units,
-            {bench.name: bench for bench in benches},
-            faults,
-            now_s,
-        )
-        self._random = random.Random(faults.seed)
+        self._units, self._benches = units, {bench.name: bench for bench in benches}
+        self._faults, self._now_s = faults, now_s
+        self._random, real = random.Random(faults.seed), random.Random(faults.seed + 1)
+        self._real_s = {unit.name: unit.expected_s * max(0.1, real.gauss(1, faults.spread)) for unit in units}
         self._simulated = Simulated()
-        began = now_s()
-        self._scheduler = Scheduler(units, limits, control)
-        self._simulated.own_s += now_s() - began
+        self._scheduler = self._own(Scheduler, units, limits, control)
         self._events: list[tuple[float, int, int, str]] = []
         self._count = 0
         # By machine: which event ends its attempt, how long that takes, and when it began.
         self._attempt: dict[str, tuple[int, float, float]] = {}
         self._down: dict[str, list[tuple[float, float]]] = {}
-        real = random.Random(faults.seed + 1)
-        self._real_s = {unit.name: unit.expected_s * max(0.1, real.gauss(1, faults.spread)) for unit in units}
 
     def run(self) -> Simulated:
         for name in self._benches:
             self._at(0.0, _UP, name)
             self._fail_after(0.0, name)
-        at_s = 0.0
         while self._events:
             at_s, number, kind, machine = heapq.heappop(self._events)
             if kind == _END:
@@ -106,19 +99,19 @@ class _Simulation:
             elif kind == _DOWN:
                 self._went(machine, at_s)
             else:
-                self._own(partial(self._scheduler.joined, self._benches[machine]))
+                self._own(self._scheduler.joined, self._benches[machine])
             self._start(self._scheduler.free() if kind == _DOWN else [machine], at_s)
             if self._own(self._scheduler.is_over):
                 break
         self._simulated.skipped = len(self._scheduler.unmeasured)
         self._simulated.cost = self._scheduler.cost
-        measured = [unit for unit in self._units if unit.name in self._simulated.finished]
-        self._simulated.bound_s = self._bound(measured)
+        self._simulated.bound_s = self._bound([unit for unit in self._units if unit.name in self._simulated.finished])
         return self._simulated
 
-    def _own(self, call: Callable[[], object]) -> object:
+    def _own(self, call: Callable[..., Answer], *arguments: object) -> Answer:
+        """What the scheduler answers; it takes time of its own."""
         began = self._now_s()
-        answer = call()
+        answer = call(*arguments)
         self._simulated.own_s += self._now_s() - began
         return answer
 
@@ -133,7 +126,7 @@ class _Simulation:
 
     def _went(self, machine: str, at_s: float) -> None:
         began_s = self._attempt.pop(machine, (0, 0.0, at_s))[2]
-        if self._own(partial(self._scheduler.left, machine, at_s - began_s)) is not None:
+        if self._own(self._scheduler.left, machine, at_s - began_s) is not None:
             self._simulated.lost += 1
         back_s = at_s + self._random.expovariate(1 / self._faults.down_s)
         self._down.setdefault(machine, []).append((at_s, back_s))
@@ -150,29 +143,27 @@ class _Simulation:
             self._simulated.controls += 1
             return
         self._simulated.measured += 1
-        self._simulated.finished[unit.name] = self._simulated.finished.get(unit.name, 0) + 1
+        self._simulated.finished[unit.name] += 1
         self._simulated.makespan_s = at_s
 
     def _start(self, machines: Iterable[str], at_s: float) -> None:
         for machine in machines:
             if machine not in self._scheduler.benches or machine in self._attempt:
                 continue
-            began = self._now_s()
-            unit = self._scheduler.take(machine, at_s)
-            self._simulated.own_s += self._now_s() - began
+            unit = self._own(self._scheduler.take, machine, at_s)
             if unit is not None:
                 took_s = self._real_s.get(unit.name, unit.expected_s)
                 self._attempt[machine] = (self._at(at_s + took_s, _END, machine), took_s, at_s)
 
     def _bound(self, units: Sequence[Unit]) -> float:
         """See the module's text."""
-        by_requirement: dict[object, list[Unit]] = {}
+        by_requirement: dict[Requirement, list[Unit]] = {}
         for unit in units:
             by_requirement.setdefault(unit.requirement, []).append(unit)
         longest_s = max((self._real_s[unit.name] for unit in units), default=0.0)
         bounds = [longest_s, self._time_for(units, list(self._benches))]
-        for own in by_requirement.values():
-            able = [name for name, bench in self._benches.items() if own[0].requirement.met_by(bench)]
+        for requirement, own in by_requirement.items():
+            able = [name for name, bench in self._benches.items() if requirement.met_by(bench)]
             bounds.append(self._time_for(own, able))
         return max(bounds)
 
@@ -207,66 +198,3 @@ def made_up(count: int, machines: int, seed: int = 1) -> tuple[list[Unit], list[
         for n in range(count)
     ]
     return units, benches
-
-
-@dataclass(frozen=True)
-class Group:
-    """One scenario file with one variant and one build."""
-
-    name: str
-    units: int
-    work_s: float
-    machines: tuple[str, ...]  # that can measure one of them, or more
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A campaign before it starts: its points, its units and how long they take on these machines."""
-
-    points: int
-    units: int
-    groups: tuple[Group, ...]
-    machines: tuple[str, ...]
-    work_s: float  # of all machines together, without the control
-    makespan_s: float
-    cost: float
-    skipped: int  # for which the budget has no time or money
-    impossible: tuple[str, ...]  # that no machine can measure
-    reasons: tuple[str, ...]  # of these, in the same order
-
-
-def plan_of(asked: Campaign, benches: Sequence[Bench]) -> Plan:
-    """The forecast on these machines; a campaign without any takes for ever."""
-    can = {
-        requirement: [bench.name for bench in benches if requirement.met_by(bench)]
-        for requirement in {u.requirement for u in asked.units}
-    }
-    able = [unit for unit in asked.units if can[unit.requirement]]
-    named = {unit.name for unit in able}
-    simulated = simulate(able, benches, Limits.of(asked), asked.control)
-    by_group: dict[str, list[Unit]] = {}
-    groups = sorted((sweep.group for sweep in asked.sweeps), key=len, reverse=True)
-    for unit in asked.units:
-        name = next((group for group in groups if unit.name.startswith(group)), unit.point)
-        by_group.setdefault(name, []).append(unit)
-    impossible = [unit for unit in asked.units if unit.name not in named][:20]
-    return Plan(
-        points=len({unit.point for unit in asked.units}),
-        units=len(asked.units),
-        groups=tuple(_group(name, each, [bench.name for bench in benches], can) for name, each in by_group.items()),
-        machines=tuple(bench.name for bench in benches),
-        work_s=math.fsum(unit.expected_s for unit in able),
-        makespan_s=simulated.makespan_s,
-        cost=simulated.cost,
-        skipped=simulated.skipped,
-        impossible=tuple(unit.name for unit in impossible),
-        reasons=tuple(f"no machine {needs(unit.requirement)}" for unit in impossible),
-    )
-
-
-def _group(
-    name: str, units: Sequence[Unit], machines: Sequence[str], can: Mapping[Requirement, Sequence[str]]
-) -> Group:
-    able = {machine for unit in units for machine in can[unit.requirement]}
-    work_s = math.fsum(unit.expected_s for unit in units)
-    return Group(name, len(units), work_s, tuple(machine for machine in machines if machine in able))
