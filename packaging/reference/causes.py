@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED
-from pinchpoint.causes.levels import NOTABLE
-from pinchpoint.causes.signature import Cause
+from pinchpoint.causes.signature import NOTABLE, Cause
 from pinchpoint.dut.registry import device, kinds
 from pinchpoint.model import units
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import takewhile
 
-from pinchpoint.account import ledger, load
-from pinchpoint.account.bursts import from_first_frame
-from pinchpoint.account.neighbour import Widths
-from pinchpoint.account.validity import judge
+from pinchpoint.account import cpus, ledger
+from pinchpoint.account.facts import Widths
+from pinchpoint.account.validity import from_first_frame, judge
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.instrument import HIGHEST_FPS, EngineResult, Heard, Instrument, Step, TrialRequest, duration_of
 from pinchpoint.measure.listener import Listener
@@ -326,13 +325,13 @@ def _witness(result: EngineResult, seen: Mapping[str, float]) -> Witness:
     }
     return Witness(
         workers=result.workers,
-        dut_threads=load.dut_threads(seen, result.probe_occupied_ns),
+        dut_threads=cpus.dut_threads(seen, result.probe_occupied_ns),
         steal_s=steal,
         cache_line_before_ns=result.cache_line_before_ns,
         cache_line_after_ns=result.cache_line_after_ns,
         loopback=result.loopback,
         ipc=result.ipc,
-        siblings_s=load.siblings_s(seen),
+        siblings_s=cpus.siblings_s(seen),
     )
 
 

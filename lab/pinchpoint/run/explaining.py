@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from pinchpoint.causes.explained import OF_LOSSES, explanation
+from pinchpoint.causes.experiments import OF_LOSSES, explanation
 from pinchpoint.model.causes import Experiment, Explanation
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario

@@ -6,7 +6,7 @@ from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 
-from pinchpoint.causes.explained import OF_LOSSES
+from pinchpoint.causes.experiments import OF_LOSSES
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.process import find_engine

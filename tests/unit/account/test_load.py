@@ -2,7 +2,7 @@
 
 import pytest
 
-from pinchpoint.account.load import dut_threads, siblings_s
+from pinchpoint.account.cpus import dut_threads, siblings_s
 from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.dut.ovs.load import loads
 from pinchpoint.model.trial import BusyBy

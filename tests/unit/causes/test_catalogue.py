@@ -6,8 +6,8 @@ import pytest
 from reference.causes import page
 
 from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED, by_name
-from pinchpoint.causes.likely import likely
 from pinchpoint.causes.signature import Any, Is, Lost, Unless
+from pinchpoint.causes.verdict import likely
 from pinchpoint.model.causes import Experiment, Sign, Signs
 from pinchpoint.model.hops import DropKind
 

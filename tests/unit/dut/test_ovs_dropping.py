@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pinchpoint.causes.likely import likely
+from pinchpoint.causes.verdict import likely
 from pinchpoint.dut.ovs import DEVICE, text
 from pinchpoint.dut.ovs.dropping import Database, DroppingRules, dropping_rules
 from pinchpoint.dut.ovs.signs import signs

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinchpoint.causes.offload import truth
+from pinchpoint.causes.signs import offload_truth
 from pinchpoint.dut.ovs import text
 from pinchpoint.dut.ovs.exercised import FlowListing
 from pinchpoint.dut.ovs.offload_limits import limits_of
@@ -76,7 +76,7 @@ def test_a_limit_weighs_by_the_frames_that_it_kept_meanwhile():
     seen = FlowListing(after).since(FlowListing(before))
     limits = device("ovs").offload_limits(seen)
     assert limits == {OffloadLimit.ONE_WAY: 0.75}
-    found = truth({Sign.CLAIMED: 1.0, Sign.SOFTWARE: 1.0}, limits)
+    found = offload_truth({Sign.CLAIMED: 1.0, Sign.SOFTWARE: 1.0}, limits)
     assert found.word is Offload.CLAIMED
     assert "known to stay in software: UDP whose connection saw no reply (75.0 % of the frames)" in offload_sentence(
         found
