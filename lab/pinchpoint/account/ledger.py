@@ -52,11 +52,7 @@ def build(
     seen = {**seen, **dict.fromkeys(resets, _RESET)}
     offered = sum(stream.offered for stream in engine.streams)
     received = sum(stream.received or 0 for stream in engine.streams)
-    hops = (
-        _engine_transmit(engine, graph),
-        *_hops(graph, seen, ports),
-        _engine_receive(engine, received),
-    )
+    hops = (_engine_transmit(engine, graph), *_hops(graph, seen, ports), _engine_receive(engine, received))
     return Ledger(offered, received, hops, resets, _missing_copies(engine, hops))
 
 

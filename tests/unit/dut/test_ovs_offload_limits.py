@@ -5,9 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinchpoint.causes.signs import offload_truth
-from pinchpoint.dut.ovs import text
-from pinchpoint.dut.ovs.exercised import FlowListing
-from pinchpoint.dut.ovs.offload_limits import limits_of
+from pinchpoint.dut.ovs.flows import FlowListing, datapath_flow_counts, limits_of
 from pinchpoint.dut.registry import device
 from pinchpoint.model.causes import Sign
 from pinchpoint.model.offload import Offload, OffloadLimit
@@ -62,7 +60,7 @@ def test_the_userspace_datapath_offloads_no_tracking_and_no_further_pass():
 
 def dump(packets, claim="offloaded:yes, "):
     flows = [(f"{UFID}{number:02d}", *flow) for number, flow in enumerate(packets)]
-    return text.datapath_flow_counts(
+    return datapath_flow_counts(
         "".join(
             f"{ufid}, {match}, packets:{count}, bytes:1, used:0.1s, {claim}dp:tc, actions:uplink\n"
             for ufid, match, count in flows

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinchpoint.causes.signs import offload_truth
-from pinchpoint.dut.ovs.signs import signs
+from pinchpoint.dut.ovs.counters import signs
 from pinchpoint.dut.ovs.tc import Filtered, FilterListing, TcFilters, filters
 from pinchpoint.dut.ovs.text import upcall_state
 from pinchpoint.host.interface import CommandFailed

@@ -9,28 +9,19 @@ from pinchpoint.bulk.making import Bulk
 from pinchpoint.dut import nics
 from pinchpoint.dut.device import Action
 from pinchpoint.dut.multi_host import engine_links
-from pinchpoint.dut.ovs import connections, nic_status
+from pinchpoint.dut.ovs import balancing, settings
 from pinchpoint.dut.ovs.actions import action_of
-from pinchpoint.dut.ovs.bulk_flows import Flows
-from pinchpoint.dut.ovs.bulk_ports import Ports as BulkPorts
-from pinchpoint.dut.ovs.collectors import (
-    Conntrack,
-    Coverage,
-    DatapathFlows,
-    FlowDump,
-    PmdThreads,
-    Ports,
-    ReceiveQueues,
-)
-from pinchpoint.dut.ovs.connections import Connections
-from pinchpoint.dut.ovs.daemons import switch_versions, vsctl
-from pinchpoint.dut.ovs.dropping import Database, DroppingRules
+from pinchpoint.dut.ovs.balancing import Connections
+from pinchpoint.dut.ovs.bulk import Flows
+from pinchpoint.dut.ovs.bulk import Ports as BulkPorts
+from pinchpoint.dut.ovs.collectors import Database, DroppingRules, PmdThreads, Ports, of_datapath
+from pinchpoint.dut.ovs.daemons import switch_versions
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import switch_ports
-from pinchpoint.dut.ovs.settings import check_queues, in_force
-from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, rules, spec
+from pinchpoint.dut.ovs.rpc import Unixctl, UnixctlError
+from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, ends, rules, spec
 from pinchpoint.dut.ovs.tc import TcFilters
-from pinchpoint.dut.ovs.unixctl import Unixctl, UnixctlError
+from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.scenario import Batch, Change, Scenario
 from pinchpoint.observe.host import PacketThreads
@@ -41,6 +32,11 @@ from pinchpoint.observe.sockets import Links, PacketSockets
 # Threads whose descheduling loses frames: PMDs, and the main thread of a bench without them.
 _PMD_THREAD = re.compile(r"pmd-c\d+/id:\d+")
 _MAIN_THREAD = re.compile(r"ovs-vswitchd\S*")
+
+
+def threads(host: Host, pidfile: str, control: Unixctl) -> list[Collector]:
+    """What the threads of a switch did."""
+    return [PacketThreads(host, pidfile, _PMD_THREAD, _MAIN_THREAD), PmdThreads(control)]
 
 
 class OvsLive:
@@ -54,49 +50,39 @@ class OvsLive:
     def collectors(self) -> list[Collector]:
         """Datapath, links, ports and threads."""
         scenario, places, control = self._scenario, self._places, self.control
-        datapath, ends = spec(scenario).datapath, self._ends()
+        device, netns, at = spec(scenario), places.dut_netns, ends(scenario)
         collectors: list[Collector] = [
-            Coverage(control),
-            Conntrack(control),
-            DroppingRules(control, [bridge.name for bridge in spec(scenario).bridges], rules(scenario)),
+            DroppingRules(control, [bridge.name for bridge in device.bridges], rules(scenario)),
             Database(places.host, places.database),
-            FlowDump(control),
-            DatapathFlows(control),
-            ReceiveQueues(control),
+            *of_datapath(control),
         ]
-        if datapath is not Datapath.DPDK:
-            if scenario.ports:
-                collectors += engine_links(scenario, places)
-            collectors += [
-                Queues(places.host, places.dut_netns, "dut", ends),
-                Links(places.host, places.dut_netns, "dut", ends),
-            ]
-        if datapath in IN_KERNEL and (datapath is Datapath.TC or spec(scenario).tuning.hw_offload):
-            collectors.append(TcFilters(places.host, places.dut_netns, ends))
-        if datapath is Datapath.AF_PACKET:
-            collectors.append(PacketSockets(places.host, places.dut_netns, ends))
-        if service := scenario.service:
-            collectors.append(Connections(service, places, control))
+        if device.datapath is not Datapath.DPDK:
+            collectors += engine_links(scenario, places) if scenario.ports else []
+            collectors += [Queues(places.host, netns, "dut", at), Links(places.host, netns, "dut", at)]
+        if device.datapath is Datapath.TC or (device.datapath in IN_KERNEL and device.tuning.hw_offload):
+            collectors.append(TcFilters(places.host, netns, at))
+        if device.datapath is Datapath.AF_PACKET:
+            collectors.append(PacketSockets(places.host, netns, at))
+        if balancer := self.balancer():
+            collectors.append(balancer)
         return [*collectors, *self._port_counters(), *self.witnesses()]
 
     def witnesses(self) -> list[Collector]:
-        return [
-            PacketThreads(self._places.host, self._places.pidfile("vswitchd"), _PMD_THREAD, _MAIN_THREAD),
-            PmdThreads(self.control),
-        ]
+        return threads(self._places.host, self._places.pidfile("vswitchd"), self.control)
 
     def settings(self) -> Mapping[str, str]:
         """As the switch and the hosts report them."""
-        settings = in_force(self._scenario, self._places, self.control)
-        settings |= {
-            **nics.settings(self._places.machine, nics.beside_device(self._scenario)),
-            **dict(nic_status.nics(self._scenario, self._places)),
+        scenario, places, control = self._scenario, self._places, self.control
+        return {
+            **settings.in_force(scenario, places, control),
+            **nics.settings(places.machine, nics.beside_device(scenario)),
+            **dict(settings.nics(scenario, places)),
+            **balancing.settings(scenario, places, control),
         }
-        return settings | connections.settings(self._scenario, self._places, self.control)
 
     def ready(self) -> Mapping[str, str]:
         """Every port has its queues; the limit of megaflows is the one asked for from the start."""
-        check_queues(self._scenario, self._places, self.control)
+        settings.check_queues(self._scenario, self._places, self.control)
         return {**self.versions(), **self._limit_flows()}
 
     def versions(self) -> Mapping[str, str]:
@@ -137,18 +123,12 @@ class OvsLive:
         """The control socket; the next question opens another."""
         self.control.close()
 
-    def _ends(self) -> list[str]:
-        """The ports at which traffic enters or leaves the switch."""
-        return [*(port.name for port in self._scenario.ports), *(host.name for host in self._scenario.hosts)]
-
     def _port_counters(self) -> Iterator[Ports]:
         """Of the bridges at which traffic enters or leaves; patch ports add nothing that these do not show."""
-        ends, ports = self._ends(), switch_ports(self._scenario, self._places)
-        for bridge in dict.fromkeys(port.bridge for port in ports if port.name in ends):
+        at, ports = ends(self._scenario), switch_ports(self._scenario, self._places)
+        for bridge in dict.fromkeys(port.bridge for port in ports if port.name in at):
             numbers = {str(port.number): port.name for port in ports if port.bridge == bridge}
-            yield Ports(
-                self._places.host, bridge, self._places.management_of(bridge), numbers, dict(self._places.environment)
-            )
+            yield Ports(self._places, bridge, numbers)
 
     def _limit_flows(self) -> Mapping[str, str]:
         """Make the scenario's limit of megaflows the present one, not only the highest there may be.
@@ -167,8 +147,7 @@ class OvsLive:
 
     def _number(self, port: str) -> int:
         """The port's OpenFlow number. Raises DutError."""
-        argv = ["ovs-vsctl", *vsctl(self._places), "get", "Interface", port, "ofport"]
-        said = self._places.host.run(argv, environment=self._places.environment).strip()
+        said = self._places.ask_vsctl("get", "Interface", port, "ofport").strip()
         if not said.isdigit() or said == "0":
             raise DutError(f"port {port} has no OpenFlow number: ovs-vsctl says {said!r}", "see ovs-vswitchd's log")
         return int(said)
