@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from pinchpoint.engine.instrument import Noise
+from pinchpoint.engine.instrument import EngineResult
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.scenario import Validity
@@ -56,32 +56,21 @@ VALID = Judgement(TrialValidity.VALID)
 
 
 def judge(
-    *,
-    completed: bool,
-    aborted: str | None = None,
-    streams: tuple[StreamCounts, ...],
-    ledger: Ledger,
-    witness: Witness,
-    load_fps: float,
-    duration_s: float,
-    ring: int,
-    rules: Validity,
-    noise: Noise | None = None,
+    result: EngineResult, ledger: Ledger, witness: Witness, load_fps: float, ring: int, rules: Validity
 ) -> Judgement:
     """The first that applies: ended early, too little offered, a contradiction, a receiver that stood still, noise.
 
-    `aborted` is why the engine could not continue; of a trial that is not completed, None means
-    that it was stopped on request. `ring` is the smallest ring between engine and DUT, in frames;
-    `load_fps` that of all streams together, as intended.
+    `ring` is the smallest ring between engine and DUT, in frames; `load_fps` that of all streams together, as intended.
     """
-    if not completed and aborted is None:
-        return Judgement(TrialValidity.ABORTED, Cause.STOPPED, f"stopped after {duration_s:.2f} s")
-    if not completed:
-        return Judgement(TrialValidity.ABORTED, Cause.ENDED, f"{aborted}, after {duration_s:.2f} s")
+    lasted, noise = f"after {result.sent_duration_s:.2f} s", result.noise
+    if not result.completed and result.reason is None:
+        return Judgement(TrialValidity.ABORTED, Cause.STOPPED, f"stopped {lasted}")
+    if not result.completed:
+        return Judgement(TrialValidity.ABORTED, Cause.ENDED, f"{result.reason}, {lasted}")
     return (
-        _shortfall(streams, witness, load_fps, duration_s, rules)
-        or _contradiction(streams, ledger, rules)
-        or _receiver_stood_still(streams, ledger, witness, load_fps, ring)
+        _shortfall(result, witness, load_fps, rules)
+        or _contradiction(result.streams, ledger, rules)
+        or _receiver_stood_still(result.streams, ledger, witness, load_fps, ring)
         or (Judgement(TrialValidity.NOISY_HOST, noise.cause, noise.reason) if noise else VALID)
     )
 
@@ -108,10 +97,9 @@ def frames_in_gaps(streams: Streams, workers: Workers, load_fps: float) -> float
     return math.fsum(worker.gap_total_ns / 1e9 * sending_fps(worker, workers, streams, load_fps) for worker in workers)
 
 
-def _shortfall(
-    streams: Streams, witness: Witness, load_fps: float, duration_s: float, rules: Validity
-) -> Judgement | None:
+def _shortfall(result: EngineResult, witness: Witness, load_fps: float, rules: Validity) -> Judgement | None:
     """Why too few frames were offered; None if enough were, or if the load was unpaced."""
+    streams, duration_s = result.streams, result.sent_duration_s
     intended = sum(stream.intended or 0 for stream in streams)
     missing = sum(stream.shortfall or 0 for stream in streams)
     if missing <= rules.shortfall_ratio * intended:
@@ -266,13 +254,10 @@ class Rejections:
 
 def of_search(trials: Sequence[Trial]) -> Rejections:
     """Of the trials of one search."""
-    by_cause = Counter(_cause(trial) for trial in trials if trial.validity is not TrialValidity.VALID)
-    return Rejections(len(trials), dict(by_cause.most_common()))
-
-
-def _cause(trial: Trial) -> str:
-    """In words that many trials share; the validity where the cause was not stored."""
-    return trial.validity.value.replace("_", " ") if trial.cause is None else CAUSES[trial.cause]
+    discarded = [trial for trial in trials if trial.validity is not TrialValidity.VALID]
+    # In words that many trials share; the validity where the cause was not stored.
+    causes = (CAUSES[trial.cause] if trial.cause else trial.validity.value.replace("_", " ") for trial in discarded)
+    return Rejections(len(trials), dict(Counter(causes).most_common()))
 
 
 def held_back(trials: Sequence[Trial], rate_fps: float | None, relative_width: float) -> str:

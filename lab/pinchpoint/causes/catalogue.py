@@ -3,9 +3,10 @@
 A signature makes a cause likely; only its counter-experiment confirms it. docs/causes.md comes from these rows.
 """
 
+import math
 from typing import Final
 
-from pinchpoint.causes.signature import MOST, NOTABLE, Any, Cause, Is, Lost, Unless, excess_of, lost, product, share_of
+from pinchpoint.causes.signature import MOST, NOTABLE, Any, Cause, Is, Lost, Try, Unless, Weight, lost
 from pinchpoint.model.causes import Experiment, Sign, Signs
 from pinchpoint.model.hops import DropKind, Party
 from pinchpoint.model.levels import FAR_BELOW_MRR
@@ -33,6 +34,21 @@ _LOST_BEHIND = Lost((DropKind.TRANSMIT_RING,), MOST)
 _NOT_IDLE = Unless(Is(Sign.BUSY, below=MOST))
 _WAITS = Is(Sign.WAITED, at_least=MOST)
 _FEW = Is(Sign.RING, below=4 * BATCH)
+
+
+def share_of(sign: Sign) -> Weight:
+    """As much as the sign says."""
+    return lambda signs: min(1.0, max(0.0, signs.values.get(sign, 0.0)))
+
+
+def excess_of(sign: Sign) -> Weight:
+    """What is more than once: of 4 passes, 3 of 4 parts."""
+    return lambda signs: max(0.0, 1 - 1 / signs.values[sign]) if signs.values.get(sign) else 0.0
+
+
+def product(*weights: Weight) -> Weight:
+    """The product of several weights, for a cause that needs all of them."""
+    return lambda signs: math.prod(weight(signs) for weight in weights)
 
 
 def _headroom(signs: Signs) -> float:
@@ -64,8 +80,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "a rule that drops",
         (_BY_RULES, Unless(_UNNAMED_RULE), Unless(Is(Sign.DROPS_OF_TRACKING, at_least=MOST))),
         "find the rule by its counter in the dump beside the result, and let the frames pass",
-        Experiment.PLAIN,
-        "no frame is dropped by a rule, and the rate rises",
+        Try(Experiment.PLAIN, "no frame is dropped by a rule, and the rate rises"),
     ),
     Cause(
         "mirror-port",
@@ -80,8 +95,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         # Frames without a place in the table of connections are dropped by no rule.
         (_BY_RULES, _UNNAMED_RULE, Unless(_MIRRORED), Unless(_NO_PLACE)),
         "trace such a frame through the tables: it meets a table without a rule for it, or a port that takes none",
-        Experiment.PLAIN,
-        "no frame is dropped, and the rate rises",
+        Try(Experiment.PLAIN, "no frame is dropped, and the rate rises"),
         explains=_of_unnamed_rules,
     ),
     Cause(
@@ -95,16 +109,14 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "a meter",
         (Lost((DropKind.METER,), NOTABLE),),
         "raise the meter's rate or burst, or remove it from the rules",
-        Experiment.PLAIN,
-        "no frame is dropped by the meter, and the rate rises",
+        Try(Experiment.PLAIN, "no frame is dropped by the meter, and the rate rises"),
     ),
     Cause(
         "mtu",
         "frames larger than a port's MTU",
         (Lost((DropKind.MTU,), NOTABLE),),
         "raise the MTU of the port, or send shorter frames",
-        Experiment.SHORT_FRAMES,
-        "the shortest frames pass",
+        Try(Experiment.SHORT_FRAMES, "the shortest frames pass"),
     ),
     Cause(
         "reverse-path",
@@ -140,8 +152,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "the limit of tracked connections",
         (Any((_NO_PLACE, Is(Sign.UNTRACKED, at_least=0.001), Lost((DropKind.TRACKING,), NOTABLE))),),
         "raise the limit, or shorten the time-outs of connections",
-        Experiment.LARGE_TRACKING_LIMIT,
-        "every connection finds a place, and the rate changes",
+        Try(Experiment.LARGE_TRACKING_LIMIT, "every connection finds a place, and the rate changes"),
         # The table is full or it is not: how much of the time goes into connections that find no place is not counted.
         explains=lambda signs: 1.0,
         slows=False,
@@ -151,8 +162,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "a rule that drops what connection tracking took for invalid, or had no place for",
         (_BY_RULES, Is(Sign.RULES_NAMED, at_least=MOST), Is(Sign.DROPS_OF_TRACKING, at_least=MOST)),
         "see the limit of the zone's connections, their states and their time-outs",
-        Experiment.NO_TRACKING,
-        "no frame is dropped by the rule, and the rate rises",
+        Try(Experiment.NO_TRACKING, "no frame is dropped by the rule, and the rate rises"),
         shows=(Sign.TRACKED_OF_LIMIT,),
     ),
     Cause(
@@ -160,8 +170,9 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "the limit of datapath flows",
         (Is(Sign.FLOWS_OF_LIMIT, at_least=0.95), Is(Sign.SLOW_PATH, at_least=0.001)),
         "raise the limit, or match fewer fields so that fewer flows are made",
-        Experiment.LARGE_FLOW_LIMIT,
-        "flows stay in the table, the slow path has nothing to do, and the rate rises",
+        Try(
+            Experiment.LARGE_FLOW_LIMIT, "flows stay in the table, the slow path has nothing to do, and the rate rises"
+        ),
         explains=share_of(Sign.FLOWS_OF_LIMIT),
     ),
     Cause(
@@ -177,8 +188,10 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "connections seen in one direction only, which stay in software",
         (Is(Sign.ONE_WAY, at_least=MOST), Is(Sign.CLAIMED, at_least=NOTABLE), Is(Sign.SOFTWARE, at_least=NOTABLE)),
         "send traffic both ways, as the connections of real users have it, before the offload is judged",
-        Experiment.BOTH_WAYS,
-        "the replies establish the connections, hardware takes them, and the rate of each direction rises",
+        Try(
+            Experiment.BOTH_WAYS,
+            "the replies establish the connections, hardware takes them, and the rate of each direction rises",
+        ),
         # Few offloads need a reply: that software forwards at all has other causes as often.
         explains=product(share_of(Sign.ONE_WAY), share_of(Sign.SOFTWARE), lambda signs: 0.5),
     ),
@@ -187,8 +200,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "new flows, each of which the slow path has to learn",
         (Any((Is(Sign.SLOW_PATH_TIME, at_least=NOTABLE), Lost((DropKind.SLOW_PATH,), NOTABLE))),),
         "match fewer fields, keep flows for longer, or send fewer new five-tuples a second",
-        Experiment.FEW_FLOWS,
-        "the flows are learnt once, the slow path has nothing to do, and the rate rises",
+        Try(Experiment.FEW_FLOWS, "the flows are learnt once, the slow path has nothing to do, and the rate rises"),
         explains=lambda signs: max(share_of(Sign.SLOW_PATH_TIME)(signs), lost(DropKind.SLOW_PATH)(signs)),
     ),
     Cause(
@@ -196,8 +208,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "more than one pass through the datapath, as connection tracking needs",
         (WORKS, Is(Sign.PASSES, at_least=1.1)),
         "track only what must be tracked, and give established connections a rule of their own",
-        Experiment.NO_TRACKING,
-        "every frame passes once, and the rate rises",
+        Try(Experiment.NO_TRACKING, "every frame passes once, and the rate rises"),
         explains=excess_of(Sign.PASSES),
     ),
     Cause(
@@ -205,8 +216,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "many masks: the classifier searches subtable after subtable",
         (WORKS, Is(Sign.SUBTABLES, at_least=2.0), Is(Sign.WILDCARD_SHARE, at_least=NOTABLE)),
         "let rules match the same fields with the same masks",
-        Experiment.FEW_FLOWS,
-        "few subtables are searched, and the rate rises",
+        Try(Experiment.FEW_FLOWS, "few subtables are searched, and the rate rises"),
         explains=product(share_of(Sign.WILDCARD_SHARE), excess_of(Sign.SUBTABLES)),
     ),
     Cause(
@@ -214,8 +224,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "more five-tuples than the caches hold",
         (WORKS, Is(Sign.WILDCARD_SHARE, at_least=MOST), Is(Sign.SUBTABLES, below=2.0)),
         "send fewer five-tuples at once, or deal them among more cores",
-        Experiment.FEW_FLOWS,
-        "the device's caches and the processor's hold them, and the rate rises",
+        Try(Experiment.FEW_FLOWS, "the device's caches and the processor's hold them, and the rate rises"),
         # A hit of a cache costs the rest of the work.
         explains=product(share_of(Sign.WILDCARD_SHARE), lambda signs: 0.5),
     ),
@@ -224,8 +233,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "a chain whose rules are walked one by one",
         (Is(Sign.RULES_WALKED, at_least=0.1 * FRAME_IN_RULES), Lost((DropKind.KERNEL_QUEUE,), MOST), _NOT_IDLE),
         "match by a set or a verdict map, which answers in one step, or let rules that most frames meet come first",
-        Experiment.PLAIN,
-        "no rule is walked, and the rate rises",
+        Try(Experiment.PLAIN, "no rule is walked, and the rate rises"),
         explains=lambda signs: 1 / (1 + FRAME_IN_RULES / signs.values[Sign.RULES_WALKED]),
     ),
     Cause(
@@ -233,8 +241,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "each frame is sent more than once",
         (Is(Sign.COPIES, at_least=1.1),),
         "name one output port: flooding sends to every port",
-        Experiment.ONE_OUTPUT,
-        "one frame leaves for each that enters, and the rate rises",
+        Try(Experiment.ONE_OUTPUT, "one frame leaves for each that enters, and the rate rises"),
         explains=excess_of(Sign.COPIES),
     ),
     Cause(
@@ -242,8 +249,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "one forwarding thread has the work of several",
         (BUSY, Is(Sign.IDLEST, below=MOST)),
         "give the ports more queues (port.queues), and deal them out evenly",
-        Experiment.MORE_CORES,
-        "the queues are dealt anew, and the rate rises",
+        Try(Experiment.MORE_CORES, "the queues are dealt anew, and the rate rises"),
         explains=lambda signs: signs.values[Sign.BUSY] - signs.values[Sign.IDLEST],
     ),
     Cause(
@@ -258,8 +264,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "forwarding threads that wait for each other's transmit queue",
         (Is(Sign.CONTENDED, at_least=0.01),),
         "give the port as many queues as there are forwarding threads",
-        Experiment.MORE_CORES,
-        "the contention grows with the threads",
+        Try(Experiment.MORE_CORES, "the contention grows with the threads"),
         explains=share_of(Sign.CONTENDED),
     ),
     Cause(
@@ -272,8 +277,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
             Any((Is(Sign.ENGINE_GAP, at_least=1.0), Is(Sign.BURST_OF_RING, at_least=MOST))),
         ),
         "raise port.ring",
-        Experiment.LARGE_RING,
-        "a larger ring bridges the pauses, and the loss-free rate rises",
+        Try(Experiment.LARGE_RING, "a larger ring bridges the pauses, and the loss-free rate rises"),
         explains=_of_small_ring,
     ),
     Cause(
@@ -282,8 +286,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         # The longest of many gaps differs between any two cores of a host, seldom by more than this.
         (_LOST_IN_RING, Is(Sign.SILENCE, at_least=1.0), Is(Sign.SILENCE_OF_GAP, at_least=2.0)),
         "see its log for what it did meanwhile; a larger port.ring bridges what it lasts",
-        Experiment.LARGE_RING,
-        "a larger ring loses less in each pause, and the loss-free rate rises",
+        Try(Experiment.LARGE_RING, "a larger ring loses less in each pause, and the loss-free rate rises"),
         explains=_of_pauses,
     ),
     Cause(
@@ -298,8 +301,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "pauses or bursts that the ring does not bear at this load, while the device could forward more",
         (_LOST_IN_RING, Is(Sign.NDR_OF_MRR, below=FAR_BELOW_MRR), Is(Sign.RING_S, at_least=0.0)),
         "raise port.ring: twice the ring bears the same pause at twice the load, up to what the device forwards",
-        Experiment.LARGE_RING,
-        "a larger ring bears the pauses up to a higher load, and the loss-free rate rises",
+        Try(Experiment.LARGE_RING, "a larger ring bears the pauses up to a higher load, and the loss-free rate rises"),
         explains=_of_pauses,
     ),
     Cause(
@@ -323,8 +325,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "whoever receives behind the device is too slow",
         (_LOST_BEHIND, Is(Sign.ENGINE_BUSY, at_least=SATURATED)),
         "give the engine another CPU (engine.cpus)",
-        Experiment.MORE_ENGINE_CORES,
-        "the engine takes what the device sends, and the rate rises",
+        Try(Experiment.MORE_ENGINE_CORES, "the engine takes what the device sends, and the rate rises"),
         limit=Limit.GENERATOR,
         party=Party.ENGINE,
     ),
@@ -333,8 +334,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "a full ring behind the device, although its receiver has time",
         (_LOST_BEHIND, Is(Sign.ENGINE_BUSY, below=SATURATED)),
         "raise port.ring: the receiver is away for longer than the ring holds",
-        Experiment.LARGE_RING,
-        "a larger ring bridges the receiver's pauses, and the loss-free rate rises",
+        Try(Experiment.LARGE_RING, "a larger ring bridges the receiver's pauses, and the loss-free rate rises"),
     ),
 )
 
@@ -344,8 +344,7 @@ OWN_SPEED = Cause(
     "the device's own speed at this work",
     (_LOST_IN_FRONT, Is(Sign.NDR_OF_MRR, at_least=FAR_BELOW_MRR), _NOT_IDLE),
     "another core, a faster datapath, or less work for each frame",
-    Experiment.PLAIN,
-    "frames that are only forwarded are as slow: no rule costs anything",
+    Try(Experiment.PLAIN, "frames that are only forwarded are as slow: no rule costs anything"),
     explains=lambda signs: 1.0,
     limit=Limit.FORWARDING_CORE,
     party=Party.DUT,

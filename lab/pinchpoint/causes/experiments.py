@@ -33,7 +33,8 @@ from pinchpoint.model.study import Bound
 FEW = 16  # five-tuples: any cache holds as many
 LARGE_RING, LONGER, LARGEST_RING = 4096, 4, 32768  # descriptors: the least, the factor, the most
 SHORTEST, SHORTEST_SEGMENT = 64, 76  # bytes; of TCP with the engine's signature
-_OPPOSITE: Final = {"ipv4_src": "ipv4_dst", "ipv4_dst": "ipv4_src", "udp_src": "udp_dst", "udp_dst": "udp_src"}
+_ENDS: Final = (("tx_port", "rx_port"), ("eth_src", "eth_dst"), ("ipv4_src", "ipv4_dst"), ("udp_src", "udp_dst"))
+_OPPOSITE: Final = dict((*_ENDS, *((far, near) for near, far in _ENDS)))
 EFFECT = 0.05  # by which a rate must change for a cause to be seen: half of what makes it suspected
 SEEN = 0.001  # of the offered frames: fewer drops speak for nothing when they are gone
 GONE = 0.1  # of the drops before, at most: the rest of them
@@ -52,8 +53,10 @@ def experiments(
 
 
 def _of_bench(scenario: Scenario, free_cpus: Collection[int]) -> Iterator[tuple[Experiment, Scenario]]:
-    yield Experiment.FEW_FLOWS, replace(scenario, streams=tuple(map(_few, scenario.streams)))
-    yield Experiment.SHORT_FRAMES, replace(scenario, streams=tuple(map(_short, scenario.streams)))
+    few = (replace(stream, flows=min(stream.flows, FEW)) for stream in scenario.streams)
+    yield Experiment.FEW_FLOWS, replace(scenario, streams=tuple(few))
+    short = (replace(s, frame_bytes=SHORTEST_SEGMENT if s.segment else SHORTEST) for s in scenario.streams)
+    yield Experiment.SHORT_FRAMES, replace(scenario, streams=tuple(short))
     rings = tuple(replace(port, ring=max(LARGE_RING, min(LONGER * port.ring, LARGEST_RING))) for port in scenario.ports)
     yield Experiment.LARGE_RING, replace(scenario, ports=rings)
     if free_cpus and len(scenario.engine.cpus) < len(scenario.ports):
@@ -67,26 +70,8 @@ def _of_bench(scenario: Scenario, free_cpus: Collection[int]) -> Iterator[tuple[
 
 def _answer(stream: Stream) -> Stream:
     """The same five-tuples the other way round."""
-    return replace(
-        stream,
-        tx_port=stream.rx_port,
-        rx_port=stream.tx_port,
-        eth_src=stream.eth_dst,
-        eth_dst=stream.eth_src,
-        ipv4_src=stream.ipv4_dst,
-        ipv4_dst=stream.ipv4_src,
-        udp_src=stream.udp_dst,
-        udp_dst=stream.udp_src,
-        order=tuple(_OPPOSITE[name] for name in stream.order),
-    )
-
-
-def _short(stream: Stream) -> Stream:
-    return replace(stream, frame_bytes=SHORTEST_SEGMENT if stream.segment else SHORTEST)
-
-
-def _few(stream: Stream) -> Stream:
-    return replace(stream, flows=min(stream.flows, FEW))
+    turned = {name: getattr(stream, other) for name, other in _OPPOSITE.items()}
+    return replace(stream, order=tuple(_OPPOSITE[name] for name in stream.order), **turned)
 
 
 def explanation(unchanged: ScenarioResult, made: Done) -> Explanation | None:
@@ -254,7 +239,7 @@ def _row(suspicion: Suspicion) -> Cause:
     try:
         return by_name(suspicion.cause)
     except KeyError:
-        return Cause(suspicion.cause, suspicion.title, (), suspicion.mend, suspicion.experiment)
+        return Cause(suspicion.cause, suspicion.title, (), suspicion.mend)
 
 
 def _cost_of_a_pass(unchanged: ScenarioResult, branches: Sequence[Branch]) -> CostOfAPass | None:

@@ -106,24 +106,17 @@ Weight = Callable[[Signs], float]
 """What a cause would explain, between 0 and 1: a share of the losses, or of the forwarding thread's time."""
 
 
-def share_of(sign: Sign) -> Weight:
-    """As much as the sign says."""
-    return lambda signs: min(1.0, max(0.0, signs.values.get(sign, 0.0)))
-
-
-def excess_of(sign: Sign) -> Weight:
-    """What is more than once: of 4 passes, 3 of 4 parts."""
-    return lambda signs: max(0.0, 1 - 1 / signs.values[sign]) if signs.values.get(sign) else 0.0
-
-
-def product(*weights: Weight) -> Weight:
-    """The product of several weights, for a cause that needs all of them."""
-    return lambda signs: math.prod(weight(signs) for weight in weights)
-
-
 def lost(*kinds: DropKind) -> Weight:
     """The share of the lost frames."""
     return Lost(kinds, 0.0).share
+
+
+@dataclass(frozen=True)
+class Try:
+    """A counter-experiment, and what it does if this is the cause."""
+
+    experiment: Experiment
+    expects: str
 
 
 @dataclass(frozen=True)
@@ -134,8 +127,7 @@ class Cause:
     title: str  # a noun phrase
     signature: tuple[Condition, ...]  # all of them
     mend: str  # what the user can do, on any device
-    experiment: Experiment | None = None
-    expects: str = ""  # what the experiment does if this is the cause
+    test: Try | None = None  # None: nothing can be tried
     explains: Weight | None = None  # None: as many of the lost frames as its signature names
     slows: bool = True  # False: without the cause the rate may fall as well as rise
     limit: Limit | None = None  # what pinched the number where this fits; None: the drop that most frames met
@@ -155,6 +147,11 @@ class Cause:
     def weight(self, signs: Signs) -> float:
         """What it would explain, between 0 and 1."""
         return (self.explains or lost(*self.kinds))(signs)
+
+    @property
+    def experiment(self) -> Experiment | None:
+        """What is tried."""
+        return self.test.experiment if self.test else None
 
     def advice(self, of_device: Sequence[str]) -> str:
         """What the user can do: on any device, and by the settings of this one."""

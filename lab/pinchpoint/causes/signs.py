@@ -90,12 +90,8 @@ def _of_threads(
     loads: Sequence[ThreadLoad], port: str = "", over: Overload | None = None, traffic_s: float = 0.0
 ) -> Iterator[tuple[Sign, float]]:
     """Of those that poll the port, the busiest; of all of them the idlest."""
-
-    def busy(load: ThreadLoad) -> float | None:
-        return over.busy_share(load, traffic_s) if over else load.busy_share
-
-    known = [(share, load) for load in loads if (share := busy(load)) is not None]
-    if known:
+    shares = ((over.busy_share(load, traffic_s) if over else load.busy_share, load) for load in loads)
+    if known := [(share, load) for share, load in shares if share is not None]:
         polling = [pair for pair in known if port in pair[1].ports] or known
         share, busiest = max(polling, key=lambda pair: pair[0])
         yield Sign.BUSY, share

@@ -9,7 +9,6 @@ frames are named by no counter, the verdict is refused, with the place where the
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 from pinchpoint.account import ledger
 from pinchpoint.causes import evidence
@@ -77,7 +76,11 @@ def verdict(
     """
     if rate.status is RateStatus.AT_LEAST:
         return _not_reached(rate, trials)
-    suspect = partial(_suspected, ring=ring, device=device)
+
+    def suspect(losing: Sequence[Trial]) -> tuple[Suspicion, ...]:
+        """By their signs; the settings in force are the same in all of them."""
+        return likely(of_trials(losing, ring, device), device, losing[-1].observed if losing else {})
+
     if ledger.unexplained_share(trials) > unexplained_ratio:
         return _unexplained(trials, unexplained_ratio, suspect)
     if rate.status is RateStatus.REFUSED:
@@ -89,13 +92,10 @@ def verdict(
     seen = of_trials(losing, ring, device, over)
     limit = _from_losses(losing, trials, seen, over)
     suspicions = likely(seen, device, losing[-1].observed)
-    limit = replace(limit, suspicions=suspicions, headline=_with_cause(limit, suspicions))
-    return _with_others(limit, rate, losing, trials, suspect)
-
-
-def _suspected(trials: Sequence[Trial], ring: int, device: Diagnosed | None) -> tuple[Suspicion, ...]:
-    """By their signs; the settings in force are the same in all of them."""
-    return likely(of_trials(trials, ring, device), device, trials[-1].observed if trials else {})
+    if suspicions and limit.limit is not Limit.UNEXPLAINED:  # of a cause that the headline does not name already
+        told = f"likely: {suspicions[0].title} ({'; '.join(suspicions[0].evidence)})"
+        limit = replace(limit, headline=f"{limit.headline}; {told}")
+    return _with_others(replace(limit, suspicions=suspicions), rate, losing, trials, suspect)
 
 
 def _with_others(
@@ -115,13 +115,6 @@ def _with_others(
     line = f"apart from these, frames are lost from {least} on: {lost} in {units.counted(len(others), 'trial')}"
     lines = (*verdict.evidence, line, *evidence.named(by_reason(others)), *evidence.loads(others))
     return replace(verdict, suspicions=(*verdict.suspicions, *added), evidence=lines)
-
-
-def _with_cause(verdict: Verdict, suspicions: Sequence[Suspicion]) -> str:
-    """The headline with the likeliest cause, where there is one that the headline does not name already."""
-    if not suspicions or verdict.limit is Limit.UNEXPLAINED:
-        return verdict.headline
-    return f"{verdict.headline}; likely: {suspicions[0].title} ({'; '.join(suspicions[0].evidence)})"
 
 
 def _unexplained(trials: Sequence[Trial], limit: float, suspect: Suspect) -> Verdict:

@@ -268,18 +268,7 @@ class Measurer:
         witness = _witness(result, seen)
         if scenario.engines:  # the device's threads are on no core of an engine elsewhere that has the same number
             witness = replace(witness, siblings_s={})
-        judgement = judge(
-            completed=result.completed,
-            aborted=result.reason,
-            streams=result.streams,
-            ledger=account,
-            witness=witness,
-            load_fps=load_fps,
-            duration_s=result.sent_duration_s,
-            ring=scenario.smallest_ring,
-            rules=scenario.validity,
-            noise=result.noise,
-        )
+        judgement = judge(result, account, witness, load_fps, scenario.smallest_ring, scenario.validity)
         return Trial(
             id=trial_id,
             scenario=scenario.name,

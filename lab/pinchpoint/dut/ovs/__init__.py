@@ -3,7 +3,7 @@
 `device`       the kind, as the rest of the lab knows it
 `keys`, `reading`, `bridges`, `spec`   scenario keys, their checks, and what they say
 `bench`        what a bench consists of: `places`, `daemons`, `ports`, `rules`, `balancing`, `vdpa`
-`live`         the running switch: `rpc`, `settings`, `collectors`, `text`, `flows`, `tc`, `actions`, `bulk`
+`live`         the running switch: `rpc`, `settings`, `collectors`, `text`, `flows`, `tc`, `bulk`
 `attached`     a switch that runs already, which is read and never changed
 `hops`, `counters`   where frames are counted, and what its counters mean
 `experiments`  what can be done against a cause

@@ -77,19 +77,22 @@ def _control(places: OvsPlaces, pidfile: str, pid: int) -> str:
     raise RequirementError(where, "run as root: sudo pinchpoint watch")
 
 
-def _asked(places: OvsPlaces, *words: str) -> str:
+def _told(places: OvsPlaces, who: str, *argv: str) -> str:
     try:
-        return places.ask("ovs-vsctl", f"--db={places.database}", "--timeout=10", "--no-wait", *words)
+        return places.ask(*argv)
     except CommandFailed as error:
-        raise DutError(f"{places.directory}: the switch's database does not answer: {error.output}") from error
+        raise DutError(f"{who} does not answer: {error.output}") from error
+
+
+def _asked(places: OvsPlaces, *words: str) -> str:
+    who, database = f"{places.directory}: the switch's database", f"--db={places.database}"
+    return _told(places, who, "ovs-vsctl", database, "--timeout=10", "--no-wait", *words)
 
 
 def _ports(places: OvsPlaces, bridge: str) -> dict[str, str]:
     """OpenFlow number -> name of the ports of one bridge, but its own."""
-    try:
-        text = places.ask("ovs-ofctl", "--timeout=10", "dump-ports-desc", places.management_of(bridge))
-    except CommandFailed as error:
-        raise DutError(f"{bridge}: the switch does not answer: {error.output}") from error
+    argv = ("ovs-ofctl", "--timeout=10", "dump-ports-desc", places.management_of(bridge))
+    text = _told(places, f"{bridge}: the switch", *argv)
     return {number: name for number, name in _DESCRIPTION.findall(text) if number.isdigit()}
 
 

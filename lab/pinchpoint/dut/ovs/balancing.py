@@ -56,11 +56,6 @@ def is_full(service: Service) -> bool:
     return service.mode is Mode.FULL_NAT
 
 
-def entries(service: Service) -> int:
-    """Of the table of connections, for each connection."""
-    return 2 if is_full(service) else 1
-
-
 def local_ports(service: Service) -> Range:
     """Ports of each local address."""
     return service.local_ports or _ANY_PORT
@@ -74,7 +69,7 @@ def timeouts(service: Service) -> dict[str, str]:
 
 
 def zones(service: Service) -> tuple[int, ...]:
-    """Zones of connection tracking that the service uses: two with full-NAT, else one."""
+    """Zones of connection tracking: two with full-NAT, else one. Each connection has an entry of the table in each."""
     return (_TO_VIP, _FROM_LOCAL) if is_full(service) else (_TO_VIP,)
 
 
@@ -180,13 +175,13 @@ class Connections(Asked):
         something, not by how much.
         """
         lines = self._places.host.read(self._places.log).count(_NO_PORT)
-        connections = self._number(_COUNT) / entries(self._service)
+        connections = self._number(_COUNT) / len(zones(self._service))
         return Snapshot(at_s, {_EXHAUSTED: lines}, {_USED: connections})
 
     def limits(self) -> tuple[Limit, ...]:
         """Entries of the table and, with full-NAT, local ports."""
         service = self._service
-        most, each = self._number(_MOST), entries(service)
+        most, each = self._number(_MOST), len(zones(service))
         held_s = float(service.closed_s or CLOSED_S)
         waits = f"tcp_close = {held_s:g} s"
         swept_s = self._sweep_s()

@@ -59,6 +59,11 @@ class _ControlCollector(Asked):
         self._control = control
 
 
+def _flat(begin: str, counters: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """Of each thread or port, by `begin/ITS NAME/COUNTER`."""
+    return {f"{begin}/{key}/{name}": value for key, values in counters.items() for name, value in values.items()}
+
+
 class PmdThreads(_ControlCollector):
     """Packets, cache hits and cycles of every PMD thread and of the main thread."""
 
@@ -66,20 +71,15 @@ class PmdThreads(_ControlCollector):
 
     def read(self, at_s: float) -> Snapshot:
         """`ovs/pmd/THREAD/COUNTER`; perf-show's iterations beside stats-show's counters."""
-        counters: dict[str, int] = {}
-        gauges: dict[str, float] = {}
         stats = self._control.call("dpif-netdev/pmd-stats-show")
-        for thread, values in ovs_text.thread_counters(stats).items():
-            counters |= {f"ovs/pmd/{thread}/{name}": value for name, value in values.items()}
-            if "megaflow_hits" in values:
-                gauges[f"ovs/pmd/{thread}/megaflow_hits_since_start"] = values["megaflow_hits"]
-        for thread, lookups in ovs_text.subtable_lookups(stats).items():
-            counters[f"ovs/pmd/{thread}/subtable_lookups"] = lookups
         perf = self._control.call("dpif-netdev/pmd-perf-show", "-nh")
-        for thread, values in ovs_text.thread_counters(perf).items():
-            counters |= {f"ovs/perf/{thread}/{name}": value for name, value in values.items()}
+        counters = _flat("ovs/pmd", ovs_text.thread_counters(stats)) | _flat("ovs/perf", ovs_text.thread_counters(perf))
+        hits = {
+            name: n for name, n in counters.items() if name.startswith("ovs/pmd/") and name.endswith("megaflow_hits")
+        }
+        counters |= {f"ovs/pmd/{thread}/subtable_lookups": n for thread, n in ovs_text.subtable_lookups(stats).items()}
         counters |= {f"ovs/perf/{thread}/upcall_us": spent for thread, spent in ovs_text.upcall_time_us(perf).items()}
-        return Snapshot(at_s, counters, gauges)
+        return Snapshot(at_s, counters, {f"{name}_since_start": float(n) for name, n in hits.items()})
 
 
 class ReceiveQueues(_ControlCollector):
@@ -282,10 +282,6 @@ class Ports:
             shown = self._places.ask("ovs-ofctl", "-O", "OpenFlow14", "--timeout=10", "dump-ports", self._management)
         except CommandFailed as error:
             raise DutError(f"ovs-vswitchd does not answer: {error.output}", "see its log") from error
-        counters = {
-            f"ovs/port/{self._names[number]}/{name}": value
-            for number, values in ovs_text.port_counters(shown).items()
-            if number in self._names
-            for name, value in values.items()
-        }
-        return Snapshot(at_s, counters)
+        by_number = ovs_text.port_counters(shown)
+        ports = {name: by_number[number] for number, name in self._names.items() if number in by_number}
+        return Snapshot(at_s, _flat("ovs/port", ports))

@@ -21,7 +21,7 @@ def database(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     """A fresh database and its server."""
     file = f"{places.directory}/conf.db"
     words = ("ovsdb-server", file, f"--remote=p{places.database}")
-    server = _daemon(places, "ovsdb-server", "ovsdb", words, cpus=(_control_cpu(scenario),))
+    server = _daemon(places, "ovsdb-server", "ovsdb", words, (_control_cpu(scenario),))
     return [places.command("ovsdb-tool", "create", file, schema(scenario, places.machine)), server]
 
 
@@ -32,24 +32,17 @@ def vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
     cpus = (_control_cpu(scenario),) if spec(scenario).datapath in POLLED else spec(scenario).pmd_cpus
     # Both ends of a tunnel are addresses of one namespace, whose kernel would route between them by itself.
     routes = ("--disable-system-route",) if spec(scenario).tunnels else ()
-    words = (program(scenario), places.database)
-    return _daemon(places, SWITCH, "vswitchd", words, *routes, cpus=cpus, netns=places.dut_netns)
+    words = (program(scenario), places.database, *routes)
+    return _daemon(places, SWITCH, "vswitchd", words, cpus, places.dut_netns)
 
 
 def _daemon(
-    places: OvsPlaces,
-    name: str,
-    files: str,
-    words: tuple[str, ...],
-    *options: str,
-    cpus: tuple[int, ...],
-    netns: str | None = None,
+    places: OvsPlaces, name: str, files: str, words: tuple[str, ...], cpus: tuple[int, ...], netns: str | None = None
 ) -> Daemon:
     """`files`: how the names of its files begin."""
     pidfile, begin = places.pidfile(files), f"{places.directory}/{files}"
     own = (f"--pidfile={pidfile}", f"--log-file={begin}.log", f"--unixctl={begin}.ctl", "--detach", "--no-chdir")
-    argv = (*words, *own, *options)
-    return Daemon(name, argv, pidfile, f"{begin}.log", places.bench_id, netns, cpus, places.environment)
+    return Daemon(name, (*words, *own), pidfile, f"{begin}.log", places.bench_id, netns, cpus, places.environment)
 
 
 def program(scenario: Scenario) -> str:

@@ -24,7 +24,7 @@ _FLOW_THREAD = re.compile(r"^flow-dump from (?P<thread>.+?):?\s*$")
 _OFFLOADED = re.compile(r"(?:^|, ?)offloaded:(\w+)")
 # A field's value, then its mask; what is matched whole has none.
 _VALUE = re.compile(r"(?<=[(=])[^(),=/]+(/[^(),=]+)?(?=[,)])")
-_ICMP, _TCP, _UDP, _ICMP6 = "1", "6", "17", "58"
+_ICMP, _TCP, _UDP, _ICMP6 = 1, 6, 17, 58
 _PROTOCOL = re.compile(r"proto=(\d{1,3})(?=[,)])")  # matched whole; with a mask behind it, it is not
 _TTL = re.compile(r"(?:ttl|hlimit)=(\d{1,3})(?=[,)])")
 _STATE = re.compile(r"ct_state\((0x[0-9a-f]{1,8}|\d{1,9})(?:/(0x[0-9a-f]{1,8}|\d{1,9}))?\)")
@@ -115,9 +115,9 @@ def limits_of(key: str, actions: str, is_userspace_datapath: bool) -> tuple[Offl
     return tuple(limit for limit, holds in known.items() if holds(key, actions))
 
 
-def _protocol(key: str) -> str:
-    match = _PROTOCOL.search(key)
-    return match[1] if match else ""
+def _number(pattern: re.Pattern[str], key: str) -> int | None:
+    match = pattern.search(key)
+    return int(match[1], 16 if match[1].startswith("0x") else 10) if match else None
 
 
 def _state(key: str) -> tuple[int, int] | None:
@@ -132,8 +132,9 @@ def _state(key: str) -> tuple[int, int] | None:
     return (value, mask) if value & mask & _TRACKED_BIT else None  # else what it matches is that nothing is tracked yet
 
 
-def _is_tracked(key: str, actions: str) -> bool:
-    return _state(key) is not None or _TRACKED.search(actions) is not None
+def _is_tracked_icmp(key: str, actions: str) -> bool:
+    is_tracked = _state(key) is not None or _TRACKED.search(actions) is not None
+    return _number(_PROTOCOL, key) in (_ICMP, _ICMP6) and is_tracked
 
 
 def _is_new(key: str) -> bool:
@@ -144,25 +145,15 @@ def _is_new(key: str) -> bool:
     return bool(value & mask & _NEW) or bool(mask & ~value & _ESTABLISHED)
 
 
-def _has_low_ttl(key: str) -> bool:
-    match = _TTL.search(key)
-    return match is not None and int(match[1]) <= 1
-
-
-def _is_recirculated(key: str) -> bool:
-    match = _RECIRC.search(key)
-    return match is not None and int(match[1], 0) != 0
-
-
 _EVERYWHERE: Final[Mapping[OffloadLimit, Holds]] = {
-    OffloadLimit.ONE_WAY: lambda key, actions: _protocol(key) == _UDP and _is_new(key),
-    OffloadLimit.NOT_ESTABLISHED: lambda key, actions: _protocol(key) == _TCP and _is_new(key),
-    OffloadLimit.TRACKED_ICMP: lambda key, actions: _protocol(key) in (_ICMP, _ICMP6) and _is_tracked(key, actions),
+    OffloadLimit.ONE_WAY: lambda key, actions: _number(_PROTOCOL, key) == _UDP and _is_new(key),
+    OffloadLimit.NOT_ESTABLISHED: lambda key, actions: _number(_PROTOCOL, key) == _TCP and _is_new(key),
+    OffloadLimit.TRACKED_ICMP: _is_tracked_icmp,
     OffloadLimit.FRAGMENTS: lambda key, actions: "frag=first" in key or "frag=later" in key,
-    OffloadLimit.TTL: lambda key, actions: _has_low_ttl(key),
+    OffloadLimit.TTL: lambda key, actions: _number(_TTL, key) in (0, 1),
     OffloadLimit.USERSPACE: lambda key, actions: _USERSPACE.search(actions) is not None,
 }
 _USERSPACE_DATAPATH: Final[Mapping[OffloadLimit, Holds]] = {
     OffloadLimit.TRACKING: lambda key, actions: _TRACKED.search(actions) is not None,
-    OffloadLimit.RECIRCULATED: lambda key, actions: _is_recirculated(key),
+    OffloadLimit.RECIRCULATED: lambda key, actions: bool(_number(_RECIRC, key)),
 }

@@ -150,12 +150,13 @@ BRIDGE_SERIES = Table(
 )
 
 _A_BRIDGE = kinds.bridge_name(LAST_BRIDGE)
+_ENDS = (Key("from", _A_BRIDGE, "One bridge.", field="first"), Key("to", _A_BRIDGE, "The other.", field="second"))
 
 PATCH = Table(
     "patch",
     "Two bridges joined by a pair of patch ports. In the rules of a bridge, `{to-br1}` stands for the port towards "
     "the bridge br1, also in the row that `dut.cascade` makes.",
-    (Key("from", _A_BRIDGE, "One bridge.", field="first"), Key("to", _A_BRIDGE, "The other.", field="second")),
+    _ENDS,
     at_most=256,
 )
 
@@ -164,8 +165,7 @@ TUNNEL = Table(
     "A VXLAN tunnel between two bridges, over an underlay that the bench builds.",
     (
         Key("name", kinds.port_name(), "In braces, its port in the rules of either bridge."),
-        Key("from", _A_BRIDGE, "One bridge.", field="first"),
-        Key("to", _A_BRIDGE, "The other.", field="second"),
+        *_ENDS,
         Key("vni", kinds.integer(0, 2**24 - 1), "The VXLAN network identifier (RFC 7348)."),
     ),
     at_most=256,

@@ -1,17 +1,21 @@
-"""A running switch: its counters, its settings as read back, what may happen to it."""
+"""A running switch: its counters, its settings as read back, what may happen to it, each with its undoing."""
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import ClassVar
 
+from pinchpoint.bench.actions import create, remove
 from pinchpoint.bench.resource import AnyResource
-from pinchpoint.bulk.making import Bulk
+from pinchpoint.bulk.making import Bulk, timed_make, timed_removal
 from pinchpoint.dut import nics
-from pinchpoint.dut.device import Action
+from pinchpoint.dut.device import Action, Check
 from pinchpoint.dut.multi_host import engine_links
 from pinchpoint.dut.ovs import balancing, settings
-from pinchpoint.dut.ovs.actions import action_of
 from pinchpoint.dut.ovs.balancing import Connections
+from pinchpoint.dut.ovs.bench import ends_with_the_switch
 from pinchpoint.dut.ovs.bulk import Flows
 from pinchpoint.dut.ovs.bulk import Ports as BulkPorts
 from pinchpoint.dut.ovs.collectors import Database, DroppingRules, PmdThreads, Ports, of_datapath
@@ -100,8 +104,25 @@ class OvsLive:
             return None
 
     def action(self, change: Change, resources: Sequence[AnyResource]) -> Action:
-        """What happens to the switch."""
-        return action_of(change, self._scenario, self._places, resources, self.control)
+        """What happens to the switch: one of a closed list. `resources` are those of its bench."""
+        places, control, count = self._places, self.control, change.count
+        flows = Flows(places, control, count, "bundle", 1, "drop")
+        ports = BulkPorts(places, control, count, "transaction", 1)
+        make_flows, remove_flows = partial(timed_make, flows, count), partial(timed_removal, flows, count)
+        make_ports, remove_ports = partial(timed_make, ports, count), partial(timed_removal, ports, count)
+        anew = ends_with_the_switch(self._scenario, places, resources)
+        actions: Mapping[str, Action] = {
+            "none": Steps(),
+            "add-flows": Steps(make_flows, restore=remove_flows),
+            "del-flows": Steps(remove_flows, prepare=make_flows),
+            "add-ports": Steps(make_ports, restore=remove_ports),
+            "del-ports": Steps(remove_ports, prepare=make_ports),
+            "flush-flows": Steps(lambda check: control.call("dpctl/del-flows")),
+            "rebalance": Steps(lambda check: control.call("dpif-netdev/pmd-rxq-rebalance")),
+            "settings": Set(places, change.settings),
+            "restart": Restarted(places, anew, control),
+        }
+        return actions[change.action]
 
     @contextmanager
     def items(self, batch: Batch, probed: bool) -> Iterator[Bulk]:
@@ -151,3 +172,81 @@ class OvsLive:
         if not said.isdigit() or said == "0":
             raise DutError(f"port {port} has no OpenFlow number: ovs-vsctl says {said!r}", "see ovs-vswitchd's log")
         return int(said)
+
+
+Step = Callable[[Check], object]
+
+
+def _nothing(check: Check) -> None:
+    """Nothing to do."""
+
+
+class Steps:
+    """An action of steps, each of which returns when what it does shows."""
+
+    ends_processes: ClassVar[bool] = False
+
+    def __init__(self, act: Step = _nothing, prepare: Step = _nothing, restore: Step = _nothing) -> None:
+        self._act, self._prepare, self._restore = act, prepare, restore
+
+    def prepare(self, check: Check) -> None:
+        """What must be there before."""
+        self._prepare(check)
+
+    def act(self, check: Check) -> None:
+        """Let it happen."""
+        self._act(check)
+
+    def restore(self, check: Check) -> None:
+        """Undo what lasts."""
+        self._restore(check)
+
+
+class Set:
+    """Settings of Open_vSwitch other_config; ovs-vsctl returns when the switch has taken them over."""
+
+    ends_processes: ClassVar[bool] = False
+
+    def __init__(self, places: OvsPlaces, wanted: Mapping[str, str]) -> None:
+        self._places, self._settings = places, wanted
+        self._before: Mapping[str, str] = {}
+
+    def prepare(self, check: Check) -> None:
+        """Remember what is set."""
+        self._before = settings.other_config(self._places)
+
+    def act(self, check: Check) -> None:
+        self._set(self._settings)
+
+    def restore(self, check: Check) -> None:
+        """Set what was set before, and remove keys that were not there."""
+        self._set({key: self._before[key] for key in self._settings if key in self._before})
+        for key in self._settings:
+            if key not in self._before:
+                self._places.ask_vsctl("remove", "Open_vSwitch", ".", "other_config", key)
+
+    def _set(self, settings: Mapping[str, str]) -> None:
+        if settings:
+            pairs = [f"other_config:{key}={json.dumps(value)}" for key, value in settings.items()]
+            self._places.ask_vsctl("set", "Open_vSwitch", ".", *pairs)
+
+
+class Restarted(Steps):
+    """The switch ends as on SIGTERM and starts again on its database; what that does not hold is made anew.
+
+    The bench's journal names all of this already: nothing else is there meanwhile.
+    """
+
+    ends_processes: ClassVar[bool] = True
+
+    def __init__(self, places: OvsPlaces, anew: Sequence[AnyResource], control: Unixctl) -> None:
+        super().__init__(self._restart)
+        self._host, self._anew, self._control = places.host, anew, control
+
+    def _restart(self, check: Check) -> None:
+        for resource in reversed(self._anew):
+            remove(resource, self._host)
+        self._control.close()  # the next question goes to the new process
+        for resource in self._anew:
+            check()
+            create(resource, self._host)

@@ -15,6 +15,7 @@ local address: the switch would look for a local route to it.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
+from itertools import count
 
 from pinchpoint.bench.resource import AnyResource, Command, TapLinks, TextFile
 from pinchpoint.dut.ovs import vdpa
@@ -46,12 +47,9 @@ class SwitchPort:
 
 def switch_ports(scenario: Scenario, places: OvsPlaces) -> tuple[SwitchPort, ...]:
     """All ports of all bridges in the order in which they are made."""
-    used = dict.fromkeys((bridge.name for bridge in spec(scenario).bridges), 0)
-    made = []
-    for bridge, word, name, columns in _wanted(scenario, places):
-        used[bridge] += 1
-        made.append(SwitchPort(bridge, word, name, used[bridge], columns))
-    return tuple(made)
+    numbers = {bridge.name: count(1) for bridge in spec(scenario).bridges}
+    wanted = _wanted(scenario, places)
+    return tuple(SwitchPort(at, word, name, next(numbers[at]), columns) for at, word, name, columns in wanted)
 
 
 _Wanted = tuple[str, str, str, Mapping[str, str]]  # bridge, word in rules, interface, its columns
@@ -191,8 +189,8 @@ def extra_port(number: int) -> str:
     return f"idle{number}"
 
 
-def _veths(count: int, places: OvsPlaces) -> list[AnyResource]:
+def _veths(pairs: int, places: OvsPlaces) -> list[AnyResource]:
     """Pairs of which one end becomes a port and the other stays beside it, down."""
     link = "link add idle{i} up type veth peer name idlepeer{i}"
-    batch = TextFile(f"{places.directory}/idle-links.txt", (), ((link, count, 1),))
+    batch = TextFile(f"{places.directory}/idle-links.txt", (), ((link, pairs, 1),))
     return [batch, Command(("ip", "-n", places.dut_netns, "-batch", batch.path), timeout_s=TIMEOUT_S)]

@@ -33,11 +33,14 @@ _PMD = re.compile(r"^pmd thread numa_id -?\d+ core_id (\d+):", re.MULTILINE)
 _PORT_CONFIG = re.compile(r"^\s+port \d+: (\S+) \((.+)\)$")
 _FEATURE = re.compile(r"^([\w-]+): (on|off)", re.MULTILINE)
 _LIMIT = re.compile(r"\(limit (\d+)\)")
-_EMC = re.compile(r"\|INFO\|EMC insertion probability changed to (?:zero|1/(\d+))")
-_SMC = re.compile(r"\|INFO\|SMC cache is (enabled|disabled)")
-_POLICY = re.compile(r"\|INFO\|tc: Using policy '(none|skip_sw|skip_hw)'")
+_LOGGED = {
+    "emc-insert-inv-prob": re.compile(r"\|INFO\|EMC insertion probability changed to (?:1/)?(zero|\d+)"),
+    "smc-enable": re.compile(r"\|INFO\|SMC cache is (enabled|disabled)"),
+    "tc-policy": re.compile(r"\|INFO\|tc: Using policy '(none|skip_sw|skip_hw)'"),
+    "hw-offload": re.compile(r"\|INFO\|netdev: Flow API (Enabled)"),
+}
+_AS_STORED = {"zero": "0", "enabled": "true", "Enabled": "true", "disabled": "false"}
 _OF_THE_KERNEL = ("hw-offload", "tc-policy")
-_OFFLOAD = re.compile(r"\|INFO\|netdev: Flow API Enabled")
 _NEGOTIATED = re.compile(r"\|VHOST_CONFIG: \((\S+)\) negotiated Virtio features: 0x([0-9a-f]+)")
 _RING_PACKED = 34  # VIRTIO_F_RING_PACKED (Virtio 1.1, 6)
 _OFFLOADS = ("tx-checksumming", "tcp-segmentation-offload", "generic-segmentation-offload")
@@ -107,15 +110,9 @@ def polled_queues(text: str) -> dict[str, dict[int, int]]:
 def logged(text: str) -> dict[str, str]:
     """Settings of other_config as the log reports them; it reports changes only, others have their default."""
     settings = {"emc-insert-inv-prob": "100", "smc-enable": "false", "hw-offload": "false", "tc-policy": "none"}
-    for line in text.splitlines():
-        if emc := _EMC.search(line):
-            settings["emc-insert-inv-prob"] = emc[1] or "0"
-        elif smc := _SMC.search(line):
-            settings["smc-enable"] = "true" if smc[1] == "enabled" else "false"
-        elif policy := _POLICY.search(line):
-            settings["tc-policy"] = policy[1]
-        elif _OFFLOAD.search(line):
-            settings["hw-offload"] = "true"
+    for key, pattern in _LOGGED.items():
+        for word in pattern.findall(text):
+            settings[key] = _AS_STORED.get(word, word)
     return settings
 
 

@@ -193,6 +193,5 @@ def pinned_queues(affinity: str) -> list[tuple[int, int]]:
 
 def rules(scenario: Scenario) -> int:
     """OpenFlow rules of all bridges as the scenario gives them."""
-    return sum(
-        len(bridge.rules) + sum(series.count for series in bridge.rule_series) for bridge in spec(scenario).bridges
-    )
+    bridges = spec(scenario).bridges
+    return sum(len(bridge.rules) + sum(series.count for series in bridge.rule_series) for bridge in bridges)

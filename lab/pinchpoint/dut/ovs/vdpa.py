@@ -70,8 +70,8 @@ def columns(port: OvsPort, places: OvsPlaces) -> dict[str, str]:
 
 def known(scenario: Scenario, places: OvsPlaces) -> list[Command]:
     """A command that fails where the running switch has no such ports, which it would take and not open."""
-    known = places.vsctl("wait-until", "Open_vSwitch", ".", _KNOWS, timeout_s=_KNOWN_WITHIN_S)
-    return [known] if any(_of(scenario)) else []
+    asked = places.vsctl("wait-until", "Open_vSwitch", ".", _KNOWS, timeout_s=_KNOWN_WITHIN_S)
+    return [asked] if any(_of(scenario)) else []
 
 
 def refused(error: CommandFailed, scenario: Scenario) -> BenchError | None:
