@@ -7,7 +7,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from typing import Final
@@ -93,11 +92,10 @@ def _not_taken(port: PortCounts, graph: HopGraph) -> Iterator[Drop]:
     if unbuffered := min(port.refused, port.stats.get(_NO_BUFFERS, 0)):
         yield _engine_drop(_UNBUFFERED, unbuffered, port.name)
     if port.refused > unbuffered:
-        why = _PAUSED if nic_counts(port.stats).pauses_received else graph.refusal(port.name)
+        why = _PAUSED if nic_count(port.stats, PAUSES) else graph.refusal(port.name)
         why = _FULL_LINK if port.tx_share is not None and port.tx_share >= FULL else why
-        yield _engine_drop(
-            DropCounter("refused", why.reason, why.party, why.kind), port.refused - unbuffered, port.name
-        )
+        refused = DropCounter("refused", why.reason, why.party, why.kind)
+        yield _engine_drop(refused, port.refused - unbuffered, port.name)
 
 
 def _engine_drop(counter: DropCounter, frames: int, port: str) -> Drop:
@@ -121,15 +119,13 @@ def _engine_receive(engine: EngineResult, received: int) -> Hop:
 
 def _missed(port: PortCounts) -> Iterator[Drop]:
     """Frames that the port had and the engine never saw."""
-    seen = nic_counts(port.stats)
     if port.rx_missed:
-        yield _engine_drop(_UNRECEIVED if seen.no_buffers else _MISSED, port.rx_missed, port.name)
-    if port.speed_bps is None:
-        return  # no NIC
-    if seen.discarded:
-        yield _engine_drop(_DISCARDED, seen.discarded, port.name)
-    if seen.damaged:
-        yield _engine_drop(_DAMAGED, seen.damaged, port.name)
+        missed = _UNRECEIVED if nic_count(port.stats, NO_BUFFERS) else _MISSED
+        yield _engine_drop(missed, port.rx_missed, port.name)
+    if port.speed_bps is not None:  # a NIC
+        for counter, names in ((_DISCARDED, DISCARDED), (_DAMAGED, DAMAGED)):
+            if frames := nic_count(port.stats, names):
+                yield _engine_drop(counter, frames, port.name)
 
 
 def _hops(graph: HopGraph, seen: Seen, ports: Sequence[str]) -> Iterator[Hop]:
@@ -211,31 +207,20 @@ def _is_summed(name: str, graph: HopGraph) -> bool:
     return any(_pattern(counter.replace(PORT, "*")).fullmatch(name) for counter in summed)
 
 
-# By the names that drivers have for them.
-_NIC_COUNTERS: Final = {
-    "no_buffers": re.compile("rx_mbuf_allocation_errors"),
-    "damaged": re.compile(r"rx_errors|rx_(?:phy_)?crc_errors(?:_phy)?"),
-    "discarded": re.compile(r"rx_(?:phy_discard_packets|discards_phy)"),
-    "pauses_received": re.compile(r"rx_(?:(?:flow_control_)?xoff_packets|pause_frames|pause_ctrl_phy|pfc_frames)"),
-}
+# Counters of NICs, by the names that drivers have for them.
+NO_BUFFERS: Final = re.compile("rx_mbuf_allocation_errors")  # receive buffers that could not be allocated
+DAMAGED: Final = re.compile(r"rx_errors|rx_(?:phy_)?crc_errors(?:_phy)?")  # frames that arrived with errors
+DISCARDED: Final = re.compile(r"rx_(?:phy_discard_packets|discards_phy)")  # frames without room before the queues
+# The other end asked to wait.
+PAUSES: Final = re.compile(r"rx_(?:(?:flow_control_)?xoff_packets|pause_frames|pause_ctrl_phy|pfc_frames)")
 
 
-@dataclass(frozen=True)
-class NicCounts:
-    """Of one trial; what a driver does not count is 0 here: only what is more than that is ever used."""
+def nic_count(stats: Mapping[str, int], names: re.Pattern[str]) -> int:
+    """The growth of a counter in a port's statistics. A driver may have several names for it: they are not added up.
 
-    no_buffers: int  # receive buffers that could not be allocated
-    damaged: int  # frames that arrived with errors
-    discarded: int  # frames that the NIC had no room for before they reached a queue
-    pauses_received: int  # the other end asked to wait
-
-
-def nic_counts(stats: Mapping[str, int]) -> NicCounts:
-    """From the growth of a port's statistics. A driver may have several names for a counter: they are not added up."""
-    counts = dict.fromkeys(_NIC_COUNTERS, 0)
-    for name, names in _NIC_COUNTERS.items():
-        counts[name] = max([0, *(value for key, value in stats.items() if names.fullmatch(key))])
-    return NicCounts(**counts)
+    What a driver does not count is 0: only what is more than that is ever used.
+    """
+    return max([0, *(value for key, value in stats.items() if names.fullmatch(key))])
 
 
 def unexplained_share(trials: Sequence[Trial]) -> float:

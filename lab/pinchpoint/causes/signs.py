@@ -6,7 +6,7 @@ from statistics import median
 from typing import Final, Protocol
 
 from pinchpoint.account.facts import waited_s
-from pinchpoint.account.ledger import nic_counts, unexplained_frames
+from pinchpoint.account.ledger import PAUSES, nic_count, unexplained_frames
 from pinchpoint.account.validity import receivers
 from pinchpoint.causes.bounds import Overload
 from pinchpoint.causes.evidence import by_reason, pinched, ways
@@ -127,7 +127,7 @@ def _of_engine(trial: Trial) -> Iterator[tuple[Sign, float]]:
 
 def _pauses(observed: Seen, begin: str) -> int:
     own = {name.removeprefix(begin): int(value) for name, value in observed.items() if name.startswith(begin)}
-    return nic_counts(own).pauses_received
+    return nic_count(own, PAUSES)
 
 
 def _of_frames(hops: Sequence[Hop]) -> Iterator[tuple[Sign, float]]:

@@ -38,14 +38,20 @@ _FLOW_COUNT = re.compile(r"flow_count=(\d+)")
 
 
 @dataclass(frozen=True)
-class Flows:
-    """Rules of the first bridge. `actions` is what each does, e.g. "output:1"."""
+class _Items:
+    """So many of one kind, made by a method with so many processes at once."""
 
     places: OvsPlaces
     control: Unixctl
     count: int
     method: str
     concurrency: int
+
+
+@dataclass(frozen=True)
+class Flows(_Items):
+    """Rules of the first bridge. `actions` is what each does, e.g. "output:1"."""
+
     actions: str
 
     def make(self, watch: Watch) -> None:
@@ -128,15 +134,8 @@ def _explained(error: CommandFailed, concurrency: int) -> PinchpointError:
     )
 
 
-@dataclass(frozen=True)
-class Ports:
+class Ports(_Items):
     """Ports named `pp1`, `pp2`, ..., of type internal."""
-
-    places: OvsPlaces
-    control: Unixctl
-    count: int
-    method: str
-    concurrency: int
 
     def make(self, watch: Watch) -> None:
         """Add all; returns when the switch has taken its whole new configuration over."""

@@ -1,5 +1,6 @@
 """What the counters of Open vSwitch say: the load of its threads, metrics of a trial, signs of causes. Pure."""
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -163,21 +164,35 @@ def handled(seen: Seen) -> int | None:
 
 def signs(seen: Seen) -> Mapping[Sign, float]:
     """All that causes show by; what was not read is absent."""
-    return dict((*_of_lookups(seen), *_of_limits(seen), *_of_offload(seen), *_of_rules(seen)))
+    by_threads, hits = _sum(seen, "packets_received"), _sum(seen, "megaflow_hits")
+    passes = by_threads and by_threads + (_sum(seen, "packet_recirculations") or 0)
+    contended = _between(seen, "", "/vhost_tx_contention")
+    tracked, limits = (_between(seen, "ovs/conntrack/", end) for end in ("connections", "limit"))
+    fullest = [tracked[where] / limit for where, limit in limits.items() if limit and where in tracked]
+    # Whose the drops of the pipeline are: of rules that drop, of those after connection tracking, of mirrors.
+    by_rules, received = seen.get(BY_RULES), _between(seen, "ovs/port/", "/rx_pkts")
+    mirrored, entered = sum(received.get(port, 0.0) for port in _between(seen, MIRRORED, "")), sum(received.values())
+    flows, claimed = _claims(seen)
+    values = {
+        Sign.SUBTABLES: _ratio(_sum(seen, "subtable_lookups"), hits, least=1.0),
+        Sign.SLOW_PATH_TIME: _upcall_share(seen),
+        Sign.FLOWS_OF_LIMIT: _ratio(seen.get("ovs/flows/flows"), seen.get("ovs/flows/flow_limit")),
+        Sign.TRACKED_OF_LIMIT: max(fullest, default=None),
+        Sign.CLAIMED: _ratio(claimed, flows),
+        Sign.SOFTWARE: _ratio(_by_software(seen, by_threads, entered, claimed), entered),
+        Sign.RULES_NAMED: _ratio(by_rules, seen.get("ovs/coverage/drop_action_of_pipeline"), most=1.0),
+        Sign.DROPS_OF_TRACKING: _ratio(seen.get(BY_TRACKING, 0.0), by_rules),
+        Sign.MIRRORED_TO: _ratio(mirrored, entered),
+        Sign.WILDCARD_SHARE: _ratio(hits, passes),
+        Sign.UNTRACKED: _ratio(seen.get("ovs/coverage/conntrack_full", 0.0), by_threads),
+        Sign.CONTENDED: _ratio(sum(contended.values()) if contended else None, by_threads),
+    }
+    return {sign: value for sign, value in values.items() if value is not None}
 
 
-def _of_lookups(seen: Seen) -> Iterator[tuple[Sign, float]]:
-    hits, searched = _sum(seen, "megaflow_hits"), _sum(seen, "subtable_lookups")
-    if hits and searched is not None:
-        yield Sign.SUBTABLES, max(1.0, searched / hits)
-    if (spent := _upcall_share(seen)) is not None:
-        yield Sign.SLOW_PATH_TIME, spent
-    if entered := _sum(seen, "packets_received"):
-        if hits is not None:
-            yield Sign.WILDCARD_SHARE, hits / (entered + (_sum(seen, "packet_recirculations") or 0))
-        yield Sign.UNTRACKED, seen.get("ovs/coverage/conntrack_full", 0.0) / entered
-        if contended := _between(seen, "", "/vhost_tx_contention"):
-            yield Sign.CONTENDED, sum(contended.values()) / entered
+def _ratio(part: float | None, whole: float | None, least: float = 0.0, most: float = math.inf) -> float | None:
+    """None where either is not known, or there is no whole."""
+    return min(most, max(least, part / whole)) if part is not None and whole else None
 
 
 def _upcall_share(seen: Seen) -> float | None:
@@ -190,53 +205,28 @@ def _upcall_share(seen: Seen) -> float | None:
     return min(1.0, max(shares)) if shares else None
 
 
-def _of_limits(seen: Seen) -> Iterator[tuple[Sign, float]]:
-    """Of flows; of tracked connections, the fullest of all and of each zone."""
-    if "ovs/flows/flows" in seen and seen.get("ovs/flows/flow_limit"):
-        yield Sign.FLOWS_OF_LIMIT, seen["ovs/flows/flows"] / seen["ovs/flows/flow_limit"]
-    tracked = _between(seen, "ovs/conntrack/", "connections")
-    limits = _between(seen, "ovs/conntrack/", "limit")
-    if shares := [tracked[where] / limit for where, limit in limits.items() if limit and where in tracked]:
-        yield Sign.TRACKED_OF_LIMIT, max(shares)
+def _claims(seen: Seen) -> tuple[float, float]:
+    """(flows, those that are said to be offloaded).
 
-
-def _of_rules(seen: Seen) -> Iterator[tuple[Sign, float]]:
-    """Whose the drops of the pipeline are: of rules that drop, of those after connection tracking, of mirrors."""
-    dropped, by_rules = seen.get("ovs/coverage/drop_action_of_pipeline"), seen.get(BY_RULES)
-    if dropped and by_rules is not None:
-        yield Sign.RULES_NAMED, min(1.0, by_rules / dropped)
-    if by_rules:
-        yield Sign.DROPS_OF_TRACKING, seen.get(BY_TRACKING, 0.0) / by_rules
-    received = _between(seen, "ovs/port/", "/rx_pkts")
-    if entered := sum(received.values()):
-        yield Sign.MIRRORED_TO, sum(received.get(port, 0.0) for port in _between(seen, MIRRORED, "")) / entered
-
-
-def _of_offload(seen: Seen) -> Iterator[tuple[Sign, float]]:
-    """What is claimed, and what software saw: the lookups of the kernel's datapath, or the threads' packets.
-
-    Flows claim by their flags, `upcall/show` by the number that it calls offloaded: all that were put into tc. A port's
-    own count of received frames has those that its hardware forwards.
+    They claim by their flags, `upcall/show` by the number that it calls offloaded: all that were put into tc.
     """
     yes, partial, no = (seen.get(f"ovs/offload/{word}", 0.0) for word in ("yes", "partial", "no"))
-    claimed = max(yes + partial, min(seen.get("ovs/flows/offloaded", 0.0), yes + partial + no))
-    if flows := yes + partial + no:
-        yield Sign.CLAIMED, claimed / flows
-    entered = sum(_between(seen, "ovs/port/", "/rx_pkts").values())
-    software = _sum(seen, "packets_received")
-    if software is None and "ovs/lookups/hit" in seen:
-        software = seen["ovs/lookups/hit"] + seen.get("ovs/lookups/missed", 0)
-        if claimed:
-            software = _with_tc(software, entered, seen)
-    if software is not None and entered:
-        yield Sign.SOFTWARE, software / entered
+    flows = yes + partial + no
+    return flows, max(yes + partial, min(seen.get("ovs/flows/offloaded", 0.0), flows))
 
 
-def _with_tc(software: float, entered: float, seen: Seen) -> float | None:
-    """Frames of software, those of tc included, which never asks the datapath. None where some are in no counter.
+def _by_software(seen: Seen, by_threads: float | None, entered: float, claimed: float) -> float | None:
+    """Frames that software saw: the threads' packets, or the lookups of the kernel's datapath. None: not known.
 
-    A filter that ended between two readings took its frames along; hardware is believed only where it counted.
+    Where offload is claimed, tc has frames of software for which it never asks the datapath. A filter that ended
+    between two readings took its frames along, so hardware is believed only where it counted. A port's own count of
+    received frames has those that its hardware forwards.
     """
+    if by_threads is not None or "ovs/lookups/hit" not in seen:
+        return by_threads
+    software = seen["ovs/lookups/hit"] + seen.get("ovs/lookups/missed", 0)
+    if not claimed:
+        return software
     software += seen.get(SOFTWARE, 0.0)
     return software if software + seen.get(HARDWARE, 0.0) >= entered * (1 - MISSING) else None
 
