@@ -8,7 +8,7 @@ from statistics import median
 from search_truth import Array, begins_s, thresholds_fps
 
 from pinchpoint.account.validity import judge
-from pinchpoint.engine.instrument import TrialRequest
+from pinchpoint.engine.instrument import EngineResult, TrialRequest
 from pinchpoint.engine.simulated import CoreDistance, RandomLoss, SimulatedInstrument, SimulatedTrial, Truth
 from pinchpoint.engine.simulated_queue import Collapse, Jumps, Lengths, RandomWalk, Replay, Sine, StallKind, Stalls
 from pinchpoint.model.scenario import Range, Stream, Validity
@@ -210,16 +210,8 @@ def _trial(counts: SimulatedTrial, duration_s: float, load_fps: float, ring: int
     ledger = Ledger(counts.offered, received, (Hop("dut", counts.offered, received, drops),))
     witness = Witness((), (), {}, counts.before_ns, counts.after_ns)
     streams = _streams(counts)
-    judgement = judge(
-        completed=True,
-        streams=streams,
-        ledger=ledger,
-        witness=witness,
-        load_fps=load_fps,
-        duration_s=duration_s,
-        ring=ring,
-        rules=RULES,
-    )
+    result = EngineResult(True, duration_s, streams, (), (), None, None)
+    judgement = judge(result, ledger, witness, load_fps, ring, RULES)
     return Trial(
         id=name,
         scenario="simulated",

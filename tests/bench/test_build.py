@@ -17,8 +17,7 @@ from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.resource import Daemon, Namespace, TapLinks
 from pinchpoint.bulk import veths
 from pinchpoint.bulk.making import timed_make, timed_removal
-from pinchpoint.dut.ovs import bulk_flows as flows
-from pinchpoint.dut.ovs import bulk_ports as ports
+from pinchpoint.dut.ovs import bulk
 from pinchpoint.dut.ovs.daemons import SWITCH
 from pinchpoint.host import netlink
 from pinchpoint.host.local import Local
@@ -63,8 +62,8 @@ FAST = {"bundle", "transaction", "netlink"}  # of each kind of item the method t
 METHODS = [
     pytest.param(what, method, count, marks=[pytest.mark.tier1("measure:build")] * (method in FAST))
     for what, methods, count in (
-        ("flows", flows.METHODS, 3000),
-        ("ports", ports.METHODS, 12),
+        ("flows", bulk.FLOW_METHODS, 3000),
+        ("ports", bulk.PORT_METHODS, 12),
         ("veths", veths.METHODS, 30),
     )
     for method in methods

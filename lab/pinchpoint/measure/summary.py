@@ -5,8 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pinchpoint.account.cache_line import distance
-from pinchpoint.account.neighbour import of_trials
+from pinchpoint.account.facts import core_distances, slowed_words
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import CacheLine, LatencyPoint, Outcome, Rate, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Scenario
@@ -71,7 +70,7 @@ def result_of(
 ) -> ScenarioResult:
     """The scenario's result; `trials` are all that it took, valid or not; the figures are `of` these (None: all)."""
     judged = [trial for trial in (trials if of is None else of) if trial.validity is TrialValidity.VALID]
-    cores = distance(judged)
+    cores = core_distances(judged)
     highest = max(judged, key=lambda trial: trial.load_fps, default=None)
     return scenario_result(
         scenario,
@@ -84,7 +83,7 @@ def result_of(
         threads=highest.threads if highest else (),
         traffic_s=math.fsum(trial.sent_duration_s for trial in trials),
         cache_line=cores,
-        warnings=tuple(filter(None, (cores.note if cores else "", of_trials(trials).sentence, *findings.warnings))),
+        warnings=tuple(filter(None, (cores.note if cores else "", slowed_words(trials), *findings.warnings))),
     )
 
 

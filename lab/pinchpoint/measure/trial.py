@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import takewhile
 
-from pinchpoint.account import ledger, load
-from pinchpoint.account.bursts import from_first_frame
-from pinchpoint.account.neighbour import Widths
-from pinchpoint.account.validity import judge
+from pinchpoint.account import cpus, ledger
+from pinchpoint.account.facts import Widths
+from pinchpoint.account.validity import from_first_frame, judge
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.instrument import HIGHEST_FPS, EngineResult, Heard, Instrument, TrialRequest, duration_of
 from pinchpoint.engine.streams import Step
@@ -270,18 +269,7 @@ class Measurer:
         witness = _witness(result, seen)
         if scenario.engines:  # the device's threads are on no core of an engine elsewhere that has the same number
             witness = replace(witness, siblings_s={})
-        judgement = judge(
-            completed=result.completed,
-            aborted=result.reason,
-            streams=result.streams,
-            ledger=account,
-            witness=witness,
-            load_fps=load_fps,
-            duration_s=result.sent_duration_s,
-            ring=scenario.smallest_ring,
-            rules=scenario.validity,
-            noise=result.noise,
-        )
+        judgement = judge(result, account, witness, load_fps, scenario.smallest_ring, scenario.validity)
         return Trial(
             id=trial_id,
             scenario=scenario.name,
@@ -327,13 +315,13 @@ def _witness(result: EngineResult, seen: Mapping[str, float]) -> Witness:
     }
     return Witness(
         workers=result.workers,
-        dut_threads=load.dut_threads(seen, result.probe_occupied_ns),
+        dut_threads=cpus.dut_threads(seen, result.probe_occupied_ns),
         steal_s=steal,
         cache_line_before_ns=result.cache_line_before_ns,
         cache_line_after_ns=result.cache_line_after_ns,
         loopback=result.loopback,
         ipc=result.ipc,
-        siblings_s=load.siblings_s(seen),
+        siblings_s=cpus.siblings_s(seen),
     )
 
 

@@ -222,7 +222,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class ModeRates:
-    """What a search found in one mode of the machine's cores (account/cache_line.py)."""
+    """What a search found in one mode of the machine's cores (account/facts.py)."""
 
     label: str  # e.g. "cores 14 ns apart"
     distance_ns: float | None  # median of its trials; None: the cores were not probed
@@ -230,7 +230,7 @@ class ModeRates:
     traffic_s: float
     rates: tuple[Rate, ...]  # NDR first; REFUSED where the mode was not met long enough
     most_offered_fps: float | None = None  # in a valid trial: by an engine that kept up
-    slowed: bool = False  # by a neighbour on the switch's core (account/neighbour.py)
+    slowed: bool = False  # by a neighbour on the switch's core (account/facts.py)
     share: float | None = None  # of the search's trials that were in this mode; None: a run stored before bands
     median_fps: float | None = None  # of the momentary NDR in this mode; None: too few trials
 

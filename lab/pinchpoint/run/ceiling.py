@@ -16,9 +16,9 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 
-from pinchpoint.account.cache_line import differ
+from pinchpoint.account.facts import differ
 from pinchpoint.account.validity import frames_in_gaps
-from pinchpoint.causes.ceiling import REACH, held_against, in_mode, surpassed
+from pinchpoint.causes.bounds import REACH, held_against, in_mode, surpassed
 from pinchpoint.dut.setup import await_engine_pages, planned_ends, prepare
 from pinchpoint.dut.wire import without_device
 from pinchpoint.engine.instrument import EngineResult, Instrument, TrialRequest

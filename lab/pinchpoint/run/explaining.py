@@ -6,8 +6,7 @@ It makes those that some suspicion asks for, once the unchanged bench is measure
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from pinchpoint.causes.experiments import experiments
-from pinchpoint.causes.explained import OF_LOSSES, explanation
+from pinchpoint.causes.experiments import OF_LOSSES, experiments, explanation
 from pinchpoint.dut.registry import device_of
 from pinchpoint.measure.rates.keys import Rates
 from pinchpoint.model.causes import Experiment, Explanation

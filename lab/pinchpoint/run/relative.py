@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from types import TracebackType
 
-from pinchpoint.causes.explained import OF_LOSSES
+from pinchpoint.causes.experiments import OF_LOSSES
 from pinchpoint.dut import requirements
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import prepare

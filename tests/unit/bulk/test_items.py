@@ -9,10 +9,9 @@ import pytest
 
 from pinchpoint.bench.resource import Namespace
 from pinchpoint.bulk import needs
-from pinchpoint.dut.ovs.bench import OvsPlaces
-from pinchpoint.dut.ovs.bulk_flows import Flows
-from pinchpoint.dut.ovs.bulk_ports import Ports
-from pinchpoint.dut.ovs.ovsdb import Ovsdb
+from pinchpoint.dut.ovs.bulk import Flows, Ports
+from pinchpoint.dut.ovs.places import OvsPlaces
+from pinchpoint.dut.ovs.rpc import Ovsdb
 from pinchpoint.host.local import Local
 from pinchpoint.measure.build.keys import Build
 from pinchpoint.model.errors import DutError

@@ -8,7 +8,7 @@ from support import TWO_PORTS as SCENARIO
 from support import Truth
 from trials import engine_result, port, stream_counts
 
-from pinchpoint.account.unexplained import place
+from pinchpoint.account.ledger import unexplained_place
 from pinchpoint.engine.simulated import PortFailure, SimulatedInstrument
 from pinchpoint.measure import trial as measure
 from pinchpoint.measure.listener import Listener
@@ -223,7 +223,7 @@ def test_a_port_that_was_taken_out_and_put_in_is_named_in_the_trials_account(no_
     assert trial.ledger.resets == (name,)
     assert trial.ledger.unexplained == 60
     assert name not in trial.observed
-    assert name in place([trial])
+    assert name in unexplained_place([trial])
 
 
 def test_threads_of_the_switch_that_ran_on_the_engines_core_are_a_fact_of_the_trial(monkeypatch):

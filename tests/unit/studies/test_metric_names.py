@@ -8,8 +8,8 @@ import socket_windows
 import trials
 
 from pinchpoint.dut.ovs import DEVICE
-from pinchpoint.dut.ovs.metrics import handled
-from pinchpoint.dut.ovs.metrics import metrics as own_metrics
+from pinchpoint.dut.ovs.counters import handled
+from pinchpoint.dut.ovs.counters import metrics as own_metrics
 from pinchpoint.measure.build import metrics as building
 from pinchpoint.measure.build.keys import Build
 from pinchpoint.measure.burst import metrics as bursts

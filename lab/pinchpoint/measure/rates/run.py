@@ -5,14 +5,11 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pinchpoint.account.cache_line import distance, of_trial
-from pinchpoint.account.neighbour import of_trials
-from pinchpoint.account.pauses import pause_gap
-from pinchpoint.account.rejection import Rejections, held_back, of_search
-from pinchpoint.account.unexplained import unexplained_share
-from pinchpoint.causes.ceiling import held_against, in_mode
-from pinchpoint.causes.modes import explained
-from pinchpoint.causes.offload import truth
+from pinchpoint.account.facts import core_distance_ns, core_distances, modes_of, slowed_words
+from pinchpoint.account.ledger import unexplained_share
+from pinchpoint.account.validity import Rejections, held_back, of_search
+from pinchpoint.causes.bounds import held_against, in_mode, pause_gap
+from pinchpoint.causes.signs import offload_truth
 from pinchpoint.causes.verdict import verdict
 from pinchpoint.dut.device import Device
 from pinchpoint.dut.registry import device_of
@@ -115,7 +112,7 @@ def _search(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling])
 
     first = len(measurer.trials)
     if scenario.search.method is SearchMethod.MLRSEARCH:  # it never tries a load above a ceiling that is too low
-        here_ns = of_trial(measurer.latest) if measurer.latest else None
+        here_ns = core_distance_ns(measurer.latest) if measurer.latest else None
         ceilings = [ceiling for ceiling in ceilings if in_mode([ceiling], here_ns)]
     outcome = find_rates(measure, scenario.search, time.monotonic, ceilings=ceilings)
     ceiling = max(ceilings, key=lambda ceiling: ceiling.fps, default=None)
@@ -164,7 +161,7 @@ def _latency(share: float, search: _RateSearch, scenario: Scenario, measurer: Me
         None if _early_ns(trial) else trial.latency,
         "; ".join(_notes(trial, is_apart)),
         trial.witness.loopback,
-        of_trial(trial),
+        core_distance_ns(trial),
         trial.validity,
         trial.round_trip,
     )
@@ -209,12 +206,12 @@ def _summary(
     scenario: Scenario, trials: Sequence[Trial], search: _RateSearch, latency: tuple[LatencyPoint, ...], wall_s: float
 ) -> ScenarioResult:
     outcome, searched = search.outcome, search.searched
-    cores = distance([trial for trial in searched if trial.validity is TrialValidity.VALID])
+    cores = core_distances([trial for trial in searched if trial.validity is TrialValidity.VALID])
     limit = _at_the_limit(outcome.rates[0], searched)
     rejections = of_search(searched)
     shown = limit or next(reversed(searched), None)
     figures = of_rates(outcome.rates, latency, limit, device_of(scenario), scenario.streams)
-    modes = explained(searched, outcome.track)
+    modes = modes_of(searched, outcome.track)
     ndr, *others = _verdicts(outcome.rates, (*searched, *search.overloads), scenario)
     mrr = receive_rate(search.overloads)
     gap = pause_gap(outcome.rates[0], mrr, scenario.smallest_ring)
@@ -247,12 +244,12 @@ def _summary(
 
 
 def _offload(trial: Trial, device: Device) -> OffloadTruth | None:
-    return truth(device.signs(trial.observed), device.offload_limits(trial.observed))
+    return offload_truth(device.signs(trial.observed), device.offload_limits(trial.observed))
 
 
 def _verdicts(rates: Sequence[Rate], searched: Sequence[Trial], scenario: Scenario) -> list[Verdict]:
     """What pinched each rate, in the order of the rates."""
-    neighbour = of_trials(searched).sentence
+    neighbour = slowed_words(searched)
     return [
         verdict(
             rate,
@@ -270,7 +267,7 @@ def _warnings(search: _RateSearch, rejections: Rejections, scenario: Scenario) -
     """What a reader of the rates must know beside them, the gravest first."""
     quoted_fps = next((rate.quoted_fps for rate in search.outcome.rates if rate.quoted_fps is not None), None)
     held = held_back(search.searched, quoted_fps, scenario.search.relative_width)
-    every = (*rejections.warnings, without_rate(search.overloads), held, of_trials(search.searched).sentence)
+    every = (*rejections.warnings, without_rate(search.overloads), held, slowed_words(search.searched))
     return tuple(filter(None, every))
 
 
