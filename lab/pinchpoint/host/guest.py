@@ -1,4 +1,4 @@
-"""A guest: a kernel of its own on this machine, asked over a line to its agent (`guest_line`, `guest_agent`)."""
+"""A guest: a kernel of its own on this machine, asked over a line to its agent (`guest_line`, `agent`)."""
 
 import os
 import shlex

@@ -15,8 +15,8 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.model.errors import BenchError, RequirementError
@@ -25,6 +25,7 @@ READY: Final = b"ready"  # the agent's first line
 CREDIT: Final = b"+"
 PIECE: Final = 2048  # bytes; a terminal in raw mode holds 4096 (n_tty.c, N_TTY_BUF_SIZE)
 LONGEST: Final = 512 * 1024 * 1024  # bytes of one line: a dump of a million datapath flows, in base64
+_T = TypeVar("_T")
 _CHUNK: Final = 1 << 20
 _ENDED: Final = "the other end has closed"
 _LOOK_S: Final = 0.5  # how often the other end is looked at while it says nothing
@@ -46,17 +47,15 @@ def to_text(data: bytes) -> str:
 
 def to_bytes(value: object) -> bytes:
     """The bytes of such a text. Raises LineError."""
-    if not isinstance(value, str):
-        raise LineError(f"expected base64, found {type(value).__name__}")
     try:
-        return base64.b64decode(value, validate=True)
+        return base64.b64decode(_expect(value, str, "base64"), validate=True)
     except (binascii.Error, ValueError) as error:
         raise LineError(f"not base64: {error}") from None
 
 
 def request(number: int, call: str, arguments: Mapping[str, Any]) -> bytes:
     """A request, with the end of its line."""
-    return json.dumps({"id": number, "call": call, "with": dict(arguments)}).encode() + b"\n"
+    return json.dumps({"id": number, "call": call, "with": dict(arguments)}, default=list).encode() + b"\n"
 
 
 def answer(number: int, value: Any) -> bytes:
@@ -201,25 +200,41 @@ class Line:
         self._connection.settimeout(left if at_most_s is None else min(left, at_most_s))
 
 
-def words(value: object) -> list[str]:
-    """A list of texts. Raises LineError."""
-    if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(word, str) for word in value):
-        raise LineError(f"expected a list of texts, found {str(value)[:_SHOWN]}")
-    return [str(word) for word in value]
+def _expect(value: object, kind: type[_T], what: str) -> _T:
+    """The value, if it is of that kind of JSON. Raises LineError."""
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise LineError(f"expected {what}, found {str(value)[:_SHOWN]}")
+    return value
 
 
 def text(value: object) -> str:
     """A text. Raises LineError."""
-    if not isinstance(value, str):
-        raise LineError(f"expected a text, found {str(value)[:_SHOWN]}")
-    return value
+    return _expect(value, str, "a text")
 
 
 def number(value: object) -> int:
     """An integer. Raises LineError."""
-    if type(value) is not int:
-        raise LineError(f"expected an integer, found {str(value)[:_SHOWN]}")
-    return value
+    return _expect(value, int, "an integer")
+
+
+def truth(value: object) -> bool:
+    """Yes or no. Raises LineError."""
+    return _expect(value, bool, "true or false")
+
+
+def mapping(value: object) -> Mapping[str, object]:
+    """An object of JSON. Raises LineError."""
+    return _expect(value, dict, "an object")
+
+
+def words(value: object) -> list[str]:
+    """A list of texts. Raises LineError."""
+    return [_expect(word, str, "a list of texts") for word in _expect(value, list, "a list of texts")]
+
+
+def numbers(value: object) -> list[int]:
+    """A list of integers. Raises LineError."""
+    return [_expect(integer, int, "a list of integers") for integer in _expect(value, list, "a list of integers")]
 
 
 def seconds(value: object) -> float:
@@ -229,22 +244,10 @@ def seconds(value: object) -> float:
     return float(value)
 
 
-def truth(value: object) -> bool:
-    """Yes or no. Raises LineError."""
-    if not isinstance(value, bool):
-        raise LineError(f"expected true or false, found {str(value)[:_SHOWN]}")
-    return value
+def optional(reader: Callable[[object], _T]) -> Callable[[object], _T | None]:
+    """A reader that takes null as well."""
+    return lambda value: None if value is None else reader(value)
 
 
-def mapping(value: object) -> Mapping[str, object]:
-    """An object of JSON. Raises LineError."""
-    if not isinstance(value, dict):
-        raise LineError(f"expected an object, found {str(value)[:_SHOWN]}")
-    return value
-
-
-def numbers(value: object) -> list[int]:
-    """A list of integers. Raises LineError."""
-    if not isinstance(value, list) or not all(type(integer) is int for integer in value):
-        raise LineError(f"expected a list of integers, found {str(value)[:_SHOWN]}")
-    return list(value)
+def nothing(_: object) -> None:
+    """The answer to what has no result."""

@@ -21,10 +21,7 @@ _MOST_SAID = 1 << 20  # bytes of stderr that are stored
 
 
 def run_many(
-    commands: Iterable[Sequence[str]],
-    concurrency: int,
-    environment: Environment,
-    on_done: Callable[[int], None],
+    on_done: Callable[[int], None], commands: Iterable[Sequence[str]], concurrency: int, environment: Environment
 ) -> None:
     """One process a command, `concurrency` at a time; `on_done` receives the number that have ended.
 
@@ -72,10 +69,10 @@ def _ending(running: selectors.BaseSelector) -> "list[_Child]":
 
 
 def run_fed(
+    on_wait: Callable[[int], None],
     argv: Sequence[str],
     lines: Iterable[str],
     environment: Environment,
-    on_wait: Callable[[int], None],
     *,
     timeout_s: float = math.inf,
     pipe_bytes: int | None = None,

@@ -33,7 +33,6 @@ _NEWLINK, _DELLINK, _GETLINK, _ERROR, _DONE = 16, 17, 18, 2, 3
 _REQUEST, _ACK, _EXCLUSIVE, _CREATE, _DUMP = 0x1, 0x4, 0x200, 0x400, 0x300
 _IFNAME, _LINKINFO, _GROUP, _NET_NS_FD = 3, 18, 27, 28
 _KIND, _DATA, _VETH_PEER = 1, 2, 1
-_UP = 0x1
 _DUMP_INTERRUPTED = 0x10  # NLM_F_DUMP_INTR: links came or went meanwhile
 _MOST_DUMPS = 100  # of a namespace that does not keep still
 _LARGEST_READ = 1 << 18  # bytes; the kernel fills at most 32 KiB of a dump at a time
@@ -123,9 +122,7 @@ class Links:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def create_veths(
-        self, pairs: Sequence[tuple[str, str]], peer_netns: str, on_made: Callable[[int], None] = lambda _: None
-    ) -> None:
+    def create_veths(self, pairs: Sequence[tuple[str, str]], peer_netns: str, on_made: Callable[[int], None]) -> None:
         """Pairs of links, `(name here, name there)`, made in order and down, in groups of GROUP_SIZE.
 
         `on_made` receives the number of links after every 50; what it raises ends the loop.
@@ -144,12 +141,7 @@ class Links:
         finally:
             os.close(there)
 
-    def set_up(self, names: Sequence[str]) -> None:
-        """Bring these links up, by name. Raises BenchError naming the first that the kernel refused."""
-        up = _LINK.pack(0, 0, 0, 0, _UP, _UP)
-        self._each(_NEWLINK, [up + attribute(_IFNAME, name.encode() + b"\0") for name in names], names)
-
-    def remove_groups(self, count: int, on_removed: Callable[[int], None] = lambda _: None) -> None:
+    def remove_groups(self, count: int, on_removed: Callable[[int], None]) -> None:
         """Remove `count` links that `create_veths` made, or what is left of them."""
         for group in range(-(-count // GROUP_SIZE)):
             self._remove_group(FIRST_GROUP + group)
@@ -208,10 +200,6 @@ class Links:
         with _gone_is_no_error():
             self._ask(_DELLINK, 0, [body], [f"group {group:#x}"])
 
-    def _each(self, kind: int, bodies: Sequence[bytes], names: Sequence[str]) -> None:
-        for first in range(0, len(bodies), _BURST):
-            self._ask(kind, 0, bodies[first : first + _BURST], names[first : first + _BURST])
-
     def _ask(self, kind: int, flags: int, bodies: Sequence[bytes], names: Sequence[str]) -> None:
         first = self._sequence + 1
         self._sequence += len(bodies)
@@ -269,17 +257,22 @@ def _described(body: bytes) -> tuple[int, str, str]:
     return index, name, kind
 
 
-def create_veths(netns: str, peer_netns: str, pairs: Sequence[tuple[str, str]], *, up: bool = True) -> None:
-    """Veth pairs between two namespaces; they go with either, or all at once by `remove_groups`.
+def create_veths(on_made: Callable[[int], None], netns: str, peer_netns: str, pairs: Sequence[tuple[str, str]]) -> None:
+    """`Links.create_veths` in a namespace."""
+    with Links(netns) as links:
+        links.create_veths(pairs, peer_netns, on_made)
 
-    `pairs` are (name in `netns`, name in `peer_netns`). Raises BenchError.
-    """
-    with Links(netns) as near:
-        near.create_veths(pairs, peer_netns)
-        if up:
-            near.set_up([name for name, _ in pairs])
-            with Links(peer_netns) as far:
-                far.set_up([peer for _, peer in pairs])
+
+def remove_groups(on_removed: Callable[[int], None], netns: str, count: int) -> None:
+    """`Links.remove_groups` in a namespace."""
+    with Links(netns) as links:
+        links.remove_groups(count, on_removed)
+
+
+def remove_kind(_: Callable[[int], None], netns: str, kind: str, names: Collection[str]) -> None:
+    """`Links.remove_kind` in a namespace; names that are gone already are no error."""
+    with Links(netns) as links:
+        links.remove_kind(kind, frozenset(names))
 
 
 def count_links(netns: str) -> int:

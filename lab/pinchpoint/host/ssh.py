@@ -1,6 +1,6 @@
 """A host reached by OpenSSH's client, with the user's own configuration, keys and jump hosts.
 
-One connection carries everything: the line to an agent that is sent when it begins (`ssh_boot`, `ssh_agent`), and a
+One connection carries everything: the line to an agent that is sent when it begins (`ssh_boot`, `agent`), and a
 channel for each engine. Nothing is installed there but the engine's file, and no port is opened.
 Options: ssh(1), ssh_config(5).
 """
@@ -25,8 +25,8 @@ from importlib import resources
 from pathlib import Path
 from typing import IO, Any, Final
 
-from pinchpoint.host.asked import ANSWER_TIMEOUT_S, AskedHost
-from pinchpoint.host.guest_line import LONGEST, Line, LineError, mapping, number, seconds, to_text
+from pinchpoint.host.asked import ANSWER_TIMEOUT_S, AgentsJob, AskedHost
+from pinchpoint.host.guest_line import LONGEST, Line, LineError, mapping, seconds, to_text
 from pinchpoint.host.signals import signals_later
 from pinchpoint.model.errors import HostLostError, InputError, PinchpointError, RequirementError
 
@@ -45,7 +45,7 @@ _SENT = (
     *("pinchpoint.host.interface", "pinchpoint.host.signals", "pinchpoint.host.numa", "pinchpoint.host.locked"),
     *("pinchpoint.host.local", "pinchpoint.host.processes", "pinchpoint.host.hugepages", "pinchpoint.host.lease"),
     *("pinchpoint.host.interfaces", "pinchpoint.host.many", "pinchpoint.host.netlink", "pinchpoint.host.jobs"),
-    *("pinchpoint.host.guest_line", "pinchpoint.host.guest_agent", "pinchpoint.host.ssh_agent"),
+    *("pinchpoint.host.guest_line", "pinchpoint.host.agent"),
 )
 # Of each line, what ends with a status of its own is a requirement; $@ is the command.
 _AS_USER = "command -v python3 >/dev/null 2>&1 || exit 97; "
@@ -182,25 +182,13 @@ class Ssh(AskedHost):
             return True
         return False
 
-    def begin(self, kind: str, packed: str) -> int:
-        """Let the agent begin work (`jobs.pack`) beside its answers; returns its number."""
-        return self._checked(number, self._ask("begin", {"kind": kind, "packed": packed}, _PUT_TIMEOUT_S))
-
-    def job(self, job: int) -> tuple[bool, int, float]:
-        """Whether it has ended, how much is done, and the seconds that it took there. Raises what ended it."""
-        match self._ask("job", {"job": job}):
-            case [bool() as has_ended, int() as done, int() | float() as took_s]:
-                return has_ended, done, float(took_s)
-            case state:
-                raise self._lost(LineError(f"expected the state of a job, found {str(state)[:60]}"))
-
-    def end_job(self, job: int) -> None:
-        """End it where it is, with its processes."""
-        self._ask("end_job", {"job": job})
+    def begin(self, work: str, packed: str) -> AgentsJob:
+        """Let the agent begin work, by its name and what it is given (`jobs.pack`), beside its answers."""
+        return AgentsJob(self, self._number("begin", {"work": work, "packed": packed}, _PUT_TIMEOUT_S))
 
     def count_links(self, netns: str) -> int:
         """Links of a namespace, lo included."""
-        return self._checked(number, self._ask("count_links", {"netns": netns}))
+        return self._number("count_links", {"netns": netns})
 
     def children_s(self) -> float:
         """Processor time of all processes that the agent started and that have ended."""
@@ -290,9 +278,7 @@ class Ssh(AskedHost):
             raise RequirementError(f"{self._program}: not installed", "apt-get install openssh-client") from None
         self._line = Line(ours, LONGEST)
         self._connections += 1
-        sent = json.dumps(
-            {"modules": {name: _text(name) for name in _SENT}, "main": "pinchpoint.host.ssh_agent"}
-        ).encode()
+        sent = json.dumps({"modules": {name: _text(name) for name in _SENT}, "main": "pinchpoint.host.agent"}).encode()
         ours.settimeout(_BEGIN_TIMEOUT_S)
         try:
             ours.sendall(b"%d\n" % len(sent) + sent)

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pinchpoint.bulk.making import FIRST_ADDRESS, allowed_s
-from pinchpoint.bulk.watch import Watch
+from pinchpoint.bulk.making import FIRST_ADDRESS, Watch, allowed_s
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.host.interface import CommandFailed
-from pinchpoint.host.making import run_fed, run_many
+from pinchpoint.host.many import run_fed, run_many
 from pinchpoint.model.errors import BenchError, DutError, PinchpointError
 from pinchpoint.model.rules import expand_template
 
@@ -77,18 +76,18 @@ class Flows:
         self, command: str, rules: Iterator[str], options: Sequence[str], watch: Watch, done: Callable[[int], int]
     ) -> None:
         """Do `command` with every rule; `done` tells from the rules that the switch holds how many are done."""
-        environment, bridge = self.places.environment, self.places.management
+        host, environment, bridge = self.places.host, self.places.environment, self.places.management
         if self.method == "process":
             commands = (self._ofctl(*options, command, bridge, rule) for rule in rules)
             try:
-                run_many(self.places.host, commands, self.concurrency, environment, watch)
+                watch.run(host, watch.reach, run_many, commands, self.concurrency, environment)
             except CommandFailed as error:
                 raise _explained(error, self.concurrency) from error
             return
         bundle = ("--bundle",) if self.method == "bundle" else ()
         many = "add-flows" if command == "add-flow" else command
         argv = self._ofctl(*options, *bundle, many, bridge, "-")
-        looking = Unixctl(self.places.host, self.places.control, LOOK_TIMEOUT_S)
+        looking = Unixctl(host, self.places.control, LOOK_TIMEOUT_S)
 
         def there() -> int | None:
             try:
@@ -97,15 +96,8 @@ class Flows:
                 return None  # busy with a whole bundle; if it died, the command says so
 
         try:
-            run_fed(
-                self.places.host,
-                argv,
-                rules,
-                environment,
-                watch,
-                lambda _written: watch.look(there),
-                timeout_s=allowed_s(self.count),
-            )
+            most_s = allowed_s(self.count)
+            watch.run(host, lambda _written: watch.look(there), run_fed, argv, rules, environment, timeout_s=most_s)
         finally:
             looking.close()
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pinchpoint.bulk.making import allowed_s
-from pinchpoint.bulk.watch import Watch
+from pinchpoint.bulk.making import Watch, allowed_s
 from pinchpoint.dut.ovs.ovsdb import Ovsdb
 from pinchpoint.dut.ovs.places import BRIDGE, OvsPlaces
 from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.host.interface import PROC
-from pinchpoint.host.making import remove_kind, run_fed, run_many
+from pinchpoint.host.many import run_fed, run_many
+from pinchpoint.host.netlink import remove_kind
 from pinchpoint.model.errors import DutError
 
 METHODS = ("process", "command", "transaction")  # a scenario has no "command": it is for the benchmark
@@ -49,7 +49,7 @@ class Ports:
         """
         before = self._links()
         if self.method == "transaction":
-            remove_kind(self.places.host, self.places.dut_netns, "tun", frozenset(self.names), watch)
+            watch.run(self.places.host, watch.reach, remove_kind, self.places.dut_netns, "tun", self.names)
             self._transact(self._removals(), watch, lambda: before - self._links())
             return
         self._vsctl([["del-port", BRIDGE, name] for name in self.names], watch, lambda: before - self._links())
@@ -69,13 +69,14 @@ class Ports:
 
     def _vsctl(self, each: Sequence[Sequence[str]], watch: Watch, there: Callable[[], int]) -> None:
         base = ["ovs-vsctl", f"--db={self.places.database}", f"--timeout={allowed_s(self.count):.0f}"]
+        host, environment = self.places.host, self.places.environment
         if self.method == "process":
             commands = ([*base, *words] for words in each)
-            run_many(self.places.host, commands, self.concurrency, self.places.environment, watch)
+            watch.run(host, watch.reach, run_many, commands, self.concurrency, environment)
             return
         all_words = [word for words in each for word in ("--", *words)]
-        argv, environment = [*base, *all_words[1:]], self.places.environment
-        run_fed(self.places.host, argv, (), environment, watch, lambda _written: watch.look(there))
+        argv = [*base, *all_words[1:]]
+        watch.run(host, lambda _written: watch.look(there), run_fed, argv, (), environment)
 
     def _transact(self, operations: Sequence[dict[str, Any]], watch: Watch, there: Callable[[], int]) -> None:
         """One transaction, then the switch's own word that it has taken it over (`cur_cfg`)."""
