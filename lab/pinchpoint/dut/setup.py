@@ -27,7 +27,7 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.host.numa import read_topology
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import EngineSite, Scenario
-from pinchpoint.observe.host import CpuSteal
+from pinchpoint.observe.cpu import CpuSteal
 from pinchpoint.observe.relay import Relays
 from pinchpoint.observe.snapshot import Collector
 

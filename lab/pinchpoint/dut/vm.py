@@ -41,7 +41,7 @@ from pinchpoint.model.hops import HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Batch, Between, Change, Port, Scenario
 from pinchpoint.model.scenario import Guest as Wanted
 from pinchpoint.model.trial import ThreadLoad
-from pinchpoint.observe.host import PacketThreads
+from pinchpoint.observe.cpu import PacketThreads
 from pinchpoint.observe.snapshot import Collector
 
 DEFAULT = AUTO  # of `guest.kernel`

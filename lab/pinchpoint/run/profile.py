@@ -27,8 +27,8 @@ from pinchpoint.model.errors import PinchpointError, StoreError
 from pinchpoint.model.profile import Profile
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.observe.drop_reasons import DropReasons
 from pinchpoint.observe.functions import Functions, Stacks
+from pinchpoint.observe.perf import DropReasons
 from pinchpoint.observe.snapshot import Forwards
 from pinchpoint.run.bench import standing_bench
 from pinchpoint.run.explaining import experiment_of

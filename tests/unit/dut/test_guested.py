@@ -35,8 +35,7 @@ from pinchpoint.host.numa import read_topology
 from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import BenchError, InputError
 from pinchpoint.model.scenario import Guest
-from pinchpoint.observe.cpu import CpuTime
-from pinchpoint.observe.host import CpuSteal, PacketThreads
+from pinchpoint.observe.cpu import CpuSteal, CpuTime, PacketThreads
 from pinchpoint.scenario import parse
 from pinchpoint.scenario.sweep import sweep_of
 

@@ -7,7 +7,7 @@ import pytest
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError, RequirementError
 from pinchpoint.model.generator import Foreign, Wire
-from pinchpoint.observe.inspector import InspectedPort, SeenAtPort
+from pinchpoint.observe.relay import InspectedPort, SeenAtPort
 from pinchpoint.report.generator_words import generator_lines
 from pinchpoint.run.external_generator import _sent, arguments
 

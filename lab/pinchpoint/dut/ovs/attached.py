@@ -12,9 +12,9 @@ from pinchpoint.dut.ovs.tc import TcFilters
 from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.host.interface import PROC, CommandFailed, Host
 from pinchpoint.model.errors import DutError, RequirementError
-from pinchpoint.observe.host import PacketThreads
+from pinchpoint.observe.cpu import PacketThreads
+from pinchpoint.observe.printed import Links
 from pinchpoint.observe.snapshot import Collector
-from pinchpoint.observe.sockets import Links
 
 MOST_FLOWS = 1_000  # of a switch in service, listed at each reading: some 20 ms of its main thread
 SYSTEM = "/var/run/openvswitch"

@@ -12,7 +12,7 @@ from pinchpoint.bench.resource import Daemon
 from pinchpoint.dut.device import PlainLive
 from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import DutError
-from pinchpoint.observe.host import PacketThreads
+from pinchpoint.observe.cpu import PacketThreads
 from pinchpoint.observe.snapshot import Collector, Snapshot
 
 _START_TIMEOUT_S = 20.0  # taking and clearing hugepages; more of them take longer
