@@ -3,13 +3,13 @@
 A process returns its pages as it ends, which takes a moment. So a bench waits for the pages that it needs.
 """
 
-import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pinchpoint.host.interface import PROC, SYS, Host
-from pinchpoint.host.processes import ENVIRONMENT_MARK, marked_pids
+from pinchpoint.host.processes import ENVIRONMENT_MARK, kib, marked_pids
 from pinchpoint.model.errors import RequirementError
 
 NR_HUGEPAGES = f"{PROC}/sys/vm/nr_hugepages"
@@ -18,7 +18,7 @@ FREED_TIMEOUT_S = 60.0
 """An ending process gives a gigabyte back in some 10 ms on an idle core; one that hardly runs takes seconds."""
 PAGE_KB = 2048
 MOST_HOLDERS = 8
-_HELD_KB = re.compile(r"^HugetlbPages:\s+(\d+) kB$", re.MULTILINE)
+_HELD = "HugetlbPages"  # of /proc/PID/status (proc_pid_status(5))
 
 
 def pool(host: Host) -> tuple[int, int]:
@@ -77,34 +77,26 @@ class Holder:
 
 
 def holders(host: Host) -> list[Holder]:
-    """The processes that map pages of 2 MiB, most pages first (proc_pid_status(5), HugetlbPages)."""
+    """The processes that map pages of 2 MiB, most pages first."""
     return sorted(_holders(host), key=lambda holder: -holder.pages)
 
 
 def held(host: Host, bench_id: str) -> int:
     """Pages that the processes of a bench map; one that two of them share counts twice."""
-    matches = (_HELD_KB.search(status) for pid in marked_pids(host, bench_id) if (status := _status(host, pid)))
-    return sum(int(match[1]) for match in matches if match) // PAGE_KB
-
-
-def _status(host: Host, pid: int) -> str:
-    """Empty if it has ended."""
-    try:
-        return host.read(f"{PROC}/{pid}/status")
-    except OSError:
-        return ""
+    held_kb = 0
+    for pid in marked_pids(host, bench_id):
+        with suppress(OSError):  # it has ended
+            held_kb += kib(host.read(f"{PROC}/{pid}/status"), _HELD)
+    return held_kb // PAGE_KB
 
 
 def _holders(host: Host) -> Iterator[Holder]:
     for name in filter(str.isdigit, host.names(PROC)):
         place = f"{PROC}/{name}"
-        try:
-            held = _HELD_KB.search(host.read(f"{place}/status"))
-            if held and (pages := int(held[1]) // PAGE_KB):
+        with suppress(OSError):  # it has ended meanwhile
+            if pages := kib(host.read(f"{place}/status"), _HELD) // PAGE_KB:
                 mark = f"{ENVIRONMENT_MARK}=".encode() in host.read_bytes(f"{place}/environ")
                 yield Holder(int(name), host.read(f"{place}/comm").strip(), pages, mark)
-        except OSError:
-            continue  # it has ended meanwhile
 
 
 def _too_few(holding: list[Holder], pages: int, free: int, whose: str) -> RequirementError:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from pinchpoint.host.interface import PROC, TICKS_PER_S, Host
-from pinchpoint.host.processes import marked_pids
+from pinchpoint.host.processes import field, marked_pids, stat, ticks_and_cpu
 from pinchpoint.observe.snapshot import Forwarding, Snapshot, origin
 
 _STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
@@ -149,7 +149,7 @@ class BenchProcesses:
             place = f"{PROC}/{pid}"
             try:
                 name = process_name(self._host.read_bytes(f"{place}/cmdline"))
-                ticks, cpu = process_ticks(self._host.read(f"{place}/stat"))
+                ticks, cpu = ticks_and_cpu(stat(self._host, place))
             except (OSError, ValueError, IndexError):
                 continue  # it ended between listing and reading
             yield self._called(pid, name), ticks, cpu
@@ -168,12 +168,6 @@ def process_name(cmdline: bytes) -> str:
         raise ValueError("no command line")
     name = words[0].rpartition("/")[2] or "unnamed"
     return "relay" if name == "pinchpoint-engine" and "relay" in words[1:2] else name
-
-
-def process_ticks(stat: str) -> tuple[int, int]:
-    """`/proc/PID/stat`: (ticks in user and kernel, CPU it ran on last). Raises ValueError or IndexError."""
-    words = stat.rpartition(")")[2].split()
-    return int(words[11]) + int(words[12]), int(words[36])
 
 
 def ticks_to_seconds(ticks: float) -> float:
@@ -213,18 +207,18 @@ class PacketThreads:
             try:
                 run, delay = read(f"{task}/schedstat").split()[:2]
                 status = read(f"{task}/status")
-                cpu = read(f"{task}/stat").rpartition(")")[2].split()[36]
+                _, cpu = ticks_and_cpu(stat(self._host, task))
             except (OSError, IndexError, ValueError):
                 continue  # a thread that ended between listing and reading
             if not forwards:
                 counters[f"{self._origin}/sibling/{thread}/run_ns"] = int(run)
-                gauges[f"{self._origin}/sibling/{thread}/cpu"] = int(cpu)
+                gauges[f"{self._origin}/sibling/{thread}/cpu"] = cpu
                 continue
             counters[f"{self._origin}/thread/{thread}/run_ns"] = int(run)
             counters[f"{self._origin}/thread/{thread}/run_delay_ns"] = int(delay)
-            gauges[f"{self._origin}/thread/{thread}/cpu"] = int(cpu)
-            if match := re.search(r"^nonvoluntary_ctxt_switches:\s+(\d+)", status, re.MULTILINE):
-                counters[f"{self._origin}/thread/{thread}/involuntary_switches"] = int(match[1])
+            gauges[f"{self._origin}/thread/{thread}/cpu"] = cpu
+            if switches := field(status, "nonvoluntary_ctxt_switches"):
+                counters[f"{self._origin}/thread/{thread}/involuntary_switches"] = int(switches)
         return Snapshot(at_s, counters, gauges)
 
     def forwarding(self) -> Forwarding:

@@ -13,8 +13,8 @@ import msgspec
 from pinchpoint.bench.actions import ask_relay
 from pinchpoint.bench.resource import Relay
 from pinchpoint.host.interface import PROC, Host
+from pinchpoint.host.processes import stat, ticks_and_cpu
 from pinchpoint.model.errors import DutError
-from pinchpoint.observe.cpu import process_ticks
 from pinchpoint.observe.snapshot import Snapshot
 
 _Account = TypeVar("_Account")
@@ -148,6 +148,6 @@ class Relays:
     def _ticks(self, relay: Relay) -> dict[str, int]:
         try:
             pid = int(self._host.read(relay.pidfile))
-            return {f"host/relay/{relay.name}/ticks": process_ticks(self._host.read(f"{PROC}/{pid}/stat"))[0]}
+            return {f"host/relay/{relay.name}/ticks": ticks_and_cpu(stat(self._host, f"{PROC}/{pid}"))[0]}
         except (OSError, ValueError, IndexError):
             return {}  # it has ended since it answered

@@ -13,7 +13,7 @@ from pinchpoint.bulk.veths import Veths, veth_namespaces
 from pinchpoint.dut.device import Items, made_by
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.priority import kept_off
-from pinchpoint.host.usage import OwnMemory, Process
+from pinchpoint.host.processes import OwnMemory, Process
 from pinchpoint.measure.build import metrics as building
 from pinchpoint.measure.build.keys import Build
 from pinchpoint.measure.build.metrics import Built, Usage
