@@ -28,7 +28,7 @@ from pinchpoint.host import lease
 from pinchpoint.host.guest_line import CREDIT, PIECE, READY, LineError, answer, refusal, to_bytes, to_text
 from pinchpoint.host.interface import Connection, Host, Kept
 from pinchpoint.host.jobs import Job, children_s
-from pinchpoint.host.local import Local
+from pinchpoint.host.local import ENDING, Local
 from pinchpoint.host.locked import LockedFile
 from pinchpoint.host.netlink import count_links
 
@@ -37,7 +37,6 @@ _AS_THEY_ARE = (
     *("spawn", "ended", "signal", "which", "release"),
     *("remove_file", "modified_s", "keep_to", "bind_memory"),
 )
-_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _CHUNK = 1 << 20
 _SYSTEM_PATHS = "/usr/local/sbin:/usr/sbin:/sbin"  # where a user's own PATH may not lead
 _PREFERRED = -20  # nice(2): as the lab's own machine runs a bench
@@ -208,7 +207,7 @@ def _serve_on_lease() -> None:
 
     It comes before what else runs there, as on the lab's own machine; what is started inherits it.
     """
-    for number in _ENDING:
+    for number in ENDING:
         signal.signal(number, _end)
     os.environ["PATH"] = f"{os.environ.get('PATH', '/usr/bin:/bin')}:{_SYSTEM_PATHS}"
     source, sink = os.dup(0), os.dup(1)
@@ -226,7 +225,7 @@ def _serve_on_lease() -> None:
         with suppress(OSError):  # the lab is gone
             serve(source, sink, agent, credits_pieces=False)
     finally:
-        for number in _ENDING:
+        for number in ENDING:
             signal.signal(number, signal.SIG_IGN)
         agent.undo()
 
