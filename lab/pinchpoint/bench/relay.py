@@ -55,15 +55,9 @@ def relay(
         ports.append(f"dpdk:net_virtio_user{number},path={link.socket},server=1,queues=1,queue_size={ring}")
         directions += [(link.host, link.port), (link.port, link.host)]
     eal = f"--no-pci --in-memory --single-file-segments -m {relay_memory_mb(len(links))}"
+    timeout = f"{len(links) * Relay.LINK_TIMEOUT_S:g}s"
     options = ("--core", str(cpu), "--idle", idle, "--json", "--eal", eal)
-    rings = (
-        "--rx-ring",
-        str(ring),
-        "--tx-ring",
-        str(ring),
-        "--link-timeout",
-        f"{len(links) * Relay.LINK_TIMEOUT_S:g}s",
-    )
+    rings = ("--rx-ring", str(ring), "--tx-ring", str(ring), "--link-timeout", timeout)
     return Relay(
         name=name,
         argv=(*engine, "relay", *ports, *options, *rings),

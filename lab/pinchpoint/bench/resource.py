@@ -305,22 +305,6 @@ class Inside(Resource, frozen=True, tag="inside"):
 
 
 AnyResource = (
-    RunDirectory
-    | MarkedProcesses
-    | Hugepages
-    | Namespace
-    | Veth
-    | LentInterface
-    | Host
-    | TextFile
-    | Command
-    | Daemon
-    | Relay
-    | TapLinks
-    | Tap
-    | GuestKernel
-    | NoIommu
-    | Nic
-    | Uptime
-    | Inside
-)
+    RunDirectory | MarkedProcesses | Hugepages | Namespace | Veth | LentInterface | Host | TextFile | Command | Daemon
+    | Relay | TapLinks | Tap | GuestKernel | NoIommu | Nic | Uptime | Inside
+)  # fmt: skip

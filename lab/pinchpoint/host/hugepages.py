@@ -50,6 +50,13 @@ def resize(host: Host, pages: int) -> int:
     return _size(host)
 
 
+def give_back(host: Host, before: int, after: int) -> None:
+    """Take what was added out of the pool, but never more than is in it beyond what was there. Raises OSError."""
+    present, _ = pool(host)
+    if (wanted := max(before, present - (after - before))) < present:
+        resize(host, wanted)
+
+
 def _size(host: Host) -> int:
     return int(host.read(NR_HUGEPAGES))
 

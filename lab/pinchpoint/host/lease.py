@@ -12,11 +12,9 @@ from typing import Any
 
 from pinchpoint.host import hugepages, interfaces
 from pinchpoint.host.interface import NAMESPACES, Host
-from pinchpoint.host.processes import end_processes, marked_pids
+from pinchpoint.host.processes import end_marked
 from pinchpoint.model.errors import PinchpointError
 
-_ROUNDS = 10  # of ending marked processes: one may have started another before it ended
-_GRACE_S = 2.0
 _VERSION = 1  # of the journal, as `bench/journal.py` reads it
 _BOUND = ("nic", "no_iommu")  # drivers and interfaces: `pinchpoint clean` gives them back
 
@@ -25,10 +23,7 @@ def undo(journal: Path, host: Host) -> bool:
     """Take down the bench of a journal, then delete that. Returns whether nothing is left."""
     bench_id, folder = journal.stem, journal.parent
     try:
-        for _ in range(_ROUNDS):
-            if not (pids := list(marked_pids(host, bench_id))):
-                break
-            end_processes(host, pids, _GRACE_S)
+        end_marked(host, bench_id)
         resources, is_whole = _present(journal)
         for lent in reversed([resource for resource in resources if resource["kind"] == "lent_interface"]):
             before = (lent["mtu_before"], lent["was_up"], lent["addresses"], lent.get("steering", ""))
@@ -42,10 +37,7 @@ def undo(journal: Path, host: Host) -> bool:
             if name.startswith(f"pp-{bench_id}-"):
                 host.run(["ip", "netns", "del", name])
         for pool in reversed([resource for resource in resources if resource["kind"] == "hugepages"]):
-            added = int(pool["after"]) - int(pool["before"])
-            present, _ = hugepages.pool(host)
-            if (wanted := max(int(pool["before"]), present - added)) < present:
-                hugepages.resize(host, wanted)
+            hugepages.give_back(host, int(pool["before"]), int(pool["after"]))
             _removed(journal, pool)
         host.remove_folder(str(folder / bench_id))
         is_whole = is_whole and not any(resource["kind"] in _BOUND for resource in resources)

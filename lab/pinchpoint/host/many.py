@@ -28,13 +28,14 @@ def run_many(
     It is also called while none ends; what it raises ends the processes that still run.
     Raises CommandFailed with the words of the first that failed, or RequirementError.
     """
-    added = {**os.environ, **dict(environment)}
-    waiting = iter(commands)
-    done = 0
+    added, waiting, done = {**os.environ, **dict(environment)}, iter(commands), 0
     with selectors.DefaultSelector() as running:
         try:
             while True:
-                _fill(running, waiting, concurrency, added)
+                while len(running.get_map()) < concurrency and (argv := next(waiting, None)) is not None:
+                    child = _Child(argv, added, subprocess.DEVNULL)
+                    # The end of its stderr is its own, without a wait for any child.
+                    running.register(child.stderr, selectors.EVENT_READ, child)
                 if not running.get_map():
                     return
                 for child in _ending(running):
@@ -48,24 +49,11 @@ def run_many(
                 key.data.end()
 
 
-def _fill(
-    running: selectors.BaseSelector, waiting: Iterator[Sequence[str]], concurrency: int, environment: dict[str, str]
-) -> None:
-    while len(running.get_map()) < concurrency:
-        argv = next(waiting, None)
-        if argv is None:
-            return
-        child = _Child(argv, environment, subprocess.DEVNULL)
-        # The end of its stderr is its own, without a wait for any child.
-        running.register(child.stderr, selectors.EVENT_READ, child)
-
-
 def _ending(running: selectors.BaseSelector) -> "list[_Child]":
     """Those that have closed their stderr or, where something of theirs still holds it, have ended."""
-    events = running.select(LOOK_S)
-    if not events:
-        return [key.data for key in running.get_map().values() if key.data.process.poll() is not None]
-    return [key.data for key, _ in events if key.data.hear()]
+    if events := running.select(LOOK_S):
+        return [key.data for key, _ in events if key.data.hear()]
+    return [key.data for key in running.get_map().values() if key.data.process.poll() is not None]
 
 
 def run_fed(

@@ -12,6 +12,7 @@ from pinchpoint.model.errors import BenchError, DutError, RequirementError
 
 ENVIRONMENT_MARK = "PINCHPOINT_BENCH"  # every process of a bench carries this variable
 KILL_TIMEOUT_S = 5.0  # hugepages take a moment to be freed
+MOST_ROUNDS = 10  # of ending marked processes: one may have started another before it ended
 EXEC_TIMEOUT_S = 1.0  # for one program to take the place of another in a process
 _GONE = (None, "Z", "X")
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of the flags in /proc/PID/stat
@@ -119,6 +120,17 @@ def end_processes(host: Host, pids: Sequence[int], grace_s: float) -> None:
     if left:
         names = ", ".join(map(str, left))
         raise BenchError(f"still running {KILL_TIMEOUT_S:g} s after SIGKILL: process {names}", "pinchpoint clean")
+
+
+def end_marked(host: Host, bench_id: str) -> None:
+    """End all processes of a bench. Raises BenchError if they keep starting new ones, or stay."""
+    for _ in range(MOST_ROUNDS):
+        if not (pids := list(marked_pids(host, bench_id))):
+            return
+        end_processes(host, pids, grace_s=2.0)
+    raise BenchError(
+        f"processes of bench {bench_id} keep starting new ones after {MOST_ROUNDS} rounds of kills", "pinchpoint clean"
+    )
 
 
 def freeze(host: Host, pid: int) -> None:
