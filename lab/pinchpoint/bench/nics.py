@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from pinchpoint.bench import resource as r
 from pinchpoint.host.interface import NAMESPACES, CommandFailed, Host
+from pinchpoint.host.interfaces import bring_home
 from pinchpoint.host.nics import DEVICES, PCI, UNSAFE, VFIO, driver, has_device, interface_names, unsafe_mode
 from pinchpoint.model.errors import BenchError, RequirementError
 
@@ -79,10 +80,9 @@ def _rebind(resource: r.Nic, host: Host) -> None:
 
 
 def _fetch(resource: r.Nic, host: Host) -> None:
-    """Back from the namespace to that of the shell which asks: its process id stands for it."""
+    """Back from the namespace."""
     with suppress(CommandFailed):  # it never went, or is back
-        move = 'ip -n "$1" link set dev "$2" netns $$; exit $?'
-        host.run(["sh", "-c", move, "sh", resource.netns, resource.interface])
+        bring_home(host, resource.netns, resource.interface, resource.interface)
 
 
 def _restore(resource: r.Nic, host: Host) -> None:

@@ -10,12 +10,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 
 from pinchpoint.host.interface import CommandFailed, Environment
 from pinchpoint.model.errors import RequirementError
 
 LOOK_S = 0.05  # how long whoever watches may have to wait for its turn
-_CHUNK = 1 << 16  # bytes
+_CHUNK = 1 << 16  # bytes of stderr that are read at a time
+_LINES = 1000  # that are written at a time, some 64 KiB
 _MOST_WORDS = 40  # of a command that are shown when it fails
 _MOST_SAID = 1 << 20  # bytes of stderr that are stored
 
@@ -148,17 +150,9 @@ def _finish(child: "_Child", on_wait: Callable[[], None]) -> None:
 
 
 def _chunks(lines: Iterator[str]) -> Iterator[tuple[bytes, int]]:
-    """Lines joined into pieces of about 64 KiB, each with how many lines it holds."""
-    held: list[str] = []
-    size = 0
-    for line in lines:
-        held.append(line)
-        size += len(line) + 1
-        if size >= _CHUNK:
-            yield ("\n".join(held) + "\n").encode(), len(held)
-            held, size = [], 0
-    if held:
-        yield ("\n".join(held) + "\n").encode(), len(held)
+    """Lines joined into pieces, each with how many lines it holds."""
+    while piece := list(islice(lines, _LINES)):
+        yield ("\n".join(piece) + "\n").encode(), len(piece)
 
 
 class _Child:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from pinchpoint.host.interface import NAMESPACES
 from pinchpoint.model.errors import BenchError
 
 GROUP_SIZE = 1000  # links removed at once: a third of a second
@@ -46,23 +47,24 @@ def attribute(kind: int, value: bytes) -> bytes:
 
 def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
     """(type, value) of each attribute in `data`; the type without its nesting flags."""
-    place = 0
-    while place + _ATTRIBUTE.size <= len(data):
-        length, kind = _ATTRIBUTE.unpack_from(data, place)
-        if length < _ATTRIBUTE.size:
-            raise ValueError(f"attribute of {length} bytes at {place}")
-        yield kind & 0x3FFF, data[place + _ATTRIBUTE.size : place + length]
-        place += (length + 3) & ~3
+    for (kind,), value in _parts(data, _ATTRIBUTE, "attribute"):
+        yield kind & 0x3FFF, value
 
 
 def messages(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
     """(type, flags, sequence, body) of each message that one read gave."""
+    for (kind, flags, sequence, _), body in _parts(data, _HEADER, "message"):
+        yield kind, flags, sequence, body
+
+
+def _parts(data: bytes, header: struct.Struct, what: str) -> Iterator[tuple[tuple[int, ...], bytes]]:
+    """(what the header says beside the length, the rest) of each part; they begin at multiples of four bytes."""
     place = 0
-    while place + _HEADER.size <= len(data):
-        length, kind, flags, sequence, _ = _HEADER.unpack_from(data, place)
-        if length < _HEADER.size:
-            raise ValueError(f"message of {length} bytes at {place}")
-        yield kind, flags, sequence, data[place + _HEADER.size : place + length]
+    while place + header.size <= len(data):
+        length, *fields = header.unpack_from(data, place)
+        if length < header.size:
+            raise ValueError(f"{what} of {length} bytes at {place}")
+        yield tuple(fields), data[place + header.size : place + length]
         place += (length + 3) & ~3
 
 
@@ -88,17 +90,21 @@ def inside(netns: str | None) -> Iterator[None]:
         yield
         return
     libc = ctypes.CDLL(None, use_errno=True)
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    try:
-        there = os.open(f"/run/netns/{netns}", os.O_RDONLY)
+    with _opened("/proc/thread-self/ns/net") as home, _opened(f"{NAMESPACES}/{netns}") as there:
         try:
             _enter(libc, there)
             yield
         finally:
             _enter(libc, home)
-            os.close(there)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        yield descriptor
     finally:
-        os.close(home)
+        os.close(descriptor)
 
 
 def _enter(libc: ctypes.CDLL, namespace: int) -> None:
@@ -128,8 +134,7 @@ class Links:
         `on_made` receives the number of links after every 50; what it raises ends the loop.
         Raises BenchError naming the first pair that the kernel refused.
         """
-        there = os.open(f"/run/netns/{peer_netns}", os.O_RDONLY)
-        try:
+        with _opened(f"{NAMESPACES}/{peer_netns}") as there:
             for first in range(0, len(pairs), _BURST):
                 burst = pairs[first : first + _BURST]
                 bodies = [
@@ -138,8 +143,6 @@ class Links:
                 ]
                 self._ask(_NEWLINK, _CREATE | _EXCLUSIVE, bodies, [f"veth {name}" for name, _ in burst])
                 on_made(first + len(burst))
-        finally:
-            os.close(there)
 
     def remove_groups(self, count: int, on_removed: Callable[[int], None]) -> None:
         """Remove `count` links that `create_veths` made, or what is left of them."""
@@ -277,7 +280,7 @@ def remove_kind(_: Callable[[int], None], netns: str, kind: str, names: Collecti
 
 def count_links(netns: str) -> int:
     """Links of a namespace, lo included."""
-    if not Path("/run/netns", netns).exists():
+    if not Path(NAMESPACES, netns).exists():
         return 0
     with Links(netns) as links:
         return len(links.list())

@@ -6,12 +6,12 @@ and connections; devlink-dev(8) for the mode of an embedded switch.
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pinchpoint.host.interface import PROC, SYS, CommandFailed, Host
-from pinchpoint.host.interfaces import address_words, is_made_anew
+from pinchpoint.host.interfaces import address_words, ip_json, is_made_anew
 from pinchpoint.model.errors import RequirementError
 
 PCI: Final = f"{SYS}/bus/pci"
@@ -53,14 +53,6 @@ class Interface:
 
 
 @dataclass(frozen=True)
-class Member:
-    """Another device of the same IOMMU group."""
-
-    address: str
-    driver: str
-
-
-@dataclass(frozen=True)
 class Nic:
     """A network card's function."""
 
@@ -71,7 +63,7 @@ class Nic:
     override: str  # the one driver that may be bound; empty: any
     numa_node: int | None
     group: str | None  # of the IOMMU; None: there is no IOMMU
-    members: tuple[Member, ...]  # the others of the group, bridges left out
+    members: Mapping[str, str]  # the others of the group with their drivers, bridges left out
     interfaces: tuple[Interface, ...]
     virtual_functions: int  # that it has made
     is_virtual: bool  # whether it is one itself
@@ -102,7 +94,7 @@ def read(host: Host, address: str) -> Nic | None:
         override=_override(host, address),
         numa_node=node if node is not None and node >= 0 else None,
         group=group,
-        members=tuple(_members(host, group, address)) if group else (),
+        members=_members(host, group, address) if group else {},
         interfaces=tuple(_interface(host, name) for name in interface_names(host, address)),
         virtual_functions=_number(host, f"{place}/sriov_numvfs") or 0,
         is_virtual=host.exists(f"{place}/physfn"),
@@ -177,7 +169,7 @@ def default_routes(host: Host) -> frozenset[str]:
     """The interfaces of the default routes, and of a route with several next hops all of them."""
     interfaces = set[str]()
     for family in _families(host):
-        for route in _asked(host, family, "-j", "route", "show", "default"):
+        for route in ip_json(host, family, "-j", "route", "show", "default"):
             interfaces |= {str(hop["dev"]) for hop in (route, *route.get("nexthops", ())) if "dev" in hop}
     return frozenset(interfaces)
 
@@ -224,9 +216,9 @@ def why_not(nic: Nic, host: Host, ours: Collection[str]) -> list[str]:
     reasons = []
     if nic.virtual_functions:
         reasons.append(f"it has {nic.virtual_functions} virtual functions, which would vanish with its driver")
-    strangers = [member for member in nic.members if member.address not in ours]
+    strangers = [f"{member} ({bound or 'no driver'})" for member, bound in nic.members.items() if member not in ours]
     if strangers and not nic.stays_bound:
-        names = ", ".join(f"{stranger.address} ({stranger.driver or 'no driver'})" for stranger in strangers)
+        names = ", ".join(strangers)
         reasons.append(f"its IOMMU group {nic.group} has other devices: {names}")
     own = [interface.name for interface in nic.interfaces if not interface.is_representor]
     if len(own) > 1 and not nic.stays_bound:
@@ -268,10 +260,10 @@ def _interface(host: Host, name: str) -> Interface:
     )
 
 
-def _members(host: Host, group: str, address: str) -> Iterator[Member]:
-    for member in sorted(_names(host, f"{GROUPS}/{group}/devices")):
-        if member != address and not _value(host, f"{DEVICES}/{member}/class").startswith(_BRIDGE):
-            yield Member(member, driver(host, member))
+def _members(host: Host, group: str, address: str) -> dict[str, str]:
+    others = [member for member in sorted(_names(host, f"{GROUPS}/{group}/devices")) if member != address]
+    of_class = {member: _value(host, f"{DEVICES}/{member}/class") for member in others}
+    return {member: driver(host, member) for member, kind in of_class.items() if not kind.startswith(_BRIDGE)}
 
 
 def _override(host: Host, address: str) -> str:
@@ -281,26 +273,12 @@ def _override(host: Host, address: str) -> str:
 
 def _addresses(host: Host, interface: str) -> list[dict[str, Any]]:
     """Every address of an interface."""
-    links = _asked(host, "-j", "address", "show", "dev", interface)
+    links = ip_json(host, "-j", "address", "show", "dev", interface)
     return [info for link in links for info in link.get("addr_info", ()) if "local" in info]
 
 
 def _families(host: Host) -> tuple[str, ...]:
     return ("-4", "-6") if host.exists(f"{PROC}/net/if_inet6") else ("-4",)
-
-
-def _asked(host: Host, *words: str) -> list[dict[str, Any]]:
-    """What ip(8) prints as JSON. Raises CommandFailed or RequirementError: who cannot be asked has not said no."""
-    told = host.run(["ip", *words])
-    try:
-        answer = json.loads(told or "[]")
-    except ValueError:
-        answer = None
-    if not isinstance(answer, list):
-        raise RequirementError(
-            f"ip {' '.join(words)}: expected a list of JSON, found {told[:80]!r}", "upgrade iproute2"
-        )
-    return [entry for entry in answer if isinstance(entry, dict)]
 
 
 def _run(host: Host, *words: str) -> str:
