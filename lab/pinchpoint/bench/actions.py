@@ -11,7 +11,7 @@ from pinchpoint.bench import nics
 from pinchpoint.bench import resource as r
 from pinchpoint.host import hugepages, interfaces, numa
 from pinchpoint.host.guest import Guest
-from pinchpoint.host.interface import NAMESPACES, PROC, CommandFailed, Host, prefix
+from pinchpoint.host.interface import NAMESPACES, PROC, CommandFailed, Host, names_in, prefix
 from pinchpoint.host.netlink import Links
 from pinchpoint.host.priority import session_as_new, share_priority
 from pinchpoint.host.processes import ENVIRONMENT_MARK, children, end_marked, end_processes, is_marked
@@ -81,8 +81,7 @@ def _(resource: r.Namespace, host: Host) -> None:
 
 def named_after(bench_id: str, state_directory: Path, host: Host) -> list[r.AnyResource]:
     """What bears the bench's name on the host, in order of dependency: what any version of this program makes."""
-    present = host.names(NAMESPACES) if host.exists(NAMESPACES) else []
-    names = sorted(name for name in present if name.startswith(f"pp-{bench_id}-"))
+    names = [name for name in names_in(host, NAMESPACES) if name.startswith(f"pp-{bench_id}-")]
     folder = r.RunDirectory(str(state_directory / bench_id))
     return [folder, *map(r.Namespace, names), r.MarkedProcesses(bench_id)]
 

@@ -3,14 +3,13 @@
 Sources: Documentation/ABI/testing/sysfs-bus-pci (driver_override, bind, unbind), Documentation/driver-api/vfio.rst.
 """
 
-import time
-from collections.abc import Callable
 from contextlib import suppress
 
 from pinchpoint.bench import resource as r
 from pinchpoint.host.interface import NAMESPACES, CommandFailed, Host
 from pinchpoint.host.interfaces import bring_home
 from pinchpoint.host.nics import DEVICES, PCI, UNSAFE, VFIO, driver, has_device, interface_names, unsafe_mode
+from pinchpoint.host.processes import soon
 from pinchpoint.model.errors import BenchError, RequirementError
 
 SETTLE_S = 10.0  # for a driver to make its interface
@@ -87,14 +86,14 @@ def _fetch(resource: r.Nic, host: Host) -> None:
 
 def _restore(resource: r.Nic, host: Host) -> None:
     """The interface's name and settings; addresses and routes that it has already stay as they are."""
-    if not _soon(lambda: bool(interface_names(host, resource.address)), SETTLE_S):
+    if not soon(lambda: bool(interface_names(host, resource.address)), SETTLE_S, 0.05):
         raise BenchError(
             f"{resource.address}: {resource.driver_before} made no interface within {SETTLE_S:g} s; "
             f"it was {resource.interface}",
             "dmesg says why",
         )
     name = resource.interface
-    if not _soon(lambda: name in interface_names(host, resource.address), RENAME_S):
+    if not soon(lambda: name in interface_names(host, resource.address), RENAME_S, 0.05):
         now = interface_names(host, resource.address)[0]
         host.run(["ip", "link", "set", "dev", now, "down"])
         host.run(["ip", "link", "set", "dev", now, "name", name])
@@ -129,12 +128,3 @@ def _write(host: Host, path: str, text: str) -> None:
         host.write(path, text)
     except OSError as error:
         raise BenchError(f"{path}: {text.strip() or 'empty'}: {error.strerror or error}", "dmesg says why") from error
-
-
-def _soon(holds: Callable[[], bool], within_s: float) -> bool:
-    deadline = time.monotonic() + within_s
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True

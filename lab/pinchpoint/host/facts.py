@@ -16,7 +16,7 @@ from importlib import metadata
 
 from pinchpoint import __version__
 from pinchpoint.host import hugepages, numa
-from pinchpoint.host.interface import PROC, SYS, Host
+from pinchpoint.host.interface import PROC, SYS, Host, names_in, text_at
 from pinchpoint.host.numa import NODES, Topology
 from pinchpoint.host.processes import field, kib
 
@@ -26,17 +26,16 @@ _NET = f"{SYS}/class/net"
 
 def host_facts(host: Host) -> dict[str, str]:
     """Processor, cores, memory, kernel of a host; values for people."""
-    cpuinfo = _read(host, f"{PROC}/cpuinfo")
-    nodes = host.names(NODES) if host.exists(NODES) else []
+    cpuinfo = text_at(host, f"{PROC}/cpuinfo")
     return {
         "processor": field(cpuinfo, "model name") or platform.processor(),
         "cpus": ", ".join(map(str, sorted(host.cpus()))),
         "virtual machine": "yes" if "hypervisor" in field(cpuinfo, "flags").split() else "no",
-        "memory": f"{kib(_read(host, f'{PROC}/meminfo'), 'MemTotal') / 2**20:.1f} GiB",
+        "memory": f"{kib(text_at(host, f'{PROC}/meminfo'), 'MemTotal') / 2**20:.1f} GiB",
         "kernel": host.release(),
         "system": _os_name(host),
-        "numa nodes": str(sum(re.fullmatch("node[0-9]+", name) is not None for name in nodes) or 1),
-        "kernel options": _read(host, f"{PROC}/cmdline"),
+        "numa nodes": str(sum(re.fullmatch("node[0-9]+", name) is not None for name in names_in(host, NODES)) or 1),
+        "kernel options": text_at(host, f"{PROC}/cmdline").strip(),
     }
 
 
@@ -59,17 +58,10 @@ def versions() -> dict[str, str]:
 def _os_name(host: Host) -> str:
     """PRETTY_NAME of os-release(5); the kernel's name where there is none."""
     for path in ("/etc/os-release", "/usr/lib/os-release"):
-        for line in _read(host, path).splitlines():
+        for line in text_at(host, path).splitlines():
             if line.startswith("PRETTY_NAME="):
                 return "".join(shlex.split(line.partition("=")[2]))
     return platform.system()
-
-
-def _read(host: Host, path: str) -> str:
-    try:
-        return host.read(path).strip()
-    except OSError:
-        return ""
 
 
 @dataclass(frozen=True)
@@ -114,14 +106,14 @@ def look(host: Host) -> Machine:
 
 def _cpus(host: Host, path: str) -> tuple[int, ...]:
     with suppress(ValueError):
-        return numa.cpu_list(_read(host, path))
+        return numa.cpu_list(text_at(host, path))
     return ()
 
 
 def _nics(host: Host) -> Iterator[Nic]:
-    for name in sorted(host.names(_NET)) if host.exists(_NET) else ():
+    for name in names_in(host, _NET):
         device = f"{_NET}/{name}/device"
         if host.exists(device):
-            is_up = _read(host, f"{_NET}/{name}/operstate") == "up"
+            is_up = text_at(host, f"{_NET}/{name}/operstate").strip() == "up"
             driver = os.path.basename(os.path.realpath(f"{device}/driver"))  # noqa: PTH119
             yield Nic(name, os.path.basename(os.path.realpath(device)), driver, is_up)  # noqa: PTH119

@@ -3,13 +3,12 @@
 A process returns its pages as it ends, which takes a moment. So a bench waits for the pages that it needs.
 """
 
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from pinchpoint.host.interface import PROC, SYS, Host
-from pinchpoint.host.processes import ENVIRONMENT_MARK, kib, marked_pids
+from pinchpoint.host.interface import PROC, SYS, Host, text_at
+from pinchpoint.host.processes import ENVIRONMENT_MARK, kib, marked_pids, soon
 from pinchpoint.model.errors import RequirementError
 
 NR_HUGEPAGES = f"{PROC}/sys/vm/nr_hugepages"
@@ -63,11 +62,8 @@ def _size(host: Host) -> int:
 
 def wait_for(host: Host, pages: int, whose: str) -> None:
     """Return as soon as `pages` are available. Raises RequirementError naming the holders after FREED_TIMEOUT_S."""
-    deadline = time.monotonic() + FREED_TIMEOUT_S
-    while (free := available(host)) < pages:
-        if time.monotonic() > deadline:
-            raise _too_few(holders(host), pages, free, whose)
-        time.sleep(0.01)
+    if not soon(lambda: available(host) >= pages, FREED_TIMEOUT_S):
+        raise _too_few(holders(host), pages, available(host), whose)
 
 
 @dataclass(frozen=True)
@@ -90,11 +86,8 @@ def holders(host: Host) -> list[Holder]:
 
 def held(host: Host, bench_id: str) -> int:
     """Pages that the processes of a bench map; one that two of them share counts twice."""
-    held_kb = 0
-    for pid in marked_pids(host, bench_id):
-        with suppress(OSError):  # it has ended
-            held_kb += kib(host.read(f"{PROC}/{pid}/status"), _HELD)
-    return held_kb // PAGE_KB
+    status = (text_at(host, f"{PROC}/{pid}/status") for pid in marked_pids(host, bench_id))
+    return sum(kib(text, _HELD) for text in status) // PAGE_KB
 
 
 def _holders(host: Host) -> Iterator[Holder]:

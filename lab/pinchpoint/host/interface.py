@@ -144,6 +144,22 @@ class Host(Protocol):
         """Start what follows with its memory on these NUMA nodes; none: on any. Raises RequirementError."""
 
 
+def text_at(host: Host, path: str) -> str:
+    """What a file holds; empty where it is absent, or has nothing to tell now."""
+    try:
+        return host.read(path)
+    except OSError:
+        return ""
+
+
+def names_in(host: Host, folder: str) -> list[str]:
+    """What a folder holds, in order; nothing where it is absent."""
+    try:
+        return sorted(host.names(folder))
+    except OSError:
+        return []
+
+
 def shell_line(argv: Sequence[str], netns: str | None, cpus: Sequence[int] | None) -> str:
     """The command as one would type it, for people; never given to a shell."""
     words = [*prefix(netns, cpus), *argv[: MOST_WORDS if len(argv) <= MOST_WORDS else MOST_WORDS // 10]]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pinchpoint.host import hugepages, interfaces
-from pinchpoint.host.interface import NAMESPACES, Host
+from pinchpoint.host.interface import NAMESPACES, Host, names_in
 from pinchpoint.host.processes import end_marked
 from pinchpoint.model.errors import PinchpointError
 
@@ -33,7 +33,7 @@ def undo(journal: Path, host: Host) -> bool:
             interfaces.give_back(host, lent["interface"], lent["netns"], lent["name"], state)
             _removed(journal, lent)
         # A damaged line may have lent an interface to a namespace, which would take it with it.
-        for name in host.names(NAMESPACES) if is_whole and host.exists(NAMESPACES) else []:
+        for name in names_in(host, NAMESPACES) if is_whole else ():
             if name.startswith(f"pp-{bench_id}-"):
                 host.run(["ip", "netns", "del", name])
         for pool in reversed([resource for resource in resources if resource["kind"] == "hugepages"]):

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pinchpoint.host.interface import PROC, SYS, CommandFailed, Host
+from pinchpoint.host.interface import PROC, SYS, CommandFailed, Host, names_in, text_at
 from pinchpoint.host.interfaces import address_words, ip_json, is_made_anew
 from pinchpoint.model.errors import RequirementError
 
@@ -103,8 +103,7 @@ def read(host: Host, address: str) -> Nic | None:
 
 def all_nics(host: Host) -> tuple[Nic, ...]:
     """All network cards on the PCI bus, by address."""
-    addresses = sorted(host.names(DEVICES)) if host.exists(DEVICES) else []
-    return tuple(nic for address in addresses if (nic := read(host, address)) is not None)
+    return tuple(nic for address in names_in(host, DEVICES) if (nic := read(host, address)) is not None)
 
 
 def has_device(host: Host, address: str) -> bool:
@@ -120,7 +119,7 @@ def driver(host: Host, address: str) -> str:
 
 def group_of(host: Host, address: str) -> str | None:
     """The device's IOMMU group; None: there is no IOMMU."""
-    for group in sorted(host.names(GROUPS)) if host.exists(GROUPS) else []:
+    for group in names_in(host, GROUPS):
         if host.exists(f"{GROUPS}/{group}/devices/{address}"):
             return None if _value(host, f"{GROUPS}/{group}/name") == _NO_GROUP else group
     return None
@@ -139,8 +138,8 @@ def has_unsafe_mode(host: Host) -> bool:
 def interface_names(host: Host, address: str) -> list[str]:
     """The interfaces of a device; of a virtio one they belong to its child."""
     place, names = f"{DEVICES}/{address}", list[str]()
-    for folder in (place, *(f"{place}/{name}" for name in _names(host, place) if re.fullmatch(r"virtio\d+", name))):
-        names += _names(host, f"{folder}/net")
+    for folder in (place, *(f"{place}/{name}" for name in names_in(host, place) if re.fullmatch(r"virtio\d+", name))):
+        names += names_in(host, f"{folder}/net")
     return sorted(names)
 
 
@@ -180,8 +179,8 @@ def user_of(host: Host, nic: Nic) -> str:
     A file of uio(4) can be opened by two programs at once, and so can that of a card whose driver stays bound.
     """
     place = f"{DEVICES}/{nic.address}"
-    files = [f"/dev/{name}" for name in _names(host, f"{place}/uio")]
-    files += [f"/dev/infiniband/{name}" for name in _names(host, f"{place}/infiniband_verbs")]
+    files = [f"/dev/{name}" for name in names_in(host, f"{place}/uio")]
+    files += [f"/dev/infiniband/{name}" for name in names_in(host, f"{place}/infiniband_verbs")]
     files += [f"/dev/vfio/{nic.group}"] if nic.driver == VFIO and nic.group else []
     for file in files:
         opener = host.run(["sh", "-c", OPENED_BY, "sh", file]).strip()
@@ -254,14 +253,14 @@ def _interface(host: Host, name: str) -> Interface:
         speed_mbps=speed if speed is not None and 0 < speed < 0xFFFFFFFF else None,
         has_link=None if link is None else bool(link),
         master=next((line[10:] for line in master.splitlines() if line.startswith("INTERFACE=")), ""),
-        uppers=tuple(sorted(entry[6:] for entry in _names(host, place) if entry.startswith("upper_"))),
+        uppers=tuple(entry[6:] for entry in names_in(host, place) if entry.startswith("upper_")),
         switch_id=_value(host, f"{place}/phys_switch_id"),
         port_name=_value(host, f"{place}/phys_port_name"),
     )
 
 
 def _members(host: Host, group: str, address: str) -> dict[str, str]:
-    others = [member for member in sorted(_names(host, f"{GROUPS}/{group}/devices")) if member != address]
+    others = [member for member in names_in(host, f"{GROUPS}/{group}/devices") if member != address]
     of_class = {member: _value(host, f"{DEVICES}/{member}/class") for member in others}
     return {member: driver(host, member) for member, kind in of_class.items() if not kind.startswith(_BRIDGE)}
 
@@ -288,19 +287,9 @@ def _run(host: Host, *words: str) -> str:
         return ""
 
 
-def _names(host: Host, folder: str) -> list[str]:
-    try:
-        return host.names(folder)
-    except OSError:
-        return []
-
-
 def _value(host: Host, path: str) -> str:
     """What a file holds, without its end of line; empty: it is absent, or has nothing to tell now."""
-    try:
-        return host.read(path).strip("\0\n ")
-    except OSError:
-        return ""
+    return text_at(host, path).strip("\0\n ")
 
 
 def _number(host: Host, path: str) -> int | None:

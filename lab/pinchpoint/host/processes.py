@@ -3,18 +3,18 @@
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pinchpoint.host.interface import PROC, TICKS_PER_S, CommandFailed, Host
+from pinchpoint.host.interface import PROC, TICKS_PER_S, CommandFailed, Host, names_in
 from pinchpoint.model.errors import BenchError, DutError, RequirementError
 
 ENVIRONMENT_MARK = "PINCHPOINT_BENCH"  # every process of a bench carries this variable
 KILL_TIMEOUT_S = 5.0  # hugepages take a moment to be freed
 MOST_ROUNDS = 10  # of ending marked processes: one may have started another before it ended
 EXEC_TIMEOUT_S = 1.0  # for one program to take the place of another in a process
-_GONE = (None, "Z", "X")
+_ENDED = ("Z", "X")  # states in which a thread takes no time and no memory any more
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of the flags in /proc/PID/stat
 # Of the words after the name: proc_pid_stat(5) counts from the process id.
 _PARENT, _SESSION, _FLAGS, _USER, _SYSTEM, _STARTED, _CPU = 1, 3, 6, 11, 12, 19, 36
@@ -39,6 +39,16 @@ def field(text: str, name: str) -> str:
 def kib(text: str, name: str) -> int:
     """Such a value in kB; 0 where it is absent, as of a process that has ended."""
     return int((field(text, name) or "0").split()[0])
+
+
+def soon(holds: Callable[[], bool], within_s: float, every_s: float = 0.01) -> bool:
+    """Whether something holds within that time; it is looked at again and again."""
+    deadline = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(every_s)
+    return True
 
 
 def marked_pids(host: Host, bench_id: str) -> Iterator[int]:
@@ -114,11 +124,8 @@ def end_processes(host: Host, pids: Sequence[int], grace_s: float) -> None:
         host.signal(left, signal.SIGCONT)
         time.sleep(0.01)
     host.signal(alive(host, pids), signal.SIGKILL)
-    deadline = time.monotonic() + KILL_TIMEOUT_S
-    while (left := alive(host, pids)) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    if left:
-        names = ", ".join(map(str, left))
+    if not soon(lambda: not alive(host, pids), KILL_TIMEOUT_S):
+        names = ", ".join(map(str, alive(host, pids)))
         raise BenchError(f"still running {KILL_TIMEOUT_S:g} s after SIGKILL: process {names}", "pinchpoint clean")
 
 
@@ -145,7 +152,8 @@ def thaw(host: Host, pid: int) -> None:
 
 def alive(host: Host, pids: Sequence[int]) -> list[int]:
     """Those of which any thread still runs: the first one may be a zombie while others still hold the memory."""
-    return [pid for pid in pids if any(_state(host, thread) not in _GONE for thread in _threads(host, pid))]
+    tasks = {pid: f"{PROC}/{pid}/task" for pid in pids}
+    return [pid for pid, task in tasks.items() if any(_runs(host, f"{task}/{name}") for name in names_in(host, task))]
 
 
 def children(host: Host, pid: int) -> Iterator[int]:
@@ -165,18 +173,11 @@ def _of_stat(host: Host, word: int, value: int) -> Iterator[int]:
                 yield int(name)
 
 
-def _threads(host: Host, pid: int) -> list[str]:
+def _runs(host: Host, thread: str) -> bool:
     try:
-        return [f"{PROC}/{pid}/task/{name}" for name in host.names(f"{PROC}/{pid}/task")]
+        return stat(host, thread)[0] not in _ENDED
     except OSError:
-        return []
-
-
-def _state(host: Host, thread: str) -> str | None:
-    try:
-        return stat(host, thread)[0]
-    except OSError:
-        return None
+        return False
 
 
 class Process:

@@ -6,15 +6,14 @@ on (include/net/dropreason-core.h). Recording slows what it watches, and belongs
 
 import re
 import signal
-import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
+from functools import partial
 from typing import Final
 
-from pinchpoint.host.interface import SYS, Environment, Host
+from pinchpoint.host.interface import SYS, Environment, Host, text_at
 from pinchpoint.host.priority import share_priority
-from pinchpoint.host.processes import end_processes, session
+from pinchpoint.host.processes import end_processes, session, soon
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.profile import DropReason
 
@@ -85,17 +84,12 @@ class Recording:
         for number in (None, signal.SIGINT):
             if number is not None:
                 self._host.signal([pid], number)
-            deadline = time.monotonic() + _END_S
-            while time.monotonic() < deadline:
-                if self._host.ended(pid):
-                    return
-                time.sleep(0.02)
+            if soon(partial(self._host.ended, pid), _END_S, 0.02):
+                return
         self.stop()
 
     def _said(self) -> str:
-        with suppress(OSError):
-            return " ".join(self._host.read(self._errors).split())[:_MOST_SAID]
-        return ""
+        return " ".join(text_at(self._host, self._errors).split())[:_MOST_SAID]
 
 
 class DropReasons(Recording):
