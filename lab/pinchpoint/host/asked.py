@@ -4,23 +4,28 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import wraps
 from inspect import signature
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
-from pinchpoint.host import guest_line as line
-from pinchpoint.host.guest_line import LineError
+import msgspec
+
+from pinchpoint.host.guest_line import LineError, to_text
 from pinchpoint.host.interface import Connection, Host, Kept
 from pinchpoint.model.errors import PinchpointError
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+Seconds = Annotated[float, msgspec.Meta(ge=0, lt=1 << 53)]
 ANSWER_TIMEOUT_S = 60.0  # of an agent whose one CPU may be busy with frames
 
 
 def _asks(
-    operation: Callable[Concatenate[Host, _P], _T], reader: Callable[[object], _T]
+    operation: Callable[Concatenate[Host, _P], _T], kind: Any = None
 ) -> Callable[Concatenate["AskedHost", _P], _T]:
-    """A host's operation as a request: its name and its arguments go over the line, `reader` takes the answer."""
-    parameters = signature(operation)
+    """A host's operation as a request: its name and its arguments go over the line, and the answer is of its type.
+
+    `kind`: the type of the answer where it says more than the operation's.
+    """
+    parameters, returned = signature(operation), kind or operation.__annotations__["return"] or type(None)
 
     @wraps(operation)
     def ask(host: "AskedHost", /, *args: _P.args, **named: _P.kwargs) -> _T:
@@ -28,7 +33,8 @@ def _asks(
         bound.apply_defaults()
         arguments = {name: value for name, value in bound.arguments.items() if name != "self"}
         timeout_s = arguments.get("timeout_s", 0.0) + ANSWER_TIMEOUT_S
-        return host._checked(reader, host._ask(operation.__name__, arguments, timeout_s))
+        answer: _T = host._checked(returned, host._ask(operation.__name__, arguments, timeout_s))
+        return answer
 
     return ask
 
@@ -52,31 +58,32 @@ class AskedHost:
     def _lost(self, error: LineError) -> PinchpointError:
         raise NotImplementedError
 
-    def _checked(self, reader: Callable[[object], _T], value: object) -> _T:
+    def _checked(self, kind: Any, value: object) -> Any:
+        """An answer of that type."""
         try:
-            return reader(value)
-        except LineError as error:
-            raise self._lost(error) from None
+            return msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            raise self._lost(LineError(f"expected another answer: {error}")) from None
 
-    run = _asks(Host.run, line.text)
-    read_bytes = _asks(Host.read_bytes, line.to_bytes)
-    read = _asks(Host.read, line.text)
-    size = _asks(Host.size, line.number)
-    write = _asks(Host.write, line.nothing)
-    names = _asks(Host.names, line.words)
-    exists = _asks(Host.exists, line.truth)
-    make_folder = _asks(Host.make_folder, line.nothing)
-    remove_folder = _asks(Host.remove_folder, line.nothing)
-    spawn = _asks(Host.spawn, line.number)
-    ended = _asks(Host.ended, line.truth)
-    signal = _asks(Host.signal, line.numbers)
-    which = _asks(Host.which, line.optional(line.text))
-    cpus = _asks(Host.cpus, lambda answer: frozenset(line.numbers(answer)))
-    release = _asks(Host.release, line.text)
-    remove_file = _asks(Host.remove_file, line.nothing)
-    modified_s = _asks(Host.modified_s, line.seconds)
-    keep_to = _asks(Host.keep_to, line.nothing)
-    bind_memory = _asks(Host.bind_memory, line.nothing)
+    run = _asks(Host.run)
+    read_bytes = _asks(Host.read_bytes)
+    read = _asks(Host.read)
+    size = _asks(Host.size)
+    write = _asks(Host.write)
+    names = _asks(Host.names)
+    exists = _asks(Host.exists)
+    make_folder = _asks(Host.make_folder)
+    remove_folder = _asks(Host.remove_folder)
+    spawn = _asks(Host.spawn)
+    ended = _asks(Host.ended)
+    signal = _asks(Host.signal)
+    which = _asks(Host.which)
+    cpus = _asks(Host.cpus)
+    release = _asks(Host.release)
+    remove_file = _asks(Host.remove_file)
+    modified_s = _asks(Host.modified_s, Seconds)
+    keep_to = _asks(Host.keep_to)
+    bind_memory = _asks(Host.bind_memory)
 
     def connect(self, path: str, *, packets: bool = False) -> Connection:
         """Connect to a Unix socket: a stream, or one that keeps packets apart. Raises OSError."""
@@ -88,7 +95,7 @@ class AskedHost:
 
     def take_file(self, path: str) -> Kept | None:
         """A file whose owner has ended, locked by the agent; None while its owner lives. Raises OSError."""
-        file = self._checked(line.optional(line.number), self._ask("take_file", {"path": path}))
+        file = self._checked(int | None, self._ask("take_file", {"path": path}))
         return None if file is None else _AgentsFile(self, file)
 
     def hold(self, path: str, holder: str, token: str) -> Kept:
@@ -96,7 +103,8 @@ class AskedHost:
         return _AgentsFile(self, self._number("hold", {"path": path, "holder": holder, "token": token}))
 
     def _number(self, call: str, arguments: Mapping[str, Any], timeout_s: float = ANSWER_TIMEOUT_S) -> int:
-        return self._checked(line.number, self._ask(call, arguments, timeout_s))
+        number: int = self._checked(int, self._ask(call, arguments, timeout_s))
+        return number
 
 
 class _Held:
@@ -125,13 +133,14 @@ class _AgentsConnection(_Held):
 
     def sendall(self, data: bytes, /) -> None:
         """Send all. Raises OSError."""
-        self._ask("send", {"data": line.to_text(data)})
+        self._ask("send", {"data": to_text(data)})
 
     def recv(self, most: int, /) -> bytes:
         """What has arrived, at most `most` bytes; none: the other end is closed. Raises OSError, TimeoutError."""
         longest_s = ANSWER_TIMEOUT_S + (ANSWER_TIMEOUT_S if self._timeout_s is None else self._timeout_s)
         answer = self._ask("receive", {"most": most, "timeout_s": self._timeout_s}, longest_s)
-        return self._host._checked(line.to_bytes, answer)
+        data: bytes = self._host._checked(bytes, answer)
+        return data
 
     def settimeout(self, seconds: float | None, /) -> None:
         """How long `recv` may wait; None: as long as for any answer."""
@@ -143,7 +152,7 @@ class _AgentsFile(_Held):
 
     def append(self, data: bytes) -> None:
         """Write all of it through to the disk, or nothing. Raises OSError."""
-        self._ask("append", {"data": line.to_text(data)})
+        self._ask("append", {"data": to_text(data)})
 
     def remove(self) -> None:
         """Delete the file and give up the lock. Raises OSError."""
@@ -155,8 +164,5 @@ class AgentsJob(_Held):
 
     def state(self) -> tuple[bool, int, float]:
         """Whether it has ended, how much is done, and the seconds that it took there. Raises what ended it."""
-        match self._ask("state", {}):
-            case [bool() as has_ended, int() as done, int() | float() as took_s]:
-                return has_ended, done, float(took_s)
-            case state:
-                raise self._host._lost(LineError(f"expected the state of a job, found {str(state)[:60]}"))
+        state: tuple[bool, int, float] = self._host._checked(tuple[bool, int, float], self._ask("state", {}))
+        return state

@@ -16,7 +16,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.model.errors import BenchError, RequirementError
@@ -25,7 +25,6 @@ READY: Final = b"ready"  # the agent's first line
 CREDIT: Final = b"+"
 PIECE: Final = 2048  # bytes; a terminal in raw mode holds 4096 (n_tty.c, N_TTY_BUF_SIZE)
 LONGEST: Final = 512 * 1024 * 1024  # bytes of one line: a dump of a million datapath flows, in base64
-_T = TypeVar("_T")
 _CHUNK: Final = 1 << 20
 _ENDED: Final = "the other end has closed"
 _LOOK_S: Final = 0.5  # how often the other end is looked at while it says nothing
@@ -47,8 +46,10 @@ def to_text(data: bytes) -> str:
 
 def to_bytes(value: object) -> bytes:
     """The bytes of such a text. Raises LineError."""
+    if not isinstance(value, str):
+        raise LineError(f"expected base64, found {type(value).__name__}")
     try:
-        return base64.b64decode(_expect(value, str, "base64"), validate=True)
+        return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError) as error:
         raise LineError(f"not base64: {error}") from None
 
@@ -198,56 +199,3 @@ class Line:
         if left <= 0:
             raise TimeoutError
         self._connection.settimeout(left if at_most_s is None else min(left, at_most_s))
-
-
-def _expect(value: object, kind: type[_T], what: str) -> _T:
-    """The value, if it is of that kind of JSON. Raises LineError."""
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise LineError(f"expected {what}, found {str(value)[:_SHOWN]}")
-    return value
-
-
-def text(value: object) -> str:
-    """A text. Raises LineError."""
-    return _expect(value, str, "a text")
-
-
-def number(value: object) -> int:
-    """An integer. Raises LineError."""
-    return _expect(value, int, "an integer")
-
-
-def truth(value: object) -> bool:
-    """Yes or no. Raises LineError."""
-    return _expect(value, bool, "true or false")
-
-
-def mapping(value: object) -> Mapping[str, object]:
-    """An object of JSON. Raises LineError."""
-    return _expect(value, dict, "an object")
-
-
-def words(value: object) -> list[str]:
-    """A list of texts. Raises LineError."""
-    return [_expect(word, str, "a list of texts") for word in _expect(value, list, "a list of texts")]
-
-
-def numbers(value: object) -> list[int]:
-    """A list of integers. Raises LineError."""
-    return [_expect(integer, int, "a list of integers") for integer in _expect(value, list, "a list of integers")]
-
-
-def seconds(value: object) -> float:
-    """A time. Raises LineError."""
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1 << 53:
-        raise LineError(f"expected seconds, found {str(value)[:_SHOWN]}")
-    return float(value)
-
-
-def optional(reader: Callable[[object], _T]) -> Callable[[object], _T | None]:
-    """A reader that takes null as well."""
-    return lambda value: None if value is None else reader(value)
-
-
-def nothing(_: object) -> None:
-    """The answer to what has no result."""

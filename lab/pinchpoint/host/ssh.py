@@ -25,8 +25,8 @@ from importlib import resources
 from pathlib import Path
 from typing import IO, Any, Final
 
-from pinchpoint.host.asked import ANSWER_TIMEOUT_S, AgentsJob, AskedHost
-from pinchpoint.host.guest_line import LONGEST, Line, LineError, mapping, seconds, to_text
+from pinchpoint.host.asked import ANSWER_TIMEOUT_S, AgentsJob, AskedHost, Seconds
+from pinchpoint.host.guest_line import LONGEST, Line, LineError, to_text
 from pinchpoint.host.local import signals_later
 from pinchpoint.model.errors import HostLostError, InputError, PinchpointError, RequirementError
 
@@ -195,7 +195,7 @@ class Ssh(AskedHost):
 
     def children_s(self) -> float:
         """Processor time of all processes that the agent started and that have ended."""
-        return self._checked(seconds, self._ask("children_s", {}))
+        return float(self._checked(Seconds, self._ask("children_s", {})))
 
     def close(self) -> None:
         """End the connection. The agent undoes what it still holds."""
@@ -289,9 +289,9 @@ class Ssh(AskedHost):
     def _identify(self) -> Mapping[str, object]:
         """Say for how long the lab may be silent; learn what the host is."""
         asked_s = time.time()
-        identity = self._checked(mapping, self._ask("identity", {"lease_s": self._lease_s}))
+        identity: dict[str, object] = self._checked(dict[str, Any], self._ask("identity", {"lease_s": self._lease_s}))
         if "clock_s" in identity:
-            self.clock_ahead_s = self._checked(seconds, identity["clock_s"]) - (asked_s + time.time()) / 2
+            self.clock_ahead_s = self._checked(Seconds, identity["clock_s"]) - (asked_s + time.time()) / 2
         self._machine = str(identity.get("machine", self._machine))
         return identity
 

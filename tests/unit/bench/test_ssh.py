@@ -190,7 +190,7 @@ def test_modules_of_the_login_are_not_those_of_the_agent(reached, tmp_path, monk
 
 
 def test_an_agent_that_does_not_say_what_its_host_is_counts_as_lost(reached):
-    with pytest.raises(HostLostError, match="expected an object, found None"):
+    with pytest.raises(HostLostError, match="expected another answer: Expected `object`, got `null`"):
         reached("""echo ready; echo '{"id": 1, "value": null}'; cat >/dev/null""").open()
 
 
