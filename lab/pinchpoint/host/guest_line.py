@@ -10,7 +10,6 @@ Over a carrier that does wake up, such as ssh, a request goes out whole.
 """
 
 import base64
-import binascii
 import json
 import socket
 import threading
@@ -44,19 +43,9 @@ def to_text(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def to_bytes(value: object) -> bytes:
-    """The bytes of such a text. Raises LineError."""
-    if not isinstance(value, str):
-        raise LineError(f"expected base64, found {type(value).__name__}")
-    try:
-        return base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise LineError(f"not base64: {error}") from None
-
-
-def request(number: int, call: str, arguments: Mapping[str, Any]) -> bytes:
-    """A request, with the end of its line."""
-    return json.dumps({"id": number, "call": call, "with": dict(arguments)}, default=list).encode() + b"\n"
+def to_bytes(text: str) -> bytes:
+    """The bytes of such a text. Raises ValueError."""
+    return base64.b64decode(text, validate=True)
 
 
 def answer(number: int, value: Any) -> bytes:
@@ -141,7 +130,8 @@ class Line:
                 raise LineError("an earlier request was interrupted")
             self._number += 1
             self._usable = False
-            line = self._exchange(request(self._number, call, arguments), time.monotonic() + timeout_s)
+            request = json.dumps({"id": self._number, "call": call, "with": dict(arguments)}, default=list)
+            line = self._exchange(request.encode() + b"\n", time.monotonic() + timeout_s)
             self._usable = True
             return value_of(line, self._number)
 

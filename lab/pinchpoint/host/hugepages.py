@@ -3,7 +3,6 @@
 A process returns its pages as it ends, which takes a moment. So a bench waits for the pages that it needs.
 """
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -81,22 +80,20 @@ class Holder:
 
 def holders(host: Host) -> list[Holder]:
     """The processes that map pages of 2 MiB, most pages first."""
-    return sorted(_holders(host), key=lambda holder: -holder.pages)
+    present = list[Holder]()
+    for name in filter(str.isdigit, host.names(PROC)):
+        place = f"{PROC}/{name}"
+        with suppress(OSError):  # it has ended meanwhile
+            if pages := kib(host.read(f"{place}/status"), _HELD) // PAGE_KB:
+                mark = f"{ENVIRONMENT_MARK}=".encode() in host.read_bytes(f"{place}/environ")
+                present.append(Holder(int(name), host.read(f"{place}/comm").strip(), pages, mark))
+    return sorted(present, key=lambda holder: -holder.pages)
 
 
 def held(host: Host, bench_id: str) -> int:
     """Pages that the processes of a bench map; one that two of them share counts twice."""
     status = (text_at(host, f"{PROC}/{pid}/status") for pid in marked_pids(host, bench_id))
     return sum(kib(text, _HELD) for text in status) // PAGE_KB
-
-
-def _holders(host: Host) -> Iterator[Holder]:
-    for name in filter(str.isdigit, host.names(PROC)):
-        place = f"{PROC}/{name}"
-        with suppress(OSError):  # it has ended meanwhile
-            if pages := kib(host.read(f"{place}/status"), _HELD) // PAGE_KB:
-                mark = f"{ENVIRONMENT_MARK}=".encode() in host.read_bytes(f"{place}/environ")
-                yield Holder(int(name), host.read(f"{place}/comm").strip(), pages, mark)
 
 
 def _too_few(holding: list[Holder], pages: int, free: int, whose: str) -> RequirementError:

@@ -210,15 +210,13 @@ class PacketThreads:
                 _, cpu = ticks_and_cpu(stat(self._host, task))
             except (OSError, IndexError, ValueError):
                 continue  # a thread that ended between listing and reading
-            if not forwards:
-                counters[f"{self._origin}/sibling/{thread}/run_ns"] = int(run)
-                gauges[f"{self._origin}/sibling/{thread}/cpu"] = cpu
-                continue
-            counters[f"{self._origin}/thread/{thread}/run_ns"] = int(run)
-            counters[f"{self._origin}/thread/{thread}/run_delay_ns"] = int(delay)
-            gauges[f"{self._origin}/thread/{thread}/cpu"] = cpu
-            if switches := field(status, "nonvoluntary_ctxt_switches"):
-                counters[f"{self._origin}/thread/{thread}/involuntary_switches"] = int(switches)
+            place = f"{self._origin}/{'thread' if forwards else 'sibling'}/{thread}"
+            counters[f"{place}/run_ns"] = int(run)
+            gauges[f"{place}/cpu"] = cpu
+            if forwards:
+                counters[f"{place}/run_delay_ns"] = int(delay)
+                if switches := field(status, "nonvoluntary_ctxt_switches"):
+                    counters[f"{place}/involuntary_switches"] = int(switches)
         return Snapshot(at_s, counters, gauges)
 
     def forwarding(self) -> Forwarding:
