@@ -157,25 +157,10 @@ def _(resource: r.Tap, host: Host) -> None:
     host.run(["ip", "-n", resource.netns, "link", "set", "dev", resource.name, "mtu", str(resource.mtu), "up"])
 
 
-@create.register
-def _(resource: r.NoIommu, host: Host) -> None:
-    nics.do_without_iommu(resource, host)
-
-
-@remove.register
-def _(resource: r.NoIommu, host: Host) -> None:
-    nics.want_iommu_again(resource, host)
-
-
-@create.register
-def _(resource: r.Nic, host: Host) -> None:
-    nics.take(resource, host)
-
-
-@remove.register
-def _(resource: r.Nic, host: Host) -> None:
-    remove(r.MarkedProcesses(resource.bench_id), host)  # the kernel waits for ever for whoever has it open
-    nics.give_back(resource, host)
+create.register(r.NoIommu, nics.do_without_iommu)
+remove.register(r.NoIommu, nics.want_iommu_again)
+create.register(r.Nic, nics.take)
+remove.register(r.Nic, nics.give_back)
 
 
 @create.register

@@ -9,7 +9,7 @@ from pinchpoint.bench import resource as r
 from pinchpoint.host.interface import NAMESPACES, CommandFailed, Host
 from pinchpoint.host.interfaces import bring_home
 from pinchpoint.host.nics import DEVICES, PCI, UNSAFE, VFIO, driver, has_device, interface_names, unsafe_mode
-from pinchpoint.host.processes import soon
+from pinchpoint.host.processes import end_marked, soon
 from pinchpoint.model.errors import BenchError, RequirementError
 
 SETTLE_S = 10.0  # for a driver to make its interface
@@ -54,6 +54,7 @@ def take(resource: r.Nic, host: Host) -> None:
 
 def give_back(resource: r.Nic, host: Host) -> None:
     """As it was found. Raises BenchError or OSError; a card that has been pulled out is no error."""
+    end_marked(host, resource.bench_id)  # the kernel waits for ever for whoever has it open
     if not has_device(host, resource.address):
         return
     if resource.driver:
@@ -97,9 +98,8 @@ def _restore(resource: r.Nic, host: Host) -> None:
         now = interface_names(host, resource.address)[0]
         host.run(["ip", "link", "set", "dev", now, "down"])
         host.run(["ip", "link", "set", "dev", now, "name", name])
-    state = "up" if resource.is_up else "down"
     host.run(["ip", "link", "set", "dev", name, "mtu", str(resource.mtu)])
-    host.run(["ip", "link", "set", "dev", name, state])
+    host.run(["ip", "link", "set", "dev", name, "up" if resource.is_up else "down"])
     for address in resource.addresses:
         host.run(["ip", "address", "replace", *address.split(), "dev", name])
     # A gateway may be reached by a route that comes later in the list.
