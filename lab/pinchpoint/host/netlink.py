@@ -128,28 +128,6 @@ class Links:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def create_veths(self, pairs: Sequence[tuple[str, str]], peer_netns: str, on_made: Callable[[int], None]) -> None:
-        """Pairs of links, `(name here, name there)`, made in order and down, in groups of GROUP_SIZE.
-
-        `on_made` receives the number of links after every 50; what it raises ends the loop.
-        Raises BenchError naming the first pair that the kernel refused.
-        """
-        with _opened(f"{NAMESPACES}/{peer_netns}") as there:
-            for first in range(0, len(pairs), _BURST):
-                burst = pairs[first : first + _BURST]
-                bodies = [
-                    new_veth(name, peer, there, FIRST_GROUP + (first + place) // GROUP_SIZE)
-                    for place, (name, peer) in enumerate(burst)
-                ]
-                self._ask(_NEWLINK, _CREATE | _EXCLUSIVE, bodies, [f"veth {name}" for name, _ in burst])
-                on_made(first + len(burst))
-
-    def remove_groups(self, count: int, on_removed: Callable[[int], None]) -> None:
-        """Remove `count` links that `create_veths` made, or what is left of them."""
-        for group in range(-(-count // GROUP_SIZE)):
-            self._remove_group(FIRST_GROUP + group)
-            on_removed(min(count, (group + 1) * GROUP_SIZE))
-
     def remove_kind(self, kind: str, names: Collection[str] | None = None) -> int:
         """Remove all links of one kind, e.g. "tun", or those of `names` only, many at once; how many there were.
 
@@ -163,8 +141,8 @@ class Links:
             for place in range(0, len(part), _BURST):
                 some = slice(place, place + _BURST)
                 with _gone_is_no_error():
-                    self._ask(_NEWLINK, 0, bodies[some], [f"link {index}" for index in part[some]])
-            self._remove_group(_LEAVING_GROUP)
+                    self.ask(_NEWLINK, 0, bodies[some], [f"link {index}" for index in part[some]])
+            self.remove_group(_LEAVING_GROUP)
         return len(indexes)
 
     def list(self) -> list[tuple[int, str, str]]:
@@ -198,12 +176,14 @@ class Links:
                     raise self._refusal(body, "list of links")
                 links.append(_described(body))
 
-    def _remove_group(self, group: int) -> None:
+    def remove_group(self, group: int) -> None:
+        """Remove all links of a group, of which there may be none. Raises BenchError."""
         body = bytes(_LINK.size) + attribute(_GROUP, struct.pack("=I", group))
         with _gone_is_no_error():
-            self._ask(_DELLINK, 0, [body], [f"group {group:#x}"])
+            self.ask(_DELLINK, 0, [body], [f"group {group:#x}"])
 
-    def _ask(self, kind: int, flags: int, bodies: Sequence[bytes], names: Sequence[str]) -> None:
+    def ask(self, kind: int, flags: int, bodies: Sequence[bytes], names: Sequence[str]) -> None:
+        """Send a burst of requests. Raises BenchError naming the first that the kernel refused."""
         first = self._sequence + 1
         self._sequence += len(bodies)
         last = self._sequence
@@ -261,15 +241,28 @@ def _described(body: bytes) -> tuple[int, str, str]:
 
 
 def create_veths(on_made: Callable[[int], None], netns: str, peer_netns: str, pairs: Sequence[tuple[str, str]]) -> None:
-    """`Links.create_veths` in a namespace."""
-    with Links(netns) as links:
-        links.create_veths(pairs, peer_netns, on_made)
+    """Pairs of links, `(name in netns, name in peer_netns)`, made in order and down, in groups of GROUP_SIZE.
+
+    `on_made` receives the number of links after every 50; what it raises ends the loop.
+    Raises BenchError naming the first pair that the kernel refused.
+    """
+    with Links(netns) as links, _opened(f"{NAMESPACES}/{peer_netns}") as there:
+        for first in range(0, len(pairs), _BURST):
+            burst = pairs[first : first + _BURST]
+            bodies = [
+                new_veth(name, peer, there, FIRST_GROUP + (first + place) // GROUP_SIZE)
+                for place, (name, peer) in enumerate(burst)
+            ]
+            links.ask(_NEWLINK, _CREATE | _EXCLUSIVE, bodies, [f"veth {name}" for name, _ in burst])
+            on_made(first + len(burst))
 
 
 def remove_groups(on_removed: Callable[[int], None], netns: str, count: int) -> None:
-    """`Links.remove_groups` in a namespace."""
+    """Remove `count` links that `create_veths` made, or what is left of them."""
     with Links(netns) as links:
-        links.remove_groups(count, on_removed)
+        for group in range(-(-count // GROUP_SIZE)):
+            links.remove_group(FIRST_GROUP + group)
+            on_removed(min(count, (group + 1) * GROUP_SIZE))
 
 
 def remove_kind(_: Callable[[int], None], netns: str, kind: str, names: Collection[str]) -> None:
