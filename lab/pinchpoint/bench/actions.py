@@ -57,10 +57,9 @@ def _(resource: r.MarkedProcesses, host: Host) -> None:
 def _(resource: r.Hugepages, host: Host) -> None:
     got = hugepages.resize(host, resource.after)
     if got < resource.after:
-        raise RequirementError(
-            f"the kernel reserved {got - resource.before} of {resource.after - resource.before} hugepages of 2 MiB",
-            f"free memory, or reserve them at boot: hugepages={resource.after} on the kernel command line",
-        )
+        wanted = f"{resource.after - resource.before} hugepages of 2 MiB"
+        hint = f"free memory, or reserve them at boot: hugepages={resource.after} on the kernel command line"
+        raise RequirementError(f"the kernel reserved {got - resource.before} of {wanted}", hint)
     hugepages.wait_for(host, resource.needed or resource.after - resource.before, "the bench")
 
 

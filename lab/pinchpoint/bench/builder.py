@@ -7,17 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pinchpoint.bench import actions as act
-from pinchpoint.bench.journal import (
-    STATE_DIRECTORY,
-    VERSION,
-    Entry,
-    Foreign,
-    Journal,
-    journals,
-    read,
-    remove_unborn,
-    where,
-)
+from pinchpoint.bench.journal import STATE_DIRECTORY, VERSION, Entry, Foreign, Journal, journals, read, remove_unborn
 from pinchpoint.bench.plan import Action, Create, plan
 from pinchpoint.bench.resource import AnyResource, GuestKernel, Hugepages, Inside, MarkedProcesses
 from pinchpoint.host.guest import Guest
@@ -126,18 +116,16 @@ def _not_understood(foreign: Sequence[Foreign]) -> list[str]:
         return []
     kinds = sorted({entry.resource.kind[:40] for entry in foreign if entry.resource.kind.isprintable()})
     versions = sorted({entry.version for entry in foreign})
-    return [
-        f"its journal has version {', '.join(map(str, versions))}, and this program reads version {VERSION}: its "
-        f"namespaces, processes and folder are removed, but not what these entries name: {', '.join(kinds)}; "
-        f"{_COMPARE}"
-    ]
+    read_by = f"its journal has version {', '.join(map(str, versions))}, and this program reads version {VERSION}"
+    removed = f"namespaces, processes and folder are removed, but not what these entries name: {', '.join(kinds)}"
+    return [f"{read_by}: its {removed}; {_COMPARE}"]
 
 
 def _words(error: OSError | PinchpointError, host: Host) -> str:
     if isinstance(error, PinchpointError):
         return error.message
     words = error.strerror or str(error)
-    return f"{where(host)}{error.filename}: {words}" if error.filename else f"{where(host)}{words}"
+    return ": ".join(str(part) for part in (host.name, error.filename, words) if part)
 
 
 def _pages_before(path: Path, host: Host) -> int:

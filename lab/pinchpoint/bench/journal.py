@@ -97,7 +97,7 @@ class Journal:
         try:
             self._file.append(msgspec.json.encode(Entry(op, resource, VERSION)) + b"\n")
         except OSError as error:
-            told = f"{where(self.host)}{self.path}: cannot write: {error.strerror}"
+            told = f"{_where(self.host)}{self.path}: cannot write: {error.strerror}"
             raise BenchError(told, _hint(error, self.path.parent)) from error
 
     def present(self) -> tuple[AnyResource, ...]:
@@ -141,12 +141,12 @@ def read(path: Path, host: Host) -> Iterator[Entry | Foreign | Damaged]:
     try:
         lines = host.read_bytes(str(path)).split(b"\n")
     except OSError as error:
-        raise BenchError(f"{where(host)}{path}: cannot read: {error.strerror}", _hint(error, path.parent)) from error
+        raise BenchError(f"{_where(host)}{path}: cannot read: {error.strerror}", _hint(error, path.parent)) from error
     for number, line in enumerate(lines[:-1], start=1):  # the last is empty, or torn
         try:
             yield _entry(line)
         except msgspec.DecodeError as error:
-            yield Damaged(f"{where(host)}{path}:{number}: not a journal entry: {error}: {line[:_SHOWN]!r}")
+            yield Damaged(f"{_where(host)}{path}:{number}: not a journal entry: {error}: {line[:_SHOWN]!r}")
 
 
 def _entry(line: bytes) -> Entry | Foreign:
@@ -219,11 +219,11 @@ def requiring(host: Host, directory: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        message = f"{where(host)}{error.filename or directory}: cannot write: {error.strerror}"
+        message = f"{_where(host)}{error.filename or directory}: cannot write: {error.strerror}"
         raise RequirementError(message, _hint(error, directory)) from error
 
 
-def where(host: Host) -> str:
+def _where(host: Host) -> str:
     """What an error says before a path of another host."""
     return f"{host.name}: " if host.name else ""
 

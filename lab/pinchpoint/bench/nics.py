@@ -20,9 +20,8 @@ def do_without_iommu(resource: r.NoIommu, host: Host) -> None:
     """Raises RequirementError on a kernel that was built without that mode."""
     host.run(["modprobe", "vfio"])
     if not unsafe_mode(host):
-        raise RequirementError(
-            "vfio of this kernel cannot do without an IOMMU", "boot a kernel with CONFIG_VFIO_NOIOMMU, or with an IOMMU"
-        )
+        hint = "boot a kernel with CONFIG_VFIO_NOIOMMU, or with an IOMMU"
+        raise RequirementError("vfio of this kernel cannot do without an IOMMU", hint)
     host.write(UNSAFE, "1")
 
 
@@ -88,11 +87,8 @@ def _fetch(resource: r.Nic, host: Host) -> None:
 def _restore(resource: r.Nic, host: Host) -> None:
     """The interface's name and settings; addresses and routes that it has already stay as they are."""
     if not soon(lambda: bool(interface_names(host, resource.address)), SETTLE_S, 0.05):
-        raise BenchError(
-            f"{resource.address}: {resource.driver_before} made no interface within {SETTLE_S:g} s; "
-            f"it was {resource.interface}",
-            "dmesg says why",
-        )
+        told = f"{resource.driver_before} made no interface within {SETTLE_S:g} s; it was {resource.interface}"
+        raise BenchError(f"{resource.address}: {told}", "dmesg says why")
     name = resource.interface
     if not soon(lambda: name in interface_names(host, resource.address), RENAME_S, 0.05):
         now = interface_names(host, resource.address)[0]

@@ -45,9 +45,8 @@ def _home(topology: Topology, cpus: Sequence[int], otherwise: Sequence[int]) -> 
 def _on(topology: Topology, node: int, wanted: Sequence[int], taken: Sequence[int]) -> Cpus:
     here = topology.cpus[node]
     if len(wanted) > len(here):
-        raise RequirementError(
-            f"{len(wanted)} CPUs are wanted on NUMA node {node}, which has {len(here)} usable ones", 'numa = "any"'
-        )
+        told = f"{len(wanted)} CPUs are wanted on NUMA node {node}, which has {len(here)} usable ones"
+        raise RequirementError(told, 'numa = "any"')
     if all(cpu in here for cpu in wanted):
         return tuple(wanted)
     free = [cpu for cpu in here if cpu not in taken] + [cpu for cpu in dict.fromkeys(taken) if cpu in here]
@@ -102,9 +101,8 @@ def _refuse_shared(
     for name, (before, after) in others.items():
         if set(device) & set(after) and not set(scenario.dut.cpus) & set(before):
             node = _words(topology.nodes_of(set(device) & set(after)))
-            raise RequirementError(
-                f"NUMA node {node} has too few CPUs for {name} and switch to have their own", 'numa = "any"'
-            )
+            told = f"NUMA node {node} has too few CPUs for {name} and switch to have their own"
+            raise RequirementError(told, 'numa = "any"')
 
 
 def _with_cpus(scenario: Scenario, engine: Cpus) -> Scenario:

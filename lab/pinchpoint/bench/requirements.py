@@ -47,9 +47,8 @@ def queues(scenario: Scenario) -> Iterator[Probe]:
 def root(host: Host) -> Probe:
     """Whether this process may build benches; on another host its agent is root, or nothing is asked of it."""
     ok = bool(host.name) or os.geteuid() == 0
-    return Probe(
-        "root", ok, "yes" if ok else "missing; namespaces, hugepages and CPU pinning need it", "sudo pinchpoint ..."
-    )
+    detail = "yes" if ok else "missing; namespaces, hugepages and CPU pinning need it"
+    return Probe("root", ok, detail, "sudo pinchpoint ...")
 
 
 def command(host: Host, name: str, package: str) -> Probe:

@@ -55,15 +55,8 @@ def look(host: Host, name: str) -> State:
     steering = _steering(name)
     mask = host.read(steering).strip() if host.exists(steering) else ""
     flags = link.get("flags", ())
-    return State(
-        int(link["mtu"]),
-        "UP" in flags,
-        addresses,
-        mask,
-        str(link.get("address", "")),
-        "PROMISC" in flags,
-        tuple(_offloads(host, name).items()),
-    )
+    mac, offloads = str(link.get("address", "")), tuple(_offloads(host, name).items())
+    return State(int(link["mtu"]), "UP" in flags, addresses, mask, mac, "PROMISC" in flags, offloads)
 
 
 def lend(host: Host, interface: str, netns: str, name: str, mtu: int) -> None:

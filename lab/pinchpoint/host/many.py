@@ -91,10 +91,8 @@ def run_fed(
         stdin.close()
         _finish(child, lambda: look(written))
         if not all_written:
-            words = child.said.decode(errors="replace").strip()
-            raise CommandFailed(
-                child.shown, f"ended with status 0 after {written:,} lines, before it had read all of them: {words}"
-            )
+            told = f"ended with status 0 after {written:,} lines, before it had read all of them"
+            raise CommandFailed(child.shown, f"{told}: {child.said.decode(errors='replace').strip()}")
     finally:
         child.end()
 

@@ -73,14 +73,8 @@ def new_veth(name: str, peer: str, peer_namespace: int, group: int) -> bytes:
     nothing = bytes(_LINK.size)
     far = nothing + attribute(_IFNAME, peer.encode() + b"\0") + attribute(_NET_NS_FD, struct.pack("=I", peer_namespace))
     info = attribute(_KIND, b"veth\0") + attribute(_DATA, attribute(_VETH_PEER, far))
-    return b"".join(
-        (
-            nothing,
-            attribute(_IFNAME, name.encode() + b"\0"),
-            attribute(_GROUP, struct.pack("=I", group)),
-            attribute(_LINKINFO, info),
-        )
-    )
+    near = attribute(_IFNAME, name.encode() + b"\0") + attribute(_GROUP, struct.pack("=I", group))
+    return nothing + near + attribute(_LINKINFO, info)
 
 
 @contextmanager
@@ -154,10 +148,8 @@ class Links:
             links, whole = self._dump()
             if whole:
                 return links
-        raise BenchError(
-            f"list of links in {self._netns}: interrupted {_MOST_DUMPS} times by links that came or went",
-            f"ip -n {self._netns} monitor link shows which",
-        )
+        told = f"list of links in {self._netns}: interrupted {_MOST_DUMPS} times by links that came or went"
+        raise BenchError(told, f"ip -n {self._netns} monitor link shows which")
 
     def _dump(self) -> "tuple[builtins.list[tuple[int, str, str]], bool]":
         """The links, and whether none came or went meanwhile: one may be missing then."""
@@ -249,10 +241,8 @@ def create_veths(on_made: Callable[[int], None], netns: str, peer_netns: str, pa
     with Links(netns) as links, _opened(f"{NAMESPACES}/{peer_netns}") as there:
         for first in range(0, len(pairs), _BURST):
             burst = pairs[first : first + _BURST]
-            bodies = [
-                new_veth(name, peer, there, FIRST_GROUP + (first + place) // GROUP_SIZE)
-                for place, (name, peer) in enumerate(burst)
-            ]
+            groups = (FIRST_GROUP + number // GROUP_SIZE for number in range(first, first + len(burst)))
+            bodies = [new_veth(*names, there, group) for names, group in zip(burst, groups, strict=True)]
             links.ask(_NEWLINK, _CREATE | _EXCLUSIVE, bodies, [f"veth {name}" for name, _ in burst])
             on_made(first + len(burst))
 

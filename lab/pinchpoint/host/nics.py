@@ -145,11 +145,8 @@ def interface_names(host: Host, address: str) -> list[str]:
 
 def addresses(host: Host, interface: str) -> tuple[str, ...]:
     """Its IP addresses as the words that ip-address(8) takes; those that the kernel itself makes are left out."""
-    return tuple(
-        " ".join(address_words(info))
-        for info in _addresses(host, interface)
-        if not is_made_anew(info) and "prefixlen" in info
-    )
+    own = [info for info in _addresses(host, interface) if not is_made_anew(info) and "prefixlen" in info]
+    return tuple(" ".join(address_words(info)) for info in own)
 
 
 def routes(host: Host, interface: str) -> tuple[str, ...]:

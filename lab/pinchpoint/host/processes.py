@@ -135,9 +135,8 @@ def end_marked(host: Host, bench_id: str) -> None:
         if not (pids := list(marked_pids(host, bench_id))):
             return
         end_processes(host, pids, grace_s=2.0)
-    raise BenchError(
-        f"processes of bench {bench_id} keep starting new ones after {MOST_ROUNDS} rounds of kills", "pinchpoint clean"
-    )
+    told = f"processes of bench {bench_id} keep starting new ones after {MOST_ROUNDS} rounds of kills"
+    raise BenchError(told, "pinchpoint clean")
 
 
 def freeze(host: Host, pid: int) -> None:

@@ -125,10 +125,8 @@ class Ssh(AskedHost):
         Raises InputError if it says otherwise whether sudo may be used.
         """
         if sudo != self._sudo:
-            raise InputError(
-                f"{self.name}: sudo is {str(self._sudo).lower()} in one scenario and {str(sudo).lower()} in another",
-                "say the same of a host in each",
-            )
+            told = f"sudo is {str(self._sudo).lower()} in one scenario and {str(sudo).lower()} in another"
+            raise InputError(f"{self.name}: {told}", "say the same of a host in each")
         if lease_s < self._lease_s:
             self._lease_s = lease_s
             if self.is_started:
