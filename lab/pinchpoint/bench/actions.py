@@ -303,8 +303,8 @@ def _end_named(resource: r.Daemon | r.Relay | r.GuestKernel, host: Host) -> None
         host.ended(pid)  # so that nothing is left of one that `spawn` started
 
 
-def _tail(log: str, host: Host, lines: int = 12) -> str:
+def _tail(log: str, host: Host) -> str:
     try:
-        return "\n".join(f"  | {line}" for line in host.read(log).splitlines()[-lines:])
+        return "\n".join(f"  | {line}" for line in host.read(log).splitlines()[-12:])
     except OSError:
         return f"  (no log at {log})"

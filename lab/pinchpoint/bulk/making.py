@@ -161,8 +161,8 @@ def _timed(
     return Timed(returned_s, visible_s, visible_s - began_s, watch.steps(returned_s))
 
 
-def thinned(steps: Sequence[Step], total: int, most: int = STEPS) -> tuple[Step, ...]:
-    """At most about `most` steps, evenly by items, the first and the last among them."""
+def thinned(steps: Sequence[Step], total: int) -> tuple[Step, ...]:
+    """At most about STEPS steps, evenly by items, the first and the last among them."""
     kept: list[Step] = []
     due = 0.0
     for step in steps:
@@ -170,7 +170,7 @@ def thinned(steps: Sequence[Step], total: int, most: int = STEPS) -> tuple[Step,
             if kept and kept[-1].items == step.items:
                 continue  # items did not grow: the earlier time is when they came
             kept.append(step)
-            due = step.items + total / most
+            due = step.items + total / STEPS
     return tuple(kept)
 
 
