@@ -9,7 +9,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 import msgspec
 
 from pinchpoint.host.guest_line import LineError, to_text
-from pinchpoint.host.interface import Connection, Host, Kept
+from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import PinchpointError
 
 _P = ParamSpec("_P")
@@ -18,99 +18,10 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, lt=1 << 53)]
 ANSWER_TIMEOUT_S = 60.0  # of an agent whose one CPU may be busy with frames
 
 
-def _asks(
-    operation: Callable[Concatenate[Host, _P], _T], kind: Any = None
-) -> Callable[Concatenate["AskedHost", _P], _T]:
-    """A host's operation as a request: its name and its arguments go over the line, and the answer is of its type.
-
-    `kind`: the type of the answer where it says more than the operation's.
-    """
-    parameters, returned = signature(operation), kind or operation.__annotations__["return"] or type(None)
-
-    @wraps(operation)
-    def ask(host: "AskedHost", /, *args: _P.args, **named: _P.kwargs) -> _T:
-        bound = parameters.bind(host, *args, **named)
-        bound.apply_defaults()
-        arguments = {name: value for name, value in bound.arguments.items() if name != "self"}
-        timeout_s = arguments.get("timeout_s", 0.0) + ANSWER_TIMEOUT_S
-        answer: _T = host._checked(returned, host._ask(operation.__name__, arguments, timeout_s))
-        return answer
-
-    return ask
-
-
-class AskedHost:
-    """What every carrier of the line has in common; it says how a request is put, and what a lost line is."""
-
-    @property
-    def is_started(self) -> bool:
-        """Whether there is a line to it."""
-        raise NotImplementedError
-
-    @property
-    def connection(self) -> int:
-        """The number of its connection: each one that is made has a higher one, and an agent of its own."""
-        return 0
-
-    def _ask(self, call: str, arguments: Mapping[str, Any], timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
-        raise NotImplementedError
-
-    def _lost(self, error: LineError) -> PinchpointError:
-        raise NotImplementedError
-
-    def _checked(self, kind: Any, value: object) -> Any:
-        """An answer of that type."""
-        try:
-            return msgspec.convert(value, kind)
-        except msgspec.ValidationError as error:
-            raise self._lost(LineError(f"expected another answer: {error}")) from None
-
-    run = _asks(Host.run)
-    read_bytes = _asks(Host.read_bytes)
-    read = _asks(Host.read)
-    size = _asks(Host.size)
-    write = _asks(Host.write)
-    names = _asks(Host.names)
-    exists = _asks(Host.exists)
-    make_folder = _asks(Host.make_folder)
-    remove_folder = _asks(Host.remove_folder)
-    spawn = _asks(Host.spawn)
-    ended = _asks(Host.ended)
-    signal = _asks(Host.signal)
-    which = _asks(Host.which)
-    cpus = _asks(Host.cpus)
-    release = _asks(Host.release)
-    remove_file = _asks(Host.remove_file)
-    modified_s = _asks(Host.modified_s, Seconds)
-    keep_to = _asks(Host.keep_to)
-    bind_memory = _asks(Host.bind_memory)
-
-    def connect(self, path: str, *, packets: bool = False) -> Connection:
-        """Connect to a Unix socket: a stream, or one that keeps packets apart. Raises OSError."""
-        return _AgentsConnection(self, self._number("connect", {"path": path, "packets": packets}))
-
-    def start_file(self, path: str, unborn: str) -> Kept:
-        """A new file, locked by the agent. Raises OSError."""
-        return _AgentsFile(self, self._number("start_file", {"path": path, "unborn": unborn}))
-
-    def take_file(self, path: str) -> Kept | None:
-        """A file whose owner has ended, locked by the agent; None while its owner lives. Raises OSError."""
-        file = self._checked(int | None, self._ask("take_file", {"path": path}))
-        return None if file is None else _AgentsFile(self, file)
-
-    def hold(self, path: str, holder: str, token: str) -> Kept:
-        """A lock that ends with the agent. Raises BlockingIOError with the name of who holds it."""
-        return _AgentsFile(self, self._number("hold", {"path": path, "holder": holder, "token": token}))
-
-    def _number(self, call: str, arguments: Mapping[str, Any], timeout_s: float = ANSWER_TIMEOUT_S) -> int:
-        number: int = self._checked(int, self._ask(call, arguments, timeout_s))
-        return number
-
-
 class _Held:
     """What an agent holds, by its number there: to the agent of a later connection that is something else."""
 
-    def __init__(self, host: AskedHost, number: int) -> None:
+    def __init__(self, host: "AskedHost", number: int) -> None:
         self._host, self._number = host, number
         self._made_on = host.connection
 
@@ -166,3 +77,83 @@ class AgentsJob(_Held):
         """Whether it has ended, how much is done, and the seconds that it took there. Raises what ended it."""
         state: tuple[bool, int, float] = self._host._checked(tuple[bool, int, float], self._ask("state", {}))
         return state
+
+
+def _asks(
+    operation: Callable[Concatenate[Host, _P], _T],
+    kind: Any = None,
+    held: Callable[["AskedHost", int], Any] | None = None,
+) -> Callable[Concatenate["AskedHost", _P], _T]:
+    """A host's operation as a request: its name and its arguments go over the line, and the answer is of its type.
+
+    `kind`: the type of the answer where that is not the operation's. `held`: what stands for what the agent holds by
+    the number that is its answer.
+    """
+    parameters, returned = signature(operation), kind or operation.__annotations__["return"] or type(None)
+
+    @wraps(operation)
+    def ask(host: "AskedHost", /, *args: _P.args, **named: _P.kwargs) -> _T:
+        bound = parameters.bind(host, *args, **named)
+        bound.apply_defaults()
+        arguments = {name: value for name, value in bound.arguments.items() if name != "self"}
+        timeout_s = arguments.get("timeout_s", 0.0) + ANSWER_TIMEOUT_S
+        answer = host._checked(returned, host._ask(operation.__name__, arguments, timeout_s))
+        result: _T = answer if held is None or answer is None else held(host, answer)
+        return result
+
+    return ask
+
+
+class AskedHost:
+    """What every carrier of the line has in common; it says how a request is put, and what a lost line is."""
+
+    @property
+    def is_started(self) -> bool:
+        """Whether there is a line to it."""
+        raise NotImplementedError
+
+    @property
+    def connection(self) -> int:
+        """The number of its connection: each one that is made has a higher one, and an agent of its own."""
+        return 0
+
+    def _ask(self, call: str, arguments: Mapping[str, Any], timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
+        raise NotImplementedError
+
+    def _lost(self, error: LineError) -> PinchpointError:
+        raise NotImplementedError
+
+    def _checked(self, kind: Any, value: object) -> Any:
+        """An answer of that type."""
+        try:
+            return msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            raise self._lost(LineError(f"expected another answer: {error}")) from None
+
+    run = _asks(Host.run)
+    read_bytes = _asks(Host.read_bytes)
+    read = _asks(Host.read)
+    size = _asks(Host.size)
+    write = _asks(Host.write)
+    names = _asks(Host.names)
+    exists = _asks(Host.exists)
+    make_folder = _asks(Host.make_folder)
+    remove_folder = _asks(Host.remove_folder)
+    spawn = _asks(Host.spawn)
+    ended = _asks(Host.ended)
+    signal = _asks(Host.signal)
+    which = _asks(Host.which)
+    cpus = _asks(Host.cpus)
+    release = _asks(Host.release)
+    remove_file = _asks(Host.remove_file)
+    modified_s = _asks(Host.modified_s, Seconds)
+    keep_to = _asks(Host.keep_to)
+    bind_memory = _asks(Host.bind_memory)
+    connect = _asks(Host.connect, int, _AgentsConnection)
+    start_file = _asks(Host.start_file, int, _AgentsFile)
+    take_file = _asks(Host.take_file, int | None, _AgentsFile)
+    hold = _asks(Host.hold, int, _AgentsFile)
+
+    def _number(self, call: str, arguments: Mapping[str, Any], timeout_s: float = ANSWER_TIMEOUT_S) -> int:
+        number: int = self._checked(int, self._ask(call, arguments, timeout_s))
+        return number
