@@ -21,15 +21,13 @@ _Account = TypeVar("_Account")
 
 
 class RelayDirection(msgspec.Struct, frozen=True):
-    """received = sent + dropped + too_long + waiting, in frames."""
+    """What is counted of it, in frames: received = sent + dropped + too_long + what waits between the two ports."""
 
     received: int
     sent: int
     dropped: int  # the sending port took them too late
     too_long: int  # for the sending port
-    waiting: int  # between the two ports
     held_bursts: int  # not taken at once
-    largest_burst: int
 
 
 class RelayPort(msgspec.Struct, frozen=True):
@@ -45,8 +43,7 @@ class RelayAccount(msgspec.Struct, frozen=True, tag="relay"):
 
     elapsed_s: float
     busy_share: float  # moving frames
-    away_share: float  # the core given away, as nothing came
-    longest_away_s: float
+    longest_away_s: float  # for which the core was given away, as nothing came
     ports: tuple[RelayPort, ...]  # the two of a pair in a row
     directions: tuple[RelayDirection, ...]  # likewise; the first is from the first port
 
@@ -69,7 +66,6 @@ class SeenAtPort(msgspec.Struct, frozen=True):
     first_s: float | None  # None before the first frame
     last_s: float | None
     longest_silence_s: float
-    short_period_s: float
     most_in_short_period: int
     dispersion: float | None  # variance over mean of the frames in a short period
     long_period_s: float

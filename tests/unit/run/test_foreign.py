@@ -22,7 +22,6 @@ SEEN = SeenAtPort(
     first_s=0.5,
     last_s=1.0,
     longest_silence_s=0.002,
-    short_period_s=0.001,
     most_in_short_period=11,
     dispersion=0.2,
     long_period_s=0.1,
