@@ -174,7 +174,7 @@ def test_whatever_starts_a_process_is_noticed(text):
 HOSTS = re.compile(r"\b(Host|Machine|Local|Ssh|Guest|Machines)\b")  # and what has them; by whichever name
 MAKE_HOSTS = {"Local", "Ssh", "Guest", "Machines"}
 EDGES = ("cli", "api", "serve", "campaign")  # begin, and hand down the machine on which they run
-AGENTS = {"host/guest_agent.py", "host/ssh_agent.py"}  # begin on other hosts
+AGENTS = {"host/agent.py"}  # begin on other hosts
 
 
 def ambient_hosts(text):

@@ -13,10 +13,9 @@ from pinchpoint.cli.options import FILE, NEW_FILE
 from pinchpoint.dut import registry, requirements
 from pinchpoint.dut.starter import Starter, starters
 from pinchpoint.engine import process
-from pinchpoint.host.facts import host_facts
+from pinchpoint.host.facts import Machine, host_facts, look
 from pinchpoint.host.interface import Host
 from pinchpoint.host.local import Local
-from pinchpoint.host.machine import Machine, look
 from pinchpoint.host.machines import Machines
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError, PinchpointError, RequirementError, StoreError

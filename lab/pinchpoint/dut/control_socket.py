@@ -1,6 +1,7 @@
 """Questions to a program at its Unix socket: it answers one and closes the connection."""
 
 import re
+from contextlib import closing
 
 from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import DutError
@@ -15,7 +16,7 @@ def answer(host: Host, path: str, question: str) -> str:
     """What comes until the program closes the connection. Raises DutError if it does not answer."""
     received = bytearray()
     try:
-        with host.connect(path) as connection:
+        with closing(host.connect(path)) as connection:
             connection.settimeout(_TIMEOUT_S)
             connection.sendall(question.encode())
             while part := connection.recv(_AT_ONCE):

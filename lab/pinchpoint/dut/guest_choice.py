@@ -7,8 +7,7 @@ from dataclasses import replace
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.vm import suited
-from pinchpoint.host.guest_boot import booted
-from pinchpoint.host.guest_kernels import AUTO, KERNELS, GuestKernels
+from pinchpoint.host.guest_kernels import AUTO, KERNELS, GuestKernels, booted
 from pinchpoint.host.interface import Host
 from pinchpoint.model.scenario import Scenario
 

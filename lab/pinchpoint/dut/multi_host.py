@@ -13,7 +13,7 @@ from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Values
 from pinchpoint.keys.source import Source
 from pinchpoint.model.scenario import LAB, EngineSite, Remote, Scenario
-from pinchpoint.observe.sockets import Links
+from pinchpoint.observe.printed import Links
 
 
 def check(

@@ -17,7 +17,7 @@ from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Change, Scenario, Service
-from pinchpoint.observe.host import PacketThreads
+from pinchpoint.observe.cpu import PacketThreads
 from pinchpoint.observe.snapshot import Collector, Snapshot
 
 START_TIMEOUT_S = 20.0

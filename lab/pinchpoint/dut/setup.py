@@ -11,7 +11,7 @@ from pinchpoint.bench import numa
 from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import queues
 from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, MarkedProcesses, Relay
-from pinchpoint.bulk import needs
+from pinchpoint.bulk import veths
 from pinchpoint.dut import remote_endpoints, remote_generator
 from pinchpoint.dut.attach import HUGEPAGE_MB, mtu, pci_arguments
 from pinchpoint.dut.device import Attachment, Bench, Live, Pages
@@ -27,7 +27,7 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.host.numa import read_topology
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import EngineSite, Scenario
-from pinchpoint.observe.host import CpuSteal
+from pinchpoint.observe.cpu import CpuSteal
 from pinchpoint.observe.relay import Relays
 from pinchpoint.observe.snapshot import Collector
 
@@ -87,7 +87,7 @@ def prepare(
     pages = Pages(*hugepages.pool(host)) if beside is None else _left_by(beside, stands)
     nodes = numa.daemon_nodes(scenario, topology)
     engine = [find_engine(host)] if device.relayed(scenario) or scenario.dut.polls else []
-    wanted = (*bench.resources(pages, engine), *needs.resources(scenario.measure, bench_id))
+    wanted = (*bench.resources(pages, engine), *veths.resources(scenario.measure, bench_id))
     resources = tuple(_on_nodes(resource, nodes) for resource in wanted)
     engines = tuple(_engine_end(scenario, bench, site) for site in scenario.engines)
     return Setup(scenario, bench, resources, engine_request(bench, scenario), engines, facts)

@@ -27,11 +27,9 @@ from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import DropCounter, DropKind, Party, Place, Refused
 from pinchpoint.model.scenario import Guest, Port, Scenario
 from pinchpoint.model.trial import BusyBy, ThreadLoad
-from pinchpoint.observe.cpu import CpuTime, irq_time_is_separate
-from pinchpoint.observe.host import ticks_to_seconds
-from pinchpoint.observe.queues import Queues
+from pinchpoint.observe.cpu import CpuTime, irq_time_is_separate, ticks_to_seconds
+from pinchpoint.observe.printed import Links, Queues
 from pinchpoint.observe.snapshot import Collector, Forwarding, Snapshot, origin
-from pinchpoint.observe.sockets import Links
 
 CPUS = Key(
     "cpus",

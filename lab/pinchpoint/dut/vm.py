@@ -30,8 +30,8 @@ from pinchpoint.dut.attach import foundation, mtu
 from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Live, Pages, RawScenario, Seen
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.softirq import Softnet
-from pinchpoint.host.guest import Guest, is_release
-from pinchpoint.host.guest_kernels import AUTO, KERNELS, GuestKernels
+from pinchpoint.host.guest import Guest
+from pinchpoint.host.guest_kernels import AUTO, KERNELS, GuestKernels, is_release
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.host.numa import read_topology
 from pinchpoint.keys.reader import Values
@@ -41,7 +41,7 @@ from pinchpoint.model.hops import HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Batch, Between, Change, Port, Scenario
 from pinchpoint.model.scenario import Guest as Wanted
 from pinchpoint.model.trial import ThreadLoad
-from pinchpoint.observe.host import PacketThreads
+from pinchpoint.observe.cpu import PacketThreads
 from pinchpoint.observe.snapshot import Collector
 
 DEFAULT = AUTO  # of `guest.kernel`

@@ -13,9 +13,8 @@ from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Ceiling, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial
-from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.cpu import BenchProcesses, CpuTime
-from pinchpoint.observe.snapshot import Collector
+from pinchpoint.observe.snapshot import Bracket, Collector
 
 
 class Stoppable(Protocol):

@@ -18,9 +18,8 @@ from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import WARM_UP as WARM_UP
 from pinchpoint.model.trial import Cause, Ledger, Sample, Trial, TrialValidity, Witness
-from pinchpoint.observe.bracket import Bracket
-from pinchpoint.observe.host import ticks_to_seconds
-from pinchpoint.observe.snapshot import Observation
+from pinchpoint.observe.cpu import ticks_to_seconds
+from pinchpoint.observe.snapshot import Bracket, Observation
 
 COUNTERS_SETTLE_S = 1.2  # a device's threads may hand their counters over about once a second
 COUNTERS_POLL_S = 0.05  # between two readings while they do; each reading takes a few milliseconds

@@ -22,7 +22,7 @@ from pinchpoint.measure.listener import Listener
 from pinchpoint.model.errors import BenchError, DutError, InputError, RequirementError
 from pinchpoint.model.measurement import Foreign, Sent, Wire
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.observe.inspector import Inspected, InspectedPort, SeenAtPort
+from pinchpoint.observe.relay import Inspected, InspectedPort, SeenAtPort
 from pinchpoint.run.bench import standing_bench
 
 GRACE_S = 2.0  # for a generator to end after SIGINT, and again after SIGTERM

@@ -27,8 +27,8 @@ from pinchpoint.model.measurement import Profile
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial
-from pinchpoint.observe.drop_reasons import DropReasons
 from pinchpoint.observe.functions import Functions, Stacks
+from pinchpoint.observe.perf import DropReasons
 from pinchpoint.observe.snapshot import Forwards
 from pinchpoint.run.bench import Task, forgetting, live_bench
 from pinchpoint.run.checkpoint import RunContext

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pinchpoint.dut.starter import Starter
-from pinchpoint.host.machine import Machine
+from pinchpoint.host.facts import Machine
 from pinchpoint.model import units
 from pinchpoint.model.errors import RequirementError
 

@@ -11,8 +11,7 @@ from pinchpoint.causes.verdict import likely
 from pinchpoint.dut.device import Attached, Device
 from pinchpoint.host.interface import Host
 from pinchpoint.model.watch import Reading, RecordHead, Watched
-from pinchpoint.observe.bracket import Bracket
-from pinchpoint.observe.snapshot import Observation, together
+from pinchpoint.observe.snapshot import Bracket, Observation, together
 from pinchpoint.store.codec import SCHEMA
 
 

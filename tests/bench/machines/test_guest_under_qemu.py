@@ -11,7 +11,7 @@ from standing_tools import standing
 
 from pinchpoint.causes.signs import offload_truth
 from pinchpoint.dut import registry
-from pinchpoint.host.guest import is_release
+from pinchpoint.host.guest_kernels import is_release
 from pinchpoint.model.offload import Offload
 from pinchpoint.model.result import Outcome
 from pinchpoint.scenario import parse

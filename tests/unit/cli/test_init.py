@@ -9,7 +9,7 @@ from pinchpoint.dut import registry, requirements
 from pinchpoint.dut.starter import starters
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
-from pinchpoint.host.machine import Machine, Nic
+from pinchpoint.host.facts import Machine, Nic
 from pinchpoint.host.numa import Topology
 from pinchpoint.model.errors import InputError, RequirementError
 from pinchpoint.run.scaffold import place

@@ -9,14 +9,14 @@ from pinchpoint.cli.program import Program
 from pinchpoint.dut import guest_choice, setup
 from pinchpoint.dut.guest_choice import boots, chosen
 from pinchpoint.dut.setup import prepare
-from pinchpoint.host import qemu, uml
-from pinchpoint.host.guest_boot import Boot
+from pinchpoint.host.guest_kernels import KERNELS, Boot
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.keys.source import Source
 from pinchpoint.scenario import parse
 from pinchpoint.scenario.sweep import sweep_of
 
+uml, qemu = KERNELS["uml"], KERNELS["qemu"]
 PANIC = "the guest's kernel does not boot here: Kernel panic - not syncing: Attempted to kill init!"
 
 

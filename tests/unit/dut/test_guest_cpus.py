@@ -12,7 +12,7 @@ from pinchpoint.dut import registry, vm
 from pinchpoint.dut.device import Pages, PlainLive
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.vm import GuestedLive
-from pinchpoint.host import qemu
+from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.local import Local
 from pinchpoint.host.numa import NODES as FOLDER
 from pinchpoint.host.numa import Topology
@@ -22,6 +22,7 @@ from pinchpoint.model.scenario import Guest
 from pinchpoint.scenario import parse
 from pinchpoint.scenario.sweep import sweep_of
 
+qemu = KERNELS["qemu"]
 ONE = '[guest]\nkernel = "qemu"\nmemory_mb = 321\n'
 TWO = f"{ONE}numa_nodes = 2\n"
 DUTS = {

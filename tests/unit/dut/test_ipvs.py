@@ -12,8 +12,8 @@ from pinchpoint.dut.ipvs import balancing
 from pinchpoint.dut.ipvs.counters import connections, per_cpu, tracking
 from pinchpoint.dut.ipvs.table import Table
 from pinchpoint.dut.places import Places
-from pinchpoint.host import qemu, uml
 from pinchpoint.host.guest import MODPROBE
+from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError
@@ -21,6 +21,7 @@ from pinchpoint.model.limits import Resource
 from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
 from pinchpoint.scenario import parse
 
+uml, qemu = KERNELS["uml"], KERNELS["qemu"]
 SERVICE = Service(
     address="10.0.0.100",
     port=80,

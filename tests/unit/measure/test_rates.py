@@ -17,7 +17,7 @@ from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Ceiling, Rate, RateStatus
 from pinchpoint.model.scenario import EngineSite, SearchMethod
 from pinchpoint.model.trial import Drop, Hop, LatencySummary, TrialValidity
-from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.snapshot import Bracket
 from pinchpoint.report import words
 from pinchpoint.run.scenario import first_lines
 from pinchpoint.search import SearchOutcome

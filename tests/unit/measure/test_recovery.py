@@ -12,7 +12,7 @@ from pinchpoint.measure.recovery.keys import Recovery
 from pinchpoint.measure.recovery.run import recover_scenario
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Outcome
-from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.snapshot import Bracket
 
 SHORT = Recovery(1e6, 1.1, 2.0, 0.5, 1.0, 3)
 

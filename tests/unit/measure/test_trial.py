@@ -15,8 +15,7 @@ from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.trial import Interrupted, Measurer
 from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.trial import Cause, TrialValidity
-from pinchpoint.observe.bracket import Bracket
-from pinchpoint.observe.snapshot import Snapshot
+from pinchpoint.observe.snapshot import Bracket, Snapshot
 
 
 class Counting:

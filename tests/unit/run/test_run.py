@@ -12,7 +12,7 @@ from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.run import measure_scenario
 from pinchpoint.measure.trial import Interrupted, Measurer
 from pinchpoint.model.result import RateStatus
-from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.snapshot import Bracket
 from pinchpoint.run.run import describe_run, run_all
 from pinchpoint.scenario import load
 from pinchpoint.scenario.plain import to_plain

@@ -14,8 +14,8 @@ from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Scenario, Service
+from pinchpoint.observe.printed import Links
 from pinchpoint.observe.snapshot import Collector, Snapshot
-from pinchpoint.observe.sockets import Links
 
 LOCAL_USED, LOCAL_MISSED, MISSED = "dpvs/local/used", "dpvs/local/missed", "dpvs/port/*/imissed"
 _WORKER: Final = 1  # lcore of the one worker; the master has 0

@@ -26,7 +26,7 @@ from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place
 from pinchpoint.model.scenario import Port, Scenario
 from pinchpoint.model.trial import ThreadLoad
-from pinchpoint.observe.neighbours import Neighbours
+from pinchpoint.observe.printed import Neighbours
 from pinchpoint.observe.snapshot import Collector
 
 _INCLUDE = re.compile(r"\binclude\b")

@@ -14,7 +14,7 @@ from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.dut.ovs.tc import TcFilters
 from pinchpoint.host.interface import PROC, CommandFailed, Host
 from pinchpoint.model.errors import DutError, RequirementError
-from pinchpoint.observe.sockets import Links
+from pinchpoint.observe.printed import Links
 
 MOST_FLOWS = 1_000  # of a switch in service, listed at each reading: some 20 ms of its main thread
 SYSTEM = "/var/run/openvswitch"

@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pinchpoint.bulk.making import FIRST_ADDRESS, allowed_s
-from pinchpoint.bulk.watch import Watch
+from pinchpoint.bulk.making import FIRST_ADDRESS, Watch, allowed_s
 from pinchpoint.dut.ovs.places import BRIDGE, OvsPlaces
 from pinchpoint.dut.ovs.rpc import Operation, Ovsdb, Unixctl, selected
 from pinchpoint.host.interface import PROC, CommandFailed
-from pinchpoint.host.making import remove_kind, run_fed, run_many
+from pinchpoint.host.many import run_fed, run_many
+from pinchpoint.host.netlink import remove_kind
 from pinchpoint.model.addresses import expand_template
 from pinchpoint.model.errors import BenchError, DutError, PinchpointError
 
@@ -91,7 +91,7 @@ class Flows(_Items):
         if self.method == "process":
             commands = (self._ofctl(command, rule, options=options) for rule in rules)
             try:
-                run_many(host, commands, self.concurrency, environment, watch)
+                watch.run(host, watch.reach, run_many, commands, self.concurrency, environment)
             except CommandFailed as error:
                 raise _explained(error, self.concurrency) from error
             return
@@ -110,7 +110,7 @@ class Flows(_Items):
             watch.look(there)
 
         try:
-            run_fed(host, argv, rules, environment, watch, look, timeout_s=allowed_s(self.count))
+            watch.run(host, look, run_fed, argv, rules, environment, timeout_s=allowed_s(self.count))
         finally:
             looking.close()
 
@@ -153,7 +153,7 @@ class Ports(_Items):
         """
         before = self._links()
         if self.method == "transaction":
-            remove_kind(self.places.host, self.places.dut_netns, "tun", frozenset(self.names), watch)
+            watch.run(self.places.host, watch.reach, remove_kind, self.places.dut_netns, "tun", self.names)
             self._transact(self._removals(), watch, lambda: before - self._links())
             return
         self._vsctl([["del-port", BRIDGE, name] for name in self.names], watch, lambda: before - self._links())
@@ -171,10 +171,11 @@ class Ports(_Items):
         host, environment = self.places.host, self.places.environment
         base = ["ovs-vsctl", f"--db={self.places.database}", f"--timeout={allowed_s(self.count):.0f}"]
         if self.method == "process":
-            run_many(host, ([*base, *words] for words in calls), self.concurrency, environment, watch)
+            commands = ([*base, *words] for words in calls)
+            watch.run(host, watch.reach, run_many, commands, self.concurrency, environment)
             return
         all_words = [word for words in calls for word in ("--", *words)]
-        run_fed(host, [*base, *all_words[1:]], (), environment, watch, lambda _written: watch.look(there))
+        watch.run(host, lambda _written: watch.look(there), run_fed, [*base, *all_words[1:]], (), environment)
 
     def _transact(self, operations: Sequence[Operation], watch: Watch, there: Callable[[], int]) -> None:
         """One transaction, then the switch's own word that it has taken it over (`cur_cfg`)."""

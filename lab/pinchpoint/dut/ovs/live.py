@@ -28,10 +28,9 @@ from pinchpoint.dut.ovs.tc import TcFilters
 from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.scenario import Batch, Change, Scenario
-from pinchpoint.observe.host import PacketThreads
-from pinchpoint.observe.queues import Queues
+from pinchpoint.observe.cpu import PacketThreads
+from pinchpoint.observe.printed import Links, PacketSockets, Queues
 from pinchpoint.observe.snapshot import Collector
-from pinchpoint.observe.sockets import Links, PacketSockets
 
 # Threads whose descheduling loses frames: PMDs, and the main thread of a bench without them.
 _PMD_THREAD = re.compile(r"pmd-c\d+/id:\d+")

@@ -4,7 +4,7 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 from pinchpoint.bench.actions import daemon_pid
@@ -12,7 +12,7 @@ from pinchpoint.bench.resource import Daemon
 from pinchpoint.dut.device import PlainLive
 from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import DutError
-from pinchpoint.observe.host import PacketThreads
+from pinchpoint.observe.cpu import PacketThreads
 from pinchpoint.observe.snapshot import Collector, Snapshot
 
 _START_TIMEOUT_S = 20.0  # taking and clearing hugepages; more of them take longer
@@ -26,7 +26,7 @@ _COUNTED = ("ipackets", "opackets", "imissed", "ierrors", "oerrors", "rx_nombuf"
 def ask(host: Host, path: str, command: str) -> Any:
     """The answer at a telemetry socket to `command`, e.g. `/ethdev/stats,0`. Raises DutError."""
     try:
-        with host.connect(path, packets=True) as connection:
+        with closing(host.connect(path, packets=True)) as connection:
             connection.settimeout(_ANSWER_TIMEOUT_S)
             connection.recv(_LONGEST_BYTES)  # the greeting
             connection.sendall(command.encode())

@@ -29,10 +29,9 @@ from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Port, Scenario
-from pinchpoint.observe.inspector import Inspected, parse_account
-from pinchpoint.observe.relay import Relays
+from pinchpoint.observe.printed import Links
+from pinchpoint.observe.relay import Inspected, Relays, parse_account
 from pinchpoint.observe.snapshot import Collector
-from pinchpoint.observe.sockets import Links
 
 RELAY, INSPECTOR = "relay", "inspector"
 INSPECTED_RING = 32_768  # frames: what comes while the inspector's core is away
@@ -124,7 +123,7 @@ class WireLive(PlainLive):
     def inspected(self) -> Inspected:
         """What an inspector has seen so far. Raises DutError."""
         assert self._relay is not None
-        return parse_account(ask_relay(self._relay, self._places.host))
+        return parse_account(ask_relay(self._relay, self._places.host), Inspected, "inspector")
 
 
 @dataclass(frozen=True)

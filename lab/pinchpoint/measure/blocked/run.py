@@ -20,8 +20,7 @@ from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import TrialValidity
-from pinchpoint.observe.bracket import Bracket
-from pinchpoint.observe.snapshot import Observation, together
+from pinchpoint.observe.snapshot import Bracket, Observation, together
 
 WARM_UP_S = 0.5
 PHASE = "blocked"

@@ -22,8 +22,7 @@ from pinchpoint.model.errors import EngineError, InputError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Range, Scenario, Scheduler, Service
-from pinchpoint.observe.bracket import Bracket
-from pinchpoint.observe.snapshot import Observation
+from pinchpoint.observe.snapshot import Bracket, Observation
 
 SETUP_S = 1.0  # of the engine
 LOOK_S = 0.01

@@ -32,8 +32,8 @@ from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Rate, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Cause, Sample, Trial, TrialValidity
-from pinchpoint.observe.bracket import Bracket
-from pinchpoint.observe.host import ticks_to_seconds
+from pinchpoint.observe.cpu import ticks_to_seconds
+from pinchpoint.observe.snapshot import Bracket
 
 PHASE = "soak"
 SHORTEST = 0.5  # of a window: less is not worth a transmission of its own
