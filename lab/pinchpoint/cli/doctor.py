@@ -16,7 +16,7 @@ from pinchpoint.bench.requirements import Probe, Remedy
 from pinchpoint.cli.hosts import host_at, host_option
 from pinchpoint.cli.run import stop_on_signals
 from pinchpoint.cli.terminal import PIPED_WIDTH
-from pinchpoint.dut import guest_choice, nics, registry, vm
+from pinchpoint.dut import nics, placement, registry, vm
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
 from pinchpoint.host.hugepages import NR_HUGEPAGES, pool
@@ -184,7 +184,7 @@ def _look(
 
 
 def _probes(host: Host, away: bool = False) -> list[Probe]:
-    optional = () if away else (*vm.probes(host), *guest_choice.boots(host))
+    optional = () if away else (*vm.probes(host), *placement.boots(host))
     guests = (replace(probe, needed=False) for probe in optional)
     return [
         requirements.root(host),

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from pinchpoint.dut import registry, requirements
-from pinchpoint.dut.starter import Starter, starters
+from pinchpoint.dut.device import Starter
 from pinchpoint.engine import process
 from pinchpoint.host.facts import host_facts
 from pinchpoint.host.interface import Host
@@ -58,13 +58,13 @@ def init(file: Path, kind: str | None, to_stdout: bool) -> int:
 def _starters(kind: str | None) -> list[Starter]:
     """Of one kind, or of all, best first. Raises InputError where there is none."""
     if kind is not None:
-        offered = list(starters(registry.device(kind)))
+        offered = list(registry.device(kind).starters())
     else:
         offered = sorted(
-            (starter for name in registry.kinds() for starter in starters(registry.device(name))), key=_rank
+            (starter for name in registry.kinds() for starter in registry.device(name).starters()), key=_rank
         )
     if not offered:
-        able = [name for name in registry.kinds() if any(True for _ in starters(registry.device(name)))]
+        able = [name for name in registry.kinds() if any(True for _ in registry.device(name).starters())]
         raise InputError(f"init has no plain scenario of {kind}", f"--kind with one of {', '.join(able)}")
     return offered
 

@@ -1,15 +1,28 @@
-"""How ports reach a device: vhost-user rings, veth pairs, NICs. What several kinds build alike."""
+"""How ports reach a device: vhost-user rings, veth pairs, NICs, cables. What several kinds build and count alike."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from pinchpoint.bench.resource import AnyResource, Hugepages, MarkedProcesses, Namespace, RunDirectory, Veth
-from pinchpoint.dut import multi_host
+from pinchpoint.bench.relay import relay_memory_mb
+from pinchpoint.bench.resource import (
+    AnyResource,
+    Hugepages,
+    LentInterface,
+    MarkedProcesses,
+    Namespace,
+    Relay,
+    RunDirectory,
+    Veth,
+)
 from pinchpoint.dut.device import Attachment, Pages
 from pinchpoint.dut.places import Places
 from pinchpoint.engine.protocol import BackendName
+from pinchpoint.host import interfaces
+from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import InputError
+from pinchpoint.model.hops import PORT, DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import PACKED, Port, Scenario
+from pinchpoint.observe.sockets import Links
 
 HUGEPAGE_MB = 2
 # What the EALs of a device and of the engine allocate beyond the memory limit they are given: found by experiment.
@@ -53,7 +66,28 @@ def _ends(scenario: Scenario, places: Places, port: Port) -> list[AnyResource]:
     ends = [(port.interface, places.dut_netns)]
     if port.engine_interface and scenario.is_beside(port):
         ends.append((port.engine_interface, places.engine_netns))
-    return [multi_host.lent(interface, netns, port.name, size, places.machine) for interface, netns in ends]
+    return [lent(interface, netns, port.name, size, places.machine) for interface, netns in ends]
+
+
+def lent(interface: str, netns: str, name: str, mtu: int, host: Host) -> LentInterface:
+    """An interface as it is now. Raises RequirementError where it cannot be lent."""
+    state = interfaces.look(host, interface)
+    before = (state.mtu, state.is_up, state.addresses, state.steering, state.mac, state.is_promiscuous, state.offloads)
+    return LentInterface(interface, netns, name, max(mtu, state.mtu), *before)
+
+
+def engine_links(scenario: Scenario, places: Places) -> list[Links]:
+    """The counters of the engine's ends of the ports, each read on its own host.
+
+    None where an end is a NIC, which the kernel does not count: the sum over the other ends would be wrong.
+    """
+    if any(port.engine_pci for port in scenario.ports):
+        return []
+    netns = places.engine_netns
+    if not scenario.engines:
+        return [Links(places.machine, netns, "engine", [port.name for port in scenario.ports])]
+    sites = (site for site in scenario.engines if site.ports)
+    return [Links(places.at(site), netns, "engine", site.ports, site.host) for site in sites]
 
 
 def by_veth(scenario: Scenario, places: Places, port: Port, fastest: BackendName) -> Attachment:
@@ -99,3 +133,65 @@ def pci_arguments(addresses: Iterable[str | None]) -> tuple[str, ...]:
     """Of DPDK's EAL: it takes the NICs that are named, and no other."""
     named = [word for address in addresses if address for word in ("-a", address)]
     return tuple(named) or ("--no-pci",)
+
+
+def engine_process(
+    places: Places, name: str, argv: Sequence[str], pairs: Sequence[tuple[str, str]], cpu: int, *, awaited: bool
+) -> Relay:
+    """`pinchpoint-engine` in the device's place, or beside it: what each port of a pair receives is for the other."""
+    return Relay(
+        name=name,
+        argv=tuple(argv),
+        directions=tuple(way for first, second in pairs for way in ((first, second), (second, first))),
+        pidfile=places.pidfile(name),
+        account=f"{places.directory}/{name}.account",
+        log=f"{places.directory}/{name}.log",
+        bench_id=places.bench_id,
+        cpu=cpu,
+        awaited=awaited,
+    )
+
+
+def at_vhost_sockets(scenario: Scenario, places: Places, ports: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """The ports of such a process that connects to the engine's sockets, and its options."""
+    ring = str(max(port.ring for port in scenario.ports))
+    opened = [
+        f"dpdk:net_vhost{number},iface={places.vhost_socket(name)},queues=1,client=1"
+        for number, name in enumerate(ports)
+    ]
+    eal = f"--no-pci --in-memory --single-file-segments -m {relay_memory_mb(len(ports))}"
+    options = ("--core", str(scenario.dut.cpus[0]), "--idle", "spin", "--json", "--eal", eal)
+    rings = ("--rx-ring", ring, "--tx-ring", ring, "--link-timeout", f"{Relay.LINK_TIMEOUT_S:g}s")
+    return opened, (*options, *rings)
+
+
+def vhost_pages(scenario: Scenario) -> int:
+    """2 MiB pages of such a process and of the engine."""
+    return pages_of(scenario.engine.memory_mb + relay_memory_mb(len(scenario.ports)))
+
+
+Drops = Mapping[str, tuple[str, DropKind]]
+"""By the name of a port's counter: the reason, and what was short."""
+
+
+def port_graph(
+    device: str, works: str, counters: str, missed: Drops, unsent: Drops, unsent_by: Party = Party.DUT
+) -> HopGraph:
+    """Of a program whose ports count what came, what left and what was dropped, as DPDK's do; it receives, `works`, and
+    sends.
+
+    `counters`: how their names begin, before the port's; `missed` on the way in, `unsent` on the way out.
+    """
+    port = f"{counters}{PORT}/"
+    lost, rest = (
+        tuple(DropCounter(port + name, reason, party, kind) for name, (reason, kind) in drops.items())
+        for drops, party in ((missed, Party.DUT), (unsent, unsent_by))
+    )
+    came, left = (f"{port}ipackets",), (f"{port}opackets",)
+    sent = (*left, *(drop.counter for drop in rest))
+    places = (
+        Place(f"{device} receives", (*came, *(drop.counter for drop in lost)), came, lost),
+        Place(f"{device} {works}", came, sent),
+        Place(f"{device} sends", sent, left, rest),
+    )
+    return HopGraph(Refused("receive ring of {port} full", Party.DUT), places, (counters,))

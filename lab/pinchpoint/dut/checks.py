@@ -6,11 +6,28 @@ from pinchpoint.keys.source import Source
 from pinchpoint.model.scenario import LAB, SPLIT, Batch, Between
 
 
+def between_ports(
+    raw: RawScenario, source: Source, kind: str, *, polls: bool, ringless: str = "", are_two: bool = True
+) -> None:
+    """A device that stands between ports of one queue alone; `ringless`: why they have no vhost-user rings."""
+    why = f'dut.kind is "{kind}"'
+    own_cpus(raw, source, "cpus", polls)
+    if ringless:
+        no_vhost(raw, source, ringless)
+    else:
+        no_nics(raw, source, why)
+    no_hosts(raw, source, kind)
+    names(raw, source)
+    if are_two:
+        two_ports(raw, source)
+    one_queue(raw, source, why)
+
+
 def own_cpus(raw: RawScenario, source: Source, key: str, polls: bool) -> None:
     """The engine has CPUs of its own; it polls only where it sends frames, so that others may share one otherwise."""
     if not polls and raw.measure and issubclass(raw.measure, Batch | Between):
         return
-    if is_elsewhere(raw):
+    if raw.ports and not any(is_beside(port, raw) for port in raw.ports):  # no engine is on the device's host
         return
     shared = sorted(set(raw.dut.get(key, ())) & set(raw.tables["engine"].get("cpus", ())))
     if shared:
@@ -18,20 +35,19 @@ def own_cpus(raw: RawScenario, source: Source, key: str, polls: bool) -> None:
         source.problem(("engine", "cpus"), f"expected CPUs other than dut.{key}, found {cpus} in both")
 
 
-def is_elsewhere(raw: RawScenario) -> bool:
-    """Whether no engine is on the device's host."""
-    return bool(raw.ports) and not any(is_beside(port, raw) for port in raw.ports)
+def device_on(raw: RawScenario) -> str:
+    """The name of the device's host."""
+    return raw.tables[""].get("runs_on") or LAB
 
 
 def engine_on(port: Element, raw: RawScenario) -> str:
     """The name of the host of the engine at a port's other end."""
-    device_on = raw.tables[""].get("runs_on") or LAB
-    return port.values.get("engine_runs_on") or raw.tables["engine"].get("runs_on") or device_on
+    return port.values.get("engine_runs_on") or raw.tables["engine"].get("runs_on") or device_on(raw)
 
 
 def is_beside(port: Element, raw: RawScenario) -> bool:
     """Whether that is the device's host."""
-    return engine_on(port, raw) == (raw.tables[""].get("runs_on") or LAB)
+    return engine_on(port, raw) == device_on(raw)
 
 
 def backend(raw: RawScenario, source: Source, key: str, dpdk: str) -> None:

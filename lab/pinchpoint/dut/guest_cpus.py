@@ -9,20 +9,19 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from pinchpoint.bench.requirements import Probe
-from pinchpoint.bench.resource import AnyResource, Command, TextFile
+from pinchpoint.bench.resource import AnyResource
+from pinchpoint.dut import softirq
 from pinchpoint.dut.device import Seen
 from pinchpoint.dut.places import Places
-from pinchpoint.dut.softirq import as_number, cpu_mask, steering_file
 from pinchpoint.host.guest_kernels import KERNELS, GuestKernels
 from pinchpoint.host.interface import Host
 from pinchpoint.host.numa import Topology, read_topology
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import Guest, NumaPlacement, Scenario
-from pinchpoint.model.trial import BusyBy, ThreadLoad
+from pinchpoint.model.trial import ThreadLoad
 
 _OPTIONS = ("CONFIG_NUMA", "CONFIG_ACPI_NUMA", "CONFIG_RPS")  # of a kernel with several nodes that forward
 _RUN_NS = re.compile(r"host/thread/(.+)/run_ns")  # of this machine: the guest's process
-_RECEIVED = re.compile(r"host/link/dut/[^/]+/rx_packets")
 
 
 def probe(machine: Host, kernel: GuestKernels, release: str | None) -> Probe:
@@ -51,11 +50,7 @@ def steered(port: str, places: Places, guest: Guest) -> list[AnyResource]:
     """What makes all CPUs of the guest forward what a port receives; nothing where it has one."""
     if guest.numa_nodes == 1:
         return []
-    mask = f"{places.directory}/rps_cpus-{port}"
-    return [
-        TextFile(mask, (cpu_mask(range(guest.numa_nodes)),)),
-        Command(("cp", mask, steering_file(port)), places.dut_netns),
-    ]
+    return softirq.steer([port], range(guest.numa_nodes), places, f"rps_cpus-{port}")
 
 
 def settings(host: Host, netns: str, guest: Guest, ports: Sequence[str]) -> dict[str, str]:
@@ -67,12 +62,8 @@ def settings(host: Host, netns: str, guest: Guest, ports: Sequence[str]) -> dict
             "name another guest.release, or give every node more memory (guest.memory_mb)",
         )
     in_force = {"guest.numa_nodes": str(len(nodes))}
-    wanted = cpu_mask(range(guest.numa_nodes))
     for port in ports if guest.numa_nodes > 1 else ():
-        mask = host.run(["cat", steering_file(port)], netns).strip()
-        if as_number(mask) != as_number(wanted):
-            raise BenchError(f"rps_cpus of {port} in the guest: {wanted} was set, {mask} is in force")
-        in_force[f"rps_cpus of {port} in the guest"] = mask
+        in_force |= softirq.steered(host, netns, port, range(guest.numa_nodes), " in the guest")
     return in_force
 
 
@@ -98,17 +89,17 @@ def loads(seen: Seen, traffic_s: float, guest: Guest) -> tuple[ThreadLoad, ...]:
     used_s = defaultdict[float | None, float](float)
     for name, run_ns in runs.items():
         used_s[core_of[name]] += run_ns / 1e9
-    received = sum(n for name, n in seen.items() if _RECEIVED.fullmatch(name))
+    received = softirq.received(seen)
     if guest.numa_nodes == 1:
         busiest = core_of.get(max(runs, key=lambda name: runs[name], default=""))
-        return (_load("guest's kernel", busiest, received, used_s.get(busiest), traffic_s),)
+        return (softirq.load_by_time("guest's kernel", busiest, received, used_s.get(busiest), traffic_s),)
     handled = [seen.get(f"guest/softnet/{number}/processed", 0.0) for number in range(guest.numa_nodes)]
     on = defaultdict[float | None, list[int]](list)
     for number in range(guest.numa_nodes):
         name_of = re.compile(KERNELS[guest.kernel].thread(number))
         on[next((core_of[name] for name in runs if name_of.fullmatch(name)), None)].append(number)
     return tuple(
-        _load(
+        softirq.load_by_time(
             f"guest's CPU{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}",
             core,
             received * sum(handled[number] for number in numbers) / (sum(handled) or 1.0),
@@ -117,9 +108,3 @@ def loads(seen: Seen, traffic_s: float, guest: Guest) -> tuple[ThreadLoad, ...]:
         )
         for core, numbers in on.items()
     )
-
-
-def _load(name: str, cpu: float | None, received: float, used_s: float | None, traffic_s: float) -> ThreadLoad:
-    share = None if used_s is None or traffic_s <= 0 else min(1.0, used_s / traffic_s)
-    by = None if share is None else BusyBy.PROCESSOR_TIME
-    return ThreadLoad(name, None if cpu is None else int(cpu), int(received), busy_share=share, busy_by=by)

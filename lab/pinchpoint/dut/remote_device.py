@@ -1,47 +1,19 @@
-"""A bench on another machine: which scenarios can have one, and what its device then cannot do."""
+"""A device on another machine or at cables: what it then needs, and what it cannot do."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
 
 from pinchpoint.bench.requirements import Probe
-from pinchpoint.dut.device import Device, Freezing, RawScenario
+from pinchpoint.dut.device import Device, Freezing
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.interface import CommandFailed, Host
-from pinchpoint.keys.reader import Values
-from pinchpoint.keys.source import Source
 from pinchpoint.model.hops import DropKind, HopGraph, Party, Refused
-from pinchpoint.model.scenario import Batch, Remote, Scenario
+from pinchpoint.model.scenario import Scenario
 
 _FULL = Refused("transmit queue of the cable at {port} full", Party.ENGINE, DropKind.TRANSMIT_RING)
 _MISSING = "apt-get install dpdk"  # the engine's only libraries that a system may lack
 _NOT_RUN = "a file system there that is not mounted noexec; an engine for the host's architecture"
-
-
-def check(raw: RawScenario, source: Source, machines: Mapping[str, Values]) -> None:
-    """Whether the file puts its bench on a host that it names, and can; problems are noted in `source`."""
-    name = raw.tables[""].get("runs_on")
-    if not name:
-        return
-    if name not in machines:
-        known = ", ".join(machines) or "none"
-        source.problem(("runs_on",), f'expected the NAME of a [host.NAME], found "{name}"; this file has {known}')
-    if raw.tables["guest"].get("kernel"):
-        source.problem(
-            ("guest",), "expected no [guest] where there is runs_on: a guest's line ends on the lab's machine"
-        )
-    build = raw.tables.get("build", {}) if raw.measure and issubclass(raw.measure, Batch) else {}
-    if build.get("method") == "transaction":
-        told = "expected another method than transaction where there is runs_on: its one request is as long as what it "
-        source.problem(("build", "method"), f"{told}makes, and would go over the line to the host within its time")
-
-
-def remote_of(name: str | None, machines: Mapping[str, Values]) -> Remote | None:
-    """The host that a checked file names; None: this machine."""
-    if not name:
-        return None
-    values = machines[name]
-    return Remote(name, values.get("address", name), values["sudo"], values["lease_s"])
 
 
 def on_host(device: Device, scenario: Scenario) -> Device:

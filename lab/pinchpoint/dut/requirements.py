@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from pinchpoint.bench import requirements
 from pinchpoint.bench.requirements import Probe
-from pinchpoint.dut import remote_generator
-from pinchpoint.dut.guest_choice import chosen
+from pinchpoint.dut import remote_endpoints
+from pinchpoint.dut.placement import chosen
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.remote_device import engine
 from pinchpoint.dut.setup import host_cpus
@@ -57,7 +57,7 @@ def _lacking_engine(scenario: Scenario, site: EngineSite, host: Machine) -> list
     cpus = requirements.cpus(host, (*own, *ends), 1)
     ip = requirements.command(host, "ip", "iproute2")
     # The device's probes have those of its own host.
-    there = () if site.remote == scenario.remote else remote_generator.needs(scenario, site, host)
+    there = () if site.remote == scenario.remote else remote_endpoints.needs(scenario, site, host)
     probes = (requirements.root(host), engine(host), ip, cpus, *there)
     return [replace(probe, name=f"{probe.name} on {site.host}") for probe in probes if not probe.ok]
 

@@ -1,7 +1,7 @@
 """What a scenario needs on this machine, as data: the bench, the engine's request, the collectors."""
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
@@ -10,13 +10,12 @@ import msgspec
 from pinchpoint.bench import numa
 from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import queues
-from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, MarkedProcesses, Relay
+from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, Relay
 from pinchpoint.bulk import needs
-from pinchpoint.dut import remote_endpoints, remote_generator
-from pinchpoint.dut.attach import HUGEPAGE_MB, mtu, pci_arguments
+from pinchpoint.dut import remote_endpoints
+from pinchpoint.dut.attach import HUGEPAGE_MB, pci_arguments
 from pinchpoint.dut.device import Attachment, Bench, Live, Pages
-from pinchpoint.dut.guest_choice import chosen
-from pinchpoint.dut.placement import placed
+from pinchpoint.dut.placement import chosen, placed
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine import protocol
@@ -99,20 +98,9 @@ def _engine_end(scenario: Scenario, bench: Bench, site: EngineSite) -> EngineEnd
     cpus = scenario.engine.cpus[: sum(port.queues for port in ports)]
     mine = replace(scenario, ports=ports, engine=replace(scenario.engine, cpus=cpus))
     opened = engine_request(bench, mine)
-    host = bench.places.at(site)
-    if site.remote == scenario.remote:
-        return EngineEnd(site, host, opened, ())
-    if site.ends:
-        return EngineEnd(site, host, opened, tuple(_ends(scenario, site, bench.places)))
-    return EngineEnd(site, host, opened, tuple(remote_generator.resources(scenario, site, bench.places, mtu(scenario))))
-
-
-def _ends(scenario: Scenario, site: EngineSite, places: Places) -> Iterator[AnyResource]:
-    """The ends of a socket workload on a machine of their own. Raises RequirementError as `engine_resources`."""
-    yield MarkedProcesses(places.bench_id)
-    for host in scenario.hosts:
-        if host.name in site.ends:
-            yield from remote_endpoints.end_resources(host, places, places.at(site))
+    is_beside = site.remote == scenario.remote
+    resources = () if is_beside else tuple(remote_endpoints.resources(scenario, site, bench.places))
+    return EngineEnd(site, bench.places.at(site), opened, resources)
 
 
 def _left_by(bench: Setup, stands: bool) -> Pages:

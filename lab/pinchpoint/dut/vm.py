@@ -174,7 +174,8 @@ class GuestedDevice:
 
     def bench(self, scenario: Scenario, places: Places) -> Bench:
         """The device's, on a guest that has not been started."""
-        return GuestedBench(scenario, self._device.bench(scenario, replace(places, host=Guest(places.machine))))
+        bench = self._device.bench(scenario, replace(places, host=Guest(places.machine)))
+        return GuestedBench(scenario, bench.places, bench)
 
     def freezing(self, scenario: Scenario) -> Freezing:
         return Freezing(why_not="a device in a guest is not frozen")
@@ -191,16 +192,10 @@ class GuestedDevice:
 
 
 @dataclass(frozen=True)
-class GuestedBench:
-    """One bench of a device in a guest, planned."""
+class GuestedBench(Bench):
+    """One bench of a device in a guest, planned; the host of its places is the guest."""
 
-    scenario: Scenario
     device: Bench
-
-    @property
-    def places(self) -> Places:
-        """The device's; their host is the guest."""
-        return self.device.places
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """The guest, and the device's own within it."""

@@ -1,6 +1,6 @@
 """The kernels that a guest can have: a module each, named by the scenario's word. A new one is a row here.
 
-AUTO stands for the first of them that boots on this machine and has what the device needs (`dut/guest_choice.py`).
+AUTO stands for the first of them that boots on this machine and has what the device needs (`dut/placement.py`).
 """
 
 import re

@@ -11,8 +11,7 @@ from support import served_text
 
 from pinchpoint.bench.resource import Command, Daemon
 from pinchpoint.dut.device import Pages
-from pinchpoint.dut.dpvs import config, text
-from pinchpoint.dut.dpvs.device import DEVICE, what_is_wrong
+from pinchpoint.dut.dpvs import DEVICE, config, text, what_is_wrong
 from pinchpoint.dut.places import Places
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import DutError, InputError

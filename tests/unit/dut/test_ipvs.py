@@ -9,8 +9,7 @@ from pinchpoint.bench.resource import Command, Inside, TextFile
 from pinchpoint.dut import registry, vm
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.ipvs import balancing
-from pinchpoint.dut.ipvs.counters import connections, per_cpu, tracking
-from pinchpoint.dut.ipvs.table import Table
+from pinchpoint.dut.ipvs.counters import Table, connections, per_cpu, tracking
 from pinchpoint.dut.places import Places
 from pinchpoint.host import qemu, uml
 from pinchpoint.host.guest import MODPROBE

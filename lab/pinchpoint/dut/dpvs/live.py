@@ -7,13 +7,14 @@ from typing import Final
 
 from pinchpoint.bench.actions import daemon_pid
 from pinchpoint.bench.resource import Daemon
-from pinchpoint.dut.device import PlainLive
+from pinchpoint.dut.attach import engine_links
+from pinchpoint.dut.device import Bench, Live, OwnCounters
 from pinchpoint.dut.dpvs import config, text
-from pinchpoint.dut.places import Places
+from pinchpoint.dut.services import await_forgotten, served
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Scenario, Service
+from pinchpoint.model.scenario import Service
 from pinchpoint.observe.snapshot import Collector, Snapshot
 from pinchpoint.observe.sockets import Links
 
@@ -50,7 +51,7 @@ class Tools:
             time.sleep(0.05)
 
 
-class Counters:
+class Counters(OwnCounters):
     """DPVS's counters by port, CPU and backend, and its pool of local ports, as dpip and ipvsadm print them."""
 
     name = "dpvs"
@@ -58,10 +59,6 @@ class Counters:
     def __init__(self, tools: Tools, service: Service, ports: Mapping[str, str]) -> None:
         """`ports`: DPVS's name of a port -> the scenario's."""
         self._tools, self._service, self._ports = tools, service, ports
-
-    def can_run(self) -> str | None:
-        """Always: the bench stands once it answers."""
-        return None
 
     def snapshot(self) -> Snapshot:
         """`dpvs/port/NAME/COUNTER`, `dpvs/cpu/N/COUNTER`, `dpvs/backend/N/connections`, `dpvs/local/missed`.
@@ -82,26 +79,21 @@ class Counters:
         return Snapshot(at_s, {**counters, LOCAL_MISSED: local.misses}, {LOCAL_USED: float(local.used)})
 
 
-class DpvsLive(PlainLive):
+class DpvsLive(Live):
     """A DPVS that stands."""
 
     words = "DPVS"
 
-    def __init__(self, scenario: Scenario, places: Places, daemon: Daemon, tools: Tools, log: str) -> None:
-        self._scenario, self.places, self._daemon, self._tools, self._log = scenario, places, daemon, tools, log
-        assert scenario.service is not None, "required before the bench is built"
-        self.service = scenario.service
+    def __init__(self, bench: Bench, daemon: Daemon, tools: Tools, log: str) -> None:
+        self._scenario, self.places, self.service = bench.scenario, bench.places, served(bench.scenario)
+        self._daemon, self._tools, self._log = daemon, tools, log
 
     def collectors(self) -> list[Collector]:
         """The links at both ends, and its own counters."""
         ports = {config.port_name(number): port.name for number, port in enumerate(self._scenario.ports)}
         own = Counters(self._tools, self.service, ports)
-        names, places = [port.name for port in self._scenario.ports], self.places
-        ends = [
-            Links(places.machine, places.engine_netns, "engine", names),
-            Links(places.host, places.dut_netns, "dut", names),
-        ]
-        return [*ends, own]
+        links = Links(self.places.host, self.places.dut_netns, "dut", list(ports.values()))
+        return [*engine_links(self._scenario, self.places), links, own]
 
     def told(self) -> dict[str, int]:
         """Its settings, as its log has them. Raises DutError if it has ended."""
@@ -162,14 +154,11 @@ class DpvsBalancer:
 
     def flush(self) -> None:
         """Wait until it has forgotten all: nothing else makes it. Raises BenchError where that takes too long."""
-        deadline = time.monotonic() + _LONGEST_FLUSH_S + _SLACK_S
-        while left := self.tracked():
-            if time.monotonic() > deadline:
-                raise BenchError(
-                    f"DPVS remembers {left:,} connections after {_LONGEST_FLUSH_S:g} s: only time-outs end them",
-                    "set service.opening_s, established_s and closed_s to 30 or less",
-                )
-            time.sleep(0.1)
+        if left := await_forgotten(self.tracked, _LONGEST_FLUSH_S + _SLACK_S, 0.1):
+            raise BenchError(
+                f"DPVS remembers {left:,} connections after {_LONGEST_FLUSH_S:g} s: only time-outs end them",
+                "set service.opening_s, established_s and closed_s to 30 or less",
+            )
 
     def tracked(self) -> int:
         """Local addresses and ports in use: a connection has one until it is forgotten."""

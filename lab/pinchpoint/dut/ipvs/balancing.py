@@ -20,13 +20,8 @@ _ANY_PORT = Range(1024, 64_512)  # what source NAT takes without a range
 # Fixed times of IPVS's own table for a SYN that is not followed up, and for a connection that both sides have closed
 # (net/netfilter/ipvs/ip_vs_proto_tcp.c, tcp_timeouts). With a connection it forgets the one that is tracked.
 OPENING_S, CLOSED_S = 60, 120
-_TIMEOUTS = {
-    "opening_s": ("syn_sent", "syn_recv"),
-    "established_s": ("established",),
-    "closed_s": ("time_wait", "close"),
-}
 TRACKING = "net/netfilter"
-LIMIT, TIME_WAIT = f"{TRACKING}/nf_conntrack_max", f"{TRACKING}/nf_conntrack_tcp_timeout_time_wait"
+LIMIT, TIME_WAIT = f"{TRACKING}/nf_conntrack_max", f"{addresses.TIMEOUT}time_wait"
 _CHAINS = f"{TRACKING}/nf_conntrack_buckets"
 RECORDED = (_CHAINS, TIME_WAIT)  # whether the service sets them or not
 _MOST_CHAINS = 262_144  # what a kernel chooses that has more than 4 GiB
@@ -84,14 +79,9 @@ def source_nat(service: Service) -> Iterator[str]:
 
 def sysctls(service: Service) -> dict[str, str]:
     """Of the namespace, by name: it forwards whatever the source, balances, and remembers as the service says."""
-    ports = (service.client_port, service.server_port)
-    places = ("all", *ports)
-    forwarding = {
-        "net/ipv4/ip_forward": "1",
-        **{f"net/ipv4/conf/{place}/{name}": "0" for place in places for name in ("rp_filter", "send_redirects")},
-        "net/ipv4/vs/conntrack": str(int(is_full(service))),
-    }
-    return forwarding | addresses.sysctls(service, forwards=True) | tracking(service)
+    routing = addresses.routing((service.client_port, service.server_port))
+    routing["net/ipv4/vs/conntrack"] = str(int(is_full(service)))
+    return routing | addresses.sysctls(service, forwards=True) | tracking(service)
 
 
 def table_size(service: Service) -> dict[str, str]:
@@ -104,12 +94,4 @@ def table_size(service: Service) -> dict[str, str]:
 
 def tracking(service: Service) -> dict[str, str]:
     """The time-outs of connection tracking that the service sets."""
-    if not is_full(service):
-        return {}
-    seconds = {key: getattr(service, key) for key in _TIMEOUTS}
-    return {
-        f"{TRACKING}/nf_conntrack_tcp_timeout_{state}": str(int(value))
-        for key, value in seconds.items()
-        if value is not None
-        for state in _TIMEOUTS[key]
-    }
+    return addresses.tracking(service) if is_full(service) else {}

@@ -2,12 +2,15 @@
 
 Sources: nft(8), NAT STATEMENTS, NUMGEN EXPRESSION and HASH EXPRESSIONS. A NAT chain sees the first packet of a
 connection alone, so `numgen inc` takes the backends exactly in turn. With a range of ports, source NAT tries those of
-the range and drops the first packet where all of them lead to the same backend already.
+the range and drops the first packet where all of them lead to the same backend already. `nft -f` takes a file as one
+transaction, so that rules can be replaced while connections are opened.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from pinchpoint.dut.addresses import TIMEOUT, read_sysctls
+from pinchpoint.dut.places import Places
 from pinchpoint.host.interface import Host
 from pinchpoint.model.scenario import Backend, Established, Family, Mode, Range, Scheduler, Service
 
@@ -34,11 +37,8 @@ def sysctls(established: Established | None) -> dict[str, str]:
 
 def times(host: Host, netns: str) -> dict[str, str]:
     """When the namespace forgets a connection: one that is idle, one whose data nobody acknowledges."""
-    names = [
-        f"net/netfilter/nf_conntrack_tcp_timeout_{state}" for state in ("established", "unacknowledged", "max_retrans")
-    ]
-    said = host.run(["sysctl", "-n", *names], netns).split()
-    return {name.replace("/", "."): f"{value} s" for name, value in zip(names, said, strict=True)}
+    names = (f"{TIMEOUT}{state}" for state in ("established", "unacknowledged", "max_retrans"))
+    return {name.replace("/", "."): f"{value} s" for name, value in read_sysctls(host, netns, names).items()}
 
 
 def ruleset(service: Service, established: Established | None = None) -> Iterator[str]:
@@ -117,3 +117,34 @@ def _choice(service: Service, count: int) -> str:
     if service.scheduler is Scheduler.HASH:
         return f"jhash {word(service)} saddr . tcp sport mod {count} seed {_SEED}"
     return f"numgen inc mod {count}"
+
+
+class Rebalancing:
+    """Backends removed and added. Connections that are open keep theirs: only their first packet meets the rules."""
+
+    def __init__(self, service: Service, places: Places) -> None:
+        self._service, self._places = service, places
+        self._removed = set[int]()
+
+    def remove(self, backend: int) -> None:
+        """Deal to the others. Raises BenchError."""
+        self._removed.add(backend)
+        self._deal()
+
+    def add(self, backend: int) -> None:
+        """Deal to it again. Raises BenchError."""
+        self._removed.discard(backend)
+        self._deal()
+
+    def reload(self) -> None:
+        """Delete the table and load it again. Raises BenchError."""
+        self._load(again(self._service))
+
+    def _deal(self) -> None:
+        left = [backend for number, backend in enumerate(self._service.backends) if number not in self._removed]
+        self._load(dealt_to(self._service, left))
+
+    def _load(self, lines: Iterable[str]) -> None:
+        path, host = f"{self._places.directory}/changed.nft", self._places.host
+        host.write(path, "".join(f"{line}\n" for line in lines))
+        host.run(["nft", "-f", path], self._places.dut_netns)

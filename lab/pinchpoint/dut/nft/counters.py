@@ -1,33 +1,31 @@
-"""Counters of a namespace that routes: its IP layer's, connection tracking's, its rules' own.
+"""What a namespace that routes tells of itself: its IP layer, connection tracking, its rules' own counters; and how
+many rules each forwarded frame is compared with. Those of a chain are walked one by one; a set or a map answers in one
+step, however many elements it has.
 
 Formats: proc_net(5) and Documentation/networking/snmp_counter.rst; `/proc/net/stat/nf_conntrack` in
-net/netfilter/nf_conntrack_standalone.c; libnftables-json(5).
+net/netfilter/nf_conntrack_standalone.c; libnftables-json(5); nft(8), `-t list ruleset`.
 """
 
 import json
+import re
 import time
-from itertools import pairwise
+from typing import Final
 
-from pinchpoint.host.interface import PROC, Host
+from pinchpoint.dut.tcp_stack import snmp_counters
+from pinchpoint.host.interface import PROC, CommandFailed, Host
 from pinchpoint.observe.printed import Printed
 from pinchpoint.observe.snapshot import Snapshot
 
 _SNMP, _NETSTAT = f"{PROC}/net/snmp", f"{PROC}/net/netstat"
 _CONNTRACK, _CONNECTIONS = f"{PROC}/net/stat/nf_conntrack", f"{PROC}/sys/net/netfilter/nf_conntrack_count"
 _IP = (
-    "InReceives",
-    "InHdrErrors",
-    "InAddrErrors",
-    "ForwDatagrams",
-    "InDiscards",
-    "OutDiscards",
-    "OutNoRoutes",
-    "FragFails",
-    "InNoRoutes",
-    "InTruncatedPkts",
-    "IPReversePathFilter",
+    *("InReceives", "InHdrErrors", "InAddrErrors", "ForwDatagrams", "InDiscards", "OutDiscards", "OutNoRoutes"),
+    *("FragFails", "InNoRoutes", "InTruncatedPkts", "IPReversePathFilter"),
 )
-_SECTIONS = ("Ip:", "IpExt:", "TcpExt:")
+WALKED: Final = "nft/rules/walked"
+_BASE: Final = re.compile(r"type (?:filter|route) hook (?:ingress|prerouting|forward|postrouting|egress) ")
+"""A chain that frames enter by themselves. One of type nat sees the first of a connection alone."""
+_NO_RULE: Final = re.compile(r"(?:type|policy|comment|devices?)\b|#")
 _STATE = ("entries", "chainlength")  # of conntrack's columns: no counters of events
 
 
@@ -64,13 +62,8 @@ def _by_file(said: str) -> dict[str, list[str]]:
 
 
 def ip_counters(lines: list[str]) -> dict[str, int]:
-    """`Ip:`, `IpExt:`, `TcpExt:` of /proc/net/snmp and /proc/net/netstat: a line of names, then one of values."""
-    counters: dict[str, int] = {}
-    for names, values in pairwise(lines):
-        if names.split(" ")[0] in _SECTIONS and names.split(" ")[0] == values.split(" ")[0]:
-            pairs = zip(names.split()[1:], values.split()[1:], strict=True)
-            counters |= {name: int(value) for name, value in pairs if name in _IP and value.lstrip("-").isdigit()}
-    return counters
+    """`Ip:`, `IpExt:`, `TcpExt:` of /proc/net/snmp and /proc/net/netstat."""
+    return snmp_counters(lines, ("Ip:", "IpExt:", "TcpExt:"), _IP)
 
 
 def conntrack_counters(lines: list[str]) -> dict[str, int]:
@@ -110,3 +103,41 @@ def named(text: str) -> dict[str, int]:
         if counter := entry.get("counter"):
             packets[counter["name"]] = packets.get(counter["name"], 0) + int(counter["packets"])
     return packets
+
+
+class Chains:
+    """The rules as they stood when the bench was first read: they do not change while frames are sent."""
+
+    name = "nft-chains"
+
+    def __init__(self, host: Host, netns: str) -> None:
+        self._host, self._netns = host, netns
+        self._walked: int | None = None
+
+    def can_run(self) -> str | None:
+        """Whether nft lists the ruleset, whose rules are counted here: they do not change."""
+        try:
+            self._walked = walked(self._host.run(["nft", "-t", "list", "ruleset"], self._netns))
+        except CommandFailed as error:
+            return error.message
+        return None
+
+    def snapshot(self) -> Snapshot:
+        """Gauge `nft/rules/walked`: rules on a forwarded frame's way."""
+        return Snapshot(time.monotonic(), gauges={} if self._walked is None else {WALKED: float(self._walked)})
+
+
+def walked(ruleset: str) -> int:
+    """Rules of the chains on a forwarded frame's way, all together. One that ends the walk early is not noticed."""
+    total = rules = 0
+    is_base = False
+    for line in map(str.strip, ruleset.splitlines()):
+        if line.startswith("chain "):
+            rules, is_base = 0, False
+        elif line == "}":
+            total, rules, is_base = total + rules * is_base, 0, False
+        elif _BASE.match(line):
+            is_base = True
+        elif line and not _NO_RULE.match(line):
+            rules += 1
+    return total

@@ -7,44 +7,37 @@ namespace.
 """
 
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from math import ceil
 
+from pinchpoint.dut import addresses
+from pinchpoint.dut.device import in_force
 from pinchpoint.dut.nft import balancing
+from pinchpoint.dut.services import await_forgotten
+from pinchpoint.dut.softirq import BACKLOG
 from pinchpoint.host.interface import PROC, CommandFailed, Host
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Family, Mode, Range, Service
 
 FOLDER = f"{PROC}/sys/net/netfilter"
-BACKLOG = f"{PROC}/sys/net/core/netdev_max_backlog"
 ENTRIES = "host/conntrack/entries"
 FULL, NOT_INSERTED = "host/conntrack/table_full", "host/conntrack/insert_failed"
-CLOSED = "nf_conntrack_tcp_timeout_time_wait"
+_PREFIX = "nf_conntrack_tcp_timeout_"
+CLOSED = f"{_PREFIX}time_wait"
 KERNELS_PORTS = Range(1024, 64512)  # what source NAT takes from where rules give no ports and the client's is taken
 MOST_LISTED = 10_000  # entries: listing them takes 0.1 s
 FLUSHED_WITHIN_S = 10.0
 _POLL_S = 0.02
-_PREFIX = "nf_conntrack_tcp_timeout_"
-_OPENING = (f"{_PREFIX}syn_sent", f"{_PREFIX}syn_recv")
-_ESTABLISHED = (f"{_PREFIX}established",)
-_CLOSED = (CLOSED, f"{_PREFIX}close")  # by FINs from both sides, by a reset
+_STATES = ("syn_sent", "syn_recv", "established", "time_wait", "close")
 _PORTS = re.compile(r"snat .*to .*:(\d+)-(\d+)")
 
 
 def timeouts(service: Service) -> dict[str, str]:
     """Sysctls of the namespace by name; those alone that the scenario sets."""
-    wanted = ((_OPENING, service.opening_s), (_ESTABLISHED, service.established_s), (_CLOSED, service.closed_s))
-    return {name: str(ceil(value)) for names, value in wanted if value is not None for name in names}
-
-
-def assignments(service: Service) -> tuple[str, ...]:
-    """The same as sysctl(8) takes them."""
-    return tuple(f"net.netfilter.{name}={value}" for name, value in timeouts(service).items())
+    return {name.replace("/", "."): value for name, value in addresses.tracking(service).items()}
 
 
 class NftBalancer:
@@ -55,26 +48,21 @@ class NftBalancer:
 
     def limits(self) -> tuple[Limit, ...]:
         """Local ports with full-NAT, the table, the backlog. Raises BenchError."""
-        closed_s = float(self._read(CLOSED))
-        limits = [self._table(closed_s), self._softirq()]
-        return (self._local_ports(closed_s), *limits) if self._service.mode is Mode.FULL_NAT else tuple(limits)
-
-    def _local_ports(self, closed_s: float) -> Limit:
-        service, ports = self._service, self._ports()
-        size = len(service.locals) * ports.count * len(service.backends)
-        addresses = f"{len(service.locals)} address{'' if len(service.locals) == 1 else 'es'}"
-        source = f"{addresses} x {ports.count:,} ports x {len(service.backends)} backends, {CLOSED} = {closed_s:g} s"
-        return Limit(Resource.LOCAL_PORTS, size, closed_s, source, ENTRIES, (NOT_INSERTED,))
-
-    def _table(self, closed_s: float) -> Limit:
-        most = int(self._host.read(f"{FOLDER}/nf_conntrack_max"))
-        source = f"nf_conntrack_max = {most:,} (the host's), {CLOSED} = {closed_s:g} s"
-        return Limit(Resource.TABLE, most, closed_s, source, ENTRIES, (FULL,))
-
-    def _softirq(self) -> Limit:
+        service, closed_s = self._service, float(self._read(CLOSED))
+        most, held = int(self._host.read(f"{FOLDER}/nf_conntrack_max")), f"{CLOSED} = {closed_s:g} s"
         frames = int(self._host.read(BACKLOG)) if self._host.exists(BACKLOG) else None
-        source = "netdev_max_backlog" + (f" = {frames:,} frames" if frames else "")
-        return Limit(Resource.SOFTIRQ, None, None, source, refused=("host/link/*/rx_dropped",))
+        backlog = "netdev_max_backlog" + (f" = {frames:,} frames" if frames else "")
+        table = f"nf_conntrack_max = {most:,} (the host's), {held}"
+        limits = (
+            Limit(Resource.TABLE, most, closed_s, table, ENTRIES, (FULL,)),
+            Limit(Resource.SOFTIRQ, None, None, backlog, refused=("host/link/*/rx_dropped",)),
+        )
+        if service.mode is not Mode.FULL_NAT:
+            return limits
+        ports, local, backends = self._ports().count, len(service.locals), len(service.backends)
+        pool = f"{local} address{'' if local == 1 else 'es'} x {ports:,} ports x {backends} backends"
+        size = local * ports * backends
+        return (Limit(Resource.LOCAL_PORTS, size, closed_s, f"{pool}, {held}", ENTRIES, (NOT_INSERTED,)), *limits)
 
     def _ports(self) -> Range:
         """Those of each local address, as the rules in force have them."""
@@ -93,11 +81,8 @@ class NftBalancer:
             self._host.run(["conntrack", "-F"], self._netns)
         except CommandFailed as error:
             raise BenchError(f"the table of connections cannot be flushed: {error.output}") from error
-        until_s = time.monotonic() + FLUSHED_WITHIN_S
-        while left := self.tracked():
-            if time.monotonic() > until_s:
-                raise BenchError(f"{left:,} connections are in the table {FLUSHED_WITHIN_S:g} s after it was flushed")
-            time.sleep(_POLL_S)
+        if left := await_forgotten(self.tracked, FLUSHED_WITHIN_S, _POLL_S):
+            raise BenchError(f"{left:,} connections are in the table {FLUSHED_WITHIN_S:g} s after it was flushed")
 
     def tracked(self) -> int:
         """Entries of the namespace's table; of more than `MOST_LISTED` those too whose time is over.
@@ -112,14 +97,12 @@ class NftBalancer:
 
     def settings(self) -> dict[str, str]:
         """The time-outs, as read back. Raises BenchError where one is not in force."""
-        names = dict.fromkeys((*_OPENING, *_ESTABLISHED, *_CLOSED))
-        in_force = {name: self._read(name) for name in names}
-        for name, value in timeouts(self._service).items():
-            if in_force[name] != value:
-                raise BenchError(f"net.netfilter.{name}: {value} was set, {in_force[name]} is in force")
+        wanted, settings = timeouts(self._service), dict[str, str]()
+        for state in _STATES:
+            name, value = f"net.netfilter.{_PREFIX}{state}", self._read(f"{_PREFIX}{state}")
+            settings[name] = in_force(name, wanted.get(name, value), value)
         ports = self._ports()
-        local = {"ports of each local address": balancing.shown_ports(ports)} if self._service.local else {}
-        return {**{f"net.netfilter.{name}": value for name, value in in_force.items()}, **local}
+        return settings | ({"ports of each local address": balancing.shown_ports(ports)} if self._service.local else {})
 
     @contextmanager
     def doubled(self, resource: Resource) -> Iterator[str]:
@@ -154,8 +137,7 @@ class NftBalancer:
 
     def _reload(self, service: Service) -> None:
         """The rules of the service anew, in one transaction; the table of connections stays."""
-        text = "\n".join((f"delete table {balancing.word(service)} {balancing.TABLE}", *balancing.ruleset(service)))
-        self._host.run(["nft", text], self._netns)
+        self._host.run(["nft", "\n".join(balancing.again(service))], self._netns)
 
     def _set_closed(self, seconds: int) -> None:
         self._host.run(["sysctl", "-qw", f"net.netfilter.{CLOSED}={seconds}"], self._netns)

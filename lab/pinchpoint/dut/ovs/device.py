@@ -6,7 +6,19 @@ from dataclasses import dataclass, replace
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, TapLinks
 from pinchpoint.dut.attach import by_dpdk, by_veth
-from pinchpoint.dut.device import Attached, Attachment, Defaults, Freezing, Pages, RawScenario, Read, Seen, Types
+from pinchpoint.dut.device import (
+    Attached,
+    Attachment,
+    Bench,
+    Device,
+    Freezing,
+    Pages,
+    RawScenario,
+    Read,
+    Seen,
+    Starter,
+    Types,
+)
 from pinchpoint.dut.ovs import advice, attached, experiments, hops, load, metrics, needs, reading, signs, vdpa
 from pinchpoint.dut.ovs import bench as made
 from pinchpoint.dut.ovs.daemons import SWITCH
@@ -18,7 +30,6 @@ from pinchpoint.dut.ovs.refusal import refused_rule
 from pinchpoint.dut.ovs.relayed import relayed_hosts
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsDut, OvsHost, OvsPort, rules, spec
 from pinchpoint.dut.places import Places
-from pinchpoint.dut.starter import Starter
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.numa import Topology
@@ -38,10 +49,9 @@ _RULE_S, _BRIDGE_S, _PORT_S = 20e-6, 0.1, 10e-3  # of each, made and removed
 
 
 @dataclass(frozen=True)
-class OvsBench:
+class OvsBench(Bench):
     """One bench of a private switch, planned."""
 
-    scenario: Scenario
     places: OvsPlaces
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
@@ -77,7 +87,7 @@ class OvsBench:
 
 
 @dataclass(frozen=True)
-class OvsDevice(Defaults):
+class OvsDevice(Device):
     """The kind `ovs`: a private Open vSwitch, with any of its datapaths."""
 
     def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pinchpoint.bench.resource import AnyResource
 from pinchpoint.bulk.making import Bulk
 from pinchpoint.dut import nics
-from pinchpoint.dut.device import Action
-from pinchpoint.dut.multi_host import engine_links
+from pinchpoint.dut.attach import engine_links
+from pinchpoint.dut.device import Action, Live
 from pinchpoint.dut.ovs import connections, nic_status
 from pinchpoint.dut.ovs.actions import action_of
 from pinchpoint.dut.ovs.bulk_flows import Flows
@@ -43,7 +43,7 @@ _PMD_THREAD = re.compile(r"pmd-c\d+/id:\d+")
 _MAIN_THREAD = re.compile(r"ovs-vswitchd\S*")
 
 
-class OvsLive:
+class OvsLive(Live):
     """A private switch that stands."""
 
     def __init__(self, scenario: Scenario, places: OvsPlaces) -> None:

@@ -1,15 +1,15 @@
 """The reference device as a balancer (`pinchpoint-engine balance`): what is asked of it, its limits, its table."""
 
 import signal
-import time
 from collections.abc import Iterator
 from typing import Final
 
 from pinchpoint.bench.actions import daemon_pid
 from pinchpoint.bench.resource import Relay
 from pinchpoint.dut.device import RawScenario
-from pinchpoint.dut.reference.balanced import LOCAL_USED, REFUSED_LOCAL, REFUSED_TABLE, TABLE_USED, BalancedPorts
-from pinchpoint.dut.reference.spec import BALANCING, KEYS, ReferenceDut
+from pinchpoint.dut.reference.account import LOCAL_USED, REFUSED_LOCAL, REFUSED_TABLE, TABLE_USED, Balanced, Ports
+from pinchpoint.dut.reference.spec import BALANCING, KEYS, ReferenceDut, shown, words
+from pinchpoint.dut.services import await_forgotten
 from pinchpoint.host.interface import Host
 from pinchpoint.keys.key import Key, Unset
 from pinchpoint.keys.source import Source
@@ -71,53 +71,44 @@ def _check_service(raw: RawScenario, source: Source) -> None:
 
 def options(dut: ReferenceDut, service: Service) -> Iterator[str]:
     """Options of `pinchpoint-engine balance`, word by word."""
-    yield from ("--service", service.end, "--scheduler", service.scheduler.value)
-    for backend in service.backends:
-        yield from ("--backend", backend.end)
-    if service.is_direct:
-        yield "--direct"
-    if service.local is not None:
-        yield from ("--local", service.local.as_addresses())
-        if service.local_ports is not None:
-            yield from ("--local-ports", f"{service.local_ports.first}-{service.local_ports.last}")
-    if service.max_connections is not None:
-        yield from ("--connections", str(service.max_connections))
-    for stage in ("opening", "established", "closed"):
-        if (seconds := getattr(service, f"{stage}_s")) is not None:
-            yield from (f"--{stage}-timeout", f"{seconds:g}s")
-    if dut.rate_fps is not None:
-        yield from ("--rate", f"{dut.rate_fps:.0f}")
-    yield from ("--ring", str(dut.ring), "--seed", str(dut.seed))
-    if dut.new_connection_us:
-        yield from ("--new-connection-cost", f"{dut.new_connection_us:g}us")
-    yield from (*["--toa"] * dut.toa, *["--rewrite-seq"] * dut.rewrites_seq, *_wrongs(dut))
-
-
-def _wrongs(dut: ReferenceDut) -> Iterator[str]:
-    if dut.unfair:
-        yield from ("--weights", ",".join(map(str, dut.unfair)))
-    yield from ["--leak"] * dut.leaks
-    every = (("reuse-after", dut.reuses_after), ("break-payload", dut.breaks_payload), ("drop-syn", dut.drops_syn))
-    for word, number in every:
-        if number is not None:
-            yield from (f"--{word}", str(number))
-    if dut.slow_backend is not None:
-        yield from ("--slow-backend", f"{dut.slow_backend}:{dut.slow_ms:g}ms")
+    ports = service.local_ports if service.local else None
+    stages = ((stage, getattr(service, f"{stage}_s")) for stage in ("opening", "established", "closed"))
+    return words(
+        ("service", service.end),
+        ("scheduler", service.scheduler.value),
+        *(("backend", backend.end) for backend in service.backends),
+        ("direct", service.is_direct),
+        ("local", service.local.as_addresses() if service.local else None),
+        ("local-ports", f"{ports.first}-{ports.last}" if ports else None),
+        ("connections", shown(service.max_connections, "{}")),
+        *((f"{stage}-timeout", shown(seconds, "{:g}s")) for stage, seconds in stages),
+        ("rate", shown(dut.rate_fps, "{:.0f}")),
+        ("ring", str(dut.ring)),
+        ("seed", str(dut.seed)),
+        ("new-connection-cost", shown(dut.new_connection_us or None, "{:g}us")),
+        ("toa", dut.toa),
+        ("rewrite-seq", dut.rewrites_seq),
+        ("weights", ",".join(map(str, dut.unfair))),
+        ("leak", dut.leaks),
+        ("reuse-after", shown(dut.reuses_after, "{}")),
+        ("break-payload", shown(dut.breaks_payload, "{}")),
+        ("drop-syn", shown(dut.drops_syn, "{}")),
+        ("slow-backend", shown(dut.slow_backend, f"{{}}:{dut.slow_ms:g}ms")),
+    )
 
 
 class ReferenceBalancer:
     """A reference balancer that stands; it answers once the engine has opened its ports."""
 
-    def __init__(self, ports: BalancedPorts, host: Host, relay: Relay) -> None:
-        self._ports, self._host, self._relay = ports, host, relay
+    def __init__(self, ports: Ports[Balanced], host: Host, relay: Relay) -> None:
+        self.ports, self._host, self._relay = ports, host, relay
 
     def limits(self) -> tuple[Limit, ...]:
         """Its table and its local addresses and ports, as its account has them. Raises DutError."""
-        told = self._ports.account()
+        told = self.ports.account()
         held_s = told.closed_timeout_s
-        table = Limit(
-            Resource.TABLE, told.table.size, held_s, "max_connections, closed_s", TABLE_USED, (REFUSED_TABLE,)
-        )
+        settings = "max_connections, closed_s"
+        table = Limit(Resource.TABLE, told.table.size, held_s, settings, TABLE_USED, (REFUSED_TABLE,))
         worker = Limit(Resource.WORKER, None, None, "rate_fps, new_connection_us", refused=(RING_FULL,))
         if told.local_ends is None:
             return (table, worker)
@@ -128,12 +119,9 @@ class ReferenceBalancer:
     def flush(self) -> None:
         """Have it forget all connections, and wait until it has. Raises BenchError."""
         self._host.signal([daemon_pid(self._relay, self._host)], signal.SIGUSR2)
-        deadline = time.monotonic() + _FLUSH_S
-        while (left := self.tracked()) > 0:
-            if time.monotonic() > deadline:
-                raise BenchError(f"the reference balancer still remembers {left:,} connections after a flush")
-            time.sleep(0.002)
+        if left := await_forgotten(self.tracked, _FLUSH_S, 0.002):
+            raise BenchError(f"the reference balancer still remembers {left:,} connections after a flush")
 
     def tracked(self) -> int:
         """Places of its table that are occupied."""
-        return self._ports.account().table.used
+        return self.ports.account().table.used

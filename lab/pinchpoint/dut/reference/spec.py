@@ -45,37 +45,39 @@ class ReferenceDut:
     slow_ms: float = 0.0
     kind: str = "reference"
 
-    @property
-    def polls(self) -> bool:
-        """Always: its one thread polls both ports."""
-        return True
-
-    @property
-    def io(self) -> str:
-        """Always vhost-user sockets, served by the device."""
-        return "vhost-user"
+    polls = True
+    io = "vhost-user"  # whose sockets the engine serves
 
     def options(self) -> Iterator[str]:
         """Options of `pinchpoint-engine forward`, word by word; faults that are not planted are left out."""
-        if self.rate_fps is not None:
-            yield from ("--rate", f"{self.rate_fps:.0f}")
-        yield from ("--ring", str(self.ring))
-        if self.new_flow_us:
-            yield from ("--new-flow-cost", f"{self.new_flow_us:g}us")
-        if self.drop:
-            yield from ("--drop", self.drop)
-        for place, share in (("rx", self.rx_loss), ("table", self.table_loss), ("tx", self.tx_loss)):
-            if share:
-                yield from ("--loss", f"{place}:share={share:.9f}")
-        if self.pause_every_ms is not None:
-            yield from ("--pause", f"{self.pause_every_ms:g}ms:{self.pause_ms:g}ms")
-        if self.offload:
-            yield from ("--offload", self.offload)
-            if self.offload_rate_fps is not None:
-                yield from ("--offload-rate", f"{self.offload_rate_fps:.0f}")
-        yield from (*["--offloaded"] * self.offloaded, "--seed", str(self.seed))
-        if self.hides:
-            yield from ("--hide", self.hides)
+        losses = (("rx", self.rx_loss), ("table", self.table_loss), ("tx", self.tx_loss))
+        return words(
+            ("rate", shown(self.rate_fps, "{:.0f}")),
+            ("ring", str(self.ring)),
+            ("new-flow-cost", shown(self.new_flow_us or None, "{:g}us")),
+            ("drop", self.drop),
+            *(("loss", shown(share or None, f"{place}:share={{:.9f}}")) for place, share in losses),
+            ("pause", shown(self.pause_every_ms, f"{{:g}}ms:{self.pause_ms:g}ms")),
+            ("offload", self.offload),
+            ("offload-rate", shown(self.offload_rate_fps, "{:.0f}") if self.offload else None),
+            ("offloaded", self.offloaded),
+            ("seed", str(self.seed)),
+            ("hide", self.hides),
+        )
+
+
+def shown(value: float | None, form: str) -> str | None:
+    """The value of an option, in that form; None: it is not set."""
+    return None if value is None else form.format(value)
+
+
+def words(*options: tuple[str, str | bool | None]) -> Iterator[str]:
+    """`--NAME VALUE` of each option that is set, word by word; `--NAME` of one that is True."""
+    for name, value in options:
+        if value:
+            yield f"--{name}"
+        if value and isinstance(value, str):
+            yield value
 
 
 def spec(scenario: Scenario) -> ReferenceDut:
