@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import ceil
 
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
+from pinchpoint.dut.device import in_force
 from pinchpoint.dut.places import Places
 from pinchpoint.host.interface import Host
 from pinchpoint.model.addresses import alone, is_v6, prefixes
@@ -77,6 +78,12 @@ def read_sysctls(host: Host, netns: str, names: Iterable[str]) -> dict[str, str]
     names = list(names)
     said = host.run(["sysctl", "-n", *names], netns).splitlines()
     return dict(zip(names, (" ".join(value.split()) for value in said), strict=True))
+
+
+def sysctls_in_force(host: Host, netns: str, wanted: Mapping[str, str], also: Iterable[str] = ()) -> dict[str, str]:
+    """The same by their dotted names; `wanted` may leave one open. Raises BenchError where another value was set."""
+    actual = read_sysctls(host, netns, (*wanted, *also))
+    return {name.replace("/", "."): in_force(name, wanted.get(name) or value, value) for name, value in actual.items()}
 
 
 def ip_batch(places: Places, file: str, lines: Iterable[str]) -> list[AnyResource]:

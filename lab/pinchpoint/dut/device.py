@@ -60,10 +60,7 @@ _BY_NAME = "because the kernel finds links by name in 256 buckets of a namespace
 _LINKED = ("process", "file", "netlink")
 VETHS: Final = {
     "veths": Items(
-        "pairs of linked interfaces",
-        _LINKED,
-        "the kernel listed, at both ends,",
-        dict.fromkeys(_LINKED, _BY_NAME),
+        "pairs of linked interfaces", _LINKED, "the kernel listed, at both ends,", dict.fromkeys(_LINKED, _BY_NAME)
     )
 }
 """What the kernel of any bench can make."""

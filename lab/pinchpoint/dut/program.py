@@ -1,4 +1,4 @@
-"""A program that is the device: how it is started and awaited, what it answers at its Unix socket, what it logs."""
+"""A program that is the device: how it is configured and started, what it answers at its Unix socket, what it logs."""
 
 import re
 import time
@@ -17,6 +17,11 @@ _TIMEOUT_S = 5.0
 _AT_ONCE = 65_536
 _MOST_BYTES = 16 << 20  # of an answer
 _HEXADECIMAL = re.compile(r"[0-9a-fA-F]{1,8}")
+
+
+def braced(head: str, *lines: str) -> list[str]:
+    """A block of a configuration."""
+    return [f"{head} {{", *(f"  {line}" for line in lines), "}"]
 
 
 def detached(

@@ -25,6 +25,7 @@ from pinchpoint.model.scenario import Family, Mode, Scenario, Scheduler
 from pinchpoint.model.trial import ThreadLoad
 
 SPARE_DESCRIPTORS = 64  # of listening sockets, logs, pipes and event queues
+SOCKET = ".sock"
 RELOAD = "reload"
 RANGE = "net/ipv4/ip_local_port_range"
 LONG_S = 3600.0  # on a connection on which nothing is sent, unless the service says for how long it is remembered
@@ -67,16 +68,14 @@ KEYS = (
         4096,
     ),
 )
-ACTIONS = {
-    RELOAD: "it loads its configuration again, while the processes before serve the connections that they have",
-}
+ACTIONS = {RELOAD: "it loads its configuration again, while the processes before serve the connections that they have"}
 OPTIONS = (Option.LOCAL_PORTS, Option.MAX_CONNECTIONS, Option.ESTABLISHED_S)
 SERVICES = Services(tuple(Scheduler), (Mode.FULL_NAT,), OPTIONS, terminates=True, families=tuple(Family))
 
 
 @dataclass(frozen=True)
 class ProxyDut(softirq.KernelDut):
-    """A proxy; each kind has a subclass with its name."""
+    """A TCP proxy of any kind: its CPUs, descriptors and backlog."""
 
     cpus: tuple[int, ...]
     descriptors: int
@@ -98,7 +97,6 @@ def sysctls(scenario: Scenario) -> dict[str, str]:
     return {**values, RANGE: f"{ports.first} {ports.last}"} if ports else values
 
 
-@dataclass(frozen=True)
 class ProxyBench(softirq.KernelBench):
     """A proxy, planned; a kind adds its configuration and its command."""
 
@@ -113,18 +111,13 @@ class ProxyBench(softirq.KernelBench):
         raise NotImplementedError
 
     def file(self, ending: str) -> str:
-        """One of its files in the folder of the bench."""
+        """One of its files in the folder of the bench; `SOCKET`: where it answers questions."""
         return f"{self.places.directory}/{self.scenario.dut.kind}{ending}"
 
     @property
     def config_path(self) -> str:
         """Where its configuration is."""
         return self.file(f".{self.config_form}")
-
-    @property
-    def socket_path(self) -> str:
-        """Where it answers questions."""
-        return self.file(".sock")
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """Ports that finish their checksums, sysctls, addresses, the program."""
@@ -146,7 +139,6 @@ class ProxyBench(softirq.KernelBench):
         return detached(places, dut.kind, self.file(".log"), argv, netns=places.dut_netns, cpus=dut.cpus)
 
 
-@dataclass(frozen=True)
 class ProxyDevice(Device):
     """What kinds of proxies have in common."""
 

@@ -10,10 +10,10 @@ from typing import ClassVar
 from pinchpoint.bench.actions import daemon_pid
 from pinchpoint.bench.resource import AnyResource
 from pinchpoint.dut import softirq
-from pinchpoint.dut.addresses import read_sysctls
+from pinchpoint.dut.addresses import read_sysctls, sysctls_in_force
 from pinchpoint.dut.device import Action, Check, OwnCounters, in_force
 from pinchpoint.dut.program import START_TIMEOUT_S, await_start
-from pinchpoint.dut.proxy import RANGE, RELOAD, SPARE_DESCRIPTORS, ProxyBench, sysctls
+from pinchpoint.dut.proxy import RANGE, RELOAD, SOCKET, SPARE_DESCRIPTORS, ProxyBench, sysctls
 from pinchpoint.dut.services import served
 from pinchpoint.dut.tcp_stack import COUNTERS, PORTS, TIME_WAIT_S, TcpStack
 from pinchpoint.host.interface import CommandFailed, Host
@@ -32,7 +32,9 @@ _OPEN_PAIRS = "host/descriptors/pairs"
 _NONE = re.compile("(?!)")
 _OPEN_FILES = re.compile(r"^Max open files\s+(\d+)", re.MULTILINE)
 _ALLOWED = re.compile(r"^Cpus_allowed_list:\s+(\S+)", re.MULTILINE)
-READ = ("tcp_fin_timeout", "tcp_max_tw_buckets", "tcp_tw_reuse", "tcp_abort_on_overflow", "tcp_syncookies")
+READ = tuple(
+    f"net/ipv4/tcp_{name}" for name in ("fin_timeout", "max_tw_buckets", "tw_reuse", "abort_on_overflow", "syncookies")
+)
 """Of the namespace, as the kernel has them: a bench leaves them alone."""
 
 
@@ -83,7 +85,7 @@ class ProxyLive(softirq.KernelLive):
         super().__init__(bench)
         self.words = f"a proxy of kind {bench.scenario.dut.kind}"
         self.service, self.cpus = served(bench.scenario), bench.scenario.dut.cpus
-        self._bench, self._daemon, self._socket, self._program = bench, bench.daemon(), bench.socket_path, program
+        self._bench, self._daemon, self._socket, self._program = bench, bench.daemon(), bench.file(SOCKET), program
         self._stack = TcpStack(self.places.host, self.places.dut_netns)
         await_start(self._daemon, self.places.host, self._serves, f"{self._daemon.name} does not serve")
 
@@ -128,11 +130,8 @@ class ProxyLive(softirq.KernelLive):
 
     def settings(self) -> Mapping[str, str]:
         """Sysctls, offloads, descriptors, backlog, CPUs and the program's own. Raises BenchError."""
-        wanted = sysctls(self._scenario)
-        told = self.sysctls((*wanted, *(f"net/ipv4/{name}" for name in READ), RANGE))
-        for name, value in wanted.items():
-            in_force(name, value, told[name])
-        settings = {name.replace("/", "."): value for name, value in told.items()}
+        host, netns = self.places.host, self.places.dut_netns
+        settings = sysctls_in_force(host, netns, sysctls(self._scenario), (*READ, RANGE))
         settings |= {f"checksum offload of {port.name}": self._offload(port.name) for port in self._scenario.ports}
         settings |= {f"CPUs of worker-{number}": cpus for number, cpus in enumerate(self._bound(), start=1)}
         settings["descriptors"] = str(self.descriptors())
@@ -149,9 +148,9 @@ class ProxyLive(softirq.KernelLive):
             return f"{self._daemon.name}.log", self.places.host.read(self._daemon.log)
         return None
 
-    def balancer(self) -> "ProxyBalancer":
-        """Its limits, and the sockets that it holds."""
-        return ProxyBalancer(self, self._stack)
+    def balancer(self) -> "ProxyLive":
+        """Itself: what bounds its connections are two sockets each, one of which closes first and then waits."""
+        return self
 
     def sysctls(self, names: Sequence[str]) -> dict[str, str]:
         """Sysctls of its namespace, by name."""
@@ -192,6 +191,77 @@ class ProxyLive(softirq.KernelLive):
         except OSError as error:
             raise DutError(f"a worker of {self._daemon.name} is gone: {error}") from error
 
+    def limits(self) -> tuple[Limit, ...]:
+        """Local ports, descriptors, the program's table, the accept queue, the backends, the workers."""
+        service = self.service
+        first, last = map(int, self.sysctls([RANGE])[RANGE].split())
+        ports, ends = last - first + 1, len(service.locals) * len(service.backends)
+        backlogs, workers = self.backlogs(), len(self.tasks())
+        pool = f"{ports:,} ports x {len(service.locals)} local addresses x {len(service.backends)} backends"
+        held = f"{pool}, each held for {TIME_WAIT_S:g} s in TIME_WAIT"
+        queues = f"backlog of {len(backlogs)} listening sockets: {' + '.join(map(str, backlogs))}"
+        servers = f"{len(service.backends)} backends"
+        cores = f"{workers} workers on CPUs {', '.join(map(str, self.cpus))}"
+        overflows, failures = (f"{COUNTERS}{name}" for name in ("ListenOverflows", "AttemptFails"))
+        return (
+            Limit(Resource.LOCAL_PORTS, ports * ends, TIME_WAIT_S, held, PORTS, self.no_port),
+            *tabled(self.table(), self.descriptors(), len(self.processes()), self.no_descriptor),
+            Limit(Resource.ACCEPT_QUEUE, None, None, queues, refused=(overflows,)),  # a connection only passes it
+            Limit(Resource.BACKEND, None, None, servers, refused=(failures, *self.no_answer)),
+            Limit(Resource.WORKER, None, None, cores),
+        )
+
+    @contextmanager
+    def doubled(self, resource: Resource) -> Iterator[str]:
+        """Inside, each local address has twice as many ports. Raises BenchError of any other resource.
+
+        Yields what was changed, as read back.
+        """
+        if resource is not Resource.LOCAL_PORTS:
+            raise BenchError(f"{resource} cannot be doubled while it runs")
+        before = self.sysctls([RANGE])[RANGE]
+        first, last = twice(*map(int, before.split()))
+        try:
+            self._set(f"{first} {last}")
+            yield f"ip_local_port_range = {self.sysctls([RANGE])[RANGE]} instead of {before}"
+        finally:
+            self._set(before)
+
+    def _set(self, ports: str) -> None:
+        self.places.host.run(["sysctl", "-qw", f"{RANGE}={ports}"], self.places.dut_netns)
+
+    def remove(self, backend: int) -> None:
+        """A kind whose program can says so in its `Services.changes`."""
+        raise NotImplementedError
+
+    def add(self, backend: int) -> None:
+        """A kind whose program can says so in its `Services.changes`."""
+        raise NotImplementedError
+
+    def reload(self) -> None:
+        """Have it load its configuration again; returns when new workers serve. Raises BenchError, DutError."""
+        if self.reloads is None:
+            raise BenchError(f"{self.words} cannot load its configuration while it runs")
+        Reload(self, self.reloads).act(lambda: None)
+
+    def flush(self) -> None:
+        """Abort every connection and forget those in TIME_WAIT (ss(8), -K). Raises BenchError where any stays."""
+        host, netns = self.places.host, self.places.dut_netns
+        deadline, left = time.monotonic() + _FLUSH_TIMEOUT_S, self.tracked()
+        while left:
+            try:
+                host.run(["ss", "-K", "-H", "-t", "-n", "state", "connected"], netns)
+            except CommandFailed as error:
+                raise BenchError(f"the kernel closes no sockets: {error.output}", _MEND) from error
+            left = self.tracked()
+            if left and time.monotonic() > deadline:
+                raise BenchError(f"{left:,} sockets are still there after ss -K", _MEND)
+            time.sleep(0.02)
+
+    def tracked(self) -> int | None:
+        """Sockets of connections, two for one that is open, one for one in TIME_WAIT."""
+        return max(0, self._stack.remembered() - len(self.backlogs()))
+
 
 class Reload:
     """The program loads its configuration again; its workers before it serve the connections that they have."""
@@ -226,87 +296,6 @@ class Reload:
         with suppress(DutError):
             return len(frozenset(self._live.tasks()) - before) >= len(self._live.cpus) and self._live.answers()
         return False
-
-
-class ProxyBalancer:
-    """What bounds the connections of a proxy: two sockets each, one of which closes first and then waits."""
-
-    def __init__(self, live: ProxyLive, stack: TcpStack) -> None:
-        self._live, self._stack = live, stack
-
-    def limits(self) -> tuple[Limit, ...]:
-        """Local ports, descriptors, the program's table, the accept queue, the backends, the workers."""
-        live, service = self._live, self._live.service
-        first, last = map(int, live.sysctls([RANGE])[RANGE].split())
-        ports, ends = last - first + 1, len(service.locals) * len(service.backends)
-        backlogs, workers = live.backlogs(), len(live.tasks())
-        pool = f"{ports:,} ports x {len(service.locals)} local addresses x {len(service.backends)} backends"
-        held = f"{pool}, each held for {TIME_WAIT_S:g} s in TIME_WAIT"
-        queues = f"backlog of {len(backlogs)} listening sockets: {' + '.join(map(str, backlogs))}"
-        servers, cores = (
-            f"{len(service.backends)} backends",
-            f"{workers} workers on CPUs {', '.join(map(str, live.cpus))}",
-        )
-        overflows, failures = (f"{COUNTERS}{name}" for name in ("ListenOverflows", "AttemptFails"))
-        return (
-            Limit(Resource.LOCAL_PORTS, ports * ends, TIME_WAIT_S, held, PORTS, live.no_port),
-            *tabled(live.table(), live.descriptors(), len(live.processes()), live.no_descriptor),
-            Limit(Resource.ACCEPT_QUEUE, None, None, queues, refused=(overflows,)),  # a connection only passes it
-            Limit(Resource.BACKEND, None, None, servers, refused=(failures, *live.no_answer)),
-            Limit(Resource.WORKER, None, None, cores),
-        )
-
-    @contextmanager
-    def doubled(self, resource: Resource) -> Iterator[str]:
-        """Inside, each local address has twice as many ports. Raises BenchError of any other resource.
-
-        Yields what was changed, as read back.
-        """
-        if resource is not Resource.LOCAL_PORTS:
-            raise BenchError(f"{resource} cannot be doubled while it runs")
-        before = self._live.sysctls([RANGE])[RANGE]
-        first, last = twice(*map(int, before.split()))
-        try:
-            self._set(f"{first} {last}")
-            yield f"ip_local_port_range = {self._live.sysctls([RANGE])[RANGE]} instead of {before}"
-        finally:
-            self._set(before)
-
-    def _set(self, ports: str) -> None:
-        places = self._live.places
-        places.host.run(["sysctl", "-qw", f"{RANGE}={ports}"], places.dut_netns)
-
-    def remove(self, backend: int) -> None:
-        """A kind whose program can says so in its `Services.changes`."""
-        raise NotImplementedError
-
-    def add(self, backend: int) -> None:
-        """A kind whose program can says so in its `Services.changes`."""
-        raise NotImplementedError
-
-    def reload(self) -> None:
-        """Have it load its configuration again; returns when new workers serve. Raises BenchError, DutError."""
-        if self._live.reloads is None:
-            raise BenchError(f"{self._live.words} cannot load its configuration while it runs")
-        Reload(self._live, self._live.reloads).act(lambda: None)
-
-    def flush(self) -> None:
-        """Abort every connection and forget those in TIME_WAIT (ss(8), -K). Raises BenchError where any stays."""
-        host, netns = self._live.places.host, self._live.places.dut_netns
-        deadline, left = time.monotonic() + _FLUSH_TIMEOUT_S, self.tracked()
-        while left:
-            try:
-                host.run(["ss", "-K", "-H", "-t", "-n", "state", "connected"], netns)
-            except CommandFailed as error:
-                raise BenchError(f"the kernel closes no sockets: {error.output}", _MEND) from error
-            left = self.tracked()
-            if left and time.monotonic() > deadline:
-                raise BenchError(f"{left:,} sockets are still there after ss -K", _MEND)
-            time.sleep(0.02)
-
-    def tracked(self) -> int | None:
-        """Sockets of connections, two for one that is open, one for one in TIME_WAIT."""
-        return max(0, self._stack.remembered() - len(self._live.backlogs()))
 
 
 def tabled(table: Limit, descriptors: int, processes: int, refused: tuple[str, ...]) -> tuple[Limit, ...]:

@@ -1,8 +1,10 @@
-"""What of a bench is on other machines than the device: engines with their NICs, cables and memory; the ends of a
-socket workload, `[[host]]`, with their cables and namespaces.
+"""What of a bench is on other machines: a device, and what it then needs and cannot do; engines with their NICs, cables
+and memory; the ends of a socket workload, `[[host]]`, with their cables and namespaces.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, cast
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.requirements import hugepages as enough
@@ -10,11 +12,18 @@ from pinchpoint.bench.resource import AnyResource, Command, Hugepages, MarkedPro
 from pinchpoint.bench.resource import Host as VethHost
 from pinchpoint.dut import nics
 from pinchpoint.dut.attach import STANDARD_MTU, lent, mtu, pages_of
+from pinchpoint.dut.device import Device, Freezing
 from pinchpoint.dut.places import Places
+from pinchpoint.engine.process import find_engine
 from pinchpoint.host import hugepages
+from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
+from pinchpoint.model.hops import DropKind, HopGraph, Party, Refused
 from pinchpoint.model.scenario import EngineSite, Host, Port, Scenario
 
+_FULL = Refused("transmit queue of the cable at {port} full", Party.ENGINE, DropKind.TRANSMIT_RING)
+_MISSING = "apt-get install dpdk"  # the engine's only libraries that a system may lack
+_NOT_RUN = "a file system there that is not mounted noexec; an engine for the host's architecture"
 _MERGING = ("gro", "lro")  # of ethtool(8), -K
 
 
@@ -96,3 +105,48 @@ def _end_resources(host: Host, places: Places, machine: Machine) -> Iterator[Any
     yield Namespace(netns)
     yield lent(host.end_interface or "", netns, name, STANDARD_MTU, machine)
     yield Command(("ip", "address", "add", host.address, "dev", name), netns)
+
+
+def on_host(device: Device, scenario: Scenario) -> Device:
+    """The device as it is on the scenario's hosts and cables."""
+    plain = scenario.remote is None and not scenario.is_cabled
+    return device if plain else cast(Device, _HostedDevice(device))
+
+
+class _HostedDevice:
+    """A kind of device on another machine, or at cables; what is not said here is as the kind says it."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._device, name)
+
+    def needs(self, scenario: Scenario, host: Machine) -> Iterator[Probe]:
+        """The engine's libraries, and what the device needs."""
+        if scenario.remote and not scenario.engines:
+            yield engine(host)
+        yield from self._device.needs(scenario, host)
+
+    def freezing(self, scenario: Scenario) -> Freezing:
+        """As the kind says, but at cables, which two benches cannot share."""
+        if scenario.is_cabled:
+            return Freezing(why_not="both benches would need the interfaces at the cables")
+        return self._device.freezing(scenario)
+
+    def graph(self, scenario: Scenario) -> HopGraph:
+        """As the kind says; what an interface at a cable refuses, it has no room for itself."""
+        graph = self._device.graph(scenario)
+        return replace(graph, refused=_FULL) if scenario.is_cabled else graph
+
+
+def engine(host: Machine) -> Probe:
+    """Whether the engine's file runs on the host."""
+    program = find_engine(host)
+    try:
+        detail = host.run([program, "--version"]).strip()
+    except CommandFailed as error:
+        return Probe("pinchpoint-engine", False, error.output, _MISSING)
+    except OSError as error:
+        return Probe("pinchpoint-engine", False, f"{program}: {error.strerror}", _NOT_RUN)
+    return Probe("pinchpoint-engine", True, f"{program}: {detail}")

@@ -7,7 +7,6 @@ from pinchpoint.bench.requirements import Probe
 from pinchpoint.dut import remote_endpoints
 from pinchpoint.dut.placement import chosen
 from pinchpoint.dut.registry import device_of
-from pinchpoint.dut.remote_device import engine
 from pinchpoint.dut.setup import host_cpus
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.machines import Machines
@@ -58,7 +57,7 @@ def _lacking_engine(scenario: Scenario, site: EngineSite, host: Machine) -> list
     ip = requirements.command(host, "ip", "iproute2")
     # The device's probes have those of its own host.
     there = () if site.remote == scenario.remote else remote_endpoints.needs(scenario, site, host)
-    probes = (requirements.root(host), engine(host), ip, cpus, *there)
+    probes = (requirements.root(host), remote_endpoints.engine(host), ip, cpus, *there)
     return [replace(probe, name=f"{probe.name} on {site.host}") for probe in probes if not probe.ok]
 
 

@@ -1,7 +1,7 @@
 """What a scenario needs on this machine, as data: the bench, the engine's request, the collectors."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
@@ -136,15 +136,16 @@ def joint_request(benches: Mapping[str, tuple[Scenario, Bench]]) -> protocol.Ope
     ports: list[protocol.PortRequest] = []
     with_dpdk = dict[str, Scenario]()
     for prefix, (scenario, bench) in benches.items():
-        for worker in _workers(scenario):
-            driven.setdefault(worker.core, []).extend(prefix + name for name in worker.ports)
+        for core, name in _driven(scenario):
+            driven.setdefault(core, []).append(prefix + name)
         for port in scenario.ports:
-            end = bench.attachment(len(ports), port)
-            name, ring = prefix + port.name, port.ring
-            answers = _answers(scenario, port.name)
-            ports.append(
-                protocol.PortRequest(name, end.backend, end.device, end.netns, ring, ring, answers, end.ring_behind)
+            end, rings, answers = (
+                bench.attachment(len(ports), port),
+                (port.ring, port.ring),
+                _answers(scenario, port.name),
             )
+            place = (prefix + port.name, end.backend, end.device, end.netns)
+            ports.append(protocol.PortRequest(*place, *rings, answers, end.ring_behind))
             if end.backend == "dpdk":
                 with_dpdk[prefix] = scenario
     addresses = (port.engine_pci for scenario in with_dpdk.values() for port in scenario.ports)
@@ -167,16 +168,13 @@ def _answers(scenario: Scenario, port: str) -> tuple[protocol.Address, ...]:
     return tuple(protocol.Address(address, established.server_mac) for address in backends)
 
 
-def _workers(scenario: Scenario) -> tuple[protocol.WorkerRequest, ...]:
-    """Ports dealt round robin: queue q of port k belongs to CPU (k + q) mod n of the engine's."""
+def _driven(scenario: Scenario) -> Iterator[tuple[int, str]]:
+    """Ports by CPU, dealt round robin: queue q of port k belongs to CPU (k + q) mod n of the engine's."""
     if lacking := next(queues(scenario), None):
         raise RequirementError(f"{scenario.path}: {lacking.detail}", lacking.hint)
     cpus = scenario.engine.cpus
-    driven: dict[int, list[str]] = {cpu: [] for cpu in cpus}
     for place, port in enumerate(scenario.ports):
-        for queue in range(port.queues):
-            driven[cpus[(place + queue) % len(cpus)]].append(port.name)
-    return tuple(protocol.WorkerRequest(cpu, tuple(names)) for cpu, names in driven.items() if names)
+        yield from ((cpus[(place + queue) % len(cpus)], port.name) for queue in range(port.queues))
 
 
 def await_engine_pages(*benches: Setup) -> None:

@@ -9,7 +9,6 @@ both links, and those of every other interface of the host.
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import ClassVar
 
 from pinchpoint.bench.requirements import Probe
@@ -76,7 +75,7 @@ def check(raw: RawScenario, source: Source, kind: str) -> None:
 
 
 def steering(host: Host, guest: Guest | None = None) -> Probe:
-    """Whether the kernel can choose the CPU of received frames; that of a guest is `guest_cpus`'s affair."""
+    """Whether the kernel can choose the CPU of received frames; that of a guest is `vm`'s affair."""
     if guest:
         return Probe("receive packet steering", True, "this machine's is not needed with a guest")
     there = host.exists(f"{SYS}/class/net/lo/queues/rx-0/rps_cpus")
@@ -279,7 +278,6 @@ class KernelLive(Live):
         return settings
 
 
-@dataclass(frozen=True)
 class KernelBench(Bench):
     """One bench of such a device, planned; a kind adds its resources."""
 
@@ -297,7 +295,6 @@ class KernelBench(Bench):
         )
 
 
-@dataclass(frozen=True)
 class KernelDevice(Device):
     """A kind of such a device; each says where it forwards."""
 

@@ -77,7 +77,6 @@ class BridgeLive(softirq.KernelLive):
         return self.places.host.run(["ip", "-n", self.places.dut_netns, *options, "link", "show"])
 
 
-@dataclass(frozen=True)
 class BridgeBench(softirq.KernelBench):
     """One bench of a bridge, planned: ports, the bridge between them, its forwarding table."""
 
@@ -100,7 +99,6 @@ class BridgeBench(softirq.KernelBench):
         return BridgeLive(self)
 
 
-@dataclass(frozen=True)
 class BridgeDevice(softirq.KernelDevice):
     """The kind `bridge`: the kernel's own, which forwards by address in softirqs; it counts no frame itself."""
 

@@ -1,8 +1,7 @@
 """DPVS, a balancer on DPDK, of the user's own build (packaging/build-dpvs): one worker between veth ports.
 
 `config`  its configuration file, and the commands that describe a service to it
-`live`    one that runs: settings, counters, limits
-`text`    what its tools print
+`live`    one that runs: what its tools print, settings, counters, limits
 
 Sources: conf/dpvs.conf.items and doc/tutorial.md of DPVS 1.10.
 """
@@ -61,7 +60,6 @@ def spec(scenario: Scenario) -> DpvsDut:
     return scenario.dut
 
 
-@dataclass(frozen=True)
 class DpvsBench(Bench):
     """One bench of DPVS, planned: veth ports, its configuration, the daemon, the service."""
 
@@ -70,6 +68,7 @@ class DpvsBench(Bench):
         places, service, tools = self.places, self.scenario.service, self._tools()
         numbers = {port.name: number for number, port in enumerate(self.scenario.ports)}
         setup = config.setup(service, numbers, tools.dpip, tools.ipvsadm) if service else ()
+        wait = ("timeout", f"{_START_S:g}", "sh", "-c", _WAIT, tools.dpip)
         return [
             *foundation(places, pages),
             Namespace(places.dut_netns),
@@ -77,11 +76,7 @@ class DpvsBench(Bench):
             TextFile(self._file("conf"), tuple(config.lines(service, len(numbers), self._file("log")))),
             self._daemon(),
             # Its tools do not wait: they fail until it serves its socket.
-            Command(
-                ("timeout", f"{_START_S:g}", "sh", "-c", _WAIT, tools.dpip),
-                environment=tools.environment,
-                timeout_s=_START_S + 5,
-            ),
+            Command(wait, environment=tools.environment, timeout_s=_START_S + 5),
             *(Command(argv, environment=tools.environment) for argv in setup),
         ]
 
@@ -122,7 +117,6 @@ class DpvsBench(Bench):
 _WAIT = 'until "$0" link show >/dev/null 2>&1; do sleep 0.1; done'
 
 
-@dataclass(frozen=True)
 class DpvsDevice(Device):
     """The kind `dpvs`: a full-NAT balancer on DPDK, one worker between two veth ports."""
 

@@ -10,9 +10,9 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import Any, ClassVar
+from typing import Any
 
 from pinchpoint.bench.requirements import Probe, Remedy
 from pinchpoint.dut import proxy
@@ -49,24 +49,16 @@ _BREAKER = re.compile(rf"^{CLUSTER}::default_priority::max_connections::(\d+)$",
 _THREAD = re.compile(r"wrk:worker_(\d+)")
 
 
-@dataclass(frozen=True)
-class EnvoyDut(proxy.ProxyDut):
-    """Envoy as a TCP proxy: its CPUs, descriptors and backlog."""
-
-    kind: str = "envoy"
-
-
 def program(host: Host) -> str | None:
     """The program beside this Python, where its wheel puts it, else the one on PATH."""
     beside = str(PurePosixPath(sys.executable).parent / PROGRAM)
     return beside if host.exists(beside) else host.which(PROGRAM)
 
 
-@dataclass(frozen=True)
 class EnvoyBench(proxy.ProxyBench):
     """One bench of envoy, planned: its ports, its bootstrap file and the daemon."""
 
-    config_form: ClassVar[str] = "json"
+    config_form = "json"
 
     def config(self) -> Sequence[str]:
         """The bootstrap as lines of indented JSON."""
@@ -78,7 +70,7 @@ class EnvoyBench(proxy.ProxyBench):
             "filter_chains": [{"filters": [*_hashed(service), _proxied(service)]}],
         }
         bootstrap = {
-            "admin": {"address": {"pipe": {"path": self.socket_path, "mode": _ONLY_OWNER}}},
+            "admin": {"address": {"pipe": {"path": self.file(proxy.SOCKET), "mode": _ONLY_OWNER}}},
             "static_resources": {"listeners": [listener], "clusters": [_cluster(service)]},
         }
         return json.dumps(bootstrap, indent=1).splitlines()
@@ -203,13 +195,13 @@ class Stats(OwnCounters):
 class EnvoyLive(ProxyLive):
     """An envoy that stands."""
 
-    no_port: ClassVar[tuple[str, ...]] = ("envoy/without_syn",)
-    no_answer: ClassVar[tuple[str, ...]] = ("envoy/upstream_cx_connect_timeout",)
-    binds: ClassVar[bool] = False
+    no_port = ("envoy/without_syn",)
+    no_answer = ("envoy/upstream_cx_connect_timeout",)
+    binds = False
 
     def __init__(self, bench: EnvoyBench) -> None:
         host, netns = bench.places.host, bench.places.dut_netns
-        super().__init__(bench, Stats(host, bench.socket_path, TcpStack(host, netns)))
+        super().__init__(bench, Stats(host, bench.file(proxy.SOCKET), TcpStack(host, netns)))
 
     def answers(self) -> bool:
         """Whether it is live."""
@@ -252,7 +244,6 @@ class EnvoyLive(ProxyLive):
         return breaker(get(self.places.host, self._socket, "/clusters"))
 
 
-@dataclass(frozen=True)
 class EnvoyDevice(proxy.ProxyDevice):
     """The kind `envoy`: a TCP proxy whose cluster binds one local address."""
 
@@ -282,4 +273,4 @@ _CPUS, *_OTHERS = proxy.KEYS
 _WHERE = f"The program is the one beside the Python that runs the lab, where `{INSTALL}` puts it, or else on PATH."
 _KEYS = (replace(_CPUS, doc=f"{_CPUS.doc} {_WHERE}"), *_OTHERS)
 _CAN = replace(proxy.SERVICES, in_turn_by_worker=True)
-DEVICE = EnvoyDevice("envoy", "Envoy's TCP proxy", Types(EnvoyDut), Keys(_KEYS, services=_CAN))
+DEVICE = EnvoyDevice("envoy", "Envoy's TCP proxy", Types(proxy.ProxyDut), Keys(_KEYS, services=_CAN))

@@ -11,16 +11,14 @@ import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.dut import proxy
 from pinchpoint.dut.device import Keys, OwnCounters, RawScenario, Types, in_force, programs
 from pinchpoint.dut.program import LogTail, answer
-from pinchpoint.dut.proxy_live import ProxyBalancer, ProxyLive
+from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.dut.services import Reconfiguration, served
-from pinchpoint.dut.tcp_stack import TcpStack
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.host.processes import children
 from pinchpoint.keys.source import Source
@@ -42,14 +40,6 @@ _NO_PORT = "no free ports"  # connect(2) said EADDRNOTAVAIL
 _READ = ("Maxconn", "Maxsock", "Ulimit-n", "Nbthread")
 
 
-@dataclass(frozen=True)
-class HaproxyDut(proxy.ProxyDut):
-    """Haproxy as a TCP proxy: its CPUs, descriptors and backlog."""
-
-    kind: str = "haproxy"
-
-
-@dataclass(frozen=True)
 class HaproxyBench(proxy.ProxyBench):
     """One bench of haproxy, planned: its ports, haproxy.cfg and the daemon."""
 
@@ -59,7 +49,7 @@ class HaproxyBench(proxy.ProxyBench):
         yield "global"
         yield f"  nbthread {len(dut.cpus)}"
         yield f"  cpu-map auto:1/1-{len(dut.cpus)} {' '.join(map(str, dut.cpus))}"  # 2.6 does not bind by other forms
-        yield f"  stats socket {self.socket_path} mode 600 level admin"
+        yield f"  stats socket {self.file(proxy.SOCKET)} mode 600 level admin"
         yield f"  ulimit-n {dut.descriptors}"  # with maxconn alone, haproxy lowers its limit to what that needs
         if service.max_connections is not None:  # without it, haproxy takes half of its descriptors
             yield f"  maxconn {service.max_connections}"
@@ -160,44 +150,18 @@ class Stats(OwnCounters):
         return Snapshot(at_s, counters, {**gauges, **most_open(shown)})
 
 
-class HaproxyBalancer(ProxyBalancer):
-    """Its servers can be drained while it runs (management guide, 9.3: set server)."""
-
-    def __init__(self, live: ProxyLive, stack: TcpStack, socket: str) -> None:
-        super().__init__(live, stack)
-        self._socket = socket
-
-    def remove(self, backend: int) -> None:
-        """Deal no new connections to it; those that it has go on. Raises BenchError."""
-        self._state(backend, "drain")
-
-    def add(self, backend: int) -> None:
-        """Deal new connections to it again. Raises BenchError."""
-        self._state(backend, "ready")
-
-    def _state(self, backend: int, state: str) -> None:
-        for local in range(len(self._live.service.locals)):
-            words = f"set server servers/backend{backend}-local{local} state {state}"
-            if said := answer(self._live.places.host, self._socket, f"{words}\n").strip():
-                raise BenchError(f"haproxy answers {said[:100]!r} to {words}")
-
-
 class HaproxyLive(ProxyLive):
-    """A haproxy that stands."""
+    """A haproxy that stands; its servers can be drained while it runs (management guide, 9.3: set server)."""
 
-    reloads: ClassVar[int | None] = signal.SIGUSR2
-    no_port: ClassVar[tuple[str, ...]] = ("haproxy/no_free_port",)
+    reloads = signal.SIGUSR2
+    no_port = ("haproxy/no_free_port",)
 
     def __init__(self, bench: HaproxyBench) -> None:
-        super().__init__(bench, Stats(bench.places.host, bench.socket_path, bench.daemon().log))
+        super().__init__(bench, Stats(bench.places.host, bench.file(proxy.SOCKET), bench.daemon().log))
 
     def answers(self) -> bool:
         """Whether its stats socket does."""
         return bool(self._info())
-
-    def balancer(self) -> HaproxyBalancer:
-        """Its limits, its sockets, its servers."""
-        return HaproxyBalancer(self, self._stack, self._socket)
 
     def tasks(self) -> Sequence[str]:
         """The threads of the master's children: one process, or two while the former one has connections."""
@@ -226,6 +190,20 @@ class HaproxyLive(ProxyLive):
         servers = answer(host, self._socket, "show servers state\n")
         return {**super().dumps(), "haproxy.cfg": host.read(self._bench.config_path), "haproxy-servers.txt": servers}
 
+    def remove(self, backend: int) -> None:
+        """Deal no new connections to it; those that it has go on. Raises BenchError."""
+        self._state(backend, "drain")
+
+    def add(self, backend: int) -> None:
+        """Deal new connections to it again. Raises BenchError."""
+        self._state(backend, "ready")
+
+    def _state(self, backend: int, state: str) -> None:
+        for local in range(len(self.service.locals)):
+            words = f"set server servers/backend{backend}-local{local} state {state}"
+            if said := answer(self.places.host, self._socket, f"{words}\n").strip():
+                raise BenchError(f"haproxy answers {said[:100]!r} to {words}")
+
     def _info(self) -> dict[str, str]:
         return info(answer(self.places.host, self._socket, "show info\n"))
 
@@ -235,7 +213,6 @@ class HaproxyLive(ProxyLive):
         return []  # it has ended meanwhile
 
 
-@dataclass(frozen=True)
 class HaproxyDevice(proxy.ProxyDevice):
     """The kind `haproxy`: a TCP proxy with a server line for each pair of local address and backend."""
 
@@ -256,6 +233,5 @@ class HaproxyDevice(proxy.ProxyDevice):
 
 
 _CAN = replace(proxy.SERVICES, changes=tuple(Reconfiguration))
-DEVICE = HaproxyDevice(
-    "haproxy", "HAProxy, mode tcp", Types(HaproxyDut), Keys(proxy.KEYS, actions=proxy.ACTIONS, services=_CAN)
-)
+_KEYS = Keys(proxy.KEYS, actions=proxy.ACTIONS, services=_CAN)
+DEVICE = HaproxyDevice("haproxy", "HAProxy, mode tcp", Types(proxy.ProxyDut), _KEYS)

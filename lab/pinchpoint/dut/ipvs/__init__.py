@@ -1,7 +1,6 @@
 """IPVS, the kernel's layer-4 balancer, in a namespace between two ports.
 
-`balancing`  a service as ipvsadm's and iptables' commands
-`counters`   what it and connection tracking count; what bounds its connections, and how they are forgotten
+`balancing`  a service as commands, what is counted of it, what bounds its connections, and how they are forgotten
 """
 
 import re
@@ -11,9 +10,8 @@ from dataclasses import dataclass
 from pinchpoint.bench.requirements import Probe, command, kernel_module
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
 from pinchpoint.dut import addresses, softirq
-from pinchpoint.dut.device import Keys, Pages, RawScenario, Types, in_force, programs
+from pinchpoint.dut.device import Keys, Pages, RawScenario, Types, programs
 from pinchpoint.dut.ipvs import balancing
-from pinchpoint.dut.ipvs.counters import Balanced, Table, Tracked
 from pinchpoint.dut.services import Option, Services, served
 from pinchpoint.host.guest import MODPROBE
 from pinchpoint.host.guest_kernels import KERNELS
@@ -60,19 +58,16 @@ class IpvsLive(softirq.KernelLive):
     def own(self) -> list[Collector]:
         """IPVS's counters, and those of connection tracking where that takes part."""
         host, netns = self.places.host, self.places.dut_netns
-        tracked: list[Collector] = [Tracked(host, netns)] if balancing.is_full(served(self._scenario)) else []
-        return [Balanced(host, netns), *tracked]
+        tracked: list[Collector] = [balancing.Tracked(host, netns)] if balancing.is_full(served(self._scenario)) else []
+        return [balancing.Balanced(host, netns), *tracked]
 
     def settings(self) -> Mapping[str, str]:
         """Its sysctls and time-outs, its virtual server. Raises BenchError where one is not in force."""
         service = served(self._scenario)
         limits = {balancing.LIMIT: _number(service.max_connections)} if balancing.is_full(service) else {}
         wanted = balancing.sysctls(service) | limits
-        names = [*wanted, *_RECORDED, *(balancing.RECORDED if limits else ())]
-        said = addresses.read_sysctls(self.places.host, self.places.dut_netns, names)
-        shown = {
-            name.replace("/", "."): in_force(name, wanted.get(name) or value, value) for name, value in said.items()
-        }
+        also = (*_RECORDED, *(balancing.RECORDED if limits else ()))
+        shown = addresses.sysctls_in_force(self.places.host, self.places.dut_netns, wanted, also)
         timeouts = self._run("ipvsadm", "-l", "--timeout").strip()
         if (asked := _number(service.established_s)) and f": {asked} " not in timeouts:
             raise BenchError(f"ipvsadm --set {asked} 0 0: in force is {timeouts}")
@@ -109,9 +104,9 @@ class IpvsLive(softirq.KernelLive):
             dumps["source-nat.txt"] = self._run(_LISTED[served(self._scenario).family], "-t", "nat", "-S")
         return {**dumps, "routes.txt": self._run("ip", "route", "show")}
 
-    def balancer(self) -> Table:
+    def balancer(self) -> balancing.Table:
         """The service's connections in IPVS and in connection tracking."""
-        return Table(served(self._scenario), self.places.host, self.places.dut_netns)
+        return balancing.Table(served(self._scenario), self.places.host, self.places.dut_netns)
 
     def _run(self, *argv: str) -> str:
         return self.places.host.run(argv, self.places.dut_netns)
@@ -125,7 +120,6 @@ def _number(value: float | None) -> str:
     return "" if value is None else str(int(value))
 
 
-@dataclass(frozen=True)
 class IpvsBench(softirq.KernelBench):
     """A namespace that balances, planned."""
 
@@ -164,7 +158,6 @@ class IpvsBench(softirq.KernelBench):
         return IpvsLive(self)
 
 
-@dataclass(frozen=True)
 class IpvsDevice(softirq.KernelDevice):
     """The kind `ipvs`: the kernel's balancer, in softirqs of a namespace; it counts no drops itself."""
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
 from pinchpoint.dut import addresses, softirq
-from pinchpoint.dut.device import Pages, RawScenario, Read, Seen, Types, in_force
+from pinchpoint.dut.device import Pages, RawScenario, Read, Seen, Types
 from pinchpoint.dut.nft import balancing, keys, routing, tracking
 from pinchpoint.dut.nft.counters import WALKED, Chains, NamedCounters, Routing
 from pinchpoint.dut.nft.routing import Route
@@ -72,13 +72,12 @@ class NftLive(softirq.KernelLive):
         """Its sysctls, and the host's limits of connections. Raises BenchError where one is not in force."""
         host, netns = self.places.host, self.places.dut_netns
         wanted = routing.sysctls(self._scenario) | balancing.sysctls(self._scenario.established)
-        actual = addresses.read_sysctls(host, netns, wanted)
         limits = {name: path for name in _FOLLOWED if host.exists(path := f"{tracking.FOLDER}/{name}")}
         balancer = self.balancer()
         return {
             **super().settings(),
             **(balancer.settings() if balancer else {}),
-            **{name.replace("/", "."): in_force(name, value, actual[name]) for name, value in wanted.items()},
+            **addresses.sysctls_in_force(host, netns, wanted),
             **{f"net.netfilter.{name}": host.read(path).strip() for name, path in limits.items()},
             **(balancing.times(host, netns) if self._scenario.established else {}),
         }
@@ -104,7 +103,6 @@ class NftLive(softirq.KernelLive):
         return balancing.Rebalancing(service, self.places) if service and not proxied else None
 
 
-@dataclass(frozen=True)
 class NftBench(softirq.KernelBench):
     """A namespace that routes, planned."""
 
@@ -173,7 +171,6 @@ _DROPS = (
 """What rules drop only their own counters tell."""
 
 
-@dataclass(frozen=True)
 class NftDevice(softirq.KernelDevice):
     """The kind `nft`: the kernel's routing with nftables, in softirqs of a namespace."""
 

@@ -59,10 +59,7 @@ KEYS: Final = Keys(
             "route",
             "Addresses behind a port, those that rules translate to among them. Without any, each stream's "
             "destinations are behind its receiving port.",
-            (
-                Key("to", _prefix(), "Where to."),
-                Key("port", kinds.port_name(), "The port that leads there."),
-            ),
+            (Key("to", _prefix(), "Where to."), Key("port", kinds.port_name(), "The port that leads there.")),
             at_most=1024,
         ),
     ),

@@ -14,13 +14,12 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 from pinchpoint.bench.requirements import Probe, packaged
 from pinchpoint.dut import proxy
 from pinchpoint.dut.device import Keys, OwnCounters, RawScenario, Types, programs
-from pinchpoint.dut.program import LogTail, exchange, get
+from pinchpoint.dut.program import LogTail, braced, exchange, get
 from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.dut.services import Reconfiguration, served
 from pinchpoint.dut.tcp_stack import PAIRS
@@ -51,15 +50,10 @@ _FULL = re.compile(r" (\d+) worker_connections are not enough")
 _LATE = "upstream timed out (110: "  # after proxy_connect_timeout
 _NO_DESCRIPTOR = "(24: "  # EMFILE, of socket(2) and accept(2)
 _OTHER = "other"
+_ERRORS = "-errors.log"
+_FAILURES = "-failures.log"  # of connections that failed or were repeated
 _PAGE_TIMEOUT_S = 5.0
 _FAILED = ("400", "403", "500", "502", "503", _OTHER)  # session statuses of the stream module, beside 200
-
-
-@dataclass(frozen=True)
-class NginxDut(proxy.ProxyDut):
-    """Nginx as a TCP proxy (its stream module): its CPUs, descriptors and backlog."""
-
-    kind: str = "nginx"
 
 
 def worker_connections(scenario: Scenario) -> int:
@@ -70,19 +64,8 @@ def worker_connections(scenario: Scenario) -> int:
     return 2 * -(-most // len(dut.cpus)) + OWN_CONNECTIONS
 
 
-@dataclass(frozen=True)
 class NginxBench(proxy.ProxyBench):
     """One bench of nginx, planned: its ports, nginx.conf and the daemon."""
-
-    @property
-    def failures_path(self) -> str:
-        """The log of connections that failed or were repeated."""
-        return self.file("-failures.log")
-
-    @property
-    def errors_path(self) -> str:
-        """Where `error_log` is written."""
-        return self.file("-errors.log")
 
     def config(self) -> Iterator[str]:
         """Lines of nginx.conf, which names every backend."""
@@ -93,45 +76,37 @@ class NginxBench(proxy.ProxyBench):
         yield f"worker_processes {len(dut.cpus)};"
         yield f"worker_cpu_affinity {' '.join(f'{1 << cpu:b}' for cpu in dut.cpus)};"
         yield f"pid {self.file('-own.pid')};"
-        yield f"error_log {self.errors_path} error;"
+        yield f"error_log {self.file(_ERRORS)} error;"
         yield f"events {{ worker_connections {worker_connections(self.scenario)}; }}"
-        yield "stream {"
-        yield from (f"  {line}" for line in self._stream())
-        yield "}"
-        yield "http {"
-        yield "  access_log off;"
-        yield from (f"  {name}_temp_path {self.file(f'-{name}')};" for name in _TEMPORARY)
-        yield f"  server {{ listen unix:{self.socket_path}; location = {STATUS} {{ stub_status; }} }}"
-        yield "}"
+        yield from braced("stream", *self._stream())
+        folders = (f"{name}_temp_path {self.file(f'-{name}')};" for name in _TEMPORARY)
+        page = f"server {{ listen unix:{self.file(proxy.SOCKET)}; location = {STATUS} {{ stub_status; }} }}"
+        yield from braced("http", "access_log off;", *folders, page)
 
     def _stream(self) -> Iterator[str]:
         service = served(self.scenario)
-        share = 10_000 // len(service.locals) / 100  # rounded down to the hundredth that split_clients takes
-        yield f"split_clients {_TUPLE} $local {{"
         *others, last = service.locals
-        yield from (f"  {share:.2f}% {local};" for local in others)
-        yield f"  * {last};"
-        yield "}"
+        share = 10_000 // len(service.locals) / 100  # rounded down to the hundredth that split_clients takes
+        hashed = [f"hash {_TUPLE};"] if service.scheduler is Scheduler.HASH else []
+        shares = (f"{share:.2f}% {local};" for local in others)
+        yield from braced(f"split_clients {_TUPLE} $local", *shares, f"* {last};")
         yield 'map "$status $upstream_addr" $has_failed { "~^200 [^,]+$" 0; default 1; }'
         yield "log_format failures '$status|$upstream_addr|$upstream_connect_time';"
-        yield f"access_log {self.failures_path} failures if=$has_failed;"
-        yield "upstream servers {"
-        yield "  zone servers 1m;"
-        if service.scheduler is Scheduler.HASH:
-            yield f"  hash {_TUPLE};"
-        yield from (f"  server {backend.end} max_fails=0;" for backend in service.backends)
-        yield "}"
-        yield "server {"
-        yield f"  listen {service.end} backlog={proxy.spec(self.scenario).backlog} reuseport;"
-        yield "  proxy_pass servers;"
-        yield "  proxy_bind $local;"
-        yield f"  proxy_connect_timeout {round(proxy.CONNECT_S * 1000)}ms;"
-        yield f"  proxy_timeout {round((service.established_s or proxy.LONG_S) * 1000)}ms;"
-        yield "}"
+        yield f"access_log {self.file(_FAILURES)} failures if=$has_failed;"
+        servers = (f"server {backend.end} max_fails=0;" for backend in service.backends)
+        yield from braced("upstream servers", "zone servers 1m;", *hashed, *servers)
+        yield from braced(
+            "server",
+            f"listen {service.end} backlog={proxy.spec(self.scenario).backlog} reuseport;",
+            "proxy_pass servers;",
+            "proxy_bind $local;",
+            f"proxy_connect_timeout {round(proxy.CONNECT_S * 1000)}ms;",
+            f"proxy_timeout {round((service.established_s or proxy.LONG_S) * 1000)}ms;",
+        )
 
     def argv(self) -> Sequence[str]:
         """In the foreground, a master and its workers."""
-        return (PROGRAM, "-c", self.config_path, "-e", self.errors_path)
+        return (PROGRAM, "-c", self.config_path, "-e", self.file(_ERRORS))
 
     def open(self) -> "NginxLive":
         """Once its status page answers. Raises DutError."""
@@ -177,8 +152,8 @@ class Status(OwnCounters):
     name = "nginx"
 
     def __init__(self, host: Host, bench: NginxBench) -> None:
-        self._host, self._socket = host, bench.socket_path
-        self._failures, self._errors = LogTail(host, bench.failures_path), LogTail(host, bench.errors_path)
+        self._host, self._socket = host, bench.file(proxy.SOCKET)
+        self._failures, self._errors = LogTail(host, bench.file(_FAILURES)), LogTail(host, bench.file(_ERRORS))
         self._logged = Counter[str]()
 
     def snapshot(self) -> Snapshot:
@@ -208,13 +183,13 @@ class Status(OwnCounters):
 class NginxLive(ProxyLive):
     """An nginx that stands."""
 
-    reloads: ClassVar[int | None] = signal.SIGHUP
-    no_port: ClassVar[tuple[str, ...]] = ("nginx/connect/no_local_port",)
-    no_descriptor: ClassVar[tuple[str, ...]] = ("nginx/no_descriptor",)
-    no_answer: ClassVar[tuple[str, ...]] = ("nginx/connect/timed_out",)
+    reloads = signal.SIGHUP
+    no_port = ("nginx/connect/no_local_port",)
+    no_descriptor = ("nginx/no_descriptor",)
+    no_answer = ("nginx/connect/timed_out",)
 
     def __init__(self, bench: NginxBench) -> None:
-        self._most, self._errors_path = worker_connections(bench.scenario), bench.errors_path
+        self._most = worker_connections(bench.scenario)
         super().__init__(bench, Status(bench.places.host, bench))
 
     def answers(self) -> bool:
@@ -252,12 +227,11 @@ class NginxLive(ProxyLive):
     def log(self) -> tuple[str, str] | None:
         """The error log; what the program printed where there is none."""
         try:
-            return "nginx-errors.log", self.places.host.read(self._errors_path)
+            return "nginx-errors.log", self.places.host.read(self._bench.file(_ERRORS))
         except OSError:
             return super().log()
 
 
-@dataclass(frozen=True)
 class NginxDevice(proxy.ProxyDevice):
     """The kind `nginx`: a TCP proxy that deals clients to its local addresses by a hash of address and port."""
 
@@ -281,9 +255,5 @@ class NginxDevice(proxy.ProxyDevice):
 
 
 _CAN = replace(proxy.SERVICES, changes=(Reconfiguration.RELOAD,))
-DEVICE = NginxDevice(
-    "nginx",
-    "nginx with its stream module",
-    Types(NginxDut),
-    Keys(proxy.KEYS, actions=proxy.ACTIONS, services=_CAN),
-)
+_KEYS = Keys(proxy.KEYS, actions=proxy.ACTIONS, services=_CAN)
+DEVICE = NginxDevice("nginx", "nginx with its stream module", Types(proxy.ProxyDut), _KEYS)

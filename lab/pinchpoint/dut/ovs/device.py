@@ -5,20 +5,9 @@ from dataclasses import dataclass, replace
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, TapLinks
+from pinchpoint.dut import device
 from pinchpoint.dut.attach import by_dpdk, by_veth
-from pinchpoint.dut.device import (
-    Attached,
-    Attachment,
-    Bench,
-    Device,
-    Freezing,
-    Pages,
-    RawScenario,
-    Read,
-    Seen,
-    Starter,
-    Types,
-)
+from pinchpoint.dut.device import Attached, Attachment, Freezing, Pages, RawScenario, Read, Seen, Types
 from pinchpoint.dut.ovs import advice, attached, experiments, hops, load, metrics, needs, reading, signs, vdpa
 from pinchpoint.dut.ovs import bench as made
 from pinchpoint.dut.ovs.daemons import SWITCH
@@ -49,7 +38,7 @@ _RULE_S, _BRIDGE_S, _PORT_S = 20e-6, 0.1, 10e-3  # of each, made and removed
 
 
 @dataclass(frozen=True)
-class OvsBench(Bench):
+class OvsBench(device.Bench):
     """One bench of a private switch, planned."""
 
     places: OvsPlaces
@@ -87,7 +76,7 @@ class OvsBench(Bench):
 
 
 @dataclass(frozen=True)
-class OvsDevice(Device):
+class OvsDevice(device.Device):
     """The kind `ovs`: a private Open vSwitch, with any of its datapaths."""
 
     def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
@@ -106,7 +95,7 @@ class OvsDevice(Device):
         """Both of its programs, and the hugepages of a scenario that leaves every size at its default."""
         return needs.probes(host)
 
-    def starters(self) -> Iterator[Starter]:
+    def starters(self) -> Iterator[device.Starter]:
         """With DPDK; without, over veth."""
         return needs.starters()
 

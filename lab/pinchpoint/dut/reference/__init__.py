@@ -4,65 +4,30 @@ With a [service] it is a balancer whose limits, time-outs and faults are known (
 What the lab says of it can be compared with what is true, with real frames. A trial of T seconds loses nothing at up
 to `dut.rate_fps` + `dut.ring` / T: what the ring holds when the sending ends is still forwarded.
 
-`spec`       what a scenario says of it: its keys, and the engine's options for a forwarder
-`account`    what the running device prints of itself, and the truth; its hop graphs
-`balancing`  the balancer: its options, its limits, its table
+`spec`     what a scenario says of it: its keys, and the engine's options
+`account`  what the running device prints of itself, and the truth; its hop graphs
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pinchpoint.bench.requirements import Probe, command, hugepages
 from pinchpoint.bench.resource import AnyResource, Relay
 from pinchpoint.dut import attach, checks
-from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Live, Pages, RawScenario, Seen, Starter, Types
-from pinchpoint.dut.reference import balancing
-from pinchpoint.dut.reference.account import BALANCER, FORWARDER, Account, Balanced, Ports
-from pinchpoint.dut.reference.spec import KEYS, ReferenceDut, spec
+from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Pages, RawScenario, Seen, Starter, Types
+from pinchpoint.dut.reference import account
+from pinchpoint.dut.reference.spec import KEYS, ReferenceDut, balancing_options, check_balancing, spec
 from pinchpoint.host.interface import Host
 from pinchpoint.keys.source import Source
 from pinchpoint.model.causes import Experiment, Sign
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.scenario import Port, Scenario
 from pinchpoint.model.trial import ThreadLoad
-from pinchpoint.observe.snapshot import Collector
 
 PROCESS = "reference"
 LARGEST_RING = 4096  # of a counter-experiment: more would be a rate of its own in a trial of a tenth of a second
 
 
-class ReferenceLive(Live):
-    """A reference device that stands, as a forwarder."""
-
-    words = "a reference device"
-
-    def __init__(self, ports: Ports[Account]) -> None:
-        self.ports = ports
-
-    def collectors(self) -> list[Collector]:
-        return [self.ports]
-
-    def ready(self) -> Mapping[str, str]:
-        """Whether it says that it offloads."""
-        return {"reference offloaded": "yes" if self.ports.account().offloaded else "no"}
-
-
-class BalancingLive(Live):
-    """A reference balancer that stands."""
-
-    words = "a reference balancer"
-
-    def __init__(self, balancer: balancing.ReferenceBalancer) -> None:
-        self._balancer = balancer
-
-    def collectors(self) -> list[Collector]:
-        return [self._balancer.ports]
-
-    def balancer(self) -> balancing.ReferenceBalancer:
-        return self._balancer
-
-
-@dataclass(frozen=True)
 class ReferenceBench(Bench):
     """A reference device, planned."""
 
@@ -78,16 +43,16 @@ class ReferenceBench(Bench):
         """What is true of it, as its options."""
         return {"reference": " ".join(self._options())}
 
-    def open(self) -> ReferenceLive | BalancingLive:
+    def open(self) -> account.ReferenceLive | account.BalancingLive:
         """It answers once the engine has opened its ports."""
         host, process = self.places.host, self._process(())
         if self.scenario.service is None:
-            return ReferenceLive(Ports(host, process, self._names(), Account))
-        return BalancingLive(balancing.ReferenceBalancer(Ports(host, process, self._names(), Balanced), host, process))
+            return account.ReferenceLive(account.Ports(host, process, self._names(), account.Forwarder))
+        return account.BalancingLive(account.Ports(host, process, self._names(), account.Balancer), host, process)
 
     def _options(self) -> tuple[str, ...]:
         dut, service = spec(self.scenario), self.scenario.service
-        return tuple(balancing.options(dut, service) if service else dut.options())
+        return tuple(balancing_options(dut, service) if service else dut.options())
 
     def _names(self) -> tuple[str, str]:
         """Its ports; of a balancer, that of the clients first."""
@@ -102,7 +67,6 @@ class ReferenceBench(Bench):
         return attach.engine_process(self.places, PROCESS, argv, [names], self.scenario.dut.cpus[0], awaited=False)
 
 
-@dataclass(frozen=True)
 class ReferenceDevice(Device):
     """The kind `reference`: the engine as a device whose faults and counters are exactly what the scenario plants."""
 
@@ -119,7 +83,7 @@ class ReferenceDevice(Device):
             source.mismatch(("dut", "offload"), '"all" or "two-way" with dut.offload_rate_fps', "")
         if (every_ms or 0.0) <= pause_ms and (every_ms is not None or pause_ms):
             source.mismatch(("dut", "pause_ms"), "less than dut.pause_every_ms", pause_ms)
-        balancing.check(raw, source)
+        check_balancing(raw, source)
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """Hugepages, and taskset to pin the process."""
@@ -150,7 +114,7 @@ class ReferenceDevice(Device):
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """Receives, queues, looks up, sends; each place has its own drop counters."""
-        return FORWARDER if scenario.service is None else BALANCER
+        return (account.Forwarder if scenario.service is None else account.Balancer).graph()
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
         """Its one thread, which counts no cycles."""

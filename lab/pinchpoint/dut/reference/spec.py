@@ -1,16 +1,22 @@
-"""What a scenario says of a reference device: its keys."""
+"""What a scenario says of a reference device: its keys, and the options of the engine that follow from them."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
-from pinchpoint.dut.device import Keys
+from pinchpoint.dut.device import Keys, RawScenario
 from pinchpoint.dut.services import Option, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
-from pinchpoint.model.scenario import Family, Mode, Scenario, Scheduler
+from pinchpoint.keys.source import Source
+from pinchpoint.model.scenario import Family, Mode, Range, Scenario, Scheduler, Service
 
 PLACES = ("rx", "ring", "table", "rules", "tx")
+LARGEST_TABLE: Final = 1 << 22
+MOST_LOCAL_ENDS: Final = 1 << 28
+_LOCAL_PORTS: Final = 64_511  # 1025-65535, unless the service says otherwise
+_OF_BOTH: Final = ("cpus", "rate_fps", "ring", "seed")
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class ReferenceDut:
     offloaded: bool
     hides: str  # a place, or empty
     seed: int
-    # Of a balancer, which has a [service] (balancing.py).
+    # Of a balancer, which has a [service].
     new_connection_us: float = 0.0
     toa: bool = False
     rewrites_seq: bool = False
@@ -51,27 +57,55 @@ class ReferenceDut:
     def options(self) -> Iterator[str]:
         """Options of `pinchpoint-engine forward`, word by word; faults that are not planted are left out."""
         losses = (("rx", self.rx_loss), ("table", self.table_loss), ("tx", self.tx_loss))
-        return words(
-            ("rate", shown(self.rate_fps, "{:.0f}")),
+        return _words(
+            ("rate", _shown(self.rate_fps, "{:.0f}")),
             ("ring", str(self.ring)),
-            ("new-flow-cost", shown(self.new_flow_us or None, "{:g}us")),
+            ("new-flow-cost", _shown(self.new_flow_us or None, "{:g}us")),
             ("drop", self.drop),
-            *(("loss", shown(share or None, f"{place}:share={{:.9f}}")) for place, share in losses),
-            ("pause", shown(self.pause_every_ms, f"{{:g}}ms:{self.pause_ms:g}ms")),
+            *(("loss", _shown(share or None, f"{place}:share={{:.9f}}")) for place, share in losses),
+            ("pause", _shown(self.pause_every_ms, f"{{:g}}ms:{self.pause_ms:g}ms")),
             ("offload", self.offload),
-            ("offload-rate", shown(self.offload_rate_fps, "{:.0f}") if self.offload else None),
+            ("offload-rate", _shown(self.offload_rate_fps, "{:.0f}") if self.offload else None),
             ("offloaded", self.offloaded),
             ("seed", str(self.seed)),
             ("hide", self.hides),
         )
 
 
-def shown(value: float | None, form: str) -> str | None:
+def balancing_options(dut: ReferenceDut, service: Service) -> Iterator[str]:
+    """Options of `pinchpoint-engine balance`, word by word."""
+    ports = service.local_ports if service.local else None
+    stages = ((stage, getattr(service, f"{stage}_s")) for stage in ("opening", "established", "closed"))
+    return _words(
+        ("service", service.end),
+        ("scheduler", service.scheduler.value),
+        *(("backend", backend.end) for backend in service.backends),
+        ("direct", service.is_direct),
+        ("local", service.local.as_addresses() if service.local else None),
+        ("local-ports", f"{ports.first}-{ports.last}" if ports else None),
+        ("connections", _shown(service.max_connections, "{}")),
+        *((f"{stage}-timeout", _shown(seconds, "{:g}s")) for stage, seconds in stages),
+        ("rate", _shown(dut.rate_fps, "{:.0f}")),
+        ("ring", str(dut.ring)),
+        ("seed", str(dut.seed)),
+        ("new-connection-cost", _shown(dut.new_connection_us or None, "{:g}us")),
+        ("toa", dut.toa),
+        ("rewrite-seq", dut.rewrites_seq),
+        ("weights", ",".join(map(str, dut.unfair))),
+        ("leak", dut.leaks),
+        ("reuse-after", _shown(dut.reuses_after, "{}")),
+        ("break-payload", _shown(dut.breaks_payload, "{}")),
+        ("drop-syn", _shown(dut.drops_syn, "{}")),
+        ("slow-backend", _shown(dut.slow_backend, f"{{}}:{dut.slow_ms:g}ms")),
+    )
+
+
+def _shown(value: float | None, form: str) -> str | None:
     """The value of an option, in that form; None: it is not set."""
     return None if value is None else form.format(value)
 
 
-def words(*options: tuple[str, str | bool | None]) -> Iterator[str]:
+def _words(*options: tuple[str, str | bool | None]) -> Iterator[str]:
     """`--NAME VALUE` of each option that is set, word by word; `--NAME` of one that is True."""
     for name, value in options:
         if value:
@@ -176,3 +210,47 @@ KEYS = Keys(
     ),
     services=Services(tuple(Scheduler), tuple(Mode), tuple(Option), families=(Family.IPV4, Family.IPV6)),
 )
+
+
+def _unset(key: Key) -> object:
+    default = None if isinstance(key.default, Unset) else key.default
+    return tuple(default) if isinstance(default, list) else default
+
+
+def check_balancing(raw: RawScenario, source: Source) -> None:
+    """A balancer has the keys of one, a forwarder those of the other, and what is asked for fits its memory."""
+    dut, service = raw.dut, raw.tables.get("service") or {}
+    own = {key.name for key in BALANCING}
+    for key in KEYS.dut:
+        foreign = key.name not in own and key.name not in _OF_BOTH if service else key.name in own
+        if foreign and dut.get(key.name) != _unset(key):
+            whose = "a [service]: the device balances" if service else "no [service]: the device forwards"
+            source.problem(("dut", key.name), f"expected none with {whose}")
+    if service:
+        _check_service(raw, source)
+
+
+def _check_service(raw: RawScenario, source: Source) -> None:
+    dut, service, backends = raw.dut, raw.tables["service"], len(raw.arrays.get("backend", ()))
+    if (service.get("max_connections") or 0) > LARGEST_TABLE:
+        source.mismatch(
+            ("service", "max_connections"), f"at most {LARGEST_TABLE:,} of reference", service["max_connections"]
+        )
+    local = service.get("local")
+    ports = service.get("local_ports")
+    if isinstance(local, Range):
+        ends = local.count * (ports.count if isinstance(ports, Range) else _LOCAL_PORTS) * backends
+        if ends > MOST_LOCAL_ENDS:
+            expected = f"at most {MOST_LOCAL_ENDS:,} local addresses and ports of all backends together"
+            source.problem(("service", "local"), f"expected {expected}, found {ends:,}")
+    for key in ("toa", "reuses_after"):
+        if dut.get(key) and local is None:
+            source.problem(("dut", key), 'expected none without mode = "full-nat"')
+    weights = dut.get("unfair") or ()
+    if weights and (len(weights) != backends or not any(weights)):
+        source.mismatch(
+            ("dut", "unfair"), f"{backends} numbers, one for each [[backend]], and not only zeros", list(weights)
+        )
+    slow = dut.get("slow_backend")
+    if slow is not None and slow >= backends:
+        source.mismatch(("dut", "slow_backend"), f"the number of a [[backend]], 0 to {backends - 1}", slow)

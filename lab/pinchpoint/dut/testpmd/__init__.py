@@ -16,22 +16,9 @@ from typing import Any, Final
 
 from pinchpoint.bench.requirements import Probe, hugepages
 from pinchpoint.bench.resource import AnyResource, Daemon
-from pinchpoint.dut import checks
+from pinchpoint.dut import checks, device
 from pinchpoint.dut.attach import by_dpdk, foundation, pages_of, port_graph
-from pinchpoint.dut.device import (
-    Attachment,
-    Bench,
-    Device,
-    Freezing,
-    Keys,
-    Live,
-    OwnCounters,
-    Pages,
-    RawScenario,
-    Seen,
-    Types,
-    programs,
-)
+from pinchpoint.dut.device import Attachment, Freezing, Keys, OwnCounters, Pages, RawScenario, Seen, Types, programs
 from pinchpoint.dut.program import await_start, detached
 from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
@@ -81,13 +68,12 @@ def spec(scenario: Scenario) -> TestpmdDut:
     return scenario.dut
 
 
-@dataclass(frozen=True)
-class TestpmdBench(Bench):
+class TestpmdBench(device.Bench):
     """One bench of testpmd, planned: hugepages and the process."""
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """What every bench has, its hugepages and the process."""
-        return [*foundation(self.places, pages, _pages(self.scenario)), self.daemon()]
+        return [*foundation(self.places, pages, DEVICE.pages(self.scenario)), self.daemon()]
 
     def attachment(self, number: int, port: Port) -> Attachment:
         """The far end of a vhost-user port, or a memif client. Raises InputError."""
@@ -100,11 +86,6 @@ class TestpmdBench(Bench):
     def open(self) -> "TestpmdLive":
         """Its telemetry, once it forwards. Raises BenchError or DutError."""
         return TestpmdLive(self)
-
-    @property
-    def telemetry(self) -> str:
-        """The socket of its DPDK at which it answers."""
-        return f"{self.places.directory}/dpdk/rte/dpdk_telemetry.v2"
 
     def daemon(self) -> Daemon:
         """Its process."""
@@ -135,10 +116,6 @@ class TestpmdBench(Bench):
 def _control_cpu(scenario: Scenario) -> int:
     asked = spec(scenario).control_cpu
     return scenario.engine.cpus[0] if asked is None else asked
-
-
-def _pages(scenario: Scenario) -> int:
-    return pages_of(spec(scenario).memory_mb + scenario.engine.memory_mb)
 
 
 def ask(host: Host, path: str, command: str) -> Any:
@@ -187,14 +164,15 @@ class Ports(OwnCounters):
         return ask(self._host, self._telemetry, f"/ethdev/stats,{number}")
 
 
-class TestpmdLive(Live):
+class TestpmdLive(device.Live):
     """A testpmd that stands."""
 
     words = "testpmd"
 
     def __init__(self, bench: TestpmdBench) -> None:
         """Wait until it forwards. Raises DutError; where it has ended, with the end of its log."""
-        self._host, self._daemon, self._telemetry = bench.places.host, bench.daemon(), bench.telemetry
+        self._host, self._daemon = bench.places.host, bench.daemon()
+        self._telemetry = f"{bench.places.directory}/dpdk/rte/dpdk_telemetry.v2"
         names = [port.name for port in bench.scenario.ports]
         self._ports = Ports(self._host, self._telemetry, names, bench.scenario.dut.cpus)
         await_start(self._daemon, self._host, self._forwards, "testpmd does not forward")
@@ -220,8 +198,7 @@ class TestpmdLive(Live):
         return all(ask(self._host, self._telemetry, f"/ethdev/info,{number}").get("dev_started") for number in (0, 1))
 
 
-@dataclass(frozen=True)
-class TestpmdDevice(Device):
+class TestpmdDevice(device.Device):
     """The kind `testpmd`: DPDK's forwarder between two ports."""
 
     bench_type = TestpmdBench
@@ -243,11 +220,11 @@ class TestpmdDevice(Device):
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """The program, what detaches it, and hugepages."""
         yield from programs(host, {PROGRAM: "dpdk-dev", "start-stop-daemon": "dpkg", "taskset": "util-linux"})
-        yield hugepages(host, _pages(scenario), "set dut.memory_mb and engine.memory_mb to less")
+        yield hugepages(host, self.pages(scenario), "set dut.memory_mb and engine.memory_mb to less")
 
     def pages(self, scenario: Scenario) -> int:
         """Those of testpmd and engine."""
-        return _pages(scenario)
+        return pages_of(spec(scenario).memory_mb + scenario.engine.memory_mb)
 
     def standing_s(self, scenario: Scenario) -> float:
         """Testpmd takes up to three seconds to end."""

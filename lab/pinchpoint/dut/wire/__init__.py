@@ -118,14 +118,13 @@ class WireLive(Live):
         return parse_account(ask_relay(self._relay, self._places.host))
 
 
-@dataclass(frozen=True)
 class WireBench(Bench):
     """One bench of joined ports, planned."""
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """A veth pair or a relay for each pair of ports, or what inspects them. Raises RequirementError."""
         pairs = joined(self.scenario)
-        base = attach.foundation(self.places, pages, _pages(self.scenario))
+        base = attach.foundation(self.places, pages, DEVICE.pages(self.scenario))
         if self.scenario.dut.polls:
             return [*base, self._relay(pairs, engine)]
         queues = {port.name: port.queues for port in self.scenario.ports}
@@ -170,11 +169,6 @@ class WireBench(Bench):
         return WireLive(self, relay)
 
 
-def _pages(scenario: Scenario) -> int:
-    return attach.vhost_pages(scenario) if scenario.dut.polls else 0
-
-
-@dataclass(frozen=True)
 class WireDevice(Device):
     """The kind `wire`: no device between the ports, for the ceiling of a generator."""
 
@@ -209,12 +203,12 @@ class WireDevice(Device):
         """ip, for a watched veth pair ethtool, for vhost-user hugepages."""
         watched = {"ethtool": "ethtool"} if dut_of(scenario).inspects and not scenario.dut.polls else {}
         yield from programs(host, {"ip": "iproute2", **watched})
-        if pages := _pages(scenario):
+        if pages := self.pages(scenario):
             yield hugepages(host, pages, 'set dut.io = "veth"')
 
     def pages(self, scenario: Scenario) -> int:
         """Those of relay and engine."""
-        return _pages(scenario)
+        return attach.vhost_pages(scenario) if scenario.dut.polls else 0
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """The relay; over veth nothing counts beside the ports' own ends."""
