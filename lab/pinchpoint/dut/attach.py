@@ -94,19 +94,19 @@ def by_veth(scenario: Scenario, places: Places, port: Port, fastest: BackendName
     """The engine's end of a veth pair or a cable; `fastest` is the backend towards this device. Raises InputError."""
     asked = scenario.engine.backend
     if port.engine_pci and asked != "auto" and all(other.engine_pci for other in scenario.ports):
-        raise InputError(
-            f"{scenario.path}: engine.backend = {asked!r} does not reach a NIC by its address",
-            'engine.backend = "auto"',
-        )
+        raise _unreached(scenario, "a NIC by its address")
     if port.engine_pci:
         return Attachment("dpdk", port.engine_pci)
     wanted = fastest if asked == "auto" else asked
     if (backend := next((name for name in _TO_VETHS if name == wanted), None)) is not None:
         receives = ",rx=1" if backend == "xdp_live" else ""  # which else only sends
         return Attachment(backend, f"{port.name}{receives}", places.engine_netns)
-    raise InputError(
-        f"{scenario.path}: engine.backend = {asked!r} does not reach a veth pair", 'engine.backend = "auto"'
-    )
+    raise _unreached(scenario, "a veth pair")
+
+
+def _unreached(scenario: Scenario, ends: str) -> InputError:
+    told = f"{scenario.path}: engine.backend = {scenario.engine.backend!r} does not reach {ends}"
+    return InputError(told, 'engine.backend = "auto"')
 
 
 def by_dpdk(scenario: Scenario, places: Places, number: int, port: Port) -> Attachment:
@@ -117,11 +117,7 @@ def by_dpdk(scenario: Scenario, places: Places, number: int, port: Port) -> Atta
     if port.engine_interface:
         return by_veth(scenario, places, port, "af_packet")
     if scenario.engine.backend != "auto":
-        raise InputError(
-            f"{scenario.path}: engine.backend = {scenario.engine.backend!r} does not reach ports of "
-            f"{scenario.dut.kind} {scenario.dut.io}",
-            'engine.backend = "auto"',
-        )
+        raise _unreached(scenario, f"ports of {scenario.dut.kind} {scenario.dut.io}")
     if port.engine_pci:
         return Attachment("dpdk", port.engine_pci)
     socket = places.vhost_socket(port.name)
@@ -155,10 +151,7 @@ def engine_process(
 def at_vhost_sockets(scenario: Scenario, places: Places, ports: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """The ports of such a process that connects to the engine's sockets, and its options."""
     ring = str(max(port.ring for port in scenario.ports))
-    opened = [
-        f"dpdk:net_vhost{number},iface={places.vhost_socket(name)},queues=1,client=1"
-        for number, name in enumerate(ports)
-    ]
+    opened = [f"dpdk:net_vhost{n},iface={places.vhost_socket(name)},queues=1,client=1" for n, name in enumerate(ports)]
     eal = f"--no-pci --in-memory --single-file-segments -m {relay_memory_mb(len(ports))}"
     options = ("--core", str(scenario.dut.cpus[0]), "--idle", "spin", "--json", "--eal", eal)
     rings = ("--rx-ring", ring, "--tx-ring", ring, "--link-timeout", f"{Relay.LINK_TIMEOUT_S:g}s")

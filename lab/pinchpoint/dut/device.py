@@ -13,7 +13,7 @@ A kind inherits from each of them and declares what is its own.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final, Protocol, cast
+from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
 
 from msgspec import UNSET, UnsetType
 
@@ -114,6 +114,16 @@ class Read:
     dut: Dut
     ports: tuple[Port, ...]
     hosts: tuple[Host, ...] = ()
+
+
+_Dut = TypeVar("_Dut", bound=Dut)
+
+
+def dut_of(scenario: Scenario, kind: type[_Dut]) -> _Dut:
+    """What a scenario says of its device, which is of this kind."""
+    dut: object = scenario.dut
+    assert isinstance(dut, kind)
+    return dut
 
 
 @dataclass(frozen=True)
@@ -288,8 +298,8 @@ class Starter:
     why: str  # why one would begin with it, after a colon
     title: str  # of the scenario
     dut: str  # the keys of [dut], TOML; `{cpus}` stands for a list of one CPU
-    polls: bool  # whether its CPU is busy without traffic
-    backend: BackendName  # of the engine's ends
+    polls: bool = False  # whether its CPU is busy without traffic
+    backend: BackendName = "af_packet"  # of the engine's ends
     ring: int = 0  # descriptors of each port; 0: it has none to choose
 
 

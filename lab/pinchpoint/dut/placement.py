@@ -29,9 +29,8 @@ def chosen(scenarios: Sequence[Scenario], lab: Host) -> tuple[Scenario, ...]:
     left_open = [scenario for scenario in scenarios if scenario.guest and scenario.guest.kernel == AUTO]
     if not left_open:
         return tuple(scenarios)
-    words = [
-        word for word in KERNELS if all(scenario.guest and word in suited(scenario.guest) for scenario in left_open)
-    ]
+    guests = [scenario.guest for scenario in left_open if scenario.guest]
+    words = [word for word in KERNELS if all(word in suited(guest) for guest in guests)]
     if not words:
         return tuple(chosen([scenario], lab)[0] for scenario in scenarios)
     word = _best(words, left_open, lab)
@@ -54,9 +53,8 @@ def _lacking(scenario: Scenario, lab: Host) -> int:
 
 def _with_kernel(scenario: Scenario, word: str) -> Scenario:
     assert scenario.guest is not None
-    return replace(
-        scenario, guest=replace(scenario.guest, kernel=word), defaulted=scenario.defaulted - {"guest.kernel"}
-    )
+    guest = replace(scenario.guest, kernel=word)
+    return replace(scenario, guest=guest, defaulted=scenario.defaulted - {"guest.kernel"})
 
 
 def boots(machine: Host) -> Iterator[Probe]:
@@ -67,9 +65,8 @@ def boots(machine: Host) -> Iterator[Probe]:
     for (word, kernel), boot in zip(here.items(), attempts, strict=True):
         detail = boot.why_not or f"{kernel.TITLE} boots, {kernel.runs_on(machine)}: {boot.took_s:.1f} s"
         if boot.is_late:
-            detail = (
-                f"not booted after {_LOOK_S:g} s: this machine is busy, or emulates it slowly; a run awaits it longer"
-            )
+            why = "this machine is busy, or emulates it slowly; a run awaits it longer"
+            detail = f"not booted after {_LOOK_S:g} s: {why}"
         hint = "" if boot.is_late else kernel.mended_by()
         yield Probe(f'guest.kernel = "{word}"', not boot.why_not, detail, hint, needed=False)
 

@@ -166,9 +166,8 @@ class ProxyDevice(Device):
         yield softirq.steering(host)
 
     def freezing(self, scenario: Scenario) -> Freezing:
-        return Freezing(
-            why_not=f"the kernel's TCP, which answers for {self.title}, keeps answering while the process is frozen"
-        )
+        kernel = f"the kernel's TCP, which answers for {self.title}"
+        return Freezing(why_not=f"{kernel}, keeps answering while the process is frozen")
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """Only the links: it makes segments of its own, so what leaves is not what came."""

@@ -65,9 +65,7 @@ def _lacking(scenario: Scenario, host: Machine) -> list[Probe]:
     hosts = host_cpus(scenario)
     engines = () if scenario.engines else scenario.engine.cpus
     cpus = (*engines, *scenario.dut.cpus, *hosts)
-    least = (
-        2 if (scenario.ports and not scenario.engines) or scenario.dut.polls else 1
-    )  # whether anything polls: an engine with ports, a device
+    least = 2 if (scenario.ports and not scenario.engines) or scenario.dut.polls else 1  # an engine with ports polls
     probes = (
         requirements.root(host),
         *device_of(scenario).needs(scenario, host),

@@ -139,13 +139,9 @@ def joint_request(benches: Mapping[str, tuple[Scenario, Bench]]) -> protocol.Ope
         for core, name in _driven(scenario):
             driven.setdefault(core, []).append(prefix + name)
         for port in scenario.ports:
-            end, rings, answers = (
-                bench.attachment(len(ports), port),
-                (port.ring, port.ring),
-                _answers(scenario, port.name),
-            )
-            place = (prefix + port.name, end.backend, end.device, end.netns)
-            ports.append(protocol.PortRequest(*place, *rings, answers, end.ring_behind))
+            end, name, ring = bench.attachment(len(ports), port), prefix + port.name, port.ring
+            answers, behind = _answers(scenario, port.name), end.ring_behind
+            ports.append(protocol.PortRequest(name, end.backend, end.device, end.netns, ring, ring, answers, behind))
             if end.backend == "dpdk":
                 with_dpdk[prefix] = scenario
     addresses = (port.engine_pci for scenario in with_dpdk.values() for port in scenario.ports)

@@ -182,9 +182,8 @@ class Softnet:
     def can_run(self) -> str | None:
         """Always, on Linux with its CPU in the last column (5.10)."""
         try:
-            return (
-                None if softnet(self._host.read(self.FILE)) else f"{self.FILE}: names no CPU; it does from Linux 5.10"
-            )
+            is_named = bool(softnet(self._host.read(self.FILE)))
+            return None if is_named else f"{self.FILE}: names no CPU; it does from Linux 5.10"
         except OSError as error:
             return str(error)
 
@@ -209,9 +208,8 @@ class Softnet:
             self._threads = _ksoftirqds(self._host, self._cpus)
         for cpu, place in self._threads.items():
             with suppress(OSError, ValueError):  # no scheduler statistics (CONFIG_SCHED_INFO)
-                counters[f"{self._origin}/ksoftirqd/{cpu}/run_ns"] = int(
-                    self._host.read(f"{place}/schedstat").split()[0]
-                )
+                run_ns = self._host.read(f"{place}/schedstat").split()[0]
+                counters[f"{self._origin}/ksoftirqd/{cpu}/run_ns"] = int(run_ns)
         return Snapshot(at_s, counters, {f"{self._origin}/{_MEASURED}": self._measured})
 
 

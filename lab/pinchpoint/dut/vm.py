@@ -252,14 +252,14 @@ class GuestedBench(Bench):
         return f"{self.places.directory}/guest-init"
 
     def _kernel(self, taps: Sequence[str]) -> GuestKernel:
-        places, arguments = self.places, (self._guest.memory_mb, mtu(self.scenario), taps, self._guest.release)
-        threads = _threads(self.scenario.dut.cpus, self._guest)
+        places, guest = self.places, self._guest
+        files = (places.machine, str(places.directory), self._init)
+        arguments = (*files, guest.memory_mb, mtu(self.scenario), taps, guest.release)
+        threads = _threads(self.scenario.dut.cpus, guest)
         shares_cpu = len(threads) > 1 and len({cpu for _, cpu in threads}) == 1
-        nodes = _nodes_here(self.scenario, self._guest, read_topology(places.machine))
+        nodes = _nodes_here(self.scenario, guest, read_topology(places.machine))
         return GuestKernel(
-            argv=_kernel_of(self.scenario).command(
-                places.machine, str(places.directory), self._init, *arguments, nodes, shares_cpu
-            ),
+            argv=_kernel_of(self.scenario).command(*arguments, nodes, shares_cpu),
             pidfile=places.pidfile("guest"),
             kernel_pidfile=places.pidfile(_KERNEL),
             log=f"{places.directory}/guest.log",

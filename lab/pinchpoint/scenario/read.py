@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
 
-from pinchpoint.dut import multi_host, registry, vm
+from pinchpoint.dut import registry, vm
+from pinchpoint.dut.checks import check_machines, remote_of, sites_of
 from pinchpoint.dut.device import RawScenario, Read
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Table
@@ -84,7 +85,7 @@ def scenario_of(source: Source) -> Scenario | None:
     vm.check(raw, source, device)
     machines = _machines(reader, tables, arrays)
     over_engines, by_any = bool(measure and measure.over_engines), bool(measure and measure.by_any_engine)
-    multi_host.check(raw, source, machines, device, over_engines=over_engines, by_any_engine=by_any)
+    check_machines(raw, source, machines, device, over_engines=over_engines, by_any_engine=by_any)
     if source.problems:
         return None
     assert measure is not None, "a wrong one is a problem"
@@ -92,9 +93,9 @@ def scenario_of(source: Source) -> Scenario | None:
     scenario = _scenario(
         source.path, measure.made(**given_measure), tables, arrays, made(), frozenset(reader.defaulted)
     )
-    scenario = replace(scenario, remote=multi_host.remote_of(tables[""]["runs_on"], machines))
-    remotes = {name: remote for name in machines if (remote := multi_host.remote_of(name, machines))}
-    return replace(scenario, engines=tuple(multi_host.sites_of(scenario, remotes)))
+    scenario = replace(scenario, remote=remote_of(tables[""]["runs_on"], machines))
+    remotes = {name: remote for name in machines if (remote := remote_of(name, machines))}
+    return replace(scenario, engines=tuple(sites_of(scenario, remotes)))
 
 
 def _machines(

@@ -17,7 +17,7 @@ from pinchpoint.bench.resource import AnyResource, Command, MarkedProcesses, Run
 from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED
 from pinchpoint.dut import registry, softirq
 from pinchpoint.dut.device import Pages
-from pinchpoint.dut.nft.counters import conntrack_counters, ip_counters, named
+from pinchpoint.dut.nft.tracking import conntrack_counters, ip_counters, named
 from pinchpoint.dut.places import Places
 from pinchpoint.engine.instrument import EngineResult
 from pinchpoint.host.interface import CommandFailed

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pinchpoint.bench.requirements import Probe, kernel_module
 from pinchpoint.bench.resource import AnyResource, Command
 from pinchpoint.dut import softirq
-from pinchpoint.dut.device import Keys, Pages, Starter, Types, in_force, programs
+from pinchpoint.dut.device import Keys, Pages, Starter, Types, dut_of, in_force, programs
 from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
@@ -29,12 +29,6 @@ class BridgeDut(softirq.KernelDut):
     cpus: tuple[int, ...]
     learning: bool
     kind: str = "bridge"
-
-
-def spec(scenario: Scenario) -> BridgeDut:
-    """The scenario's device, which is of this kind."""
-    assert isinstance(scenario.dut, BridgeDut)
-    return scenario.dut
 
 
 def entries(scenario: Scenario) -> dict[str, str]:
@@ -62,7 +56,7 @@ class BridgeLive(softirq.KernelLive):
         """Those of the bridge and its ports. Raises BenchError where one is not in force."""
         links = {link["ifname"]: link.get("linkinfo", {}) for link in json.loads(self._link("-d", "-j"))}
         settings = {name: in_force(name, 0, int(links[BRIDGE]["info_data"][name])) for name in _OFF}
-        learning = int(spec(self._scenario).learning)
+        learning = int(dut_of(self._scenario, BridgeDut).learning)
         for port in self._scenario.ports:
             name = f"learning of {port.name}"
             settings[name] = in_force(name, learning, int(links[port.name]["info_slave_data"]["learning"]))
@@ -83,7 +77,7 @@ class BridgeBench(softirq.KernelBench):
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """Ports, the bridge between them, its forwarding table. Raises InputError."""
         netns, table = self.places.dut_netns, entries(self.scenario)
-        learning = "on" if spec(self.scenario).learning else "off"
+        learning = "on" if dut_of(self.scenario, BridgeDut).learning else "off"
         off = [word for name in _OFF for word in (name, "0")]
         words = [["ip", "-n", netns, "link", "add", "name", BRIDGE, "type", "bridge", *off]]
         for port in self.scenario.ports:
@@ -124,8 +118,6 @@ class BridgeDevice(softirq.KernelDevice):
             why="every kernel with the module has it",
             title="The kernel's bridge",
             dut='kind = "bridge"\ncpus = {cpus}',
-            polls=False,
-            backend="af_packet",
         )
 
 

@@ -14,7 +14,7 @@ from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, Daemon, Namespace, TextFile
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_veth, foundation, port_graph, veths
-from pinchpoint.dut.device import Attachment, Bench, Device, Keys, Pages, RawScenario, Seen, Types, programs
+from pinchpoint.dut.device import Attachment, Bench, Device, Keys, Pages, RawScenario, Seen, Types, dut_of, programs
 from pinchpoint.dut.dpvs import config
 from pinchpoint.dut.dpvs.live import DpvsLive, Tools
 from pinchpoint.dut.program import detached
@@ -54,12 +54,6 @@ class DpvsDut:
     io = "veth"  # which DPDK's af_packet driver reads
 
 
-def spec(scenario: Scenario) -> DpvsDut:
-    """What the scenario says of its device."""
-    assert isinstance(scenario.dut, DpvsDut)
-    return scenario.dut
-
-
 class DpvsBench(Bench):
     """One bench of DPVS, planned: veth ports, its configuration, the daemon, the service."""
 
@@ -97,15 +91,15 @@ class DpvsBench(Bench):
         return f"{self.places.directory}/dpvs.{ending}"
 
     def _tools(self) -> Tools:
-        folder = PurePosixPath(spec(self.scenario).program or f"/{PROGRAM}").parent
+        folder = PurePosixPath(dut_of(self.scenario, DpvsDut).program or f"/{PROGRAM}").parent
         return Tools(self.places.host, f"{folder}/dpip", f"{folder}/ipvsadm", self._file("ipc"))
 
     def _control(self) -> int:
-        cpu = spec(self.scenario).control_cpu
+        cpu = dut_of(self.scenario, DpvsDut).control_cpu
         return self.scenario.engine.cpus[0] if cpu is None else cpu
 
     def _daemon(self) -> Daemon:
-        places, dut = self.places, spec(self.scenario)
+        places, dut = self.places, dut_of(self.scenario, DpvsDut)
         own = ("-c", self._file("conf"), "-p", self._file("own-pid"), "-x", self._file("ipc"))
         eal = ("--lcores", f"0@{self._control()},1@{dut.cpus[0]}", "--no-pci", "--no-huge", "-m", str(dut.memory_mb))
         vdevs = (f"--vdev=net_af_packet{n},iface={port.name}" for n, port in enumerate(self.scenario.ports))
@@ -140,7 +134,7 @@ class DpvsDevice(Device):
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """The program with its tools beside it."""
         yield from programs(host, {"ip": "iproute2", "start-stop-daemon": "dpkg"})
-        path = spec(scenario).program
+        path = dut_of(scenario, DpvsDut).program
         wrong = "not given" if path is None else what_is_wrong(host, path)
         yield Probe("dut.program", not wrong, f"{path or 'dpvs'}: {wrong or 'there'}", f"build it: {_BUILD}")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pinchpoint.bench.requirements import Probe, command, kernel_module
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
 from pinchpoint.dut import addresses, softirq
-from pinchpoint.dut.device import Keys, Pages, RawScenario, Types, programs
+from pinchpoint.dut.device import Keys, Pages, RawScenario, Types, dut_of, programs
 from pinchpoint.dut.ipvs import balancing
 from pinchpoint.dut.services import Option, Services, served
 from pinchpoint.host.guest import MODPROBE
@@ -46,12 +46,6 @@ class IpvsDut(softirq.KernelDut):
     kind: str = "ipvs"
 
 
-def spec(scenario: Scenario) -> IpvsDut:
-    """The scenario's device, which is of this kind."""
-    assert isinstance(scenario.dut, IpvsDut)
-    return scenario.dut
-
-
 class IpvsLive(softirq.KernelLive):
     """A namespace that balances, standing."""
 
@@ -76,7 +70,7 @@ class IpvsLive(softirq.KernelLive):
 
     def _chains(self) -> str:
         """Of its table. Raises BenchError where the module was loaded with others."""
-        match, bits = _SIZE.search(self._run("ipvsadm", "-Ln")), spec(self._scenario).conn_tab_bits
+        match, bits = _SIZE.search(self._run("ipvsadm", "-Ln")), dut_of(self._scenario, IpvsDut).conn_tab_bits
         chains = match[1] if match else "?"
         if bits is not None and chains != str(1 << bits):
             raise BenchError(
@@ -129,7 +123,7 @@ class IpvsBench(softirq.KernelBench):
         modprobe = MODPROBE if self.scenario.guest else "modprobe"
         resources = [
             *softirq.ports(self.scenario, self.places, pages),
-            Command((modprobe, "ip_vs", *_parameters(spec(self.scenario)))),
+            Command((modprobe, "ip_vs", *_parameters(dut_of(self.scenario, IpvsDut)))),
         ]
         if balancing.is_full(service):
             rules, lock = f"{self.places.directory}/source-nat.rules", f"{self.places.directory}/xtables.lock"

@@ -3,8 +3,7 @@
 `keys`       its scenario keys, and what a machine must have for it
 `routing`    addresses, routes and neighbours of its ports
 `balancing`  a [service] as rules and addresses; backends removed and added while it runs
-`tracking`   the limits of its connections, and their table
-`counters`   what its IP layer, connection tracking and rules count
+`tracking`   what its IP layer, connection tracking and rules count; the limits of its connections, and their table
 """
 
 import re
@@ -14,10 +13,10 @@ from dataclasses import dataclass, replace
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
 from pinchpoint.dut import addresses, softirq
-from pinchpoint.dut.device import Pages, RawScenario, Read, Seen, Types
+from pinchpoint.dut.device import Pages, RawScenario, Read, Seen, Types, dut_of
 from pinchpoint.dut.nft import balancing, keys, routing, tracking
-from pinchpoint.dut.nft.counters import WALKED, Chains, NamedCounters, Routing
 from pinchpoint.dut.nft.routing import Route
+from pinchpoint.dut.nft.tracking import WALKED, Chains, NamedCounters, Routing
 from pinchpoint.dut.services import Rebalanced
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.keys import kinds
@@ -52,12 +51,6 @@ class NftDut(softirq.KernelDut):
     routes: tuple[Route, ...]  # none: to the streams' destinations
     syn_proxy: bool = False
     kind: str = "nft"
-
-
-def spec(scenario: Scenario) -> NftDut:
-    """The scenario's device, which is of this kind."""
-    assert isinstance(scenario.dut, NftDut)
-    return scenario.dut
 
 
 class NftLive(softirq.KernelLive):
@@ -99,7 +92,7 @@ class NftLive(softirq.KernelLive):
 
     def rebalanced(self) -> Rebalanced | None:
         """Its rules, which can be replaced; with a proxy of SYNs they stand in two chains, and are left alone."""
-        service, proxied = self._scenario.service, spec(self._scenario).syn_proxy
+        service, proxied = self._scenario.service, dut_of(self._scenario, NftDut).syn_proxy
         return balancing.Rebalancing(service, self.places) if service and not proxied else None
 
 
@@ -114,7 +107,7 @@ class NftBench(softirq.KernelBench):
         """Ports, sysctls, routes, rules. Raises InputError."""
         netns = self.places.dut_netns
         service, established = self.scenario.service, self.scenario.established
-        routes = routing.batch(self.scenario, spec(self.scenario).routes)
+        routes = routing.batch(self.scenario, dut_of(self.scenario, NftDut).routes)
         lines = (*routes, *(addresses.batch(service, established) if service else ()))
         resources = [
             *softirq.ports(self.scenario, self.places, pages),
@@ -124,7 +117,7 @@ class NftBench(softirq.KernelBench):
         if service:
             rules = [*balancing.ruleset(service, established)]
             own = balancing.sysctls(established)
-            if spec(self.scenario).syn_proxy:
+            if dut_of(self.scenario, NftDut).syn_proxy:
                 rules += balancing.syn_proxy(service)
                 own |= balancing.SYN_PROXY_SYSCTLS
                 # What the kernel sends itself would cross a veth pair with its checksum unfinished.
@@ -132,7 +125,7 @@ class NftBench(softirq.KernelBench):
             resources += self._loaded(f"{self.places.directory}/service.nft", rules)
             # Sysctls that are there once a rule needs them.
             resources += addresses.set_sysctls(tracking.timeouts(service) | own, netns)
-        if own_rules := spec(self.scenario).rules:
+        if own_rules := dut_of(self.scenario, NftDut).rules:
             resources += self._loaded(self._ruleset, [line.text for line in own_rules])
         return resources
 
@@ -144,7 +137,7 @@ class NftBench(softirq.KernelBench):
         if error.argv[:2] != ("nft", "-f"):
             return super().refusal(error)
         match = re.search(re.escape(self._ruleset) + r":(\d+):\S* (?:Error: )?(.*)", error.output)
-        lines = spec(self.scenario).rules
+        lines = dut_of(self.scenario, NftDut).rules
         if not match or not 0 < int(match[1]) <= len(lines):
             return BenchError(f"{self.scenario.path}: dut.rules: nft refused them: {error.output}", "see nft(8)")
         place = f"{self.scenario.path}:{lines[int(match[1]) - 1].line}"
@@ -200,11 +193,11 @@ class NftDevice(softirq.KernelDevice):
 
     def contents(self, scenario: Scenario) -> Mapping[str, int]:
         """Lines of `dut.rules`, blank ones included."""
-        return {"lines of rules": len(spec(scenario).rules)}
+        return {"lines of rules": len(dut_of(scenario, NftDut).rules)}
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """Its programs, and a kernel with nf_tables; a guest's only where there are rules."""
-        has_rules = bool(spec(scenario).rules or scenario.service)
+        has_rules = bool(dut_of(scenario, NftDut).rules or scenario.service)
         return keys.needs(host, scenario.guest, has_rules=has_rules, balances=scenario.service is not None)
 
     def probes(self, host: Host) -> Iterator[Probe]:
@@ -218,7 +211,7 @@ class NftDevice(softirq.KernelDevice):
 
     def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
         """The same routes without any rule."""
-        dut = spec(scenario)
+        dut = dut_of(scenario, NftDut)
         return {Experiment.PLAIN: replace(scenario, dut=replace(dut, rules=()))} if dut.rules else {}
 
 

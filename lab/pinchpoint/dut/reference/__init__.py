@@ -14,9 +14,9 @@ from dataclasses import replace
 from pinchpoint.bench.requirements import Probe, command, hugepages
 from pinchpoint.bench.resource import AnyResource, Relay
 from pinchpoint.dut import attach, checks
-from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Pages, RawScenario, Seen, Starter, Types
+from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Pages, RawScenario, Seen, Starter, Types, dut_of
 from pinchpoint.dut.reference import account
-from pinchpoint.dut.reference.spec import KEYS, ReferenceDut, balancing_options, check_balancing, spec
+from pinchpoint.dut.reference.spec import KEYS, ReferenceDut, balancing_options, check_balancing
 from pinchpoint.host.interface import Host
 from pinchpoint.keys.source import Source
 from pinchpoint.model.causes import Experiment, Sign
@@ -37,7 +37,8 @@ class ReferenceBench(Bench):
 
     def attachment(self, number: int, port: Port) -> Attachment:
         """The far end of its vhost-user port. Raises InputError."""
-        return replace(attach.by_dpdk(self.scenario, self.places, number, port), ring_behind=spec(self.scenario).ring)
+        end = attach.by_dpdk(self.scenario, self.places, number, port)
+        return replace(end, ring_behind=dut_of(self.scenario, ReferenceDut).ring)
 
     def facts(self) -> Mapping[str, str]:
         """What is true of it, as its options."""
@@ -51,7 +52,7 @@ class ReferenceBench(Bench):
         return account.BalancingLive(account.Ports(host, process, self._names(), account.Balancer), host, process)
 
     def _options(self) -> tuple[str, ...]:
-        dut, service = spec(self.scenario), self.scenario.service
+        dut, service = dut_of(self.scenario, ReferenceDut), self.scenario.service
         return tuple(balancing_options(dut, service) if service else dut.options())
 
     def _names(self) -> tuple[str, str]:
@@ -130,7 +131,7 @@ class ReferenceDevice(Device):
 
     def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
         """Nothing planted but its rate; a ring that bridges its pauses."""
-        dut = spec(scenario)
+        dut = dut_of(scenario, ReferenceDut)
         plain = replace(
             dut, drop="", new_flow_us=0.0, rx_loss=0.0, table_loss=0.0, tx_loss=0.0, pause_every_ms=None, pause_ms=0.0
         )

@@ -10,7 +10,7 @@ from pinchpoint.dut.services import Option, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
 from pinchpoint.keys.source import Source
-from pinchpoint.model.scenario import Family, Mode, Range, Scenario, Scheduler, Service
+from pinchpoint.model.scenario import Family, Mode, Range, Scheduler, Service
 
 PLACES = ("rx", "ring", "table", "rules", "tx")
 LARGEST_TABLE: Final = 1 << 22
@@ -112,12 +112,6 @@ def _words(*options: tuple[str, str | bool | None]) -> Iterator[str]:
             yield f"--{name}"
         if value and isinstance(value, str):
             yield value
-
-
-def spec(scenario: Scenario) -> ReferenceDut:
-    """The scenario's device, which is of this kind."""
-    assert isinstance(scenario.dut, ReferenceDut)
-    return scenario.dut
 
 
 _SHARE = kinds.number(0.0, 1.0)
@@ -233,9 +227,8 @@ def check_balancing(raw: RawScenario, source: Source) -> None:
 def _check_service(raw: RawScenario, source: Source) -> None:
     dut, service, backends = raw.dut, raw.tables["service"], len(raw.arrays.get("backend", ()))
     if (service.get("max_connections") or 0) > LARGEST_TABLE:
-        source.mismatch(
-            ("service", "max_connections"), f"at most {LARGEST_TABLE:,} of reference", service["max_connections"]
-        )
+        wanted = f"at most {LARGEST_TABLE:,} of reference"
+        source.mismatch(("service", "max_connections"), wanted, service["max_connections"])
     local = service.get("local")
     ports = service.get("local_ports")
     if isinstance(local, Range):
@@ -248,9 +241,8 @@ def _check_service(raw: RawScenario, source: Source) -> None:
             source.problem(("dut", key), 'expected none without mode = "full-nat"')
     weights = dut.get("unfair") or ()
     if weights and (len(weights) != backends or not any(weights)):
-        source.mismatch(
-            ("dut", "unfair"), f"{backends} numbers, one for each [[backend]], and not only zeros", list(weights)
-        )
+        wanted = f"{backends} numbers, one for each [[backend]], and not only zeros"
+        source.mismatch(("dut", "unfair"), wanted, list(weights))
     slow = dut.get("slow_backend")
     if slow is not None and slow >= backends:
         source.mismatch(("dut", "slow_backend"), f"the number of a [[backend]], 0 to {backends - 1}", slow)

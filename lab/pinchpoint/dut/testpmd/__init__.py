@@ -18,7 +18,7 @@ from pinchpoint.bench.requirements import Probe, hugepages
 from pinchpoint.bench.resource import AnyResource, Daemon
 from pinchpoint.dut import checks, device
 from pinchpoint.dut.attach import by_dpdk, foundation, pages_of, port_graph
-from pinchpoint.dut.device import Attachment, Freezing, Keys, OwnCounters, Pages, RawScenario, Seen, Types, programs
+from pinchpoint.dut.device import Attachment, Freezing, Keys, Pages, RawScenario, Seen, Types, dut_of, programs
 from pinchpoint.dut.program import await_start, detached
 from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
@@ -62,12 +62,6 @@ class TestpmdDut:
     polls = True
 
 
-def spec(scenario: Scenario) -> TestpmdDut:
-    """What the scenario says of its device."""
-    assert isinstance(scenario.dut, TestpmdDut)
-    return scenario.dut
-
-
 class TestpmdBench(device.Bench):
     """One bench of testpmd, planned: hugepages and the process."""
 
@@ -78,7 +72,7 @@ class TestpmdBench(device.Bench):
     def attachment(self, number: int, port: Port) -> Attachment:
         """The far end of a vhost-user port, or a memif client. Raises InputError."""
         end = by_dpdk(self.scenario, self.places, number, port)
-        if spec(self.scenario).io == VHOST_USER:
+        if dut_of(self.scenario, TestpmdDut).io == VHOST_USER:
             return end
         size = f"rsize={port.ring.bit_length() - 1}"
         return replace(end, device=f"net_memif{number},role=client,{self._memif(port.name)},{size}")
@@ -96,7 +90,7 @@ class TestpmdBench(device.Bench):
         return detached(places, PROGRAM, f"{places.directory}/testpmd.log", argv, cpus=(control,), environment=folder)
 
     def _words(self, control: int) -> Iterator[str]:
-        dut, ports = spec(self.scenario), self.scenario.ports
+        dut, ports = dut_of(self.scenario, TestpmdDut), self.scenario.ports
         lcores = ",".join(str(cpu) for cpu in (control, *dut.cpus))
         yield from ("-l", lcores, "--main-lcore", str(control), "--no-pci", "--in-memory", "-m", str(dut.memory_mb))
         for number, port in enumerate(ports):
@@ -114,7 +108,7 @@ class TestpmdBench(device.Bench):
 
 
 def _control_cpu(scenario: Scenario) -> int:
-    asked = spec(scenario).control_cpu
+    asked = dut_of(scenario, TestpmdDut).control_cpu
     return scenario.engine.cpus[0] if asked is None else asked
 
 
@@ -130,7 +124,7 @@ def ask(host: Host, path: str, command: str) -> Any:
         raise DutError(f"testpmd does not answer {command} at {path}: {error}", "see its log") from error
 
 
-class Ports(OwnCounters):
+class Ports(device.OwnCounters):
     """Frames in and out of both ports, and those that each forwarding thread received."""
 
     name = "testpmd ports"
@@ -224,7 +218,7 @@ class TestpmdDevice(device.Device):
 
     def pages(self, scenario: Scenario) -> int:
         """Those of testpmd and engine."""
-        return pages_of(spec(scenario).memory_mb + scenario.engine.memory_mb)
+        return pages_of(dut_of(scenario, TestpmdDut).memory_mb + scenario.engine.memory_mb)
 
     def standing_s(self, scenario: Scenario) -> float:
         """Testpmd takes up to three seconds to end."""

@@ -16,8 +16,8 @@ from pinchpoint.bench.actions import ask_relay
 from pinchpoint.bench.relay import plain_frames
 from pinchpoint.bench.requirements import Probe, hugepages
 from pinchpoint.bench.resource import AnyResource, Namespace, Relay, Veth
-from pinchpoint.dut import attach, checks
-from pinchpoint.dut.device import Attachment, Bench, Device, Keys, Live, Pages, RawScenario, Starter, Types, programs
+from pinchpoint.dut import attach, checks, device
+from pinchpoint.dut.device import Attachment, Keys, Pages, RawScenario, Starter, Types, dut_of, programs
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
@@ -63,15 +63,9 @@ def without_device(scenario: Scenario, over_dpdk: bool) -> Scenario:
     return replace(scenario, dut=wire, hosts=(), guest=None)
 
 
-def dut_of(scenario: Scenario) -> WireDut:
-    """The scenario's device, which is of this kind."""
-    assert isinstance(scenario.dut, WireDut)
-    return scenario.dut
-
-
 def inspected(scenario: Scenario) -> Scenario:
     """A wire whose ports are watched, for another generator than the engine."""
-    return replace(scenario, dut=replace(dut_of(scenario), inspects=True))
+    return replace(scenario, dut=replace(dut_of(scenario, WireDut), inspects=True))
 
 
 def joined(scenario: Scenario) -> tuple[tuple[str, str], ...]:
@@ -98,12 +92,12 @@ def joined(scenario: Scenario) -> tuple[tuple[str, str], ...]:
     return tuple((port, other) for port, other in partner.items() if port <= other)
 
 
-class WireLive(Live):
+class WireLive(device.Live):
     """Joined ports that stand."""
 
     words = "a wire"
 
-    def __init__(self, bench: Bench, relay: Relay | None) -> None:
+    def __init__(self, bench: device.Bench, relay: Relay | None) -> None:
         self._scenario, self._places, self._relay = bench.scenario, bench.places, relay
 
     def collectors(self) -> list[Collector]:
@@ -118,7 +112,7 @@ class WireLive(Live):
         return parse_account(ask_relay(self._relay, self._places.host))
 
 
-class WireBench(Bench):
+class WireBench(device.Bench):
     """One bench of joined ports, planned."""
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
@@ -130,7 +124,7 @@ class WireBench(Bench):
         queues = {port.name: port.queues for port in self.scenario.ports}
         netns, size = self.places.engine_netns, attach.mtu(self.scenario)
         veths = [Veth(first, netns, second, netns, size, max(queues[first], queues[second])) for first, second in pairs]
-        if not dut_of(self.scenario).inspects:
+        if not dut_of(self.scenario, WireDut).inspects:
             return [*base, Namespace(netns), *veths]
         plain = [plain_frames(name, netns) for pair in pairs for name in pair]
         return [*base, Namespace(netns), *veths, *plain, self._inspector(pairs, engine)]
@@ -145,7 +139,7 @@ class WireBench(Bench):
         return attach.engine_process(self.places, INSPECTOR, argv, pairs, core, awaited=True)
 
     def _relay(self, pairs: Sequence[tuple[str, str]], engine: Sequence[str]) -> Relay:
-        dut = dut_of(self.scenario)
+        dut = dut_of(self.scenario, WireDut)
         names = [name for pair in pairs for name in pair]
         ports, options = attach.at_vhost_sockets(self.scenario, self.places, names)
         work = ("inspect", "--forward", "--every", INSPECTED_OF_MANY) if dut.inspects else ("relay", "--patience", "0s")
@@ -164,12 +158,12 @@ class WireBench(Bench):
         pairs, relay = joined(self.scenario), None
         if self.scenario.dut.polls:
             relay = self._relay(pairs, ())
-        elif dut_of(self.scenario).inspects:
+        elif dut_of(self.scenario, WireDut).inspects:
             relay = self._inspector(pairs, ())
         return WireLive(self, relay)
 
 
-class WireDevice(Device):
+class WireDevice(device.Device):
     """The kind `wire`: no device between the ports, for the ceiling of a generator."""
 
     bench_type = WireBench
@@ -195,13 +189,11 @@ class WireDevice(Device):
             why="what the kernel's links carry before any device on them is accused",
             title="No device, veth",
             dut='kind = "wire"\nio = "veth"\ncpus = {cpus}',
-            polls=False,
-            backend="af_packet",
         )
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """ip, for a watched veth pair ethtool, for vhost-user hugepages."""
-        watched = {"ethtool": "ethtool"} if dut_of(scenario).inspects and not scenario.dut.polls else {}
+        watched = {"ethtool": "ethtool"} if dut_of(scenario, WireDut).inspects and not scenario.dut.polls else {}
         yield from programs(host, {"ip": "iproute2", **watched})
         if pages := self.pages(scenario):
             yield hugepages(host, pages, 'set dut.io = "veth"')
