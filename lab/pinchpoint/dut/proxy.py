@@ -13,7 +13,7 @@ from typing import ClassVar
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, Daemon, MarkedProcesses, TextFile
 from pinchpoint.dut import addresses, checks, softirq
-from pinchpoint.dut.device import Device, Freezing, Pages, RawScenario, Seen, programs
+from pinchpoint.dut.device import Device, Freezing, Pages, RawScenario, Seen, dut_of, programs
 from pinchpoint.dut.program import detached
 from pinchpoint.dut.services import Option, Services, served
 from pinchpoint.host.interface import PROC, Host
@@ -85,8 +85,7 @@ class ProxyDut(softirq.KernelDut):
 
 def spec(scenario: Scenario) -> ProxyDut:
     """The scenario's device, which is a proxy."""
-    assert isinstance(scenario.dut, ProxyDut)
-    return scenario.dut
+    return dut_of(scenario, ProxyDut)
 
 
 def sysctls(scenario: Scenario) -> dict[str, str]:

@@ -320,7 +320,8 @@ class GuestedLive:
     def ready(self) -> Mapping[str, str]:
         """The device's facts; the kernel as it names itself."""
         host = self._places.host
-        return {**self._device.ready(), "guest's kernel": host.release(), **_facts(host)}
+        nodes = _told(read_topology(host).cpus)
+        return {**self._device.ready(), "guest's kernel": host.release(), "guest's NUMA nodes": nodes}
 
     def _with_cpus(self, collectors: Sequence[Collector]) -> list[Collector]:
         """What each of several CPUs handled; kinds that look at the kernel's softirqs read it themselves."""
@@ -372,11 +373,6 @@ def _settings(host: Host, netns: str, guest: Wanted, ports: Sequence[str]) -> di
     for port in ports if guest.numa_nodes > 1 else ():
         in_force |= softirq.steered(host, netns, port, range(guest.numa_nodes), " in the guest")
     return in_force
-
-
-def _facts(host: Host) -> dict[str, str]:
-    """Its nodes, as the guest itself has them."""
-    return {"guest's NUMA nodes": _told(read_topology(host).cpus)}
 
 
 def _told(nodes: Mapping[int, Sequence[int]]) -> str:

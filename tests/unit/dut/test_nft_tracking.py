@@ -41,9 +41,9 @@ class Kernel:
 
     def run(self, argv, netns=None):
         match argv:
-            case ["sysctl", "-n", name]:
-                word = name.removeprefix("net.netfilter.nf_conntrack_").removeprefix("tcp_timeout_")
-                return f"{self.entries if word == 'count' else self.values[word]}\n"
+            case ["sysctl", "-n", *names]:
+                words = [name[len("net.netfilter.nf_conntrack_") :].removeprefix("tcp_timeout_") for name in names]
+                return "".join(f"{self.entries if word == 'count' else self.values[word]}\n" for word in words)
             case ["sysctl", "-qw", change]:
                 name, _, value = change.partition("=")
                 self.values[name.rpartition("timeout_")[2]] = value

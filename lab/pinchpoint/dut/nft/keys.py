@@ -23,8 +23,7 @@ def _prefix() -> Kind:
     """A key's kind: an IPv4 prefix without host bits, as text."""
 
     def read(value: Any) -> str:
-        if not isinstance(value, str):
-            raise MismatchError
+        kinds.check(isinstance(value, str))
         try:
             return str(IPv4Network(value))
         except ValueError:

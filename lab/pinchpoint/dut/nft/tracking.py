@@ -21,7 +21,6 @@ from functools import partial
 from typing import Final
 
 from pinchpoint.dut import addresses
-from pinchpoint.dut.device import in_force
 from pinchpoint.dut.nft import balancing
 from pinchpoint.dut.services import await_forgotten
 from pinchpoint.dut.softirq import BACKLOG
@@ -47,8 +46,7 @@ _NO_RULE: Final = re.compile(r"(?:type|policy|comment|devices?)\b|#")
 _STATE = ("entries", "chainlength")  # of conntrack's columns: no counters of events
 ENTRIES = "host/conntrack/entries"
 FULL, NOT_INSERTED = "host/conntrack/table_full", "host/conntrack/insert_failed"
-_PREFIX = "nf_conntrack_tcp_timeout_"
-CLOSED = f"{_PREFIX}time_wait"
+CLOSED = "nf_conntrack_tcp_timeout_time_wait"
 KERNELS_PORTS = Range(1024, 64512)  # what source NAT takes from where rules give no ports and the client's is taken
 MOST_LISTED = 10_000  # entries: listing them takes 0.1 s
 FLUSHED_WITHIN_S = 10.0
@@ -232,10 +230,8 @@ class NftBalancer:
 
     def settings(self) -> dict[str, str]:
         """The time-outs, as read back. Raises BenchError where one is not in force."""
-        wanted, settings = timeouts(self._service), dict[str, str]()
-        for state in _STATES:
-            name, value = f"net.netfilter.{_PREFIX}{state}", self._read(f"{_PREFIX}{state}")
-            settings[name] = in_force(name, wanted.get(name, value), value)
+        wanted = dict.fromkeys((f"{addresses.TIMEOUT}{state}" for state in _STATES), "")
+        settings = addresses.sysctls_in_force(self._host, self._netns, wanted | addresses.tracking(self._service))
         ports = self._ports()
         return settings | ({"ports of each local address": balancing.shown_ports(ports)} if self._service.local else {})
 

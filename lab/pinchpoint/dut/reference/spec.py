@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from pinchpoint.dut.device import Keys, RawScenario
 from pinchpoint.dut.services import Option, Services
@@ -118,22 +118,15 @@ _SHARE = kinds.number(0.0, 1.0)
 _NUMBER, _ADDRESS = r"(?:stream|every|src-port|dst-port)=\d{1,9}", r"(?:src|dst)=\d{1,3}(?:\.\d{1,3}){3}"
 _TERM = rf"(?:{_NUMBER}|{_ADDRESS}|protocol=(?:udp|tcp|icmp|\d{{1,3}}))"
 _RULE = re.compile(rf"(?:{_TERM}(?:,{_TERM})*)?", re.ASCII)
-
-
-def _rule() -> kinds.Kind:
-    def read(value: object) -> str:
-        kinds.check(isinstance(value, str) and _RULE.fullmatch(value) is not None)
-        return str(value)
-
-    return kinds.Kind('a rule such as "protocol=udp,dst=198.19.0.1,dst-port=53,every=10", or nothing', read)
+_DROP = kinds.matching(_RULE, 'a rule such as "protocol=udp,dst=198.19.0.1,dst-port=53,every=10", or nothing')
 
 
 def _weights() -> kinds.Kind:
-    def read(value: object) -> tuple[int, ...]:
+    weight = kinds.integer(0, 1000)
+
+    def read(value: Any) -> tuple[int, ...]:
         kinds.check(isinstance(value, list | tuple))
-        assert isinstance(value, list | tuple)
-        kinds.check(all(type(weight) is int and 0 <= weight <= 1000 for weight in value))
-        return tuple(value)
+        return tuple(weight.read(element) for element in value)
 
     return kinds.Kind("a list of whole numbers from 0 to 1,000", read)
 
@@ -179,7 +172,7 @@ KEYS = Keys(
         Key("rate_fps", kinds.number(1, 1e9), "Frames served a second in each direction.", Unset("as they come")),
         Key("ring", kinds.integer(1, 1 << 20), "Frames that wait for service at most, in each direction.", 1024),
         Key("new_flow_us", kinds.number(0, 1e6), "What a frame of a new flow takes longer, microseconds.", 0.0),
-        Key("drop", _rule(), "Frames that match are dropped: all terms, and of those every N-th; empty: none.", ""),
+        Key("drop", _DROP, "Frames that match are dropped: all terms, and of those every N-th; empty: none.", ""),
         Key("rx_loss", _SHARE, "Share of frames lost as they leave a port's ring.", 0.0),
         Key("table_loss", _SHARE, "Share of frames lost once they are served.", 0.0),
         Key("tx_loss", _SHARE, "Share of frames lost before the other port.", 0.0),
