@@ -15,7 +15,7 @@ from pinchpoint.bench.requirements import Probe, Remedy
 from pinchpoint.cli.options import host_at, host_option, json_option
 from pinchpoint.cli.run import stop_on_signals
 from pinchpoint.cli.terminal import console
-from pinchpoint.dut import guest_choice, nics, registry, vm
+from pinchpoint.dut import nics, placement, registry, vm
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
 from pinchpoint.host.hugepages import NR_HUGEPAGES, pool
@@ -174,7 +174,7 @@ def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_jso
 
 
 def _probes(host: Host, away: bool = False) -> list[Probe]:
-    optional = () if away else (*vm.probes(host), *guest_choice.boots(host))
+    optional = () if away else (*vm.probes(host), *placement.boots(host))
     guests = (replace(probe, needed=False) for probe in optional)
     machine = (requirements.root(host), requirements.cpus(host, (), 2))
     return [*machine, *_device_probes(host), *guests, *nics.probes(host), *_engine_probes(host)]

@@ -11,7 +11,7 @@ import click
 
 from pinchpoint.cli.options import FILE, NEW_FILE
 from pinchpoint.dut import registry, requirements
-from pinchpoint.dut.starter import Starter, starters
+from pinchpoint.dut.device import Starter
 from pinchpoint.engine import process
 from pinchpoint.host.facts import Machine, host_facts, look
 from pinchpoint.host.interface import Host
@@ -69,9 +69,9 @@ def _write(file: Path | None, text: str, what: str, next_step: str) -> None:
 
 def _starters(kind: str | None) -> list[Starter]:
     """Of one kind, or of all, best first. Raises InputError where there is none."""
-    if kind is not None and (own := list(starters(registry.device(kind)))):
+    if kind is not None and (own := list(registry.device(kind).starters())):
         return own
-    every = [(name, starter) for name in registry.kinds() for starter in starters(registry.device(name))]
+    every = [(name, starter) for name in registry.kinds() for starter in registry.device(name).starters()]
     if kind is not None or not every:
         able = ", ".join(dict.fromkeys(name for name, _ in every))
         raise InputError(f"init has no plain scenario of {kind}", f"--kind with one of {able}")

@@ -10,8 +10,7 @@ from types import MappingProxyType
 
 import click
 
-from pinchpoint.dut.guest_choice import chosen
-from pinchpoint.dut.placement import alike_there
+from pinchpoint.dut.placement import alike_there, chosen
 from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
 from pinchpoint.model import units as words

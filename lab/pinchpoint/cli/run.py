@@ -20,7 +20,7 @@ from pinchpoint.cli.program import Program
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.terminal import gate_of, print_result, show_comparison, tell
 from pinchpoint.dut import requirements
-from pinchpoint.dut.guest_choice import chosen
+from pinchpoint.dut.placement import chosen
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine import process
 from pinchpoint.host.machines import Machines

@@ -4,7 +4,7 @@ User-mode Linux is Debian's package user-mode-linux; its options are in the kern
 Documentation/virt/uml/user_mode_linux_howto_v2.rst. Debian's own kernel under qemu-system-x86_64 (qemu(1)) is unpacked,
 not installed, by `packaging/guest-kernel`. A new kind is a class here, and a row.
 
-AUTO stands for the first of them that boots on this machine and has what the device needs (`dut/guest_choice.py`).
+AUTO stands for the first of them that boots on this machine and has what the device needs (`dut/placement.py`).
 """
 
 import os

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pinchpoint.dut.starter import Starter
+from pinchpoint.dut.device import Starter
 from pinchpoint.host.facts import Machine
 from pinchpoint.model import units
 from pinchpoint.model.errors import RequirementError

@@ -9,8 +9,9 @@ from math import lcm, prod
 from pathlib import Path as FilePath
 from typing import Final
 
-from pinchpoint.dut import multi_host, registry, remote_device, remote_endpoints, vm
+from pinchpoint.dut import registry, vm
 from pinchpoint.dut.attach import HEADERS
+from pinchpoint.dut.checks import check_machines, remote_of, sites_of
 from pinchpoint.dut.device import RawScenario, Read
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Table
@@ -89,18 +90,15 @@ def scenario_of(source: Source) -> Scenario | None:
     made = device.read(raw, source)
     vm.check(raw, source, device)
     machines = _machines(reader, tables, arrays)
-    remote_device.check(raw, source, machines)
-    remote_endpoints.check(raw, source, device)
     over_engines, by_any = bool(measure and measure.over_engines), bool(measure and measure.by_any_engine)
-    multi_host.check(raw, source, machines, device, over_engines=over_engines, by_any_engine=by_any)
+    check_machines(raw, source, machines, device, over_engines=over_engines, by_any_engine=by_any)
     if source.problems:
         return None
     assert measure is not None, "a wrong one is a problem"
     scenario = _scenario(source.path, measure.made(**tables[own]), tables, arrays, made(), frozenset(reader.defaulted))
-    scenario = replace(scenario, remote=remote_device.remote_of(tables[""]["runs_on"], machines))
-    remotes = {name: remote for name in machines if (remote := remote_device.remote_of(name, machines))}
-    engines = (*multi_host.engines_of(scenario, remotes), *remote_endpoints.ends_of(scenario, remotes))
-    return replace(scenario, engines=engines)
+    scenario = replace(scenario, remote=remote_of(tables[""]["runs_on"], machines))
+    remotes = {name: remote for name in machines if (remote := remote_of(name, machines))}
+    return replace(scenario, engines=tuple(sites_of(scenario, remotes)))
 
 
 def _machines(

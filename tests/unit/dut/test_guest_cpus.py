@@ -9,7 +9,7 @@ from support import OF_A_KIND, scenario_of
 
 from pinchpoint.bench.resource import Command, GuestKernel, Inside, TextFile
 from pinchpoint.dut import registry, vm
-from pinchpoint.dut.device import Pages, PlainLive
+from pinchpoint.dut.device import Live, Pages
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.vm import GuestedLive
 from pinchpoint.host.guest_kernels import KERNELS
@@ -161,7 +161,7 @@ class WithNodes(Local):
     mask = "00000003\n"
 
 
-class Forwarding(PlainLive):
+class Forwarding(Live):
     """A device in the guest."""
 
 

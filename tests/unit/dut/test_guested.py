@@ -20,7 +20,7 @@ from pinchpoint.bench.resource import (
     Veth,
 )
 from pinchpoint.dut import registry
-from pinchpoint.dut.device import Pages, PlainLive
+from pinchpoint.dut.device import Live, Pages
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.setup import prepare
 from pinchpoint.dut.softirq import Softnet
@@ -420,7 +420,7 @@ def test_counters_of_a_guests_cpus_are_not_named_like_this_machines(tmp_path):
             assert {name.replace("host/", "guest/", 1) for name in mine} == set(theirs)
 
 
-class InTheGuest(PlainLive):
+class InTheGuest(Live):
     """Read in the guest."""
 
     def collectors(self):

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, TapLinks
+from pinchpoint.dut import device
 from pinchpoint.dut.attach import by_dpdk, by_veth
-from pinchpoint.dut.device import Attached, Attachment, Defaults, Freezing, Pages, RawScenario, Read, Seen, Types
+from pinchpoint.dut.device import Attached, Attachment, Freezing, Pages, RawScenario, Read, Seen, Types
 from pinchpoint.dut.ovs import attached, counters, experiments, hops, needs, reading, vdpa
 from pinchpoint.dut.ovs import bench as made
 from pinchpoint.dut.ovs.daemons import SWITCH
@@ -16,7 +17,6 @@ from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.rules import refused_rule
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsDut, OvsHost, OvsPort, pinned_queues, rules, spec
 from pinchpoint.dut.places import Places
-from pinchpoint.dut.starter import Starter
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.numa import Topology
@@ -36,10 +36,9 @@ _RULE_S, _BRIDGE_S, _PORT_S = 20e-6, 0.1, 10e-3  # of each, made and removed
 
 
 @dataclass(frozen=True)
-class OvsBench:
+class OvsBench(device.Bench):
     """One bench of a private switch, planned."""
 
-    scenario: Scenario
     places: OvsPlaces
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
@@ -72,7 +71,7 @@ class OvsBench:
 
 
 @dataclass(frozen=True)
-class OvsDevice(Defaults):
+class OvsDevice(device.Device):
     """The kind `ovs`: a private Open vSwitch, with any of its datapaths."""
 
     def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
@@ -91,7 +90,7 @@ class OvsDevice(Defaults):
         """Both of its programs, and the hugepages of a scenario that leaves every size at its default."""
         return needs.probes(host)
 
-    def starters(self) -> Iterator[Starter]:
+    def starters(self) -> Iterator[device.Starter]:
         """With DPDK; without, over veth."""
         return needs.starters()
 

@@ -11,8 +11,8 @@ from pinchpoint.bench.actions import create, remove
 from pinchpoint.bench.resource import AnyResource
 from pinchpoint.bulk.making import Bulk, timed_make, timed_removal
 from pinchpoint.dut import nics
-from pinchpoint.dut.device import Action, Check
-from pinchpoint.dut.multi_host import engine_links
+from pinchpoint.dut.attach import engine_links
+from pinchpoint.dut.device import Action, Check, Live
 from pinchpoint.dut.ovs import balancing, settings
 from pinchpoint.dut.ovs.balancing import Connections
 from pinchpoint.dut.ovs.bench import ends_with_the_switch
@@ -42,7 +42,7 @@ def threads(host: Host, pidfile: str, control: Unixctl) -> list[Collector]:
     return [PacketThreads(host, pidfile, _PMD_THREAD, _MAIN_THREAD), PmdThreads(control)]
 
 
-class OvsLive:
+class OvsLive(Live):
     """A private switch that stands."""
 
     def __init__(self, scenario: Scenario, places: OvsPlaces) -> None:
