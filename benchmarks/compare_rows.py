@@ -31,8 +31,7 @@ from pinchpoint.findings.comparing import decision_of
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import kept_off
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Record, Standing
+from pinchpoint.measure.standing import Listener, Record, Standing
 from pinchpoint.model.comparison import Decision
 from pinchpoint.model.duet import Stretch
 from pinchpoint.model.errors import PinchpointError

@@ -10,9 +10,8 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.ends import ends_of
-from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.registry import measure_of
-from pinchpoint.measure.standing import Record, Standing
+from pinchpoint.measure.standing import Listener, Record, Standing
 from pinchpoint.run.bench import standing_bench
 
 FULL_NAT = 'local = "10.1.0.240-10.1.0.243"\n'

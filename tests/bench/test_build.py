@@ -25,10 +25,8 @@ from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.build import run as build
 from pinchpoint.measure.build.keys import Build
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Record, Recorded
+from pinchpoint.measure.standing import Interrupted, Listener, Record, Recorded
 from pinchpoint.measure.traffic import Background
-from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model.errors import BenchError
 from pinchpoint.run.scenario import run_scenario
 from pinchpoint.scenario import parse

@@ -14,11 +14,10 @@ from pinchpoint.dut.requirements import require
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.build.keys import Build
-from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.load.keys import Load
 from pinchpoint.measure.rates.keys import Rates
 from pinchpoint.measure.sockets.keys import Bandwidth, Sockets
-from pinchpoint.measure.standing import Record, Recorded
+from pinchpoint.measure.standing import Listener, Record, Recorded
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.result import Outcome
 from pinchpoint.run.scenario import run_scenario

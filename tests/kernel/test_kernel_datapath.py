@@ -11,8 +11,7 @@ import pytest
 from pinchpoint.engine.process import ProcessInstrument
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Record, Recorded
+from pinchpoint.measure.standing import Listener, Record, Recorded
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.run.scenario import run_scenario
 from pinchpoint.scenario import parse

@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from pinchpoint.engine.instrument import HIGHEST_FPS
-from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Listener
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import Measurement, Metric

@@ -11,7 +11,6 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.services import Balancer
 from pinchpoint.engine.connections import RING, Account, Client, Load, Tuples, command, connect
 from pinchpoint.measure.ends import ends_of
-from pinchpoint.measure.measurements import begin, keep
 from pinchpoint.measure.standing import Standing, Undoable
 from pinchpoint.model import units
 from pinchpoint.model.errors import EngineError, InputError
@@ -168,7 +167,7 @@ class Opener:
         """
         measurement = self._replayed(phase, load)
         if measurement is None:
-            measurement = keep(self._bench, self._run(phase, load, flush, figures))
+            measurement = self._bench.keep(self._run(phase, load, flush, figures))
         else:
             self._bench.listener.measurement_ends(measurement)
         self.measurements.append(measurement)
@@ -192,7 +191,7 @@ class Opener:
     def _run(self, phase: str, load: Load, flush: bool, figures: Callable[[Opened], tuple[Metric, ...]]) -> Measurement:
         bench, scenario = self._bench, self._bench.scenario
         self._count += 1
-        begun = begin(bench, self._count, lasting_s(load))
+        begun = bench.begin(self._count, lasting_s(load))
         if empty := flushed(self.balancer) if flush else None:
             self.flushes.append(empty)
         load = _with_ports(load, self._tuples)

@@ -7,7 +7,7 @@ from pinchpoint.bench.builder import Builder
 from pinchpoint.dut.setup import EngineEnd, Setup
 from pinchpoint.host.guest import Guest
 from pinchpoint.host.interface import CommandFailed
-from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Listener
 from pinchpoint.model.errors import PinchpointError
 
 

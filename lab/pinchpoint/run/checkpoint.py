@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 from pinchpoint.findings.curves import curves
 from pinchpoint.findings.findings import findings
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Record, Stoppable
+from pinchpoint.measure.standing import Listener, Record, Stoppable
 from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.result import Ceiling, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario

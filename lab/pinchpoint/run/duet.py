@@ -13,8 +13,8 @@ from time import monotonic
 
 from pinchpoint.engine.instrument import EngineResult, Slices, TrialRequest
 from pinchpoint.host.priority import kept_off
-from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.trial import EPOCHS, WARM_UP, Interrupted
+from pinchpoint.measure.standing import Interrupted, Standing
+from pinchpoint.measure.trial import EPOCHS, WARM_UP
 from pinchpoint.measure.warm_up import warm_up
 from pinchpoint.model.duet import CALIBRATION, MEASURED, Slice, Slicing, Stretch
 from pinchpoint.model.errors import BenchError, DutError, EngineError

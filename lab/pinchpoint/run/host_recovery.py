@@ -11,9 +11,7 @@ from typing import TypeVar
 from pinchpoint.bench.builder import clean
 from pinchpoint.bench.journal import STATE_DIRECTORY, busy, holder, machine_lock, requiring
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Record, Recorded, RunUnit, Stoppable, Undoable
-from pinchpoint.measure.trial import Interrupted
+from pinchpoint.measure.standing import Interrupted, Listener, Record, Recorded, RunUnit, Stoppable, Undoable
 from pinchpoint.model.errors import HostLostError, InputError, PinchpointError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import ScenarioResult

@@ -20,8 +20,7 @@ from pinchpoint.engine.process import ProcessInstrument
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.host.processes import ENVIRONMENT_MARK, freeze, thaw
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.standing import Listener, Standing
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.scenario import Scenario, Stream

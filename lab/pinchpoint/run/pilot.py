@@ -12,9 +12,8 @@ from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.findings.curves import of_repeats
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.registry import measure_of
-from pinchpoint.measure.standing import Record, Recorded, Standing, Stoppable
+from pinchpoint.measure.standing import Listener, Record, Recorded, Standing, Stoppable
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Point, Scenario
 from pinchpoint.model.study import Bound

@@ -18,9 +18,8 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import kept_off, preferred
 from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Record, Standing, Stoppable, Undoable
-from pinchpoint.measure.trial import Interrupted, Measurer, OverTime
+from pinchpoint.measure.standing import Interrupted, Listener, Record, Standing, Stoppable, Undoable
+from pinchpoint.measure.trial import Measurer, OverTime
 from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model import units
 from pinchpoint.model.errors import PinchpointError, StoreError

@@ -14,9 +14,8 @@ from pinchpoint.findings.relative import is_enough, relative_metrics
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.forwarding import Tells, of_trial
-from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.run import measure_rates
-from pinchpoint.measure.standing import Record, Recorded, RunUnit, Standing
+from pinchpoint.measure.standing import Listener, Record, Recorded, RunUnit, Standing
 from pinchpoint.measure.summary import Findings, result_of
 from pinchpoint.model.causes import Turns
 from pinchpoint.model.duet import Stretch

@@ -13,8 +13,7 @@ from types import TracebackType
 from pinchpoint.dut import requirements
 from pinchpoint.findings.relative import not_overloaded, of_reference, surely_not_overloaded
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Record, Recorded, RunUnit, Stoppable
+from pinchpoint.measure.standing import Listener, Record, Recorded, RunUnit, Stoppable
 from pinchpoint.model.duet import RELATIVE, Stretch
 from pinchpoint.model.errors import (
     BenchError,

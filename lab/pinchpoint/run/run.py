@@ -13,8 +13,7 @@ from pinchpoint.dut.placement import alike_there
 from pinchpoint.host import facts
 from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Recorded, RunUnit, Stoppable, Undoable
+from pinchpoint.measure.standing import Listener, Recorded, RunUnit, Stoppable, Undoable
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.errors import (

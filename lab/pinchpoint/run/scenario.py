@@ -12,10 +12,9 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.host import facts
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
-from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.keys import Rates
 from pinchpoint.measure.registry import measure_of
-from pinchpoint.measure.standing import Record, Recorded, Standing, Stoppable
+from pinchpoint.measure.standing import Listener, Record, Recorded, Standing, Stoppable
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Ceiling, ScenarioResult
 from pinchpoint.model.scenario import LAB, EngineSite, Remote, Scenario

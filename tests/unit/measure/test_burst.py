@@ -10,8 +10,8 @@ from pinchpoint.engine.simulated import SimulatedInstrument
 from pinchpoint.engine.simulated_queue import StallKind, Stalls
 from pinchpoint.measure.burst.keys import Burst
 from pinchpoint.measure.burst.run import expected_bursts, measure_bursts
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.trial import Interrupted, Measurer
+from pinchpoint.measure.standing import Interrupted, Listener
+from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.bracket import Bracket

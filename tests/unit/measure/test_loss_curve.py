@@ -7,9 +7,9 @@ from support import TWO_PORTS as SCENARIO
 from support import Truth
 
 from pinchpoint.engine.simulated import SimulatedInstrument
-from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.loss_curve.keys import LossCurve
 from pinchpoint.measure.loss_curve.run import measure_curve
+from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model import units
 from pinchpoint.model.result import Limit, Outcome

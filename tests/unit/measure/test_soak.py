@@ -8,10 +8,10 @@ from support import TWO_PORTS, Truth
 from pinchpoint.engine.simulated import PortFailure, SimulatedInstrument, Stop
 from pinchpoint.engine.simulated_queue import StallKind, Stalls
 from pinchpoint.measure import trial as measure
-from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.soak.keys import Soak
 from pinchpoint.measure.soak.run import Windows, soak_scenario
-from pinchpoint.measure.trial import Interrupted, Measurer
+from pinchpoint.measure.standing import Interrupted, Listener
+from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.trial import TrialValidity

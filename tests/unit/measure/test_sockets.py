@@ -207,7 +207,7 @@ class Bench:
         self.scenario = SCENARIO
         self.recorded = type("Recorded", (), {"measurements": made})
         self.listener = type("Silent", (), {"phase": lambda *_: None})()
-        self.began = 0.0
+        self.wall_s = 0.0
         self.host = HERE
         self.setup = SimpleNamespace(places=Places("b", PurePosixPath("/b"), HERE))
 

@@ -6,8 +6,7 @@ import pytest
 
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.standing import Record, Recorded
-from pinchpoint.measure.trial import Interrupted
+from pinchpoint.measure.standing import Interrupted, Record, Recorded
 from pinchpoint.model.errors import BenchError, EngineError, HostLostError
 from pinchpoint.model.scenario import Remote
 from pinchpoint.run import host_recovery

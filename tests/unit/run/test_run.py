@@ -8,9 +8,9 @@ from support import Truth
 from pinchpoint.engine.simulated import SimulatedInstrument
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.run import measure_scenario
-from pinchpoint.measure.trial import Interrupted, Measurer
+from pinchpoint.measure.standing import Interrupted, Listener
+from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import RateStatus
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.run.run import describe_run, run_all

@@ -10,9 +10,7 @@ from pinchpoint.measure.blocked import metrics as blocking
 from pinchpoint.measure.blocked.keys import Blocked
 from pinchpoint.measure.carried import judged
 from pinchpoint.measure.kind import asked
-from pinchpoint.measure.measurements import begin, keep
-from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.stopper import Stopper
+from pinchpoint.measure.standing import Standing, Stopper
 from pinchpoint.measure.summary import Findings, result_of
 from pinchpoint.measure.traffic import LOOK_S, QUIET_S, background
 from pinchpoint.model.errors import EngineError
@@ -43,21 +41,20 @@ def measure_blocked(bench: Standing) -> ScenarioResult:
     """Every repeat of the action, and what follows. Raises Interrupted, BenchError, DutError or EngineError."""
     scenario = bench.scenario
     blocked = asked(scenario, Blocked)
-    stopper = Stopper()
-    bench.on_stoppable(stopper)
+    stopper = bench.stopper()
     bench.record.note_facts(bench.live.versions())
     bench.listener.phase(PHASE, blocked.repeats)
 
     def repeat(number: int) -> Measurement:
         stopper.check()
-        return keep(bench, _repeat(bench, blocked, number, stopper))
+        return bench.keep(_repeat(bench, blocked, number, stopper))
 
     spare = min(blocked.repeats, scenario.search.max_repeats)
     made = all_repeats(bench.recorded.measurements, blocked.repeats, spare, repeat)
     metrics, warnings = blocking.together(made), blocking.warnings(made, blocked.repeats)
     told = any(metric.name == blocking.NAMES[0] for metric in metrics)
     failed = "" if told else f"no blocked time: {'; '.join(warnings)}\n  hint: lower blocked.load_fps"
-    return result_of(scenario, (), Findings(metrics, warnings, (), failed), time.monotonic() - bench.began)
+    return result_of(scenario, (), Findings(metrics, warnings, (), failed), bench.wall_s)
 
 
 def all_repeats(
@@ -80,11 +77,11 @@ def _valid(made: Sequence[Measurement]) -> int:
 
 
 def _repeat(bench: Standing, blocked: Blocked, number: int, stopper: Stopper) -> Measurement:
-    scenario, check = bench.scenario, stopper.check
-    begun = begin(bench, number, WARM_UP_S + QUIET_S + blocked.before_s + blocked.after_s)
+    check = stopper.check
+    begun = bench.begin(number, WARM_UP_S + QUIET_S + blocked.before_s + blocked.after_s)
     action = bench.live.action(blocked, bench.setup.resources)
     action.prepare(check)
-    bracket = bench.host_bracket((*scenario.engine.cpus, *scenario.dut.cpus))
+    bracket = bench.host_bracket()
     happened, seen = _under_traffic(bench, blocked, action, bracket, check)
     action.restore(check)
     metrics, cannot = blocking.metrics(happened)
@@ -99,7 +96,8 @@ def _under_traffic(
 ) -> tuple[blocking.Happened, Observation]:
     """Let it happen while frames are sent, and see what the host does meanwhile."""
     sending = background(bench, None, blocked.load_fps, renewed=action.ends_processes)
-    with sending as traffic, kept_off(_used(bench.scenario), bench.host):
+    # The action's commands stay off the bench's CPUs where there are others.
+    with sending as traffic, kept_off(bench.cpus, bench.host):
         traffic.warm_up(WARM_UP_S, check)
         traffic.start(check)
         bracket.open()
@@ -115,11 +113,6 @@ def _under_traffic(
     if seen.quiet is None or seen.building is None:
         raise EngineError("nothing was sent", "see engine.log in the run folder")
     return blocking.Happened(seen.quiet, seen.building, took_s, bool(bench.host.name)), together(observed)
-
-
-def _used(scenario: Scenario) -> frozenset[int]:
-    """CPUs of what sends and of what forwards: the action's commands stay off them where there are others."""
-    return frozenset({*scenario.engine.cpus, *scenario.dut.cpus})
 
 
 def _wait(for_s: float, check: Callable[[], None]) -> None:

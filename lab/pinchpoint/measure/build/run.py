@@ -21,9 +21,7 @@ from pinchpoint.measure.build.keys import Build
 from pinchpoint.measure.build.metrics import Built, Usage
 from pinchpoint.measure.carried import Disturbance, disturbance, judged
 from pinchpoint.measure.kind import asked
-from pinchpoint.measure.measurements import begin, once
-from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.stopper import Stopper
+from pinchpoint.measure.standing import Standing, Stopper
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.measure.traffic import Background, Probes, Traffic, background
 from pinchpoint.model.measurement import Measurement
@@ -58,14 +56,13 @@ def measure_build(bench: Standing) -> ScenarioResult:
 
     A build that an interrupted run finished is answered from its record, also one that the host disturbed.
     """
-    return _result(bench, once(bench, lambda: _measure(bench)))
+    return _result(bench, bench.once(lambda: _measure(bench)))
 
 
 def _measure(bench: Standing) -> Measurement:
-    build, stopper = _build(bench), Stopper()
-    bench.on_stoppable(stopper)
+    build, stopper = _build(bench), bench.stopper()
     bench.record.note_facts(bench.live.versions())
-    begun = begin(bench, 1, GUESS_S)
+    begun = bench.begin(1, GUESS_S)
     probes = probes_of(build)
     with ExitStack() as held:
         bulk = held.enter_context(items(bench, probes))
@@ -73,7 +70,7 @@ def _measure(bench: Standing) -> Measurement:
         if probes or build.load_fps:
             traffic = held.enter_context(background(bench, probes, build.load_fps))
             # What makes the items must not take the CPUs of what sends and forwards; the engine has its own by now.
-            held.enter_context(kept_off(_cpus(bench), bench.host))
+            held.enter_context(kept_off(bench.cpus, bench.host))
         built, account, seen = _make(bench, bulk, traffic, stopper)
     used = {f"build/{name}": float(value) for name, value in asdict(built.usage).items() if value is not None}
     return judged(begun.ended(building.metrics(built), account, {**seen, **used}), built.visible_s)
@@ -87,7 +84,7 @@ def _make(
     switch = _process(bench)
     if traffic is not None:
         traffic.start(check)
-    bracket = bench.host_bracket(_cpus(bench))
+    bracket = bench.host_bracket()
     before_bytes, cpu_s, commands_s = switch.resident_bytes(), switch.cpu_s(), children_s(bench.host)
     own = OwnMemory()
     bracket.open()
@@ -119,11 +116,6 @@ def _make(
         taken_within_s=probes.interval_s if probes else 0.0,
     )
     return built, _account(built, made, removed, seen), observed
-
-
-def _cpus(bench: Standing) -> tuple[int, ...]:
-    """The bench's own: of what sends and of what forwards."""
-    return tuple(sorted({*bench.scenario.engine.cpus, *bench.scenario.dut.cpus}))
 
 
 def _disturbance(seen: Traffic | None) -> Disturbance | str | None:
@@ -158,7 +150,7 @@ def _account(built: Built, made: Timed, removed: Timed, seen: Traffic | None) ->
 def _result(bench: Standing, measurement: Measurement) -> ScenarioResult:
     return scenario_result(
         bench.scenario,
-        time.monotonic() - bench.began,
+        bench.wall_s,
         metrics=measurement.metrics,
         warnings=building.warnings(measurement, _items(bench).why_slower.get(_build(bench).method, "")),
     )

@@ -10,9 +10,8 @@ from pinchpoint.measure.burst import metrics as bursts
 from pinchpoint.measure.burst.keys import Burst
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.kind import TRIAL_S, asked
-from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.run import searching_s
-from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.standing import Listener, Standing
 from pinchpoint.measure.summary import Findings, most_offered, result_of
 from pinchpoint.measure.trial import WARM_UP, Measurer
 from pinchpoint.measure.warm_up import first_round, warm_up

@@ -137,7 +137,7 @@ class _Measured:
         reason = limited or f"even {bounds.lossy or 1:,} connections at once failed: {ended.evidence[0]}"
         return scenario_result(
             self._bench.scenario,
-            time.monotonic() - self._bench.began,
+            self._bench.wall_s,
             taken=measurements,
             verdict=Verdict(limit, ended.evidence[0], evidence, (), ()),
             traffic_s=math.fsum(measurement.wall_s for measurement in measurements),

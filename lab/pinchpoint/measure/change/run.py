@@ -15,9 +15,7 @@ from pinchpoint.measure.change.judged import CYCLE_S, Happened, metrics
 from pinchpoint.measure.change.keys import Changed, Event
 from pinchpoint.measure.ends import ends_of
 from pinchpoint.measure.kind import asked
-from pinchpoint.measure.measurements import begin, once
 from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.stopper import Stopper
 from pinchpoint.measure.summary import Findings, result_of
 from pinchpoint.model.errors import EngineError, InputError
 from pinchpoint.model.measurement import Measurement
@@ -41,16 +39,15 @@ def expected_s(scenario: Scenario) -> float:
 
 def measure_change(bench: Standing) -> ScenarioResult:
     """Open the connections, let it happen, and judge. Raises EngineError or BenchError where nothing can be said."""
-    measurement = once(bench, lambda: _measure(bench))
-    return result_of(bench.scenario, (), Findings(measurement.metrics, ()), time.monotonic() - bench.began)
+    measurement = bench.once(lambda: _measure(bench))
+    return result_of(bench.scenario, (), Findings(measurement.metrics, ()), bench.wall_s)
 
 
 def _measure(bench: Standing) -> Measurement:
     scenario, changed, service = bench.scenario, asked(bench.scenario, Changed), _service(bench.scenario)
-    stopper = Stopper()
-    bench.on_stoppable(stopper)
-    begun = begin(bench, 1, expected_s(scenario))
-    bracket = bench.host_bracket((*scenario.engine.cpus, *scenario.dut.cpus))
+    stopper = bench.stopper()
+    begun = bench.begin(1, expected_s(scenario))
+    bracket = bench.host_bracket()
     happened, samples, account, seen = _under_connections(bench, changed, service, bracket, stopper.check)
     told = {
         "change": asdict(changed),

@@ -165,7 +165,7 @@ class _Measured:
         no_rate = all(rate.status is RateStatus.REFUSED for rate in rates)
         return scenario_result(
             self._bench.scenario,
-            time.monotonic() - self._bench.began,
+            self._bench.wall_s,
             taken=self._opener.measurements,
             threads=self._trials[-1].threads if self._trials else (),
             verdict=shown.verdict(rates[0], burst, sustained, self._limits, ids),

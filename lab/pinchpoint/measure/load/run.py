@@ -8,10 +8,9 @@ from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.forwarding import of_trial
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.kind import TRIAL_S, asked
-from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.load.keys import Load
 from pinchpoint.measure.load.metrics import of_load
-from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.standing import Listener, Standing
 from pinchpoint.measure.summary import Findings, result_of
 from pinchpoint.measure.trial import WARM_UP, Measurer
 from pinchpoint.measure.warm_up import first_round, warm_up

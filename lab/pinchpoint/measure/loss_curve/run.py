@@ -10,10 +10,9 @@ from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.forwarding import of_trial
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.kind import TRIAL_S, asked
-from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.loss_curve import metrics as loss_curve
 from pinchpoint.measure.loss_curve.keys import LossCurve
-from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.standing import Listener, Standing
 from pinchpoint.measure.summary import Findings, most_offered, result_of
 from pinchpoint.measure.trial import WARM_UP, Measurer
 from pinchpoint.measure.warm_up import first_round, warm_up

@@ -19,11 +19,10 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.kind import TRIAL_S, asked
-from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.keys import Rates
 from pinchpoint.measure.rates.metrics import of_overload, of_rates
 from pinchpoint.measure.rates.overload import OVERLOADS, highest_load_fps, overloaded, without_rate
-from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.standing import Listener, Standing
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.measure.trial import ROUND_TRIP, WARM_UP, Measurer, OverTime
 from pinchpoint.measure.warm_up import first_round, warm_up

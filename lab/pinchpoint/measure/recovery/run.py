@@ -11,12 +11,11 @@ from pinchpoint.engine.instrument import Step
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.kind import TRIAL_S, asked
-from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.run import expected_trials, searched_ndr, searching_s
 from pinchpoint.measure.recovery import metrics as diagnosis
 from pinchpoint.measure.recovery.keys import Recovery
 from pinchpoint.measure.recovery.metrics import Recovered
-from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.standing import Listener, Standing
 from pinchpoint.measure.summary import Findings, result_of
 from pinchpoint.measure.trial import WARM_UP, Measurer, OverTime
 from pinchpoint.measure.warm_up import first_round, warm_up

@@ -10,19 +10,16 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.kind import asked
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.measurements import Begun, keep
 from pinchpoint.measure.rates.run import expected_trials, searched_ndr, searching_s
 from pinchpoint.measure.soak import metrics as diagnosis
 from pinchpoint.measure.soak.keys import Soak
 from pinchpoint.measure.soak.metrics import Window
-from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.standing import Begun, Listener, Standing
 from pinchpoint.measure.summary import Findings, result_of
 from pinchpoint.measure.trial import WARM_UP, Measurer, OverTime
 from pinchpoint.measure.warm_up import first_round, warm_up
@@ -147,7 +144,7 @@ def measure_soak(bench: Standing) -> ScenarioResult:
     with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus, bench.host):
         recorded = [measurement for measurement in bench.recorded.measurements if measurement.kind == Soak.kind]
         bracket = bench.witness_bracket()
-        windows = Windows(bench.scenario, bracket, partial(keep, bench), recorded)
+        windows = Windows(bench.scenario, bracket, bench.keep, recorded)
         earlier = bench.recorded.trials
         return soak_scenario(bench.scenario, measurer, windows, bench.listener, bench.began, earlier)
 

@@ -1,7 +1,6 @@
 """The measures `bandwidth`, `rr` and `crr`: windows of a socket workload between two hosts of a bench that stands."""
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,15 +21,13 @@ from pinchpoint.host.interface import TICKS_PER_S
 from pinchpoint.host.priority import kept_off
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.measure.kind import asked
-from pinchpoint.measure.measurements import Begun, begin, keep
 from pinchpoint.measure.sockets import metrics as socket_metrics
 from pinchpoint.measure.sockets import windows
 from pinchpoint.measure.sockets.keys import Bandwidth, ConnectRequestResponse, RequestResponse, Sockets
 from pinchpoint.measure.sockets.verdict import moved, source_ports, verdict
 from pinchpoint.measure.sockets.windows import Window
-from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.standing import Begun, Interrupted, Standing
 from pinchpoint.measure.summary import scenario_result
-from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model.errors import BenchError, DutError, RequirementError, UnreachableError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Outcome, ScenarioResult
@@ -159,8 +156,8 @@ class WindowMeasurer:
     def window(self, repeat: int) -> Measurement:
         """One window, valid or not. Raises Interrupted or DutError after keeping it, else EngineError or BenchError."""
         self._count += 1
-        measurement, died = self._measured(begin(self._bench, self._count, seconds(self._ends.sockets), repeat))
-        keep(self._bench, measurement)
+        measurement, died = self._measured(self._bench.begin(self._count, seconds(self._ends.sockets), repeat))
+        self._bench.keep(measurement)
         if died is not None:
             raise died
         if self._pairs.stop_requested:
@@ -223,7 +220,7 @@ def measure_sockets(bench: Standing) -> ScenarioResult:
         lab = next((site for site in bench.scenario.engines if site.remote is None), None)
         with kept_off(ends.cpus, bench.host), kept_off(ends.beside_lab, bench.setup.places.at(lab)):
             _measure(bench, ends, measurements)
-    return summary(bench.scenario, ends, measurements, time.monotonic() - bench.began)
+    return summary(bench.scenario, ends, measurements, bench.wall_s)
 
 
 def _measure(bench: Standing, ends: Ends, measurements: list[Measurement]) -> None:

@@ -10,7 +10,6 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.connections import Client, Load, Times, command, connect
 from pinchpoint.measure.ends import ends_of
 from pinchpoint.measure.kind import asked
-from pinchpoint.measure.measurements import begin, once
 from pinchpoint.measure.served import suffices
 from pinchpoint.measure.standing import Standing, Undoable
 from pinchpoint.measure.summary import scenario_result
@@ -48,7 +47,7 @@ def _hold_s(verify: Verify) -> float:
 
 def measure_verify(bench: Standing) -> ScenarioResult:
     """Open the connections and judge what became of them. Raises EngineError where nothing can be said."""
-    return _result(bench, once(bench, lambda: _measure(bench)))
+    return _result(bench, bench.once(lambda: _measure(bench)))
 
 
 def _measure(bench: Standing) -> Measurement:
@@ -71,7 +70,7 @@ def _measure(bench: Standing) -> Measurement:
     core = scenario.engine.cpus[0]
     argv = command(bench.engine, core, engine_ends.words, service, load, engine_ends.dpdk)
     bench.record.note_facts(bench.live.ready())
-    begun = begin(bench, 1, expected_s(scenario))
+    begun = bench.begin(1, expected_s(scenario))
     bracket = bench.bracket()
     bracket.open()
     account = connect(bench.host, argv, bench.setup.places.environment, load)
@@ -172,7 +171,7 @@ def _result(bench: Standing, measurement: Measurement) -> ScenarioResult:
     notes = {metric.name: metric.note for metric in measurement.metrics}
     return scenario_result(
         bench.scenario,
-        time.monotonic() - bench.began,
+        bench.wall_s,
         outcome=Outcome.WRONG if wrong else Outcome.MEASURED,
         reason="; ".join(f"{name}: {notes.get(name, '')}" for name in wrong),
         metrics=measurement.metrics,
