@@ -1,4 +1,4 @@
-"""What a measure declares, and all that the rest of the lab asks of one."""
+"""What a measure declares, all that the rest of the lab asks of one, and checks across keys that several make."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,3 +59,19 @@ def asked(scenario: Scenario, wanted: type[AnyMeasure]) -> AnyMeasure:
         kind = getattr(wanted, "kind", wanted.__name__)
         raise InputError(f'{scenario.path}: measure = "{scenario.measure.kind}", expected "{kind}"')
     return scenario.measure
+
+
+def needed(source: Source, needs: Mapping[str, int], arrays: Mapping[str, Sequence[Element]]) -> None:
+    """Notes where there are fewer ports, streams or hosts than a measure needs."""
+    for name, fewest in needs.items():
+        count = len(arrays[name])
+        if count < fewest:
+            source.problem((name,), f"expected at least {fewest} [[{name}]], found {count or 'none'}")
+
+
+def one_queue(source: Source, measure: str, arrays: Mapping[str, Sequence[Element]]) -> None:
+    """Notes every port that has more than one queue."""
+    for port in arrays["port"]:
+        if (queues := port.values.get("queues", 1)) > 1:
+            expected = f'1 with measure = "{measure}": of several queues nobody knows when a frame was lost'
+            source.mismatch((*port.at, "queues"), expected, queues)

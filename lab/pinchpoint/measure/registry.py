@@ -35,5 +35,5 @@ def measure_of(scenario: Scenario) -> MeasureKind:
 @cache
 def _by_name() -> Mapping[str, MeasureKind]:
     folders = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]) if module.ispkg]
-    every = [kind for name in sorted(folders) for kind in import_module(f"pinchpoint.measure.{name}").MEASURES]
+    every = [kind for name in sorted(folders) for kind in import_module(f"pinchpoint.measure.{name}.run").MEASURES]
     return {kind.name: kind for kind in every}

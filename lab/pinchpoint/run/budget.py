@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from pinchpoint.measure import registry
-from pinchpoint.measure.rates.keys import Rates
+from pinchpoint.measure.rates import Rates
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.measurement import Metric

@@ -19,7 +19,7 @@ from pinchpoint.findings.comparing_trials import alternation, rate_name, rate_of
 from pinchpoint.findings.curves import curves
 from pinchpoint.findings.relative import why_hopeless
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.rates.keys import Rates
+from pinchpoint.measure.rates import Rates
 from pinchpoint.measure.standing import Listener, Recorded, Standing, Stoppable, Undoable
 from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.duet import MEASURED, Stretch

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from pinchpoint.dut.registry import device_of
-from pinchpoint.measure.rates.keys import Rates
+from pinchpoint.measure.rates import Rates
 from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.warm_up import first_round
 from pinchpoint.model.scenario import Relative, Scenario

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pinchpoint.causes.experiments import experiments
 from pinchpoint.dut.registry import device_of
-from pinchpoint.measure.rates.keys import Rates
+from pinchpoint.measure.rates import Rates
 from pinchpoint.model.causes import Experiment
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Factor, Point, Relative, Scenario, Sweep

@@ -12,7 +12,7 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.host import facts
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
-from pinchpoint.measure.rates.keys import Rates
+from pinchpoint.measure.rates import Rates
 from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.standing import Listener, Record, Recorded, Standing, Stoppable
 from pinchpoint.model.errors import PinchpointError

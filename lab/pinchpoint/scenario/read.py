@@ -11,7 +11,7 @@ from pinchpoint.keys.key import Table
 from pinchpoint.keys.reader import Element, Reader, Values, lookup
 from pinchpoint.keys.source import Source, read_text
 from pinchpoint.measure import registry as measures
-from pinchpoint.measure.checks import needed
+from pinchpoint.measure.kind import needed
 from pinchpoint.model.scenario import (
     LAB,
     Engine,

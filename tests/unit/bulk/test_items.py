@@ -14,7 +14,7 @@ from pinchpoint.dut.ovs.bulk_flows import Flows
 from pinchpoint.dut.ovs.bulk_ports import Ports
 from pinchpoint.dut.ovs.ovsdb import Ovsdb
 from pinchpoint.host.local import Local
-from pinchpoint.measure.build.keys import Build
+from pinchpoint.measure.build import Build
 from pinchpoint.model.errors import DutError
 
 PLACES = OvsPlaces("b1", PurePosixPath("/run/pinchpoint/b1"), Local())

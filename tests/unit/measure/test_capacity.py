@@ -6,7 +6,7 @@ import pytest
 from balancers import Balancer, Opener, bench
 from support import TWO_PORTS as SCENARIO
 
-from pinchpoint.measure.capacity.keys import Capacity
+from pinchpoint.measure.capacity import Capacity
 from pinchpoint.measure.capacity.metrics import Aging, metrics
 from pinchpoint.measure.capacity.run import _Measured
 from pinchpoint.measure.served import Flush

@@ -7,7 +7,7 @@ from support import TWO_PORTS as SCENARIO
 from support import Truth
 
 from pinchpoint.engine.simulated import SimulatedInstrument
-from pinchpoint.measure.load.keys import Load
+from pinchpoint.measure.load import Load
 from pinchpoint.measure.load.run import measure_loads
 from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.trial import Measurer

@@ -7,7 +7,7 @@ from support import TWO_PORTS as SCENARIO
 from support import Truth
 
 from pinchpoint.engine.simulated import SimulatedInstrument
-from pinchpoint.measure.loss_curve.keys import LossCurve
+from pinchpoint.measure.loss_curve import LossCurve
 from pinchpoint.measure.loss_curve.run import measure_curve
 from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.trial import Measurer

@@ -10,8 +10,8 @@ from support import Truth, search_with
 
 from pinchpoint.account.cache_line import of_trial
 from pinchpoint.engine.simulated import CoreDistance, SimulatedInstrument
+from pinchpoint.measure.rates import Rates
 from pinchpoint.measure.rates import run as rates
-from pinchpoint.measure.rates.keys import Rates
 from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Ceiling, Rate, RateStatus

@@ -7,7 +7,7 @@ from support import TWO_PORTS, Truth
 
 from pinchpoint.engine.simulated import SimulatedInstrument, Stop
 from pinchpoint.measure import trial as measure
-from pinchpoint.measure.recovery.keys import Recovery
+from pinchpoint.measure.recovery import Recovery
 from pinchpoint.measure.recovery.run import recover_scenario
 from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.trial import Measurer

@@ -8,7 +8,7 @@ from support import TWO_PORTS, Truth
 from pinchpoint.engine.simulated import PortFailure, SimulatedInstrument, Stop
 from pinchpoint.engine.simulated_queue import StallKind, Stalls
 from pinchpoint.measure import trial as measure
-from pinchpoint.measure.soak.keys import Soak
+from pinchpoint.measure.soak import Soak
 from pinchpoint.measure.soak.run import Windows, soak_scenario
 from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.measure.trial import Measurer

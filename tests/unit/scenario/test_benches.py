@@ -7,9 +7,9 @@ from pinchpoint.dut.ovs.extra_ports import extra_port
 from pinchpoint.dut.ovs.ports import patch_name
 from pinchpoint.dut.ovs.spec import Datapath, Patch, Tuning
 from pinchpoint.dut.ovs.tunnels import ends
-from pinchpoint.measure.burst.keys import Burst
-from pinchpoint.measure.loss_curve.keys import LossCurve
-from pinchpoint.measure.sockets.keys import RequestResponse
+from pinchpoint.measure.burst import Burst
+from pinchpoint.measure.loss_curve import LossCurve
+from pinchpoint.measure.sockets import RequestResponse
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import NumaPlacement
 from pinchpoint.scenario import parse

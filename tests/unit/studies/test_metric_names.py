@@ -10,19 +10,18 @@ import trials
 from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.dut.ovs.metrics import handled
 from pinchpoint.dut.ovs.metrics import metrics as own_metrics
+from pinchpoint.measure.build import Build
 from pinchpoint.measure.build import metrics as building
-from pinchpoint.measure.build.keys import Build
+from pinchpoint.measure.burst import Burst
 from pinchpoint.measure.burst import metrics as bursts
-from pinchpoint.measure.burst.keys import Burst
-from pinchpoint.measure.load.keys import Load
+from pinchpoint.measure.load import Load
 from pinchpoint.measure.load.metrics import of_load
+from pinchpoint.measure.loss_curve import LossCurve
 from pinchpoint.measure.loss_curve import metrics as loss_curve
-from pinchpoint.measure.loss_curve.keys import LossCurve
-from pinchpoint.measure.rates.keys import Rates
+from pinchpoint.measure.rates import Rates
 from pinchpoint.measure.rates.metrics import of_rates
+from pinchpoint.measure.sockets import Bandwidth, ConnectRequestResponse, RequestResponse, windows
 from pinchpoint.measure.sockets import metrics as socket_metrics
-from pinchpoint.measure.sockets import windows
-from pinchpoint.measure.sockets.keys import Bandwidth, ConnectRequestResponse, RequestResponse
 from pinchpoint.model.result import LatencyPoint, Rate, RateStatus
 from pinchpoint.model.rfc2544 import BurstTest
 from pinchpoint.scenario.study import load_study

@@ -3,13 +3,14 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from typing import Final
 
 from pinchpoint.dut.device import Action
 from pinchpoint.host.priority import kept_off
+from pinchpoint.measure.blocked import Blocked, check_keys, table
 from pinchpoint.measure.blocked import metrics as blocking
-from pinchpoint.measure.blocked.keys import Blocked
 from pinchpoint.measure.carried import judged
-from pinchpoint.measure.kind import asked
+from pinchpoint.measure.kind import MeasureKind, asked
 from pinchpoint.measure.standing import Standing, Stopper
 from pinchpoint.measure.summary import Findings, result_of
 from pinchpoint.measure.traffic import LOOK_S, QUIET_S, background
@@ -120,3 +121,18 @@ def _wait(for_s: float, check: Callable[[], None]) -> None:
     while (left_s := until - time.monotonic()) > 0:
         check()
         time.sleep(min(LOOK_S, left_s))
+
+
+MEASURES: Final = (
+    MeasureKind(
+        made=Blocked,
+        finds="how long forwarding stands still while the DUT is changed",
+        table=table,
+        run=measure_blocked,
+        expected_s=expected_s,
+        main=("blocked time", "longest silence", "longest gap", "action time"),
+        check=check_keys,
+        made_of="repeat",
+        has_limit=False,
+    ),
+)

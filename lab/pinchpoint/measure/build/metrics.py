@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pinchpoint.measure.build.keys import Build
+from pinchpoint.measure.build import Build
 from pinchpoint.measure.carried import Disturbance
 from pinchpoint.model.measurement import Measurement, Metric
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from ipaddress import IPv4Address
-from typing import Any
+from typing import Any, Final
 
 from pinchpoint.bench.resource import Daemon
 from pinchpoint.bulk import needs
@@ -16,11 +16,11 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.host.making import children_s
 from pinchpoint.host.priority import kept_off
 from pinchpoint.host.usage import OwnMemory, Process
+from pinchpoint.measure.build import Build, check_keys, table
 from pinchpoint.measure.build import metrics as building
-from pinchpoint.measure.build.keys import Build
 from pinchpoint.measure.build.metrics import Built, Usage
 from pinchpoint.measure.carried import Disturbance, disturbance, judged
-from pinchpoint.measure.kind import asked
+from pinchpoint.measure.kind import MeasureKind, asked
 from pinchpoint.measure.standing import Standing, Stopper
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.measure.traffic import Background, Probes, Traffic, background
@@ -192,3 +192,28 @@ def _process(bench: Standing) -> Process:
     name = device_of(bench.scenario).freezing(bench.scenario).daemon
     daemons = [resource for resource in bench.setup.resources if isinstance(resource, Daemon) and resource.name == name]
     return Process(bench.host, name, daemons[0].pidfile if daemons else None)
+
+
+MEASURES: Final = (
+    MeasureKind(
+        made=Build,
+        finds="time to make rules, ports or links",
+        table=table,
+        run=measure_build,
+        expected_s=expected_s,
+        main=(
+            "build time",
+            "visible time",
+            "build rate",
+            "first frame time",
+            "blocked time",
+            "longest gap",
+            "removal time",
+        ),
+        judged_by="time per item",
+        needs={},
+        check=check_keys,
+        made_of="build",
+        has_limit=False,
+    ),
+)

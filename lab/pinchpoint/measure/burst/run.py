@@ -4,12 +4,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import Final
 
 from pinchpoint.host.priority import kept_off
+from pinchpoint.measure.burst import BURST, Burst, check_keys
 from pinchpoint.measure.burst import metrics as bursts
-from pinchpoint.measure.burst.keys import Burst
 from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.kind import TRIAL_S, asked
+from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
 from pinchpoint.measure.rates.run import searching_s
 from pinchpoint.measure.standing import Listener, Standing
 from pinchpoint.measure.summary import Findings, most_offered, result_of
@@ -197,3 +198,29 @@ def _summary(
         generator_ceiling_fps=most_offered(trials),
         burst=result,
     )
+
+
+MEASURES: Final = (
+    MeasureKind(
+        made=Burst,
+        finds="the longest burst without loss",
+        table=lambda _: BURST,
+        run=measure_burst,
+        expected_s=expected_s,
+        main=(
+            "longest burst",
+            "corrected buffer time",
+            "corrected buffer",
+            "burst rate",
+            "NDR",
+            "given throughput",
+            "implied buffer time",
+            "shortest of the tests",
+            "longest of the tests",
+            "burst standard deviation",
+        ),
+        check=check_keys,
+        by_any_engine=True,
+        through_service=True,
+    ),
+)

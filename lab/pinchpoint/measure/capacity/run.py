@@ -3,15 +3,16 @@
 import math
 import time
 from collections.abc import Sequence
+from typing import Final
 
 from pinchpoint.account.exhausted import Exhausted, exhausted
 from pinchpoint.engine.connections import Load
 from pinchpoint.host.priority import kept_off
+from pinchpoint.measure.capacity import CAPACITY, Capacity
 from pinchpoint.measure.capacity import metrics as shown
-from pinchpoint.measure.capacity.keys import Capacity
 from pinchpoint.measure.capacity.metrics import Aging
 from pinchpoint.measure.exhaustion import LIMITS
-from pinchpoint.measure.kind import asked
+from pinchpoint.measure.kind import MeasureKind, asked
 from pinchpoint.measure.served import SETUP_S, Opened, Opener
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import scenario_result
@@ -156,3 +157,18 @@ def _figures(opened: Opened) -> tuple[Metric, ...]:
         Metric("held at once", "count", float(client.most_open), note=note),
         Metric("failed", "share", (opened.judged.due - client.completed) / due),
     )
+
+
+MEASURES: Final = (
+    MeasureKind(
+        made=Capacity,
+        finds="how many connections a balancer holds at once, how fast it forgets them, and how they age",
+        table=lambda _: CAPACITY,
+        run=measure_capacity,
+        expected_s=expected_s,
+        main=("capacity", "tear-down rate", "aging time"),
+        needs={"port": 2, "backend": 1},
+        made_of="load",
+        is_served=True,
+    ),
+)

@@ -12,7 +12,7 @@ from math import ceil
 from typing import Final
 
 from pinchpoint.engine.watched import Sample
-from pinchpoint.measure.change.keys import Changed, Event
+from pinchpoint.measure.change import Changed, Event
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.scenario import Scheduler, Service

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
+from typing import Final
 
 import msgspec
 
@@ -11,10 +12,10 @@ from pinchpoint.dut.services import Rebalanced
 from pinchpoint.engine.connections import SPARE_S, Account, Load, command
 from pinchpoint.engine.watched import Outage, Sample, Watched, lasting_s, options
 from pinchpoint.measure.carried import judged
+from pinchpoint.measure.change import CHANGE, Changed, Event, check_keys
 from pinchpoint.measure.change.judged import CYCLE_S, Happened, metrics
-from pinchpoint.measure.change.keys import Changed, Event
 from pinchpoint.measure.ends import ends_of
-from pinchpoint.measure.kind import asked
+from pinchpoint.measure.kind import MeasureKind, asked
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import Findings, result_of
 from pinchpoint.model.errors import EngineError, InputError
@@ -184,3 +185,33 @@ def _act(began: float, at_s: float, act: Callable[[], None]) -> Happened:
     begun_s = time.monotonic() - began
     act()
     return Happened(begun_s, time.monotonic() - began)
+
+
+MEASURES: Final = (
+    MeasureKind(
+        made=Changed,
+        finds="which connections break when a backend leaves or comes, and when the balance is right again",
+        table=lambda _: CHANGE,
+        run=measure_change,
+        expected_s=expected_s,
+        main=(
+            "broken",
+            "refused",
+            "reset",
+            "timed out connecting",
+            "timed out answering",
+            "timed out closing",
+            "right after",
+            "right after return",
+            "moved connections",
+            "tuples moved",
+            "tuples moved at return",
+            "share of backend ",
+        ),
+        needs={"port": 2, "backend": 1},
+        check=check_keys,
+        made_of="connection",
+        has_limit=False,
+        is_served=True,
+    ),
+)

@@ -3,18 +3,19 @@
 import math
 import time
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from pinchpoint.account.exhausted import Exhausted, exhausted
 from pinchpoint.dut.services import Doubling
 from pinchpoint.engine.connections import Load
 from pinchpoint.host.priority import kept_off
+from pinchpoint.measure.connections import CONNECTIONS, Connections
 from pinchpoint.measure.connections import metrics as shown
 from pinchpoint.measure.connections import sustained as model
-from pinchpoint.measure.connections.keys import Connections
 from pinchpoint.measure.connections.metrics import Sustained
 from pinchpoint.measure.connections.sustained import Prediction
 from pinchpoint.measure.connections.trials import as_trial, failing
-from pinchpoint.measure.kind import asked
+from pinchpoint.measure.kind import MeasureKind, asked
 from pinchpoint.measure.served import SETUP_S, Opened, Opener
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import scenario_result
@@ -225,3 +226,26 @@ def _width(rate: Rate) -> float:
     if rate.status is not RateStatus.FOUND or rate.lower_fps is None or not rate.upper_fps:
         return 0.0
     return (rate.upper_fps - rate.lower_fps) / rate.upper_fps
+
+
+MEASURES: Final = (
+    MeasureKind(
+        made=Connections,
+        finds="how many connections a second a balancer opens, in a burst and for ever, and which resource ends it",
+        table=lambda _: CONNECTIONS,
+        run=measure_connections,
+        expected_s=expected_s,
+        main=(
+            "burst rate",
+            "burst rate, ",
+            "sustained rate",
+            "sustained rate, doubled",
+            "predicted sustained rate",
+            "connect p50",
+            "connect p99",
+        ),
+        needs={"port": 2, "backend": 1},
+        made_of="load",
+        is_served=True,
+    ),
+)

@@ -2,13 +2,14 @@
 
 import time
 from dataclasses import dataclass
+from typing import Final
 
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.forwarding import of_trial
 from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.kind import TRIAL_S, asked
-from pinchpoint.measure.load.keys import Load
+from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
+from pinchpoint.measure.load import LOAD, Load
 from pinchpoint.measure.load.metrics import of_load
 from pinchpoint.measure.standing import Listener, Standing
 from pinchpoint.measure.summary import Findings, result_of
@@ -17,6 +18,7 @@ from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model import units
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.terms import THREAD_BUSY
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search.repeat import until_valid
 
@@ -86,3 +88,18 @@ def _summary(
         failed="" if highest else f"no load could be measured: {reasons}\n  hint: {hint}",
     )
     return result_of(scenario, measurer.trials, told, wall_s, of=valid)
+
+
+MEASURES: Final = (
+    MeasureKind(
+        made=Load,
+        finds="CPU load of the DUT at given rates",
+        table=lambda _: LOAD,
+        run=measure_load,
+        expected_s=expected_s,
+        main=("cycles per packet at ", f"{THREAD_BUSY} at ", "loss at "),
+        has_limit=False,
+        over_engines=True,
+        through_service=True,
+    ),
+)

@@ -3,15 +3,16 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from pinchpoint.causes.verdict import verdict
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.forwarding import of_trial
 from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.kind import TRIAL_S, asked
+from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
+from pinchpoint.measure.loss_curve import LOSS_CURVE, LossCurve
 from pinchpoint.measure.loss_curve import metrics as loss_curve
-from pinchpoint.measure.loss_curve.keys import LossCurve
 from pinchpoint.measure.standing import Listener, Standing
 from pinchpoint.measure.summary import Findings, most_offered, result_of
 from pinchpoint.measure.trial import WARM_UP, Measurer
@@ -148,3 +149,17 @@ def _summary(
 def _verdict(rate: Rate, curve: Sequence[Trial], scenario: Scenario) -> Verdict:
     limit = scenario.validity.unexplained_ratio
     return verdict(rate, curve, scenario.smallest_ring, unexplained_ratio=limit, device=device_of(scenario))
+
+
+MEASURES: Final = (
+    MeasureKind(
+        made=LossCurve,
+        finds="frame loss rate against offered load",
+        table=lambda _: LOSS_CURVE,
+        run=measure_loss_curve,
+        expected_s=expected_s,
+        main=("loss-free load", "max load", "highest forwarded", "overload forwarding", "loss at "),
+        over_engines=True,
+        through_service=True,
+    ),
+)

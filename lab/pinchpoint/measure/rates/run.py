@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from pinchpoint.account.cache_line import distance, of_trial
 from pinchpoint.account.neighbour import of_trials
@@ -18,8 +19,8 @@ from pinchpoint.dut.device import Device
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.kind import TRIAL_S, asked
-from pinchpoint.measure.rates.keys import Rates
+from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
+from pinchpoint.measure.rates import LATENCY, Rates
 from pinchpoint.measure.rates.metrics import of_overload, of_rates
 from pinchpoint.measure.rates.overload import OVERLOADS, highest_load_fps, overloaded, without_rate
 from pinchpoint.measure.standing import Listener, Standing
@@ -285,3 +286,17 @@ def _at_the_limit(ndr: Rate, searched: Sequence[Trial]) -> Trial | None:
         trial for trial in searched if trial.validity is TrialValidity.VALID and trial.loss_ratio <= ndr.loss_ratio
     ]
     return min(reached, key=lambda trial: abs(trial.offered_fps - quoted_fps), default=None)
+
+
+MEASURES: Final = (
+    MeasureKind(
+        made=Rates,
+        finds="NDR and PDRs, then latency",
+        table=lambda _: LATENCY,
+        run=measure_rates,
+        expected_s=expected_s,
+        main=(),
+        over_engines=True,
+        through_service=True,
+    ),
+)

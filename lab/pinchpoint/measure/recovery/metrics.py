@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import inf
 from statistics import median
 
-from pinchpoint.measure.recovery.keys import Recovery
+from pinchpoint.measure.recovery import Recovery
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.study import Bound

@@ -6,14 +6,15 @@ them the DUT would have time to recover unseen.
 
 import time
 from dataclasses import replace
+from typing import Final
 
 from pinchpoint.engine.instrument import Step
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.kind import TRIAL_S, asked
+from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
 from pinchpoint.measure.rates.run import expected_trials, searched_ndr, searching_s
+from pinchpoint.measure.recovery import RECOVERY, Recovery, check_keys
 from pinchpoint.measure.recovery import metrics as diagnosis
-from pinchpoint.measure.recovery.keys import Recovery
 from pinchpoint.measure.recovery.metrics import Recovered
 from pinchpoint.measure.standing import Listener, Standing
 from pinchpoint.measure.summary import Findings, result_of
@@ -88,3 +89,18 @@ def _overloads(
             return repeats, f"{len(repeats)} of {recovery.repeats} overloads valid; last: {trial.reason}"
         repeats.append(diagnosis.recovered(trial, recovery))
     return repeats, ""
+
+
+MEASURES: Final = (
+    MeasureKind(
+        made=Recovery,
+        finds="how long frames are lost after an overload",
+        table=lambda _: RECOVERY,
+        run=measure_recovery,
+        expected_s=expected_s,
+        main=("recovery time", "lost after the overload", "lost in the overload", "throughput"),
+        check=check_keys,
+        by_any_engine=True,
+        has_limit=False,
+    ),
+)

@@ -10,14 +10,15 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.kind import asked
+from pinchpoint.measure.kind import MeasureKind, asked
 from pinchpoint.measure.rates.run import expected_trials, searched_ndr, searching_s
+from pinchpoint.measure.soak import SOAK, Soak, check_keys
 from pinchpoint.measure.soak import metrics as diagnosis
-from pinchpoint.measure.soak.keys import Soak
 from pinchpoint.measure.soak.metrics import Window
 from pinchpoint.measure.standing import Begun, Listener, Standing
 from pinchpoint.measure.summary import Findings, result_of
@@ -28,6 +29,7 @@ from pinchpoint.model.errors import DutError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Rate, ScenarioResult
 from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.terms import THREAD_BUSY
 from pinchpoint.model.trial import Cause, Sample, Trial, TrialValidity
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.host import ticks_to_seconds
@@ -220,3 +222,31 @@ def _apart(measurer: Measurer, windows: Windows, earlier: Sequence[Trial]) -> It
     for trial in measurer.trials:
         if trial.phase == PHASE and trial.validity not in left_to_windows:
             yield f"{trial.id}: {trial.reason}"
+
+
+MEASURES: Final = (
+    MeasureKind(
+        made=Soak,
+        finds="loss over a long time",
+        table=lambda _: SOAK,
+        run=measure_soak,
+        expected_s=expected_s,
+        main=(
+            "windows with loss",
+            "mean time between losses",
+            "longest stop",
+            "longest loss-free stretch",
+            "loss",
+            "lost frames beside the host",
+            "disturbed windows",
+            "window loss",
+            "lost frames",
+            "offered load",
+            THREAD_BUSY,
+        ),
+        check=check_keys,
+        by_any_engine=True,
+        has_limit=False,
+        through_service=True,
+    ),
+)

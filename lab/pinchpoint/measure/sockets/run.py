@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median_low
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -20,10 +20,18 @@ from pinchpoint.engine.workload import Workloads
 from pinchpoint.host.interface import TICKS_PER_S
 from pinchpoint.host.priority import kept_off
 from pinchpoint.host.processes import ENVIRONMENT_MARK
-from pinchpoint.measure.kind import asked
+from pinchpoint.measure.kind import TWO_HOSTS, MeasureKind, asked
+from pinchpoint.measure.sockets import (
+    SOCKETS,
+    Bandwidth,
+    ConnectRequestResponse,
+    RequestResponse,
+    Sockets,
+    check_requests,
+    check_stream,
+    windows,
+)
 from pinchpoint.measure.sockets import metrics as socket_metrics
-from pinchpoint.measure.sockets import windows
-from pinchpoint.measure.sockets.keys import Bandwidth, ConnectRequestResponse, RequestResponse, Sockets
 from pinchpoint.measure.sockets.verdict import moved, source_ports, verdict
 from pinchpoint.measure.sockets.windows import Window
 from pinchpoint.measure.standing import Begun, Interrupted, Standing
@@ -32,6 +40,7 @@ from pinchpoint.model.errors import BenchError, DutError, RequirementError, Unre
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Host, Scenario
+from pinchpoint.model.terms import THREAD_BUSY
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.bracket import Bracket
 
@@ -332,3 +341,29 @@ def _warnings(
         built = device_of(scenario).contents(scenario)
         lines += socket_metrics.invisible(built, counts.get("datapath flows"), counts.get("datapath masks"))
     return lines
+
+
+BUSY: Final = ("client busy", "server busy", "relay busy", THREAD_BUSY, "cycles per packet")
+_REQUESTS: Final = MeasureKind(
+    made=RequestResponse,
+    finds="requests over standing connections",
+    table=lambda _: SOCKETS,
+    run=measure_sockets,
+    expected_s=expected_s,
+    main=("transactions", "latency p50", "latency p99", "latency p99.9", "failed share", *BUSY),
+    needs=TWO_HOSTS,
+    check=check_requests,
+    made_of="window",
+)
+_STREAM: Final = replace(
+    _REQUESTS,
+    made=Bandwidth,
+    finds="TCP goodput between two hosts",
+    main=("goodput", "retransmits", *BUSY),
+    check=check_stream,
+)
+MEASURES: Final = (
+    _STREAM,
+    _REQUESTS,
+    replace(_REQUESTS, made=ConnectRequestResponse, finds="a connection for each request"),
+)

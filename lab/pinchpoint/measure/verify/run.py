@@ -3,20 +3,20 @@
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from typing import Final
 
 import msgspec
 
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.connections import Client, Load, Times, command, connect
 from pinchpoint.measure.ends import ends_of
-from pinchpoint.measure.kind import asked
+from pinchpoint.measure.kind import MeasureKind, asked
 from pinchpoint.measure.served import suffices
 from pinchpoint.measure.standing import Standing, Undoable
 from pinchpoint.measure.summary import scenario_result
-from pinchpoint.measure.verify import programs
+from pinchpoint.measure.verify import VERIFY, Verify, programs, wanted
 from pinchpoint.measure.verify.ends import check_programs, ends
 from pinchpoint.measure.verify.judged import Check, checks, direct, forgotten
-from pinchpoint.measure.verify.keys import Verify
 from pinchpoint.measure.verify.programs import Got
 from pinchpoint.model.errors import EngineError, InputError
 from pinchpoint.model.limits import Wanted
@@ -176,3 +176,35 @@ def _result(bench: Standing, measurement: Measurement) -> ScenarioResult:
         reason="; ".join(f"{name}: {notes.get(name, '')}" for name in wrong),
         metrics=measurement.metrics,
     )
+
+
+MEASURES: Final = (
+    MeasureKind(
+        made=Verify,
+        finds="whether a balancer does what its service says, connection by connection",
+        table=lambda _: VERIFY,
+        run=measure_verify,
+        expected_s=expected_s,
+        main=(
+            "completed",
+            "request ",
+            "busiest server",
+            "busiest backend",
+            "expected source",
+            "source used once",
+            "forgotten",
+            "direct return",
+            "payload intact",
+            "one backend",
+            "TOA option",
+            "connect p50",
+            "answer p50",
+            "close p50",
+        ),
+        needs={"port": 2, "backend": 1},
+        made_of="connection",
+        has_limit=False,
+        is_served=True,
+        wanted=wanted,
+    ),
+)
