@@ -130,7 +130,7 @@ class Begun:
 
     def ended(
         self,
-        metrics: Sequence[Metric],
+        metrics: Iterable[Metric],
         account: Mapping[str, object],
         observed: Mapping[str, float],
         *,

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from pinchpoint.dut.setup import await_engine_pages
 from pinchpoint.engine import protocol
 from pinchpoint.engine.process import ProcessInstrument, Progress
 from pinchpoint.engine.streams import FieldProgram, Increment, Op, StreamRequest, stream_request
-from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.measure.carried import Carried, joined
+from pinchpoint.measure.frames import engine_process, opened
 from pinchpoint.measure.standing import Standing
+from pinchpoint.model.addresses import number as number_of
 from pinchpoint.model.errors import EngineError, LinkDownError
 from pinchpoint.model.scenario import Range, Scenario, Stream
 
@@ -65,6 +65,11 @@ class Traffic:
     quiet: Carried | None  # before anything was built
     building: Carried | None  # from a moment before building until SETTLE_S after it
     taken_s: tuple[float | None, ...]  # of each probe, since building began; None: it never came through
+
+    @property
+    def load(self) -> tuple[Carried, Carried] | None:
+        """The load before and meanwhile; None where none was sent."""
+        return None if self.quiet is None or self.building is None else (self.quiet, self.building)
 
 
 class Background:
@@ -197,23 +202,13 @@ def background(
     bench: Standing, probes: Probes | None, load_fps: float, *, renewed: bool = False
 ) -> Iterator[Background]:
     """The engine with its ports open; whatever it sends ends with the block. `renewed`: see Background."""
-    instrument = ProcessInstrument(
-        bench.setup.engine,
-        bench.host,
-        command=bench.engine,
-        environment={ENVIRONMENT_MARK: bench.setup.places.bench_id},
-        log=bench.record.engine_log,
-    )
-    try:
-        await_engine_pages(bench.setup)
-        bench.record.note_facts(instrument.open())
+    instrument = engine_process(bench, bench.setup.engine, bench.host, bench.engine)
+    with opened(bench, instrument):
         sending = Background(bench, instrument, probes, load_fps, renewed=renewed)
         try:
             yield sending
         finally:
             sending.abandon()
-    finally:
-        instrument.close()
 
 
 def carried(result: protocol.Result, streams: int, ring: int) -> Carried:
@@ -266,19 +261,16 @@ def probe_stream(number: int, scenario: Scenario, probes: Probes) -> StreamReque
         share=1.0,
         eth_src=template.eth_src,
         eth_dst=template.eth_dst,
-        ipv4_src=Range(_address(PROBE_SOURCE), 1),
+        ipv4_src=Range(number_of(PROBE_SOURCE), 1),
         ipv4_dst=Range(probes.first, 1),
         udp_src=Range(1025, 1),
         udp_dst=Range(9, 1),
         order=("ipv4_dst",),
         flows=probes.count,
     )
-    request = stream_request(number, stream, probes.rate_fps)
     fields = (FieldProgram("ipv4.dst", Op(increment=Increment(probes.step, probes.count))),) if probes.count > 1 else ()
-    return StreamRequest(
-        **{name: getattr(request, name) for name in request.__struct_fields__}
-        | {"fields": fields, "tracked_flows": probes.count}
-    )
+    request = stream_request(number, stream, probes.rate_fps)
+    return msgspec.structs.replace(request, fields=fields, tracked_flows=probes.count)
 
 
 def run_message(trial: str, epoch: int, duration_s: float, streams: Sequence[StreamRequest]) -> protocol.Run:
@@ -314,8 +306,3 @@ def first_taken(stream: protocol.StreamResult, probes: Probes, offset_s: float) 
         phase_s = flow / probes.rate_fps
         times.append(offset_s + phase_s + (sent - received) * probes.interval_s if received else None)
     return tuple(times)
-
-
-def _address(text: str) -> int:
-    octets = [int(octet) for octet in text.split(".")]
-    return int.from_bytes(bytes(octets), "big")

@@ -16,7 +16,7 @@ from pinchpoint.host.priority import preferred
 from pinchpoint.measure.forwarding import Tells, of_trial
 from pinchpoint.measure.rates.run import measure_rates
 from pinchpoint.measure.standing import Listener, Record, Recorded, RunUnit, Standing
-from pinchpoint.measure.summary import Findings, result_of
+from pinchpoint.measure.summary import result_of
 from pinchpoint.model.causes import Turns
 from pinchpoint.model.duet import Stretch
 from pinchpoint.model.errors import PinchpointError
@@ -102,7 +102,7 @@ class ReferenceBench:
         metrics, wall_s = relative_metrics(stretches, self.scenario.name), time.monotonic() - began
         if searched is None:
             metrics += _explaining(trials, device_of(bench.scenario))
-            return result_of(bench.scenario, trials, Findings(metrics, warnings), wall_s)
+            return result_of(bench.scenario, trials, wall_s, metrics, warnings)
         return replace(
             searched, metrics=(*metrics, *searched.metrics), warnings=(*searched.warnings, *warnings), wall_s=wall_s
         )
@@ -122,7 +122,7 @@ class ReferenceBench:
         warnings += tuple(f"no ratio of slices: {metric.note}" for metric in sliced if metric.bound is Bound.REFUSED)
         metrics += _explaining(trials, device_of(bench.scenario))
         wall_s = time.monotonic() - began
-        result = result_of(bench.scenario, trials, Findings(metrics, warnings), wall_s)
+        result = result_of(bench.scenario, trials, wall_s, metrics, warnings)
         return replace(result, turns=turns[-1])
 
     def _duet(

@@ -218,7 +218,7 @@ class _Run:
 
 def unmeasured(unit: Scenario, outcome: Outcome, reason: str, wall_s: float) -> ScenarioResult:
     """The result of a unit that yielded no figure."""
-    return scenario_result(unit, wall_s, outcome=outcome, reason=reason)
+    return replace(scenario_result(unit, wall_s), outcome=outcome, reason=reason)
 
 
 def so_far(folder: RunFolder) -> RunResult:

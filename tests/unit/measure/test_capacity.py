@@ -27,8 +27,7 @@ ASKS = Capacity(
 
 
 def measured(balancer, ceiling_cps=1e9, **changes):
-    opener = Opener(balancer, ceiling_cps)
-    return _Measured(bench(SCENARIO, replace(ASKS, **changes)), opener, opener.limits()).result()
+    return _Measured(bench(SCENARIO, replace(ASKS, **changes)), Opener(balancer, ceiling_cps)).result()
 
 
 def figures(result):

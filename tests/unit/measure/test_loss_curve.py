@@ -7,6 +7,7 @@ from support import TWO_PORTS as SCENARIO
 from support import Truth
 
 from pinchpoint.engine.simulated import SimulatedInstrument
+from pinchpoint.measure.frames import FrameSession
 from pinchpoint.measure.loss_curve import LossCurve
 from pinchpoint.measure.loss_curve.run import measure_curve
 from pinchpoint.measure.standing import Listener
@@ -24,7 +25,7 @@ def measured(truth, recorded=(), **changes):
     instrument.open()
     kept = []
     measurer = Measurer(scenario, instrument, Bracket([]), kept.append, Listener(), recorded)
-    return measure_curve(scenario, measurer, Listener(), began=0.0), kept
+    return measure_curve(FrameSession(scenario, measurer, Listener(), 0.0)), kept
 
 
 def metrics(result):

@@ -10,6 +10,7 @@ from support import Truth, search_with
 
 from pinchpoint.account.cache_line import of_trial
 from pinchpoint.engine.simulated import CoreDistance, SimulatedInstrument
+from pinchpoint.measure.frames import FrameSession
 from pinchpoint.measure.rates import Rates
 from pinchpoint.measure.rates import run as rates
 from pinchpoint.measure.standing import Listener
@@ -93,7 +94,8 @@ def measured(monkeypatch, truth, ceilings=(), recorded=(), **search):
     instrument.open()
     monkeypatch.setattr(rates, "time", SimpleNamespace(monotonic=instrument.now_s))
     measurer = Measurer(scenario, instrument, Bracket([]), lambda trial: None, Listener(), recorded)
-    return rates.measure_scenario(scenario, measurer, Listener(), 0.0, ceilings), measurer.trials
+    session = FrameSession(scenario, measurer, Listener(), 0.0, ceilings)
+    return rates.measure_scenario(session), measurer.trials
 
 
 def test_on_a_machine_with_two_modes_the_band_holds_both_and_the_modes_explain_it(monkeypatch):

@@ -8,6 +8,7 @@ from support import Truth
 from pinchpoint.engine.simulated import SimulatedInstrument
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
+from pinchpoint.measure.frames import FrameSession
 from pinchpoint.measure.rates.run import measure_scenario
 from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.measure.trial import Measurer
@@ -50,7 +51,7 @@ def simulated(stop_after=None, truth=None):
 
         measurer = Measurer(scenario, instrument, Bracket([]), keep, listener, recorded.trials)
         on_measurer(measurer)
-        return measure_scenario(scenario, measurer, listener, began=0.0)
+        return measure_scenario(FrameSession(scenario, measurer, listener, 0.0))
 
     return run_one
 

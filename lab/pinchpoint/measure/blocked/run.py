@@ -12,7 +12,7 @@ from pinchpoint.measure.blocked import metrics as blocking
 from pinchpoint.measure.carried import judged
 from pinchpoint.measure.kind import MeasureKind, asked
 from pinchpoint.measure.standing import Standing, Stopper
-from pinchpoint.measure.summary import Findings, result_of
+from pinchpoint.measure.summary import result_of
 from pinchpoint.measure.traffic import LOOK_S, QUIET_S, background
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.measurement import Measurement
@@ -55,7 +55,7 @@ def measure_blocked(bench: Standing) -> ScenarioResult:
     metrics, warnings = blocking.together(made), blocking.warnings(made, blocked.repeats)
     told = any(metric.name == blocking.NAMES[0] for metric in metrics)
     failed = "" if told else f"no blocked time: {'; '.join(warnings)}\n  hint: lower blocked.load_fps"
-    return result_of(scenario, (), Findings(metrics, warnings, (), failed), bench.wall_s)
+    return result_of(scenario, (), bench.wall_s, metrics, warnings, failed=failed)
 
 
 def all_repeats(

@@ -1,11 +1,11 @@
 """The measure `build`: many rules, ports or veth pairs made and removed, on a bench that stands."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from ipaddress import IPv4Address
-from typing import Any, Final
+from typing import Final
 
 from pinchpoint.bench.resource import Daemon
 from pinchpoint.bulk import needs
@@ -19,10 +19,10 @@ from pinchpoint.host.usage import OwnMemory, Process
 from pinchpoint.measure.build import Build, check_keys, table
 from pinchpoint.measure.build import metrics as building
 from pinchpoint.measure.build.metrics import Built, Usage
-from pinchpoint.measure.carried import Disturbance, disturbance, judged
+from pinchpoint.measure.carried import disturbance, judged
 from pinchpoint.measure.kind import MeasureKind, asked
-from pinchpoint.measure.standing import Standing, Stopper
-from pinchpoint.measure.summary import scenario_result
+from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.summary import result_of
 from pinchpoint.measure.traffic import Background, Probes, Traffic, background
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import ScenarioResult
@@ -56,14 +56,15 @@ def measure_build(bench: Standing) -> ScenarioResult:
 
     A build that an interrupted run finished is answered from its record, also one that the host disturbed.
     """
-    return _result(bench, bench.once(lambda: _measure(bench)))
+    build, measurement = asked(bench.scenario, Build), bench.once(lambda: _measure(bench))
+    warnings = building.warnings(measurement, _items(bench, build).why_slower.get(build.method, ""))
+    return result_of(bench.scenario, (), bench.wall_s, measurement.metrics, warnings)
 
 
 def _measure(bench: Standing) -> Measurement:
-    build, stopper = _build(bench), bench.stopper()
+    build, check = asked(bench.scenario, Build), bench.stopper().check
     bench.record.note_facts(bench.live.versions())
-    begun = bench.begin(1, GUESS_S)
-    probes = probes_of(build)
+    begun, probes = bench.begin(1, GUESS_S), probes_of(build)
     with ExitStack() as held:
         bulk = held.enter_context(items(bench, probes))
         traffic = None
@@ -71,16 +72,16 @@ def _measure(bench: Standing) -> Measurement:
             traffic = held.enter_context(background(bench, probes, build.load_fps))
             # What makes the items must not take the CPUs of what sends and forwards; the engine has its own by now.
             held.enter_context(kept_off(bench.cpus, bench.host))
-        built, account, seen = _make(bench, bulk, traffic, stopper)
+        built, seen, observed = _make(bench, build, bulk, traffic, check)
     used = {f"build/{name}": float(value) for name, value in asdict(built.usage).items() if value is not None}
-    return judged(begun.ended(building.metrics(built), account, {**seen, **used}), built.visible_s)
+    ended = begun.ended(building.metrics(built), _account(built, seen), {**observed, **used})
+    return judged(ended, built.made.visible_s)
 
 
 def _make(
-    bench: Standing, bulk: Bulk, traffic: Background | None, stopper: Stopper
-) -> tuple[Built, Mapping[str, object], Mapping[str, float]]:
+    bench: Standing, build: Build, bulk: Bulk, traffic: Background | None, check: Callable[[], None]
+) -> tuple[Built, Traffic | None, Mapping[str, float]]:
     """Make all, account for the traffic and the host meanwhile, remove all."""
-    build, check = _build(bench), stopper.check
     switch = _process(bench)
     if traffic is not None:
         traffic.start(check)
@@ -100,66 +101,45 @@ def _make(
     )
     seen = traffic.finish(began, check) if traffic is not None else None
     removed = timed_removal(bulk, build.count, check)
-    probes, disturbed = probes_of(build), _disturbance(seen)
+    probes, load = probes_of(build), seen.load if seen else None
     built = Built(
         build=build,
-        shown_by=_items(bench).shown_by,
-        returned_s=made.returned_s,
-        visible_s=made.visible_s,
-        growth=made.growth,
-        removed_s=removed.visible_s,
-        removal_growth=removed.growth,
-        look_s=made.look_s,
+        shown_by=_items(bench, build).shown_by,
+        made=made,
+        removed=removed,
         usage=usage,
-        disturbance=disturbed if isinstance(disturbed, Disturbance) else None,
+        disturbance=disturbance(*load) if load else None,
         taken_s=seen.taken_s if seen else (),
         taken_within_s=probes.interval_s if probes else 0.0,
     )
-    return built, _account(built, made, removed, seen), observed
+    return built, seen, observed
 
 
-def _disturbance(seen: Traffic | None) -> Disturbance | str | None:
-    if seen is None or seen.quiet is None or seen.building is None:
-        return None
-    return disturbance(seen.quiet, seen.building)
-
-
-def _account(built: Built, made: Timed, removed: Timed, seen: Traffic | None) -> dict[str, object]:
+def _account(built: Built, seen: Traffic | None) -> dict[str, object]:
     """Everything that the metrics were made from, as plain data."""
 
     def plain(timed: Timed) -> dict[str, object]:
-        steps = [[step.items, step.seconds] for step in timed.steps]
-        return {
-            "returned_s": timed.returned_s,
-            "visible_s": timed.visible_s,
-            "look_s": timed.look_s,
-            "steps": steps,
-        }
+        return {**asdict(timed), "steps": [[step.items, step.seconds] for step in timed.steps]}
 
-    account: dict[str, Any] = {"build": asdict(built.build), "making": plain(made), "removal": plain(removed)}
+    account: dict[str, object] = {
+        "build": asdict(built.build),
+        "making": plain(built.made),
+        "removal": plain(built.removed),
+    }
     if built.taken_s:
         account["probes"] = {"taken_s": list(built.taken_s), "within_s": built.taken_within_s}
-    if seen is not None and seen.quiet is not None and seen.building is not None:
-        account["load"] = {"quiet": asdict(seen.quiet), "building": asdict(seen.building)}
-        account["quiet_loss"] = seen.quiet.loss
-        disturbed = _disturbance(seen)
-        account["refused"] = disturbed if isinstance(disturbed, str) else ""
+    if seen is not None and seen.load:
+        quiet, meanwhile = seen.load
+        account["load"] = {"quiet": asdict(quiet), "building": asdict(meanwhile)}
+        account["quiet_loss"] = quiet.loss
+        account["refused"] = built.disturbance if isinstance(built.disturbance, str) else ""
     return account
-
-
-def _result(bench: Standing, measurement: Measurement) -> ScenarioResult:
-    return scenario_result(
-        bench.scenario,
-        bench.wall_s,
-        metrics=measurement.metrics,
-        warnings=building.warnings(measurement, _items(bench).why_slower.get(_build(bench).method, "")),
-    )
 
 
 @contextmanager
 def items(bench: Standing, probes: Probes | None) -> Iterator[Bulk]:
     """What the scenario's `[build]` asks for, ready to be made; the bench takes away what is left of it."""
-    build = _build(bench)
+    build = asked(bench.scenario, Build)
     if build.what == "veths":
         netns = needs.veth_namespaces(bench.setup.places.bench_id)
         yield Veths(bench.host, *netns, build.count, build.method, build.concurrency)
@@ -168,9 +148,9 @@ def items(bench: Standing, probes: Probes | None) -> Iterator[Bulk]:
         yield bulk
 
 
-def _items(bench: Standing) -> Items:
+def _items(bench: Standing, build: Build) -> Items:
     """What is known of what the scenario makes."""
-    return made_by(device_of(bench.scenario).keys)[_build(bench).what]
+    return made_by(device_of(bench.scenario).keys)[build.what]
 
 
 def probes_of(build: Build) -> Probes | None:
@@ -181,10 +161,6 @@ def probes_of(build: Build) -> Probes | None:
     step = (build.count - 1) // (count - 1) if count > 1 else 1
     last = int(IPv4Address(FIRST_ADDRESS)) + build.count - 1
     return Probes(last - step * (count - 1), step, count)
-
-
-def _build(bench: Standing) -> Build:
-    return asked(bench.scenario, Build)
 
 
 def _process(bench: Standing) -> Process:

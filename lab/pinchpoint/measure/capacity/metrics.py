@@ -23,7 +23,6 @@ class Aging:
     entries: int | None  # when the traffic had ended
     lasted_s: float | None  # until none was left, since the engine had ended; None: not measured
     words: str = ""  # why not; else empty
-    most_s: float | None = None  # since the last connection was due, the engine's start included
 
 
 def least(limits: Sequence[Limit]) -> Limit | None:
@@ -42,9 +41,8 @@ def metrics(bounds: Bounds, limits: Sequence[Limit], flushes: Sequence[Flush], a
         yield Metric(CAPACITY, "count", lossless, lossless, lossy, note, bound)
     yield from _tear_down(flushes)
     if aging.lasted_s is not None:
-        yield Metric(
-            AGING, "s", aging.lasted_s, note=f"until none of {aging.entries or 0:,} closed ones was remembered"
-        )
+        note = f"until none of {aging.entries or 0:,} closed ones was remembered"
+        yield Metric(AGING, "s", aging.lasted_s, note=note)
 
 
 def _tear_down(flushes: Sequence[Flush]) -> Iterator[Metric]:
@@ -53,13 +51,10 @@ def _tear_down(flushes: Sequence[Flush]) -> Iterator[Metric]:
     if full is None or not full.before:
         return
     empty_s = median([flush.took_s for flush in flushes if flush.before == 0] or [0.0])
-    note = f"{full.before:,} connections forgotten in {units.seconds(full.took_s)}"
+    empty = f"of an empty table it takes {units.seconds(empty_s)}"
+    note = f"{full.before:,} connections forgotten in {units.seconds(full.took_s)}, {empty}"
     if full.before >= MANY and full.took_s >= CLEAR * empty_s:
-        yield Metric(TEAR_DOWN, "1/s", full.before / (full.took_s - empty_s), note=f"{note}, {_less(empty_s)}")
+        yield Metric(TEAR_DOWN, "1/s", full.before / (full.took_s - empty_s), note=note)
     else:
         at_least = full.before / full.took_s
-        yield Metric(TEAR_DOWN, "1/s", at_least, at_least, None, f"at least: {note}, {_less(empty_s)}", Bound.AT_LEAST)
-
-
-def _less(empty_s: float) -> str:
-    return f"of an empty table it takes {units.seconds(empty_s)}"
+        yield Metric(TEAR_DOWN, "1/s", at_least, at_least, None, f"at least: {note}", Bound.AT_LEAST)

@@ -5,7 +5,6 @@ Pearson's chi-square test needs. A window is right where no connection failed th
 that serve have equal shares as far as chance allows, and where one that is away has none.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -13,6 +12,7 @@ from typing import Final
 
 from pinchpoint.engine.watched import Sample
 from pinchpoint.measure.change import Changed, Event
+from pinchpoint.measure.served import equal_by_chance
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.scenario import Scheduler, Service
@@ -133,16 +133,6 @@ def is_right(window: Window, away: int | None) -> bool:
     if window.failed > 0 or strayed > 0 or not sum(served):
         return False
     return equal_by_chance(served) >= CHANCE
-
-
-def equal_by_chance(counts: Sequence[float]) -> float:
-    """That equal shares come out so unevenly or worse: Pearson's chi-square test."""
-    from scipy.special import chdtrc  # half a second that only this needs
-
-    if len(counts) < 2:
-        return 1.0
-    mean = sum(counts) / len(counts)
-    return float(chdtrc(len(counts) - 1, math.fsum((count - mean) ** 2 for count in counts) / mean))
 
 
 def right_after(windows: Sequence[Window], phase: Phase) -> float | None:

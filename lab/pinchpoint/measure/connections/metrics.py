@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pinchpoint.account.exhausted import Exhausted
 from pinchpoint.measure.connections.sustained import Confirmation, Prediction
-from pinchpoint.measure.exhaustion import LIMITS
+from pinchpoint.measure.served import LIMITS
 from pinchpoint.model import units
 from pinchpoint.model.limits import Limit as Bounds
 from pinchpoint.model.measurement import Metric

@@ -83,13 +83,11 @@ def as_rate(points: Sequence[LossPoint], duration_s: float) -> Rate:
     return Rate(0.0, status, lower, None, duration_s, duration_s, reason, limited_by=by if free else None)
 
 
-def metrics(points: Sequence[LossPoint]) -> tuple[Metric, ...]:
-    """The figures that curves of sweeps are drawn from."""
+def metrics(points: Sequence[LossPoint]) -> Iterator[Metric]:
+    """The figures that curves of sweeps are drawn from; none without a load that could be judged."""
     judged = [point for point in points if point.loss is not None]
-    return tuple(_metrics(points, judged)) if judged else ()
-
-
-def _metrics(points: Sequence[LossPoint], judged: Sequence[LossPoint]) -> Iterator[Metric]:
+    if not judged:
+        return
     free, losing = loss_free(points)
     if free is not None:
         above = "the interval ends at the next load, which lost" if losing else "at least: no load above it lost"
