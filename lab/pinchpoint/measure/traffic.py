@@ -6,9 +6,8 @@ is dropped until its rule takes it, so the number of a flow's lost probes is
 the time until its first frame came through.
 """
 
-import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from dataclasses import dataclass
 import msgspec
 
 from pinchpoint.engine import protocol
-from pinchpoint.engine.process import ProcessInstrument, Progress
+from pinchpoint.engine.instrument import TrialRequest
+from pinchpoint.engine.process import ProcessInstrument, Progress, run_message
 from pinchpoint.engine.streams import FieldProgram, Increment, Op, StreamRequest, stream_request
 from pinchpoint.measure.carried import Carried, joined
 from pinchpoint.measure.frames import engine_process, opened
@@ -85,14 +85,11 @@ class Background:
         renewed: bool = False,
     ) -> None:
         """`renewed`: what ends because a link went down is sent anew once all links are up."""
-        self._bench = bench
-        self._renewed = renewed
+        self._bench, self._instrument, self._renewed = bench, instrument, renewed
+        self._probes, self._load_fps = probes, load_fps
+        self._pool = ThreadPoolExecutor(1, "engine")
         self._ended: list[tuple[float, protocol.Result]] = []  # by links, each with its beginning
         self._ending = False
-        self._instrument = instrument
-        self._probes = probes
-        self._load_fps = load_fps
-        self._pool = ThreadPoolExecutor(1, "engine")
         self._began_s: float | None = None  # of the trial, on the monotonic clock
         self._future: Future[protocol.Result] | None = None
         self._quiet: Carried | None = None
@@ -121,10 +118,7 @@ class Background:
         """End the sending and account for it; `began_s` is when building began, on the monotonic clock."""
         assert self._future is not None
         if self._probes:
-            until = time.monotonic() + SETTLE_S
-            while time.monotonic() < until:
-                check()
-                time.sleep(LOOK_S)
+            pause(SETTLE_S, check)
         self._end(self._future, check)
         result = self._future.result()
         parts = [*self._ended, (self._beginning(result), result)]
@@ -140,10 +134,20 @@ class Background:
 
     def _send(self, trial: str, duration_s: float, *, with_probes: bool) -> "Future[protocol.Result]":
         scenario = self._bench.scenario
-        streams = load_streams(scenario, self._load_fps) if self._load_fps else []
+        request = TrialRequest(
+            trial_id=f"{scenario.name}-{trial}",
+            epoch=int(with_probes),
+            duration_s=duration_s,
+            drain_s=DRAIN_S,
+            load_fps=self._load_fps,
+            streams=scenario.streams if self._load_fps else (),
+            probe_cores=(),
+            sample_s=SAMPLE_S,  # so that its start is known on the lab's clock
+        )
+        message = msgspec.structs.replace(run_message(request), loopback=False)
         if with_probes and self._probes:
-            streams.append(probe_stream(len(streams), scenario, self._probes))
-        message = run_message(f"{scenario.name}-{trial}", 1 if with_probes else 0, duration_s, streams)
+            probing = probe_stream(len(message.streams), scenario, self._probes)
+            message = msgspec.structs.replace(message, streams=(*message.streams, probing))
         work = self._transmit_anew if self._renewed and with_probes else self._instrument.transmit
         self._future = self._pool.submit(work, message, self._heard)
         return self._future
@@ -211,6 +215,14 @@ def background(
             sending.abandon()
 
 
+def pause(for_s: float, check: Callable[[], None]) -> None:
+    """Let so many seconds pass, unless `check` raises."""
+    until = time.monotonic() + for_s
+    while (left_s := until - time.monotonic()) > 0:
+        check()
+        time.sleep(min(LOOK_S, left_s))
+
+
 def carried(result: protocol.Result, streams: int, ring: int) -> Carried:
     """What became of the first `streams` streams, the steady ones; what the engine did is of its whole trial.
 
@@ -241,15 +253,6 @@ def carried(result: protocol.Result, streams: int, ring: int) -> Carried:
     )
 
 
-def load_streams(scenario: Scenario, load_fps: float) -> list[StreamRequest]:
-    """The scenario's own streams, `load_fps` divided among them by their shares."""
-    shares = math.fsum(stream.share for stream in scenario.streams)
-    return [
-        stream_request(number, stream, load_fps * stream.share / shares)
-        for number, stream in enumerate(scenario.streams)
-    ]
-
-
 def probe_stream(number: int, scenario: Scenario, probes: Probes) -> StreamRequest:
     """One five-tuple a probed rule, round robin, each of them counted by itself."""
     first, last = scenario.ports[0].name, scenario.ports[-1].name
@@ -271,26 +274,6 @@ def probe_stream(number: int, scenario: Scenario, probes: Probes) -> StreamReque
     fields = (FieldProgram("ipv4.dst", Op(increment=Increment(probes.step, probes.count))),) if probes.count > 1 else ()
     request = stream_request(number, stream, probes.rate_fps)
     return msgspec.structs.replace(request, fields=fields, tracked_flows=probes.count)
-
-
-def run_message(trial: str, epoch: int, duration_s: float, streams: Sequence[StreamRequest]) -> protocol.Run:
-    """A trial with samples, so that its start is known on the lab's clock."""
-    return protocol.Run(
-        trial=trial,
-        epoch=epoch,
-        duration_s=duration_s,
-        drain_s=DRAIN_S,
-        sample_interval_s=SAMPLE_S,
-        probe_cores=(),
-        quiet_within_s=0.0,
-        verify_checksums=True,
-        tx_burst=64,
-        latency_every=1,
-        loopback=False,
-        capture=None,
-        slices=None,
-        streams=tuple(streams),
-    )
 
 
 def first_taken(stream: protocol.StreamResult, probes: Probes, offset_s: float) -> tuple[float | None, ...]:

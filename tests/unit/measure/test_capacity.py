@@ -7,8 +7,7 @@ from balancers import Balancer, Opener, bench
 from support import TWO_PORTS as SCENARIO
 
 from pinchpoint.measure.capacity import Capacity
-from pinchpoint.measure.capacity.metrics import Aging, metrics
-from pinchpoint.measure.capacity.run import _Measured
+from pinchpoint.measure.capacity.run import Aging, _Measured, metrics
 from pinchpoint.measure.served import Flush
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.study import Bound

@@ -2,23 +2,26 @@
 
 import math
 import time
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
 from typing import Final
 
 from pinchpoint.account.exhausted import exhausted
 from pinchpoint.engine.connections import Load
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.capacity import CAPACITY, Capacity
-from pinchpoint.measure.capacity import metrics as shown
-from pinchpoint.measure.capacity.metrics import Aging
 from pinchpoint.measure.kind import MeasureKind, asked
-from pinchpoint.measure.served import LIMITS, SETUP_S, Opened, Opener
+from pinchpoint.measure.served import LIMITS, SETUP_S, Flush, Opened, Opener
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model import units
+from pinchpoint.model.limits import Limit
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.result import Limit, Outcome, ScenarioResult, Verdict
+from pinchpoint.model.result import Limit as Pinch
+from pinchpoint.model.result import Outcome, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.study import Bound
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.search.burst import Bounds, longest_burst
 
@@ -28,6 +31,17 @@ MOST_AGED = 2000  # connections whose aging is looked at
 SLACK = 3.0  # times the time-out that the device reports, before aging is given up
 _POLL_S = 0.05
 _USUAL_TRIALS = 9
+MANY = 1000  # entries: fewer are forgotten in less time than a command takes to start
+CLEAR = 2.0  # times what an empty table takes: a flush from here on shows what the entries take
+
+
+@dataclass(frozen=True)
+class Aging:
+    """How long closed connections were remembered."""
+
+    entries: int | None  # when the traffic had ended
+    lasted_s: float | None  # until none was left, since the engine had ended; None: not measured
+    words: str = ""  # why not; else empty
 
 
 def expected_s(scenario: Scenario) -> float:
@@ -60,7 +74,7 @@ class _Measured:
 
     def result(self) -> ScenarioResult:
         """Capacity, tear-down rate and aging time with their verdict; failed where no load was held."""
-        bench, asks, smallest, limited = self._bench, self._asks, shown.least(self._limits), ""
+        bench, asks, smallest, limited = self._bench, self._asks, least(self._limits), ""
         half = (smallest.size or 0) // 2 if smallest else FIRST
         bench.listener.phase(SEARCH, _USUAL_TRIALS)
         try:
@@ -75,10 +89,10 @@ class _Measured:
             scenario_result(bench.scenario, bench.wall_s, self._opener.measurements),
             verdict=verdict,
             traffic_s=math.fsum(measurement.wall_s for measurement in self._opener.measurements),
-            warnings=(f"no {shown.AGING}: {aging.words}",) if aging.words else (),
+            warnings=(f"no aging time: {aging.words}",) if aging.words else (),
             outcome=Outcome.MEASURED if bounds.lossless else Outcome.FAILED,
             reason="" if bounds.lossless else reason,
-            metrics=tuple(shown.metrics(bounds, self._limits, self._opener.flushes, aging)),
+            metrics=tuple(metrics(bounds, self._limits, self._opener.flushes, aging)),
         )
 
     def _fails(self, connections: int) -> bool:
@@ -118,12 +132,12 @@ class _Measured:
 
     def _verdict(self, limited: str) -> Verdict:
         """What ended the search; `limited` says why its last load was not usable."""
-        limit, lines = Limit.GENERATOR, [limited]
+        limit, lines = Pinch.GENERATOR, [limited]
         if not limited and not self._failed:
-            limit, lines = Limit.SEARCH_MAXIMUM, [f"no more than capacity.most = {self._asks.most:,} were tried"]
+            limit, lines = Pinch.SEARCH_MAXIMUM, [f"no more than capacity.most = {self._asks.most:,} were tried"]
         elif not limited:
             ended = exhausted(self._limits, [self._failed[min(self._failed)].seen])
-            limit, lines = LIMITS[ended.resource] if ended.resource else Limit.UNEXPLAINED, list(ended.evidence)
+            limit, lines = LIMITS[ended.resource] if ended.resource else Pinch.UNEXPLAINED, list(ended.evidence)
         read_back = (f"limit as read back: {bound.resource}: {bound.source}" for bound in self._limits)
         return Verdict(limit, lines[0], (*lines, *read_back), (), ())
 
@@ -136,6 +150,41 @@ def _figures(opened: Opened) -> tuple[Metric, ...]:
         Metric("held at once", "count", float(client.most_open), note=note),
         Metric("failed", "share", (due - client.completed) / max(1, due)),
     )
+
+
+def least(limits: Sequence[Limit]) -> Limit | None:
+    """The limit with the fewest places; None where no size is known."""
+    known = [limit for limit in limits if limit.size is not None]
+    return min(known, key=lambda limit: limit.size or 0, default=None)
+
+
+def metrics(bounds: Bounds, limits: Sequence[Limit], flushes: Sequence[Flush], aging: Aging) -> Iterator[Metric]:
+    """Capacity, tear-down rate, aging time, as far as they are known."""
+    smallest = least(limits)
+    note = f"held open at once; {smallest.resource} have {smallest.size:,} places" if smallest else "held open at once"
+    bound = Bound.AT_LEAST if bounds.lossy is None else Bound.FOUND
+    if bounds.lossless:
+        lossless, lossy = float(bounds.lossless), None if bounds.lossy is None else float(bounds.lossy)
+        yield Metric("capacity", "count", lossless, lossless, lossy, note, bound)
+    yield from _tear_down(flushes)
+    if aging.lasted_s is not None:
+        note = f"until none of {aging.entries or 0:,} closed ones was remembered"
+        yield Metric("aging time", "s", aging.lasted_s, note=note)
+
+
+def _tear_down(flushes: Sequence[Flush]) -> Iterator[Metric]:
+    """Of the flush that had most to forget, less what a flush of an empty table takes (RFC 9693)."""
+    full = max((flush for flush in flushes if flush.before), key=lambda flush: flush.before or 0, default=None)
+    if full is None or not full.before:
+        return
+    empty_s = median([flush.took_s for flush in flushes if flush.before == 0] or [0.0])
+    empty = f"of an empty table it takes {units.seconds(empty_s)}"
+    note = f"{full.before:,} connections forgotten in {units.seconds(full.took_s)}, {empty}"
+    if full.before >= MANY and full.took_s >= CLEAR * empty_s:
+        yield Metric("tear-down rate", "1/s", full.before / (full.took_s - empty_s), note=note)
+    else:
+        at_least = full.before / full.took_s
+        yield Metric("tear-down rate", "1/s", at_least, at_least, None, f"at least: {note}", Bound.AT_LEAST)
 
 
 MEASURES: Final = (

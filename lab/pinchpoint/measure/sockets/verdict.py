@@ -29,8 +29,6 @@ _ROLE = {
 
 def verdict(windows: Sequence[Window], rate_tps: float | None, connections: int) -> Verdict:
     """What limited the workload, from the window with the median rate; `rate_tps` is the plan, if there was one."""
-    if not windows:
-        return Verdict(Limit.UNEXPLAINED, "no window was measured", (), (), ())
     window = _middle(windows)
     limit, headline = (
         _planned(window, rate_tps)
@@ -39,7 +37,7 @@ def verdict(windows: Sequence[Window], rate_tps: float | None, connections: int)
         or _full_cpu(window)
         or _waiting(window, connections)
     )
-    return Verdict(limit, headline, _evidence(window), _ruled_out(window, limit), (window.id,))
+    return Verdict(limit, headline, tuple(_evidence(window)), _ruled_out(window, limit), (window.id,))
 
 
 def source_ports(windows: Sequence[Window]) -> Verdict | None:
@@ -62,7 +60,7 @@ def moved(window: Window) -> str:
     """That the window's rate was not one rate; empty if no change of level was seen."""
     if (change := window.change) is None:
         return ""
-    rate = _per_s if any(run.transactions is not None for run in window.runs) else _bits
+    rate = _per_s if window.has_answers else _bits
     verb = "fell" if change.after < change.before else "rose"
     return (
         f"{window.id}: not stationary: the rate {verb} from {rate(change.before)} to {rate(change.after)} "
@@ -154,43 +152,25 @@ def _mean_latency_ns(window: Window) -> float | None:
     return math.fsum(time.mean_ns * time.count for time in known) / count if count else None
 
 
-def _evidence(window: Window) -> tuple[str, ...]:
-    lines = [_rate_line(window)]
-    if told := moved(window):
-        lines.append(told)
-    lines += [
-        f"{thread.name}{_where(thread)} was {units.share(thread.busy)} busy"
-        for thread in sorted(window.threads, key=lambda thread: -thread.busy)
-    ]
+def _evidence(window: Window) -> Iterator[str]:
+    rate = _per_s(window.transactions_per_s) if window.has_answers else _bits(window.goodput_bps)
+    yield f"{window.id}: {rate}" + (f" by {len(window.runs)} pairs of threads" if len(window.runs) > 1 else "")
+    yield from filter(None, (moved(window),))
+    for thread in sorted(window.threads, key=lambda thread: -thread.busy):
+        yield f"{thread.name}{_where(thread)} was {units.share(thread.busy)} busy"
     if work := _work(window):
-        lines.append(f"processor time for each transaction: {work}")
+        yield f"processor time for each transaction: {work}"
     for cpu, share in window.cpus.items():
-        lines.append(f"CPU {cpu} was {units.share(share.busy)} busy, {units.share(share.softirq)} in softirq")
+        yield f"CPU {cpu} was {units.share(share.busy)} busy, {units.share(share.softirq)} in softirq"
     for load in window.forwarding:
         if load.cycles_per_packet:
-            lines.append(f"{load.name} spent {load.cycles_per_packet:.0f} cycles per packet")
-    if lost := failures(window):
-        lines.append(lost)
-    if window.retransmits:
-        lines.append(f"{window.retransmits:,} segments were sent again")
-    if drops := relay_losses(window):
-        lines.append(drops)
+            yield f"{load.name} spent {load.cycles_per_packet:.0f} cycles per packet"
+    again = f"{window.retransmits:,} segments were sent again" if window.retransmits else ""
+    yield from filter(None, (failures(window), again, relay_losses(window)))
     distances = [ns for run in window.runs for ns in run.cache_line_ns if ns is not None]
     if distances:
         near, far = units.nanoseconds(min(distances)), units.nanoseconds(max(distances))
-        lines.append(f"a cache line took {near} to {far} between the CPUs of client and server")
-    return tuple(lines)
-
-
-def _rate_line(window: Window) -> str:
-    if any(run.transactions is not None for run in window.runs):
-        return f"{window.id}: {_per_s(window.transactions_per_s)}{_by(window)}"
-    return f"{window.id}: {_bits(window.goodput_bps)}{_by(window)}"
-
-
-def _by(window: Window) -> str:
-    """How many threads of either side made the rate together."""
-    return f" by {len(window.runs)} pairs of threads" if len(window.runs) > 1 else ""
+        yield f"a cache line took {near} to {far} between the CPUs of client and server"
 
 
 def _work(window: Window) -> str:
@@ -203,9 +183,9 @@ def _work(window: Window) -> str:
 
 
 def _ruled_out(window: Window, limit: Limit) -> tuple[str, ...]:
-    idle = [thread for thread in window.threads if thread.busy < HEADROOM and thread.limit is not limit]
     if limit is Limit.HOST:
         return ()  # what shares a full CPU is not busy, but could not be busier
+    idle = [thread for thread in window.threads if thread.busy < HEADROOM and thread.limit is not limit]
     return tuple(f"{_named(thread)}: {units.share(1 - thread.busy)} of the window idle" for thread in idle)
 
 
