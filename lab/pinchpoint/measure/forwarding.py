@@ -6,27 +6,16 @@ so that curves from different machines line up; where several forward, each has 
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
 
 from pinchpoint.dut import registry
+from pinchpoint.dut.device import Device
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.terms import THREAD_BUSY, lookup_share
 from pinchpoint.model.trial import ThreadFigure, ThreadLoad, Trial
 
 
-class Tells(Protocol):
-    """What a device says of itself: its own figures of a thread, and its own counters as metrics."""
-
-    @property
-    def figures(self) -> Mapping[str, ThreadFigure]:
-        """By their key in `ThreadLoad.detail`."""
-
-    def metrics(self, seen: Mapping[str, float]) -> Iterable[Metric]:
-        """Of one trial, from counter differences and gauges."""
-
-
-def of_trial(trial: Trial, device: Tells) -> tuple[Metric, ...]:
+def of_trial(trial: Trial, device: Device) -> tuple[Metric, ...]:
     """What the DUT did with the frames of one trial: cycles, lookups, and what its own counters say."""
     return (*of_threads(trial.threads, device.figures), *device.metrics(trial.observed))
 

@@ -15,18 +15,7 @@ import msgspec
 from pinchpoint.account.exhausted import Seen, pushed_back
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.services import Balancer
-from pinchpoint.engine.connections import (
-    RING,
-    Account,
-    Client,
-    Dpdk,
-    Load,
-    Tuples,
-    command,
-    connect,
-    left,
-    standing,
-)
+from pinchpoint.engine.connections import RING, Account, Client, Dpdk, Load, Tuples, command, connect, left, standing
 from pinchpoint.measure.standing import Standing, Undoable
 from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError, EngineError, InputError

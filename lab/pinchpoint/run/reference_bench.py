@@ -7,13 +7,14 @@ from dataclasses import replace
 from functools import partial
 
 from pinchpoint.causes.explained import OF_LOSSES
+from pinchpoint.dut.device import Device
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.findings.relative import is_enough, relative_metrics
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
-from pinchpoint.measure.forwarding import Tells, of_trial
+from pinchpoint.measure.forwarding import of_trial
 from pinchpoint.measure.rates.run import measure_rates
 from pinchpoint.measure.standing import Listener, Record, Recorded, RunUnit, Standing
 from pinchpoint.measure.summary import result_of
@@ -144,7 +145,7 @@ class ReferenceBench:
             return measure_duet(standing, bench, length_s, kept, tuple(stretches), is_enough, first)
 
 
-def _explaining(trials: Sequence[Trial], device: Tells) -> tuple[Metric, ...]:
+def _explaining(trials: Sequence[Trial], device: Device) -> tuple[Metric, ...]:
     """Cycles, lookups and tables of the last trial: of the point alone, since slices do not measure them."""
     seen = [trial for trial in trials if trial.validity is not TrialValidity.ABORTED]
     metrics = of_trial(seen[-1], device) if seen else ()

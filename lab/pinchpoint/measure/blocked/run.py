@@ -162,16 +162,14 @@ def warnings(made: Sequence[Measurement], wanted: int) -> tuple[str, ...]:
     return (f"{usable} of {wanted} repeats valid; {'; '.join(reasons[:_MOST_REASONS])}.{shown}",)
 
 
-MEASURES: Final = (
-    MeasureKind(
-        made=Blocked,
-        finds="how long forwarding stands still while the DUT is changed",
-        table=table,
-        run=measure_blocked,
-        expected_s=expected_s,
-        main=("blocked time", "longest silence", "longest gap", "action time"),
-        check=check_keys,
-        made_of="repeat",
-        has_limit=False,
-    ),
+MEASURE: Final = MeasureKind(
+    made=Blocked,
+    finds="how long forwarding stands still while the DUT is changed",
+    table=table,
+    run=measure_blocked,
+    expected_s=expected_s,
+    main=("blocked time", "longest silence", "longest gap", "action time"),
+    check=check_keys,
+    made_of="repeat",
+    has_limit=False,
 )

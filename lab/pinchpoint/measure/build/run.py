@@ -170,26 +170,24 @@ def _process(bench: Standing) -> Process:
     return Process(bench.host, name, daemons[0].pidfile if daemons else None)
 
 
-MEASURES: Final = (
-    MeasureKind(
-        made=Build,
-        finds="time to make rules, ports or links",
-        table=table,
-        run=measure_build,
-        expected_s=expected_s,
-        main=(
-            "build time",
-            "visible time",
-            "build rate",
-            "first frame time",
-            "blocked time",
-            "longest gap",
-            "removal time",
-        ),
-        judged_by="time per item",
-        needs={},
-        check=check_keys,
-        made_of="build",
-        has_limit=False,
+MEASURE: Final = MeasureKind(
+    made=Build,
+    finds="time to make rules, ports or links",
+    table=table,
+    run=measure_build,
+    expected_s=expected_s,
+    main=(
+        "build time",
+        "visible time",
+        "build rate",
+        "first frame time",
+        "blocked time",
+        "longest gap",
+        "removal time",
     ),
+    judged_by="time per item",
+    needs={},
+    check=check_keys,
+    made_of="build",
+    has_limit=False,
 )

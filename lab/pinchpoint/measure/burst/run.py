@@ -129,27 +129,25 @@ def _test(session: FrameSession, burst: Burst, before: Sequence[BurstTest]) -> B
     return BurstTest(bounds.lossless, bounds.lossy, longest.offered_fps if longest else None, ids)
 
 
-MEASURES: Final = (
-    MeasureKind(
-        made=Burst,
-        finds="the longest burst without loss",
-        table=lambda _: BURST,
-        run=over_frames(measure_bursts),
-        expected_s=expected_s,
-        main=(
-            "longest burst",
-            "corrected buffer time",
-            "corrected buffer",
-            "burst rate",
-            "NDR",
-            "given throughput",
-            "implied buffer time",
-            "shortest of the tests",
-            "longest of the tests",
-            "burst standard deviation",
-        ),
-        check=check_keys,
-        by_any_engine=True,
-        through_service=True,
+MEASURE: Final = MeasureKind(
+    made=Burst,
+    finds="the longest burst without loss",
+    table=lambda _: BURST,
+    run=over_frames(measure_bursts),
+    expected_s=expected_s,
+    main=(
+        "longest burst",
+        "corrected buffer time",
+        "corrected buffer",
+        "burst rate",
+        "NDR",
+        "given throughput",
+        "implied buffer time",
+        "shortest of the tests",
+        "longest of the tests",
+        "burst standard deviation",
     ),
+    check=check_keys,
+    by_any_engine=True,
+    through_service=True,
 )

@@ -187,16 +187,14 @@ def _tear_down(flushes: Sequence[Flush]) -> Iterator[Metric]:
         yield Metric("tear-down rate", "1/s", at_least, at_least, None, f"at least: {note}", Bound.AT_LEAST)
 
 
-MEASURES: Final = (
-    MeasureKind(
-        made=Capacity,
-        finds="how many connections a balancer holds at once, how fast it forgets them, and how they age",
-        table=lambda _: CAPACITY,
-        run=measure_capacity,
-        expected_s=expected_s,
-        main=("capacity", "tear-down rate", "aging time"),
-        needs={"port": 2, "backend": 1},
-        made_of="load",
-        is_served=True,
-    ),
+MEASURE: Final = MeasureKind(
+    made=Capacity,
+    finds="how many connections a balancer holds at once, how fast it forgets them, and how they age",
+    table=lambda _: CAPACITY,
+    run=measure_capacity,
+    expected_s=expected_s,
+    main=("capacity", "tear-down rate", "aging time"),
+    needs={"port": 2, "backend": 1},
+    made_of="load",
+    is_served=True,
 )

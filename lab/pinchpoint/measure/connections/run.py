@@ -238,24 +238,22 @@ def _warnings(rates: Sequence[Rate], asks: Connections) -> Iterator[str]:
             yield f"{name}: {why}"
 
 
-MEASURES: Final = (
-    MeasureKind(
-        made=Connections,
-        finds="how many connections a second a balancer opens, in a burst and for ever, and which resource ends it",
-        table=lambda _: CONNECTIONS,
-        run=measure_connections,
-        expected_s=expected_s,
-        main=(
-            "burst rate",
-            "burst rate, ",
-            "sustained rate",
-            "sustained rate, doubled",
-            "predicted sustained rate",
-            "connect p50",
-            "connect p99",
-        ),
-        needs={"port": 2, "backend": 1},
-        made_of="load",
-        is_served=True,
+MEASURE: Final = MeasureKind(
+    made=Connections,
+    finds="how many connections a second a balancer opens, in a burst and for ever, and which resource ends it",
+    table=lambda _: CONNECTIONS,
+    run=measure_connections,
+    expected_s=expected_s,
+    main=(
+        "burst rate",
+        "burst rate, ",
+        "sustained rate",
+        "sustained rate, doubled",
+        "predicted sustained rate",
+        "connect p50",
+        "connect p99",
     ),
+    needs={"port": 2, "backend": 1},
+    made_of="load",
+    is_served=True,
 )

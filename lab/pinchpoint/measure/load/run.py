@@ -61,16 +61,14 @@ def of_load(at_fps: float, trials: Sequence[Trial], figures: Mapping[str, Thread
         yield Metric(name_there, metrics[0].unit, median(values), min(values), max(values), note)
 
 
-MEASURES: Final = (
-    MeasureKind(
-        made=Load,
-        finds="CPU load of the DUT at given rates",
-        table=lambda _: LOAD,
-        run=over_frames(measure_loads),
-        expected_s=expected_s,
-        main=("cycles per packet at ", f"{THREAD_BUSY} at ", "loss at "),
-        has_limit=False,
-        over_engines=True,
-        through_service=True,
-    ),
+MEASURE: Final = MeasureKind(
+    made=Load,
+    finds="CPU load of the DUT at given rates",
+    table=lambda _: LOAD,
+    run=over_frames(measure_loads),
+    expected_s=expected_s,
+    main=("cycles per packet at ", f"{THREAD_BUSY} at ", "loss at "),
+    has_limit=False,
+    over_engines=True,
+    through_service=True,
 )

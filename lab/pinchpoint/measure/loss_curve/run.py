@@ -108,15 +108,13 @@ def _summary(session: FrameSession, judged: Sequence[Trial], points: tuple[LossP
     return replace(result, threads=threads, generator_ceiling_fps=session.most_offered_fps, loss_curve=points)
 
 
-MEASURES: Final = (
-    MeasureKind(
-        made=LossCurve,
-        finds="frame loss rate against offered load",
-        table=lambda _: LOSS_CURVE,
-        run=over_frames(measure_curve),
-        expected_s=expected_s,
-        main=("loss-free load", "max load", "highest forwarded", "overload forwarding", "loss at "),
-        over_engines=True,
-        through_service=True,
-    ),
+MEASURE: Final = MeasureKind(
+    made=LossCurve,
+    finds="frame loss rate against offered load",
+    table=lambda _: LOSS_CURVE,
+    run=over_frames(measure_curve),
+    expected_s=expected_s,
+    main=("loss-free load", "max load", "highest forwarded", "overload forwarding", "loss at "),
+    over_engines=True,
+    through_service=True,
 )

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from pinchpoint.measure.forwarding import Tells, of_trial
+from pinchpoint.dut.device import Device
+from pinchpoint.measure.forwarding import of_trial
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import BOUNDS, LatencyPoint, PauseGap, Rate, RateStatus, ReceiveRate
@@ -26,7 +27,7 @@ def of_rates(
     rates: Sequence[Rate],
     latency: Sequence[LatencyPoint],
     limit: Trial | None,
-    device: Tells,
+    device: Device,
     streams: Sequence[Stream] = (),
 ) -> tuple[Metric, ...]:
     """Metrics of the measure `rates`; `limit` is the trial at the NDR, None without one, `streams` what it sent."""

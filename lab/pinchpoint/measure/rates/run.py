@@ -278,15 +278,13 @@ def _at_the_limit(ndr: Rate, searched: Sequence[Trial]) -> Trial | None:
     return min(reached, key=lambda trial: abs(trial.offered_fps - quoted_fps), default=None)
 
 
-MEASURES: Final = (
-    MeasureKind(
-        made=Rates,
-        finds="NDR and PDRs, then latency",
-        table=lambda _: LATENCY,
-        run=measure_rates,
-        expected_s=expected_s,
-        main=(),
-        over_engines=True,
-        through_service=True,
-    ),
+MEASURE: Final = MeasureKind(
+    made=Rates,
+    finds="NDR and PDRs, then latency",
+    table=lambda _: LATENCY,
+    run=measure_rates,
+    expected_s=expected_s,
+    main=(),
+    over_engines=True,
+    through_service=True,
 )

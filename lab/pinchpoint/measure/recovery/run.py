@@ -70,16 +70,14 @@ def _overloads(session: FrameSession, recovery: Recovery, throughput_fps: float)
     return trials, f"{len(trials)} of {recovery.repeats} overloads valid; last: {invalid.reason}"
 
 
-MEASURES: Final = (
-    MeasureKind(
-        made=Recovery,
-        finds="how long frames are lost after an overload",
-        table=lambda _: RECOVERY,
-        run=over_frames(measure_recovery),
-        expected_s=expected_s,
-        main=("recovery time", "lost after the overload", "lost in the overload", "throughput"),
-        check=check_keys,
-        by_any_engine=True,
-        has_limit=False,
-    ),
+MEASURE: Final = MeasureKind(
+    made=Recovery,
+    finds="how long frames are lost after an overload",
+    table=lambda _: RECOVERY,
+    run=over_frames(measure_recovery),
+    expected_s=expected_s,
+    main=("recovery time", "lost after the overload", "lost in the overload", "throughput"),
+    check=check_keys,
+    by_any_engine=True,
+    has_limit=False,
 )

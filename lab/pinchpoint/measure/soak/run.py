@@ -194,29 +194,27 @@ def _apart(session: FrameSession, windows: Windows, earlier: Sequence[Trial]) ->
             yield f"{trial.id}: {trial.reason}"
 
 
-MEASURES: Final = (
-    MeasureKind(
-        made=Soak,
-        finds="loss over a long time",
-        table=lambda _: SOAK,
-        run=measure_soak,
-        expected_s=expected_s,
-        main=(
-            "windows with loss",
-            "mean time between losses",
-            "longest stop",
-            "longest loss-free stretch",
-            "loss",
-            "lost frames beside the host",
-            "disturbed windows",
-            "window loss",
-            "lost frames",
-            "offered load",
-            THREAD_BUSY,
-        ),
-        check=check_keys,
-        by_any_engine=True,
-        has_limit=False,
-        through_service=True,
+MEASURE: Final = MeasureKind(
+    made=Soak,
+    finds="loss over a long time",
+    table=lambda _: SOAK,
+    run=measure_soak,
+    expected_s=expected_s,
+    main=(
+        "windows with loss",
+        "mean time between losses",
+        "longest stop",
+        "longest loss-free stretch",
+        "loss",
+        "lost frames beside the host",
+        "disturbed windows",
+        "window loss",
+        "lost frames",
+        "offered load",
+        THREAD_BUSY,
     ),
+    check=check_keys,
+    by_any_engine=True,
+    has_limit=False,
+    through_service=True,
 )

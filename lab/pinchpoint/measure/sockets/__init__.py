@@ -72,21 +72,11 @@ SOCKETS: Final = Table(
             "Bytes of a response; with bandwidth there is none.",
             Computed("1; 0 with bandwidth"),
         ),
-        Key(
-            "rate_tps",
-            kinds.number(0.1, 1e8),
-            "Planned transactions per second.",
-            Unset("each begins when one ends"),
-        ),
+        Key("rate_tps", kinds.number(0.1, 1e8), "Planned transactions per second.", Unset("each begins when one ends")),
         Key("warm_up_s", kinds.number(0, 3600), "Time before the window, not counted, seconds.", 0.5),
         Key("duration_s", kinds.number(0.05, 86_400), "Time counted, the window, seconds.", 10.0),
         Key("repeats", kinds.integer(1, 100), "How often it is all done, each time on new connections.", 3),
-        Key(
-            "timeout_s",
-            kinds.number(0.1, 60),
-            "A transaction that takes longer has failed, seconds.",
-            10.0,
-        ),
+        Key("timeout_s", kinds.number(0.1, 60), "A transaction that takes longer has failed, seconds.", 10.0),
         Key(
             "max_repeats",
             kinds.integer(0, 100),

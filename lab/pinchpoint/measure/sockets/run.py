@@ -310,26 +310,22 @@ def _warnings(
 
 
 BUSY: Final = ("client busy", "server busy", "relay busy", THREAD_BUSY, "cycles per packet")
-_REQUESTS: Final = MeasureKind(
-    made=RequestResponse,
-    finds="requests over standing connections",
+BANDWIDTH: Final = MeasureKind(
+    made=Bandwidth,
+    finds="TCP goodput between two hosts",
     table=lambda _: SOCKETS,
     run=measure_sockets,
     expected_s=expected_s,
-    main=("transactions", "latency p50", "latency p99", "latency p99.9", "failed share", *BUSY),
+    main=("goodput", "retransmits", *BUSY),
     needs=TWO_HOSTS,
-    check=check_requests,
+    check=check_stream,
     made_of="window",
 )
-_STREAM: Final = replace(
-    _REQUESTS,
-    made=Bandwidth,
-    finds="TCP goodput between two hosts",
-    main=("goodput", "retransmits", *BUSY),
-    check=check_stream,
+RR: Final = replace(
+    BANDWIDTH,
+    made=RequestResponse,
+    finds="requests over standing connections",
+    main=("transactions", "latency p50", "latency p99", "latency p99.9", "failed share", *BUSY),
+    check=check_requests,
 )
-MEASURES: Final = (
-    _STREAM,
-    _REQUESTS,
-    replace(_REQUESTS, made=ConnectRequestResponse, finds="a connection for each request"),
-)
+CRR: Final = replace(RR, made=ConnectRequestResponse, finds="a connection for each request")
