@@ -16,12 +16,12 @@ from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.served import established
 from pinchpoint.measure.standing import Listener, Standing
 from pinchpoint.measure.summary import result_of
-from pinchpoint.measure.trial import WARM_UP, Measurer
+from pinchpoint.measure.trial import Measurer
 from pinchpoint.measure.warm_up import warm_up
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Ceiling, Rate, ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.model.trial import WARM_UP, Trial, TrialValidity
 from pinchpoint.search.repeat import Measure, until_valid
 
 

@@ -14,10 +14,8 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.instrument import HIGHEST_FPS, EngineResult, Heard, Instrument, Step, TrialRequest, duration_of
 from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.model.errors import DutError, EngineError
-from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import WARM_UP as WARM_UP
-from pinchpoint.model.trial import Cause, Ledger, Sample, Trial, TrialValidity, Witness
+from pinchpoint.model.trial import WARM_UP, Cause, Ledger, Sample, Trial, TrialValidity, Witness
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.host import ticks_to_seconds
 from pinchpoint.observe.snapshot import Observation
@@ -56,14 +54,11 @@ class Measurer:
 
         Aborted ones answer nothing, and a new bench needs its own warm-up.
         """
-        self._scenario = scenario
-        self._device = device_of(scenario)
+        self._scenario, self._device = scenario, device_of(scenario)
         self._graph = self._device.graph(scenario)
-        self._instrument = instrument
-        self._bracket = bracket
-        self._keep = keep
-        self._listener = listener
-        self._recorded = [trial for trial in recorded if _answers(trial)]
+        self._instrument, self._bracket, self._keep, self._listener = instrument, bracket, keep, listener
+        usable = (trial for trial in recorded if trial.validity is not TrialValidity.ABORTED)
+        self._recorded = [trial for trial in usable if trial.phase != WARM_UP]
         self._recorded_warm_up = list(takewhile(lambda trial: trial.phase == WARM_UP, recorded))
         self._count = len(recorded)
         self.trials: list[Trial] = []
@@ -174,7 +169,12 @@ class Measurer:
         while account.unexplained and not is_last:
             is_last = time.monotonic() + COUNTERS_POLL_S >= until_s
             time.sleep(min(COUNTERS_POLL_S, max(0.0, until_s - time.monotonic())))
-            seen = _settled(first, self._bracket.close(), self._graph)
+            late = self._bracket.close()
+            # The account's counters as read late; what the host did as read when the frames ended: so a trial that
+            # lost frames is watched for disturbances no longer than one that lost none.
+            changes = ledger.settled(first.differences, late.differences, self._graph)
+            went_back = tuple(dict.fromkeys((*first.went_back, *late.went_back)))
+            seen = replace(first, differences=changes, went_back=went_back)
             account = self._ledger(result, seen)
         return seen, account
 
@@ -279,19 +279,6 @@ class Measurer:
             reason=judgement.reason,
             cause=judgement.cause,
         )
-
-
-def _answers(trial: Trial) -> bool:
-    return trial.validity is not TrialValidity.ABORTED and trial.phase != WARM_UP
-
-
-def _settled(seen: Observation, late: Observation, graph: HopGraph) -> Observation:
-    """The account's counters as read late; what the host did as read when the frames ended.
-
-    So a trial that lost frames is watched for disturbances no longer than one that lost none.
-    """
-    changes = ledger.settled(seen.differences, late.differences, graph)
-    return replace(seen, differences=changes, went_back=tuple(dict.fromkeys((*seen.went_back, *late.went_back))))
 
 
 def stolen_s(seen: Mapping[str, float]) -> dict[int, float]:

@@ -7,9 +7,9 @@ rounds are sent, each no faster than the last one was carried, until one misses 
 
 from pinchpoint.causes.catalogue import by_name
 from pinchpoint.dut.registry import device_of
-from pinchpoint.measure.trial import WARM_UP, Measurer
+from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import Trial
+from pinchpoint.model.trial import WARM_UP, Trial
 
 FIRST_FPS = 1e6  # too little to overload most benches
 SLOWEST_FPS = 10e3

@@ -14,10 +14,11 @@ from time import monotonic
 from pinchpoint.engine.instrument import EngineResult, Slices, TrialRequest
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.standing import Interrupted, Standing
-from pinchpoint.measure.trial import EPOCHS, WARM_UP
+from pinchpoint.measure.trial import EPOCHS
 from pinchpoint.measure.warm_up import warm_up
 from pinchpoint.model.duet import CALIBRATION, MEASURED, Slice, Slicing, Stretch
 from pinchpoint.model.errors import BenchError, DutError, EngineError
+from pinchpoint.model.trial import WARM_UP
 from pinchpoint.run.paired_benches import SIDES, Pair, connected, frozen, measurer_of, of_side, prefix
 from pinchpoint.stats.duet import BEST, counted, length_of, steady
 
