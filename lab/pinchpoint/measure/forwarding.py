@@ -62,12 +62,12 @@ def _lookups(loads: Sequence[ThreadLoad], figures: Mapping[str, ThreadFigure]) -
     if total := sum(answered.values()):
         for name, count in answered.items():
             yield Metric(lookup_share(name), "share", count / total)
-    received, recirculated = sum(load.received for load in loads), _sum(load.recirculated for load in loads)
+    received, recirculated = sum(load.received for load in loads), total(load.recirculated for load in loads)
     if recirculated is not None:
         yield Metric("passes per packet", "count", (received + recirculated) / received)
 
 
-def _sum(counts: Iterable[int | None]) -> int | None:
+def total(counts: Iterable[int | None]) -> int | None:
     """Of those counted; None if none was."""
     known = [count for count in counts if count is not None]
     return sum(known) if known else None

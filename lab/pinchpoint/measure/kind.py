@@ -22,10 +22,6 @@ Check = Callable[[Source, Values, Mapping[str, Sequence[Element]], Keys], None]
 AnyMeasure = TypeVar("AnyMeasure")
 
 
-def nothing_to_check(*_: object) -> None:
-    """Of a measure each of whose keys can be judged by itself."""
-
-
 @dataclass(frozen=True)
 class MeasureKind:
     """One value of the key `measure`."""
@@ -38,7 +34,7 @@ class MeasureKind:
     main: tuple[str, ...]  # metrics, the first most; a name that ends in a space begins the name of several
     judged_by: str = ""  # the metric by which a budget takes two points for alike; empty: the first of `main`
     needs: Mapping[str, int] = field(default_factory=lambda: TWO_PORTS)  # array of tables -> at least so many of them
-    check: Check = nothing_to_check  # across keys; notes problems in the source
+    check: Check = lambda *_: None  # across keys; notes problems in the source
     made_of: str = "trial"
     has_limit: bool = True  # something pinches its number
     is_served: bool = False  # it opens connections to a [service]

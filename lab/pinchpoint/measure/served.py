@@ -6,7 +6,7 @@ was seen meanwhile.
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,7 +15,8 @@ import msgspec
 from pinchpoint.account.exhausted import Seen, pushed_back
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.services import Balancer
-from pinchpoint.engine.connections import RING, Account, Client, Dpdk, Load, Tuples, command, connect, left, standing
+from pinchpoint.engine import connections
+from pinchpoint.engine.connections import RING, Account, Client, Dpdk, Load, Times, Tuples
 from pinchpoint.measure.standing import Standing, Undoable
 from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError, EngineError, InputError
@@ -26,6 +27,7 @@ from pinchpoint.model.scenario import Established, Scenario, Service, Validity
 from pinchpoint.model.trial import TrialValidity
 
 TRIES = 3  # of one load
+POLL_S = 0.05  # between two looks at what a balancer remembers
 SETUP_S = 1.0  # around a load, for estimates: the flush, the engine's start, counters read twice
 LIMITS: Final[Mapping[Resource, Pinch]] = {
     Resource.LOCAL_PORTS: Pinch.LOCAL_PORTS,
@@ -59,11 +61,13 @@ class Ends:
 
     def command(self, load: Load) -> list[str]:
         """The command line that opens the connections of a load."""
-        return command(self.bench.engine, self.core, self.words, self.service, load, self.dpdk)
+        return connections.command(self.bench.engine, self.core, self.words, self.service, load, self.dpdk)
 
     def connect(self, load: Load, argv: Sequence[str] = ()) -> Account:
         """Open them, by `argv` where that is another command, until each has ended. Raises EngineError."""
-        return connect(self.bench.host, argv or self.command(load), self.bench.setup.places.environment, load)
+        return connections.connect(
+            self.bench.host, argv or self.command(load), self.bench.setup.places.environment, load
+        )
 
 
 def ends_of(bench: Standing) -> Ends:
@@ -116,6 +120,26 @@ def suffices(scenario: Scenario, limits: Sequence[Limit], wanted: Wanted) -> Non
             f"{wanted.connections:,} connections at {wanted.cps:g} per second: {missing:,} would fail",
             f"write a lower {measure}.rate_cps, fewer {measure}.connections, or give the service more",
         )
+
+
+def held_s(limits: Sequence[Limit]) -> float | None:
+    """For how long closed connections are remembered; None: nothing says so."""
+    return max((limit.held_s for limit in limits if limit.held_s is not None), default=None)
+
+
+def remembered(balancer: Balancer, within_s: float) -> int:
+    """How many connections are remembered when that time has passed; 0 as soon as none is."""
+    deadline = time.monotonic() + within_s
+    while (left := balancer.tracked() or 0) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    return left
+
+
+def percentiles(name: str, times: Times | None, note: str) -> Iterator[Metric]:
+    """The median and the 99th percentile of times of connections."""
+    if times:
+        yield Metric(f"{name} p50", "ns", float(times.p50), note=note)
+        yield Metric(f"{name} p99", "ns", float(times.p99), note=note)
 
 
 def equal_by_chance(counts: Sequence[float]) -> float:
@@ -280,11 +304,11 @@ def established(bench: Standing, wanted: Established) -> Scenario:
     """
     scenario, ends, balancer = bench.scenario, ends_of(bench), bench.live.balancer()
     (stream,) = scenario.streams
-    argv = standing(bench.engine, ends.core, ends.words, ends.service, wanted, stream, ends.dpdk)
+    argv = connections.standing(bench.engine, ends.core, ends.words, ends.service, wanted, stream, ends.dpdk)
     bench.on_stoppable(Undoable())
     if balancer:
         require_places(balancer.limits(), wanted)
-    next_hop = next_hop_of(ends.connect(left(wanted), argv), ends.service, wanted)
+    next_hop = next_hop_of(ends.connect(connections.left(wanted), argv), ends.service, wanted)
     tracked = balancer.tracked() if balancer else None
     known = "" if tracked is None else f"; the device knows {tracked:,}"
     bench.record.note_facts({"established connections": f"{wanted.connections:,} opened{known}"})

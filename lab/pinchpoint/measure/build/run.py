@@ -1,8 +1,8 @@
 """The measure `build`: many rules, ports or veth pairs made and removed, on a bench that stands."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict
 from ipaddress import IPv4Address
 from typing import Final
@@ -136,16 +136,13 @@ def _account(built: Built, seen: Traffic | None) -> dict[str, object]:
     return account
 
 
-@contextmanager
-def items(bench: Standing, probes: Probes | None) -> Iterator[Bulk]:
+def items(bench: Standing, probes: Probes | None) -> AbstractContextManager[Bulk]:
     """What the scenario's `[build]` asks for, ready to be made; the bench takes away what is left of it."""
     build = asked(bench.scenario, Build)
     if build.what == "veths":
         netns = needs.veth_namespaces(bench.setup.places.bench_id)
-        yield Veths(bench.host, *netns, build.count, build.method, build.concurrency)
-        return
-    with bench.live.items(build, probed=probes is not None) as bulk:
-        yield bulk
+        return nullcontext(Veths(bench.host, *netns, build.count, build.method, build.concurrency))
+    return bench.live.items(build, probed=probes is not None)
 
 
 def _items(bench: Standing, build: Build) -> Items:

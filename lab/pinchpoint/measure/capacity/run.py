@@ -12,7 +12,7 @@ from pinchpoint.engine.connections import Load
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.capacity import CAPACITY, Capacity
 from pinchpoint.measure.kind import MeasureKind, asked
-from pinchpoint.measure.served import LIMITS, SETUP_S, Flush, Opened, Opener
+from pinchpoint.measure.served import LIMITS, SETUP_S, Flush, Opened, Opener, held_s, remembered
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model import units
@@ -29,7 +29,6 @@ SEARCH, AGING = "capacity", "aging"
 FIRST = 1000  # connections, where no limit is known
 MOST_AGED = 2000  # connections whose aging is looked at
 SLACK = 3.0  # times the time-out that the device reports, before aging is given up
-_POLL_S = 0.05
 _USUAL_TRIALS = 9
 MANY = 1000  # entries: fewer are forgotten in less time than a command takes to start
 CLEAR = 2.0  # times what an empty table takes: a flush from here on shows what the entries take
@@ -113,9 +112,9 @@ class _Measured:
     def _aging(self, bounds: Bounds) -> Aging:
         """How long it is until no closed connection is remembered."""
         asks, balancer = self._asks, self._opener.balancer
-        held_s = max((limit.held_s for limit in self._limits if limit.held_s is not None), default=None)
-        if held_s is None or held_s > asks.aging_within_s:
-            shown_s = "not known" if held_s is None else f"{held_s:g} s"
+        closed_s = held_s(self._limits)
+        if closed_s is None or closed_s > asks.aging_within_s:
+            shown_s = "not known" if closed_s is None else f"{closed_s:g} s"
             words = f"closed ones are remembered for {shown_s}; capacity.aging_within_s is {asks.aging_within_s:g}"
             return Aging(None, None, words)
         count = max(1, min(bounds.lossless, MOST_AGED))
@@ -123,11 +122,9 @@ class _Measured:
         ended, entries = time.monotonic(), balancer.tracked()
         if entries is None:
             return Aging(None, None, f"{self._bench.scenario.dut.kind} does not say what it remembers")
-        while balancer.tracked():
-            if time.monotonic() - ended > SLACK * held_s + asks.timeout_s:
-                left = f"{balancer.tracked():,} of {entries:,} are remembered {SLACK * held_s:g} s later"
-                return Aging(entries, None, f"{left}, where {held_s:g} s are set")
-            time.sleep(_POLL_S)
+        if left := remembered(balancer, SLACK * closed_s + asks.timeout_s):
+            words = f"{left:,} of {entries:,} are remembered {SLACK * closed_s:g} s later, where {closed_s:g} s are set"
+            return Aging(entries, None, words)
         return Aging(entries, time.monotonic() - ended)
 
     def _verdict(self, limited: str) -> Verdict:

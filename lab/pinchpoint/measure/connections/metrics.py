@@ -81,10 +81,11 @@ def verdict(
     """What ended the burst rate and what ends the sustained one; `burst` None: no trial failed."""
     lines = [f"burst: {line}" for line in burst.evidence] if burst else []
     lines.append(f"sustained: {sustained.words}")
-    if sustained.exhausted:
-        lines += [f"sustained: {line}" for line in sustained.exhausted.evidence]
+    lines += [f"sustained: {line}" for line in sustained.exhausted.evidence] if sustained.exhausted else []
     lines += [sustained.doubling] if sustained.doubling else []
-    lines += [f"limit as read back: {_read_back(bound)}" for bound in bounds]
+    for bound in bounds:
+        bears = f", which bears {units.per_second(bound.sustained_cps)}" if bound.sustained_cps else ""
+        lines.append(f"limit as read back: {bound.resource}: {bound.source}{bears}")
     limit, words = _of_burst(rate, burst)
     return Verdict(limit, f"burst: {words}; sustained: {_of_sustained(sustained)}", tuple(lines), (), tuple(ids))
 
@@ -108,8 +109,3 @@ def _of_sustained(sustained: Sustained) -> str:
     if sustained.confirmation is None:
         return f"{resource}, predicted"
     return f"{resource}, {'confirmed' if sustained.confirmation.agrees else 'not as predicted'}"
-
-
-def _read_back(bound: Bounds) -> str:
-    bears = f", which bears {units.per_second(bound.sustained_cps)}" if bound.sustained_cps else ""
-    return f"{bound.resource}: {bound.source}{bears}"

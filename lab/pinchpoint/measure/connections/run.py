@@ -19,7 +19,7 @@ from pinchpoint.measure.connections import sustained as model
 from pinchpoint.measure.connections.metrics import Sustained
 from pinchpoint.measure.connections.sustained import Prediction
 from pinchpoint.measure.kind import MeasureKind, asked
-from pinchpoint.measure.served import SETUP_S, Opened, Opener
+from pinchpoint.measure.served import SETUP_S, Opened, Opener, percentiles
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.model import units
@@ -72,7 +72,10 @@ class _Measured:
         rates = find_rates(self._trial, asks.search, time.monotonic, overload_measures=False).rates
         burst, ids = self._ended(rates[0])
         sustained = self._sustained(rates)
-        no_rate = all(rate.status is RateStatus.REFUSED for rate in rates)
+        no_rate, times = all(rate.status is RateStatus.REFUSED for rate in rates), tuple[Metric, ...]()
+        if near := self._at(rates[0]):
+            note = f"since the connection was due, at {units.per_second(near.load.rate_cps)}"
+            times = tuple(percentiles("connect", near.client.connect_ns, note))
         return replace(
             scenario_result(bench.scenario, bench.wall_s, self._opener.measurements),
             threads=self._trials[-1].threads if self._trials else (),
@@ -81,7 +84,7 @@ class _Measured:
             warnings=tuple(_warnings(rates, asks)),
             outcome=Outcome.FAILED if no_rate else Outcome.MEASURED,
             reason=rates[0].reason if no_rate else "",
-            metrics=(*shown.metrics(rates, sustained), *_times(self._at(rates[0]))),
+            metrics=(*shown.metrics(rates, sustained), *times),
         )
 
     def _trial(self, duration_s: float, load_cps: float) -> Trial:
@@ -215,14 +218,6 @@ def _figures(opened: Opened) -> tuple[Metric, ...]:
         Metric("completed", "1/s", cps, note=f"at {units.per_second(rate_cps)}"),
         Metric("failed", "share", (due - client.completed) / due if due else 0.0),
     )
-
-
-def _times(opened: Opened | None) -> Iterator[Metric]:
-    """Latency near the burst rate."""
-    if opened is not None and (times := opened.client.connect_ns) is not None:
-        note = f"since the connection was due, at {units.per_second(opened.load.rate_cps)}"
-        yield Metric("connect p50", "ns", float(times.p50), note=note)
-        yield Metric("connect p99", "ns", float(times.p99), note=note)
 
 
 def _warnings(rates: Sequence[Rate], asks: Connections) -> Iterator[str]:

@@ -7,6 +7,7 @@ included (estimate.py).
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 
@@ -28,10 +29,8 @@ def point(share: float, load_fps: float, trials: Sequence[Trial], reason: str) -
     forwarded = [trial.received / trial.sent_duration_s for trial in trials]
     loss, through, n = median_interval(losses), median_interval(forwarded), len(trials)
     covers = units.share(min(loss.coverage, through.coverage))
-    return LossPoint(
-        share=share,
-        load_fps=load_fps,
-        offered_fps=median(trial.offered_fps for trial in trials),
+    return replace(
+        unknown(share, load_fps, median(trial.offered_fps for trial in trials), reason),
         loss=loss.centre,
         loss_low=loss.low,
         loss_high=loss.high,
@@ -41,8 +40,6 @@ def point(share: float, load_fps: float, trials: Sequence[Trial], reason: str) -
         trials=n,
         lossless=not any(trial.lost > 0 for trial in trials),
         interval=f"median of {n} trials, and its {covers} interval" if n > 1 else "one trial",
-        reason=reason,
-        generator_limited=False,
     )
 
 

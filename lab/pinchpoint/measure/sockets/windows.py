@@ -13,6 +13,7 @@ import msgspec
 
 from pinchpoint.account.cpus import STOLEN, CpuShare, foreign, shares, taken
 from pinchpoint.engine.sockets import SocketsResult, SocketsRun
+from pinchpoint.measure.forwarding import total
 from pinchpoint.model import units
 from pinchpoint.model.measurement import LevelChange, Measurement
 from pinchpoint.model.result import Limit
@@ -97,9 +98,7 @@ class Window:
     @property
     def retransmits(self) -> int | None:
         """Segments that the clients' connections sent again; None if no kernel tells."""
-        told = [connection.retransmits for run in self.runs for connection in run.connections]
-        known = [count for count in told if count is not None]
-        return sum(known) if known else None
+        return total(connection.retransmits for run in self.runs for connection in run.connections)
 
 
 def read(measurement: Measurement) -> Window:

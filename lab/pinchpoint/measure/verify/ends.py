@@ -9,9 +9,8 @@ bench's name where it could not be.
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from pinchpoint.host.interface import SYS, CommandFailed
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.processes import end_processes
 from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.verify.judged import Got, label, path
+from pinchpoint.measure.verify.judged import REQUESTS, Got, label, path
 from pinchpoint.model.errors import BenchError, InputError, RequirementError
 from pinchpoint.model.scenario import Backend, Mode, Service
 
@@ -44,36 +43,11 @@ def check_programs(host: Machine) -> None:
             raise RequirementError(f"verify.programs: {probe.name}: {probe.detail}", probe.hint)
 
 
-@dataclass(frozen=True)
-class Ends:
-    """A client and servers that run."""
+def tried(bench: Standing, service: Service, timeout_s: float) -> tuple[tuple[Got, ...], tuple[str, ...]]:
+    """What the client gets of each request, and what each server has logged.
 
-    places: Places
-    service: Service
-    logs: tuple[str, ...]  # of each backend: the file
-
-    @property
-    def client(self) -> str:
-        """The name of the client's network namespace."""
-        return self.places.host_netns("client")
-
-    def get(self, number: int, timeout_s: float) -> Got:
-        """What the client gets when it asks for request `number`."""
-        url = f"http://{self.service.address}:{self.service.port}{path(number)}"
-        words = ["curl", "--silent", "--show-error", "--fail", "--noproxy", "*", "--max-time", f"{timeout_s}", url]
-        try:
-            return Got(self.places.machine.run(words, self.client, self.places.environment))
-        except CommandFailed as error:
-            return Got("", error.output)
-
-    def logged(self) -> tuple[str, ...]:
-        """What each server has logged so far."""
-        return tuple(self.places.machine.read(log) for log in self.logs)
-
-
-@contextmanager
-def ends(bench: Standing, service: Service) -> Iterator[Ends]:
-    """They stand as long as this lasts. Raises BenchError, or InputError where a port is no interface."""
+    Raises BenchError, or InputError where a port is no interface.
+    """
     places, machine = bench.setup.places, bench.host
     client, servers = (_attached(bench, name) for name in (service.client_port, service.server_port))
     addresses = dict.fromkeys(backend.address for backend in service.backends)
@@ -87,7 +61,18 @@ def ends(bench: Standing, service: Service) -> Iterator[Ends]:
         for number, backend in enumerate(service.backends):
             pids.append(_start(places, number, backend, namespaces[backend.address], logs[number]))
         _await_ready(machine, pids, logs)
-        yield Ends(places, service, logs)
+        got = tuple(_get(places, service, number, timeout_s) for number in range(1, REQUESTS + 1))
+        return got, tuple(machine.read(log) for log in logs)
+
+
+def _get(places: Places, service: Service, number: int, timeout_s: float) -> Got:
+    """What the client gets when it asks for request `number`."""
+    url = f"http://{service.address}:{service.port}{path(number)}"
+    words = ["curl", "--silent", "--show-error", "--fail", "--noproxy", "*", "--max-time", f"{timeout_s}", url]
+    try:
+        return Got(places.machine.run(words, places.host_netns("client"), places.environment))
+    except CommandFailed as error:
+        return Got("", error.output)
 
 
 def _attached(bench: Standing, name: str) -> Attachment:

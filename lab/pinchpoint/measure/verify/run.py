@@ -1,6 +1,5 @@
 """The measure `verify`: connections through a balancer that stands, and what each says of it."""
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Final
@@ -10,12 +9,12 @@ import msgspec
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.connections import Client, Load
 from pinchpoint.measure.kind import MeasureKind, asked
-from pinchpoint.measure.served import answered, ends_of, suffices
+from pinchpoint.measure.served import answered, ends_of, held_s, percentiles, remembered, suffices
 from pinchpoint.measure.standing import Standing, Undoable
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.measure.verify import VERIFY, Verify, wanted
-from pinchpoint.measure.verify.ends import check_programs, ends
-from pinchpoint.measure.verify.judged import REQUESTS, Check, Got, checks, direct, forgotten, program_checks
+from pinchpoint.measure.verify.ends import check_programs, tried
+from pinchpoint.measure.verify.judged import Check, checks, direct, forgotten, program_checks
 from pinchpoint.model.limits import Wanted
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, ScenarioResult
@@ -78,11 +77,13 @@ def _measure(bench: Standing) -> Measurement:
     judged = [*checks(service, client, turns)]
     judged += [direct(account, _entered(scenario, service, observed))] if service.is_direct else []
     judged += _forgotten(bench, client)  # before programs open connections of their own
-    got, logs = _with_programs(bench, service, verify.timeout_s) if verify.programs else ((), ())
+    got, logs = tried(bench, service, verify.timeout_s) if verify.programs else ((), ())
     judged += program_checks(service, got, logs, turns)
     wrong = [check.name for check in judged if not check.is_right]
     told = {"wrong": wrong, "engine": msgspec.to_builtins(account), "got": [*map(asdict, got)], "logs": logs}
-    return begun.ended((*map(_metric, judged), *_times(client)), told, observed)
+    stages = (("connect", client.connect_ns), ("answer", client.answer_ns), ("close", client.close_ns))
+    times = (metric for name, ns in stages for metric in percentiles(name, ns, _SINCE))
+    return begun.ended((*map(_metric, judged), *times), told, observed)
 
 
 def _entered(scenario: Scenario, service: Service, observed: Mapping[str, float]) -> int | None:
@@ -102,31 +103,14 @@ def _forgotten(bench: Standing, client: Client) -> Iterator[Check]:
     balancer = bench.live.balancer()
     if balancer is None or balancer.tracked() is None:
         return
-    held_s = max((limit.held_s for limit in balancer.limits() if limit.held_s is not None), default=None)
-    if held_s is None or held_s > MOST_AWAITED_S:
-        return
-    deadline = time.monotonic() + held_s + SLACK_S
-    while (left := balancer.tracked() or 0) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    yield forgotten(client.opened, left, held_s + SLACK_S)
-
-
-def _with_programs(bench: Standing, service: Service, timeout_s: float) -> tuple[tuple[Got, ...], tuple[str, ...]]:
-    """The same once more, with kernels and programs at both ends: what the client got, and the servers' logs."""
-    with ends(bench, service) as both:
-        got = tuple(both.get(number, timeout_s) for number in range(1, REQUESTS + 1))
-        return got, both.logged()
+    closed_s = held_s(balancer.limits())
+    if closed_s is not None and closed_s <= MOST_AWAITED_S:
+        within_s = closed_s + SLACK_S
+        yield forgotten(client.opened, remembered(balancer, within_s), within_s)
 
 
 def _metric(check: Check) -> Metric:
     return Metric(check.name, "share", check.share, note=check.words, cautions=() if check.is_right else ("WRONG",))
-
-
-def _times(client: Client) -> Iterator[Metric]:
-    for name, times in (("connect", client.connect_ns), ("answer", client.answer_ns), ("close", client.close_ns)):
-        if times:
-            yield Metric(f"{name} p50", "ns", float(times.p50), note=_SINCE)
-            yield Metric(f"{name} p99", "ns", float(times.p99), note=_SINCE)
 
 
 MEASURE: Final = MeasureKind(
