@@ -65,9 +65,8 @@ class Ends:
 
     def connect(self, load: Load, argv: Sequence[str] = ()) -> Account:
         """Open them, by `argv` where that is another command, until each has ended. Raises EngineError."""
-        return connections.connect(
-            self.bench.host, argv or self.command(load), self.bench.setup.places.environment, load
-        )
+        environment = self.bench.setup.places.environment
+        return connections.connect(self.bench.host, argv or self.command(load), environment, load)
 
 
 def ends_of(bench: Standing) -> Ends:

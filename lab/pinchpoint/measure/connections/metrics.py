@@ -35,17 +35,15 @@ def ratio_name(ratio: float) -> str:
     return BURST if ratio == 0 else f"{BURST}, {units.loss(ratio)} may fail"
 
 
-def metrics(rates: Sequence[Rate], sustained: Sustained) -> tuple[Metric, ...]:
+def metrics(rates: Sequence[Rate], sustained: Sustained) -> Iterator[Metric]:
     """The burst rates, then the sustained one."""
-    return (*(_burst(rate) for rate in rates if rate.quoted_fps is not None), *_sustained(sustained))
-
-
-def _burst(rate: Rate) -> Metric:
-    value = rate.quoted_fps or 0.0
-    begun = f"half of the {rate.trial_duration_s:g} s trials, each begun with an empty table, fail more"
-    how = "95 % interval" if rate.status is RateStatus.FOUND else status_words(rate)
-    note = f"{how}; {begun}"
-    return Metric(ratio_name(rate.loss_ratio), "1/s", value, rate.lower_fps, rate.upper_fps, note, BOUNDS[rate.status])
+    for rate in rates:
+        if (value := rate.quoted_fps) is not None:
+            how = "95 % interval" if rate.status is RateStatus.FOUND else status_words(rate)
+            begun = f"half of the {rate.trial_duration_s:g} s trials, each begun with an empty table, fail more"
+            ends, bound = (rate.lower_fps, rate.upper_fps), BOUNDS[rate.status]
+            yield Metric(ratio_name(rate.loss_ratio), "1/s", value, *ends, f"{how}; {begun}", bound)
+    yield from _sustained(sustained)
 
 
 def status_words(rate: Rate) -> str:

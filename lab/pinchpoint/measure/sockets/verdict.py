@@ -28,15 +28,13 @@ _ROLE = {
 
 
 def verdict(windows: Sequence[Window], rate_tps: float | None, connections: int) -> Verdict:
-    """What limited the workload, from the window with the median rate; `rate_tps` is the plan, if there was one."""
-    window = _middle(windows)
-    limit, headline = (
-        _planned(window, rate_tps)
-        or _saturated(window)
-        or _others(window)
-        or _full_cpu(window)
-        or _waiting(window, connections)
-    )
+    """What limited the workload, from the window with the median rate; `rate_tps` is the plan, if there was one.
+
+    That is not the best and not the worst: one outlier does not speak for all.
+    """
+    rates = [window.transactions_per_s or window.goodput_bps for window in windows]
+    window = windows[rates.index(median_low(rates))]
+    limit, headline = next(_limits(window, rate_tps, connections))
     return Verdict(limit, headline, tuple(_evidence(window)), _ruled_out(window, limit), (window.id,))
 
 
@@ -68,46 +66,32 @@ def moved(window: Window) -> str:
     )
 
 
-def _middle(windows: Sequence[Window]) -> Window:
-    """Not the best and not the worst: one outlier does not speak for all."""
-    rates = [window.transactions_per_s or window.goodput_bps for window in windows]
-    return windows[rates.index(median_low(rates))]
-
-
-def _planned(window: Window, rate_tps: float | None) -> tuple[Limit, str] | None:
-    if rate_tps is None or window.transactions_per_s < PLAN_KEPT * rate_tps or failures(window):
-        return None
-    return Limit.PLANNED_RATE, f"the plan of {_per_s(rate_tps)} was kept{_busiest_words(window)}"
-
-
-def _saturated(window: Window) -> tuple[Limit, str] | None:
+def _limits(window: Window, rate_tps: float | None, connections: int) -> Iterator[tuple[Limit, str]]:
+    """What may have limited it, in the order in which it is believed; the last is what remains."""
+    if rate_tps is not None and window.transactions_per_s >= PLAN_KEPT * rate_tps and not failures(window):
+        yield Limit.PLANNED_RATE, f"the plan of {_per_s(rate_tps)} was kept{_busiest_words(window)}"
     full = [thread for thread in window.threads if thread.busy >= SATURATED]
-    if not full:
-        return None
-    thread = max(full, key=lambda thread: thread.busy)
-    others = [other for other in full if other is not thread]
-    beside = f"; so {'is' if len(others) == 1 else 'are'} {_listed(others)}" if others else ""
-    return thread.limit, f"{_named(thread)} is saturated: {units.share(thread.busy)} busy{_where(thread)}{beside}"
-
-
-def _others(window: Window) -> tuple[Limit, str] | None:
-    """The verdict of a disturbed window: only the disturbance is known."""
-    if window.foreign is None or window.foreign <= FOREIGN:
-        return None
-    return Limit.HOST, f"the host: processes outside the bench took {units.share(window.foreign)} of one CPU"
-
-
-def _full_cpu(window: Window) -> tuple[Limit, str] | None:
-    """A CPU without idle time though no thread of it is saturated alone."""
+    if full:
+        thread = max(full, key=lambda thread: thread.busy)
+        others = [other for other in full if other is not thread]
+        beside = f"; so {'is' if len(others) == 1 else 'are'} {_listed(others)}" if others else ""
+        yield thread.limit, f"{_named(thread)} is saturated: {units.share(thread.busy)} busy{_where(thread)}{beside}"
+    if window.foreign is not None and window.foreign > FOREIGN:  # a disturbed window: only the disturbance is known
+        yield Limit.HOST, f"the host: processes outside the bench took {units.share(window.foreign)} of one CPU"
     for busy, cpu in sorted(_full_cpus(window), reverse=True):
-        here = sorted((thread for thread in _here(window) if thread.cpu == cpu), key=lambda thread: -thread.busy)
-        shares = ", ".join(f"{thread.name} {units.share(thread.busy)}" for thread in here)
-        softirq = window.cpus[cpu].softirq if cpu in window.cpus else 0.0
-        shares += f"; {units.share(softirq)} of its time was in softirq" if softirq >= TELLING else ""
-        if len({thread.limit for thread in here}) > 1:
-            return Limit.HOST, f"CPU {cpu} is full ({units.share(busy)}): {_listed(here)} share it ({shares})"
-        return here[0].limit, f"the CPU of {_ROLE[here[0].limit]}, {cpu}, is full ({units.share(busy)}): {shares}"
-    return None
+        yield _full(window, busy, cpu)
+    yield Limit.UNEXPLAINED, _waiting(window, connections)
+
+
+def _full(window: Window, busy: float, cpu: int) -> tuple[Limit, str]:
+    """A CPU without idle time though no thread of it is saturated alone."""
+    here = sorted((thread for thread in _here(window) if thread.cpu == cpu), key=lambda thread: -thread.busy)
+    shares = ", ".join(f"{thread.name} {units.share(thread.busy)}" for thread in here)
+    softirq = window.cpus[cpu].softirq if cpu in window.cpus else 0.0
+    shares += f"; {units.share(softirq)} of its time was in softirq" if softirq >= TELLING else ""
+    if len({thread.limit for thread in here}) > 1:
+        return Limit.HOST, f"CPU {cpu} is full ({units.share(busy)}): {_listed(here)} share it ({shares})"
+    return here[0].limit, f"the CPU of {_ROLE[here[0].limit]}, {cpu}, is full ({units.share(busy)}): {shares}"
 
 
 def _here(window: Window) -> list[Thread]:
@@ -126,21 +110,20 @@ def _full_cpus(window: Window) -> Iterator[tuple[float, int]]:
             yield min(1.0, max(worked, counted)), cpu
 
 
-def _waiting(window: Window, connections: int) -> tuple[Limit, str]:
-    busiest = _busiest_words(window)
-    mean_ns = _mean_latency_ns(window)
+def _waiting(window: Window, connections: int) -> str:
+    busiest, mean_ns, per_s = _busiest_words(window), _mean_latency_ns(window), window.transactions_per_s
     if mean_ns is None:
-        return Limit.UNEXPLAINED, f"unexplained: no thread and no CPU is saturated{busiest}"
-    under_way = window.transactions_per_s * mean_ns / 1e9
+        return f"unexplained: no thread and no CPU is saturated{busiest}"
+    under_way = per_s * mean_ns / 1e9
     if abs(under_way / connections - 1) > CLOSED_LOOP:
-        return Limit.UNEXPLAINED, (
-            f"unexplained: no thread is saturated, and {_per_s(window.transactions_per_s)} x "
-            f"{units.nanoseconds(mean_ns)} keep only {under_way:.1f} of {connections} connections under way{busiest}"
+        return (
+            f"unexplained: no thread is saturated, and {_per_s(per_s)} x {units.nanoseconds(mean_ns)} keep only "
+            f"{under_way:.1f} of {connections} connections under way{busiest}"
         )
     who = "1 connection waits" if connections == 1 else f"{connections} connections wait"
-    return Limit.UNEXPLAINED, (
+    return (
         f"latency bound: no thread is saturated; {who} {units.nanoseconds(mean_ns)} (mean) for each answer, "
-        f"which makes {_per_s(window.transactions_per_s)}; work for each: {_work(window)}"
+        f"which makes {_per_s(per_s)}; work for each: {_work(window)}"
     )
 
 

@@ -188,7 +188,7 @@ def judge(window: Window) -> tuple[TrialValidity, str]:
     if broken:
         # Where one was aborted, the others were stopped for its sake.
         return TrialValidity.ABORTED, _ended(min(broken, key=lambda result: result.status != "aborted"))
-    noise = _unlinked(window) or _apart(window) or _stolen(window) or taken(window.cpus, window.foreign)
+    noise = next(_noise(window))
     return (TrialValidity.NOISY_HOST, noise) if noise else (TrialValidity.VALID, "")
 
 
@@ -230,21 +230,15 @@ def _ended(result: SocketsResult) -> str:
     return f"{result.reason or 'ended'}{after}" + (f"; {result.hint}" if result.hint else "")
 
 
-def _apart(window: Window) -> str:
+def _noise(window: Window) -> Iterator[str]:
+    """What the host did to the window."""
+    if window.down:
+        told = ", ".join(f"of {name} for {units.nanoseconds(seconds * 1e9)}" for name, seconds in window.down.items())
+        yield f"the relay had no link at the port {told}"
     shared = together(window.results)
-    if shared is None or shared >= TOGETHER:
-        return ""
-    return f"the {len(window.results)} pairs ran together for only {units.share(shared)} of the window"
-
-
-def _unlinked(window: Window) -> str:
-    told = ", ".join(f"of {name} for {units.nanoseconds(seconds * 1e9)}" for name, seconds in window.down.items())
-    return f"the relay had no link at the port {told}" if told else ""
-
-
-def _stolen(window: Window) -> str:
-    """What was stolen from an end's CPU on another machine than the switch's, as its engine saw it."""
-    thread = next((thread for thread in window.threads if thread.host and thread.stolen > STOLEN), None)
-    if thread is None:
-        return ""
-    return f"{units.share(thread.stolen)} of the window were stolen from CPU {thread.cpu} of {thread.host}"
+    if shared is not None and shared < TOGETHER:
+        yield f"the {len(window.results)} pairs ran together for only {units.share(shared)} of the window"
+    for thread in window.threads:
+        if thread.host and thread.stolen > STOLEN:  # as its engine saw it: CPUs of the switch's machine are watched
+            yield f"{units.share(thread.stolen)} of the window were stolen from CPU {thread.cpu} of {thread.host}"
+    yield taken(window.cpus, window.foreign)
