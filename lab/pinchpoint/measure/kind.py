@@ -18,7 +18,9 @@ TWO_PORTS: Final = {"port": 2, "stream": 1}
 TWO_HOSTS: Final = {"host": 2}
 TRIAL_S: Final = 0.25  # around a trial, for estimates: settling, counters read twice, the record synced
 
-Check = Callable[[Source, Values, Mapping[str, Sequence[Element]], Keys], None]
+Arrays = Mapping[str, Sequence[Element]]
+"""The elements of a file's arrays of tables, by their names."""
+Check = Callable[[Source, Values, Arrays, Keys], None]
 AnyMeasure = TypeVar("AnyMeasure")
 
 
@@ -57,7 +59,7 @@ def asked(scenario: Scenario, wanted: type[AnyMeasure]) -> AnyMeasure:
     return scenario.measure
 
 
-def needed(source: Source, needs: Mapping[str, int], arrays: Mapping[str, Sequence[Element]]) -> None:
+def needed(source: Source, needs: Mapping[str, int], arrays: Arrays) -> None:
     """Notes where there are fewer ports, streams or hosts than a measure needs."""
     for name, fewest in needs.items():
         count = len(arrays[name])
@@ -65,7 +67,7 @@ def needed(source: Source, needs: Mapping[str, int], arrays: Mapping[str, Sequen
             source.problem((name,), f"expected at least {fewest} [[{name}]], found {count or 'none'}")
 
 
-def one_queue(source: Source, measure: str, arrays: Mapping[str, Sequence[Element]]) -> None:
+def one_queue(source: Source, measure: str, arrays: Arrays) -> None:
     """Notes every port that has more than one queue."""
     for port in arrays["port"]:
         if (queues := port.values.get("queues", 1)) > 1:

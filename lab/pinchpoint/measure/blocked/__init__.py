@@ -3,15 +3,15 @@
 How long forwarding stands still while the DUT is changed.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from pinchpoint.dut.device import Keys
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
-from pinchpoint.keys.reader import Element, Values
+from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
+from pinchpoint.measure.kind import Arrays
 from pinchpoint.model.scenario import Change
 
 NO_ACTION: Final = {"none": "nothing, as a baseline of the method"}
@@ -49,7 +49,7 @@ def table(keys: Keys) -> Table:
     )
 
 
-def check_keys(source: Source, blocked: Values, _: Mapping[str, Sequence[Element]], __: Keys) -> None:
+def check_keys(source: Source, blocked: Values, _: Arrays, __: Keys) -> None:
     """Settings are there where they are changed, and only there."""
     action = blocked.get("action")
     if action == "settings" and not blocked.get("settings", True):

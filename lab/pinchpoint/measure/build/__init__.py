@@ -3,16 +3,15 @@
 The time to make rules, ports or links.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from pinchpoint.dut.device import Keys, made_by
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
-from pinchpoint.keys.reader import Element, Values
+from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
-from pinchpoint.measure.kind import TWO_PORTS, needed
+from pinchpoint.measure.kind import TWO_PORTS, Arrays, needed
 from pinchpoint.model.scenario import Batch
 
 
@@ -68,7 +67,7 @@ def table(keys: Keys) -> Table:
     )
 
 
-def check_keys(source: Source, build: Values, arrays: Mapping[str, Sequence[Element]], keys: Keys) -> None:
+def check_keys(source: Source, build: Values, arrays: Arrays, keys: Keys) -> None:
     """The method is one by which the thing can be made; what sends frames has ports and streams."""
     made = made_by(keys).get(build.get("what", ""))
     methods = made.methods if made else ()

@@ -3,15 +3,15 @@
 The longest burst without loss (RFC 2544, 26.4; RFC 9004).
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from pinchpoint.dut.device import Keys
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
-from pinchpoint.keys.reader import Element, Values
+from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
+from pinchpoint.measure.kind import Arrays
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ BURST: Final = Table(
 )
 
 
-def check_keys(source: Source, _: Values, arrays: Mapping[str, Sequence[Element]], __: Keys) -> None:
+def check_keys(source: Source, _: Values, arrays: Arrays, __: Keys) -> None:
     """One stream from one queue: frames of several would not come back to back, but side by side."""
     if len(arrays["stream"]) > 1:
         source.problem(("stream",), f'expected one [[stream]] with measure = "burst", found {len(arrays["stream"])}')

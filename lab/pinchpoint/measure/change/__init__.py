@@ -3,7 +3,6 @@
 What a change of its backends or of its configuration does to the connections through a balancer.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final
@@ -12,8 +11,9 @@ from pinchpoint.dut.device import Keys
 from pinchpoint.dut.services import Reconfiguration
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
-from pinchpoint.keys.reader import Element, Values
+from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
+from pinchpoint.measure.kind import Arrays
 
 
 class Event(StrEnum):
@@ -91,7 +91,7 @@ CHANGE: Final = Table(
 )
 
 
-def check_keys(source: Source, changed: Values, arrays: Mapping[str, Sequence[Element]], keys: Keys) -> None:
+def check_keys(source: Source, changed: Values, arrays: Arrays, keys: Keys) -> None:
     """The backend is there, and the device can do what is asked of it."""
     backends = len(arrays["backend"])
     if (backend := changed.get("backend")) is not None and backends and backend >= backends:

@@ -3,16 +3,11 @@
 How long frames are lost after an overload (RFC 2544, section 26.5).
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from pinchpoint.dut.device import Keys
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
-from pinchpoint.keys.reader import Element, Values
-from pinchpoint.keys.source import Source
-from pinchpoint.measure.kind import one_queue
 
 
 @dataclass(frozen=True)
@@ -47,8 +42,3 @@ RECOVERY: Final = Table(
     ),
     measures=("recovery",),
 )
-
-
-def check_keys(source: Source, _: Values, arrays: Mapping[str, Sequence[Element]], __: Keys) -> None:
-    """Every port has one queue."""
-    one_queue(source, Recovery.kind, arrays)

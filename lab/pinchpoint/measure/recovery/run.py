@@ -9,9 +9,9 @@ from typing import Final
 
 from pinchpoint.engine.instrument import Step
 from pinchpoint.measure.frames import FrameSession, over_frames
-from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
+from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked, one_queue
 from pinchpoint.measure.rates.run import searched_ndr, searching_s
-from pinchpoint.measure.recovery import RECOVERY, Recovery, check_keys
+from pinchpoint.measure.recovery import RECOVERY, Recovery
 from pinchpoint.measure.recovery import metrics as diagnosis
 from pinchpoint.measure.trial import OverTime
 from pinchpoint.measure.warm_up import first_round
@@ -77,7 +77,7 @@ MEASURE: Final = MeasureKind(
     run=over_frames(measure_recovery),
     expected_s=expected_s,
     main=("recovery time", "lost after the overload", "lost in the overload", "throughput"),
-    check=check_keys,
+    check=lambda source, _, arrays, __: one_queue(source, Recovery.kind, arrays),
     by_any_engine=True,
     has_limit=False,
 )

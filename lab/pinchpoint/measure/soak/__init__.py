@@ -3,16 +3,15 @@
 Loss over a long time.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from pinchpoint.dut.device import Keys
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
-from pinchpoint.keys.reader import Element, Values
+from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
-from pinchpoint.measure.kind import one_queue
+from pinchpoint.measure.kind import Arrays, one_queue
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ SOAK: Final = Table(
 )
 
 
-def check_keys(source: Source, soak: Values, arrays: Mapping[str, Sequence[Element]], _: Keys) -> None:
+def check_keys(source: Source, soak: Values, arrays: Arrays, _: Keys) -> None:
     """A window fits into the soak, and every port has one queue."""
     one_queue(source, Soak.kind, arrays)
     if {"window_s", "duration_s"} <= soak.keys() and soak["window_s"] > soak["duration_s"]:

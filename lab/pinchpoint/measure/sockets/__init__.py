@@ -3,7 +3,7 @@
 Workloads over kernel sockets between two hosts.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -12,6 +12,7 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Computed, Key, Table, Unset
 from pinchpoint.keys.reader import Element, Values
 from pinchpoint.keys.source import Source
+from pinchpoint.measure.kind import Arrays
 from pinchpoint.model.scenario import Between
 
 
@@ -88,7 +89,7 @@ SOCKETS: Final = Table(
 )
 
 
-def check_stream(source: Source, sockets: Values, arrays: Mapping[str, Sequence[Element]], _: Keys) -> None:
+def check_stream(source: Source, sockets: Values, arrays: Arrays, _: Keys) -> None:
     """Client and server are two hosts, and nothing answers. Fills in the defaults."""
     _check_ends(source, sockets, arrays["host"])
     if sockets.get("response_bytes"):
@@ -99,7 +100,7 @@ def check_stream(source: Source, sockets: Values, arrays: Mapping[str, Sequence[
     sockets.setdefault("response_bytes", 0)
 
 
-def check_requests(source: Source, sockets: Values, arrays: Mapping[str, Sequence[Element]], _: Keys) -> None:
+def check_requests(source: Source, sockets: Values, arrays: Arrays, _: Keys) -> None:
     """Client and server are two hosts, and every request is answered. Fills in the defaults."""
     _check_ends(source, sockets, arrays["host"])
     sockets.setdefault("request_bytes", 1)
