@@ -64,7 +64,7 @@ def _instrument_of(bench: Standing) -> Instrument:
     setup, error_us, log = bench.setup, bench.scenario.engine.clock_error_us, bench.record.engine_log
     if not setup.engines:
         return engine_process(bench, setup.engine, bench.host, bench.engine)
-    environment, ends = dict(setup.places.environment), []
+    environment, ends = dict(setup.places.environment), list[End]()
     for end in setup.engines:
         command = [find_engine(end.host)]
         engine = engine_process(bench, end.engine, end.host, command)

@@ -307,12 +307,9 @@ def _engine_facts(result: EngineResult) -> dict[str, float]:
     facts = {f"engine/pacing/{name}": value for name, value in result.pacing.items()}
     for port in result.ports:
         own = {"foreign": port.foreign, "late": port.late, "answered": port.answered, "rx_missed": port.rx_missed}
-        told: dict[str, float | None] = {
-            **own,
-            **port.stats,
-            **{"speed_bps": port.speed_bps, "tx_share": port.tx_share, "rx_share": port.rx_share},
-            "longest_silence_s": port.longest_silence_s,
-            "longest_silence_at_s": None if port.longest_silence_s is None else port.longest_silence_at_s or 0.0,
-        }
+        line = {"speed_bps": port.speed_bps, "tx_share": port.tx_share, "rx_share": port.rx_share}
+        told: dict[str, float | None] = {**own, **port.stats, **line, "longest_silence_s": port.longest_silence_s}
+        if port.longest_silence_s is not None:
+            told["longest_silence_at_s"] = port.longest_silence_at_s or 0.0
         facts |= {f"engine/port/{port.name}/{name}": value for name, value in told.items() if value is not None}
     return facts

@@ -68,16 +68,16 @@ def measure_bursts(session: FrameSession) -> ScenarioResult:
     tests = _tests(session, burst, ndr)
     words = "back to back, as fast as the engine goes" if burst.rate_fps is None else "as burst.rate_fps asks"
     carried = bursts.throughput(ndr, burst.throughput_fps)
-    found, judged = bursts.burst_result(tests.made, tests.rate_fps, words, carried), session.measurer.trials[first:]
-    warnings = () if tests.failed else (tests.missing, "" if found.throughput_fps else found.throughput_words)
-    result = session.result(bursts.metrics(found, ndr), warnings, failed=tests.failed, of=judged)
+    together, judged = bursts.burst_result(tests.made, tests.rate_fps, words, carried), session.measurer.trials[first:]
+    warnings = () if tests.failed else (tests.missing, "" if together.throughput_fps else together.throughput_words)
+    result = session.result(bursts.metrics(together, ndr), warnings, failed=tests.failed, of=judged)
     return replace(
         result,
         outcome=Outcome.IMPOSSIBLE if tests.slow else result.outcome,
         threads=(),
-        verdict=None if tests.failed else bursts.verdict(found, judged, ring),
+        verdict=None if tests.failed else bursts.verdict(together, judged, ring),
         generator_ceiling_fps=session.most_offered_fps,
-        burst=found,
+        burst=together,
     )
 
 

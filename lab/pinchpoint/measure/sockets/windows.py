@@ -113,11 +113,10 @@ def read(measurement: Measurement) -> Window:
     # Those of the relay, by port or way and counter.
     relay = {tuple(key.split("/")[2:]): seen[key] for key in sorted(seen) if key.startswith("host/relay/")}
     lost = {words: int(count) for words, count in relay.items() if len(words) == 3 and words[2] in _RELAY_DROPS}
-    relays = _relays(relay, traffic_s, as_share) if traffic_s > 0 else ()
     return Window(
         id=measurement.id,
         results=results,
-        threads=(*_ends(results, elsewhere), *_switch(measurement), *relays),
+        threads=(*_ends(results, elsewhere), *_switch(measurement), *_relays(relay, traffic_s, as_share)),
         cpus=cpus,
         foreign=foreign(seen, cpus, as_share),
         forwarding=measurement.threads,
@@ -162,7 +161,7 @@ def _relays(relay: Mapping[tuple[str, ...], float], traffic_s: float, as_share: 
     That holds the time in which others had its core while it moved some: its own processor time bounds it.
     """
     for (name, *counter), busy_ns in relay.items():
-        if counter == ["busy_ns"]:
+        if counter == ["busy_ns"] and traffic_s > 0:
             cpu, own = relay.get((name, "cpu")), relay.get((name, "ticks"))
             busy = min(1.0, busy_ns / 1e9 / traffic_s, 1.0 if own is None else own * as_share)
             yield Thread(name, Limit.RELAY_CORE, None if cpu is None else int(cpu), busy, polls=True)
