@@ -26,10 +26,9 @@ from pinchpoint.bench.journal import STATE_DIRECTORY, machine_lock
 from pinchpoint.bench.resource import Namespace, TapLinks
 from pinchpoint.bulk.making import Bulk, allowed_s, timed_make, timed_removal
 from pinchpoint.bulk.veths import Veths
-from pinchpoint.dut.ovs.bulk_flows import Flows
-from pinchpoint.dut.ovs.bulk_ports import Ports
-from pinchpoint.dut.ovs.places import OvsPlaces, ovs_places
-from pinchpoint.dut.ovs.unixctl import Unixctl
+from pinchpoint.dut.ovs.bulk import Flows, Ports
+from pinchpoint.dut.ovs.places import OvsPlaces
+from pinchpoint.dut.ovs.rpc import Unixctl
 from pinchpoint.dut.setup import prepare
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
@@ -78,9 +77,9 @@ def switch() -> Iterator[Switch]:
     )
     builder = Builder(setup.places.bench_id, Local())
     builder.apply((*setup.resources, TapLinks(setup.places.dut_netns)))
-    control = Unixctl(Local(), ovs_places(setup.places).control, 60.0)
+    control = Unixctl(Local(), OvsPlaces.of(setup.places).control, 60.0)
     try:
-        yield Switch(ovs_places(setup.places), control)
+        yield Switch(OvsPlaces.of(setup.places), control)
     finally:
         control.close()
         builder.undo()

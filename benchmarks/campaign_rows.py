@@ -1,7 +1,7 @@
 """`make bench-campaign`: the campaign's scheduler on virtual time, with machines that fail at random.
 
 Units take one to ten minutes, a tenth of them need a label that a fifth of the machines have. The bound is that of
-campaign/simulate.py: no schedule, also one that knew all failures, ends before it. Fails where an aim is missed.
+campaign_faults.py: no schedule, also one that knew all failures, ends before it. Fails where an aim is missed.
 """
 
 import argparse
@@ -9,8 +9,9 @@ import json
 import sys
 from dataclasses import dataclass, replace
 
+from campaign_faults import Faults, Simulated, made_up, simulate
+
 from pinchpoint.campaign.schedule import Limits
-from pinchpoint.campaign.simulate import Faults, Simulated, made_up, simulate
 from pinchpoint.model.campaign import Control, Requirement, Unit
 
 OWN_S, ABOVE_BOUND = 0.005, 1.10

@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from statistics import median
@@ -23,22 +23,20 @@ from rich.table import Table
 from scenario_text import one_way
 from scipy.stats import binomtest
 
-from pinchpoint.bench.journal import STATE_DIRECTORY, machine_lock
-from pinchpoint.dut.device import Live
+from pinchpoint.bench.journal import machine_lock
 from pinchpoint.dut.setup import Setup
 from pinchpoint.engine.process import find_engine
 from pinchpoint.findings.comparing import decision_of
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.host.priority import kept_off
-from pinchpoint.measure.standing import Listener, Record, Standing
+from pinchpoint.measure.standing import Listener, Standing
 from pinchpoint.model.comparison import Decision
 from pinchpoint.model.duet import Stretch
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import Trial
-from pinchpoint.run.duet import Duet, learn
-from pinchpoint.run.paired_benches import connected, prepare_both, standing_both
+from pinchpoint.run.bench import Task, forgetting, live_bench
+from pinchpoint.run.duet import Duet
+from pinchpoint.run.paired_benches import both_live, prepare_both, warm_pair
 from pinchpoint.scenario import parse
 from pinchpoint.stats.duet import Duet as Findings
 from pinchpoint.stats.duet import compare_slices
@@ -104,15 +102,8 @@ def _compared(more: str, length_s: float, benches: int) -> One:
     a, b = scenario(""), scenario(more)
     stretches = list[Stretch]()
     for number in range(1, benches + 1):
-        setups = prepare_both(Machines(Local()), a, b, STATE_DIRECTORY)
-        with (
-            standing_both(setups, Listener()),
-            closing(setups[0].bench.open()) as first,
-            closing(setups[1].bench.open()) as second,
-            connected(_standing(setups[0], first), _standing(setups[1], second)) as pair,
-            kept_off(a.dut.cpus, Local()),
-        ):
-            learn(pair)
+        setups = prepare_both(Machines(Local()), a, b)
+        with both_live(setups, _live) as both, warm_pair(*both) as pair:
             keep = partial(_keep, stretches, number)
             Duet(pair, keep, tuple(stretches)).measure(length_s * number / benches)
     return _concluded(compare_slices(stretches))
@@ -122,13 +113,8 @@ def _keep(stretches: list[Stretch], benches: int, found: Stretch) -> None:
     stretches.append(replace(found, benches=benches))
 
 
-def _standing(setup: Setup, live: Live) -> Standing:
-    record = Record(_forget, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
-    return Standing(setup, live, [find_engine(Local())], record, Listener(), time.monotonic())
-
-
-def _forget(_trial: Trial) -> None:
-    """Trials of a benchmark are not stored."""
+def _live(setup: Setup) -> AbstractContextManager[Standing]:
+    return live_bench(setup, [find_engine(Local())], Task(forgetting(None), Listener()))
 
 
 def _concluded(found: Findings) -> One:

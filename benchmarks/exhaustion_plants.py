@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pinchpoint.dut.control_socket import answer
 from pinchpoint.dut.device import Live
 from pinchpoint.dut.nft.balancing import dealt_to
+from pinchpoint.dut.program import answer
 from pinchpoint.dut.setup import Setup
 from pinchpoint.model.result import Limit
 

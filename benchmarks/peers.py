@@ -21,7 +21,8 @@ from cpu import CpuMeter, group_members
 from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.resource import Hugepages
 from pinchpoint.engine import protocol, streams
-from pinchpoint.engine.process import TX_BURST, find_engine
+from pinchpoint.engine.process import find_engine
+from pinchpoint.engine.trials import TX_BURST
 from pinchpoint.host.hugepages import pool
 from pinchpoint.host.local import Local
 

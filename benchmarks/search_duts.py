@@ -8,10 +8,9 @@ from statistics import median
 from search_truth import Array, begins_s, thresholds_fps
 
 from pinchpoint.account.validity import judge
-from pinchpoint.engine.instrument import TrialRequest
-from pinchpoint.engine.simulated import CoreDistance, Counts, RandomLoss, SimulatedInstrument, Truth
-from pinchpoint.engine.simulated_moves import Jumps, RandomWalk, Replay, Sine
-from pinchpoint.engine.simulated_queue import Collapse, Lengths, StallKind, Stalls
+from pinchpoint.engine.instrument import EngineResult, TrialRequest
+from pinchpoint.engine.simulated import CoreDistance, RandomLoss, SimulatedInstrument, SimulatedTrial, Truth
+from pinchpoint.engine.simulated_queue import Collapse, Jumps, Lengths, RandomWalk, Replay, Sine, StallKind, Stalls
 from pinchpoint.model.scenario import Range, Stream, Validity
 from pinchpoint.model.trial import Drop, Hop, Ledger, StreamCounts, Trial, Witness
 from pinchpoint.search.slices import slice_s
@@ -181,7 +180,7 @@ def _request(duration_s: float, load_fps: float, sample_s: float | None = None) 
     return TrialRequest("t", 1, duration_s, DRAIN_S, load_fps, (STREAM,), (), sample_s=sample_s)
 
 
-def _streams(counts: Counts) -> tuple[StreamCounts, ...]:
+def _streams(counts: SimulatedTrial) -> tuple[StreamCounts, ...]:
     sent = counts.offered - counts.refused
     return (
         StreamCounts(
@@ -204,23 +203,15 @@ def _streams(counts: Counts) -> tuple[StreamCounts, ...]:
     )
 
 
-def _trial(counts: Counts, duration_s: float, load_fps: float, ring: int, name: str) -> Trial:
+def _trial(counts: SimulatedTrial, duration_s: float, load_fps: float, ring: int, name: str) -> Trial:
     lost = counts.refused + counts.lost_inside
     received = counts.offered - lost
     drops = (Drop("lost", lost, "simulated", "dut"),) if lost else ()
     ledger = Ledger(counts.offered, received, (Hop("dut", counts.offered, received, drops),))
     witness = Witness((), (), {}, counts.before_ns, counts.after_ns)
     streams = _streams(counts)
-    judgement = judge(
-        completed=True,
-        streams=streams,
-        ledger=ledger,
-        witness=witness,
-        load_fps=load_fps,
-        duration_s=duration_s,
-        ring=ring,
-        rules=RULES,
-    )
+    result = EngineResult(True, duration_s, streams, (), (), None, None)
+    judgement = judge(result, ledger, witness, load_fps, ring, RULES)
     return Trial(
         id=name,
         scenario="simulated",
@@ -242,5 +233,5 @@ def _trial(counts: Counts, duration_s: float, load_fps: float, ring: int, name: 
         validity=judgement.validity,
         reason=judgement.reason,
         cause=judgement.cause,
-        samples=counts.samples,
+        samples=tuple(counts.samples()),
     )

@@ -17,8 +17,8 @@ from peers import WARM_UP_S, cores_apart, engine, missing, one_worker, peer, str
 
 from pinchpoint.bench.builder import Builder
 from pinchpoint.dut.ovs.collectors import PmdThreads, Ports
-from pinchpoint.dut.ovs.places import ovs_places
-from pinchpoint.dut.ovs.unixctl import Unixctl
+from pinchpoint.dut.ovs.places import OvsPlaces
+from pinchpoint.dut.ovs.rpc import Unixctl
 from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine import streams
 from pinchpoint.host.local import Local
@@ -49,8 +49,8 @@ class Switch:
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        places = ovs_places(setup.places)
-        self._ports = Ports(Local(), "br0", places.management, {"1": "left", "2": "right"}, dict(places.environment))
+        places = OvsPlaces.of(setup.places)
+        self._ports = Ports(places, "br0", {"1": "left", "2": "right"})
         self._pmds = PmdThreads(Unixctl(Local(), places.control))
 
     def forwarded(self, members: list[int], core: int, seconds: float) -> Sample:

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED
-from pinchpoint.causes.levels import NOTABLE
-from pinchpoint.causes.signature import Cause
+from pinchpoint.causes.signature import NOTABLE, Cause
 from pinchpoint.dut.registry import device, kinds
 from pinchpoint.model import units
 
@@ -45,8 +44,8 @@ def _section(cause: Cause) -> Iterator[str]:
     yield "**Signature**" + (": no other cause fits, and" if cause is OWN_SPEED else "")
     yield from (f"- {condition.asks()}" for condition in cause.signature)
     yield ""
-    if cause.experiment is not None:
-        yield f"**Counter-experiment**: {cause.experiment.words}. Predicts: {cause.expects}.\n"
+    if cause.test is not None:
+        yield f"**Counter-experiment**: {cause.test.experiment.words}. Predicts: {cause.test.expects}.\n"
     else:
         yield "**Counter-experiment**: none; the counter is the evidence.\n"
     yield f"**What to do**: {cause.mend}.\n"

@@ -13,8 +13,7 @@ from pathlib import Path
 import click
 
 from pinchpoint import __version__
-from pinchpoint.cli.completion import script
-from pinchpoint.cli.main import ENVIRONMENT, EXIT_CODES, TOPICS, cli
+from pinchpoint.cli.main import ENVIRONMENT, EXIT_CODES, TOPICS, cli, script
 
 WRITTEN = "2026-11-24"  # when the form of these pages last changed
 WIDTH = 78  # of a line of their source

@@ -18,10 +18,7 @@ import pytest
 from pinchpoint.bench import requirements
 from pinchpoint.dut import vm
 from pinchpoint.engine import process
-from pinchpoint.host import qemu
-from pinchpoint.host.guest import releases
-from pinchpoint.host.guest_boot import booted
-from pinchpoint.host.guest_kernels import KERNELS
+from pinchpoint.host.guest_kernels import KERNELS, booted, releases
 from pinchpoint.host.local import Local
 
 BOOT_S = 120.0
@@ -63,7 +60,7 @@ def release(*wanted):
 
 def simulator():
     """Why no guest has the kernel's simulator of vDPA."""
-    made = any((SIMULATORS / one).is_dir() for one in releases(qemu.place("6.12") / "modules"))
+    made = any((SIMULATORS / one).is_dir() for one in releases(KERNELS["qemu"].place("6.12") / "modules"))
     return release("6.12") or ("" if made else "run packaging/vdpa-sim, or make test-vdpa")
 
 

@@ -17,17 +17,17 @@ from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.resource import Daemon, Namespace, TapLinks
 from pinchpoint.bulk import veths
 from pinchpoint.bulk.making import timed_make, timed_removal
-from pinchpoint.dut.ovs import bulk_flows as flows
-from pinchpoint.dut.ovs import bulk_ports as ports
+from pinchpoint.dut.ovs import bulk
 from pinchpoint.dut.ovs.daemons import SWITCH
 from pinchpoint.host import netlink
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.build import Build
 from pinchpoint.measure.build import run as build
-from pinchpoint.measure.standing import Interrupted, Listener, Record, Recorded
+from pinchpoint.measure.standing import Interrupted, Listener, Record
 from pinchpoint.measure.traffic import Background
 from pinchpoint.model.errors import BenchError
+from pinchpoint.run.bench import Task
 from pinchpoint.run.scenario import run_scenario
 from pinchpoint.scenario import parse
 
@@ -49,7 +49,7 @@ def measured(scenario, on_stoppable=lambda _: None):
     """(its result, its measurements)."""
     kept = []
     record = Record(lambda _: None, kept.append, lambda *_: None, lambda _: None, lambda *_: None, None)
-    return run_scenario(Machines(Local()), scenario, record, Listener(), Recorded(), on_stoppable), kept
+    return run_scenario(Machines(Local()), scenario, Task(record, Listener(), on_stoppable=on_stoppable)), kept
 
 
 def value(result, name):
@@ -60,8 +60,8 @@ FAST = {"bundle", "transaction", "netlink"}  # of each kind of item the method t
 METHODS = [
     pytest.param(what, method, count, marks=[pytest.mark.tier1("measure:build")] * (method in FAST))
     for what, methods, count in (
-        ("flows", flows.METHODS, 3000),
-        ("ports", ports.METHODS, 12),
+        ("flows", bulk.FLOW_METHODS, 3000),
+        ("ports", bulk.PORT_METHODS, 12),
         ("veths", veths.METHODS, 30),
     )
     for method in methods
@@ -219,21 +219,12 @@ def two_namespaces():
     builder.undo()
 
 
-def test_idle_pairs_for_others_benches_are_up_at_both_ends(nothing_left, two_namespaces):
-    near, far = two_namespaces
-    netlink.create_veths(near, far, [("left0", "right0"), ("left1", "right1")])
-    for netns, names in ((near, ("left0", "left1")), (far, ("right0", "right1"))):
-        shown = subprocess.run(["ip", "-n", netns, "-br", "link"], capture_output=True, text=True, check=True).stdout
-        for name in names:
-            (line,) = [line for line in shown.splitlines() if line.startswith(name)]
-            assert "UP" in line.split("<")[1].split(",")  # its flag; what the carrier says comes later
-
-
 def test_a_pair_that_cannot_be_made_is_named_with_the_kernels_reason(nothing_left, two_namespaces):
-    near, far = two_namespaces
-    netlink.create_veths(near, far, [("a", "b")])
+    (near, far), made = two_namespaces, []
+    netlink.create_veths(made.append, near, far, [("a", "b")])
     with pytest.raises(BenchError, match=rf"veth a in {near}: File exists"):
-        netlink.create_veths(near, far, [("c", "d"), ("a", "e"), ("f", "g")])
+        netlink.create_veths(made.append, near, far, [("c", "d"), ("a", "e"), ("f", "g")])
+    assert made == [1]
 
 
 @pytest.mark.parametrize("method", ["file", "netlink"])
@@ -260,7 +251,7 @@ def test_taps_of_a_dead_switch_go_together(nothing_left, two_namespaces):
     netns, _ = two_namespaces
     for number in range(3):
         subprocess.run(["ip", "-n", netns, "tuntap", "add", f"tap{number}", "mode", "tap"], check=True)
-    netlink.create_veths(netns, two_namespaces[1], [("stays", "stays")])
+    netlink.create_veths(lambda _: None, netns, two_namespaces[1], [("stays", "stays")])
     with netlink.Links(netns) as links:
         assert links.remove_kind("tun") == 3
         assert {name for _, name, _ in links.list()} == {"lo", "stays"}

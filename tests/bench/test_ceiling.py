@@ -9,7 +9,7 @@ import pytest
 from bench_tools import FORWARD, STATE, run, start, wait_for
 
 from pinchpoint.bench.journal import machine_lock
-from pinchpoint.causes.ceiling import REACH
+from pinchpoint.causes.bounds import REACH
 from pinchpoint.engine import process
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines

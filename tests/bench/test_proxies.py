@@ -18,7 +18,7 @@ from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.verify.judged import checks
 from pinchpoint.model.limits import Resource
 from pinchpoint.model.scenario import Change
-from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.snapshot import Bracket
 from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import parse
 

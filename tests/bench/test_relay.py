@@ -25,7 +25,7 @@ from pinchpoint.host import hugepages
 from pinchpoint.host.local import Local
 from pinchpoint.host.priority import preferred
 from pinchpoint.model.errors import BenchError
-from pinchpoint.observe.relay import Relays, parse_account
+from pinchpoint.observe.relay import RelayAccount, Relays, parse_account
 
 pytestmark = [pytest.mark.tier2("hosts behind vhost-user"), pytest.mark.needs("dpdk")]
 
@@ -131,7 +131,7 @@ def test_tcp_and_transactions_pass_a_dpdk_switch_and_every_frame_is_accounted_fo
             assert run["transactions"] > 0
             assert run["failed"] == 0
         after = collector.snapshot()
-        account = parse_account(ask_relay(path.relay, Local()))
+        account = parse_account(ask_relay(path.relay, Local()), RelayAccount, "relay")
     finally:
         builder.undo()
     assert 0 < after.gauges["host/relay/relay/busy_share"] <= 1

@@ -17,9 +17,10 @@ from pinchpoint.measure.build import Build
 from pinchpoint.measure.load import Load
 from pinchpoint.measure.rates import Rates
 from pinchpoint.measure.sockets import Bandwidth, Sockets
-from pinchpoint.measure.standing import Listener, Record, Recorded
+from pinchpoint.measure.standing import Listener, Record
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.result import Outcome
+from pinchpoint.run.bench import Task
 from pinchpoint.run.scenario import run_scenario
 from pinchpoint.scenario.study import load_study
 
@@ -74,7 +75,7 @@ def small(scenario):
 
 def ran(scenario):
     kept = Kept()
-    result = run_scenario(Machines(Local()), small(scenario), kept.record, Listener(), Recorded())
+    result = run_scenario(Machines(Local()), small(scenario), Task(kept.record, Listener()))
     return result, kept
 
 
@@ -138,9 +139,7 @@ def test_one_address_translates_more_five_tuples_than_it_has_ports(nothing_left)
     scenario = at("flow-rules", "base", **{"five-tuples": 262_144})
     fast = replace(scenario, search=replace(scenario.search, max_load_fps=400_000.0))
     kept = Kept()
-    run_scenario(
-        Machines(Local()), replace(small(fast), search=small(fast).search), kept.record, Listener(), Recorded()
-    )
+    run_scenario(Machines(Local()), replace(small(fast), search=small(fast).search), Task(kept.record, Listener()))
     last = kept.trials[-1].observed
     assert last["ovs/conntrack/connections"] > 64_512
     assert last["ovs/flows/megaflows"] == 2

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from bench_tools import run
 
-from pinchpoint.host import qemu
 from pinchpoint.host.guest import MODPROBE, Guest
+from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.local import Local
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("vDPA")]
@@ -57,6 +57,7 @@ def test_a_switch_without_such_ports_is_refused_with_the_reason(tmp_path):
 def booted(folder):
     """A guest with two CPUs, a gigabyte, and a processor on which DPDK runs."""
     init, log = folder / "init", folder / "log"
+    qemu = KERNELS["qemu"]
     init.write_text(qemu.init_line(RELEASE))
     argv = (*qemu.command(Local(), str(folder), str(init), 1024, 1500, (), RELEASE), "-cpu", "max", "-smp", "2")
     guest = Guest(Local())

@@ -6,8 +6,8 @@ import time
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
+from pinchpoint.dut.ovs.rpc import Unixctl
 from pinchpoint.dut.ovs.spec import Bridge, Datapath, OvsHost, Rule
-from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import Local

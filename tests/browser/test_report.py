@@ -1,8 +1,7 @@
 """The report as a browser shows it, in headless Chromium."""
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,8 @@ import pytest
 
 sync_api = pytest.importorskip("playwright.sync_api")
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
+from browsing import Seen, open_file  # noqa: E402
+from playwright.sync_api import Browser, Page, expect  # noqa: E402
 from sample import rate, sample_run  # noqa: E402
 from sample_measures import measures_run  # noqa: E402
 from sample_shared import every_status, shared_run  # noqa: E402
@@ -18,32 +18,8 @@ from sample_shared import every_status, shared_run  # noqa: E402
 from pinchpoint.model.result import RateStatus  # noqa: E402
 from pinchpoint.report import render_html  # noqa: E402
 
-CHROMIUM = Path("/usr/bin/chromium")
-ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 INFO, RESULT, TRIALS = sample_run()
 OWN = [trial for trial in TRIALS if trial.scenario == "snat-255"]
-
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="Chromium is not installed: apt install chromium")
-
-
-@dataclass
-class Seen:
-    """A page and everything it said or asked for while it was open."""
-
-    page: Page
-    errors: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +30,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _open(browser: Browser, path: Path, scheme: Any = "light", width: int = 1280) -> Seen:
-    seen = Seen(browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 1400}))
-    seen.page.on("console", lambda message: seen.errors.append(message.text))
-    seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
-    seen.page.on("request", lambda request: seen.requests.append(request.url))
-    seen.page.goto(path.as_uri())
-    expect(seen.page.locator(".plot:not(:has(.main-svg))")).to_have_count(0)
-    return seen
+    return open_file(browser, path, ".plot:not(:has(.main-svg))", scheme, width)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,8 @@ pytest.importorskip("axe_playwright_python")
 
 import uvicorn
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from browsing import page_in
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 from sample import sample_run
 from served import TOKEN, furnish, keep, keep_campaign, workshop
 
@@ -22,8 +23,6 @@ from pinchpoint.model.campaign import MachineProgress
 from pinchpoint.serve.app import application
 from pinchpoint.store.folder import RunFolder
 
-CHROMIUM = Path("/usr/bin/chromium")
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 PAGES = {
     "list": "/",
     "run": "/run/one",
@@ -41,15 +40,6 @@ PAGES = {
     "study-form": "/studies/quickstart",
     "error": "/run/nope",
 }
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="Chromium is not installed: apt install chromium")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield chromium
-        chromium.close()
 
 
 class Served:
@@ -91,16 +81,14 @@ def opened(
     context = served.logged_in.get((width, scheme)) or browser.new_context(
         viewport={"width": width, "height": 1000}, color_scheme=scheme
     )
-    page, said = context.new_page(), []
-    page.set_default_timeout(60_000)
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
+    seen = page_in(context)
+    page = seen.page
     if (width, scheme) not in served.logged_in:
         page.goto(f"{served.home}/?token={TOKEN}")
         served.logged_in[width, scheme] = context
     page.goto(served.home + path)
-    expect(page.locator(".plot:visible:not(:has(.main-svg))")).to_have_count(0, timeout=20_000)
-    return page, said
+    expect(page.locator(".plot:visible:not(:has(.main-svg))")).to_have_count(0)
+    return page, seen.errors
 
 
 # Plotly's own drawings, and rows that are like the ones above them.
@@ -122,7 +110,7 @@ def test_every_page_is_accessible_and_fits_wide_and_narrow_light_and_dark(
 ) -> None:
     """By axe-core with its rules for WCAG 2.2, A and AA, and best practices: contrast, names, roles, order."""
     page, said = opened(browser, served, PAGES[name], width, scheme)
-    page.wait_for_function("document.documentElement.scrollWidth <= innerWidth", timeout=20_000)
+    page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")
     seen = Axe().run(page, context={"exclude": NOT_LOOKED_AT}, options={"resultTypes": ["violations"]})
     page.close()
     assert [(line["id"], node["html"][:150]) for line in seen.response["violations"] for node in line["nodes"]] == []
@@ -150,9 +138,9 @@ def test_a_run_in_progress_is_followed_until_it_has_finished(browser: Browser, s
     expect(page.locator("#live")).to_contain_text(trials[19].id)
     for trial in trials[20:25]:
         folder.append_trial(trial)
-    expect(page.locator("#live")).to_contain_text(trials[24].id, timeout=20_000)
+    expect(page.locator("#live")).to_contain_text(trials[24].id)
     folder.write_result(result)
-    expect(page.locator("#live")).to_have_count(0, timeout=20_000)
+    expect(page.locator("#live")).to_have_count(0)
     page.close()
     assert said == []
 
@@ -167,7 +155,7 @@ def test_the_machines_of_a_campaign_are_followed_and_their_names_are_text(browse
     told = folder.read_progress()
     assert told is not None
     folder.write_progress(replace(told, machines=(MachineProgress(hostile, "measures", hostile, 1),)))
-    expect(row).to_contain_text("measures", timeout=20_000)
+    expect(row).to_contain_text("measures")
     assert "owned" not in page.title()
     page.close()
     assert said == []

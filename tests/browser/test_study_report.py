@@ -1,7 +1,5 @@
 """The report of a study as a browser shows it: curves drawn, findings read, details unfolded on demand."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,36 +7,13 @@ import pytest
 
 sync_api = pytest.importorskip("playwright.sync_api")
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
+from browsing import Seen, open_file  # noqa: E402
+from playwright.sync_api import Browser, expect  # noqa: E402
 from sample_study import study_run  # noqa: E402
 
 from pinchpoint.report import render_html  # noqa: E402
 
-CHROMIUM = Path("/usr/bin/chromium")
-ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 INFO, RESULT, TRIALS = study_run()
-
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="Chromium is not installed: apt install chromium")
-
-
-@dataclass
-class Seen:
-    """A page and everything it said or asked for while it was open."""
-
-    page: Page
-    errors: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +24,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _open(browser: Browser, path: Path, scheme: Any = "light", width: int = 1280) -> Seen:
-    seen = Seen(browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 1400}))
-    seen.page.on("console", lambda message: seen.errors.append(message.text))
-    seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
-    seen.page.on("request", lambda request: seen.requests.append(request.url))
-    seen.page.goto(path.as_uri())
-    expect(seen.page.locator("section.curve > .plot:not(:has(.main-svg))")).to_have_count(0)
-    return seen
+    return open_file(browser, path, "section.curve > .plot:not(:has(.main-svg))", scheme, width)
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,9 @@ import pytest
 from pinchpoint.engine.process import ProcessInstrument
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.standing import Listener, Record, Recorded
+from pinchpoint.measure.standing import Listener, Record
 from pinchpoint.model.trial import TrialValidity
+from pinchpoint.run.bench import Task
 from pinchpoint.run.scenario import run_scenario
 from pinchpoint.scenario import parse
 
@@ -130,7 +131,7 @@ def test_frames_are_searched_for_a_rate_and_each_is_accounted_for(monkeypatch):
     scenario = replace(scenario, engine=replace(scenario.engine, cpus=(0,)))
     trials = []
     record = Record(trials.append, nothing, nothing, nothing, nothing, None)
-    found = run_scenario(Machines(Local()), scenario, record, Listener(), Recorded())
+    found = run_scenario(Machines(Local()), scenario, Task(record, Listener()))
     assert [rate.loss_ratio for rate in found.rates] == [0, 0.005]
     ended = [trial for trial in trials if trial.validity is not TrialValidity.ABORTED]
     assert sum(trial.received for trial in ended) > 0

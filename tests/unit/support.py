@@ -157,17 +157,7 @@ class Bench:
             result.cache_line_before_ns,
             result.cache_line_after_ns,
         )
-        judgement = judge(
-            completed=result.completed,
-            aborted=result.reason,
-            streams=result.streams,
-            ledger=ledger,
-            witness=witness,
-            load_fps=load_fps,
-            duration_s=result.sent_duration_s,
-            ring=self.truth.ring,
-            rules=self.rules,
-        )
+        judgement = judge(result, ledger, witness, load_fps, self.truth.ring, self.rules)
         return Trial(
             id=f"t-{len(self.trials):04d}",
             scenario="t",

@@ -174,7 +174,7 @@ def test_whatever_starts_a_process_is_noticed(text):
 HOSTS = re.compile(r"\b(Host|Machine|Local|Ssh|Guest|Machines)\b")  # and what has them; by whichever name
 MAKE_HOSTS = {"Local", "Ssh", "Guest", "Machines"}
 EDGES = ("cli", "api", "serve", "campaign")  # begin, and hand down the machine on which they run
-AGENTS = {"host/guest_agent.py", "host/ssh_agent.py"}  # begin on other hosts
+AGENTS = {"host/agent.py"}  # begin on other hosts
 
 
 def ambient_hosts(text):
@@ -226,7 +226,7 @@ def test_a_host_that_nobody_handed_down_is_noticed(text):
 
 KERNELS_FILES = re.compile(r"/(proc|sys/(class|devices|kernel|module)|run/netns)(/|$)")
 REACHES_BENCHES = ("bench", "bulk", "dut", "observe")  # whatever they touch may be another host's
-OWN_FILES = {"bench/journal.py", "dut/ovs/programs.py", "dut/ovs/needs.py", "dut/ovs/daemons.py", "dut/registry.py"}
+OWN_FILES = {"bench/journal.py", "dut/ovs/needs.py", "dut/ovs/daemons.py", "dut/registry.py"}
 
 
 def kernels_files(text):

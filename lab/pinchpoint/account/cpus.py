@@ -1,12 +1,15 @@
-"""What a time's CPUs did: busy, stolen by the hypervisor, taken by processes outside the bench. Pure."""
+"""What a time's CPUs did: busy, stolen by the hypervisor, taken by others; how threads had to wait for them. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pinchpoint.model import units
+from pinchpoint.model.trial import ThreadWitness
 
 STOLEN = 0.01  # share of the time that the hypervisor may take from a CPU in use
 FOREIGN = 0.05  # share of one CPU that processes outside the bench may take
+Seen = Mapping[str, float]
+_THREADS = "host/thread/"  # of this machine
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,7 @@ class CpuShare:
     stolen: float
 
 
-def noise(observed: Mapping[str, float], seconds: float, ticks_per_s: float) -> str:
+def noise(observed: Seen, seconds: float, ticks_per_s: float) -> str:
     """What the host did within `seconds` of these differences of counters; empty if nothing worth a word."""
     as_share = 1 / (ticks_per_s * seconds)
     cpus = shares(observed, as_share)
@@ -37,7 +40,7 @@ def taken(cpus: Mapping[int, CpuShare], foreign: float | None) -> str:
     return f"processes outside the bench took {units.share(foreign)} of one CPU's window on {many} {names}"
 
 
-def shares(seen: Mapping[str, float], as_share: float) -> dict[int, CpuShare]:
+def shares(seen: Seen, as_share: float) -> dict[int, CpuShare]:
     """Of every CPU watched; `as_share` is one tick as a share of the time."""
     numbers = {
         int(name.split("/")[2]) for name in seen if name.startswith("host/cpu/") and name.endswith("/busy_ticks")
@@ -49,7 +52,7 @@ def shares(seen: Mapping[str, float], as_share: float) -> dict[int, CpuShare]:
     return {cpu: CpuShare(part(cpu, "busy"), part(cpu, "softirq"), part(cpu, "steal")) for cpu in sorted(numbers)}
 
 
-def foreign(seen: Mapping[str, float], cpus: Mapping[int, CpuShare], as_share: float) -> float | None:
+def foreign(seen: Seen, cpus: Mapping[int, CpuShare], as_share: float) -> float | None:
     """Busy time of the bench's CPUs that neither its processes nor, where apart, interrupts account for."""
     own = [
         ticks
@@ -64,7 +67,7 @@ def foreign(seen: Mapping[str, float], cpus: Mapping[int, CpuShare], as_share: f
     return max(0.0, busy - sum(own)) * as_share
 
 
-def _elsewhere(name: str, seen: Mapping[str, float], cpus: Mapping[int, CpuShare]) -> bool:
+def _elsewhere(name: str, seen: Seen, cpus: Mapping[int, CpuShare]) -> bool:
     """Whether these are the ticks of a relay on a CPU that was not watched.
 
     It polls there all the time, which would hide as much work of others on the CPUs that were. Of
@@ -74,3 +77,49 @@ def _elsewhere(name: str, seen: Mapping[str, float], cpus: Mapping[int, CpuShare
         return False
     bound = {int(cpu) for place, cpu in seen.items() if place.startswith("host/relay/") and place.endswith("/cpu")}
     return bool(bound) and bound.isdisjoint(cpus)
+
+
+def dut_threads(seen: Seen, probe_occupied_ns: Mapping[int, int]) -> tuple[ThreadWitness, ...]:
+    """How each thread that forwards had to wait: those that poll, or the main thread where none does.
+
+    The engine's own probes, which take the core before and after the traffic, are taken out. A wait counts as the
+    DUT's own doing as far as other threads of the DUT used that core meanwhile.
+    """
+    own_s = siblings_s(seen)
+    return tuple(_thread(name, seen, probe_occupied_ns, own_s) for name in _forwarding(seen))
+
+
+def siblings_s(seen: Seen) -> dict[int, float]:
+    """By CPU, the time that threads of the DUT used there that forward no frames."""
+    forwarding = _forwarding(seen)
+    places = [name.removesuffix("/run_ns") for name in seen if name.startswith("host/sibling/")]
+    if "main" not in forwarding:
+        places.append("host/thread/main")
+    used: dict[int, float] = {}
+    for place in dict.fromkeys(places):
+        cpu, run_ns = _whole(seen, f"{place}/cpu"), seen.get(f"{place}/run_ns")
+        if cpu is not None and run_ns:
+            used[cpu] = used.get(cpu, 0.0) + run_ns / 1e9
+    return used
+
+
+def _forwarding(seen: Seen) -> list[str]:
+    threads = (name.removeprefix(_THREADS) for name in seen if name.startswith(_THREADS))
+    names = sorted({name.rpartition("/")[0] for name in threads if name.endswith("/run_delay_ns")})
+    return [name for name in names if name != "main"] or names
+
+
+def _thread(name: str, seen: Seen, probe_occupied_ns: Mapping[int, int], own_s: Mapping[int, float]) -> ThreadWitness:
+    core = _whole(seen, f"host/thread/{name}/cpu")
+    delay_ns = _whole(seen, f"host/thread/{name}/run_delay_ns")
+    own_ns = 0
+    if delay_ns is not None and core is not None:
+        delay_ns = max(0, delay_ns - probe_occupied_ns.get(core, 0))
+        own_ns = min(delay_ns, round(own_s.get(core, 0.0) * 1e9))
+    switches = _whole(seen, f"host/thread/{name}/involuntary_switches")
+    return ThreadWitness(name, core, delay_ns, switches, own_ns)
+
+
+def _whole(seen: Seen, name: str) -> int | None:
+    value = seen.get(name)
+    return None if value is None else int(value)

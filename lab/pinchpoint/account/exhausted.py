@@ -63,17 +63,11 @@ def exhausted(limits: Sequence[Limit], loads: Sequence[Seen], every: Sequence[Se
     failed = sum(map(_failed, loads))
     refused, full = _refusals(limits, loads, failed), list(_full(limits, loads))
     places = [*full, *refused] if refused and refused[0][0] is Resource.ACCEPT_QUEUE else [*refused, *full]
-    resources = [
-        *_silent(every or loads),
-        *places,
-        *_backends(loads, failed),
-        *_threads(limits, loads),
-        *_generator(loads),
-    ]
-    evidence = tuple(words for _, words in resources)
+    others = (*_backends(loads, failed), *_threads(limits, loads), *_generator(loads))
+    resources = [*_silent(every or loads), *places, *others]
     if not resources:
         return Exhausted(None, (f"{units.counted(failed, 'connection')} failed, and no counter rose with them",))
-    return Exhausted(resources[0][0], evidence)
+    return Exhausted(resources[0][0], tuple(words for _, words in resources))
 
 
 def _failed(seen: Seen) -> int:
@@ -91,13 +85,10 @@ def _refusals(limits: Sequence[Limit], loads: Sequence[Seen], failed: int) -> li
     """The counters of refusals, the greatest first."""
     sums: list[tuple[float, Resource, str]] = []
     for limit in limits:
-        rose: dict[str, float] = {}
-        for seen in loads:
-            for name, n in counted(limit.refused, seen.observed).items():
-                rose[name] = rose.get(name, 0) + n
-        if (total := sum(rose.values())) >= max(1.0, TELLING * failed):
-            named = ", ".join(sorted(rose))
-            lost = units.counted(failed, "connection")
+        rose = [counted(limit.refused, seen.observed) for seen in loads]
+        total = sum(sum(counts.values()) for counts in rose)
+        if total >= max(1.0, TELLING * failed):
+            named, lost = ", ".join(sorted(set[str]().union(*rose))), units.counted(failed, "connection")
             words = f"{limit.resource}: {total:,.0f} refused ({named}), {lost} failed"
             sums.append((total, limit.resource, words))
     return [(resource, words) for _, resource, words in sorted(sums, key=lambda refusal: -refusal[0])]
@@ -147,13 +138,10 @@ def _busiest(threads: Sequence[ThreadLoad]) -> float:
 def _generator(loads: Sequence[Seen]) -> Iterator[tuple[Resource, str]]:
     full = [seen for seen in loads if seen.is_generator_full and not pushed_back(seen.account)]
     if full:
-        busy = max(seen.busy_share for seen in full)
-        late = sum(seen.account.client.shortfall for seen in full if seen.account.client)
-        missed = sum(port.rx_missed or 0 for seen in full for port in seen.account.ports)
-        words = (
-            f"generator: its core was {units.share(busy)} busy; {units.counted(late, 'connection')} not opened in time"
-        )
-        yield Resource.GENERATOR, f"{words}, {units.frames(missed)} that its rings had no place for"
+        core = f"generator: its core was {units.share(max(seen.busy_share for seen in full))} busy"
+        late = units.counted(sum(seen.account.client.shortfall for seen in full if seen.account.client), "connection")
+        missed = units.frames(sum(port.rx_missed or 0 for seen in full for port in seen.account.ports))
+        yield Resource.GENERATOR, f"{core}; {late} not opened in time, {missed} that its rings had no place for"
 
 
 def pushed_back(account: Account) -> bool:

@@ -1,23 +1,36 @@
-"""The account of one trial, place by place, from the engine's counts and the device's counter differences. Pure."""
+"""The account of one trial, place by place, from the engine's counts and the device's counter differences. Pure.
+
+Lost frames that no counter names are unexplained: how many they are, and between which two places they vanish.
+"""
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from typing import Final
 
 from pinchpoint.engine.instrument import EngineResult, PortCounts
+from pinchpoint.model import units
 from pinchpoint.model.hops import PORT, DropCounter, DropKind, HopGraph, Party, Place, Refused
-from pinchpoint.model.trial import Drop, Hop, Ledger
+from pinchpoint.model.trial import Drop, Hop, Ledger, Trial, TrialValidity
 from pinchpoint.model.units import FULL
 
 Seen = Mapping[str, float]
 
 _NO_BUFFERS = "engine_tx_no_buffers"
-FULL_LINK = Refused("the link of {port} is full", Party.WIRE, DropKind.TRANSMIT_RING)
-PAUSED = Refused("the device's NIC asked {port} to wait (pause frames)", Party.DUT, DropKind.RECEIVE_RING)
+_FULL_LINK = Refused("the link of {port} is full", Party.WIRE, DropKind.TRANSMIT_RING)
+_PAUSED = Refused("the device's NIC asked {port} to wait (pause frames)", Party.DUT, DropKind.RECEIVE_RING)
+# The engine had no buffer to write the frame into: no ring was asked to take it. Without buffers nobody empties one.
+_UNBUFFERED = DropCounter(_NO_BUFFERS, "engine out of buffers for {port}", Party.ENGINE, DropKind.BUFFERS)
+_UNRECEIVED = DropCounter("rx_missed", "engine out of buffers to receive on {port}", Party.ENGINE, DropKind.BUFFERS)
+_MISSED = DropCounter("rx_missed", "engine missed on {port}", Party.ENGINE, DropKind.TRANSMIT_RING)
+_DISCARDED = DropCounter(
+    "discards", "the engine's NIC {port} had no room before its queues", Party.ENGINE, DropKind.TRANSMIT_RING
+)
+_DAMAGED = DropCounter("rx_errors", "damaged on the way to the engine's NIC {port}", Party.WIRE, DropKind.MALFORMED)
+_CORRUPT = DropCounter("corrupt", "arrived corrupt", Party.DUT, DropKind.MALFORMED)
 _RESET = math.nan  # stands for the growth of a counter that went back: no sum with it is a number
 
 
@@ -38,11 +51,7 @@ def build(
     seen = {**seen, **dict.fromkeys(resets, _RESET)}
     offered = sum(stream.offered for stream in engine.streams)
     received = sum(stream.received or 0 for stream in engine.streams)
-    hops = (
-        _engine_transmit(engine, graph),
-        *_hops(graph, seen, ports),
-        _engine_receive(engine, received),
-    )
+    hops = (_engine_transmit(engine, graph), *_hops(graph, seen, ports), _engine_receive(engine, received))
     return Ledger(offered, received, hops, resets, _missing_copies(engine, hops))
 
 
@@ -73,69 +82,50 @@ def _each_port(counter: str, seen: Seen, ports: Sequence[str]) -> dict[str, int]
 
 
 def _engine_transmit(engine: EngineResult, graph: HopGraph) -> Hop:
-    drops = []
-    for port in engine.ports:
-        # The engine had no buffer to write the frame into: no ring was asked to take it.
-        unbuffered = min(port.refused, port.stats.get(_NO_BUFFERS, 0))
-        if unbuffered:
-            drops.append(
-                _engine_drop(
-                    "engine out of buffers for {port}", port.name, unbuffered, _NO_BUFFERS, kind=DropKind.BUFFERS
-                )
-            )
-        if port.refused > unbuffered:
-            what = _refused(port, graph)
-            drops.append(
-                _engine_drop(what.reason, port.name, port.refused - unbuffered, "refused", what.party, what.kind)
-            )
+    drops = tuple(drop for port in engine.ports for drop in _not_taken(port, graph))
     offered = sum(stream.offered for stream in engine.streams)
-    return Hop("engine sends", offered, sum(stream.sent for stream in engine.streams), tuple(drops))
+    return Hop("engine sends", offered, sum(stream.sent for stream in engine.streams), drops)
 
 
-def _refused(port: PortCounts, graph: HopGraph) -> Refused:
-    """Why a port took fewer frames: of a NIC its link may be full, or the other end asks it to wait."""
-    if port.tx_share is not None and port.tx_share >= FULL:
-        return FULL_LINK
-    return PAUSED if nic_counts(port.stats).pauses_received else graph.refusal(port.name)
+def _not_taken(port: PortCounts, graph: HopGraph) -> Iterator[Drop]:
+    """Frames that a port did not take: of a NIC its link may be full, or the other end asks it to wait."""
+    if unbuffered := min(port.refused, port.stats.get(_NO_BUFFERS, 0)):
+        yield _engine_drop(_UNBUFFERED, unbuffered, port.name)
+    if port.refused > unbuffered:
+        why = _PAUSED if nic_count(port.stats, PAUSES) else graph.refusal(port.name)
+        why = _FULL_LINK if port.tx_share is not None and port.tx_share >= FULL else why
+        refused = DropCounter("refused", why.reason, why.party, why.kind)
+        yield _engine_drop(refused, port.refused - unbuffered, port.name)
 
 
-def _engine_drop(
-    reason: str,
-    port: str,
-    frames: int,
-    counter: str,
-    party: Party = Party.ENGINE,
-    kind: DropKind = DropKind.TRANSMIT_RING,
-) -> Drop:
-    return Drop(reason.format(port=port), frames, f"engine: {counter}", str(party), reason, port, kind)
+def _engine_drop(counter: DropCounter, frames: int, port: str) -> Drop:
+    return _drop(counter, frames, f"engine: {counter.counter}", port)
+
+
+def _drop(counter: DropCounter, frames: float, name: str, port: str) -> Drop:
+    """Frames that a counter, of this name at this port, says were dropped."""
+    reason = counter.reason.replace("{counter}", name.rpartition("/")[2].replace("_", " "))
+    return Drop(reason.format(port=port), int(frames), name, str(counter.party), reason, port, counter.kind)
 
 
 def _engine_receive(engine: EngineResult, received: int) -> Hop:
     drops = [drop for port in engine.ports for drop in _missed(port)]
     named = sum(drop.frames for drop in drops)
-    corrupt = sum(stream.corrupt or 0 for stream in engine.streams)
-    if corrupt:
-        drops.append(_engine_drop("arrived corrupt", "", corrupt, "corrupt", Party.DUT, DropKind.MALFORMED))
+    if corrupt := sum(stream.corrupt or 0 for stream in engine.streams):
+        drops.append(_engine_drop(_CORRUPT, corrupt, ""))
     arrived = sum(port.received for port in engine.ports)
     return Hop("engine receives", arrived + named, received, tuple(drops))
 
 
 def _missed(port: PortCounts) -> Iterator[Drop]:
-    """Frames that the port had and the engine never saw. Without buffers nobody empties a ring."""
-    seen = nic_counts(port.stats)
-    if port.rx_missed and seen.no_buffers:
-        reason = "engine out of buffers to receive on {port}"
-        yield _engine_drop(reason, port.name, port.rx_missed, "rx_missed", kind=DropKind.BUFFERS)
-    elif port.rx_missed:
-        yield _engine_drop("engine missed on {port}", port.name, port.rx_missed, "rx_missed")
-    if port.speed_bps is None:
-        return  # no NIC
-    if seen.discarded:
-        reason = "the engine's NIC {port} had no room before its queues"
-        yield _engine_drop(reason, port.name, seen.discarded, "discards")
-    if seen.damaged:
-        reason = "damaged on the way to the engine's NIC {port}"
-        yield _engine_drop(reason, port.name, seen.damaged, "rx_errors", Party.WIRE, DropKind.MALFORMED)
+    """Frames that the port had and the engine never saw."""
+    if port.rx_missed:
+        missed = _UNRECEIVED if nic_count(port.stats, NO_BUFFERS) else _MISSED
+        yield _engine_drop(missed, port.rx_missed, port.name)
+    if port.speed_bps is not None:  # a NIC
+        for counter, names in ((_DISCARDED, DISCARDED), (_DAMAGED, DAMAGED)):
+            if frames := nic_count(port.stats, names):
+                yield _engine_drop(counter, frames, port.name)
 
 
 def _hops(graph: HopGraph, seen: Seen, ports: Sequence[str]) -> Iterator[Hop]:
@@ -171,9 +161,7 @@ def _rest(place: Place, drops: Sequence[Drop], seen: Seen, ports: Sequence[str])
         parts = (drop.frames for drop in drops if port in (drop.port, "") and drop.counter not in apart)
         frames = total - sum(parts)
         if frames > 0:
-            counter = rest.counter.replace(PORT, port)
-            reason = rest.reason.format(port=port)
-            yield Drop(reason, int(frames), counter, str(rest.party), rest.reason, port, rest.kind)
+            yield _drop(rest, frames, rest.counter.replace(PORT, port), port)
 
 
 def _drops(counters: Sequence[DropCounter], seen: Seen, ports: Sequence[str]) -> Iterator[Drop]:
@@ -181,14 +169,9 @@ def _drops(counters: Sequence[DropCounter], seen: Seen, ports: Sequence[str]) ->
     counted = set[str]()
     for counter in counters:
         for port, name in _by_port(counter.counter, seen, ports):
-            frames = seen[name]
-            if name in counted:
-                continue
+            if name not in counted and seen[name] > 0:
+                yield _drop(counter, seen[name], name, port)
             counted.add(name)
-            if frames > 0:
-                words = {"port": port, "counter": name.rpartition("/")[2].replace("_", " ")}
-                reason = counter.reason.replace("{counter}", words["counter"])
-                yield Drop(reason.format(**words), int(frames), name, str(counter.party), reason, port, counter.kind)
 
 
 def _sum(counters: Sequence[str], seen: Seen, ports: Sequence[str]) -> int | None:
@@ -224,40 +207,70 @@ def _is_summed(name: str, graph: HopGraph) -> bool:
     return any(_pattern(counter.replace(PORT, "*")).fullmatch(name) for counter in summed)
 
 
-_PAUSES: Final = re.compile(r"(rx|tx)_(?:(?:flow_control_)?xoff_packets|pause_frames|pause_ctrl_phy|pfc_frames)")
-_CRC: Final = re.compile(r"rx_(?:phy_)?crc_errors(?:_phy)?")
-_DISCARDS: Final = re.compile(r"rx_(?:phy_discard_packets|discards_phy)")
-Stats = Mapping[str, int]
+# Counters of NICs, by the names that drivers have for them.
+NO_BUFFERS: Final = re.compile("rx_mbuf_allocation_errors")  # receive buffers that could not be allocated
+DAMAGED: Final = re.compile(r"rx_errors|rx_(?:phy_)?crc_errors(?:_phy)?")  # frames that arrived with errors
+DISCARDED: Final = re.compile(r"rx_(?:phy_discard_packets|discards_phy)")  # frames without room before the queues
+# The other end asked to wait.
+PAUSES: Final = re.compile(r"rx_(?:(?:flow_control_)?xoff_packets|pause_frames|pause_ctrl_phy|pfc_frames)")
 
 
-@dataclass(frozen=True)
-class NicCounts:
-    """Of one trial; what a driver does not count is 0 here: only what is more than that is ever used."""
+def nic_count(stats: Mapping[str, int], names: re.Pattern[str]) -> int:
+    """The growth of a counter in a port's statistics. A driver may have several names for it: they are not added up.
 
-    no_buffers: int  # receive buffers that could not be allocated
-    damaged: int  # frames that arrived with errors
-    discarded: int  # frames that the NIC had no room for before they reached a queue
-    pauses_received: int  # the other end asked to wait
-    pauses_sent: int
+    What a driver does not count is 0: only what is more than that is ever used.
+    """
+    return max([0, *(value for key, value in stats.items() if names.fullmatch(key))])
 
 
-def nic_counts(stats: Stats) -> NicCounts:
-    """From the growth of a port's statistics."""
-    by_driver = _most(stats, _CRC), _most(stats, _DISCARDS)
-    return NicCounts(
-        no_buffers=max(0, stats.get("rx_mbuf_allocation_errors", 0)),
-        damaged=max(stats.get("rx_errors", 0), by_driver[0]),
-        discarded=by_driver[1],
-        pauses_received=_paused(stats, "rx"),
-        pauses_sent=_paused(stats, "tx"),
-    )
+def unexplained_share(trials: Sequence[Trial]) -> float:
+    """Lost frames that no counter names, over the frames offered, of all valid trials together; 0 without any."""
+    valid = [trial for trial in trials if trial.validity is TrialValidity.VALID]
+    offered = sum(trial.offered for trial in valid)
+    return unexplained_frames(valid) / offered if offered else 0.0
 
 
-def _most(stats: Stats, name: re.Pattern[str]) -> int:
-    """A driver may have two names for a counter: they are not added up."""
-    return max((value for key, value in stats.items() if name.fullmatch(key)), default=0)
+def unexplained_frames(trials: Sequence[Trial]) -> int:
+    """Of valid trials. One that counters overbook by a few frames does not make up for another."""
+    return sum(max(0, trial.ledger.unexplained) for trial in trials if trial.validity is TrialValidity.VALID)
 
 
-def _paused(stats: Stats, way: str) -> int:
-    frames = (value for key, value in stats.items() if (match := _PAUSES.fullmatch(key)) and match[1] == way)
-    return max(frames, default=0)
+def unexplained_place(trials: Sequence[Trial]) -> str:
+    """Where most of them vanish, for people, e.g. `between "switch sends" and "engine receives"`.
+
+    Counters that were reset meanwhile are named: what they counted is not known.
+    """
+    lost: Counter[str] = Counter()
+    resets: dict[str, None] = {}
+    for trial in trials:
+        if trial.validity is TrialValidity.VALID and trial.ledger.unexplained > 0:
+            lost.update(dict(_leaks(trial.ledger)))
+            resets |= dict.fromkeys(trial.ledger.resets)
+    place, frames = next(iter(lost.most_common(1)), ("", 0))
+    words = place if frames > 0 else "at a place that no counter shows"
+    if resets:
+        words += f"; counters went back during the trials ({', '.join(resets)}): a port or the switch was restarted"
+    return words
+
+
+def _leaks(ledger: Ledger) -> Iterator[tuple[str, int]]:
+    """Each place with the frames that vanish there: within a hop, or on the way to the next one that counts."""
+    sent: tuple[str, int] | None = None
+    for hop in ledger.hops:
+        if sent is not None and hop.frames_in is not None:
+            yield f'between "{sent[0]}" and "{hop.name}"', max(0, sent[1] - hop.frames_in)
+        dropped = sum(drop.frames for drop in hop.drops)
+        if hop.frames_in is not None and hop.frames_out is not None:
+            yield f'in "{hop.name}"', max(0, hop.frames_in - hop.frames_out - dropped)
+        if hop.frames_out is not None:
+            sent = (hop.name, hop.frames_out)
+        elif hop.frames_in is not None:
+            sent = (hop.name, hop.frames_in - dropped)
+
+
+def unexplained_words(trials: Sequence[Trial]) -> str:
+    """How many of the offered frames are unexplained, and where, for people."""
+    share = unexplained_share(trials)
+    offered = sum(trial.offered for trial in trials if trial.validity is TrialValidity.VALID)
+    counts = f"{units.frames(unexplained_frames(trials))} of {units.frames(offered)} offered frames"
+    return f"no counter names {counts} ({units.share(share)}) that were lost, most of them {unexplained_place(trials)}"

@@ -1,4 +1,4 @@
-"""Whether the account of a trial can be used.
+"""Whether the account of a trial can be used, and which trials of a search were discarded. Pure.
 
 A trial is discarded only where it says nothing about the device under test:
 
@@ -13,7 +13,7 @@ Everything else that the host does to the device (a thread that waits for its co
 stolen time, cores that move apart, a neighbour on the core) is part of what the bench
 carries at that time. It is a fact of the trial (account/facts.py), and the trial counts.
 Frames that no counter names are lost frames: the trial counts, and their share is
-published (account/unexplained.py).
+published (account/ledger.py).
 
 The engine does not make up for a gap of its own core with a burst: what fell due
 meanwhile is never offered (shortfall), and rates are offered rates. So a gap of a
@@ -22,16 +22,25 @@ send meanwhile, beyond the ring that it empties.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
 
-from pinchpoint.account.workers import from_others_fps, sending_fps
-from pinchpoint.engine.instrument import Noise
+from pinchpoint.engine.instrument import EngineResult
 from pinchpoint.model import units
+from pinchpoint.model.measurement import Metric
 from pinchpoint.model.scenario import Validity
-from pinchpoint.model.trial import Cause, Ledger, StreamCounts, TrialValidity, Witness, WorkerWitness
+from pinchpoint.model.terms import CAUSES
+from pinchpoint.model.trial import Cause, Ledger, StreamCounts, Trial, TrialValidity, Witness, WorkerWitness
 
 GAP_MAJORITY = 0.5  # share of the missing time that the engine's own gaps must cover to be the cause
+CAUGHT_UP = 0.05  # share of a burst that the DUT may have forwarded while the engine stood still within it
+FIRST_TURN_S = 1e-6  # a pause that begins before is the first turn of the engine's loop
+MANY = 0.25  # share of discarded trials from which there is a warning
+NEAR_RATE = 0.1  # relative distance of a load from a rate
+Streams = Sequence[StreamCounts]
+Workers = Sequence[WorkerWitness]
 
 
 @dataclass(frozen=True)
@@ -47,68 +56,50 @@ VALID = Judgement(TrialValidity.VALID)
 
 
 def judge(
-    *,
-    completed: bool,
-    aborted: str | None = None,
-    streams: tuple[StreamCounts, ...],
-    ledger: Ledger,
-    witness: Witness,
-    load_fps: float,
-    duration_s: float,
-    ring: int,
-    rules: Validity,
-    noise: Noise | None = None,
+    result: EngineResult, ledger: Ledger, witness: Witness, load_fps: float, ring: int, rules: Validity
 ) -> Judgement:
     """The first that applies: ended early, too little offered, a contradiction, a receiver that stood still, noise.
 
-    `aborted` is why the engine could not continue; of a trial that is not completed, None means
-    that it was stopped on request. `ring` is the smallest ring between engine and DUT, in frames;
-    `load_fps` that of all streams together, as intended.
+    `ring` is the smallest ring between engine and DUT, in frames; `load_fps` that of all streams together, as intended.
     """
-    if not completed:
-        return _ended(aborted, duration_s)
+    lasted, noise = f"after {result.sent_duration_s:.2f} s", result.noise
+    if not result.completed and result.reason is None:
+        return Judgement(TrialValidity.ABORTED, Cause.STOPPED, f"stopped {lasted}")
+    if not result.completed:
+        return Judgement(TrialValidity.ABORTED, Cause.ENDED, f"{result.reason}, {lasted}")
     return (
-        _shortfall(streams, witness, load_fps, duration_s, rules)
-        or _contradiction(streams, ledger, rules)
-        or _receiver_stood_still(streams, ledger, witness, load_fps, ring)
+        _shortfall(result, witness, load_fps, rules)
+        or _contradiction(result.streams, ledger, rules)
+        or _receiver_stood_still(result.streams, ledger, witness, load_fps, ring)
         or (Judgement(TrialValidity.NOISY_HOST, noise.cause, noise.reason) if noise else VALID)
     )
 
 
-def _ended(aborted: str | None, duration_s: float) -> Judgement:
-    if aborted is None:
-        return Judgement(TrialValidity.ABORTED, Cause.STOPPED, f"stopped after {duration_s:.2f} s")
-    return Judgement(TrialValidity.ABORTED, Cause.ENDED, f"{aborted}, after {duration_s:.2f} s")
-
-
-def _contradiction(streams: Sequence[StreamCounts], ledger: Ledger, rules: Validity) -> Judgement | None:
+def _contradiction(streams: Streams, ledger: Ledger, rules: Validity) -> Judgement | None:
     """More frames came back or were dropped than were sent; None if not."""
     for stream in streams:
         if (stream.received or 0) > stream.sent:
             numbers = f"{units.frames(stream.received or 0)} frames received of {units.frames(stream.sent)} sent"
             reason = f"the engine's account contradicts itself: stream {stream.stream}: {numbers}"
             return Judgement(TrialValidity.COUNTER_MISMATCH, Cause.CONTRADICTION, reason)
-    excess = -ledger.unexplained
-    if excess <= rules.unexplained_ratio * ledger.offered:
+    if -ledger.unexplained <= rules.unexplained_ratio * ledger.offered:
         return None
-    lost = ledger.offered - ledger.received
     reason = (
         f"the account contradicts itself: {units.frames(ledger.dropped)} frames dropped by name, "
-        f"{units.frames(lost)} lost; the difference may be {units.share(rules.unexplained_ratio)} of the offered "
-        "frames (validity.unexplained_ratio)"
+        f"{units.frames(ledger.offered - ledger.received)} lost; the difference may be "
+        f"{units.share(rules.unexplained_ratio)} of the offered frames (validity.unexplained_ratio)"
     )
     return Judgement(TrialValidity.COUNTER_MISMATCH, Cause.CONTRADICTION, reason)
 
 
-def frames_in_gaps(streams: Sequence[StreamCounts], workers: Sequence[WorkerWitness], load_fps: float) -> float:
+def frames_in_gaps(streams: Streams, workers: Workers, load_fps: float) -> float:
     """How many frames fell due while the core that was to send them stood still."""
     return math.fsum(worker.gap_total_ns / 1e9 * sending_fps(worker, workers, streams, load_fps) for worker in workers)
 
 
-def _shortfall(
-    streams: tuple[StreamCounts, ...], witness: Witness, load_fps: float, duration_s: float, rules: Validity
-) -> Judgement | None:
+def _shortfall(result: EngineResult, witness: Witness, load_fps: float, rules: Validity) -> Judgement | None:
     """Why too few frames were offered; None if enough were, or if the load was unpaced."""
+    streams, duration_s = result.streams, result.sent_duration_s
     intended = sum(stream.intended or 0 for stream in streams)
     missing = sum(stream.shortfall or 0 for stream in streams)
     if missing <= rules.shortfall_ratio * intended:
@@ -119,21 +110,16 @@ def _shortfall(
         offered_fps = (intended - missing) / duration_s if duration_s else 0.0
         reached = f"the engine reached {units.fps(offered_fps)} of {units.fps(load_fps)}"
         return Judgement(TrialValidity.GENERATOR_LIMITED, Cause.GENERATOR, f"{figures}: {reached}")
-    if missing > rules.gap_shortfall_ratio * intended:
-        reason = f"{figures}: {_stood_still(streams, witness)}"
-        return Judgement(TrialValidity.NOISY_HOST, Cause.SENDER_STOOD_STILL, reason)
-    return None
-
-
-def _stood_still(streams: Sequence[StreamCounts], witness: Witness) -> str:
+    if missing <= rules.gap_shortfall_ratio * intended:
+        return None
     senders = [worker for worker in witness.workers if sending_fps(worker, witness.workers, streams, 1.0)]
     stood = units.nanoseconds(sum(worker.gap_total_ns for worker in senders))
-    text = f"the engine's core{'s' * (len(senders) > 1)} stood still for {stood} in all"
-    return text + _siblings(senders, witness)
+    still = f"the engine's core{'s' * (len(senders) > 1)} stood still for {stood} in all{_siblings(senders, witness)}"
+    return Judgement(TrialValidity.NOISY_HOST, Cause.SENDER_STOOD_STILL, f"{figures}: {still}")
 
 
 def _receiver_stood_still(
-    streams: Sequence[StreamCounts], ledger: Ledger, witness: Witness, load_fps: float, ring: int
+    streams: Streams, ledger: Ledger, witness: Witness, load_fps: float, ring: int
 ) -> Judgement | None:
     """A core of the engine did not receive for longer than its ring absorbs; None if none did.
 
@@ -161,14 +147,134 @@ def _gap(worker: WorkerWitness) -> str:
     return f"the engine's core {worker.core}{where} stood still for {units.nanoseconds(worker.gap_max_ns)}{at}"
 
 
-def _taken_s(workers: Sequence[WorkerWitness], witness: Witness) -> float:
+def _taken_s(workers: Workers, witness: Witness) -> float:
     """How long the device's own threads had the cores of these workers."""
     return math.fsum(witness.siblings_s.get(core, 0.0) for core in {worker.core for worker in workers})
 
 
-def _siblings(workers: Sequence[WorkerWitness], witness: Witness) -> str:
+def _siblings(workers: Workers, witness: Witness) -> str:
     """The same in words; empty if they did not."""
     used_s = _taken_s(workers, witness)
-    if not used_s:
+    ran = f" (other threads of the switch ran there for {units.nanoseconds(used_s * 1e9)} of the trial)"
+    return ran if used_s else ""
+
+
+def sending_fps(worker: WorkerWitness, workers: Workers, streams: Streams, load_fps: float) -> float:
+    """The part of `load_fps`, that of all streams together, that `worker` was to send.
+
+    A core's gap costs no other core's frames. A port that several workers drive is divided among them evenly, as the
+    engine does it.
+    """
+    return load_fps * _mean(streams, lambda stream: _part(worker, workers, stream.tx_port))
+
+
+def from_others_fps(worker: WorkerWitness, workers: Workers, streams: Streams, load_fps: float) -> float:
+    """The part of `load_fps` that still arrives at `worker` while it stands still: what others send."""
+
+    def from_others(stream: StreamCounts) -> float:
+        return _part(worker, workers, stream.rx_port) * (1 - _part(worker, workers, stream.tx_port))
+
+    return load_fps * _mean(streams, from_others)
+
+
+def receivers(workers: Workers, streams: Streams) -> list[WorkerWitness]:
+    """Those with a port to which some stream was to come back."""
+    return [worker for worker in workers if any(_drives(worker, stream.rx_port) for stream in streams)]
+
+
+def _mean(streams: Streams, share: Callable[[StreamCounts], float]) -> float:
+    """Of a share of every stream, weighted with its part of the load."""
+    weights = [float(stream.offered if stream.intended is None else stream.intended) for stream in streams]
+    weights = weights if any(weights) else [1.0 for _ in streams]
+    shares = math.fsum(weight * share(stream) for stream, weight in zip(streams, weights, strict=True))
+    return shares / math.fsum(weights) if weights else 0.0
+
+
+def _part(worker: WorkerWitness, workers: Workers, port: str | None) -> float:
+    """Of the frames at `port` that are the worker's."""
+    return 1 / sum(_drives(other, port) for other in workers) if _drives(worker, port) else 0.0
+
+
+def _drives(worker: WorkerWitness, port: str | None) -> bool:
+    return port is not None and (not worker.ports or port in worker.ports)
+
+
+def from_first_frame(trial: Trial, *, paced: bool) -> Trial:
+    """The burst, timed from its first frames; discarded if the engine stood still too long after them.
+
+    Frames leave at the end of a turn of the engine's loop, and its first turn, through cold caches, takes as long
+    as several others: before it ends there is no burst. In a later pause the DUT catches up, at most with what was
+    sent before it: what such a burst shows may be longer by as much than the truth. That is judged by the pauses
+    alone, whatever was lost, so that discarding favours neither answer.
+    """
+    length_s = trial.sent_duration_s
+    gaps = [(at_s, ns / 1e9) for worker in trial.witness.workers for at_s, ns in worker.gaps_longest if at_s < length_s]
+    before_s = max((gap_s for at_s, gap_s in gaps if at_s < FIRST_TURN_S), default=0.0)
+    if before_s < length_s:
+        trial = replace(trial, sent_duration_s=length_s - before_s)
+        if not paced:  # nobody intended that load: it is as high as it is
+            trial = replace(trial, load_fps=trial.intended / trial.sent_duration_s)
+    if trial.validity is not TrialValidity.VALID:
+        return trial
+    later = [(at_s - before_s, gap_s) for at_s, gap_s in gaps if at_s >= FIRST_TURN_S]
+    caught_up = math.fsum(max(0.0, min(at_s, gap_s)) * trial.offered_fps for at_s, gap_s in later)
+    if caught_up <= CAUGHT_UP * trial.offered:
+        return trial
+    stood = units.seconds(math.fsum(gap_s for _, gap_s in later))
+    reason = f"the engine's core stood still for {stood} within the {units.seconds(length_s)} of the burst"
+    return replace(trial, validity=TrialValidity.NOISY_HOST, cause=Cause.BURST_INTERRUPTED, reason=reason)
+
+
+@dataclass(frozen=True)
+class Rejections:
+    """The discarded trials of a search."""
+
+    trials: int
+    by_cause: Mapping[str, int]  # the most frequent first
+
+    @property
+    def share(self) -> float:
+        """Discarded trials as a share (0 to 1) of all trials of the search."""
+        return sum(self.by_cause.values()) / self.trials if self.trials else 0.0
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The share, with its causes."""
+        return (Metric("trials discarded", "share", self.share, note=self._causes()),) if self.trials else ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """One, if many were discarded."""
+        words = f"{units.share(self.share)} of {self.trials} trials discarded: {self._causes()}"
+        return (words,) if self.share > MANY else ()
+
+    def _causes(self) -> str:
+        return ", ".join(f"{count} {words}" for words, count in self.by_cause.items())
+
+
+def of_search(trials: Sequence[Trial]) -> Rejections:
+    """Of the trials of one search."""
+    discarded = [trial for trial in trials if trial.validity is not TrialValidity.VALID]
+    # In words that many trials share; the validity where the cause was not stored.
+    causes = (CAUSES[trial.cause] if trial.cause else trial.validity.value.replace("_", " ") for trial in discarded)
+    return Rejections(len(trials), dict(Counter(causes).most_common()))
+
+
+def held_back(trials: Sequence[Trial], rate_fps: float | None, relative_width: float) -> str:
+    """A warning if gaps of the engine's core held back more of the load than a search distinguishes; empty if not.
+
+    It looks at the valid trials whose loads are near `rate_fps`. Between two gaps the device met the whole
+    load, and rates are offered rates: they may be too low by as much as was held back.
+    """
+    near = [
+        1 - trial.offered / trial.intended
+        for trial in trials
+        if trial.validity is TrialValidity.VALID and rate_fps and abs(trial.load_fps / rate_fps - 1) <= NEAR_RATE
+    ]
+    held = median(near) if near else 0.0
+    if held <= relative_width:
         return ""
-    return f" (other threads of the switch ran there for {units.nanoseconds(used_s * 1e9)} of the trial)"
+    return (
+        f"the engine's core stood still for {units.share(held)} of the trials near the rate (median): frames due "
+        "meanwhile were never offered, so the rates may be too low by as much"
+    )

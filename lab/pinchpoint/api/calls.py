@@ -15,9 +15,7 @@ from pinchpoint.host.local import Local, exit_code
 from pinchpoint.model import errors
 from pinchpoint.model.effective import toml_of
 from pinchpoint.model.errors import InputError, PinchpointError
-from pinchpoint.model.result import RunResult
 from pinchpoint.store.bundle import opened
-from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
 
 _POLL_S: Final = 0.05
@@ -124,7 +122,7 @@ def stored(folder: RunFolder) -> Stored:
     """All that the folder holds, of a run that has not finished as far as it got. Raises InputError."""
     return Stored(
         folder.read_info(),
-        folder.read_result() or RunResult(SCHEMA, folder.run_id, False, ()),
+        folder.so_far(),
         folder.read_trials(),
         folder.read_measurements(),
         folder.read_stretches(),

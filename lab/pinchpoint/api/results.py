@@ -4,12 +4,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from pinchpoint.export import Frame, Stored, frame
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import LatencyPoint, Limit, Outcome, RateStatus, ReceiveRate, RunInfo, ScenarioResult
 from pinchpoint.model.result import Rate as StoredRate
 from pinchpoint.model.scenario import Level
+
+
+def _same(stored: object, *names: str) -> dict[str, Any]:
+    """Fields that are what they are in the stored object."""
+    return {name: getattr(stored, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -31,15 +37,10 @@ class Rate:
         """Of a stored one."""
         band = rate.band
         return cls(
-            name=rate.name,
-            loss_ratio=rate.loss_ratio,
-            status=rate.status,
-            trial_duration_s=rate.trial_duration_s,
+            **_same(rate, "name", "loss_ratio", "status", "trial_duration_s", "confidence", "reason"),
             median_fps=rate.quoted_fps,
             interval_fps=(rate.lower_fps, rate.upper_fps),
-            confidence=rate.confidence,
             band_fps=None if band is None else (band.low_fps, band.high_fps),
-            reason=rate.reason,
         )
 
 
@@ -68,17 +69,11 @@ class Result:
         """Of a stored one."""
         verdict = result.verdict
         return cls(
+            **_same(result, "title", "measure", "outcome", "reason", "levels", "mrr", "latency"),
             stored=result,
             name=result.scenario,
-            title=result.title,
-            measure=result.measure,
-            outcome=result.outcome,
-            reason=result.reason,
-            levels=result.levels,
             rates=tuple(map(Rate.of, result.rates)),
-            mrr=result.mrr,
             metrics={metric.name: metric for metric in result.metrics},
-            latency=result.latency,
             limit=None if verdict is None else verdict.limit,
             verdict="" if verdict is None else verdict.headline,
             causes=() if verdict is None else tuple(suspicion.title for suspicion in verdict.suspicions),

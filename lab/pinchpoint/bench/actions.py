@@ -11,27 +11,31 @@ from pinchpoint.bench import nics
 from pinchpoint.bench import resource as r
 from pinchpoint.host import hugepages, interfaces, numa
 from pinchpoint.host.guest import Guest
-from pinchpoint.host.interface import NAMESPACES, PROC, CommandFailed, Host, prefix
+from pinchpoint.host.interface import NAMESPACES, PROC, CommandFailed, Host, names_in, prefix
 from pinchpoint.host.netlink import Links
 from pinchpoint.host.priority import session_as_new, share_priority
-from pinchpoint.host.processes import ENVIRONMENT_MARK, children, end_processes, is_marked, marked_pids
+from pinchpoint.host.processes import ENVIRONMENT_MARK, children, end_marked, end_processes, is_marked
+from pinchpoint.model.addresses import expand_template
 from pinchpoint.model.errors import BenchError, DutError, RequirementError
-from pinchpoint.model.rules import expand_template
 
 _READY = b"ready"  # the first line of a relay's account
-MOST_ROUNDS = 10  # of ending marked processes: one may have started another before it ended
+_BY_THEMSELVES = (r.MarkedProcesses, r.TapLinks)  # processes are marked as they start; the switch makes its taps
+# Links go with a namespace, a file with the run directory, a command's effect with what it changed; time stays.
+_WITH_ANOTHER = (r.Veth, r.Tap, r.TextFile, r.Command, r.Uptime)
 
 
 @singledispatch
 def create(resource: r.Resource, host: Host) -> None:
     """Create `resource` on `host`. Raises BenchError, RequirementError or OSError."""
-    raise NotImplementedError(type(resource).__name__)
+    if not isinstance(resource, _BY_THEMSELVES):
+        raise NotImplementedError(type(resource).__name__)
 
 
 @singledispatch
 def remove(resource: r.Resource, host: Host) -> None:
     """Remove `resource` from `host`; nothing if it is gone. Raises BenchError, RequirementError or OSError."""
-    raise NotImplementedError(type(resource).__name__)
+    if not isinstance(resource, _WITH_ANOTHER):
+        raise NotImplementedError(type(resource).__name__)
 
 
 @create.register
@@ -44,41 +48,24 @@ def _(resource: r.RunDirectory, host: Host) -> None:
     host.remove_folder(resource.path)
 
 
-@create.register
-def _(resource: r.MarkedProcesses, host: Host) -> None:
-    """Nothing to do: processes are marked as they start."""
-
-
 @remove.register
 def _(resource: r.MarkedProcesses, host: Host) -> None:
-    for _ in range(MOST_ROUNDS):
-        pids = list(marked_pids(host, resource.bench_id))
-        if not pids:
-            return
-        end_processes(host, pids, grace_s=2.0)
-    raise BenchError(
-        f"processes of bench {resource.bench_id} keep starting new ones after {MOST_ROUNDS} rounds of kills",
-        "pinchpoint clean",
-    )
+    end_marked(host, resource.bench_id)
 
 
 @create.register
 def _(resource: r.Hugepages, host: Host) -> None:
     got = hugepages.resize(host, resource.after)
     if got < resource.after:
-        raise RequirementError(
-            f"the kernel reserved {got - resource.before} of {resource.after - resource.before} hugepages of 2 MiB",
-            f"free memory, or reserve them at boot: hugepages={resource.after} on the kernel command line",
-        )
+        wanted = f"{resource.after - resource.before} hugepages of 2 MiB"
+        hint = f"free memory, or reserve them at boot: hugepages={resource.after} on the kernel command line"
+        raise RequirementError(f"the kernel reserved {got - resource.before} of {wanted}", hint)
     hugepages.wait_for(host, resource.needed or resource.after - resource.before, "the bench")
 
 
 @remove.register
 def _(resource: r.Hugepages, host: Host) -> None:
-    present, _ = hugepages.pool(host)
-    wanted = max(resource.before, present - (resource.after - resource.before))
-    if wanted < present:
-        hugepages.resize(host, wanted)
+    hugepages.give_back(host, resource.before, resource.after)
 
 
 @create.register
@@ -93,8 +80,7 @@ def _(resource: r.Namespace, host: Host) -> None:
 
 def named_after(bench_id: str, state_directory: Path, host: Host) -> list[r.AnyResource]:
     """What bears the bench's name on the host, in order of dependency: what any version of this program makes."""
-    present = host.names(NAMESPACES) if host.exists(NAMESPACES) else []
-    names = sorted(name for name in present if name.startswith(f"pp-{bench_id}-"))
+    names = [name for name in names_in(host, NAMESPACES) if name.startswith(f"pp-{bench_id}-")]
     folder = r.RunDirectory(str(state_directory / bench_id))
     return [folder, *map(r.Namespace, names), r.MarkedProcesses(bench_id)]
 
@@ -116,11 +102,6 @@ def _(resource: r.Veth, host: Host) -> None:
     host.run(resource.describe().split())
     for netns, name in ((resource.netns, resource.name), (resource.peer_netns, resource.peer)):
         host.run(["ip", "-n", netns, "link", "set", "dev", name, "up"])
-
-
-@remove.register
-def _(resource: r.Veth, host: Host) -> None:
-    """The pair goes with either of its namespaces."""
 
 
 @create.register
@@ -155,24 +136,9 @@ def _(resource: r.TextFile, host: Host) -> None:
     host.write(resource.path, "".join(f"{line}\n" for line in (*resource.lines, *series)))
 
 
-@remove.register
-def _(resource: r.TextFile, host: Host) -> None:
-    """The file goes with the run directory."""
-
-
 @create.register
 def _(resource: r.Command, host: Host) -> None:
     host.run(resource.argv, resource.netns, resource.environment, timeout_s=resource.timeout_s)
-
-
-@remove.register
-def _(resource: r.Command, host: Host) -> None:
-    """Its effect ends with the resource it changed."""
-
-
-@create.register
-def _(resource: r.TapLinks, host: Host) -> None:
-    """The switch makes them, one for each internal port."""
 
 
 @remove.register
@@ -190,41 +156,16 @@ def _(resource: r.Tap, host: Host) -> None:
     host.run(["ip", "-n", resource.netns, "link", "set", "dev", resource.name, "mtu", str(resource.mtu), "up"])
 
 
-@remove.register
-def _(resource: r.Tap, host: Host) -> None:
-    """It goes with its namespace."""
-
-
-@create.register
-def _(resource: r.NoIommu, host: Host) -> None:
-    nics.do_without_iommu(resource, host)
-
-
-@remove.register
-def _(resource: r.NoIommu, host: Host) -> None:
-    nics.want_iommu_again(resource, host)
-
-
-@create.register
-def _(resource: r.Nic, host: Host) -> None:
-    nics.take(resource, host)
-
-
-@remove.register
-def _(resource: r.Nic, host: Host) -> None:
-    remove(r.MarkedProcesses(resource.bench_id), host)  # the kernel waits for ever for whoever has it open
-    nics.give_back(resource, host)
+create.register(r.NoIommu, nics.do_without_iommu)
+remove.register(r.NoIommu, nics.want_iommu_again)
+create.register(r.Nic, nics.take)
+remove.register(r.Nic, nics.give_back)
 
 
 @create.register
 def _(resource: r.Uptime, host: Host) -> None:
     while (left := resource.seconds - float(host.read(f"{PROC}/uptime").split()[0])) > 0:
         time.sleep(left)
-
-
-@remove.register
-def _(resource: r.Uptime, host: Host) -> None:
-    """Time does not go back."""
 
 
 @create.register
@@ -270,9 +211,7 @@ def _(resource: r.GuestKernel, host: Host) -> None:
     if isinstance(host, Guest):
         machine = host.machine
         host.close()
-    pid = _end_named(resource, machine)
-    if pid is not None:
-        machine.ended(pid)
+    _end_named(resource, machine)
 
 
 @create.register
@@ -298,11 +237,6 @@ def _(resource: r.Daemon, host: Host) -> None:
     share_priority(host, daemon_pid(resource, host))
 
 
-@remove.register
-def _(resource: r.Daemon, host: Host) -> None:
-    _end_named(resource, host)
-
-
 @create.register
 def _(resource: r.Relay, host: Host) -> None:
     environment = (*resource.environment, (ENVIRONMENT_MARK, resource.bench_id))
@@ -310,23 +244,19 @@ def _(resource: r.Relay, host: Host) -> None:
     pid = host.spawn(argv, environment, resource.account, resource.log)
     host.write(resource.pidfile, str(pid))
     share_priority(host, pid)
-    ports = len(resource.directions)
-    deadline = time.monotonic() + ports * resource.LINK_TIMEOUT_S
+    deadline = time.monotonic() + len(resource.directions) * resource.LINK_TIMEOUT_S
     while resource.awaited and _READY + b"\n" not in host.read_bytes(resource.account):
         if host.ended(pid):
             raise BenchError(f"{resource.name} did not start\n{_tail(resource.log, host)}")
         if time.monotonic() > deadline:
-            raise BenchError(
-                f"{resource.name}: not every link came up; the switch may lack a port\n{_tail(resource.log, host)}"
-            )
+            told = f"{resource.name}: not every link came up; the switch may lack a port"
+            raise BenchError(f"{told}\n{_tail(resource.log, host)}")
         time.sleep(0.01)
 
 
 @remove.register
-def _(resource: r.Relay, host: Host) -> None:
-    pid = _end_named(resource, host)
-    if pid is not None:
-        host.ended(pid)
+def _(resource: r.Daemon | r.Relay, host: Host) -> None:
+    _end_named(resource, host)
 
 
 def ask_relay(resource: r.Relay, host: Host, timeout_s: float = 2.0) -> str:
@@ -367,15 +297,14 @@ def _named_pid(resource: r.Daemon | r.Relay | r.GuestKernel, host: Host) -> int 
     return pid if is_marked(host, pid, resource.bench_id) else None
 
 
-def _end_named(resource: r.Daemon | r.Relay | r.GuestKernel, host: Host) -> int | None:
-    pid = _named_pid(resource, host)
-    if pid is not None:
+def _end_named(resource: r.Daemon | r.Relay | r.GuestKernel, host: Host) -> None:
+    if (pid := _named_pid(resource, host)) is not None:
         end_processes(host, [pid], resource.GRACE_S)
-    return pid
+        host.ended(pid)  # so that nothing is left of one that `spawn` started
 
 
-def _tail(log: str, host: Host, lines: int = 12) -> str:
+def _tail(log: str, host: Host) -> str:
     try:
-        return "\n".join(f"  | {line}" for line in host.read(log).splitlines()[-lines:])
+        return "\n".join(f"  | {line}" for line in host.read(log).splitlines()[-12:])
     except OSError:
         return f"  (no log at {log})"

@@ -12,7 +12,7 @@ from pinchpoint.bench.plan import Action, Create, plan
 from pinchpoint.bench.resource import AnyResource, GuestKernel, Hugepages, Inside, MarkedProcesses
 from pinchpoint.host.guest import Guest
 from pinchpoint.host.interface import Host
-from pinchpoint.host.signals import signals_wait
+from pinchpoint.host.local import signals_wait
 from pinchpoint.model.errors import BenchError, PinchpointError
 
 _COMPARE = (
@@ -20,10 +20,6 @@ _COMPARE = (
     "port (ip link)"
 )
 OnAction = Callable[[int, int, str], None]  # (number, of how many, what)
-
-
-def _silent(_number: int, _total: int, _what: str) -> None:
-    return
 
 
 class Builder:
@@ -37,19 +33,34 @@ class Builder:
         self._host, self._guest = host, guest
         self._undone = False
 
-    def apply(self, desired: Sequence[AnyResource], on_action: OnAction = _silent) -> None:
+    def apply(self, desired: Sequence[AnyResource], on_action: OnAction = lambda *_: None) -> None:
         """Make the bench equal `desired`; on any failure everything is removed again, and the error raised.
 
         What then cannot be removed is a note of that error.
         """
         try:
-            _execute(self._journal, plan(self._journal.present(), desired), self._host, self._guest, on_action)
+            self._carry_out(plan(self._journal.present(), desired), on_action)
         except BaseException as error:
             try:
                 self.undo()
             except PinchpointError as failure:
                 error.add_note(str(failure))
             raise
+
+    def _carry_out(self, actions: Sequence[Action], on_action: OnAction) -> None:
+        for number, action in enumerate(actions, start=1):
+            what = action.resource.describe()
+            host = self._guest if self._guest and isinstance(action.resource, Inside | GuestKernel) else self._host
+            on_action(number, len(actions), what)
+            try:
+                if isinstance(action, Create):
+                    self._journal.record("create", action.resource)
+                    act.create(action.resource, host)
+                else:
+                    act.remove(action.resource, host)
+                    self._journal.record("removed", action.resource)
+            except OSError as error:
+                raise BenchError(f"{what}: {_words(error, host)}") from error
 
     def undo(self) -> None:
         """Remove everything: apply the empty bench, then end the journal. Signals wait until it is done.
@@ -68,38 +79,17 @@ class Builder:
             raise BenchError("".join(("not removed:", *(f"\n  {what}" for what in left))), "pinchpoint clean")
 
 
-def _execute(
-    journal: Journal, actions: Sequence[Action], machine: Host, guest: Guest | None, on_action: OnAction
-) -> None:
-    for number, action in enumerate(actions, start=1):
-        what = action.resource.describe()
-        host = guest if guest and isinstance(action.resource, Inside | GuestKernel) else machine
-        on_action(number, len(actions), what)
-        try:
-            if isinstance(action, Create):
-                journal.record("create", action.resource)
-                act.create(action.resource, host)
-            else:
-                act.remove(action.resource, host)
-                journal.record("removed", action.resource)
-        except OSError as error:
-            raise BenchError(f"{what}: {_words(error, host)}") from error
-
-
 def _take_down(journal: Journal) -> tuple[list[str], list[str]]:
     """Remove all that can be removed: (what was removed, what was not and why). Ends or leaves the journal."""
     host = journal.host
-    removed: list[str] = []
-    left: list[str] = []
+    removed, left = list[str](), list[str]()
     try:
         present, foreign, damaged = journal.present(), journal.foreign(), journal.damaged()
-        is_partial = bool(foreign or damaged)
-        by_name = act.named_after(journal.bench_id, journal.path.parent, host) if is_partial else []
+        by_name = act.named_after(journal.bench_id, journal.path.parent, host) if foreign or damaged else []
         missing = [resource for resource in by_name if resource not in present]
         # Taken down from the end: processes first, namespaces after the interfaces that they may have been lent.
-        first = [resource for resource in missing if not isinstance(resource, MarkedProcesses)]
         last = [resource for resource in missing if isinstance(resource, MarkedProcesses)]
-        for action in plan([*first, *present, *last], ()):
+        for action in plan([*(resource for resource in missing if resource not in last), *present, *last], ()):
             what = action.resource.describe()
             try:
                 act.remove(action.resource, host)
@@ -111,7 +101,8 @@ def _take_down(journal: Journal) -> tuple[list[str], list[str]]:
                 journal.record("removed", action.resource)
         if not left:
             journal.finish()
-        left += [*_not_understood(foreign), *map(_not_readable, damaged)]
+        told = f"namespaces, processes and folder of its bench are removed; {_COMPARE}"
+        left += [*_not_understood(foreign), *(f"{line}; {told}" for line in damaged)]
     except PinchpointError as error:
         left.append(str(error))
     finally:
@@ -125,24 +116,16 @@ def _not_understood(foreign: Sequence[Foreign]) -> list[str]:
         return []
     kinds = sorted({entry.resource.kind[:40] for entry in foreign if entry.resource.kind.isprintable()})
     versions = sorted({entry.version for entry in foreign})
-    return [
-        f"its journal has version {', '.join(map(str, versions))}, and this program reads version {VERSION}: its "
-        f"namespaces, processes and folder are removed, but not what these entries name: {', '.join(kinds)}; "
-        f"{_COMPARE}"
-    ]
-
-
-def _not_readable(line: str) -> str:
-    """What may be left of an entry that cannot be read; what bears the bench's name is removed without it."""
-    return f"{line}; namespaces, processes and folder of its bench are removed; {_COMPARE}"
+    read_by = f"its journal has version {', '.join(map(str, versions))}, and this program reads version {VERSION}"
+    removed = f"namespaces, processes and folder are removed, but not what these entries name: {', '.join(kinds)}"
+    return [f"{read_by}: its {removed}; {_COMPARE}"]
 
 
 def _words(error: OSError | PinchpointError, host: Host) -> str:
     if isinstance(error, PinchpointError):
         return error.message
     words = error.strerror or str(error)
-    where = f"{host.name}: " if host.name else ""
-    return f"{where}{error.filename}: {words}" if error.filename else f"{where}{words}"
+    return ": ".join(str(part) for part in (host.name, error.filename, words) if part)
 
 
 def _pages_before(path: Path, host: Host) -> int:
@@ -170,9 +153,7 @@ def clean(host: Host, state_directory: Path = STATE_DIRECTORY) -> Cleaned:
     The newest bench goes first, as a run removes it: what it added to the hugepage pool, it added to what an older
     bench had made of the pool.
     """
-    removed: list[str] = []
-    alive: list[str] = []
-    failures: list[str] = []
+    removed, alive, failures = list[str](), list[str](), list[str]()
     with signals_wait():
         remove_unborn(host, state_directory)
         newest_first = reversed(journals(host, state_directory))

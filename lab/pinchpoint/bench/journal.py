@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -25,6 +25,7 @@ from pinchpoint.model.errors import BenchError, RequirementError
 
 STATE_DIRECTORY = Path("/run/pinchpoint")
 VERSION = 1  # raised when a resource of a journal could no longer be read, or would be removed otherwise
+_T = TypeVar("_T")
 _NEW = ".new"  # a journal before its owner holds the lock
 _SHOWN = 60  # bytes of a damaged line
 _HINTS = {
@@ -105,9 +106,7 @@ class Journal:
         Without what another version wrote (`foreign`), and without what cannot be read (`damaged`).
         """
         resources: list[AnyResource] = []
-        for entry in read(self.path, self.host):
-            if not isinstance(entry, Entry):
-                continue
+        for entry in self._of_kind(Entry):
             if entry.op == "create":
                 resources.append(entry.resource)
             elif entry.resource in resources:
@@ -116,11 +115,14 @@ class Journal:
 
     def foreign(self) -> tuple[Foreign, ...]:
         """What another version wrote and this one cannot remove by its entry."""
-        return tuple(entry for entry in read(self.path, self.host) if isinstance(entry, Foreign))
+        return self._of_kind(Foreign)
 
     def damaged(self) -> tuple[str, ...]:
         """The lines that cannot be read, each with its place."""
-        return tuple(entry.words for entry in read(self.path, self.host) if isinstance(entry, Damaged))
+        return tuple(entry.words for entry in self._of_kind(Damaged))
+
+    def _of_kind(self, kind: type[_T]) -> tuple[_T, ...]:
+        return tuple(entry for entry in read(self.path, self.host) if isinstance(entry, kind))
 
     def finish(self) -> None:
         """Delete the journal: nothing is left that it names."""

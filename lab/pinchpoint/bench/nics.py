@@ -3,13 +3,13 @@
 Sources: Documentation/ABI/testing/sysfs-bus-pci (driver_override, bind, unbind), Documentation/driver-api/vfio.rst.
 """
 
-import time
-from collections.abc import Callable
 from contextlib import suppress
 
 from pinchpoint.bench import resource as r
 from pinchpoint.host.interface import NAMESPACES, CommandFailed, Host
+from pinchpoint.host.interfaces import bring_home
 from pinchpoint.host.nics import DEVICES, PCI, UNSAFE, VFIO, driver, has_device, interface_names, unsafe_mode
+from pinchpoint.host.processes import end_marked, soon
 from pinchpoint.model.errors import BenchError, RequirementError
 
 SETTLE_S = 10.0  # for a driver to make its interface
@@ -20,9 +20,8 @@ def do_without_iommu(resource: r.NoIommu, host: Host) -> None:
     """Raises RequirementError on a kernel that was built without that mode."""
     host.run(["modprobe", "vfio"])
     if not unsafe_mode(host):
-        raise RequirementError(
-            "vfio of this kernel cannot do without an IOMMU", "boot a kernel with CONFIG_VFIO_NOIOMMU, or with an IOMMU"
-        )
+        hint = "boot a kernel with CONFIG_VFIO_NOIOMMU, or with an IOMMU"
+        raise RequirementError("vfio of this kernel cannot do without an IOMMU", hint)
     host.write(UNSAFE, "1")
 
 
@@ -54,6 +53,7 @@ def take(resource: r.Nic, host: Host) -> None:
 
 def give_back(resource: r.Nic, host: Host) -> None:
     """As it was found. Raises BenchError or OSError; a card that has been pulled out is no error."""
+    end_marked(host, resource.bench_id)  # the kernel waits for ever for whoever has it open
     if not has_device(host, resource.address):
         return
     if resource.driver:
@@ -79,28 +79,23 @@ def _rebind(resource: r.Nic, host: Host) -> None:
 
 
 def _fetch(resource: r.Nic, host: Host) -> None:
-    """Back from the namespace to that of the shell which asks: its process id stands for it."""
+    """Back from the namespace."""
     with suppress(CommandFailed):  # it never went, or is back
-        move = 'ip -n "$1" link set dev "$2" netns $$; exit $?'
-        host.run(["sh", "-c", move, "sh", resource.netns, resource.interface])
+        bring_home(host, resource.netns, resource.interface, resource.interface)
 
 
 def _restore(resource: r.Nic, host: Host) -> None:
     """The interface's name and settings; addresses and routes that it has already stay as they are."""
-    if not _soon(lambda: bool(interface_names(host, resource.address)), SETTLE_S):
-        raise BenchError(
-            f"{resource.address}: {resource.driver_before} made no interface within {SETTLE_S:g} s; "
-            f"it was {resource.interface}",
-            "dmesg says why",
-        )
+    if not soon(lambda: bool(interface_names(host, resource.address)), SETTLE_S, 0.05):
+        told = f"{resource.driver_before} made no interface within {SETTLE_S:g} s; it was {resource.interface}"
+        raise BenchError(f"{resource.address}: {told}", "dmesg says why")
     name = resource.interface
-    if not _soon(lambda: name in interface_names(host, resource.address), RENAME_S):
+    if not soon(lambda: name in interface_names(host, resource.address), RENAME_S, 0.05):
         now = interface_names(host, resource.address)[0]
         host.run(["ip", "link", "set", "dev", now, "down"])
         host.run(["ip", "link", "set", "dev", now, "name", name])
-    state = "up" if resource.is_up else "down"
     host.run(["ip", "link", "set", "dev", name, "mtu", str(resource.mtu)])
-    host.run(["ip", "link", "set", "dev", name, state])
+    host.run(["ip", "link", "set", "dev", name, "up" if resource.is_up else "down"])
     for address in resource.addresses:
         host.run(["ip", "address", "replace", *address.split(), "dev", name])
     # A gateway may be reached by a route that comes later in the list.
@@ -129,12 +124,3 @@ def _write(host: Host, path: str, text: str) -> None:
         host.write(path, text)
     except OSError as error:
         raise BenchError(f"{path}: {text.strip() or 'empty'}: {error.strerror or error}", "dmesg says why") from error
-
-
-def _soon(holds: Callable[[], bool], within_s: float) -> bool:
-    deadline = time.monotonic() + within_s
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True

@@ -2,56 +2,39 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pinchpoint.host.numa import Topology
 from pinchpoint.model.errors import RequirementError
-from pinchpoint.model.scenario import Between, Host, NumaPlacement, Point, Scenario
+from pinchpoint.model.scenario import Between, NumaPlacement, Point, Scenario
 
-Moved = Callable[[Scenario, tuple[int, ...]], Scenario]
+Cpus = tuple[int, ...]
+Moved = Callable[[Scenario, Cpus], Scenario]
 """Puts a scenario's device on other CPUs."""
 Place = Callable[[Scenario], tuple[Scenario, dict[str, str]]]
 
 
-@dataclass(frozen=True)
-class Ends:
-    """The CPUs of the two ends of the traffic: client and server, or engine and switch."""
-
-    first: tuple[int, ...]
-    second: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Placed:
-    """Where the two ends go, and the nodes on which their memory is."""
-
-    first: tuple[int, ...]
-    second: tuple[int, ...]
-    first_nodes: tuple[int, ...]
-    second_nodes: tuple[int, ...]
-
-
-def place(placement: NumaPlacement, topology: Topology, wanted: Ends, taken: Sequence[int] = ()) -> Placed:
-    """CPUs for both ends, as many as `wanted` has, and as `placement` says.
+def place(
+    placement: NumaPlacement, topology: Topology, wanted: tuple[Cpus, Cpus], taken: Sequence[int] = ()
+) -> tuple[Cpus, Cpus]:
+    """CPUs for both ends of the traffic, client and server, or engine and switch: as many as `wanted` has.
 
     What is on the right node already stays. New CPUs are the lowest that neither the other end nor
     `taken` has; only if there are too few of these are CPUs shared, those first that `taken` names first.
     Raises RequirementError if the machine has too few nodes, or a node too few CPUs.
     """
     if placement is NumaPlacement.ANY:
-        first, second = wanted.first, wanted.second
-    elif placement is NumaPlacement.SAME:
-        node = _home(topology, wanted.first, (*topology.nodes_of(wanted.second), *topology.with_cpus))
-        first = _on(topology, node, wanted.first, (*wanted.second, *taken))
-        second = _on(topology, node, wanted.second, (*first, *taken))
-    else:
-        if len(topology.with_cpus) < 2:
-            raise RequirementError("impossible here: this machine has only one NUMA node", 'numa = "same" or "any"')
-        home = _home(topology, wanted.first, topology.with_cpus)
-        others = [node for node in (*topology.nodes_of(wanted.second), *topology.with_cpus) if node != home]
-        first = _on(topology, home, wanted.first, taken)
-        second = _on(topology, others[0], wanted.second, taken)
-    return Placed(first, second, topology.nodes_of(first), topology.nodes_of(second))
+        return wanted
+    first, second = wanted
+    if placement is NumaPlacement.SAME:
+        node = _home(topology, first, (*topology.nodes_of(second), *topology.with_cpus))
+        placed_first = _on(topology, node, first, (*second, *taken))
+        return placed_first, _on(topology, node, second, (*placed_first, *taken))
+    if len(topology.with_cpus) < 2:
+        raise RequirementError("impossible here: this machine has only one NUMA node", 'numa = "same" or "any"')
+    home = _home(topology, first, topology.with_cpus)
+    others = [node for node in (*topology.nodes_of(second), *topology.with_cpus) if node != home]
+    return _on(topology, home, first, taken), _on(topology, others[0], second, taken)
 
 
 def _home(topology: Topology, cpus: Sequence[int], otherwise: Sequence[int]) -> int:
@@ -59,12 +42,11 @@ def _home(topology: Topology, cpus: Sequence[int], otherwise: Sequence[int]) -> 
     return nodes[0] if nodes else otherwise[0]
 
 
-def _on(topology: Topology, node: int, wanted: Sequence[int], taken: Sequence[int]) -> tuple[int, ...]:
+def _on(topology: Topology, node: int, wanted: Sequence[int], taken: Sequence[int]) -> Cpus:
     here = topology.cpus[node]
     if len(wanted) > len(here):
-        raise RequirementError(
-            f"{len(wanted)} CPUs are wanted on NUMA node {node}, which has {len(here)} usable ones", 'numa = "any"'
-        )
+        told = f"{len(wanted)} CPUs are wanted on NUMA node {node}, which has {len(here)} usable ones"
+        raise RequirementError(told, 'numa = "any"')
     if all(cpu in here for cpu in wanted):
         return tuple(wanted)
     free = [cpu for cpu in here if cpu not in taken] + [cpu for cpu in dict.fromkeys(taken) if cpu in here]
@@ -84,10 +66,10 @@ def placed(scenario: Scenario, topology: Topology, moved: Moved, relays: bool) -
         return scenario, {}
     if isinstance(scenario.measure, Between):
         return _placed_hosts(scenario, scenario.measure, topology, moved, relays)
-    cpus = place(scenario.numa, topology, Ends(scenario.engine.cpus, scenario.dut.cpus))
-    _refuse_shared(scenario, topology, cpus.second, {"engine": (scenario.engine.cpus, cpus.first)})
-    changed = _with_cpus(moved(scenario, cpus.second), cpus.first)
-    return changed, _facts(scenario, topology, {"engine": cpus.first, "device": cpus.second})
+    engine, device = place(scenario.numa, topology, (scenario.engine.cpus, scenario.dut.cpus))
+    _refuse_shared(scenario, topology, device, {"engine": (scenario.engine.cpus, engine)})
+    changed = _with_cpus(moved(scenario, device), engine)
+    return changed, _facts(scenario, topology, {"engine": engine, "device": device})
 
 
 def _placed_hosts(
@@ -96,46 +78,39 @@ def _placed_hosts(
     dut, engine = scenario.dut, scenario.engine
     hosts = {host.name: host for host in scenario.hosts}
     client, server = hosts[ends.client], hosts[ends.server]
-    cpus = place(scenario.numa, topology, Ends(client.cpus, server.cpus), dut.cpus)
-    taken, node = (*cpus.first, *cpus.second), cpus.second_nodes[0]
+    on_client, on_server = place(scenario.numa, topology, (client.cpus, server.cpus), dut.cpus)
+    taken, node = (*on_client, *on_server), topology.nodes_of(on_server)[0]
     device = _on(topology, node, dut.cpus, taken)
     relay = _on(topology, node, engine.cpus, (*(cpu for cpu in taken if cpu not in device), *device))
-    shared = {"client": (client.cpus, cpus.first), "server": (server.cpus, cpus.second)}
-    _refuse_shared(scenario, topology, device, {**shared, "engine": (engine.cpus, relay)})
-    now = {client.name: cpus.first, server.name: cpus.second}
-    changed = replace(
-        _with_cpus(moved(scenario, device), relay), hosts=tuple(_moved(host, now) for host in scenario.hosts)
-    )
-    fourth = "relay" if relays else "engine"
-    facts = {"client": cpus.first, "server": cpus.second, "switch": device, fourth: relay}
+    shared = {"client": (client.cpus, on_client), "server": (server.cpus, on_server), "engine": (engine.cpus, relay)}
+    _refuse_shared(scenario, topology, device, shared)
+    now = {client.name: on_client, server.name: on_server}
+    moved_hosts = tuple(replace(host, cpus=now.get(host.name, host.cpus)) for host in scenario.hosts)
+    changed = replace(_with_cpus(moved(scenario, device), relay), hosts=moved_hosts)
+    facts = {"client": on_client, "server": on_server, "switch": device, "relay" if relays else "engine": relay}
     return changed, _facts(scenario, topology, facts)
 
 
-_Move = tuple[tuple[int, ...], tuple[int, ...]]  # CPUs as the scenario has them, and as they are placed
-
-
 def _refuse_shared(
-    scenario: Scenario, topology: Topology, device: tuple[int, ...], others: Mapping[str, _Move]
+    scenario: Scenario, topology: Topology, device: Cpus, others: Mapping[str, tuple[Cpus, Cpus]]
 ) -> None:
-    """Raises RequirementError where the switch would share a CPU that the scenario gives it alone."""
+    """Raises RequirementError where the switch would share a CPU that the scenario gives it alone.
+
+    `others`: the CPUs of each as the scenario has them, and as they are placed.
+    """
     for name, (before, after) in others.items():
         if set(device) & set(after) and not set(scenario.dut.cpus) & set(before):
             node = _words(topology.nodes_of(set(device) & set(after)))
-            raise RequirementError(
-                f"NUMA node {node} has too few CPUs for {name} and switch to have their own", 'numa = "any"'
-            )
+            told = f"NUMA node {node} has too few CPUs for {name} and switch to have their own"
+            raise RequirementError(told, 'numa = "any"')
 
 
-def _with_cpus(scenario: Scenario, engine: tuple[int, ...]) -> Scenario:
+def _with_cpus(scenario: Scenario, engine: Cpus) -> Scenario:
     """Other CPUs for the engine."""
     return replace(scenario, engine=replace(scenario.engine, cpus=engine))
 
 
-def _moved(host: Host, cpus: Mapping[str, tuple[int, ...]]) -> Host:
-    return replace(host, cpus=cpus.get(host.name, host.cpus))
-
-
-def _facts(scenario: Scenario, topology: Topology, cpus_by_end: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
+def _facts(scenario: Scenario, topology: Topology, cpus_by_end: Mapping[str, Cpus]) -> dict[str, str]:
     ends = ((name, _words(cpus), _words(topology.nodes_of(cpus))) for name, cpus in cpus_by_end.items())
     words = "; ".join(f"{name} on CPU {cpus}, node {node}" for name, cpus, node in ends)
     return {f"NUMA placement of {scenario.name}": f"{scenario.numa}: {words}"}

@@ -41,12 +41,11 @@ def relay(
     bench_id: str,
     cpu: int,
     ring: int = 1024,
-    idle: str = "yield",
 ) -> Relay:
     """One process that carries all `links` on `cpu`; it comes after the switch's ports, which must connect to it.
 
-    `engine` is the command that starts the engine; `ring` frames of the vhost-user rings; `idle` as
-    `pinchpoint-engine relay --help` has it: `yield` where clients or servers share the core.
+    `engine` is the command that starts the engine; `ring` frames of the vhost-user rings. It yields when idle: clients
+    or servers may share the core.
     """
     ports: list[str] = []
     directions: list[tuple[str, str]] = []
@@ -55,15 +54,9 @@ def relay(
         ports.append(f"dpdk:net_virtio_user{number},path={link.socket},server=1,queues=1,queue_size={ring}")
         directions += [(link.host, link.port), (link.port, link.host)]
     eal = f"--no-pci --in-memory --single-file-segments -m {relay_memory_mb(len(links))}"
-    options = ("--core", str(cpu), "--idle", idle, "--json", "--eal", eal)
-    rings = (
-        "--rx-ring",
-        str(ring),
-        "--tx-ring",
-        str(ring),
-        "--link-timeout",
-        f"{len(links) * Relay.LINK_TIMEOUT_S:g}s",
-    )
+    timeout = f"{len(links) * Relay.LINK_TIMEOUT_S:g}s"
+    options = ("--core", str(cpu), "--idle", "yield", "--json", "--eal", eal)
+    rings = ("--rx-ring", str(ring), "--tx-ring", str(ring), "--link-timeout", timeout)
     return Relay(
         name=name,
         argv=(*engine, "relay", *ports, *options, *rings),

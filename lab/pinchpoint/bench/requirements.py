@@ -8,6 +8,7 @@ from pinchpoint.host.facts import modules_folder
 from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.hugepages import available
 from pinchpoint.host.interface import PROC, SYS, Host
+from pinchpoint.host.processes import kib
 from pinchpoint.model.scenario import Guest, Scenario
 
 
@@ -46,9 +47,8 @@ def queues(scenario: Scenario) -> Iterator[Probe]:
 def root(host: Host) -> Probe:
     """Whether this process may build benches; on another host its agent is root, or nothing is asked of it."""
     ok = bool(host.name) or os.geteuid() == 0
-    return Probe(
-        "root", ok, "yes" if ok else "missing; namespaces, hugepages and CPU pinning need it", "sudo pinchpoint ..."
-    )
+    detail = "yes" if ok else "missing; namespaces, hugepages and CPU pinning need it"
+    return Probe("root", ok, detail, "sudo pinchpoint ...")
 
 
 def command(host: Host, name: str, package: str) -> Probe:
@@ -99,17 +99,9 @@ def hugepages(host: Host, pages: int, otherwise: str) -> Probe:
     except OSError:
         hint = f"boot a kernel with CONFIG_HUGETLBFS, or {otherwise}"
         return Probe(name, False, "this kernel has no 2 MiB hugepages", hint)
-    memory = available_mb(host) // 2
+    memory = kib(host.read(f"{PROC}/meminfo"), "MemAvailable") // 2048
     if free + memory < pages:
         detail = f"{pages} of 2 MiB needed; {free} are free and there is memory for {memory} more"
         hint = f"free memory, then sysctl vm.nr_hugepages={pages}; or {otherwise}"
         return Probe(name, False, detail, hint)
     return Probe(name, True, f"{free} of 2 MiB free, memory for {memory} more; a run reserves and returns its own")
-
-
-def available_mb(host: Host) -> int:
-    """Memory that a process could have, MiB."""
-    for line in host.read(f"{PROC}/meminfo").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) // 1024
-    return 0

@@ -71,10 +71,8 @@ class Veth(Resource, frozen=True, tag="veth"):
 
     def describe(self) -> str:
         queues = " ".join(f"num{way}queues {self.queues}" for way in ("tx", "rx"))
-        return (
-            f"ip link add name {self.name} netns {self.netns} mtu {self.mtu} {queues} "
-            f"type veth peer name {self.peer} netns {self.peer_netns} mtu {self.mtu} {queues}"
-        )
+        near = f"name {self.name} netns {self.netns} mtu {self.mtu} {queues}"
+        return f"ip link add {near} type veth peer name {self.peer} netns {self.peer_netns} mtu {self.mtu} {queues}"
 
 
 class LentInterface(Resource, frozen=True, tag="lent_interface"):
@@ -97,10 +95,8 @@ class LentInterface(Resource, frozen=True, tag="lent_interface"):
 
     def describe(self) -> str:
         before = ", ".join(("up" if self.was_up else "down", *(words[0] for words in self.addresses)))
-        return (
-            f"ip link set dev {self.interface} netns {self.netns} name {self.name} mtu {self.mtu} up    "
-            f"# was mtu {self.mtu_before}, {before}"
-        )
+        lent = f"ip link set dev {self.interface} netns {self.netns} name {self.name} mtu {self.mtu} up"
+        return f"{lent}    # was mtu {self.mtu_before}, {before}"
 
 
 class Host(Resource, frozen=True, tag="host"):
@@ -120,10 +116,8 @@ class Host(Resource, frozen=True, tag="host"):
     INTERFACE: ClassVar[str] = "eth0"
 
     def describe(self) -> str:
-        link = (
-            f"ip link add name {self.peer} netns {self.peer_netns} mtu {self.mtu} "
-            f"type veth peer name {self.INTERFACE} netns {self.netns} mtu {self.mtu}"
-        )
+        link = f"ip link add name {self.peer} netns {self.peer_netns} mtu {self.mtu} type veth"
+        link += f" peer name {self.INTERFACE} netns {self.netns} mtu {self.mtu}"
         address = f"ip -n {self.netns} address add {self.address} dev {self.INTERFACE}"
         offloads = "" if self.offloads else f"; ip netns exec {self.netns} ethtool -K {self.INTERFACE} tx off tso off"
         return f"ip netns add {self.netns}; {link}; {address}{offloads}"
@@ -305,22 +299,6 @@ class Inside(Resource, frozen=True, tag="inside"):
 
 
 AnyResource = (
-    RunDirectory
-    | MarkedProcesses
-    | Hugepages
-    | Namespace
-    | Veth
-    | LentInterface
-    | Host
-    | TextFile
-    | Command
-    | Daemon
-    | Relay
-    | TapLinks
-    | Tap
-    | GuestKernel
-    | NoIommu
-    | Nic
-    | Uptime
-    | Inside
-)
+    RunDirectory | MarkedProcesses | Hugepages | Namespace | Veth | LentInterface | Host | TextFile | Command | Daemon
+    | Relay | TapLinks | Tap | GuestKernel | NoIommu | Nic | Uptime | Inside
+)  # fmt: skip

@@ -1,18 +1,100 @@
-"""What can be made in bulk, and one making of it, timed."""
+"""What can be made in bulk, and one making of it, timed; on another host its agent times it.
+
+On a host by ssh the agent does the work, once it has all of what that needs, and says how long it took: neither the
+line's latency nor what goes over it is in that time. How far it is meanwhile is known to about a round trip.
+"""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Concatenate, NamedTuple, ParamSpec, Protocol
 
-from pinchpoint.bulk.curve import Step, growth
-from pinchpoint.bulk.watch import Watch
+from pinchpoint.host import jobs, many, netlink
+from pinchpoint.host.interface import Host
+from pinchpoint.host.ssh import Ssh
 from pinchpoint.model.errors import DutError
 
+P = ParamSpec("P")
 FIRST_ADDRESS = "240.0.0.1"  # of rules made in bulk: 240.0.0.0/4, which no traffic uses (RFC 1112, section 4)
 SHOW_EVERY_S = 0.01
 BASE_TIMEOUT_S = 60.0  # from a command's return until all items show
 EACH_TIMEOUT_S = 0.02  # and for each item: removing a link takes a kernel about that long
+STEPS = 20  # of a curve: enough to see where it bends
+_FEWEST_STEPS = 4  # a quarter of the items needs a step of its own
+LOOKS = 40  # at what cannot tell by itself how far it is, if it takes as long again as until now
+SHORTEST_LOOK_S = 0.01
+
+
+class Step(NamedTuple):
+    """Number of items that existed after a number of seconds."""
+
+    items: int
+    seconds: float
+
+
+class Watch:
+    """The clock of one making or removal: from its own making on, seconds run and items are counted.
+
+    `check` is called wherever work may stop and raises what stops it.
+    """
+
+    def __init__(self, count: int, check: Callable[[], None] = lambda: None) -> None:
+        self.count = count
+        self._check = check
+        self._began = time.monotonic()
+        self._taken_s = 0.0  # of what an agent's clock has timed
+        self._looked_s = 0.0
+        self._steps = [Step(0, 0.0)]
+
+    @property
+    def elapsed_s(self) -> float:
+        """Since it was made."""
+        return time.monotonic() - self._began
+
+    def run(
+        self,
+        host: Host,
+        reach: Callable[[int], None],
+        work: Callable[Concatenate[Callable[[int], None], P], None],
+        *arguments: P.args,
+        **named: P.kwargs,
+    ) -> None:
+        """Have a piece of work done on the host (`jobs`); `reach` hears how far it is, and what it raises ends it."""
+        if not isinstance(host, Ssh):
+            work(reach, *arguments, **named)
+            return
+        job = host.begin(work.__name__, jobs.pack(arguments, named))
+        self._began = time.monotonic() - self._taken_s  # what it took to get it ready does not count
+        try:
+            while not (state := job.state())[0]:
+                reach(state[1])
+                time.sleep(many.LOOK_S)
+        finally:
+            job.close()
+        self._taken_s += state[2]
+        self._began = time.monotonic() - self._taken_s
+
+    def reach(self, items: int) -> None:
+        """How many exist now."""
+        self._check()
+        self._steps.append(Step(items, self.elapsed_s))
+
+    def look(self, shown: Callable[[], int | None]) -> None:
+        """Ask how many there are, unless that was asked just now: looking takes time from what is looked at.
+
+        None is no answer, e.g. of a switch that is too busy.
+        """
+        self._check()
+        if self.elapsed_s - self._looked_s >= max(SHORTEST_LOOK_S, self._looked_s / LOOKS):
+            there = shown()
+            self._looked_s = self.elapsed_s
+            if there is not None:
+                self.reach(there)
+
+    def steps(self, end_s: float) -> tuple[Step, ...]:
+        """The curve, its end at `end_s`, thinned."""
+        inner = [step for step in self._steps if step.items < self.count and step.seconds <= end_s]
+        return thinned([*inner, Step(self.count, end_s)], self.count)
 
 
 class Bulk(Protocol):
@@ -77,3 +159,61 @@ def _timed(
         began_s = watch.elapsed_s
     visible_s = watch.elapsed_s
     return Timed(returned_s, visible_s, visible_s - began_s, watch.steps(returned_s))
+
+
+def thinned(steps: Sequence[Step], total: int) -> tuple[Step, ...]:
+    """At most about STEPS steps, evenly by items, the first and the last among them."""
+    kept: list[Step] = []
+    due = 0.0
+    for step in steps:
+        if step.items >= due or step is steps[-1]:
+            if kept and kept[-1].items == step.items:
+                continue  # items did not grow: the earlier time is when they came
+            kept.append(step)
+            due = step.items + total / STEPS
+    return tuple(kept)
+
+
+def seconds_at(steps: Sequence[Step], items: float) -> float:
+    """When there were `items`, on a straight line between the steps; the ends hold beyond them."""
+    before = steps[0]
+    for step in steps:
+        if step.items >= items:
+            if step.items == before.items:
+                return step.seconds
+            share = (items - before.items) / (step.items - before.items)
+            return before.seconds + share * (step.seconds - before.seconds)
+        before = step
+    return steps[-1].seconds
+
+
+def growth(steps: Sequence[Step]) -> float | None:
+    """Time per item in the last quarter of the items over that in the first; 1 is flat.
+
+    None where the curve has too few steps to tell. What stands before the first item, e.g. a
+    process that first reads its whole file, belongs to no item and is left out.
+    """
+    begun = [step for step in steps if step.items > 0]
+    if not begun:
+        return None
+    idle = [step for step in steps if step.items == 0]
+    curve = [idle[-1], *begun] if idle else begun
+    first, last = curve[0].items, curve[-1].items
+    quarter = (last - first) / 4
+    early = sum(step.items <= first + quarter for step in curve)
+    late = sum(step.items > last - quarter for step in curve)
+    if len(curve) <= _FEWEST_STEPS or early < 2 or late < 2:
+        return None
+    opening = seconds_at(curve, first + quarter) - curve[0].seconds
+    closing = curve[-1].seconds - seconds_at(curve, last - quarter)
+    return closing / opening if opening > 0 else None
+
+
+def count_links(host: Host, netns: str) -> int:
+    """Links of a namespace of the host, lo included; 0 where there is no such namespace."""
+    return host.count_links(netns) if isinstance(host, Ssh) else netlink.count_links(netns)
+
+
+def children_s(host: Host) -> float:
+    """Processor time of all processes that have ended of those that the lab, or its agent there, started."""
+    return host.children_s() if isinstance(host, Ssh) else jobs.children_s()

@@ -1,10 +1,9 @@
 """Campaigns: one matrix of points, measured on many machines, into one folder.
 
 `keys`, `read`  the campaign file and the units that it makes
-`schedule`      pure: which unit a free machine measures next
-`simulate`      pure: the same scheduler on virtual time: a forecast, and how it scales
+`schedule`      pure: which unit a free machine measures next, and a forecast by that
 `judge`         pure: compares machines with each other, and each with its own past
-`attempt`       one attempt at a unit: `pinchpoint run --resume` in a process of its own
-`executor`      what starts attempts: here and by ssh (`processes`), or on a Ray cluster (`cluster`)
+`executor`      one attempt at a unit: `pinchpoint run --resume` in a process of its own; what starts attempts: here and
+                by ssh (`processes`), or on a Ray cluster (`cluster`)
 `conduct`       the loop round all of them
 """

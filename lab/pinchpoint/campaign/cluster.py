@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pinchpoint import __version__
-from pinchpoint.campaign.attempt import Attempt
-from pinchpoint.campaign.executor import Ended, Event, Gone, Grown, Joined, Order
+from pinchpoint.campaign.executor import Attempt, Ended, Event, Gone, Grown, Joined, Order
 from pinchpoint.host import facts
 from pinchpoint.host.local import Local, reach
 from pinchpoint.model.campaign import Bench, Campaign
@@ -93,7 +92,7 @@ class NodeBench:
 
     def __init__(self) -> None:
         self._host = Local()
-        self._attempt: Attempt | None = None
+        self._running: tuple[Order, Attempt] | None = None
 
     def ready(self) -> str:
         """The version of pinchpoint there; folders of dead actors are removed."""
@@ -110,24 +109,24 @@ class NodeBench:
                 folder.replace(name, data)
         # A run resumes only on the machine that its record describes: this node, not the lab's machine.
         folder.write_info(replace(folder.read_info(), host=facts.host_facts(self._host), versions=facts.versions()))
-        self._attempt = Attempt(folder, order.bench, order.programs, order.ceiling)
+        self._running = order, Attempt(folder, order)
 
-    def poll(self) -> tuple[Mapping[str, bytes], int | None, Mapping[str, bytes], str]:
-        """What files have grown by; and once it is over its exit code, all files and the end of what it said."""
-        attempt, until_s = self._attempt, time.monotonic() + POLL_S
-        assert attempt is not None, "it was started"
+    def poll(self) -> Sequence[Grown | Ended]:
+        """What its files have grown by; once it is over, that alone, with all files."""
+        assert self._running is not None, "it was started"
+        (order, attempt), until_s = self._running, time.monotonic() + POLL_S
         while (code := attempt.ended()) is None and time.monotonic() < until_s:
             time.sleep(_POLL_S)
         if code is None:
-            return attempt.grown(), None, {}, ""
-        files, said = files_of(attempt.folder), attempt.said()
+            return [Grown(order.attempt, file, lines) for file, lines in attempt.grown().items()]
+        ended = Ended(order.attempt, order.bench.name, code, files_of(attempt.folder), attempt.said())
         shutil.rmtree(attempt.folder.path, ignore_errors=True)
-        self._attempt = None
-        return {}, code, files, said
+        self._running = None
+        return [ended]
 
     def stop(self) -> None:
-        if self._attempt is not None:
-            self._attempt.stop()
+        if self._running is not None:
+            self._running[1].stop()
 
 
 @dataclass
@@ -245,19 +244,11 @@ class Cluster:
                 why = f"it has pinchpoint {answer}, and this is {__version__}"
                 yield Gone(name, why, is_unusable=True)
             return
-        yield from self._polled(node, *answer)
-
-    def _polled(
-        self, node: _Node, grown: Mapping[str, bytes], code: int | None, files: Mapping[str, bytes], said: str
-    ) -> Iterator[Event]:
-        assert node.order is not None, "only started ones are polled"
-        for file, lines in grown.items():
-            yield Grown(node.order.attempt, file, lines)
-        if code is None:
+        yield from answer
+        if any(isinstance(event, Ended) for event in answer):
+            node.order = node.asked = None
+        else:
             node.asked = node.actor.poll.remote()
-            return
-        order, node.order, node.asked = node.order, None, None
-        yield Ended(order.attempt, node.bench.name, code, files, said)
 
     def _died(self, name: str, error: Exception) -> Gone:
         """An actor is dead: with its node, or because it cannot live there."""

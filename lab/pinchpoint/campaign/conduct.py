@@ -2,29 +2,20 @@
 
 import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
-from pinchpoint.campaign.attempt import is_machines_fault, outcome
-from pinchpoint.campaign.executor import Ended, Event, Executor, Gone, Grown, Joined, Order
+from pinchpoint.campaign.executor import Ended, Event, Executor, Gone, Grown, Joined, Order, is_machines_fault, outcome
 from pinchpoint.campaign.judge import figure_of, suspect
 from pinchpoint.campaign.read import CONTROL, on_bench
 from pinchpoint.campaign.results import Results
 from pinchpoint.campaign.schedule import Limits, Scheduler
-from pinchpoint.model.campaign import (
-    Bench,
-    Campaign,
-    Entry,
-    Exclusion,
-    MachineProgress,
-    Progress,
-    Unit,
-    What,
-)
+from pinchpoint.model.campaign import Bench, Campaign, Entry, Exclusion, MachineProgress, Progress, Unit, What
 from pinchpoint.model.errors import BenchError, InputError
-from pinchpoint.model.result import Outcome, RunInfo
+from pinchpoint.model.result import RunInfo
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.study import SweepInfo
 from pinchpoint.scenario.plain import from_plain, to_plain
@@ -57,13 +48,14 @@ class Conduct:
         self._units = {unit.name: unit for unit in campaign.units}
         self._scenarios = {str(plain["name"]): from_plain(plain) for plain in info.scenarios}
         self._tally = folder.tally(campaign)
-        self._results = Results(campaign, self._scenarios, folder, now_s)
         self._running: dict[str, tuple[Unit, str, float]] = {}  # by machine: its unit, attempt, and since when
         self._known: dict[str, Bench] = {}
         self._stopping = False
         self._shown_s = self._absent_s = self._last_joined_s = now_s()
         self._log_broken_off()
-        spent_s = _spent_s(folder)
+        spent_s = defaultdict[str, float](float)  # of each machine in earlier starts, whatever came of it
+        for entry in folder.entries():
+            spent_s[entry.machine] += entry.wall_s
         self._began_s = now_s() - max(spent_s.values(), default=0.0)  # of the machine that measured longest
         rates = {bench.name: bench.cost_per_hour for bench in campaign.benches}
         cost = math.fsum(wall_s / 3600 * rates.get(machine, 0.0) for machine, wall_s in spent_s.items())
@@ -71,6 +63,7 @@ class Conduct:
             self._log(What.RETURNED, machine=machine)
         waiting = (unit for unit in campaign.units if unit.name not in self._tally.accepted)
         self._scheduler = Scheduler(waiting, Limits.of(campaign), campaign.control, cost)
+        self._results = Results(campaign, self._scenarios, folder, self._tally, self._scheduler.unmeasured, now_s)
 
     def stop(self) -> None:
         """Interrupt what is measured; `run` then ends in order."""
@@ -91,7 +84,7 @@ class Conduct:
                 self._tell()
         finally:
             try:  # first: an executor whose machines are out of reach may take long to close, or fail
-                self._results.write(self._tally, self._scheduler.unmeasured)
+                self._results.write()
                 self._tell(now=True)
             finally:
                 self._executor.close()
@@ -100,11 +93,6 @@ class Conduct:
     def is_stopped(self) -> bool:
         """Whether it ended because it was stopped."""
         return self._stopping
-
-    @property
-    def unmeasured(self) -> Mapping[str, tuple[Outcome, str]]:
-        """Units that were left out, failed or are impossible, with the reason."""
-        return self._scheduler.unmeasured
 
     # What is next
 
@@ -118,23 +106,22 @@ class Conduct:
                 self._start(self._known[machine], unit)
         if self._scheduler.benches:
             self._absent_s = self._now_s()
-        if self._running or self._scheduler.is_over():
-            self._log_unmeasured()
-            return
-        absent_s = self._now_s() - self._absent_s
-        if self._scheduler.benches and not self._waits_for_more():
-            self._scheduler.give_up()
-        elif not self._scheduler.benches and absent_s >= self._executor.absent_s:
-            excluded = "; ".join(f"{name}: {why}" for name, why in self._tally.excluded.items())
-            raise BenchError(
-                f"no machine is left that measures{f' ({excluded})' if excluded else ''}",
-                f"{self._again} continues",
-            )
-        self._log_unmeasured()
+        if not self._running and not self._scheduler.is_over():
+            self._wait_for_machines()
+        for name, (kind, reason) in self._scheduler.unmeasured.items():
+            known = self._tally.left_out.get(name)
+            if known is None or known.what is not What(kind):
+                self._log(What(kind), name, reason=reason)
 
-    def _waits_for_more(self) -> bool:
-        """Whether machines that may still come could measure what those that are there cannot."""
-        return self._now_s() - self._last_joined_s < self._executor.grace_s
+    def _wait_for_machines(self) -> None:
+        """For those that may still come and could measure what the ones that are there cannot; not for ever."""
+        if self._scheduler.benches:
+            if self._now_s() - self._last_joined_s >= self._executor.grace_s:
+                self._scheduler.give_up()
+        elif self._now_s() - self._absent_s >= self._executor.absent_s:
+            excluded = "; ".join(f"{name}: {why}" for name, why in self._tally.excluded.items())
+            told = f"no machine is left that measures{f' ({excluded})' if excluded else ''}"
+            raise BenchError(told, f"{self._again} continues")
 
     def _start(self, bench: Bench, unit: Unit) -> None:
         attempt, files = self._attempt_of(bench, unit)
@@ -150,7 +137,7 @@ class Conduct:
             folder = self._folder.attempt(began.attempt)
             if (folder.path / "run.json").is_file():
                 return began.attempt, files_of(folder)
-        number = self._tally.attempts.get(unit.name, 0) + 1
+        number = self._tally.attempts[unit.name] + 1
         name = f"{unit.name}.on-{bench.name}" if unit is self._scheduler.control_unit else unit.name
         attempt = f"{name}.a{number}"
         return attempt, {"run.json": INFO.encode(self._attempt_info(attempt, bench, unit), "run.json") + b"\n"}
@@ -211,7 +198,7 @@ class Conduct:
             self._scheduler.finished(event.machine, wall_s)
             if unit is self._scheduler.control_unit:
                 self._judge(event.machine)
-            self._results.changed(self._tally, self._scheduler.unmeasured)
+            self._results.changed()
         elif what is What.INTERRUPTED and self._stopping:
             self._scheduler.interrupted(event.machine, wall_s)
         elif what is What.IMPOSSIBLE and unit is not self._scheduler.control_unit:
@@ -223,7 +210,7 @@ class Conduct:
     def _judge(self, machine: str) -> None:
         control = self._campaign.control
         assert control is not None, "a control has just ended"
-        figures = self._results.controls(self._tally)
+        figures = self._results.controls()
         kept = {name: values for name, values in figures.items() if name not in self._tally.excluded}
         if excluded := suspect(machine, kept, control.tolerance):
             self._exclude(excluded)
@@ -271,13 +258,6 @@ class Conduct:
             wall_s = _seconds(entry.at, told.at, self._folder) if told else 0.0
             self._log(What.INTERRUPTED, entry.unit, entry.attempt, entry.machine, wall_s, "the lab was killed")
 
-    def _log_unmeasured(self) -> None:
-        words = {Outcome.SKIPPED: What.SKIPPED, Outcome.IMPOSSIBLE: What.IMPOSSIBLE, Outcome.FAILED: What.FAILED}
-        for name, (outcome_, reason) in self._scheduler.unmeasured.items():
-            known = self._tally.left_out.get(name)
-            if known is None or known.what is not words[outcome_]:
-                self._log(words[outcome_], name, reason=reason)
-
     def _tell(self, now: bool = False) -> None:
         if not now and self._now_s() - self._shown_s < SHOWN_S:
             return
@@ -315,7 +295,7 @@ class Conduct:
             "excluded" if name in self._tally.excluded else state,
             running[0].name if running else "",
             self._tally.measured_on[name],
-            self._tally.lost_on.get(name, 0),
+            self._tally.lost_on[name],
             self._tally.excluded.get(name, ""),
         )
 
@@ -330,11 +310,3 @@ def _seconds(since: str, until: str, folder: CampaignFolder) -> float:
     except (ValueError, TypeError):  # the latter: one of them without a time zone
         hint = "expected ISO 8601 with a time zone, as the lab wrote it; restore the files"
         raise InputError(f"{folder.path}: {since!r} in attempts.jsonl or {until!r} in machines.json", hint) from None
-
-
-def _spent_s(folder: CampaignFolder) -> dict[str, float]:
-    """How long each machine measured in earlier starts of the campaign, whatever came of it."""
-    spent: dict[str, float] = {}
-    for entry in folder.entries():
-        spent[entry.machine] = spent.get(entry.machine, 0.0) + entry.wall_s
-    return spent

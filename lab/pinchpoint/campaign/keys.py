@@ -13,64 +13,43 @@ MOST_NAMES = 256
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 
 
-def name() -> Kind:
-    """The name of a machine, a variant or a build: a part of names of scenarios and of files."""
-    return kinds.matching(_NAME, "1 to 32 letters, digits, - or _, the first a letter or digit")
+def _is_path(value: str) -> bool:
+    return is_plain(value) and value.endswith(".toml") and len(value) <= 1024
 
 
-def names() -> Kind:
-    """A list of 1 to MOST_NAMES names, each once."""
-    return kinds.listed("a list of different names, each " + name().expected, name(), MOST_NAMES)
+def _is_stem(value: str) -> bool:
+    return 0 < len(value) <= 100 and is_plain(value) and "/" not in value
 
 
-def stems() -> Kind:
-    """Names of scenario files without folder and ending."""
-    stem = kinds.texts("", lambda value: 0 < len(value) <= 100 and is_plain(value) and "/" not in value)
-    expected = "a list of different names of scenario files, without folder and .toml"
-    return kinds.listed(expected, stem, MOST_NAMES)
+def _hosts(value: Any) -> dict[str, str]:
+    check(isinstance(value, dict) and 0 < len(value) <= MOST_NAMES and LAB not in value)
+    addresses = {kinds.machine_name().read(name): kinds.destination().read(host) for name, host in value.items()}
+    check(len(set(addresses.values())) == len(addresses))
+    return addresses
 
 
-def paths() -> Kind:
-    """Paths of scenario files."""
-    expected = "a list of different paths of scenario files (.toml), from the campaign file's folder"
-    return kinds.listed(expected, path(), MOST_NAMES)
+def _seconds(value: Any) -> float:
+    seconds = parsed_duration(value) if isinstance(value, str) else None
+    if seconds is None:
+        raise MismatchError
+    return seconds
 
 
-def path() -> Kind:
-    """The path of a scenario file."""
-    return kinds.texts(
-        "the path of a scenario file (.toml), from the campaign file's folder",
-        lambda value: is_plain(value) and value.endswith(".toml") and len(value) <= 1024,
-    )
-
-
-def hosts() -> Kind:
-    """Addresses by the names that scenarios have for these hosts."""
-    named, address = kinds.machine_name(), kinds.destination()
-
-    def read(value: Any) -> dict[str, str]:
-        check(isinstance(value, dict) and 0 < len(value) <= MOST_NAMES and LAB not in value)
-        addresses = {named.read(name): address.read(host) for name, host in value.items()}
-        check(len(set(addresses.values())) == len(addresses))
-        return addresses
-
-    return Kind(
-        f'a table NAME = "ADDRESS" of different addresses, each {address.expected}, no NAME being "{LAB}"', read
-    )
-
-
-def duration() -> Kind:
-    """A time, as seconds."""
-
-    def read(value: Any) -> float:
-        seconds = parsed_duration(value) if isinstance(value, str) else None
-        if seconds is None:
-            raise MismatchError
-        return seconds
-
-    return Kind('a time like "90s", "10m" or "1h30m"', read)
-
-
+# Of a machine, a variant or a build: a part of names of scenarios and of files.
+NAME: Final = kinds.matching(_NAME, "1 to 32 letters, digits, - or _, the first a letter or digit")
+NAMES: Final = kinds.listed("a list of different names, each " + NAME.expected, NAME, MOST_NAMES)
+STEMS: Final = kinds.listed(
+    "a list of different names of scenario files, without folder and .toml", kinds.texts("", _is_stem), MOST_NAMES
+)
+PATH: Final = kinds.texts("the path of a scenario file (.toml), from the campaign file's folder", _is_path)
+PATHS: Final = kinds.listed(
+    "a list of different paths of scenario files (.toml), from the campaign file's folder", PATH, MOST_NAMES
+)
+HOSTS: Final = Kind(
+    f'a table NAME = "ADDRESS" of different addresses, each {kinds.destination().expected}, no NAME being "{LAB}"',
+    _hosts,
+)
+DURATION: Final = Kind('a time like "90s", "10m" or "1h30m"', _seconds)
 MOST_RULES: Final = 256
 MOST_MACHINES: Final = 1000
 
@@ -79,26 +58,16 @@ TOP: Final = Table(
     "",
     (
         Key("title", kinds.text(), "What the campaign shows, in a few words.", Computed("the file's name")),
-        Key("scenarios", paths(), "The scenario files; a file with [sweep] at all its points."),
-        Key(
-            "builds",
-            names(),
-            "Builds of the device's program; --build NAME=PATH says where each is.",
-            Unset("none"),
-        ),
-        Key(
-            "repeats",
-            kinds.integer(1, 1000),
-            "How often each point is measured.",
-            Unset("as the scenario files say"),
-        ),
+        Key("scenarios", PATHS, "The scenario files; a file with [sweep] at all its points."),
+        Key("builds", NAMES, "Builds of the device's program; --build NAME=PATH says where each is.", Unset("none")),
+        Key("repeats", kinds.integer(1, 1000), "How often each point is measured.", Unset("as the scenario files say")),
         Key(
             "measured_on",
             kinds.word("any", "every"),
             '"any": each unit on whichever machine is free; "every": each point on every machine.',
             "any",
         ),
-        Key("budget", duration(), "The time that the campaign may take.", Unset("as long as it needs"), "budget_s"),
+        Key("budget", DURATION, "The time that the campaign may take.", Unset("as long as it needs"), "budget_s"),
         Key(
             "budget_cost",
             kinds.number(0, 1e9),
@@ -112,7 +81,7 @@ TOP: Final = Table(
 VARIANT: Final = Table(
     "variant",
     'A variant of every scenario. Besides its name it holds the keys that it sets, in quotes: `"dut.smc" = true`.',
-    (Key("name", name(), "Its name in results and rules."),),
+    (Key("name", NAME, "Its name in results and rules."),),
     at_most=64,
     is_open=True,
 )
@@ -121,7 +90,7 @@ MACHINE: Final = Table(
     "machine",
     "A machine that measures. Without any, this one does; with --cluster every node that has the resource `bench`.",
     (
-        Key("name", name(), "Its name in results and rules; of a cluster's node the value of its label `machine`."),
+        Key("name", NAME, "Its name in results and rules; of a cluster's node the value of its label `machine`."),
         Key(
             "address",
             kinds.destination(),
@@ -130,13 +99,13 @@ MACHINE: Final = Table(
         ),
         Key(
             "hosts",
-            hosts(),
+            HOSTS,
             "A site: the address of each host by the name that scenarios have for it, e.g. "
             '{gen = "10.0.1.1", dut = "10.0.1.2"}. It measures one unit at a time, of scenarios that name hosts.',
             Unset("one machine"),
         ),
         Key("sudo", kinds.boolean(), "Whether `sudo -n` makes the user root there who is not.", True),
-        Key("labels", names(), "Words that [[need]] asks for.", Unset("none")),
+        Key("labels", NAMES, "Words that [[need]] asks for.", Unset("none")),
         Key(
             "cpus",
             kinds.integer(1, 4096),
@@ -149,11 +118,11 @@ MACHINE: Final = Table(
 )
 
 _CHOSEN = (
-    Key("scenario", stems(), "Scenario files, without folder and .toml.", Unset("all")),
-    Key("variant", names(), "Variants.", Unset("all")),
-    Key("build", names(), "Builds.", Unset("all")),
+    Key("scenario", STEMS, "Scenario files, without folder and .toml.", Unset("all")),
+    Key("variant", NAMES, "Variants.", Unset("all")),
+    Key("build", NAMES, "Builds.", Unset("all")),
 )
-_CHOSEN_ON = (*_CHOSEN, Key("machine", names(), "Machines.", Unset("all")))
+_CHOSEN_ON = (*_CHOSEN, Key("machine", NAMES, "Machines.", Unset("all")))
 
 EXCLUDE: Final = Table(
     "exclude", "Combinations that are not measured: all that match every key.", _CHOSEN_ON, MOST_RULES
@@ -166,7 +135,7 @@ NEED: Final = Table(
     "What combinations need of a machine, beside the CPUs that their scenarios name.",
     (
         *_CHOSEN,
-        Key("labels", names(), "Labels that the machine must have, all of them.", Unset("none")),
+        Key("labels", NAMES, "Labels that the machine must have, all of them.", Unset("none")),
         Key("cpus", kinds.integer(1, 4096), "CPUs that it must have at least.", Unset("those that are named")),
     ),
     MOST_RULES,
@@ -181,8 +150,8 @@ CONTROL: Final = Table(
     "control",
     "A scenario by which machines are compared with each other, and each with its own past.",
     (
-        Key("scenario", path(), "A short scenario without [sweep], with one main figure.", Unset("no control")),
-        Key("every", duration(), "The time after which a machine measures it again.", "30m", "every_s"),
+        Key("scenario", PATH, "A short scenario without [sweep], with one main figure.", Unset("no control")),
+        Key("every", DURATION, "The time after which a machine measures it again.", "30m", "every_s"),
         Key(
             "tolerance",
             kinds.number(0.01, 1),

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pinchpoint.campaign.attempt import INTERRUPTED, Attempt, asking, said_in
-from pinchpoint.campaign.executor import Ended, Event, Gone, Joined, Order
+from pinchpoint.campaign.executor import INTERRUPTED, Attempt, Ended, Event, Gone, Joined, Order, asking, said_in
 from pinchpoint.host.local import Local, exit_code
 from pinchpoint.model.campaign import Bench
 from pinchpoint.store.campaign import CampaignFolder
@@ -57,8 +56,7 @@ class Processes:
         return MISSED_S if self._asked else 0.0
 
     def start(self, order: Order) -> None:
-        attempt = Attempt(self._folder.attempt(order.attempt), order.bench, order.programs, order.ceiling)
-        self._running[order.bench.name] = order, attempt
+        self._running[order.bench.name] = order, Attempt(self._folder.attempt(order.attempt), order)
 
     def wait(self, timeout_s: float) -> Sequence[Event]:
         until_s = time.monotonic() + timeout_s

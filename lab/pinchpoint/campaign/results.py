@@ -1,25 +1,18 @@
 """The campaign's own result.json, trials and calibration: made of the attempts that count."""
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import Final
 
 from pinchpoint.campaign.judge import Figure, calibrated, figure_of
 from pinchpoint.findings.curves import curves
-from pinchpoint.model.campaign import Calibration, Campaign, Entry, Exclusion, What
+from pinchpoint.model.campaign import Calibration, Campaign, Entry, Exclusion
 from pinchpoint.model.result import Outcome, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
+from pinchpoint.run.checkpoint import Pace
 from pinchpoint.run.run import unmeasured
 from pinchpoint.store.campaign import CampaignFolder, Tally
 from pinchpoint.store.codec import SCHEMA
-
-LEAST_S: Final = 5.0  # between two writings
-SHARE: Final = 0.02  # of the time that writing may take
-_OUTCOMES: Final = {
-    What.FAILED: Outcome.FAILED,
-    What.IMPOSSIBLE: Outcome.IMPOSSIBLE,
-    What.SKIPPED: Outcome.SKIPPED,
-}
 
 
 class Results:
@@ -30,12 +23,15 @@ class Results:
         campaign: Campaign,
         scenarios: Mapping[str, Scenario],
         folder: CampaignFolder,
+        tally: Tally,
+        left_out: Mapping[str, tuple[Outcome, str]],
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._campaign, self._scenarios, self._folder, self._now_s = campaign, scenarios, folder, now_s
+        """`tally` and `left_out`, the units that are not measured and why, grow as the campaign goes on."""
+        self._campaign, self._scenarios, self._folder = campaign, scenarios, folder
+        self._tally, self._left_out, self._pace = tally, left_out, Pace(now_s)
         self._latest: dict[str, tuple[str, ScenarioResult]] = {}  # by unit, with its attempt
         self._figures: dict[str, float | None] = {}  # of the control, by attempt
-        self._next_s = now_s()
         self._exclusions: list[Exclusion] = []
 
     def of(self, entry: Entry) -> ScenarioResult | None:
@@ -55,53 +51,51 @@ class Results:
         """A machine is excluded."""
         self._exclusions.append(exclusion)
 
-    def changed(self, tally: Tally, unmeasured_units: Mapping[str, tuple[Outcome, str]]) -> None:
+    def changed(self) -> None:
         """There is something new; written seldom enough to cost little."""
-        if self._now_s() >= self._next_s:
-            self.write(tally, unmeasured_units)
+        if self._pace.due():
+            self.write()
 
-    def write(self, tally: Tally, unmeasured_units: Mapping[str, tuple[Outcome, str]]) -> None:
+    def write(self) -> None:
         """Write all files. Raises StoreError."""
-        began_s = self._now_s()
-        self._folder.gather(tally.accepted[unit.name] for unit in self._campaign.units if unit.name in tally.accepted)
-        self._folder.run.write_result(self.result(tally, unmeasured_units))
-        self._folder.write_calibration(self.calibration(tally))
-        ended_s = self._now_s()
-        self._next_s = ended_s + max(LEAST_S, (ended_s - began_s) / SHARE)
+        self._pace.timed(self._write)
 
-    def result(self, tally: Tally, unmeasured_units: Mapping[str, tuple[Outcome, str]]) -> RunResult:
+    def _write(self) -> None:
+        accepted = self._tally.accepted
+        self._folder.gather(accepted[unit.name] for unit in self._campaign.units if unit.name in accepted)
+        self._folder.run.write_result(self._result())
+        self._folder.write_calibration(self._calibration())
+
+    def _result(self) -> RunResult:
         """Everything found so far, in the order of the units."""
         results = []
         for unit in self._campaign.units:
-            if (entry := tally.accepted.get(unit.name)) and (measured := self.of(entry)):
+            if (entry := self._tally.accepted.get(unit.name)) and (measured := self.of(entry)):
                 results.append(measured)
-            elif unit.name in unmeasured_units:
-                outcome, reason = unmeasured_units[unit.name]
-                results.append(unmeasured(self._scenarios[unit.name], outcome, reason, 0.0))
+            elif unit.name in self._left_out:
+                results.append(unmeasured(self._scenarios[unit.name], *self._left_out[unit.name], 0.0))
         finished = len(results) == len(self._campaign.units)
         drawn = curves(self._campaign.sweeps, results)
         return RunResult(SCHEMA, self._folder.run.run_id, finished, tuple(results), drawn)
 
-    def controls(self, tally: Tally) -> dict[str, list[float]]:
+    def controls(self) -> dict[str, list[float]]:
         """The control's figures by machine, in order of time."""
-        figures: dict[str, list[float]] = {}
-        for entry in tally.controls:
+        figures = defaultdict[str, list[float]](list)
+        for entry in self._tally.controls:
             if entry.attempt not in self._figures:
                 result = self.of(entry)
                 self._figures[entry.attempt] = figure_of(result) if result else None
-            value = self._figures[entry.attempt]
-            if value is not None:
-                figures.setdefault(entry.machine, []).append(value)
-        return figures
+            if (value := self._figures[entry.attempt]) is not None:
+                figures[entry.machine].append(value)
+        return dict(figures)
 
-    def calibration(self, tally: Tally) -> Calibration:
+    def _calibration(self) -> Calibration:
         """All machines against each other, by what is stored."""
-        controls = self.controls(tally)
+        controls = self.controls()
         figures = [Figure("control", machine, value) for machine, values in controls.items() for value in values]
         for unit in self._campaign.units:
-            entry = tally.accepted.get(unit.name)
+            entry = self._tally.accepted.get(unit.name)
             result = self.of(entry) if entry else None
-            value = figure_of(result) if result else None
-            if entry and value is not None:
+            if entry and result and (value := figure_of(result)) is not None:
                 figures.append(Figure(unit.point, entry.machine, value))
         return calibrated(figures, controls, self._exclusions)

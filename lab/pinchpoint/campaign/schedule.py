@@ -1,4 +1,4 @@
-"""Which unit a free machine measures next; pure, and the same for real machines and simulated ones.
+"""Which unit a free machine measures next, and a forecast by that; pure.
 
 List scheduling: whenever a machine is free, it takes from the waiting units that it may measure the one of
 the highest priority; of these one that the fewest machines for its work may measure; of these the longest (LPT;
@@ -8,8 +8,11 @@ details instead, and what no time or money is left for is skipped.
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import insort
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from pinchpoint.model.campaign import Bench, Campaign, Control, Requirement, Unit
 from pinchpoint.model.result import Outcome
@@ -37,12 +40,18 @@ class Limits:
 
 @dataclass
 class _Waiting:
-    """Units of one requirement, the next one first."""
+    """Units of one requirement."""
 
     requirement: Requirement
-    heap: list[_Entry] = field(default_factory=list)
+    entries: list[_Entry] = field(default_factory=list)  # sorted, the next one first
     work_s: float = 0.0
     machines: int = 0
+
+    def remove(self, entry: _Entry) -> Unit:
+        """That unit waits no more."""
+        self.entries.remove(entry)
+        self.work_s -= entry[2].expected_s
+        return entry[2]
 
 
 class Scheduler:
@@ -57,8 +66,7 @@ class Scheduler:
         self._benches: dict[str, Bench] = {}
         self._fitting: dict[str, list[_Waiting]] = {}
         self._banned: dict[str, dict[str, str]] = {}  # unit -> machine -> why not there
-        self._failures: dict[str, int] = {}  # of a unit
-        self._lost: dict[str, int] = {}
+        self._failures, self._lost = Counter[str](), Counter[str]()  # of a unit
         self._in_a_row: dict[str, set[str]] = {}  # units that failed on a machine since one did not
         self._running: dict[str, Unit] = {}  # by machine
         self._controlled_s: dict[str, float] = {}
@@ -82,12 +90,10 @@ class Scheduler:
                     self._fitting[name].append(waiting)
                     waiting.machines += 1
         self._count += 1
-        heapq.heappush(waiting.heap, (self._order(unit), self._count, unit))
-        waiting.work_s += unit.expected_s
-
-    def _order(self, unit: Unit) -> _Order:
         is_budgeted = self._limits.time_s is not None or self._limits.cost is not None
-        return (-unit.priority, *((unit.coarse,) if is_budgeted else ()), -unit.expected_s)
+        order = (-unit.priority, *((unit.coarse,) if is_budgeted else ()), -unit.expected_s)
+        insort(waiting.entries, (order, self._count, unit))
+        waiting.work_s += unit.expected_s
 
     # Machines
 
@@ -114,7 +120,7 @@ class Scheduler:
         self._just_controlled.discard(machine)
         if running is None or running is self.control_unit:
             return None
-        self._lost[running.name] = self._lost.get(running.name, 0) + 1
+        self._lost[running.name] += 1
         if self._lost[running.name] >= MOST_LOST:
             why = f"{MOST_LOST} machines were lost while they measured it"
             self.unmeasured[running.name] = (Outcome.FAILED, why)
@@ -140,85 +146,52 @@ class Scheduler:
 
     def take(self, machine: str, now_s: float) -> Unit | None:
         """The unit that this free machine measures from now on; None: there is none for it."""
-        bench, dear = self._benches[machine], []
-        try:
-            while (best := self._best(machine)) is not None:
-                waiting, entry = best
-                unit = entry[2]
-                no_time, no_money = self._no_time(unit, now_s), self._no_money(unit, bench)
-                if not no_time and not no_money:
-                    return self._taken(machine, waiting, entry, now_s)
-                if not no_time and self._is_paid_elsewhere(unit, machine):
-                    dear.append(best)
-                    continue
-                waiting.work_s -= unit.expected_s
-                self.unmeasured[unit.name] = (Outcome.SKIPPED, no_time or no_money)
-            return None
-        finally:
-            for waiting, entry in dear:
-                heapq.heappush(waiting.heap, entry)
-
-    def _taken(self, machine: str, waiting: _Waiting, entry: _Entry, now_s: float) -> Unit:
-        """That unit, or the control first where it is due."""
-        control, unit = self._control, entry[2]
-        if control and self._is_due(machine, now_s):
-            none_left = self._no_time(control.unit, now_s) or self._no_money(control.unit, self._benches[machine])
-            if not none_left:
-                heapq.heappush(waiting.heap, entry)
-                self._controlled_s[machine] = now_s
-                self._just_controlled.add(machine)
-                self._running[machine] = control.unit
-                return control.unit
-        waiting.work_s -= unit.expected_s
-        self._running[machine] = unit
-        self._just_controlled.discard(machine)
-        return unit
-
-    def _best(self, machine: str) -> tuple[_Waiting, _Entry] | None:
-        """The next unit, taken off its heap."""
-        best: tuple[tuple[float, ...], _Waiting] | None = None
-        for waiting in self._fitting[machine]:
-            top = self._top(waiting, machine)
-            if top is None:
-                continue
-            rank = (top[0][0], -waiting.work_s / max(1, waiting.machines), *top[0][1:])
-            if best is None or rank < best[0]:
-                best = rank, waiting
+        skipped = list[tuple[_Waiting, _Entry, str]]()
+        best: tuple[_Waiting, _Entry] | None = None
+        for waiting, entry in self._candidates(machine):
+            unit = entry[2]
+            no_time, no_money = self._no_time(unit, now_s), self._no_money(unit, self._benches[machine])
+            if not no_time and not no_money:
+                best = waiting, entry
+                break
+            if no_time or not self._is_paid_elsewhere(unit, machine):
+                skipped.append((waiting, entry, no_time or no_money))
+        for waiting, entry, why in skipped:
+            self.unmeasured[waiting.remove(entry).name] = (Outcome.SKIPPED, why)
         if best is None:
             return None
-        passed, entry = self._popped(best[1], machine)
-        for other in passed:
-            heapq.heappush(best[1].heap, other)
-        assert entry is not None
-        return best[1], entry
+        control = self._control
+        if control and self._is_due(control, machine, now_s):
+            self._controlled_s[machine] = now_s
+            self._just_controlled.add(machine)
+            self._running[machine] = control.unit
+        else:
+            self._just_controlled.discard(machine)
+            self._running[machine] = best[0].remove(best[1])
+        return self._running[machine]
 
-    def _top(self, waiting: _Waiting, machine: str) -> _Entry | None:
-        if not waiting.heap:
-            return None
-        if machine not in self._banned.get(waiting.heap[0][2].name, ()):
-            return waiting.heap[0]
-        passed, entry = self._popped(waiting, machine)
-        for other in (*passed, *([entry] if entry else ())):
-            heapq.heappush(waiting.heap, other)
-        return entry
+    def _candidates(self, machine: str) -> Iterator[tuple[_Waiting, _Entry]]:
+        """The units that it may measure, the next one first."""
 
-    def _popped(self, waiting: _Waiting, machine: str) -> tuple[list[_Entry], _Entry | None]:
-        """Those passed over, since this machine cannot measure them, and the first that it can."""
-        passed: list[_Entry] = []
-        while waiting.heap:
-            entry = heapq.heappop(waiting.heap)
-            if machine not in self._banned.get(entry[2].name, ()):
-                return passed, entry
-            passed.append(entry)
-        return passed, None
+        def ranked(place: int, waiting: _Waiting) -> Iterator[tuple[_Order, _Waiting, _Entry]]:
+            share_s = waiting.work_s / max(1, waiting.machines)
+            for entry in waiting.entries:
+                (priority, *rest), count, unit = entry
+                if machine not in self._banned.get(unit.name, ()):
+                    yield (priority, -share_s, *rest, place, count), waiting, entry
 
-    def _is_due(self, machine: str, now_s: float) -> bool:
-        last = self._controlled_s.get(machine)
-        if self._control is None or machine in self._just_controlled:
+        queues = (ranked(place, waiting) for place, waiting in enumerate(self._fitting[machine]))
+        for _, waiting, entry in heapq.merge(*queues, key=itemgetter(0)):
+            yield waiting, entry
+
+    def _is_due(self, control: Control, machine: str, now_s: float) -> bool:
+        """Whether the machine measures the control before anything else: its time has come, and there is some."""
+        bench, last_s = self._benches[machine], self._controlled_s.get(machine)
+        if machine in self._just_controlled or not control.unit.requirement.is_placed_on(bench):
             return False
-        if not self._control.unit.requirement.is_placed_on(self._benches[machine]):
+        if last_s is not None and now_s - last_s < control.every_s:
             return False
-        return last is None or now_s - last >= self._control.every_s
+        return not self._no_time(control.unit, now_s) and not self._no_money(control.unit, bench)
 
     def _no_time(self, unit: Unit, now_s: float) -> str:
         """Why there is no time for the unit; empty if there is."""
@@ -275,21 +248,22 @@ class Scheduler:
         """It failed. Returns whether the machine is the likely cause: too much failed there in a row."""
         unit = self._ended(machine, wall_s)
         if unit is not self.control_unit:
-            self._failures[unit.name] = self._failures.get(unit.name, 0) + 1
+            self._failures[unit.name] += 1
             if self._failures[unit.name] > self._limits.retries:
                 self.unmeasured[unit.name] = (Outcome.FAILED, reason)
             else:
-                self._again_elsewhere(unit, machine, reason)
+                others = (bench for name, bench in self._benches.items() if name != machine)
+                if any(unit.requirement.met_by(bench) for bench in others):
+                    self._ban(unit, machine, reason)
+                self.add(unit)
         units = self._in_a_row.setdefault(machine, set())
         units.add(unit.name)
         return len(units) >= MOST_FAILURES
 
     def impossible(self, machine: str, wall_s: float, reason: str) -> None:
         """That machine lacks something that the unit needs."""
-        unit = self._ended(machine, wall_s)
-        if unit is not self.control_unit:
-            self._banned.setdefault(unit.name, {})[machine] = reason
-            self.add(unit)
+        self._ban(self._running[machine], machine, reason)
+        self.interrupted(machine, wall_s)
 
     def interrupted(self, machine: str, wall_s: float) -> None:
         """It was interrupted, and waits again."""
@@ -297,11 +271,9 @@ class Scheduler:
         if unit is not self.control_unit:
             self.add(unit)
 
-    def _again_elsewhere(self, unit: Unit, machine: str, reason: str) -> None:
-        others = [name for name, bench in self._benches.items() if name != machine and unit.requirement.met_by(bench)]
-        if others:
-            self._banned.setdefault(unit.name, {})[machine] = reason
-        self.add(unit)
+    def _ban(self, unit: Unit, machine: str, reason: str) -> None:
+        """The unit is tried on that machine no more."""
+        self._banned.setdefault(unit.name, {})[machine] = reason
 
     # What is left
 
@@ -314,21 +286,21 @@ class Scheduler:
     def waiting(self) -> Iterator[Unit]:
         """Units that wait, in no order."""
         for queue in self._waiting.values():
-            yield from (entry[2] for entry in queue.heap)
+            yield from (entry[2] for entry in queue.entries)
 
     def is_over(self) -> bool:
         """Whether nothing waits and nothing runs."""
-        return not self._running and not any(queue.heap for queue in self._waiting.values())
+        return not self._running and not any(queue.entries for queue in self._waiting.values())
 
     def give_up(self) -> None:
         """Nothing runs, and no machine that is there can measure what waits."""
         for unit in list(self.waiting()):
             reasons = self._banned.get(unit.name, {})
             why = next(iter(reasons.values()), "") or f"no machine that is there {needs(unit.requirement)}"
-            kind = Outcome.FAILED if self._failures.get(unit.name) else Outcome.IMPOSSIBLE
+            kind = Outcome.FAILED if self._failures[unit.name] else Outcome.IMPOSSIBLE
             self.unmeasured[unit.name] = (kind, why)
         for queue in self._waiting.values():
-            queue.heap.clear()
+            queue.entries.clear()
             queue.work_s = 0.0
 
 
@@ -347,3 +319,85 @@ def needs(requirement: Requirement) -> str:
     if requirement.only_on:
         parts.append(f"is {' or '.join(requirement.only_on)}")
     return " and ".join(parts) or "may measure it"
+
+
+@dataclass(frozen=True)
+class Group:
+    """One scenario file with one variant and one build."""
+
+    name: str
+    units: int
+    work_s: float
+    machines: tuple[str, ...]  # that can measure one of them, or more
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A campaign before it starts: its points, its units and how long they take on these machines."""
+
+    points: int
+    units: int
+    groups: tuple[Group, ...]
+    machines: tuple[str, ...]
+    work_s: float  # of all machines together, without the control
+    makespan_s: float
+    cost: float
+    skipped: int  # for which the budget has no time or money
+    impossible: tuple[str, ...]  # that no machine can measure
+    reasons: tuple[str, ...]  # of these, in the same order
+
+
+def plan_of(asked: Campaign, benches: Sequence[Bench]) -> Plan:
+    """The forecast on these machines; a campaign without any takes for ever."""
+    can = {
+        requirement: [bench.name for bench in benches if requirement.met_by(bench)]
+        for requirement in {unit.requirement for unit in asked.units}
+    }
+    able = [unit for unit in asked.units if can[unit.requirement]]
+    impossible = [unit for unit in asked.units if not can[unit.requirement]][:20]
+    makespan_s, scheduler = _forecast(able, benches, asked)
+    by_group: dict[str, list[Unit]] = {}
+    groups = sorted((sweep.group for sweep in asked.sweeps), key=len, reverse=True)
+    for unit in asked.units:
+        name = next((group for group in groups if unit.name.startswith(group)), unit.point)
+        by_group.setdefault(name, []).append(unit)
+    return Plan(
+        points=len({unit.point for unit in asked.units}),
+        units=len(asked.units),
+        groups=tuple(_group(name, own, benches, can) for name, own in by_group.items()),
+        machines=tuple(bench.name for bench in benches),
+        work_s=math.fsum(unit.expected_s for unit in able),
+        makespan_s=makespan_s,
+        cost=scheduler.cost,
+        skipped=len(scheduler.unmeasured),
+        impossible=tuple(unit.name for unit in impossible),
+        reasons=tuple(f"no machine {needs(unit.requirement)}" for unit in impossible),
+    )
+
+
+def _group(
+    name: str, units: Sequence[Unit], benches: Sequence[Bench], can: Mapping[Requirement, Sequence[str]]
+) -> Group:
+    able = {machine for unit in units for machine in can[unit.requirement]}
+    machines = tuple(bench.name for bench in benches if bench.name in able)
+    return Group(name, len(units), math.fsum(unit.expected_s for unit in units), machines)
+
+
+def _forecast(units: Sequence[Unit], benches: Sequence[Bench], asked: Campaign) -> tuple[float, Scheduler]:
+    """The whole campaign on virtual time, without failures: the seconds that it takes, and the scheduler afterwards."""
+    scheduler = Scheduler(units, Limits.of(asked), asked.control)
+    for bench in benches:
+        scheduler.joined(bench)
+    running, free = list[tuple[float, str, float]](), scheduler.free()  # when it ends, the machine, how long it takes
+    at_s = makespan_s = 0.0
+    while free:
+        for machine in free:
+            if (unit := scheduler.take(machine, at_s)) is not None:
+                heapq.heappush(running, (at_s + unit.expected_s, machine, unit.expected_s))
+        free = []
+        if running:
+            at_s, machine, took_s = heapq.heappop(running)
+            if scheduler.finished(machine, took_s) is not scheduler.control_unit:
+                makespan_s = at_s
+            free = [machine]
+    return makespan_s, scheduler

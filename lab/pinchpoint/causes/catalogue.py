@@ -3,10 +3,10 @@
 A signature makes a cause likely; only its counter-experiment confirms it. docs/causes.md comes from these rows.
 """
 
+import math
 from typing import Final
 
-from pinchpoint.causes.levels import EXHAUSTED, MOST, NOTABLE
-from pinchpoint.causes.signature import Any, Cause, Is, Lost, Unless, excess_of, lost, product, share_of
+from pinchpoint.causes.signature import MOST, NOTABLE, Any, Cause, Is, Lost, Try, Unless, Weight, lost
 from pinchpoint.model.causes import Experiment, Sign, Signs
 from pinchpoint.model.hops import DropKind, Party
 from pinchpoint.model.levels import FAR_BELOW_MRR
@@ -14,6 +14,7 @@ from pinchpoint.model.limits import SATURATED
 from pinchpoint.model.result import Limit
 from pinchpoint.model.units import FULL
 
+EXHAUSTED: Final = 0.99  # of a table's places: it is read once, while entries come and go
 BUSY: Final = Is(Sign.BUSY, at_least=SATURATED)
 HEADROOM: Final = Is(Sign.BUSY, below=SATURATED)
 # What a thread does for each frame bounds what it forwards, also where pauses cost more of the loss-free rate.
@@ -23,16 +24,41 @@ BATCH: Final = 32  # frames that a polling thread takes at most in a turn (rte_e
 FRAME_IN_RULES: Final = 300  # rules that take a kernel the time in which it forwards a frame, about
 
 _BY_RULES = Lost((DropKind.RULE,), NOTABLE)
+_UNNAMED_RULE = Is(Sign.RULES_NAMED, below=MOST)
+_MIRRORED = Is(Sign.MIRRORED_TO, at_least=NOTABLE)
+_NO_PLACE = Is(Sign.TRACKED_OF_LIMIT, at_least=EXHAUSTED)
 _RECEIVE = (DropKind.RECEIVE_RING, DropKind.KERNEL_QUEUE)
 _LOST_IN_FRONT = Lost(_RECEIVE, MOST)
+_LOST_IN_RING = Lost((DropKind.RECEIVE_RING,), MOST)
+_LOST_BEHIND = Lost((DropKind.TRANSMIT_RING,), MOST)
+_NOT_IDLE = Unless(Is(Sign.BUSY, below=MOST))
 _WAITS = Is(Sign.WAITED, at_least=MOST)
 _FEW = Is(Sign.RING, below=4 * BATCH)
+
+
+def share_of(sign: Sign) -> Weight:
+    """As much as the sign says."""
+    return lambda signs: min(1.0, max(0.0, signs.values.get(sign, 0.0)))
+
+
+def excess_of(sign: Sign) -> Weight:
+    """What is more than once: of 4 passes, 3 of 4 parts."""
+    return lambda signs: max(0.0, 1 - 1 / signs.values[sign]) if signs.values.get(sign) else 0.0
+
+
+def product(*weights: Weight) -> Weight:
+    """The product of several weights, for a cause that needs all of them."""
+    return lambda signs: math.prod(weight(signs) for weight in weights)
 
 
 def _headroom(signs: Signs) -> float:
     """What the device could forward more if it never had to wait: up to what it forwards under overload."""
     known = signs.values.get(Sign.NDR_OF_MRR, signs.values.get(Sign.BUSY, 0.0))
     return max(0.0, 1 - known)
+
+
+_of_pauses = product(lost(DropKind.RECEIVE_RING), _headroom)
+_of_unnamed_rules = product(lost(DropKind.RULE), lambda signs: 1 - signs.values[Sign.RULES_NAMED])
 
 
 def _of_small_ring(signs: Signs) -> float:
@@ -52,63 +78,50 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
     Cause(
         "rule-drop",
         "a rule that drops",
-        (_BY_RULES, Unless(Is(Sign.RULES_NAMED, below=MOST)), Unless(Is(Sign.DROPS_OF_TRACKING, at_least=MOST))),
-        lost(DropKind.RULE),
+        (_BY_RULES, Unless(_UNNAMED_RULE), Unless(Is(Sign.DROPS_OF_TRACKING, at_least=MOST))),
         "find the rule by its counter in the dump beside the result, and let the frames pass",
-        Experiment.PLAIN,
-        "no frame is dropped by a rule, and the rate rises",
+        Try(Experiment.PLAIN, "no frame is dropped by a rule, and the rate rises"),
     ),
     Cause(
         "mirror-port",
         "frames that enter at a port to which a mirror sends, which takes none",
-        (_BY_RULES, Is(Sign.RULES_NAMED, below=MOST), Is(Sign.MIRRORED_TO, at_least=NOTABLE)),
-        product(lost(DropKind.RULE), lambda signs: 1 - signs.values[Sign.RULES_NAMED]),
+        (_BY_RULES, _UNNAMED_RULE, _MIRRORED),
         "let the mirror send to a port of its own",
+        explains=_of_unnamed_rules,
     ),
     Cause(
         "no-rule",
         "the pipeline drops frames, and no rule of it says so",
-        (
-            _BY_RULES,
-            Is(Sign.RULES_NAMED, below=MOST),
-            Unless(Is(Sign.MIRRORED_TO, at_least=NOTABLE)),
-            Unless(Is(Sign.TRACKED_OF_LIMIT, at_least=EXHAUSTED)),  # frames without a place are dropped by no rule
-        ),
-        product(lost(DropKind.RULE), lambda signs: 1 - signs.values[Sign.RULES_NAMED]),
+        # Frames without a place in the table of connections are dropped by no rule.
+        (_BY_RULES, _UNNAMED_RULE, Unless(_MIRRORED), Unless(_NO_PLACE)),
         "trace such a frame through the tables: it meets a table without a rule for it, or a port that takes none",
-        Experiment.PLAIN,
-        "no frame is dropped, and the rate rises",
+        Try(Experiment.PLAIN, "no frame is dropped, and the rate rises"),
+        explains=_of_unnamed_rules,
     ),
     Cause(
         "policer",
         "a policer or a QoS limit",
         (Lost((DropKind.POLICER,), NOTABLE),),
-        lost(DropKind.POLICER),
         "raise the limit of the port, or remove it",
     ),
     Cause(
         "meter",
         "a meter",
         (Lost((DropKind.METER,), NOTABLE),),
-        lost(DropKind.METER),
         "raise the meter's rate or burst, or remove it from the rules",
-        Experiment.PLAIN,
-        "no frame is dropped by the meter, and the rate rises",
+        Try(Experiment.PLAIN, "no frame is dropped by the meter, and the rate rises"),
     ),
     Cause(
         "mtu",
         "frames larger than a port's MTU",
         (Lost((DropKind.MTU,), NOTABLE),),
-        lost(DropKind.MTU),
         "raise the MTU of the port, or send shorter frames",
-        Experiment.SHORT_FRAMES,
-        "the shortest frames pass",
+        Try(Experiment.SHORT_FRAMES, "the shortest frames pass"),
     ),
     Cause(
         "reverse-path",
         "the filter of source addresses (rp_filter)",
         (Lost((DropKind.SOURCE,), NOTABLE),),
-        lost(DropKind.SOURCE),
         "give the device a route to the sources by the port at which their frames enter, or set rp_filter = 0, there "
         "and in all",
     ),
@@ -119,258 +132,209 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
             Is(Sign.NEIGHBOURS, at_least=1.0),
             Any((Lost((DropKind.NEIGHBOUR,), NOTABLE), Is(Sign.UNNAMED, at_least=NOTABLE))),
         ),
-        lambda signs: min(1.0, lost(DropKind.NEIGHBOUR)(signs) + share_of(Sign.UNNAMED)(signs)),
         "see ip neighbour in its namespace: give the next hop a permanent entry, or let it answer",
+        explains=lambda signs: min(1.0, lost(DropKind.NEIGHBOUR)(signs) + share_of(Sign.UNNAMED)(signs)),
     ),
     Cause(
         "malformed",
         "frames that the device takes for malformed",
         (Lost((DropKind.MALFORMED,), NOTABLE),),
-        lost(DropKind.MALFORMED),
         "check header lengths, check sums and the time to live of what is sent",
     ),
     Cause(
         "buffers",
         "no free packet buffers",
         (Lost((DropKind.BUFFERS,), NOTABLE),),
-        lost(DropKind.BUFFERS),
         "give the process that ran out of them more memory (the engine: engine.memory_mb)",
     ),
     Cause(
         "tracking-limit",
         "the limit of tracked connections",
-        (
-            Any(
-                (
-                    Is(Sign.TRACKED_OF_LIMIT, at_least=EXHAUSTED),
-                    Is(Sign.UNTRACKED, at_least=0.001),
-                    Lost((DropKind.TRACKING,), NOTABLE),
-                )
-            ),
-        ),
-        # The table is full or it is not: how much of the time goes into connections that find no place is not counted.
-        lambda signs: 1.0,
+        (Any((_NO_PLACE, Is(Sign.UNTRACKED, at_least=0.001), Lost((DropKind.TRACKING,), NOTABLE))),),
         "raise the limit, or shorten the time-outs of connections",
-        Experiment.LARGE_TRACKING_LIMIT,
-        "every connection finds a place, and the rate changes",
+        Try(Experiment.LARGE_TRACKING_LIMIT, "every connection finds a place, and the rate changes"),
+        # The table is full or it is not: how much of the time goes into connections that find no place is not counted.
+        explains=lambda signs: 1.0,
         slows=False,
     ),
     Cause(
         "tracked-drop",
         "a rule that drops what connection tracking took for invalid, or had no place for",
         (_BY_RULES, Is(Sign.RULES_NAMED, at_least=MOST), Is(Sign.DROPS_OF_TRACKING, at_least=MOST)),
-        lost(DropKind.RULE),
         "see the limit of the zone's connections, their states and their time-outs",
-        Experiment.NO_TRACKING,
-        "no frame is dropped by the rule, and the rate rises",
+        Try(Experiment.NO_TRACKING, "no frame is dropped by the rule, and the rate rises"),
         shows=(Sign.TRACKED_OF_LIMIT,),
     ),
     Cause(
         "flow-limit",
         "the limit of datapath flows",
         (Is(Sign.FLOWS_OF_LIMIT, at_least=0.95), Is(Sign.SLOW_PATH, at_least=0.001)),
-        share_of(Sign.FLOWS_OF_LIMIT),
         "raise the limit, or match fewer fields so that fewer flows are made",
-        Experiment.LARGE_FLOW_LIMIT,
-        "flows stay in the table, the slow path has nothing to do, and the rate rises",
+        Try(
+            Experiment.LARGE_FLOW_LIMIT, "flows stay in the table, the slow path has nothing to do, and the rate rises"
+        ),
+        explains=share_of(Sign.FLOWS_OF_LIMIT),
     ),
     Cause(
         "false-offload",
         "an offload that is claimed, while software forwards",
         (Is(Sign.CLAIMED, at_least=NOTABLE), Is(Sign.SOFTWARE, at_least=NOTABLE)),
-        product(share_of(Sign.CLAIMED), share_of(Sign.SOFTWARE)),
         "see which action keeps flows in software: connection tracking of one-way UDP, ICMP, fragments, groups, "
         "recirculation",
+        explains=product(share_of(Sign.CLAIMED), share_of(Sign.SOFTWARE)),
     ),
     Cause(
         "one-way",
         "connections seen in one direction only, which stay in software",
         (Is(Sign.ONE_WAY, at_least=MOST), Is(Sign.CLAIMED, at_least=NOTABLE), Is(Sign.SOFTWARE, at_least=NOTABLE)),
-        # Few offloads need a reply: that software forwards at all has other causes as often.
-        product(share_of(Sign.ONE_WAY), share_of(Sign.SOFTWARE), lambda signs: 0.5),
         "send traffic both ways, as the connections of real users have it, before the offload is judged",
-        Experiment.BOTH_WAYS,
-        "the replies establish the connections, hardware takes them, and the rate of each direction rises",
+        Try(
+            Experiment.BOTH_WAYS,
+            "the replies establish the connections, hardware takes them, and the rate of each direction rises",
+        ),
+        # Few offloads need a reply: that software forwards at all has other causes as often.
+        explains=product(share_of(Sign.ONE_WAY), share_of(Sign.SOFTWARE), lambda signs: 0.5),
     ),
     Cause(
         "slow-path",
         "new flows, each of which the slow path has to learn",
-        (
-            Any(
-                (
-                    Is(Sign.SLOW_PATH_TIME, at_least=NOTABLE),
-                    Lost((DropKind.SLOW_PATH,), NOTABLE),
-                )
-            ),
-        ),
-        lambda signs: max(share_of(Sign.SLOW_PATH_TIME)(signs), lost(DropKind.SLOW_PATH)(signs)),
+        (Any((Is(Sign.SLOW_PATH_TIME, at_least=NOTABLE), Lost((DropKind.SLOW_PATH,), NOTABLE))),),
         "match fewer fields, keep flows for longer, or send fewer new five-tuples a second",
-        Experiment.FEW_FLOWS,
-        "the flows are learnt once, the slow path has nothing to do, and the rate rises",
+        Try(Experiment.FEW_FLOWS, "the flows are learnt once, the slow path has nothing to do, and the rate rises"),
+        explains=lambda signs: max(share_of(Sign.SLOW_PATH_TIME)(signs), lost(DropKind.SLOW_PATH)(signs)),
     ),
     Cause(
         "recirculation",
         "more than one pass through the datapath, as connection tracking needs",
         (WORKS, Is(Sign.PASSES, at_least=1.1)),
-        excess_of(Sign.PASSES),
         "track only what must be tracked, and give established connections a rule of their own",
-        Experiment.NO_TRACKING,
-        "every frame passes once, and the rate rises",
+        Try(Experiment.NO_TRACKING, "every frame passes once, and the rate rises"),
+        explains=excess_of(Sign.PASSES),
     ),
     Cause(
         "masks",
         "many masks: the classifier searches subtable after subtable",
         (WORKS, Is(Sign.SUBTABLES, at_least=2.0), Is(Sign.WILDCARD_SHARE, at_least=NOTABLE)),
-        product(share_of(Sign.WILDCARD_SHARE), excess_of(Sign.SUBTABLES)),
         "let rules match the same fields with the same masks",
-        Experiment.FEW_FLOWS,
-        "few subtables are searched, and the rate rises",
+        Try(Experiment.FEW_FLOWS, "few subtables are searched, and the rate rises"),
+        explains=product(share_of(Sign.WILDCARD_SHARE), excess_of(Sign.SUBTABLES)),
     ),
     Cause(
         "many-flows",
         "more five-tuples than the caches hold",
         (WORKS, Is(Sign.WILDCARD_SHARE, at_least=MOST), Is(Sign.SUBTABLES, below=2.0)),
-        product(share_of(Sign.WILDCARD_SHARE), lambda signs: 0.5),  # a hit of a cache costs the rest of the work
         "send fewer five-tuples at once, or deal them among more cores",
-        Experiment.FEW_FLOWS,
-        "the device's caches and the processor's hold them, and the rate rises",
+        Try(Experiment.FEW_FLOWS, "the device's caches and the processor's hold them, and the rate rises"),
+        # A hit of a cache costs the rest of the work.
+        explains=product(share_of(Sign.WILDCARD_SHARE), lambda signs: 0.5),
     ),
     Cause(
         "linear-rules",
         "a chain whose rules are walked one by one",
-        (
-            Is(Sign.RULES_WALKED, at_least=0.1 * FRAME_IN_RULES),
-            Lost((DropKind.KERNEL_QUEUE,), MOST),
-            Unless(Is(Sign.BUSY, below=MOST)),
-        ),
-        lambda signs: 1 / (1 + FRAME_IN_RULES / signs.values[Sign.RULES_WALKED]),
+        (Is(Sign.RULES_WALKED, at_least=0.1 * FRAME_IN_RULES), Lost((DropKind.KERNEL_QUEUE,), MOST), _NOT_IDLE),
         "match by a set or a verdict map, which answers in one step, or let rules that most frames meet come first",
-        Experiment.PLAIN,
-        "no rule is walked, and the rate rises",
+        Try(Experiment.PLAIN, "no rule is walked, and the rate rises"),
+        explains=lambda signs: 1 / (1 + FRAME_IN_RULES / signs.values[Sign.RULES_WALKED]),
     ),
     Cause(
         "copies",
         "each frame is sent more than once",
         (Is(Sign.COPIES, at_least=1.1),),
-        excess_of(Sign.COPIES),
         "name one output port: flooding sends to every port",
-        Experiment.ONE_OUTPUT,
-        "one frame leaves for each that enters, and the rate rises",
+        Try(Experiment.ONE_OUTPUT, "one frame leaves for each that enters, and the rate rises"),
+        explains=excess_of(Sign.COPIES),
     ),
     Cause(
         "imbalance",
         "one forwarding thread has the work of several",
         (BUSY, Is(Sign.IDLEST, below=MOST)),
-        lambda signs: signs.values[Sign.BUSY] - signs.values[Sign.IDLEST],
         "give the ports more queues (port.queues), and deal them out evenly",
-        Experiment.MORE_CORES,
-        "the queues are dealt anew, and the rate rises",
+        Try(Experiment.MORE_CORES, "the queues are dealt anew, and the rate rises"),
+        explains=lambda signs: signs.values[Sign.BUSY] - signs.values[Sign.IDLEST],
     ),
     Cause(
         "main-thread",
         "the device's main thread forwards",
         (Is(Sign.ON_MAIN_THREAD, at_least=MOST), Is(Sign.BUSY, at_least=NOTABLE)),
-        product(share_of(Sign.ON_MAIN_THREAD), share_of(Sign.BUSY)),
         "give the ports to threads that do nothing else",
+        explains=product(share_of(Sign.ON_MAIN_THREAD), share_of(Sign.BUSY)),
     ),
     Cause(
         "contention",
         "forwarding threads that wait for each other's transmit queue",
         (Is(Sign.CONTENDED, at_least=0.01),),
-        share_of(Sign.CONTENDED),
         "give the port as many queues as there are forwarding threads",
-        Experiment.MORE_CORES,
-        "the contention grows with the threads",
+        Try(Experiment.MORE_CORES, "the contention grows with the threads"),
+        explains=share_of(Sign.CONTENDED),
     ),
     Cause(
         "small-ring",
         "a ring too small for the pauses of any core on this host, or for the bursts that are sent",
         (
-            Lost((DropKind.RECEIVE_RING,), MOST),
+            _LOST_IN_RING,
             # Fewer than four batches do not keep both ends of a ring at work: each turn then moves few frames.
             Any((HEADROOM, _FEW)),
             Any((Is(Sign.ENGINE_GAP, at_least=1.0), Is(Sign.BURST_OF_RING, at_least=MOST))),
         ),
-        _of_small_ring,
         "raise port.ring",
-        Experiment.LARGE_RING,
-        "a larger ring bridges the pauses, and the loss-free rate rises",
+        Try(Experiment.LARGE_RING, "a larger ring bridges the pauses, and the loss-free rate rises"),
+        explains=_of_small_ring,
     ),
     Cause(
         "pauses",
         "the device pauses by itself",
-        (
-            Lost((DropKind.RECEIVE_RING,), MOST),
-            Is(Sign.SILENCE, at_least=1.0),
-            # The longest of many gaps differs between any two cores of a host, seldom by more than this.
-            Is(Sign.SILENCE_OF_GAP, at_least=2.0),
-        ),
-        product(lost(DropKind.RECEIVE_RING), _headroom),
+        # The longest of many gaps differs between any two cores of a host, seldom by more than this.
+        (_LOST_IN_RING, Is(Sign.SILENCE, at_least=1.0), Is(Sign.SILENCE_OF_GAP, at_least=2.0)),
         "see its log for what it did meanwhile; a larger port.ring bridges what it lasts",
-        Experiment.LARGE_RING,
-        "a larger ring loses less in each pause, and the loss-free rate rises",
+        Try(Experiment.LARGE_RING, "a larger ring loses less in each pause, and the loss-free rate rises"),
+        explains=_of_pauses,
     ),
     Cause(
         "preempted",
         "another process on the forwarding thread's core",
-        (
-            _LOST_IN_FRONT,
-            _WAITS,
-            Is(Sign.WAITED_SHARE, at_least=0.01),
-            Unless(Is(Sign.SILENCE, at_least=1.0)),
-        ),
-        _of_waits,
+        (_LOST_IN_FRONT, _WAITS, Is(Sign.WAITED_SHARE, at_least=0.01), Unless(Is(Sign.SILENCE, at_least=1.0))),
         "keep others off the core: isolcpus, cpusets, or another CPU for the thread",
+        explains=_of_waits,
     ),
     Cause(
         "short-of-ring",
         "pauses or bursts that the ring does not bear at this load, while the device could forward more",
-        (
-            Lost((DropKind.RECEIVE_RING,), MOST),
-            Is(Sign.NDR_OF_MRR, below=FAR_BELOW_MRR),
-            Is(Sign.RING_S, at_least=0.0),
-        ),
-        product(lost(DropKind.RECEIVE_RING), _headroom),
+        (_LOST_IN_RING, Is(Sign.NDR_OF_MRR, below=FAR_BELOW_MRR), Is(Sign.RING_S, at_least=0.0)),
         "raise port.ring: twice the ring bears the same pause at twice the load, up to what the device forwards",
-        Experiment.LARGE_RING,
-        "a larger ring bears the pauses up to a higher load, and the loss-free rate rises",
+        Try(Experiment.LARGE_RING, "a larger ring bears the pauses up to a higher load, and the loss-free rate rises"),
+        explains=_of_pauses,
     ),
     Cause(
         "line-rate",
         "a link that carries no more of the frames that wait for it",
-        (Is(Sign.LINE_SHARE, at_least=FULL), Lost((DropKind.TRANSMIT_RING,), MOST)),
-        lost(DropKind.TRANSMIT_RING),
+        (Is(Sign.LINE_SHARE, at_least=FULL), _LOST_BEHIND),
         "use a faster link or more ports; smaller frames load the device with more of them on the same link",
         limit=Limit.WIRE,
     ),
     Cause(
         "flow-control",
         "pause frames: the device's NIC holds the generator back",
-        (Is(Sign.PAUSES, at_least=1.0), Lost((DropKind.RECEIVE_RING,), MOST)),
-        # Why the NIC's queue was full has a cause of its own; pauses only move the loss to the sender.
-        lambda signs: 0.5 * lost(DropKind.RECEIVE_RING)(signs),
+        (Is(Sign.PAUSES, at_least=1.0), _LOST_IN_RING),
         "turn flow control off (ethtool -A INTERFACE rx off tx off), so that frames are lost where there is no room "
         "for them",
+        # Why the NIC's queue was full has a cause of its own; pauses only move the loss to the sender.
+        explains=lambda signs: 0.5 * lost(DropKind.RECEIVE_RING)(signs),
     ),
     Cause(
         "receiver",
         "whoever receives behind the device is too slow",
-        (Lost((DropKind.TRANSMIT_RING,), MOST), Is(Sign.ENGINE_BUSY, at_least=SATURATED)),
-        lost(DropKind.TRANSMIT_RING),
+        (_LOST_BEHIND, Is(Sign.ENGINE_BUSY, at_least=SATURATED)),
         "give the engine another CPU (engine.cpus)",
-        Experiment.MORE_ENGINE_CORES,
-        "the engine takes what the device sends, and the rate rises",
+        Try(Experiment.MORE_ENGINE_CORES, "the engine takes what the device sends, and the rate rises"),
         limit=Limit.GENERATOR,
         party=Party.ENGINE,
     ),
     Cause(
         "transmit-ring",
         "a full ring behind the device, although its receiver has time",
-        (Lost((DropKind.TRANSMIT_RING,), MOST), Is(Sign.ENGINE_BUSY, below=SATURATED)),
-        lost(DropKind.TRANSMIT_RING),
+        (_LOST_BEHIND, Is(Sign.ENGINE_BUSY, below=SATURATED)),
         "raise port.ring: the receiver is away for longer than the ring holds",
-        Experiment.LARGE_RING,
-        "a larger ring bridges the receiver's pauses, and the loss-free rate rises",
+        Try(Experiment.LARGE_RING, "a larger ring bridges the receiver's pauses, and the loss-free rate rises"),
     ),
 )
 
@@ -378,11 +342,10 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
 OWN_SPEED = Cause(
     "own-speed",
     "the device's own speed at this work",
-    (_LOST_IN_FRONT, Is(Sign.NDR_OF_MRR, at_least=FAR_BELOW_MRR), Unless(Is(Sign.BUSY, below=MOST))),
-    lambda signs: 1.0,
+    (_LOST_IN_FRONT, Is(Sign.NDR_OF_MRR, at_least=FAR_BELOW_MRR), _NOT_IDLE),
     "another core, a faster datapath, or less work for each frame",
-    Experiment.PLAIN,
-    "frames that are only forwarded are as slow: no rule costs anything",
+    Try(Experiment.PLAIN, "frames that are only forwarded are as slow: no rule costs anything"),
+    explains=lambda signs: 1.0,
     limit=Limit.FORWARDING_CORE,
     party=Party.DUT,
     shows=(Sign.CYCLES, Sign.SQUEEZES),

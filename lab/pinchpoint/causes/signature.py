@@ -1,4 +1,8 @@
-"""The parts of a cause's row: conditions on what was observed, and how much the cause would explain. Pure data."""
+"""The parts of a cause's row: conditions on what was observed, and how much the cause would explain. Pure data.
+
+From where on a share counts: one constant for each idea. How busy is busy: model/limits.py; what other parts share:
+model/levels.py.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -9,6 +13,9 @@ from pinchpoint.model import units
 from pinchpoint.model.causes import Experiment, Sign, Signs
 from pinchpoint.model.hops import DropKind, Party
 from pinchpoint.model.result import Limit
+
+NOTABLE: Final = 0.1  # of the losses, or of a thread's time: what explains less is not suspected
+MOST: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -99,31 +106,17 @@ Weight = Callable[[Signs], float]
 """What a cause would explain, between 0 and 1: a share of the losses, or of the forwarding thread's time."""
 
 
-def share_of(sign: Sign) -> Weight:
-    """As much as the sign says."""
-    return lambda signs: min(1.0, max(0.0, signs.values.get(sign, 0.0)))
-
-
-def excess_of(sign: Sign) -> Weight:
-    """What is more than once: of 4 passes, 3 of 4 parts."""
-    return lambda signs: max(0.0, 1 - 1 / signs.values[sign]) if signs.values.get(sign) else 0.0
-
-
-def product(*weights: Weight) -> Weight:
-    """The product of two weights, for a cause that needs both."""
-
-    def of(signs: Signs) -> float:
-        product = 1.0
-        for weight in weights:
-            product *= weight(signs)
-        return product
-
-    return of
-
-
 def lost(*kinds: DropKind) -> Weight:
     """The share of the lost frames."""
     return Lost(kinds, 0.0).share
+
+
+@dataclass(frozen=True)
+class Try:
+    """A counter-experiment, and what it does if this is the cause."""
+
+    experiment: Experiment
+    expects: str
 
 
 @dataclass(frozen=True)
@@ -133,20 +126,32 @@ class Cause:
     name: str
     title: str  # a noun phrase
     signature: tuple[Condition, ...]  # all of them
-    weight: Weight
     mend: str  # what the user can do, on any device
-    experiment: Experiment | None = None
-    expects: str = ""  # what the experiment does if this is the cause
+    test: Try | None = None  # None: nothing can be tried
+    explains: Weight | None = None  # None: as many of the lost frames as its signature names
     slows: bool = True  # False: without the cause the rate may fall as well as rise
     limit: Limit | None = None  # what pinched the number where this fits; None: the drop that most frames met
     shows: tuple[Sign, ...] = ()  # evidence beside the signature, where it was observed
     party: Party | None = None  # whose doing that drop has to be, for `limit`; None: anybody's
 
     @property
+    def kinds(self) -> frozenset[DropKind]:
+        """The kinds of drops that its signature names."""
+        return frozenset(kind for condition in self.signature for kind in _kinds(condition))
+
+    @property
     def drops(self) -> frozenset[DropKind]:
         """The kinds of drops that only this cause has: those of full rings have many."""
-        lost = (kind for condition in self.signature for kind in _kinds(condition))
-        return frozenset(lost) - RINGS
+        return self.kinds - RINGS
+
+    def weight(self, signs: Signs) -> float:
+        """What it would explain, between 0 and 1."""
+        return (self.explains or lost(*self.kinds))(signs)
+
+    @property
+    def experiment(self) -> Experiment | None:
+        """What is tried."""
+        return self.test.experiment if self.test else None
 
     def advice(self, of_device: Sequence[str]) -> str:
         """What the user can do: on any device, and by the settings of this one."""
@@ -163,11 +168,9 @@ RINGS: Final = frozenset(
 
 
 def _kinds(condition: Condition) -> Iterator[DropKind]:
-    if isinstance(condition, Lost):
-        yield from condition.kinds
-    elif isinstance(condition, Any):
-        for each in condition.of:
-            yield from _kinds(each)
+    for part in condition.of if isinstance(condition, Any) else (condition,):
+        if isinstance(part, Lost):
+            yield from part.kinds
 
 
 def _either(kinds: tuple[DropKind, ...]) -> str:

@@ -1,34 +1,53 @@
-"""What losing trials show, as typed signs. Pure."""
+"""What losing trials show, as typed signs; what they say of a claimed offload. Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
+from typing import Final, Protocol
 
-from pinchpoint.account import facts, ledger
-from pinchpoint.account.links import pinched, ways
-from pinchpoint.account.unexplained import unexplained_frames
-from pinchpoint.account.workers import receivers
-from pinchpoint.causes.diagnosed import UNKNOWN, Diagnosed
-from pinchpoint.causes.losses import by_reason
-from pinchpoint.causes.overload import Overload
+from pinchpoint.account.facts import waited_s
+from pinchpoint.account.ledger import PAUSES, nic_count, unexplained_frames
+from pinchpoint.account.validity import receivers
+from pinchpoint.causes.bounds import Overload
+from pinchpoint.causes.evidence import by_reason, pinched, ways
 from pinchpoint.model.causes import Sign, Signs
 from pinchpoint.model.hops import DROPPED_BY, DropKind, Party
+from pinchpoint.model.offload import Offload, OffloadLimit, OffloadTruth
 from pinchpoint.model.trial import Hop, StreamCounts, ThreadLoad, Trial
 
+REST: Final = 0.01
+"""Share of the frames: the first of every flow are software's, and counters are read at different times."""
+Seen = Mapping[str, float]
+"""Counter differences and gauges of one trial, or of some seconds of a watched device."""
+_PORT: Final = "engine/port/"
 
-def of_trials(trials: Sequence[Trial], ring: int, device: Diagnosed = UNKNOWN, over: Overload | None = None) -> Signs:
+
+class Diagnosed(Protocol):
+    """A device as its diagnosis knows it: its own signs, and what its user can set."""
+
+    def signs(self, seen: Seen) -> Mapping[Sign, float]:
+        """What its own counters say of causes, beside drops and the threads' load."""
+
+    def advice(self, cause: str, seen: Seen) -> Sequence[str]:
+        """What its user can set against a cause of the catalogue, without what is set already."""
+
+
+def of_trials(
+    trials: Sequence[Trial], ring: int, device: Diagnosed | None = None, over: Overload | None = None
+) -> Signs:
     """The signs of trials that lost frames near the limit; `ring` is the smallest between engine and device, in frames.
 
     `over` is what the device does under overload: what its threads would need for these loads follows from it.
+    `device` reads its own counters; None: nothing is known of them.
     """
     seen, port = defaultdict[Sign, list[float]](list), _losing_port(trials)
     for trial in trials:
         threads = _of_threads(trial.threads, port, over, trial.sent_duration_s)
-        counted = (*threads, *_of_frames(trial.ledger.hops[1:-1]), *device.signs(trial.observed).items())
-        engine = (*_of_engine(trial), *_of_links(trial))
-        for sign, value in (*counted, *_of_streams(trial.streams), *engine, *_of_time(trial, ring)):
+        own: Mapping[Sign, float] = device.signs(trial.observed) if device else {}
+        counted = (*threads, *_of_frames(trial.ledger.hops[1:-1]), *own.items(), *_of_streams(trial.streams))
+        for sign, value in (*counted, *_of_engine(trial), *_of_time(trial, ring)):
             seen[sign].append(value)
-    values = {sign: median(each) for sign, each in seen.items()}
+    values = {sign: median(of_sign) for sign, of_sign in seen.items()}
     if over is not None:
         values[Sign.NDR_OF_MRR] = over.ndr_of_mrr
     if lost := sum(trial.lost for trial in trials):
@@ -71,12 +90,8 @@ def _of_threads(
     loads: Sequence[ThreadLoad], port: str = "", over: Overload | None = None, traffic_s: float = 0.0
 ) -> Iterator[tuple[Sign, float]]:
     """Of those that poll the port, the busiest; of all of them the idlest."""
-
-    def busy(load: ThreadLoad) -> float | None:
-        return over.busy_share(load, traffic_s) if over else load.busy_share
-
-    known = [(share, load) for load in loads if (share := busy(load)) is not None]
-    if known:
+    shares = ((over.busy_share(load, traffic_s) if over else load.busy_share, load) for load in loads)
+    if known := [(share, load) for share, load in shares if share is not None]:
         polling = [pair for pair in known if port in pair[1].ports] or known
         share, busiest = max(polling, key=lambda pair: pair[0])
         yield Sign.BUSY, share
@@ -84,56 +99,41 @@ def _of_threads(
         cycles = over.cycles.get(busiest.name) if over else busiest.cycles_per_packet
         if cycles is not None:
             yield Sign.CYCLES, cycles
-    received = sum(load.received for load in loads)
-    recirculated = _sum(load.recirculated for load in loads)
-    if received and recirculated is not None:
-        yield Sign.PASSES, 1 + recirculated / received
-    if received:
+    if received := sum(load.received for load in loads):
+        if (recirculated := _sum(load.recirculated for load in loads)) is not None:
+            yield Sign.PASSES, 1 + recirculated / received
         yield Sign.ON_MAIN_THREAD, sum(load.received for load in loads if load.cpu is None) / received
         if (missed := _sum(load.slow_path for load in loads)) is not None:
             yield Sign.SLOW_PATH, missed / received
 
 
 def _of_streams(streams: Sequence[StreamCounts]) -> Iterator[tuple[Sign, float]]:
-    ways = {(counts.rx_port, counts.tx_port) for counts in streams if counts.sent}
+    answered = {(counts.rx_port, counts.tx_port) for counts in streams if counts.sent}
+    alone = sum(counts.sent for counts in streams if (counts.tx_port, counts.rx_port) not in answered)
     if sent := sum(counts.sent for counts in streams):
-        yield (
-            Sign.ONE_WAY,
-            sum(counts.sent for counts in streams if (counts.tx_port, counts.rx_port) not in ways) / sent,
-        )
+        yield Sign.ONE_WAY, alone / sent
 
 
 def _of_engine(trial: Trial) -> Iterator[tuple[Sign, float]]:
-    engine = [worker.busy_share for worker in receivers(trial.witness.workers, trial.streams)]
-    if engine:
+    """Of links, those of NICs alone at which frames were lost: other ports have none that could be full."""
+    if engine := [worker.busy_share for worker in receivers(trial.witness.workers, trial.streams)]:
         yield Sign.ENGINE_BUSY, max(engine)
-
-
-def _of_links(trial: Trial) -> Iterator[tuple[Sign, float]]:
-    """Of NICs alone, and of those at which frames were lost: other ports have no link that could be full."""
     if way := pinched(trial):
         yield Sign.LINE_SHARE, way.share
     losing = {drop.port for hop in trial.ledger.hops for drop in hop.drops if drop.kind is DropKind.RECEIVE_RING}
     if ports := losing & {way.port for way in ways(trial)}:
-        yield Sign.PAUSES, float(sum(_pauses(trial.observed, f"engine/port/{port}/") for port in ports))
+        yield Sign.PAUSES, float(sum(_pauses(trial.observed, f"{_PORT}{port}/") for port in ports))
 
 
-def _pauses(observed: Mapping[str, float], begin: str) -> int:
-    own = {name[len(begin) :]: int(value) for name, value in observed.items() if name.startswith(begin)}
-    return ledger.nic_counts(own).pauses_received
+def _pauses(observed: Seen, begin: str) -> int:
+    own = {name.removeprefix(begin): int(value) for name, value in observed.items() if name.startswith(begin)}
+    return nic_count(own, PAUSES)
 
 
 def _of_frames(hops: Sequence[Hop]) -> Iterator[tuple[Sign, float]]:
     """Copies: at the place of the device that gives out most for what came in."""
-    copies = [copied for hop in hops if (copied := _copies(hop)) is not None]
-    if copies:
+    if copies := [hop.frames_out / hop.frames_in for hop in hops if hop.frames_in and hop.frames_out is not None]:
         yield Sign.COPIES, max(copies)
-
-
-def _copies(hop: Hop) -> float | None:
-    if not hop.frames_in or hop.frames_out is None:
-        return None
-    return hop.frames_out / hop.frames_in
 
 
 def _of_time(trial: Trial, ring: int) -> Iterator[tuple[Sign, float]]:
@@ -143,16 +143,14 @@ def _of_time(trial: Trial, ring: int) -> Iterator[tuple[Sign, float]]:
         return
     ring_s = ring / trial.load_fps
     yield Sign.RING_S, ring_s
-    waits = facts.of(trial).waited_s.values()
-    if waits:
+    if waits := waited_s(trial).values():
         yield Sign.WAITED, max(waits) / ring_s
         yield Sign.WAITED_SHARE, max(waits) / trial.sent_duration_s
     gap_s = max((worker.gap_max_ns for worker in trial.witness.workers), default=0) / 1e9
     if gap_s:
         yield Sign.ENGINE_GAP, gap_s / ring_s
-    begin, end = "engine/port/", "/longest_silence_s"
-    silences = [value for name, value in trial.observed.items() if name.startswith(begin) and name.endswith(end)]
-    if silences:
+    end = "/longest_silence_s"
+    if silences := [n for name, n in trial.observed.items() if name.startswith(_PORT) and name.endswith(end)]:
         yield Sign.SILENCE, max(0.0, min(silences) - max(waits, default=0.0)) / ring_s
         if gap_s:
             yield Sign.SILENCE_OF_GAP, min(silences) / gap_s
@@ -160,6 +158,23 @@ def _of_time(trial: Trial, ring: int) -> Iterator[tuple[Sign, float]]:
         yield Sign.BURST_OF_RING, burst / ring
 
 
-def _sum(values: Iterator[int | None]) -> int | None:
+def _sum(values: Iterable[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     return sum(known) if known else None
+
+
+def offload_truth(signs: Mapping[Sign, float], limits: Mapping[OffloadLimit, float]) -> OffloadTruth | None:
+    """What is true of the offload: frames that entered against frames that software saw.
+
+    None where no flow is said to be offloaded. `limits`: the share of the frames that each known limit keeps in
+    software. They explain what is true and never decide it.
+    """
+    claimed, software = signs.get(Sign.CLAIMED), signs.get(Sign.SOFTWARE)
+    if not claimed:
+        return None
+    if software is None:
+        missing = "no counter tells which frames software handled"
+        return OffloadTruth(Offload.UNKNOWN, claimed, None, missing, limits)
+    hardware = min(1.0, max(0.0, 1 - software))
+    some = Offload.CLAIMED if hardware <= REST else Offload.PARTIAL
+    return OffloadTruth(Offload.PROVEN if hardware >= 1 - REST else some, claimed, hardware, limits=limits)

@@ -1,7 +1,8 @@
 """The command line: arguments in, progress and tables out, exit codes as documented.
 
-`main`      the group of commands and how errors end
-`run`       pinchpoint run
-`inspect`   pinchpoint check, show, report, doctor, clean
-`progress`  what is shown during a run
+`main`        the group of commands and how errors end
+`options`     options that several commands have; `parameters`: kinds of their values
+`program`     what a command shall run
+`run`         pinchpoint run, and how every command that measures begins and ends
+`progress`    what is shown meanwhile; `terminal`: what is shown then
 """

@@ -1,5 +1,7 @@
 """`pinchpoint ceiling`: what the traffic engine itself reaches on a bench, without the device."""
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -7,6 +9,7 @@ import msgspec
 
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import program
+from pinchpoint.cli.options import FILE, json_option, quiet_option
 from pinchpoint.cli.parameters import Duration
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.run import stop_on_signals
@@ -14,8 +17,10 @@ from pinchpoint.dut import requirements
 from pinchpoint.engine import process
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
+from pinchpoint.measure.standing import Listener
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError
+from pinchpoint.model.measurement import Foreign
 from pinchpoint.model.result import Ceiling
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.report.generator_words import generator_lines
@@ -26,12 +31,12 @@ FOREIGN_S = 5.0  # another generator runs
 
 
 @click.command(short_help="What the engine itself reaches, without the device.")
-@click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="SCENARIO")
+@click.argument("path", type=FILE, metavar="SCENARIO")
 @click.option("--fresh", is_flag=True, help="Measure it anew, also if it was measured within the last day.")
 @click.option("--generator", metavar="COMMAND", help="Watch this command instead of the engine; {PORT} is replaced.")
 @click.option("--for", "duration_s", type=Duration(), help="How long it may run. [default: 5s]")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress display.")
+@json_option
+@quiet_option
 def ceiling(
     path: Path, fresh: bool, generator: str | None, duration_s: float | None, as_json: bool, quiet: bool
 ) -> int:
@@ -49,41 +54,34 @@ def ceiling(
     if scenario.remote or scenario.engines:
         what = "its bench stands on another host, where the ceiling is measured by the run itself"
         raise InputError(f"{path}: runs_on: {what}", f"pinchpoint run {path}")
+    if generator is not None and fresh:
+        raise InputError("--fresh: another generator's rate is never kept", "leave it out")
+    if generator is None and duration_s is not None:
+        raise InputError("--for: the engine's own ceiling takes ten short trials", "use it with --generator")
     machines = Machines(Local())
     test = CeilingTest(machines, process.version)
+    measured: Foreign | tuple[Ceiling, ...]
+    lines: Iterable[str]
     if generator is not None:
-        if fresh:
-            raise InputError("--fresh: another generator's rate is never kept", "leave it out")
-        return _foreign(machines, scenario, generator, duration_s or FOREIGN_S, test, as_json, quiet)
-    if duration_s is not None:
-        raise InputError("--for: the engine's own ceiling takes ten short trials", "use it with --generator")
-    known = () if fresh else test.known(scenario)
-    if not known:
-        requirements.require(scenario, machines)
-        with machine_lock(machines.lab), progress(quiet) as listener, stop_on_signals():
-            known = test.measured_now(scenario, listener)
-    click.echo(msgspec.json.encode(known) if as_json else "\n".join(_line(ceiling) for ceiling in known))
+        with _measuring(machines, external_generator.wire_of(scenario, machines.lab), quiet) as listener:
+            measured = external_generator.watched(machines, scenario, generator, duration_s or FOREIGN_S, listener)
+        lines = generator_lines(measured, max((known.fps for known in test.known(scenario)), default=None))
+    else:
+        measured = () if fresh else test.known(scenario)
+        if not measured:
+            with _measuring(machines, scenario, quiet) as listener:
+                measured = test.measured_now(scenario, listener)
+        lines = [_line(ceiling) for ceiling in measured]
+    click.echo(msgspec.json.encode(measured) if as_json else "\n".join(lines))
     return 0
 
 
-def _foreign(
-    machines: Machines,
-    scenario: Scenario,
-    command: str,
-    duration_s: float,
-    test: CeilingTest,
-    as_json: bool,
-    quiet: bool,
-) -> int:
-    requirements.require(external_generator.wire_of(scenario, machines.lab), machines)
+@contextmanager
+def _measuring(machines: Machines, scenario: Scenario, quiet: bool) -> Iterator[Listener]:
+    """Alone on this machine, which has what the bench needs."""
+    requirements.require(scenario, machines)
     with machine_lock(machines.lab), progress(quiet) as listener, stop_on_signals():
-        generator = external_generator.watched(machines, scenario, command, duration_s, listener)
-    if as_json:
-        click.echo(msgspec.json.encode(generator))
-        return 0
-    own = max((known.fps for known in test.known(scenario)), default=None)
-    click.echo("\n".join(generator_lines(generator, own)))
-    return 0
+        yield listener
 
 
 def _line(ceiling: Ceiling) -> str:

@@ -9,24 +9,21 @@ from pathlib import Path
 
 import click
 
-from pinchpoint.cli.builds import program_of
 from pinchpoint.cli.compare import METHODS, Settings, Wanted, as_share, both
-from pinchpoint.cli.compared import show_comparison
-from pinchpoint.cli.options import How, gathered, how_options
+from pinchpoint.cli.options import FILE, NEW_FILE, How, gathered, how_options
+from pinchpoint.cli.parameters import program_of
 from pinchpoint.cli.run import conducted, failed, write_report, wrong
+from pinchpoint.cli.terminal import show_comparison, tell, write_text
 from pinchpoint.findings.regressions import judged
 from pinchpoint.model.comparison import Comparison, State
-from pinchpoint.model.errors import UNDECIDED, WORSE, InputError, StoreError
+from pinchpoint.model.errors import UNDECIDED, WORSE, InputError
 from pinchpoint.report import ci as report
-from pinchpoint.run.compared import compare_folders
-from pinchpoint.run.run import so_far
-from pinchpoint.run.stored import StoredRun
+from pinchpoint.run.stored import StoredRun, compare_folders
 from pinchpoint.scenario import load_sweep
 from pinchpoint.scenario.keys import program_key
 from pinchpoint.store.folder import RunFolder
 
 EXAMPLE = "pinchpoint ci /opt/base /opt/head --scenario forward.toml"
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True)
@@ -42,19 +39,14 @@ class Told:
 @click.command(short_help="Fail where HEAD is slower than BASE, for pipelines.")
 @click.argument("base", type=click.Path(exists=True, path_type=Path))
 @click.argument("head", type=click.Path(exists=True, path_type=Path))
-@click.option(
-    "--scenario",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Measure this scenario with the programs of BASE and HEAD.",
-)
+@click.option("--scenario", type=FILE, metavar="FILE", help="Measure this scenario with the programs of BASE and HEAD.")
 @gathered(
     Told,
     "told",
     click.option("--margin", type=click.FloatRange(0, 100), default=3.0, show_default=True, metavar="PERCENT",
                  callback=as_share, help="The largest regression that is allowed."),
-    click.option("--junit", type=_FILE, metavar="FILE", help="Write JUnit's XML."),
-    click.option("--summary", type=_FILE, metavar="FILE",
+    click.option("--junit", type=NEW_FILE, metavar="FILE", help="Write JUnit's XML."),
+    click.option("--summary", type=NEW_FILE, metavar="FILE",
                  help="Write a Markdown summary. It is also appended to the file that GITHUB_STEP_SUMMARY names."),
     click.option("--annotations/--no-annotations", default=None,
                  help="Print GitHub's ::error and ::warning lines. [default: where GITHUB_ACTIONS is true]"),
@@ -92,7 +84,7 @@ def ci(base: Path, head: Path, scenario: Path | None, wanted: Wanted, how: How, 
     assert stored.comparison is not None, "it was asked for one"
     code = _tell(stored.comparison, told, how.as_json, folder)
     if interrupted is not None:
-        click.echo(f"pinchpoint: {interrupted.message}; what was measured is in {folder.path}", err=True)
+        tell(f"{interrupted.message}; what was measured is in {folder.path}")
         return interrupted.exit_code
     faults, lost = wrong(stored), failed(stored)  # what was found comes before what could not be measured
     return WORSE if code == WORSE else faults or lost or code
@@ -115,10 +107,8 @@ def _sides(
     first = load_sweep(scenario, how.quick, how.changes).scenarios[0]
     key = program_key(first)
     if key is None:
-        raise InputError(
-            f"{scenario}: the program of a device of kind {first.dut.kind} cannot be chosen",
-            "give two scenario files, or two run folders",
-        )
+        what = f"the program of a device of kind {first.dut.kind} cannot be chosen"
+        raise InputError(f"{scenario}: {what}", "give two scenario files, or two run folders")
     a, b = (program_of(build, key[1], stack) for build in (base, head))
     if a == b:
         raise InputError(f"BASE and HEAD are the same program: {a}", "give two builds")
@@ -127,29 +117,21 @@ def _sides(
 
 def _tell(comparison: Comparison, told: Told, as_json: bool, folder: RunFolder | None = None) -> int:
     """Write and print everything; returns the exit code."""
-    took_s = None if folder is None else math.fsum(scenario.wall_s for scenario in so_far(folder).scenarios)
+    took_s = None if folder is None else math.fsum(scenario.wall_s for scenario in folder.so_far().scenarios)
     by_metric = judged(comparison, told.margin)
     show_comparison(comparison, as_json, None if folder is None else folder.path)
     if told.junit is not None:
-        _write(told.junit, report.render_junit(by_metric, told.margin, took_s), "--junit")
+        write_text(told.junit, report.render_junit(by_metric, told.margin, took_s), "--junit")
     text = report.render_summary(comparison, by_metric, told.margin)
     if told.summary is not None:
-        _write(told.summary, text, "--summary")
+        write_text(told.summary, text, "--summary")
     if step := os.environ.get("GITHUB_STEP_SUMMARY"):
-        _write(Path(step), text, "GITHUB_STEP_SUMMARY", "a")
+        write_text(Path(step), text, "GITHUB_STEP_SUMMARY", "a")
     if os.environ.get("GITHUB_ACTIONS") == "true" if told.annotations is None else told.annotations:
         for line in report.annotations(by_metric, told.margin):
             click.echo(line, file=sys.stderr if as_json else sys.stdout)
-    click.echo(f"pinchpoint: {report.headline(by_metric, told.margin)}", err=True)
+    tell(report.headline(by_metric, told.margin))
     states = {judgement.state for judgement in by_metric}
     if State.REGRESSION in states:
         return WORSE
     return UNDECIDED if State.UNDECIDED in states or not comparison.finished or not states else 0
-
-
-def _write(path: Path, text: str, option: str, mode: str = "w") -> None:
-    try:
-        with path.open(mode, encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror}", f"choose another file for {option}") from error

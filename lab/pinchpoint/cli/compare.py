@@ -6,20 +6,20 @@ from pathlib import Path
 
 import click
 
-from pinchpoint.cli.compared import gate, gate_of, show_comparison
 from pinchpoint.cli.options import How, gathered, how_options
 from pinchpoint.cli.parameters import Duration, MetricName, RunPath, Setting
 from pinchpoint.cli.program import Program
 from pinchpoint.cli.run import conduct, print_stored, resumed
+from pinchpoint.cli.terminal import gate, gate_of, show_comparison
 from pinchpoint.dut.requirements import lacking_together
 from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.duet import FORWARDED
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Point, Sweep
 from pinchpoint.report import render_comparison
-from pinchpoint.run.compared import compare_folders, require_alike
-from pinchpoint.run.duet_run import BUILDING_S, CALIBRATING_S, SHORTEST_S, require_duet, why_no_duet
-from pinchpoint.run.stored import StoredRun
+from pinchpoint.run.comparison import BUILDING_S, CALIBRATING_S, SHORTEST_S
+from pinchpoint.run.paired_benches import require_duet, why_no_duet
+from pinchpoint.run.stored import StoredRun, compare_folders, require_alike
 from pinchpoint.scenario import load_sweep
 from pinchpoint.scenario.plain import to_plain
 from pinchpoint.store.folder import RunFolder

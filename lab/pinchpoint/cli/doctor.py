@@ -8,15 +8,14 @@ from typing import Final
 
 import click
 import msgspec
-from rich.console import Console
 from rich.table import Table
 
 from pinchpoint.bench import requirements
 from pinchpoint.bench.requirements import Probe, Remedy
-from pinchpoint.cli.hosts import host_at, host_option
+from pinchpoint.cli.options import host_at, host_option, json_option
 from pinchpoint.cli.run import stop_on_signals
-from pinchpoint.cli.terminal import PIPED_WIDTH
-from pinchpoint.dut import guest_choice, nics, registry, vm
+from pinchpoint.cli.terminal import console
+from pinchpoint.dut import nics, placement, registry, vm
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
 from pinchpoint.host.hugepages import NR_HUGEPAGES, pool
@@ -94,9 +93,8 @@ def carry_out(host: Host, wanted: Sequence[Step], begins: Callable[[Step], None]
             try:
                 host.run(step.argv, environment=_QUIET, timeout_s=STEP_TIMEOUT_S)
             except CommandFailed as error:
-                raise RequirementError(
-                    error.message, f"mend that, then again: pinchpoint doctor --fix ({step})"
-                ) from error
+                hint = f"mend that, then again: pinchpoint doctor --fix ({step})"
+                raise RequirementError(error.message, hint) from error
     _require_reserved(host, wanted)
 
 
@@ -135,21 +133,17 @@ def _require_reserved(host: Host, wanted: Sequence[Step]) -> None:
 
 _COMMON_BACKENDS = ("dpdk", "af_packet")
 """Backends without which the quickstart, or the same over veth, cannot run; others are asked for by name only."""
-_REMEDIES = {"dpdk": Remedy(packages=process.LIBRARIES)}  # of a backend: its libraries
+_LIBRARIES = Remedy(packages=process.LIBRARIES)
 
 
 @click.command(short_help="What this machine lacks, and how to fix it.")
 @click.option("--fix", is_flag=True, help="Provide what is missing: print the commands, ask, run them.")
 @click.option("--all", "everything", is_flag=True, help="With --fix: also what only some devices need.")
-@click.option(
-    "--hugepages",
-    type=click.IntRange(1, 1 << 20),
-    metavar="N",
-    help="With --fix: also have N hugepages of 2 MiB until the next boot; a larger pool stays as it is. A run reserves "
-    "and returns its own: this is for memory that is too fragmented for that.",
-)
+@click.option("--hugepages", type=click.IntRange(1, 1 << 20), metavar="N",
+              help="With --fix: also have N hugepages of 2 MiB until the next boot; a larger pool stays as it is. A "
+                   "run reserves and returns its own: this is for memory that is too fragmented for that.")  # fmt: skip
 @click.option("--yes", is_flag=True, help="With --fix: do not ask.")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@json_option
 @host_option
 def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_json: bool, address: str | None) -> int:
     """Probe everything a run needs. Exit code 3 if the quickstart cannot run here.
@@ -164,12 +158,7 @@ def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_jso
         raise InputError("--fix asks questions, so it prints no JSON", "pinchpoint doctor --json, without --fix")
     if fix and address:
         raise InputError("--fix changes only the machine that it runs on", f"ssh -t {address} pinchpoint doctor --fix")
-    return _look(host_at(address), fix, everything, hugepages, yes, as_json, away=address is not None)
-
-
-def _look(
-    host: Host, fix: bool, everything: bool, hugepages: int | None, yes: bool, as_json: bool, *, away: bool
-) -> int:
+    host, away = host_at(address), address is not None
     probes = _probes(host, away)
     if as_json:
         click.echo(msgspec.json.encode(probes))
@@ -179,21 +168,16 @@ def _look(
     if fix:
         return _fix(host, probes, wanted, yes)
     if wanted and not away:
-        click.echo(f"\npinchpoint doctor --fix provides what is missing: {_words(wanted)}; it asks first")
+        count = units.counted(sum(step.items for step in wanted), "item")
+        click.echo(f"\npinchpoint doctor --fix provides what is missing: {count}; it asks first")
     return _code(probes)
 
 
 def _probes(host: Host, away: bool = False) -> list[Probe]:
-    optional = () if away else (*vm.probes(host), *guest_choice.boots(host))
+    optional = () if away else (*vm.probes(host), *placement.boots(host))
     guests = (replace(probe, needed=False) for probe in optional)
-    return [
-        requirements.root(host),
-        requirements.cpus(host, (), 2),
-        *_device_probes(host),
-        *guests,
-        *nics.probes(host),
-        *_engine_probes(host),
-    ]
+    machine = (requirements.root(host), requirements.cpus(host, (), 2))
+    return [*machine, *_device_probes(host), *guests, *nics.probes(host), *_engine_probes(host)]
 
 
 def _code(probes: Sequence[Probe]) -> int:
@@ -235,10 +219,6 @@ def _asks() -> bool:
     return sys.stdin.isatty()
 
 
-def _words(wanted: Sequence[Step]) -> str:
-    return units.counted(sum(step.items for step in wanted), "item")
-
-
 def _device_probes(host: Host) -> list[Probe]:
     """What devices need; only the default kind, which the quickstart measures, must be there."""
     probes: dict[str, Probe] = {}
@@ -251,18 +231,16 @@ def _device_probes(host: Host) -> list[Probe]:
 def _engine_probes(host: Host) -> list[Probe]:
     try:
         backends = process.backends(host)
-    except NoLibrariesError as error:
-        remedy = Remedy(packages=process.LIBRARIES)
-        return [Probe("pinchpoint-engine", False, error.message, error.hint or "", remedy=remedy)]
     except PinchpointError as error:
-        return [Probe("pinchpoint-engine", False, error.message, error.hint or "")]
+        remedy = _LIBRARIES if isinstance(error, NoLibrariesError) else None
+        return [Probe("pinchpoint-engine", False, error.message, error.hint or "", remedy=remedy)]
     return [Probe("pinchpoint-engine", True, process.find_engine(host)), *map(_backend_probe, backends)]
 
 
 def _backend_probe(backend: Backend) -> Probe:
     detail = (backend.detail if backend.available else backend.why) or ""
     needed = backend.name in _COMMON_BACKENDS
-    remedy = _REMEDIES.get(backend.name)
+    remedy = _LIBRARIES if backend.name == "dpdk" else None
     return Probe(f"engine backend {backend.name}", backend.available, detail, backend.hint or "", needed, remedy)
 
 
@@ -276,4 +254,4 @@ def _print_probes(probes: Sequence[Probe]) -> None:
         mark = "[green]ok[/green]" if probe.ok else lacking
         detail = probe.detail if probe.ok or not probe.hint else f"{probe.detail}\n  hint: {probe.hint}"
         table.add_row(mark, probe.name, detail)
-    Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH).print(table)
+    console().print(table)

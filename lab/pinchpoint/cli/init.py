@@ -1,19 +1,21 @@
-"""`pinchpoint init`: a first scenario for this machine, with its reasons as comments."""
+"""Commands that write a scenario: `pinchpoint init` a first one for this machine, with its reasons as comments;
+`pinchpoint import` a traffic profile of another program.
+"""
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
 import click
 
+from pinchpoint.cli.options import FILE, NEW_FILE
 from pinchpoint.dut import registry, requirements
-from pinchpoint.dut.starter import Starter, starters
+from pinchpoint.dut.device import Starter
 from pinchpoint.engine import process
-from pinchpoint.host.facts import host_facts
+from pinchpoint.host.facts import Machine, host_facts, look
 from pinchpoint.host.interface import Host
 from pinchpoint.host.local import Local
-from pinchpoint.host.machine import Machine, look
 from pinchpoint.host.machines import Machines
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError, PinchpointError, RequirementError, StoreError
@@ -23,7 +25,7 @@ from pinchpoint.scenario import load_sweep
 
 
 @click.command(short_help="Write a first scenario that runs on this machine.")
-@click.argument("file", default="first.toml", type=click.Path(dir_okay=False, path_type=Path), metavar="[FILE]")
+@click.argument("file", default="first.toml", type=NEW_FILE, metavar="[FILE]")
 @click.option("--kind", metavar="KIND", help="The kind of device, e.g. bridge; otherwise the first that can run.")
 @click.option("--stdout", "to_stdout", is_flag=True, help="Print the scenario instead of writing FILE.")
 def init(file: Path, kind: str | None, to_stdout: bool) -> int:
@@ -32,8 +34,8 @@ def init(file: Path, kind: str | None, to_stdout: bool) -> int:
     It looks at cores, NUMA nodes, NICs, hugepages, programs, kernel modules and a switch in service; it changes
     nothing, and never overwrites a file.
     """
-    if not to_stdout and file.exists():
-        raise InputError(f"{file}: exists, and init overwrites nothing", "name another file: pinchpoint init FILE")
+    target = None if to_stdout else file
+    _require_new(target, "init", "name another file: pinchpoint init FILE")
     machines = Machines(Local())
     machine = look(machines.lab)
     choices = [_choice(machine, starter, machines) for starter in _starters(kind)]
@@ -43,34 +45,37 @@ def init(file: Path, kind: str | None, to_stdout: bool) -> int:
         raise RequirementError(f"no device can run on this machine:{lines}", "pinchpoint doctor --fix")
     others = [choice for choice in choices if choice is not chosen]
     written = scaffold.text(machine, host_facts(machines.lab), list(_in_service(machines.lab)), chosen, others)
-    if to_stdout:
-        click.echo(written, nl=False)
-        return 0
+    _write(target, written, chosen.starter.words, f"pinchpoint check {file}, then pinchpoint run {file}")
+    return 0
+
+
+def _require_new(file: Path | None, command: str, hint: str) -> None:
+    if file is not None and file.exists():
+        raise InputError(f"{file}: exists, and {command} overwrites nothing", hint)
+
+
+def _write(file: Path | None, text: str, what: str, next_step: str) -> None:
+    """Into a new file, and say what it is and what to do with it; None: on standard output. Raises StoreError."""
+    if file is None:
+        click.echo(text, nl=False)
+        return
     try:
         with file.open("x", encoding="utf-8") as made:
-            made.write(written)
+            made.write(text)
     except OSError as error:
         raise StoreError(f"{file}: {error.strerror}", "name a file in a folder that you may write") from error
-    click.echo(f"{file}: {chosen.starter.words}\nnext: pinchpoint check {file}, then pinchpoint run {file}")
-    return 0
+    click.echo(f"{file}: {what}\nnext: {next_step}")
 
 
 def _starters(kind: str | None) -> list[Starter]:
     """Of one kind, or of all, best first. Raises InputError where there is none."""
-    if kind is not None:
-        offered = list(starters(registry.device(kind)))
-    else:
-        offered = sorted(
-            (starter for name in registry.kinds() for starter in starters(registry.device(name))), key=_rank
-        )
-    if not offered:
-        able = [name for name in registry.kinds() if any(True for _ in starters(registry.device(name)))]
-        raise InputError(f"init has no plain scenario of {kind}", f"--kind with one of {', '.join(able)}")
-    return offered
-
-
-def _rank(starter: Starter) -> int:
-    return starter.rank
+    if kind is not None and (own := list(registry.device(kind).starters())):
+        return own
+    every = [(name, starter) for name in registry.kinds() for starter in registry.device(name).starters()]
+    if kind is not None or not every:
+        able = ", ".join(dict.fromkeys(name for name, _ in every))
+        raise InputError(f"init has no plain scenario of {kind}", f"--kind with one of {able}")
+    return sorted((starter for _, starter in every), key=lambda starter: starter.rank)
 
 
 def _choice(machine: Machine, starter: Starter, machines: Machines) -> Choice:
@@ -102,7 +107,79 @@ def _in_service(lab: Host) -> Iterator[str]:
         device = registry.device(kind)
         with suppress(PinchpointError), closing(device.attach(None, lab)) as attached:
             ports: Sequence[str] = attached.ports
-            yield (
-                f"{device.title} is in service at {attached.place} with {units.counted(len(ports), 'port')}: "
-                "left alone, a run builds its own; `pinchpoint watch` looks at it"
-            )
+            place = f"{attached.place} with {units.counted(len(ports), 'port')}"
+            left_alone = "left alone, a run builds its own; `pinchpoint watch` looks at it"
+            yield f"{device.title} is in service at {place}: {left_alone}"
+
+
+MOST_BENCH_BYTES = 1 << 20
+EXAMPLE = """\b
+Example:
+  pinchpoint import stl/imix.py -o imix.toml --bench 1-forward.toml
+  pinchpoint run imix.toml
+"""
+
+
+@click.command("import", short_help="Write a TRex profile (Python or YAML) as a scenario.", epilog=EXAMPLE)
+@click.argument("profile", type=click.Path(exists=True, dir_okay=False))
+@click.option("-o", "--out", "output", type=NEW_FILE, metavar="FILE", help="A new file.  [default: stdout]")
+@click.option("--tunable", "tunables", multiple=True, metavar="NAME=VALUE", help="An argument of a Python profile.")
+@click.option("--both-ways", is_flag=True, help="Also the streams of direction 1, from the second port.")
+@click.option("--bench", type=FILE, metavar="SCENARIO",
+              help="Take all but its [[stream]] tables from here.  [default: ports that are joined]")  # fmt: skip
+@click.option("--ports", nargs=2, default=("left", "right"), show_default=True, metavar="FIRST SECOND",
+              help="Names of the two [[port]] tables.")  # fmt: skip
+def import_profile(
+    profile: str, output: Path | None, tunables: tuple[str, ...], both_ways: bool, bench: Path | None,
+    ports: tuple[str, str],
+) -> int:  # fmt: skip
+    """Write the streams of PROFILE as [[stream]] tables of a scenario.
+
+    PROFILE is a stateless profile in Python (register, get_streams), or one of captures in YAML. A Python profile is
+    run without privileges: no network, no files to write, no processes, 3 s of CPU time, 512 MiB. What a [[stream]]
+    does not do is refused with its name and line. Rates become shares of the load, which the measure chooses.
+    """
+    _require_new(output, "import", "-o with another name")
+    text = _scenario(profile, _pairs(tunables), both_ways, bench, ports)
+    streams = units.counted(text.count("\n[[stream]]\n"), "stream")
+    _write(output, text, streams, f"pinchpoint check {output}")
+    return 0
+
+
+def _pairs(tunables: Sequence[str]) -> dict[str, str]:
+    pairs = {}
+    for tunable in tunables:
+        name, sign, value = tunable.partition("=")
+        if not sign or not name.isidentifier():
+            raise InputError(f"--tunable {tunable}: expected NAME=VALUE", "--tunable packet_len=128")
+        pairs[name] = value
+    return pairs
+
+
+def _scenario(
+    profile: str, tunables: Mapping[str, str], both_ways: bool, bench: Path | None, ports: tuple[str, str]
+) -> str:
+    from pinchpoint.profiles import declared, streams, text
+
+    left, right = ports
+    if profile.endswith(".py"):
+        directed = [
+            (stream, *ends)
+            for direction, ends in enumerate(((left, right), (right, left))[: 1 + both_ways])
+            for stream in streams.wanted(profile, declared.streams(profile, direction, tunables))
+        ]
+    elif tunables or both_ways:
+        raise InputError(f"{profile}: --tunable and --both-ways are for Python profiles (.py)")
+    else:
+        directed = [(stream, left, right) for stream in streams.of_captures(profile, Local())]
+    taken = text.BENCH.format(left=left, right=right) if bench is None else _bench(bench)
+    return text.scenario(profile, taken, directed)
+
+
+def _bench(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            read = file.read(MOST_BENCH_BYTES)
+        return read.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: {error}", "--bench with a scenario file") from error

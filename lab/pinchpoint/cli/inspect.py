@@ -1,30 +1,40 @@
-"""Commands that look or tidy: check, show, report, clean."""
+"""Commands that look or tidy: check, runs, show, report, trend, clean."""
 
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
+from rich import box
+from rich.table import Table
 
 from pinchpoint.bench import builder
 from pinchpoint.cli import program
-from pinchpoint.cli.hosts import host_at, host_option
-from pinchpoint.cli.parameters import RunPath
+from pinchpoint.cli.options import NEW_FILE, host_at, host_option, json_option
+from pinchpoint.cli.parameters import LAST, RUNS, MetricName, RunPath, stored_runs
 from pinchpoint.cli.run import print_stored, write_report
+from pinchpoint.cli.terminal import console, write_text
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import lower_left_session
 from pinchpoint.model import units
-from pinchpoint.model.errors import BenchError, InputError, RequirementError
+from pinchpoint.model.errors import UNDECIDED, WORSE, BenchError, InputError, RequirementError
+from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.scenario import Factor, Sweep
 from pinchpoint.report.forms import Form, render_form
-from pinchpoint.run.run import so_far
+from pinchpoint.report.trend import render_junit, render_trends
 from pinchpoint.run.stored import StoredRun
 from pinchpoint.scenario.plain import to_plain
 from pinchpoint.store.bundle import opened
 from pinchpoint.store.folder import RunFolder
+
+if TYPE_CHECKING:
+    from pinchpoint.serve.index import Row
 
 MOST_LEVELS_SHOWN = 6
 
@@ -32,9 +42,8 @@ MOST_LEVELS_SHOWN = 6
 @click.command(short_help="Check scenario files without running them.")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="SCENARIO...")
 @click.option("--quick", is_flag=True, help="The short form.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print every scenario with its effective values, or the problems."
-)
+@click.option("--json", "as_json", is_flag=True,
+              help="Print every scenario with its effective values, or the problems.")  # fmt: skip
 def check(paths: tuple[Path, ...], quick: bool, as_json: bool) -> int:
     """Read SCENARIO files, folders of them or studies; report every problem with its file, line and key.
 
@@ -91,6 +100,39 @@ def _levels(factor: Factor) -> str:
     return f"{few} {factor.unit}".rstrip()
 
 
+_STORED = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+@click.command(short_help="List stored runs, the newest first.")
+@click.argument("folder", default=str(RUNS), type=_STORED, metavar="[FOLDER]")
+@json_option
+def runs(folder: Path, as_json: bool) -> int:
+    """List the runs in FOLDER (runs), the newest first.
+
+    Commands that read a run take @last for the newest of those in runs/, @last-1 for the one before, and so on.
+    """
+    rows = stored_runs(folder)
+    if as_json:
+        click.echo(msgspec.json.encode([asdict(row) for row in rows]))
+        return 0
+    console().print(_table(rows) if rows else f"{folder}: no runs yet")
+    return 0
+
+
+def _table(rows: "list[Row]") -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("run", "started", "what", "result", "pinched by"):
+        table.add_column(heading, overflow="fold")
+    for number, row in enumerate(rows):
+        started = row.started[:16].replace("T", " ")
+        result = row.error or row.number or row.state
+        if row.state != "finished" and row.number:
+            result = f"{row.number} ({row.state})"
+        name = f"{LAST}-{number}" if number else LAST
+        table.add_row(f"{name}  {row.id}", started, row.title, result, row.verdicts)
+    return table
+
+
 @click.command(short_help="Print a stored run again.")
 @click.argument("run_folder", type=RunPath(), metavar="RUN")
 @click.option("--json", "as_json", is_flag=True, help="Print result.json, or comparison.json.")
@@ -105,20 +147,69 @@ def show(run_folder: Path, as_json: bool) -> int:
 
 @click.command(short_help="Write a stored run's report again.")
 @click.argument("run_folder", type=RunPath(file_okay=False), metavar="RUN")
-@click.option(
-    "--form",
-    type=click.Choice([str(form) for form in Form]),
-    help="Make FORM.html in the folder instead: the report that this RFC asks for, to be printed.",
-)
+@click.option("--form", type=click.Choice([str(form) for form in Form]),
+              help="Make FORM.html in the folder instead: the report that this RFC asks for, to be "
+                   "printed.")  # fmt: skip
 def report(run_folder: Path, form: str | None) -> int:
     """Make report.html and report.md of the run folder RUN anew, e.g. with a newer pinchpoint."""
     folder = RunFolder.open(run_folder)
     if form is None:
         click.echo(f"Report: {write_report(StoredRun(folder))}")
         return 0
-    page = render_form(Form(form), folder.read_info(), so_far(folder), folder.read_trials())
+    page = render_form(Form(form), folder.read_info(), folder.so_far(), folder.read_trials())
     click.echo(f"Report: {folder.write_page(f'{form}.html', page)}")
     return 0
+
+
+@click.command(short_help="Where a number changed over stored runs.")
+@click.argument("paths", nargs=-1, required=True, type=_STORED, metavar="RUNS...")
+@click.option("--scenario", "scenarios", multiple=True, metavar="NAME", help="This scenario only; may be given again.")
+@click.option("--metric", "metrics", type=MetricName(), multiple=True, metavar="NAME",
+              help="This metric, e.g. NDR; may be given again. Else every rate, or the first metric.")  # fmt: skip
+@click.option("--junit", type=NEW_FILE, metavar="FILE",
+              help="Write JUnit's XML: a test case for each metric, failed where it got worse.")  # fmt: skip
+@json_option
+def trend(
+    paths: tuple[Path, ...], scenarios: tuple[str, ...], metrics: tuple[str, ...], junit: Path | None, as_json: bool
+) -> int:
+    """Find change points over RUNS: run folders, or folders of them, in the order of their start.
+
+    Only runs of the newest one's scenario and definition are compared; the others are named. Exit code 8
+    if the latest level of a metric is worse than the one before it, 9 if no series has enough runs. At most 2 of 100
+    series without a change raise an alarm; at least 10 runs are needed.
+    """
+    from pinchpoint.findings.trend import trends  # numpy is not to be imported by `pinchpoint --help`
+
+    measured = trends(list(_read(paths)), scenarios, metrics)
+    if junit is not None:
+        write_text(junit, render_junit(measured), "--junit")
+    if as_json:
+        click.echo(msgspec.json.encode(measured))
+    else:
+        console().print(render_trends(measured, bars=sys.stdout.isatty()))
+    if any(trend.worse for trend in measured):
+        return WORSE
+    return UNDECIDED if all(trend.too_few for trend in measured) else 0
+
+
+def _read(paths: Sequence[Path]) -> Iterator[tuple[RunInfo, RunResult]]:
+    """Every run below `paths` once; one of which nothing has finished is passed over."""
+    folders = dict.fromkeys(folder.resolve() for path in paths for folder in _folders(path))
+    for path in folders:
+        folder = RunFolder.open(path)
+        result = folder.read_result()
+        if result is not None:
+            yield folder.read_info(), result
+
+
+def _folders(path: Path) -> list[Path]:
+    if (path / "run.json").is_file():
+        return [path]
+    folders = sorted(inner.parent for inner in path.glob("*/run.json"))
+    if not folders:
+        hint = "give run folders, or the folder that they are in: pinchpoint trend runs"
+        raise InputError(f"{path}: neither a run folder nor a folder of run folders (no run.json)", hint)
+    return folders
 
 
 @click.command(short_help="Remove what a killed run left behind.")

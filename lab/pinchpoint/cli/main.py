@@ -1,68 +1,64 @@
-"""The `pinchpoint` command."""
+"""The `pinchpoint` command, and how a shell completes it."""
 
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import click
 from click.exceptions import NoArgsIsHelpError
+from click.shell_completion import get_completion_class
 
 from pinchpoint import __version__
 from pinchpoint.cli.campaign import campaign
 from pinchpoint.cli.ceiling import ceiling
 from pinchpoint.cli.ci import ci
 from pinchpoint.cli.compare import compare
-from pinchpoint.cli.completion import completion
 from pinchpoint.cli.doctor import doctor
-from pinchpoint.cli.explain import explain
-from pinchpoint.cli.export import export
-from pinchpoint.cli.importing import import_profile
-from pinchpoint.cli.init import init
-from pinchpoint.cli.inspect import check, clean, report, show
-from pinchpoint.cli.pack import pack, unpack
+from pinchpoint.cli.export import export, pack, unpack
+from pinchpoint.cli.init import import_profile, init
+from pinchpoint.cli.inspect import check, clean, report, runs, show, trend
 from pinchpoint.cli.pilot import pilot
-from pinchpoint.cli.run import run
-from pinchpoint.cli.runs import runs
+from pinchpoint.cli.run import explain, run
 from pinchpoint.cli.servers import otg, serve
 from pinchpoint.cli.study import study
-from pinchpoint.cli.trend import trend
 from pinchpoint.cli.watch import watch
-from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.errors import InputError, PinchpointError
 
-# The commands by topic, as --help lists them: a new one is a line here.
+SHELLS = ("bash", "zsh", "fish")
+EVERY_SHELL = """\b
+Once:            eval "$(pinchpoint completion bash)"
+In every shell:  write that line into ~/.bashrc or ~/.zshrc; for fish:
+                 pinchpoint completion fish \\
+                   > ~/.config/fish/completions/pinchpoint.fish
+A system-wide wheel has these scripts in share/, where the shells find them.
+"""
+
+
+@click.command(short_help="Completion of commands and options in your shell.", epilog=EVERY_SHELL)
+@click.argument("shell", required=False, type=click.Choice(SHELLS), metavar="[bash|zsh|fish]")
+def completion(shell: str | None) -> int:
+    """Print the script that completes pinchpoint's commands in a shell; without one, in yours (SHELL)."""
+    chosen = shell or Path(os.environ.get("SHELL", "")).name
+    if chosen not in SHELLS:
+        raise InputError("which shell is not known from SHELL", "pinchpoint completion bash")
+    click.echo(script(chosen), nl=False)
+    return 0
+
+
+def script(shell: str) -> str:
+    """What completes pinchpoint in that shell."""
+    kind = get_completion_class(shell)
+    assert kind is not None
+    return kind(cli, {}, "pinchpoint", "_PINCHPOINT_COMPLETE").source()
+
+
+# The commands by topic, as --help lists them: a new one is a word here.
 TOPICS: Mapping[str, tuple[click.Command, ...]] = {
-    "Begin": (
-        doctor,
-        init,
-        import_profile,
-        check,
-    ),
-    "Measure": (
-        run,
-        study,
-        campaign,
-        compare,
-        ci,
-        explain,
-        pilot,
-        ceiling,
-        watch,
-        otg,
-    ),
-    "Look at results": (
-        runs,
-        show,
-        report,
-        serve,
-        trend,
-        export,
-        pack,
-        unpack,
-    ),
-    "Tidy": (
-        clean,
-        completion,
-    ),
+    "Begin": (doctor, init, import_profile, check),
+    "Measure": (run, study, campaign, compare, ci, explain, pilot, ceiling, watch, otg),
+    "Look at results": (runs, show, report, serve, trend, export, pack, unpack),
+    "Tidy": (clean, completion),
 }
 
 EXIT_CODES = """\b

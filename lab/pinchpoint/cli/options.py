@@ -9,8 +9,11 @@ from typing import Any, Final, TypeVar
 import click
 
 from pinchpoint.cli.parameters import RUNS, Duration, RunPath, Setting
+from pinchpoint.host.interface import Host
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.scenario import Remote, is_destination
 from pinchpoint.run.host_recovery import AWAITED_S
 
 Command = Callable[..., int]
@@ -41,9 +44,16 @@ class How:
         return dict(self.settings)
 
 
-_FOLDER: Final = click.Path(file_okay=False, path_type=Path)
+FOLDER: Final = click.Path(file_okay=False, path_type=Path)
+FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+json_option = click.option("--json", "as_json", is_flag=True, help="For machines.")
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress display.")
+host_option = click.option(
+    "--host", "address", metavar="HOST", help="On another machine, by the name that ssh(1) knows it by."
+)
 _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]]] = {
-    "out": (("--out",), {"type": _FOLDER, "default": RUNS, "show_default": True,
+    "out": (("--out",), {"type": FOLDER, "default": RUNS, "show_default": True,
             "help": "Folder below which the run folder is made; an existing one is never overwritten."}),
     "resume": (("--resume",), {"type": RunPath(file_okay=False), "metavar": "RUN",
                "help": "Continue an interrupted run; finished trials are not made again, what failed or was impossible "
@@ -99,3 +109,16 @@ def gathered(into: Callable[..., T], argument: str, *options: Option, of: type |
         return made
 
     return decorate
+
+
+_LEASE_S: Final = 60.0  # of a connection that builds nothing
+
+
+def host_at(address: str | None) -> Host:
+    """That machine, connected; None: this one. Raises InputError if it is no destination, RequirementError."""
+    if address is None:
+        return Local()
+    if not is_destination(address):
+        what = f"--host: expected a destination of ssh(1), found {address!r}"
+        raise InputError(what, "USER@HOST, or a Host of ssh_config")
+    return Machines(Local()).opened(Remote(address, address, sudo=True, lease_s=_LEASE_S))

@@ -1,16 +1,21 @@
-"""Kinds of command line values: times, settings, studies, groups; what can be completed completes itself."""
+"""Kinds of command line values: times, settings, builds, studies, groups; what can be completed completes itself."""
 
+import os
 import re
 import tomllib
+from collections.abc import Iterator
+from contextlib import ExitStack
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.shell_completion import CompletionItem
 
 from pinchpoint.cli.program import STUDY_FILE
+from pinchpoint.host.local import Local
 from pinchpoint.model import former, units
 from pinchpoint.model.effective import toml_of
 from pinchpoint.model.errors import InputError
@@ -96,17 +101,21 @@ class Setting(click.ParamType[tuple[str, object]]):
             return key.strip(), text.strip()
 
 
-class Wire(click.ParamType[tuple[str, str]]):
-    """`PORT=PORT`: the ports of two hosts that one wire joins."""
+class PairOfWords(click.ParamType[tuple[str, str]]):
+    """Two words with `=` between them."""
 
-    name = "wire"
+    name = "pair"
+
+    def __init__(self, expected: str) -> None:
+        self._expected = expected
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Both words."""
         if isinstance(value, tuple):
             return value
         first, _, second = str(value).partition("=")
         if not first or not second:
-            self.fail(f"{value!r}: expected PORT=PORT, e.g. uplink=uplink", param, ctx)
+            self.fail(f"{value!r}: expected {self._expected}", param, ctx)
         return first, second
 
 
@@ -180,3 +189,39 @@ def study_folder(name: str) -> Path:
     meant = f"did you mean {near[0]}? " if near else ""
     hint = f"{meant}Shipped: {', '.join(shipped)}; or the path of a folder of your own"
     raise InputError(f"{name}: no such study", hint)
+
+
+PACKAGE: Final = ".deb"
+
+
+def program_of(build: Path, name: str, stack: ExitStack) -> Path:
+    """The program called `name`, or `name-VARIANT`, of a build. A package is unpacked until `stack` is closed.
+
+    A link of a package that leads out of it is refused: it would lead to a program of this machine, not of the build.
+
+    Raises InputError if there is none or more than one, RequirementError if a package cannot be unpacked here.
+    """
+    is_package = build.is_file() and build.suffix == PACKAGE
+    if build.is_file() and not is_package:
+        return build.resolve()
+    folder = build.resolve()
+    if is_package:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="pinchpoint-package-"))).resolve()
+        Local().run(("dpkg-deb", "--extract", str(build), str(folder)))
+    programs = sorted(dict.fromkeys(_programs(folder, name)))
+    for path in programs if is_package else ():
+        if not path.resolve().is_relative_to(folder):
+            link = f"/{path.relative_to(folder)} leads out of the package, to {path.resolve()}"
+            raise InputError(f"{build}: {link}", "give the package that holds the program, or the program's own path")
+    if len(programs) != 1:
+        names = ", ".join(map(str, programs)) or f"no program called {name}"
+        raise InputError(f"{build}: expected one program called {name}, found {names}", "give the program's own path")
+    return programs[0]
+
+
+def _programs(folder: Path, name: str) -> Iterator[Path]:
+    for path in folder.rglob(f"{name}*"):
+        is_called_so = path.name == name or path.name.startswith(f"{name}-")
+        if is_called_so and not path.suffix and path.is_file() and os.access(path, os.X_OK):
+            resolved = path.resolve()
+            yield resolved if resolved.is_relative_to(folder) and resolved.name.startswith(name) else path

@@ -1,39 +1,34 @@
 """`pinchpoint pilot`: at which level a scenario's numbers vary, and how often to repeat what."""
 
 import shlex
-import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import click
 import msgspec
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import program
-from pinchpoint.cli.options import How, gathered, how_options
+from pinchpoint.cli.options import FILE, How, gathered, how_options
 from pinchpoint.cli.parameters import RUNS, Duration, MetricName, setting_words
 from pinchpoint.cli.progress import progress
-from pinchpoint.cli.run import print_plans, stop_on_signals, write_report
-from pinchpoint.cli.terminal import PIPED_WIDTH
+from pinchpoint.cli.run import new_folder, print_plans, report_as_far, stop_on_signals, write_report
+from pinchpoint.cli.terminal import console, tell
 from pinchpoint.dut import requirements
 from pinchpoint.host.machines import Machines
+from pinchpoint.measure.standing import Interrupted
 from pinchpoint.model import units
-from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError, StoreError
-from pinchpoint.model.result import Outcome
+from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError
+from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.run import pilot as piloted
 from pinchpoint.run.pilot import Size
-from pinchpoint.run.run import describe_run
 from pinchpoint.run.stored import StoredRun
-from pinchpoint.scenario.plain import to_plain
 from pinchpoint.stats.estimate import median_interval
 from pinchpoint.stats.variance import (
     MOST_REBUILDS,
@@ -47,8 +42,8 @@ from pinchpoint.stats.variance import (
 )
 from pinchpoint.store.folder import RunFolder
 
-if TYPE_CHECKING:
-    from pinchpoint.model.result import ScenarioResult
+Results = Mapping[tuple[int, int, int], ScenarioResult]
+"""By the number of the bench, of the start and of the measurement."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +87,7 @@ class Finding:
 
 
 @click.command(short_help="Which level varies most: bench, DUT start or measurement.")
-@click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="SCENARIO")
+@click.argument("path", type=FILE, metavar="SCENARIO")
 @gathered(
     Size,
     "size",
@@ -103,24 +98,12 @@ class Finding:
     click.option("--measurements", type=click.IntRange(1, 100), default=2, show_default=True,
                  help="Measurements (a search, a window) after each start."),
 )  # fmt: skip
-@click.option(
-    "--within",
-    type=click.FloatRange(0, 100, min_open=True),
-    default=1.0,
-    show_default=True,
-    metavar="PERCENT",
-    help="The wished half width of the 95 % interval.",
-)
-@click.option(
-    "--time",
-    "time_s",
-    type=Duration(),
-    metavar="TIME",
-    help="Advise the narrowest interval that fits into TIME (10m, 1h) instead.",
-)
-@click.option(
-    "--metric", "metrics", type=MetricName(), multiple=True, metavar="NAME", help="Judge this metric; else every rate."
-)
+@click.option("--within", type=click.FloatRange(0, 100, min_open=True), default=1.0, show_default=True,
+              metavar="PERCENT", help="The wished half width of the 95 % interval.")  # fmt: skip
+@click.option("--time", "time_s", type=Duration(), metavar="TIME",
+              help="Advise the narrowest interval that fits into TIME (10m, 1h) instead.")  # fmt: skip
+@click.option("--metric", "metrics", type=MetricName(), multiple=True, metavar="NAME",
+              help="Judge this metric; else every rate.")  # fmt: skip
 @how_options("quick", "settings", "out", "dry_run", "as_json", "quiet", as_json="For machines.")
 def pilot(path: Path, size: Size, within: float, time_s: float | None, metrics: tuple[str, ...], how: How) -> int:
     """Measure SCENARIO on several benches, after several starts of the DUT on each, several times after each start.
@@ -139,21 +122,20 @@ def pilot(path: Path, size: Size, within: float, time_s: float | None, metrics: 
         return 0
     requirements.require(scenario, machines)
     with machine_lock(machines.lab):
-        folder = RunFolder.create(how.out, f"{scenario.name}-pilot")
-        plain = [to_plain(piloted.unit(scenario, *place)) for place in size.every]
-        folder.write_info(describe_run(machines.lab, folder.run_id, sys.argv, plain, sources))
+        every = [piloted.unit(scenario, *place) for place in size.every]
+        folder = new_folder(how, f"{scenario.name}-pilot", every, sources)
         results, costs = _run(machines, scenario, size, folder, how.quiet)
     write_report(StoredRun(folder))
     judged = [_judge(metric, size, results, costs, asked) for metric in metrics or piloted.metrics_of(results)]
     if how.as_json:
         click.echo(msgspec.json.encode({"run_id": folder.run_id, "costs": asdict(costs), "metrics": judged}))
     else:
-        console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
+        out = console()
         if any(finding.components for finding in judged):
-            console.print(_table(judged))
+            out.print(_table(judged))
         for line in _lines(judged, asked, costs):
-            console.print(Text(line), soft_wrap=True)  # a command is to be copied
-        console.print(Text(f"Report: {folder.path / 'report.html'}"))
+            out.print(Text(line), soft_wrap=True)  # a command is to be copied
+        out.print(Text(f"Report: {folder.path / 'report.html'}"))
     return _exit_code(results)
 
 
@@ -163,13 +145,13 @@ _WITHOUT_NUMBER = (
 )
 
 
-def _exit_code(results: "Mapping[tuple[int, int, int], ScenarioResult]") -> int:
+def _exit_code(results: Results) -> int:
     """What the pilot ends with; on stderr how many measurements yielded no number, and why the first."""
     codes: list[int] = []
     for outcome, words, code in _WITHOUT_NUMBER:
         if lost := [result for result in results.values() if result.outcome is outcome]:
             first = lost[0].reason.partition("\n")[0]
-            click.echo(f"pinchpoint: {len(lost)} of {len(results)} measurements {words}; the first: {first}", err=True)
+            tell(f"{len(lost)} of {len(results)} measurements {words}; the first: {first}")
             codes.append(code)
     return codes[0] if codes else 0
 
@@ -184,32 +166,18 @@ def _scenario(asked: Asked) -> tuple[Scenario, dict[str, str]]:
     return scenarios[0], wanted.sources
 
 
-def _run(
-    machines: Machines, scenario: Scenario, size: Size, folder: RunFolder, quiet: bool
-) -> "tuple[Mapping[tuple[int, int, int], ScenarioResult], Costs]":
+def _run(machines: Machines, scenario: Scenario, size: Size, folder: RunFolder, quiet: bool) -> tuple[Results, Costs]:
     try:
         with progress(quiet) as listener, stop_on_signals() as remember:
             return piloted.run_pilot(machines, scenario, size, folder, listener, remember)
     except (PinchpointError, KeyboardInterrupt) as error:
-        with suppress(StoreError):  # the disk may be what failed
-            write_report(StoredRun(folder))
-        click.echo(f"pinchpoint: finished trials are in {folder.path}", err=True)
-        if isinstance(error, PinchpointError) and error.exit_code == KEYBOARD:
+        report_as_far(folder)
+        if isinstance(error, Interrupted):
             raise KeyboardInterrupt from error
         raise
 
 
-KEYBOARD = 130
-"""The exit code after Ctrl-C."""
-
-
-def _judge(
-    metric: str,
-    size: Size,
-    results: "Mapping[tuple[int, int, int], ScenarioResult]",
-    costs: Costs,
-    asked: Asked,
-) -> Finding:
+def _judge(metric: str, size: Size, results: Results, costs: Costs, asked: Asked) -> Finding:
     values, unit, reason = piloted.nested(metric, size, results)
     if not values:
         return Finding(metric, unit, None, None, None, reason, (), None)
@@ -226,14 +194,8 @@ def _judge(
 
 def _table(judged: list[Finding]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, justify in (
-        ("metric", "left"),
-        ("level", "left"),
-        ("varies by", "right"),
-        ("share", "right"),
-        ("seen in", "left"),
-    ):
-        table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=True)
+    for heading in ("metric", "level", "varies by", "share", "seen in"):
+        table.add_column(heading, justify="right" if heading in ("varies by", "share") else "left", no_wrap=True)
     for finding in judged:
         most = varies_most(finding.components) if finding.components else None
         for place, part in enumerate(finding.components):

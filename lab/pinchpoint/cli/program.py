@@ -10,8 +10,7 @@ from types import MappingProxyType
 
 import click
 
-from pinchpoint.dut.guest_choice import chosen
-from pinchpoint.dut.placement import alike_there
+from pinchpoint.dut.placement import alike_there, chosen
 from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
 from pinchpoint.model import units as words
@@ -20,9 +19,9 @@ from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Scenario, Sweep
 from pinchpoint.model.study import Study, SweepInfo
 from pinchpoint.run import order
-from pinchpoint.run.duet_run import expected_s as run_expected_s
-from pinchpoint.run.estimate import Forecast
-from pinchpoint.run.experiments import sweep_of
+from pinchpoint.run.budget import Forecast
+from pinchpoint.run.comparison import expected_s as run_expected_s
+from pinchpoint.run.explaining import sweep_of
 from pinchpoint.scenario import load_study, load_sweep
 
 STUDY_FILE = "study.toml"

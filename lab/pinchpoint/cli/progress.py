@@ -1,4 +1,4 @@
-"""What is shown during a run: one live line on a terminal, a line every ten seconds when piped."""
+"""What is shown during a run or a campaign: one live line on a terminal, a line every ten seconds when piped."""
 
 import math
 import os
@@ -10,13 +10,14 @@ from contextlib import contextmanager
 from statistics import median
 from typing import Final
 
-from rich.console import Console
-from rich.live import Live
+from rich.console import Console, RenderableType
 from rich.text import Text
 
+from pinchpoint.cli.terminal import redrawn
 from pinchpoint.engine.instrument import HIGHEST_FPS
 from pinchpoint.measure.standing import Listener
 from pinchpoint.model import units
+from pinchpoint.model.campaign import MachineProgress, Progress
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, ScenarioResult
@@ -39,9 +40,8 @@ def progress(quiet: bool) -> Iterator[Listener]:
     if quiet:
         yield Listener()
     elif console.is_terminal:
-        # Redrawn between trials only: a clock that moved during one would take time from a measuring core.
-        with Live(console=console, auto_refresh=False, transient=True) as live:
-            yield _LiveProgress(live)
+        with redrawn(console) as draw:
+            yield _LiveProgress(draw, console)
     else:
         yield PlainProgress(every_s=log_every_s())
 
@@ -56,6 +56,22 @@ def log_every_s() -> float:
     if not 0 <= every_s < math.inf:
         raise InputError(f"{LOG_EVERY_S}={text}: expected a number of seconds, 0 or more")
     return every_s
+
+
+class _Log:
+    """On stderr, each line with the seconds since the first; none is due within `every_s` of the one before."""
+
+    def __init__(self, every_s: float, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._every_s, self._clock_s = every_s, clock_s
+        self._began_s = self._next_s = clock_s()
+
+    @property
+    def is_due(self) -> bool:
+        return self._clock_s() >= self._next_s
+
+    def write(self, text: str) -> None:
+        self._next_s = self._clock_s() + self._every_s
+        print(f"[{self._clock_s() - self._began_s:7.1f} s] {text}", file=sys.stderr, flush=True)
 
 
 class _State(Listener):
@@ -164,18 +180,22 @@ def measured(measurement: Measurement) -> str:
     return _first(measurement.metrics)
 
 
+def _one_line(text: str) -> Text:
+    return Text(text, overflow="ellipsis", no_wrap=True)
+
+
 class _LiveProgress(_State):
     """One line that is redrawn in place."""
 
-    def __init__(self, live: Live) -> None:
+    def __init__(self, draw: Callable[[RenderableType], None], console: Console) -> None:
         super().__init__()
-        self._live = live
+        self._draw, self._console = draw, console
 
     def changed(self) -> None:
-        self._live.update(Text(self.line(), overflow="ellipsis", no_wrap=True), refresh=True)
+        self._draw(_one_line(self.line()))
 
     def finished(self, text: str) -> None:
-        self._live.console.print(text, markup=False)
+        self._console.print(text, markup=False)
 
 
 class PlainProgress(_State):
@@ -183,18 +203,13 @@ class PlainProgress(_State):
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic, every_s: float = EVERY_S) -> None:
         super().__init__(clock_s)
-        self._every_s = every_s
-        self._began_s = clock_s()
-        self._next_s = self._began_s
+        self._log = _Log(every_s, clock_s)
         self._ended: list[str] = []
 
     def changed(self) -> None:
-        if self.clock_s() < self._next_s:
-            return
-        self._next_s = self.clock_s() + self._every_s
-        text = "; ".join(filter(None, (*self._ended, self.line())))
-        self._ended.clear()
-        print(f"[{self.clock_s() - self._began_s:7.1f} s] {text}", file=sys.stderr, flush=True)
+        if self._log.is_due:
+            self._log.write("; ".join(filter(None, (*self._ended, self.line()))))
+            self._ended.clear()
 
     def finished(self, text: str) -> None:
         self._ended.append(text)
@@ -222,3 +237,42 @@ def _first(metrics: Sequence[Metric]) -> str:
     if first.bound is Bound.REFUSED:
         return f"{first.name} {words.NO_NUMBER}"
     return f"{first.name} {units.quantity(first.value, first.unit)}"
+
+
+_MOST = 6  # machines that are named
+
+
+@contextmanager
+def campaign_progress(quiet: bool) -> Iterator[Callable[[Progress], None]]:
+    """What shows the progress of a campaign, on stderr."""
+    console = Console(stderr=True, highlight=False)
+    if quiet:
+        yield lambda _: None
+    elif console.is_terminal:
+        with redrawn(console) as draw:
+            yield lambda progress: draw(_one_line(campaign_line(progress)))
+    else:
+        log = _Log(log_every_s())
+
+        def show(progress: Progress) -> None:
+            if log.is_due:
+                log.write(campaign_line(progress))
+
+        yield show
+
+
+def campaign_line(progress: Progress) -> str:
+    """Everything worth knowing now, in one line."""
+    parts = [f"{progress.measured} of {progress.units} measured"]
+    parts += [f"{progress.left_out} left out"] if progress.left_out else []
+    parts += [f"{progress.withdrawn} to be measured again"] if progress.withdrawn else []
+    parts += [f"about {units.duration(progress.left_s)} left"] if progress.left_s and progress.left_s >= 1 else []
+    parts += [f"cost {progress.cost:.4g}"] if progress.cost else []
+    busy = [machine for machine in progress.machines if machine.state != "gone"]
+    parts += [_machine(machine) for machine in busy[:_MOST]]
+    parts += [f"{len(busy) - _MOST} more machines"] if len(busy) > _MOST else []
+    return "  ·  ".join(parts)
+
+
+def _machine(machine: MachineProgress) -> str:
+    return f"{machine.name}: {machine.unit or machine.state}"

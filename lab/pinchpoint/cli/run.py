@@ -1,9 +1,9 @@
-"""`pinchpoint run`: scenarios in, a run folder with its report out."""
+"""`pinchpoint run`: scenarios in, a run folder with its report out; `pinchpoint explain`: why a rate is what it is."""
 
 import functools
 import signal
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +14,13 @@ import msgspec
 
 from pinchpoint.bench.plan import describe, plan
 from pinchpoint.cli import program
-from pinchpoint.cli.compared import gate_of, show_comparison
 from pinchpoint.cli.options import How, how_options
+from pinchpoint.cli.parameters import RunPath
 from pinchpoint.cli.program import Program
 from pinchpoint.cli.progress import progress
-from pinchpoint.cli.terminal import print_result
+from pinchpoint.cli.terminal import gate_of, print_result, show_comparison, tell
 from pinchpoint.dut import requirements
-from pinchpoint.dut.guest_choice import chosen
+from pinchpoint.dut.placement import chosen
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine import process
 from pinchpoint.host.machines import Machines
@@ -29,31 +29,32 @@ from pinchpoint.model import units as words
 from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError, StoreError
 from pinchpoint.model.result import Outcome
-from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.scenario import Point, Scenario, Sweep
+from pinchpoint.model.study import Study, SweepInfo
 from pinchpoint.report import render_comparison, render_html, render_markdown
 from pinchpoint.run.ceiling import CeilingTest
-from pinchpoint.run.duet_run import run_duet
-from pinchpoint.run.host_recovery import held, surviving
+from pinchpoint.run.checkpoint import require_same
+from pinchpoint.run.host_recovery import held
 from pinchpoint.run.paired_benches import prepare_both
 from pinchpoint.run.profile import profile_all
 from pinchpoint.run.relative import References
-from pinchpoint.run.resume_check import require_same
-from pinchpoint.run.run import describe_run, run_all, so_far
+from pinchpoint.run.run import describe_run, run_all
 from pinchpoint.run.scenario import planned_lines, run_scenario
 from pinchpoint.run.stored import StoredRun
+from pinchpoint.scenario import load_sweep
 from pinchpoint.scenario.keys import by_hand, chosen_by_hand
 from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.store.campaign import is_campaign
 from pinchpoint.store.folder import RunFolder, owned
 
+CONTINUES = "a resumed run continues with its original options"
+
 
 @click.command(short_help="Build, measure, explain, report.")
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="SCENARIO...")
-@click.option(
-    "--confirm",
-    is_flag=True,
-    help="Put each likely cause of a rate to the test, by counter-experiments, as `pinchpoint explain` does.",
-)
+@click.option("--confirm", is_flag=True,
+              help="Put each likely cause of a rate to the test, by counter-experiments, as `pinchpoint explain` "
+                   "does.")  # fmt: skip
 @how_options()
 def run(paths: tuple[Path, ...], confirm: bool, how: How) -> int:
     """Run SCENARIO files, or folders of them, one after the other; a file with [sweep] at all its points.
@@ -64,7 +65,7 @@ def run(paths: tuple[Path, ...], confirm: bool, how: How) -> int:
         raise InputError("give either scenario files or --resume RUN", "pinchpoint run studies/quickstart")
     if how.resume:
         if confirm:
-            raise InputError("--confirm applies to new runs only", "a resumed run continues with its original options")
+            raise InputError("--confirm applies to new runs only", CONTINUES)
         return resumed(how)
     if confirm and how.repeats is not None:
         raise InputError("--confirm measures every counter-experiment once", "leave out --repeats")
@@ -88,24 +89,28 @@ def conducted(wanted: Program, how: How, profiles: bool = False) -> tuple[RunFol
         return None
     require_any(wanted, how.machines)
     with held(how.machines, wanted.units):
-        folder = RunFolder.create(how.out, wanted.name)
-        plain = [to_plain(unit) for unit in wanted.units]
-        folder.write_info(
-            describe_run(
-                how.machines.lab,
-                folder.run_id,
-                sys.argv,
-                plain,
-                wanted.sources,
-                wanted.infos,
-                wanted.study,
-                wanted.budget_s,
-                wanted.comparison,
-                wanted.explains,
-            )
-        )
+        asked = (wanted.infos, wanted.study, wanted.budget_s, wanted.comparison, wanted.explains)
+        folder = new_folder(how, wanted.name, wanted.units, wanted.sources, *asked)
         with owned(folder.path):
             return folder, _measure(wanted.units, folder, how, profiles)
+
+
+def new_folder(
+    how: How,
+    name: str,
+    units: Sequence[Scenario],
+    sources: Mapping[str, str],
+    sweeps: Sequence[SweepInfo] = (),
+    study: Study | None = None,
+    budget_s: float | None = None,
+    comparison: ComparisonRequest | None = None,
+    explains: bool = False,
+) -> RunFolder:
+    """A run folder that holds what is to be run."""
+    folder = RunFolder.create(how.out, name)
+    plain, asked = [to_plain(unit) for unit in units], (study, budget_s, comparison, explains)
+    folder.write_info(describe_run(how.machines.lab, folder.run_id, sys.argv, plain, sources, sweeps, *asked))
+    return folder
 
 
 def resumed(how: How, profiles: bool = False) -> int:
@@ -114,10 +119,7 @@ def resumed(how: How, profiles: bool = False) -> int:
     programs = {str(value) for key, value in how.settings if key in by_hand()}
     others = any(key not in by_hand() for key, _ in how.settings)
     if how.quick or others or how.repeats is not None or how.budget_s is not None:
-        raise InputError(
-            "--quick, --set, --repeats and --budget apply to new runs only",
-            "a resumed run continues with its original options",
-        )
+        raise InputError("--quick, --set, --repeats and --budget apply to new runs only", CONTINUES)
     folder = RunFolder.open(how.resume)
     info = folder.read_info()
     if info.argv[1:2] == ("pilot",):
@@ -164,7 +166,11 @@ def _show(folder: RunFolder, interrupted: Interrupted | None, how: How) -> int:
     write_report(stored)
     if how.as_json or not interrupted or stored.result.scenarios:
         print_stored(stored, how.as_json)
-    return _told(interrupted, folder) if interrupted else failed(stored) or wrong(stored) or gate_of(stored)
+    if interrupted:
+        hint = f"pinchpoint run --resume {folder.path} continues"
+        tell(f"{interrupted.message}; finished trials are in {folder.path}", hint)
+        return interrupted.exit_code
+    return failed(stored) or wrong(stored) or gate_of(stored)
 
 
 def print_stored(stored: StoredRun, as_json: bool) -> None:
@@ -182,8 +188,8 @@ def failed(stored: StoredRun) -> int:
     lost = [scenario.scenario for scenario in stored.ended_as(Outcome.FAILED)]
     if not lost:
         return 0
-    hint = f"pinchpoint run --resume {stored.folder.path} tries them again"
-    click.echo(f"pinchpoint: {words.counted(len(lost), 'point')} failed: {', '.join(lost)}\n  hint: {hint}", err=True)
+    failures = f"{words.counted(len(lost), 'point')} failed: {', '.join(lost)}"
+    tell(failures, f"pinchpoint run --resume {stored.folder.path} tries them again")
     return BenchError.exit_code
 
 
@@ -191,55 +197,37 @@ def wrong(stored: StoredRun) -> int:
     """The exit code of a run: whether a device does other than its scenario says."""
     wrong_ones = stored.ended_as(Outcome.WRONG)
     for scenario in wrong_ones:
-        click.echo(f"pinchpoint: {scenario.scenario}: the service is wrong: {scenario.reason}", err=True)
+        tell(f"{scenario.scenario}: the service is wrong: {scenario.reason}")
     return PinchpointError.exit_code if wrong_ones else 0
-
-
-def _told(interrupted: Interrupted, folder: RunFolder) -> int:
-    hint = f"pinchpoint run --resume {folder.path} continues"
-    click.echo(f"pinchpoint: {interrupted.message}; finished trials are in {folder.path}\n  hint: {hint}", err=True)
-    return interrupted.exit_code
 
 
 def print_plans(units: Sequence[Scenario], machines: Machines, comparison: ComparisonRequest | None = None) -> None:
     """The plan of every bench; those that stand at once are planned together."""
+
+    def titled(unit: Scenario, lines: Iterable[str]) -> None:
+        click.echo("\n".join((f"# {unit.path}: {unit.name}: {unit.title}", *lines)))
+
     if comparison is not None and comparison.method is not Method.TURNS:
         a, b = units
-        setups = prepare_both(machines, a, b)
-        for unit, setup in zip(units, setups, strict=True):
-            click.echo(f"# {unit.path}: {unit.name}: {unit.title}")
-            click.echo("\n".join(describe(plan((), setup.resources))))
+        for unit, setup in zip(units, prepare_both(machines, a, b), strict=True):
+            titled(unit, describe(plan((), setup.resources)))
         return
-    for unit in units:
-        if unit.point.repeat == 1:
-            click.echo(f"# {unit.path}: {unit.name}: {unit.title}")
-            try:
-                click.echo("\n".join(planned_lines(prepare(unit, machines))))
-            except RequirementError as error:
-                click.echo(f"# impossible: {error}".replace("\n", "\n#   "))
+    for unit in (unit for unit in units if unit.point.repeat == 1):
+        try:
+            titled(unit, planned_lines(prepare(unit, machines)))
+        except RequirementError as error:
+            titled(unit, [f"# impossible: {error}".replace("\n", "\n#   ")])
 
 
 def _measure(units: Sequence[Scenario], folder: RunFolder, how: How, profiles: bool) -> Interrupted | None:
     """What interrupted the run if the user did; any other error goes up once the report is written."""
     test = None if how.no_ceiling else CeilingTest(how.machines, process.version)
-    comparison = folder.read_info().comparison
+    run_one = functools.partial(run_scenario, how.machines, ceiling_test=test)
     try:
         with progress(how.quiet) as listener, stop_on_signals() as remember:
-            if comparison is not None and comparison.method is not Method.TURNS:
-                run_duet(how.machines, units, folder, listener, remember, how.await_host_s)
-                return None
-            run_one = functools.partial(run_scenario, how.machines, ceiling_test=test)
-            with References(
-                how.machines,
-                units,
-                so_far(folder).scenarios,
-                folder.read_stretches(),
-                folder.append_stretch,
-                run_one,
-                run_alone=functools.partial(run_scenario, how.machines),
-            ) as references:
-                survives = surviving(how.machines, references.run, awaited_s=how.await_host_s)
-                run_all(how.machines, units, folder, listener, remember, survives, references.require)
+            with References(how.machines, units, folder, run_one) as references:
+                own = references.run, references.require
+                run_all(how.machines, units, folder, listener, remember, *own, how.await_host_s)
             if profiles:
                 profile_all(how.machines, units, folder, listener, remember, awaited_s=how.await_host_s)
             return None
@@ -247,13 +235,18 @@ def _measure(units: Sequence[Scenario], folder: RunFolder, how: How, profiles: b
         return error
     except KeyboardInterrupt as error:
         for note in getattr(error, "__notes__", ()):  # what could not be removed
-            click.echo(f"pinchpoint: {note}", err=True)
+            tell(note)
         return Interrupted("interrupted while building")
     except PinchpointError:
-        with suppress(StoreError):  # the disk may be what failed
-            write_report(StoredRun(folder))
-        click.echo(f"pinchpoint: finished trials are in {folder.path}", err=True)
+        report_as_far(folder)
         raise
+
+
+def report_as_far(folder: RunFolder) -> None:
+    """Write the report of what a run that cannot go on has measured."""
+    with suppress(StoreError):  # the disk may be what failed
+        write_report(StoredRun(folder))
+    tell(f"finished trials are in {folder.path}")
 
 
 class _Stopper:
@@ -299,3 +292,64 @@ def write_report(stored: StoredRun) -> Path:
     if stored.comparison is not None:
         folder.write_comparison(stored.comparison, render_comparison(stored.comparison))
     return folder.path / "report.html"
+
+
+EXAMPLE = "pinchpoint explain studies/quickstart/3-snat-65536.toml"
+
+
+@click.command(short_help="Name the cause of a rate, and confirm it.")
+@click.argument("path", required=False, type=RunPath(), metavar="SCENARIO|RUN")
+@click.option("--scenario", "name", metavar="NAME", help="Which scenario of a RUN that has several.")
+@how_options(
+    *("settings", "budget_s", "quick", "no_ceiling", "out", "resume", "dry_run", "as_json", "quiet"),
+    budget_s={"default": "5m", "show_default": True,
+              "help": "Begin no counter-experiment that would take longer than TIME in all."},
+    resume="Continue an interrupted explanation.",
+)  # fmt: skip
+def explain(path: Path | None, name: str | None, how: How) -> int:
+    """Say why the rate of SCENARIO, or of the scenario of a RUN, is what it is.
+
+    The scenario is measured as it is. Its counters make causes likely. Then each is put to the test: the bench is
+    changed in one respect and measured in turns with the unchanged one. A cause is confirmed if what it predicts comes
+    true, and excluded if it does not. Last, one trial under the highest load is sampled, if perf is permitted here: it
+    divides the forwarding threads' time by function. A RUN that explains already is only shown.
+    """
+    if how.resume is not None:
+        if path is not None or name is not None:
+            raise InputError("--resume continues an explanation with its original options", "give --resume RUN alone")
+        return resumed(replace(how, quick=False, settings=(), budget_s=None), True)
+    if path is None:
+        raise InputError("expected a scenario file or a run folder", EXAMPLE)
+    if (path / "run.json").is_file() and RunFolder.open(path).read_info().explains:
+        print_stored(StoredRun(RunFolder.open(path)), how.as_json)
+        return 0
+    scenario = _scenario(path, name, how)
+    alone = Sweep(scenario.name, scenario.title, (), (scenario,), 1, "listed", 0)
+    wanted = Program(f"explain-{scenario.name}"[:64], (alone,))
+    return conduct(program.explaining(wanted, how.machines), how, profiles=True)
+
+
+def _scenario(path: Path, name: str | None, how: How) -> Scenario:
+    """The one to explain. Raises InputError."""
+    if not path.is_dir():
+        if name is not None:
+            raise InputError("--scenario chooses one of a run's scenarios", f"pinchpoint explain {path}")
+        scenarios = load_sweep(path, how.quick, how.changes).scenarios
+        if len(scenarios) > 1:
+            message = f"{path}: expected one scenario, found {len(scenarios)} points of a sweep"
+            raise InputError(message, f"run it, then: pinchpoint explain RUN --scenario {scenarios[-1].name}")
+        return scenarios[0]
+    if not (path / "run.json").is_file():
+        raise InputError(f"{path}: expected a scenario file or a run folder; this folder has no run.json", EXAMPLE)
+    if how.quick or how.settings:
+        raise InputError(
+            "--quick and --set change a scenario file, and a run's scenario is as stored", "leave them out"
+        )
+    stored = {str(plain["name"]): plain for plain in RunFolder.open(path).read_info().scenarios}
+    if name is None and len(stored) > 1:
+        raise InputError(f"{path} has {len(stored)} scenarios", f"--scenario {next(iter(stored))}")
+    chosen = stored.get(name or next(iter(stored), ""))
+    if chosen is None:
+        raise InputError(f"{path} has no scenario {name}", f"one of: {', '.join(stored)}")
+    scenario = from_plain(chosen)
+    return replace(scenario, point=Point(scenario.name, {}))

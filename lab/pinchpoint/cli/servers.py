@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pinchpoint.cli.options import FOLDER
 from pinchpoint.cli.parameters import RUNS, study_folders
 from pinchpoint.cli.run import stop_on_signals
 from pinchpoint.host.local import Local
@@ -22,14 +23,13 @@ Example:
   pinchpoint otg veth0@ns1 veth1@ns2
   python -c 'import snappi; snappi.api(location="http://127.0.0.1:8443")'
 """
+_LOOPBACK = click.Choice(["127.0.0.1", "::1"])
 
 
 @click.command(short_help="Let snappi scripts (Open Traffic Generator) drive the engine.", epilog=EXAMPLE)
 @click.argument("ports", nargs=-1, required=True, metavar="PORT...")
 @click.option("--port", type=click.IntRange(1, 65535), default=8443, show_default=True, help="TCP port, on loopback.")
-@click.option(
-    "--host", type=click.Choice(["127.0.0.1", "::1"]), default="127.0.0.1", show_default=True, help="Loopback only."
-)
+@click.option("--host", type=_LOOPBACK, default="127.0.0.1", show_default=True, help="Loopback only.")
 @click.option("--core", type=click.IntRange(0), help="CPU that sends and receives.  [default: the last one allowed]")
 def otg(ports: tuple[str, ...], port: int, host: str, core: int | None) -> int:
     """Serve the traffic part of the Open Traffic Generator model by REST, until Ctrl-C.
@@ -39,8 +39,7 @@ def otg(ports: tuple[str, ...], port: int, host: str, core: int | None) -> int:
     fields are supported; any other is refused by its name.
     """
     from pinchpoint.otg.app import application
-    from pinchpoint.otg.generator import Generator
-    from pinchpoint.otg.locations import allowed, require_devices
+    from pinchpoint.otg.generator import Generator, allowed, require_devices
 
     places = allowed(ports)
     lab = Local()
@@ -59,15 +58,10 @@ def otg(ports: tuple[str, ...], port: int, host: str, core: int | None) -> int:
 
 
 @click.command(short_help="Look at runs, compare and start them, in the browser.")
-@click.argument("folder", default=str(RUNS), type=click.Path(file_okay=False, path_type=Path), metavar="[FOLDER]")
+@click.argument("folder", default=str(RUNS), type=FOLDER, metavar="[FOLDER]")
 @click.option("--port", type=click.IntRange(1, 65535), default=8642, show_default=True, help="TCP port, on loopback.")
-@click.option(
-    "--host",
-    type=click.Choice(["127.0.0.1", "::1"]),
-    default="127.0.0.1",
-    show_default=True,
-    help="Loopback only; from elsewhere by ssh -L 8642:127.0.0.1:8642 HOST.",
-)
+@click.option("--host", type=_LOOPBACK, default="127.0.0.1", show_default=True,
+              help="Loopback only; from elsewhere by ssh -L 8642:127.0.0.1:8642 HOST.")  # fmt: skip
 def serve(folder: Path, port: int, host: str) -> int:
     """Serve the runs below FOLDER (runs) to a browser on this machine, until Ctrl-C.
 
@@ -82,9 +76,8 @@ def serve(folder: Path, port: int, host: str) -> int:
     from pinchpoint.serve.shelf import Shelf, Studies
 
     if folder != RUNS and not folder.is_dir():
-        raise InputError(
-            f"{folder}: no such folder", f"pinchpoint serve FOLDER, with runs in it; {RUNS} is the default"
-        )
+        hint = f"pinchpoint serve FOLDER, with runs in it; {RUNS} is the default"
+        raise InputError(f"{folder}: no such folder", hint)
     folder.mkdir(exist_ok=True)
     shelf, token = Shelf(folder.resolve()), secrets.token_urlsafe(24)
     index = Index(shelf, index_path(shelf.root))

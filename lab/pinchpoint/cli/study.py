@@ -7,10 +7,10 @@ import click
 import msgspec
 
 from pinchpoint.cli import parameters, program
-from pinchpoint.cli.options import How, how_options
+from pinchpoint.cli.options import How, how_options, json_option
 from pinchpoint.cli.parameters import Groups, StudyName
 from pinchpoint.cli.program import Program
-from pinchpoint.cli.run import conduct, resumed
+from pinchpoint.cli.run import CONTINUES, conduct, resumed
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.model import units
@@ -25,15 +25,14 @@ def study() -> None:
 
 
 @study.command(name="list", short_help="What there is, and how long it takes.")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@json_option
 def list_studies(as_json: bool) -> int:
     """Print every shipped study: its name and title, what it reproduces, its points and about how long it takes."""
-    machines = Machines(Local())
+    machines, shipped = Machines(Local()), parameters.study_folders().items()
     if as_json:
-        folders = parameters.study_folders().items()
-        click.echo(msgspec.json.encode([_plain(name, folder, machines) for name, folder in folders]))
+        click.echo(msgspec.json.encode([_plain(name, folder, machines) for name, folder in shipped]))
         return 0
-    for name, folder in parameters.study_folders().items():
+    for name, folder in shipped:
         paragraphs = (
             textwrap.wrap(text, WIDTH - 2, subsequent_indent="  ", break_on_hyphens=False)
             for text in _about(folder, machines)
@@ -45,8 +44,7 @@ def list_studies(as_json: bool) -> int:
 def _plain(name: str, folder: Path, machines: Machines) -> dict[str, object]:
     full, quick = program.of_study(folder), program.of_study(folder, quick=True)
     groups = [{"name": sweep.group, "points": len(sweep.scenarios), "repeats": sweep.repeats} for sweep in full.sweeps]
-    title = full.study.title if full.study else ""
-    source = full.study.source if full.study else ""
+    title, source = (full.study.title, full.study.source) if full.study else ("", "")
     times = {"expected_s": full.expected_s(machines), "quick_expected_s": quick.expected_s(machines)}
     return {"name": name, "title": title, "reproduces": source, "groups": groups, **times}
 
@@ -87,7 +85,7 @@ def run(name: str | None, only: tuple[str, ...] | None, how: How) -> int:
         raise InputError("give either a study or --resume RUN", "pinchpoint study list")
     if how.resume:
         if only:
-            raise InputError("--only applies to new runs only", "a resumed run continues with its original options")
+            raise InputError("--only applies to new runs only", CONTINUES)
         return resumed(how)
     assert name is not None
     return conduct(program.of_study(parameters.study_folder(name), how.quick, only or (), how.changes), how)

@@ -1,12 +1,19 @@
-"""Addresses and routes of a balancer that is an IP host between its two ports: the same for every such kind.
+"""A device's namespace as an IP host between its ports: addresses, routes, sysctls; the same for every such kind.
 
-Sources: ip-address(8), ip-route(8); Documentation/networking/ip-sysctl.rst.
+Sources: ip-address(8), ip-route(8), sysctl(8); Documentation/networking/ip-sysctl.rst, nf_conntrack-sysctl.rst.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from math import ceil
 
+from pinchpoint.bench.resource import AnyResource, Command, TextFile
+from pinchpoint.dut.device import in_force
+from pinchpoint.dut.places import Places
+from pinchpoint.host.interface import Host
 from pinchpoint.model.addresses import alone, is_v6, prefixes
 from pinchpoint.model.scenario import Established, Service
+
+TIMEOUT = "net/netfilter/nf_conntrack_tcp_timeout_"
 
 
 def batch(service: Service, established: Established | None = None) -> Iterator[str]:
@@ -39,6 +46,50 @@ def sysctls(service: Service, *, forwards: bool) -> dict[str, str]:
     forwarding = {"net/ipv6/conf/all/forwarding": "1"} if forwards else {}
     settings = {"accept_dad": "0", "accept_ra": "0", "router_solicitations": "0", "disable_ipv6": "0"}
     return forwarding | {f"net/ipv6/conf/{port}/{name}": value for port in ports for name, value in settings.items()}
+
+
+def routing(ports: Iterable[str]) -> dict[str, str]:
+    """Sysctls of a namespace that forwards, by name: whatever the source, and it sends no redirect."""
+    # In force as the greater of, or either of, `all` and the port's own.
+    settings = [f"{place}/{name}" for place in ("all", *ports) for name in ("rp_filter", "send_redirects")]
+    return {"net/ipv4/ip_forward": "1", **{f"net/ipv4/conf/{setting}": "0" for setting in settings}}
+
+
+def tracking(service: Service) -> dict[str, str]:
+    """Time-outs of connection tracking that the service sets, as sysctls of the namespace."""
+    opening, closed = ("syn_sent", "syn_recv"), ("time_wait", "close")  # closed by FINs from both sides, by a reset
+    seconds = {opening: service.opening_s, ("established",): service.established_s, closed: service.closed_s}
+    return {
+        f"{TIMEOUT}{state}": str(ceil(value))
+        for states, value in seconds.items()
+        if value is not None
+        for state in states
+    }
+
+
+def set_sysctls(values: Mapping[str, str], netns: str | None) -> list[AnyResource]:
+    """What sets them; nothing where there are none. Without a namespace they are the kernel's."""
+    words = (f"{name}={value}" for name, value in values.items())
+    return [Command(("sysctl", "-qw", *words), netns)] if values else []
+
+
+def read_sysctls(host: Host, netns: str, names: Iterable[str]) -> dict[str, str]:
+    """Sysctls of a namespace as they are, by name."""
+    names = list(names)
+    said = host.run(["sysctl", "-n", *names], netns).splitlines()
+    return dict(zip(names, (" ".join(value.split()) for value in said), strict=True))
+
+
+def sysctls_in_force(host: Host, netns: str, wanted: Mapping[str, str], also: Iterable[str] = ()) -> dict[str, str]:
+    """The same by their dotted names; `wanted` may leave one open. Raises BenchError where another value was set."""
+    actual = read_sysctls(host, netns, (*wanted, *also))
+    return {name.replace("/", "."): in_force(name, wanted.get(name) or value, value) for name, value in actual.items()}
+
+
+def ip_batch(places: Places, file: str, lines: Iterable[str]) -> list[AnyResource]:
+    """What has ip(8) carry lines out in the device's namespace; `file`: of the bench, which holds them."""
+    path = f"{places.directory}/{file}"
+    return [TextFile(path, tuple(lines)), Command(("ip", "-n", places.dut_netns, "-batch", path))]
 
 
 def _own(address: str) -> str:

@@ -1,15 +1,28 @@
-"""How ports reach a device: vhost-user rings, veth pairs, NICs. What several kinds build alike."""
+"""How ports reach a device: vhost-user rings, veth pairs, NICs, cables. What several kinds build and count alike."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from pinchpoint.bench.resource import AnyResource, Hugepages, MarkedProcesses, Namespace, RunDirectory, Veth
-from pinchpoint.dut import multi_host
+from pinchpoint.bench.relay import relay_memory_mb
+from pinchpoint.bench.resource import (
+    AnyResource,
+    Hugepages,
+    LentInterface,
+    MarkedProcesses,
+    Namespace,
+    Relay,
+    RunDirectory,
+    Veth,
+)
 from pinchpoint.dut.device import Attachment, Pages
 from pinchpoint.dut.places import Places
 from pinchpoint.engine.protocol import BackendName
+from pinchpoint.host import interfaces
+from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import InputError
+from pinchpoint.model.hops import PORT, DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import PACKED, Port, Scenario
+from pinchpoint.observe.printed import Links
 
 HUGEPAGE_MB = 2
 # What the EALs of a device and of the engine allocate beyond the memory limit they are given: found by experiment.
@@ -53,26 +66,47 @@ def _ends(scenario: Scenario, places: Places, port: Port) -> list[AnyResource]:
     ends = [(port.interface, places.dut_netns)]
     if port.engine_interface and scenario.is_beside(port):
         ends.append((port.engine_interface, places.engine_netns))
-    return [multi_host.lent(interface, netns, port.name, size, places.machine) for interface, netns in ends]
+    return [lent(interface, netns, port.name, size, places.machine) for interface, netns in ends]
+
+
+def lent(interface: str, netns: str, name: str, mtu: int, host: Host) -> LentInterface:
+    """An interface as it is now. Raises RequirementError where it cannot be lent."""
+    state = interfaces.look(host, interface)
+    before = (state.mtu, state.is_up, state.addresses, state.steering, state.mac, state.is_promiscuous, state.offloads)
+    return LentInterface(interface, netns, name, max(mtu, state.mtu), *before)
+
+
+def engine_links(scenario: Scenario, places: Places) -> list[Links]:
+    """The counters of the engine's ends of the ports, each read on its own host.
+
+    None where an end is a NIC, which the kernel does not count: the sum over the other ends would be wrong.
+    """
+    if any(port.engine_pci for port in scenario.ports):
+        return []
+    netns = places.engine_netns
+    if not scenario.engines:
+        return [Links(places.machine, netns, "engine", [port.name for port in scenario.ports])]
+    sites = (site for site in scenario.engines if site.ports)
+    return [Links(places.at(site), netns, "engine", site.ports, site.host) for site in sites]
 
 
 def by_veth(scenario: Scenario, places: Places, port: Port, fastest: BackendName) -> Attachment:
     """The engine's end of a veth pair or a cable; `fastest` is the backend towards this device. Raises InputError."""
     asked = scenario.engine.backend
     if port.engine_pci and asked != "auto" and all(other.engine_pci for other in scenario.ports):
-        raise InputError(
-            f"{scenario.path}: engine.backend = {asked!r} does not reach a NIC by its address",
-            'engine.backend = "auto"',
-        )
+        raise _unreached(scenario, "a NIC by its address")
     if port.engine_pci:
         return Attachment("dpdk", port.engine_pci)
     wanted = fastest if asked == "auto" else asked
     if (backend := next((name for name in _TO_VETHS if name == wanted), None)) is not None:
         receives = ",rx=1" if backend == "xdp_live" else ""  # which else only sends
         return Attachment(backend, f"{port.name}{receives}", places.engine_netns)
-    raise InputError(
-        f"{scenario.path}: engine.backend = {asked!r} does not reach a veth pair", 'engine.backend = "auto"'
-    )
+    raise _unreached(scenario, "a veth pair")
+
+
+def _unreached(scenario: Scenario, ends: str) -> InputError:
+    told = f"{scenario.path}: engine.backend = {scenario.engine.backend!r} does not reach {ends}"
+    return InputError(told, 'engine.backend = "auto"')
 
 
 def by_dpdk(scenario: Scenario, places: Places, number: int, port: Port) -> Attachment:
@@ -83,11 +117,7 @@ def by_dpdk(scenario: Scenario, places: Places, number: int, port: Port) -> Atta
     if port.engine_interface:
         return by_veth(scenario, places, port, "af_packet")
     if scenario.engine.backend != "auto":
-        raise InputError(
-            f"{scenario.path}: engine.backend = {scenario.engine.backend!r} does not reach ports of "
-            f"{scenario.dut.kind} {scenario.dut.io}",
-            'engine.backend = "auto"',
-        )
+        raise _unreached(scenario, f"ports of {scenario.dut.kind} {scenario.dut.io}")
     if port.engine_pci:
         return Attachment("dpdk", port.engine_pci)
     socket = places.vhost_socket(port.name)
@@ -99,3 +129,62 @@ def pci_arguments(addresses: Iterable[str | None]) -> tuple[str, ...]:
     """Of DPDK's EAL: it takes the NICs that are named, and no other."""
     named = [word for address in addresses if address for word in ("-a", address)]
     return tuple(named) or ("--no-pci",)
+
+
+def engine_process(
+    places: Places, name: str, argv: Sequence[str], pairs: Sequence[tuple[str, str]], cpu: int, *, awaited: bool
+) -> Relay:
+    """`pinchpoint-engine` in the device's place, or beside it: what each port of a pair receives is for the other."""
+    return Relay(
+        name=name,
+        argv=tuple(argv),
+        directions=tuple(way for first, second in pairs for way in ((first, second), (second, first))),
+        pidfile=places.pidfile(name),
+        account=f"{places.directory}/{name}.account",
+        log=f"{places.directory}/{name}.log",
+        bench_id=places.bench_id,
+        cpu=cpu,
+        awaited=awaited,
+    )
+
+
+def at_vhost_sockets(scenario: Scenario, places: Places, ports: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """The ports of such a process that connects to the engine's sockets, and its options."""
+    ring = str(max(port.ring for port in scenario.ports))
+    opened = [f"dpdk:net_vhost{n},iface={places.vhost_socket(name)},queues=1,client=1" for n, name in enumerate(ports)]
+    eal = f"--no-pci --in-memory --single-file-segments -m {relay_memory_mb(len(ports))}"
+    options = ("--core", str(scenario.dut.cpus[0]), "--idle", "spin", "--json", "--eal", eal)
+    rings = ("--rx-ring", ring, "--tx-ring", ring, "--link-timeout", f"{Relay.LINK_TIMEOUT_S:g}s")
+    return opened, (*options, *rings)
+
+
+def vhost_pages(scenario: Scenario) -> int:
+    """2 MiB pages of such a process and of the engine."""
+    return pages_of(scenario.engine.memory_mb + relay_memory_mb(len(scenario.ports)))
+
+
+Drops = Mapping[str, tuple[str, DropKind]]
+"""By the name of a port's counter: the reason, and what was short."""
+
+
+def port_graph(
+    device: str, works: str, counters: str, missed: Drops, unsent: Drops, unsent_by: Party = Party.DUT
+) -> HopGraph:
+    """Of a program whose ports count what came, what left and what was dropped, as DPDK's do; it receives, `works`, and
+    sends.
+
+    `counters`: how their names begin, before the port's; `missed` on the way in, `unsent` on the way out.
+    """
+    port = f"{counters}{PORT}/"
+    lost, rest = (
+        tuple(DropCounter(port + name, reason, party, kind) for name, (reason, kind) in drops.items())
+        for drops, party in ((missed, Party.DUT), (unsent, unsent_by))
+    )
+    came, left = (f"{port}ipackets",), (f"{port}opackets",)
+    sent = (*left, *(drop.counter for drop in rest))
+    places = (
+        Place(f"{device} receives", (*came, *(drop.counter for drop in lost)), came, lost),
+        Place(f"{device} {works}", came, sent),
+        Place(f"{device} sends", sent, left, rest),
+    )
+    return HopGraph(Refused("receive ring of {port} full", Party.DUT), places, (counters,))

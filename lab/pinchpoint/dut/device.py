@@ -1,25 +1,27 @@
 """What a kind of device declares, and all that the rest of the lab knows of it.
 
 A kind is a package in this folder, or one that an installed distribution names as an entry point of the group
-`pinchpoint.devices`; its attribute `DEVICE` is a `Device`. A device goes through three states, each an interface:
+`pinchpoint.devices`; its attribute `DEVICE` is a `Device`. A device goes through three states, each a base class:
 
 `Device`  what the kind is: its keys, what it needs, how its counters are read. Pure but for the probes of `needs`
 `Bench`   one bench of it, planned: names, places and resources. Nothing has been done yet
 `Live`    the same once it stands: its counters, its settings as read back, what may happen to it
+
+A kind inherits from each of them and declares what is its own.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from typing import ClassVar, Final, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
 
 from msgspec import UNSET, UnsetType
 
-from pinchpoint.bench.requirements import Probe
+from pinchpoint.bench.requirements import Probe, command
 from pinchpoint.bench.resource import AnyResource, Daemon, Relay
 from pinchpoint.bulk.making import Bulk
 from pinchpoint.dut.places import Places
-from pinchpoint.dut.services import Balancer, Changeable, Services
+from pinchpoint.dut.services import Balancer, Rebalanced, Services
 from pinchpoint.engine.protocol import BackendName
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
@@ -29,7 +31,7 @@ from pinchpoint.keys.kinds import Kind
 from pinchpoint.keys.reader import Element, Values
 from pinchpoint.keys.source import Source
 from pinchpoint.model.causes import Experiment, Sign
-from pinchpoint.model.errors import InputError, PinchpointError
+from pinchpoint.model.errors import BenchError, InputError, PinchpointError
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.offload import OffloadLimit
@@ -58,10 +60,7 @@ _BY_NAME = "because the kernel finds links by name in 256 buckets of a namespace
 _LINKED = ("process", "file", "netlink")
 VETHS: Final = {
     "veths": Items(
-        "pairs of linked interfaces",
-        _LINKED,
-        "the kernel listed, at both ends,",
-        dict.fromkeys(_LINKED, _BY_NAME),
+        "pairs of linked interfaces", _LINKED, "the kernel listed, at both ends,", dict.fromkeys(_LINKED, _BY_NAME)
     )
 }
 """What the kernel of any bench can make."""
@@ -117,6 +116,16 @@ class Read:
     hosts: tuple[Host, ...] = ()
 
 
+_Dut = TypeVar("_Dut", bound=Dut)
+
+
+def dut_of(scenario: Scenario, kind: type[_Dut]) -> _Dut:
+    """What a scenario says of its device, which is of this kind."""
+    dut: object = scenario.dut
+    assert isinstance(dut, kind)
+    return dut
+
+
 @dataclass(frozen=True)
 class Attachment:
     """How the engine opens its end of one port."""
@@ -155,130 +164,108 @@ class Action(Protocol):
         """Undo it, the traffic having ended."""
 
 
-class Live(Changeable, Protocol):
+class Live:
     """A device that stands."""
+
+    words: str  # that name one in errors: "a wire"
 
     def collectors(self) -> list[Collector]:
         """All of its counters; the last one is nearest to the traffic."""
+        raise NotImplementedError
 
     def witnesses(self) -> list[Collector]:
-        """Readers of what its threads did, cheap enough to run while frames are sent."""
+        """Readers of what its threads did, cheap enough to run while frames are sent; none: it has no threads."""
+        return []
 
     def settings(self) -> Mapping[str, str]:
         """Every setting that the bench applied, as read back. Raises BenchError where it is not in force."""
+        return {}
 
     def ready(self) -> Mapping[str, str]:
         """Facts, versions among them, once the engine has opened its ports. Raises BenchError if it is not ready."""
+        return self.versions()
 
     def versions(self) -> Mapping[str, str]:
         """What the running device says of itself."""
+        return {}
 
     def dumps(self) -> Mapping[str, str]:
         """Files to keep beside a result: name -> text."""
+        return {}
 
     def log(self) -> tuple[str, str] | None:
-        """The name and the text of its log, which ends with the bench."""
+        """The name and the text of its log, which ends with the bench; None: it has none."""
+        return None
 
     def action(self, change: Change, resources: Sequence[AnyResource]) -> Action:
-        """What the scenario wants to happen to it."""
+        """What the scenario wants to happen to it. Raises InputError where nothing can."""
+        raise InputError(f"nothing can happen to {self.words}: {change.action}")
 
     def items(self, batch: Batch, probed: bool) -> AbstractContextManager[Bulk]:
-        """What the scenario wants to be made in bulk; `probed`: each item forwards frames once it is there."""
+        """What the scenario wants to be made in bulk; `probed`: each item forwards frames once it is there.
+
+        Raises InputError where it has nothing of the kind.
+        """
+        raise InputError(f"{self.words} has no {batch.what}")
 
     def balancer(self) -> Balancer | None:
         """Where it balances a [service]: its limits and its table of connections."""
+        return None
+
+    def rebalanced(self) -> Rebalanced | None:
+        """Its balancer, if that can be changed while it runs."""
+        balancer = self.balancer()
+        return balancer if isinstance(balancer, Rebalanced) else None
 
     def close(self) -> None:
         """Close every connection to it."""
 
 
-class PlainLive(Changeable):
-    """What most devices that stand have in common; a kind inherits from it and declares the rest."""
+class OwnCounters:
+    """A collector of what a device tells itself."""
 
-    words: str  # that name one in errors: "a wire"
-
-    def witnesses(self) -> list[Collector]:
-        """No threads of its own to look at."""
-        return []
-
-    def settings(self) -> Mapping[str, str]:
-        """No setting is read back."""
-        return {}
-
-    def ready(self) -> Mapping[str, str]:
-        """Once it stands, it forwards."""
-        return self.versions()
-
-    def versions(self) -> Mapping[str, str]:
-        return {}
-
-    def dumps(self) -> Mapping[str, str]:
-        return {}
-
-    def log(self) -> tuple[str, str] | None:
-        """No log of its own."""
+    def can_run(self) -> str | None:
+        """Always: the bench stands once the device answers."""
         return None
 
-    def action(self, change: Change, resources: Sequence[AnyResource]) -> Action:
-        """Raises InputError: nothing can happen to it."""
-        raise InputError(f"nothing can happen to {self.words}: {change.action}")
 
-    def items(self, batch: Batch, probed: bool) -> AbstractContextManager[Bulk]:
-        """Raises InputError: it has nothing that is made in bulk."""
-        raise InputError(f"{self.words} has no {batch.what}")
-
-    def balancer(self) -> Balancer | None:
-        """None: it balances nothing."""
-        return None
-
-    def close(self) -> None:
-        """Nothing to do: no connection to it is open."""
-
-
-class Bench(Protocol):
-    """One bench of a device, planned."""
-
-    @property
-    def places(self) -> Places:
-        """Where everything of it is found."""
-
-    def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
-        """Everything to build, in order of dependency; `engine` is the command that starts one."""
-
-    def attachment(self, number: int, port: Port) -> Attachment:
-        """How the engine opens the far end of its port `number`. Raises InputError."""
-
-    def facts(self) -> Mapping[str, str]:
-        """Of the program that will run."""
-
-    def refusal(self, error: CommandFailed) -> PinchpointError | None:
-        """A command's failure in terms of the scenario; None if it is of another kind."""
-
-    def ends_with_it(self, resources: Sequence[AnyResource]) -> list[AnyResource]:
-        """Those of its resources that must be made again once the device has ended."""
-
-    def open(self) -> Live:
-        """The device, now that it stands."""
+def in_force(name: str, wanted: object, actual: object) -> str:
+    """A setting as it was read back. Raises BenchError where another one was set."""
+    if actual != wanted:
+        raise BenchError(f"{name}: {wanted} was set, {actual} is in force")
+    return str(actual)
 
 
 @dataclass(frozen=True)
-class PlainBench:
-    """What most planned benches have in common."""
+class Bench:
+    """One bench of a device, planned."""
 
     scenario: Scenario
-    places: Places
+    places: Places  # where everything of it is found
+
+    def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
+        """Everything to build, in order of dependency; `engine` is the command that starts one."""
+        raise NotImplementedError
+
+    def attachment(self, number: int, port: Port) -> Attachment:
+        """How the engine opens the far end of its port `number`. Raises InputError."""
+        raise NotImplementedError
 
     def facts(self) -> Mapping[str, str]:
-        """None before it runs."""
+        """Of the program that will run."""
         return {}
 
     def refusal(self, error: CommandFailed) -> PinchpointError | None:
-        """None: no failure is put in terms of the scenario."""
+        """A command's failure in terms of the scenario; None if it is of another kind."""
         return None
 
     def ends_with_it(self, resources: Sequence[AnyResource]) -> list[AnyResource]:
-        """Its processes: daemons and relays."""
+        """Those of its resources that must be made again once the device has ended: its daemons and relays."""
         return [resource for resource in resources if isinstance(resource, Daemon | Relay)]
+
+    def open(self) -> Live:
+        """The device, now that it stands."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -301,166 +288,142 @@ class Freezing:
     why_not: str = ""  # why it cannot be frozen
 
 
-class Device(Protocol):
+@dataclass(frozen=True)
+class Starter:
+    """A plain scenario of a kind for `pinchpoint init`, between the ports left and right."""
+
+    rank: int  # lower ones are preferred
+    kind: str
+    words: str  # what it is, a noun phrase
+    why: str  # why one would begin with it, after a colon
+    title: str  # of the scenario
+    dut: str  # the keys of [dut], TOML; `{cpus}` stands for a list of one CPU
+    polls: bool = False  # whether its CPU is busy without traffic
+    backend: BackendName = "af_packet"  # of the engine's ends
+    ring: int = 0  # descriptors of each port; 0: it has none to choose
+
+
+@dataclass(frozen=True)
+class Device:
     """One kind of device under test."""
 
     kind: str
     title: str  # a noun phrase for people
     types: Types
     keys: Keys
-    figures: Mapping[str, ThreadFigure]  # its own of a thread: by their key in `ThreadLoad.detail`, in order
-    is_default: bool  # of one kind: it is meant where a scenario names none
+    figures: Mapping[str, ThreadFigure] = field(default_factory=dict)  # of a thread: by their key in its detail
+    is_default: bool = False  # of one kind: it is meant where a scenario names none
+
+    bench_type: ClassVar[type[Bench]]
 
     def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
         """Check what the file gives, noting problems in `source`; returns what makes the device if there are none."""
+        self.check(raw, source)
+        return lambda: Read(self.types.dut(**raw.dut), tuple(self.types.port(**port.values) for port in raw.ports))
+
+    def check(self, raw: RawScenario, source: Source) -> None:
+        """Whether what the file gives fits together; problems are noted in `source`."""
+        raise NotImplementedError
 
     def largest_frame(self, dut: Values) -> int:
-        """Bytes of the largest frame it takes, with its check sequence."""
+        """Bytes of the largest frame it takes, with its check sequence; of most an MTU of 9,004."""
+        return 9022
 
     def needs(self, scenario: Scenario, host: Machine) -> Iterator[Probe]:
         """What the machine of its bench must have for it, each with the command that provides it."""
+        raise NotImplementedError
 
     def probes(self, host: Machine) -> Iterator[Probe]:
         """The same of its plainest scenario, for `pinchpoint doctor`."""
+        return iter(())
+
+    def starters(self) -> Iterator[Starter]:
+        """Plain scenarios of it to begin with."""
+        return iter(())
 
     def pages(self, scenario: Scenario) -> int:
         """2 MiB pages that its bench takes, engine included."""
+        return 0
 
     def standing_s(self, scenario: Scenario) -> float:
         """Seconds that building and removing its bench takes, about."""
+        return 3.0
 
     def contents(self, scenario: Scenario) -> Mapping[str, int]:
         """What it is filled with, by name, e.g. its rules: what its datapath may or may not notice."""
+        return {}
 
     def relayed(self, scenario: Scenario) -> tuple[Host, ...]:
         """Hosts that reach it by way of a relay on the engine's first CPU."""
+        return ()
 
     def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
         """The scenario with the device on other CPUs."""
+        return replace(scenario, dut=replace(cast(Any, scenario.dut), cpus=cpus))
 
     def on_nodes(self, scenario: Scenario, topology: Topology) -> Scenario:
-        """The scenario with the device's memory on the NUMA nodes of its CPUs."""
+        """The scenario with the device's memory on the NUMA nodes of its CPUs, where the kernel places none there."""
+        return scenario
 
     def bench(self, scenario: Scenario, places: Places) -> Bench:
         """A bench of this kind for the scenario, planned; nothing is built."""
+        return self.bench_type(scenario, places)
 
     def why_no_guest(self, dut: Values) -> str:
-        """Where it cannot run in a guest, as `dut.KEY is VALUE`; empty where it can."""
+        """Where it cannot run in a guest, which has no device but its kernel: `dut.KEY is VALUE`; else empty."""
+        return f'dut.kind is "{self.kind}"'
 
     def freezing(self, scenario: Scenario) -> Freezing:
         """How it can be frozen while another device is measured."""
+        return Freezing(why_not=f"{self.title} has no process that could be frozen")
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """Where frames are counted on their way through it."""
+        raise NotImplementedError
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
         """How loaded each of its forwarding threads was, from counter differences over `traffic_s` seconds."""
+        return ()
 
     def metrics(self, seen: Seen) -> Iterator[Metric]:
         """What its own counters say of one trial, beside the threads' load."""
+        return iter(())
 
     def handled(self, seen: Seen) -> int | None:
         """Frames that it handled, where no thread of it counts them; None: not known."""
+        return None
 
     def signs(self, seen: Seen) -> Mapping[Sign, float]:
         """What its own counters say of one trial's causes, beside drops and the threads' load."""
+        return {}
 
     def advice(self, cause: str, seen: Seen) -> Sequence[str]:
         """What its user can set against a cause, by its name in docs/causes.md; nothing that `seen` says is in force.
 
         Imperatives; a key of the scenario is written with its table, as `dut.KEY`.
         """
+        return ()
 
     def offload_limits(self, seen: Seen) -> Mapping[OffloadLimit, float]:
         """The share of the frames that each known limit of its offload keeps in software."""
+        return {}
 
     def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
         """The counter-experiments that only it can make, each as the scenario changed in one respect."""
+        return {}
 
     def attach(self, place: str | None, host: Machine) -> Attached:
         """One that runs already; `place` as the kind knows it, None: the host's own.
 
         Raises RequirementError if there is none, InputError if the kind cannot be watched.
         """
-
-    def watched_graph(self, variant: str) -> HopGraph:
-        """Where frames are counted on their way through one that runs already. Raises InputError."""
-
-
-@dataclass(frozen=True)
-class Defaults:
-    """What most kinds have in common; a kind inherits from it and declares the rest."""
-
-    kind: str
-    title: str
-    types: Types
-    keys: Keys = field(default_factory=lambda: Keys(()))
-    figures: Mapping[str, ThreadFigure] = field(default_factory=dict)
-    is_default: bool = False
-
-    def largest_frame(self, dut: Values) -> int:
-        """9,022 bytes: an MTU of 9,004."""
-        return 9022
-
-    def why_no_guest(self, dut: Values) -> str:
-        """It never can: a guest has no device but its kernel."""
-        return f'dut.kind is "{self.kind}"'
-
-    def probes(self, host: Machine) -> Iterator[Probe]:
-        return iter(())
-
-    def pages(self, scenario: Scenario) -> int:
-        """None: its bench takes no hugepages."""
-        return 0
-
-    def standing_s(self, scenario: Scenario) -> float:
-        """An engine and its removal."""
-        return 3.0
-
-    def contents(self, scenario: Scenario) -> Mapping[str, int]:
-        return {}
-
-    def relayed(self, scenario: Scenario) -> tuple[Host, ...]:
-        """No host: none reaches it by way of a relay."""
-        return ()
-
-    def on_nodes(self, scenario: Scenario, topology: Topology) -> Scenario:
-        """As it is: the kernel places memory where it is first touched."""
-        return scenario
-
-    def freezing(self, scenario: Scenario) -> Freezing:
-        """No process of it can be frozen."""
-        return Freezing(why_not=f"{self.title} has no process that could be frozen")
-
-    def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
-        """No thread's load is known."""
-        return ()
-
-    def metrics(self, seen: Seen) -> Iterator[Metric]:
-        return iter(())
-
-    def handled(self, seen: Seen) -> int | None:
-        """None: its counters do not tell."""
-        return None
-
-    def signs(self, seen: Seen) -> Mapping[Sign, float]:
-        return {}
-
-    def advice(self, cause: str, seen: Seen) -> Sequence[str]:
-        """Nothing beyond what helps on any device."""
-        return ()
-
-    def offload_limits(self, seen: Seen) -> Mapping[OffloadLimit, float]:
-        """No limit of an offload is known."""
-        return {}
-
-    def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
-        return {}
-
-    def attach(self, place: str | None, host: Machine) -> Attached:
-        """Not at all. Raises InputError."""
         raise InputError(f"{self.title} cannot be watched", "only devices that run on their own can")
 
     def watched_graph(self, variant: str) -> HopGraph:
-        """Raises InputError: it cannot be watched."""
+        """Where frames are counted on their way through one that runs already. Raises InputError."""
         raise InputError(f"{self.title} cannot be watched")
+
+
+def programs(host: Machine, packages: Mapping[str, str]) -> Iterator[Probe]:
+    """Whether each program is there; `packages`: program -> the Debian package that provides it."""
+    return (command(host, name, package) for name, package in packages.items())

@@ -86,16 +86,14 @@ def resources(host: Host, cards_here: Cards, bench_id: str, netns: str = "") -> 
 
     Raises RequirementError if a card is not there.
     """
-    present = [(address, _there(host, address)) for address in cards_here.addresses]
-    without = [nic for _, nic in present if _is_bound(nic) and nic.group is None and _driver(host, nic) == cards.VFIO]
+    present = [_there(host, address) for address in cards_here.addresses]
+    without = [nic for nic in present if _is_bound(nic) and nic.group is None and _driver(host, nic) == cards.VFIO]
     asked = any(nic.address in cards_here.without_iommu for nic in without)
     taken: list[AnyResource] = []
     if asked and (before := cards.unsafe_mode(host)) != "Y":
         taken.append(NoIommu(before))
-    return taken + [
-        _taken(host, nic, bench_id, netns if address in cards_here.of_device.values() else "")
-        for address, nic in present
-    ]
+    own = cards_here.of_device.values()
+    return taken + [_taken(host, nic, bench_id, netns if nic.address in own else "") for nic in present]
 
 
 def settings(host: Host, cards_here: Cards) -> Mapping[str, str]:
@@ -188,9 +186,7 @@ def _words(host: Host, nic: Nic) -> str:
     parts += [_link(interface) for interface in nic.interfaces if not interface.is_representor]
     if mode := cards.eswitch(host, nic.address):
         parts.append(f"embedded switch: {mode}")
-    if others := [
-        f"{interface.name} ({interface.port_name})" for interface in nic.interfaces if interface.is_representor
-    ]:
+    if others := [f"{link.name} ({link.port_name})" for link in nic.interfaces if link.is_representor]:
         parts.append(f"representors: {', '.join(others)}")
     if nic.is_virtual:
         parts.append("virtual function")

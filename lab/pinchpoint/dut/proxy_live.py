@@ -8,32 +8,33 @@ from dataclasses import replace
 from typing import ClassVar
 
 from pinchpoint.bench.actions import daemon_pid
-from pinchpoint.bench.resource import AnyResource, Daemon
+from pinchpoint.bench.resource import AnyResource
 from pinchpoint.dut import softirq
-from pinchpoint.dut.device import Action, Check
-from pinchpoint.dut.places import Places
+from pinchpoint.dut.addresses import read_sysctls, sysctls_in_force
+from pinchpoint.dut.device import Action, Check, OwnCounters, in_force
+from pinchpoint.dut.program import START_TIMEOUT_S, await_start
+from pinchpoint.dut.proxy import RANGE, RELOAD, SOCKET, SPARE_DESCRIPTORS, ProxyBench, sysctls
+from pinchpoint.dut.services import served
 from pinchpoint.dut.tcp_stack import COUNTERS, PORTS, TIME_WAIT_S, TcpStack
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Change, Scenario, Service
-from pinchpoint.observe.host import PacketThreads
+from pinchpoint.model.scenario import Change
+from pinchpoint.observe.cpu import PacketThreads
 from pinchpoint.observe.snapshot import Collector, Snapshot
 
-START_TIMEOUT_S = 20.0
 _FLUSH_TIMEOUT_S = 5.0  # a program closes its end of a connection that was aborted
 _AGAIN_S = 2.0  # without new workers: a signal may be lost on a program that is still starting
 _LOWEST_PORT, _HIGHEST_PORT = 1024, 65_535  # that need no privilege; that there are
 _OF_EACH = 2  # descriptors: a proxy has two sockets for each connection
-SPARE_DESCRIPTORS = 64  # of listening sockets, logs, pipes and event queues
 OPEN = "host/descriptors/open"
 _OPEN_PAIRS = "host/descriptors/pairs"
 _NONE = re.compile("(?!)")
 _OPEN_FILES = re.compile(r"^Max open files\s+(\d+)", re.MULTILINE)
 _ALLOWED = re.compile(r"^Cpus_allowed_list:\s+(\S+)", re.MULTILINE)
-RELOAD = "reload"
-RANGE = "net/ipv4/ip_local_port_range"
-READ = ("tcp_fin_timeout", "tcp_max_tw_buckets", "tcp_tw_reuse", "tcp_abort_on_overflow", "tcp_syncookies")
+READ = tuple(
+    f"net/ipv4/tcp_{name}" for name in ("fin_timeout", "max_tw_buckets", "tw_reuse", "abort_on_overflow", "syncookies")
+)
 """Of the namespace, as the kernel has them: a bench leaves them alone."""
 
 
@@ -51,7 +52,7 @@ class Workers(PacketThreads):
         return ((task, f"worker-{number}", True) for number, task in enumerate(self._tasks(), start=1))
 
 
-class OpenFiles:
+class OpenFiles(OwnCounters):
     """The files that processes have open (proc(5), /proc/PID/fd)."""
 
     name = "descriptors"
@@ -59,9 +60,6 @@ class OpenFiles:
     def __init__(self, host: Host, processes: Callable[[], Sequence[str]]) -> None:
         """`processes`: the place of each in /proc."""
         self._host, self._processes = host, processes
-
-    def can_run(self) -> str | None:
-        return None
 
     def snapshot(self) -> Snapshot:
         """Gauges of all processes: `host/descriptors/open`; `pairs`, these by twos, as connections have them."""
@@ -82,18 +80,14 @@ class ProxyLive(softirq.KernelLive):
     reloads: ClassVar[int | None] = None  # the signal on which its first process loads the configuration again
     binds: ClassVar[bool] = True  # each worker to a CPU of its own; otherwise each may run on all of them
 
-    def __init__(self, scenario: Scenario, places: Places, daemon: Daemon, wanted: Mapping[str, str]) -> None:
-        """Wait until it serves; `wanted`: sysctls of its namespace. Raises DutError with the end of its log."""
-        super().__init__(scenario, places)
-        self.words = f"a proxy of kind {scenario.dut.kind}"
-        self._daemon, self._wanted = daemon, wanted
-        self._stack = TcpStack(places.host, places.dut_netns)
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while not self._serves():
-            daemon_pid(daemon, places.host)
-            if time.monotonic() > deadline:
-                raise DutError(f"{daemon.name} does not serve after {START_TIMEOUT_S:g} s", f"see {daemon.log}")
-            time.sleep(0.02)
+    def __init__(self, bench: ProxyBench, program: Collector) -> None:
+        """Wait until it serves; `program`: its own counters. Raises DutError with the end of its log."""
+        super().__init__(bench)
+        self.words = f"a proxy of kind {bench.scenario.dut.kind}"
+        self.service, self.cpus = served(bench.scenario), bench.scenario.dut.cpus
+        self._bench, self._daemon, self._socket, self._program = bench, bench.daemon(), bench.file(SOCKET), program
+        self._stack = TcpStack(self.places.host, self.places.dut_netns)
+        await_start(self._daemon, self.places.host, self._serves, f"{self._daemon.name} does not serve")
 
     def answers(self) -> bool:
         """Whether the program says that it is ready. Raises DutError where it says nothing."""
@@ -106,10 +100,6 @@ class ProxyLive(softirq.KernelLive):
     def processes(self) -> Sequence[str]:
         """The place in /proc of each process that has workers."""
         return list(dict.fromkeys(task.partition("/task/")[0] for task in self.tasks()))
-
-    def program(self) -> Collector:
-        """The program's own counters."""
-        raise NotImplementedError
 
     def program_settings(self) -> Mapping[str, str]:
         """What the running program says of its settings. Raises BenchError where one is not in force."""
@@ -130,20 +120,9 @@ class ProxyLive(softirq.KernelLive):
         """The program's process. Raises DutError if it has ended."""
         return daemon_pid(self._daemon, self.places.host)
 
-    @property
-    def service(self) -> Service:
-        """The scenario's [service], which a proxy always has."""
-        assert self._scenario.service is not None, "checked as the file was read"
-        return self._scenario.service
-
-    @property
-    def cpus(self) -> tuple[int, ...]:
-        """Those of its workers."""
-        return self._scenario.dut.cpus
-
     def own(self) -> list[Collector]:
         """The namespace's TCP, the files of its processes, and the program's counters."""
-        return [self._stack, OpenFiles(self.places.host, self.processes), self.program()]
+        return [self._stack, OpenFiles(self.places.host, self.processes), self._program]
 
     def witnesses(self) -> list[Collector]:
         """What the softirqs and the workers did."""
@@ -151,17 +130,13 @@ class ProxyLive(softirq.KernelLive):
 
     def settings(self) -> Mapping[str, str]:
         """Sysctls, offloads, descriptors, backlog, CPUs and the program's own. Raises BenchError."""
-        wanted = self._wanted
-        told = self.sysctls((*wanted, *(f"net/ipv4/{name}" for name in READ), RANGE))
-        for name, value in wanted.items():
-            if told[name].split() != value.split():
-                raise BenchError(f"{name}: {value} was set, {told[name]} is in force")
-        in_force = {name.replace("/", "."): value for name, value in told.items()}
-        in_force |= {f"checksum offload of {port.name}": self._offload(port.name) for port in self._scenario.ports}
-        in_force |= {f"CPUs of worker-{number}": cpus for number, cpus in enumerate(self._bound(), start=1)}
-        in_force["descriptors"] = str(self.descriptors())
-        in_force["backlog"] = " + ".join(map(str, self.backlogs()))
-        return {**super().settings(), **in_force, **self.program_settings()}
+        host, netns = self.places.host, self.places.dut_netns
+        settings = sysctls_in_force(host, netns, sysctls(self._scenario), (*READ, RANGE))
+        settings |= {f"checksum offload of {port.name}": self._offload(port.name) for port in self._scenario.ports}
+        settings |= {f"CPUs of worker-{number}": cpus for number, cpus in enumerate(self._bound(), start=1)}
+        settings["descriptors"] = str(self.descriptors())
+        settings["backlog"] = " + ".join(map(str, self.backlogs()))
+        return {**super().settings(), **settings, **self.program_settings()}
 
     def dumps(self) -> Mapping[str, str]:
         """The routes of its namespace, as ip-route(8) lists them."""
@@ -173,14 +148,13 @@ class ProxyLive(softirq.KernelLive):
             return f"{self._daemon.name}.log", self.places.host.read(self._daemon.log)
         return None
 
-    def balancer(self) -> "ProxyBalancer":
-        """Its limits, and the sockets that it holds."""
-        return ProxyBalancer(self, self._stack)
+    def balancer(self) -> "ProxyLive":
+        """Itself: what bounds its connections are two sockets each, one of which closes first and then waits."""
+        return self
 
     def sysctls(self, names: Sequence[str]) -> dict[str, str]:
         """Sysctls of its namespace, by name."""
-        told = self.places.host.run(["sysctl", "-n", *names], self.places.dut_netns).splitlines()
-        return dict(zip(names, (" ".join(value.split()) for value in told), strict=True))
+        return read_sysctls(self.places.host, self.places.dut_netns, names)
 
     def descriptors(self) -> int:
         """That each process of the program may open (RLIMIT_NOFILE). Raises DutError."""
@@ -194,15 +168,11 @@ class ProxyLive(softirq.KernelLive):
         return listening(self.places.host.run(["ss", "-H", "-l", "-t", "-n"], self.places.dut_netns))
 
     def _serves(self) -> bool:
-        with suppress(DutError):
-            return self.answers() and len(self.tasks()) >= len(self._scenario.dut.cpus)
-        return False
+        return self.answers() and len(self.tasks()) >= len(self.cpus)
 
     def _offload(self, port: str) -> str:
         said = self.places.host.run(["ethtool", "-k", port], self.places.dut_netns)
-        if (state := offload(said)) != "off":
-            raise BenchError(f"tx-checksumming of {port}: off was set, {state} is in force")
-        return state
+        return in_force(f"tx-checksumming of {port}", "off", offload(said))
 
     def _bound(self) -> list[str]:
         """The CPUs on which each worker may run, as the kernel lists them. Raises BenchError where they are others."""
@@ -220,6 +190,77 @@ class ProxyLive(softirq.KernelLive):
             return self.places.host.read(f"{task}/{name}")
         except OSError as error:
             raise DutError(f"a worker of {self._daemon.name} is gone: {error}") from error
+
+    def limits(self) -> tuple[Limit, ...]:
+        """Local ports, descriptors, the program's table, the accept queue, the backends, the workers."""
+        service = self.service
+        first, last = map(int, self.sysctls([RANGE])[RANGE].split())
+        ports, ends = last - first + 1, len(service.locals) * len(service.backends)
+        backlogs, workers = self.backlogs(), len(self.tasks())
+        pool = f"{ports:,} ports x {len(service.locals)} local addresses x {len(service.backends)} backends"
+        held = f"{pool}, each held for {TIME_WAIT_S:g} s in TIME_WAIT"
+        queues = f"backlog of {len(backlogs)} listening sockets: {' + '.join(map(str, backlogs))}"
+        servers = f"{len(service.backends)} backends"
+        cores = f"{workers} workers on CPUs {', '.join(map(str, self.cpus))}"
+        overflows, failures = (f"{COUNTERS}{name}" for name in ("ListenOverflows", "AttemptFails"))
+        return (
+            Limit(Resource.LOCAL_PORTS, ports * ends, TIME_WAIT_S, held, PORTS, self.no_port),
+            *tabled(self.table(), self.descriptors(), len(self.processes()), self.no_descriptor),
+            Limit(Resource.ACCEPT_QUEUE, None, None, queues, refused=(overflows,)),  # a connection only passes it
+            Limit(Resource.BACKEND, None, None, servers, refused=(failures, *self.no_answer)),
+            Limit(Resource.WORKER, None, None, cores),
+        )
+
+    @contextmanager
+    def doubled(self, resource: Resource) -> Iterator[str]:
+        """Inside, each local address has twice as many ports. Raises BenchError of any other resource.
+
+        Yields what was changed, as read back.
+        """
+        if resource is not Resource.LOCAL_PORTS:
+            raise BenchError(f"{resource} cannot be doubled while it runs")
+        before = self.sysctls([RANGE])[RANGE]
+        first, last = twice(*map(int, before.split()))
+        try:
+            self._set(f"{first} {last}")
+            yield f"ip_local_port_range = {self.sysctls([RANGE])[RANGE]} instead of {before}"
+        finally:
+            self._set(before)
+
+    def _set(self, ports: str) -> None:
+        self.places.host.run(["sysctl", "-qw", f"{RANGE}={ports}"], self.places.dut_netns)
+
+    def remove(self, backend: int) -> None:
+        """A kind whose program can says so in its `Services.changes`."""
+        raise NotImplementedError
+
+    def add(self, backend: int) -> None:
+        """A kind whose program can says so in its `Services.changes`."""
+        raise NotImplementedError
+
+    def reload(self) -> None:
+        """Have it load its configuration again; returns when new workers serve. Raises BenchError, DutError."""
+        if self.reloads is None:
+            raise BenchError(f"{self.words} cannot load its configuration while it runs")
+        Reload(self, self.reloads).act(lambda: None)
+
+    def flush(self) -> None:
+        """Abort every connection and forget those in TIME_WAIT (ss(8), -K). Raises BenchError where any stays."""
+        host, netns = self.places.host, self.places.dut_netns
+        deadline, left = time.monotonic() + _FLUSH_TIMEOUT_S, self.tracked()
+        while left:
+            try:
+                host.run(["ss", "-K", "-H", "-t", "-n", "state", "connected"], netns)
+            except CommandFailed as error:
+                raise BenchError(f"the kernel closes no sockets: {error.output}", _MEND) from error
+            left = self.tracked()
+            if left and time.monotonic() > deadline:
+                raise BenchError(f"{left:,} sockets are still there after ss -K", _MEND)
+            time.sleep(0.02)
+
+    def tracked(self) -> int | None:
+        """Sockets of connections, two for one that is open, one for one in TIME_WAIT."""
+        return max(0, self._stack.remembered() - len(self.backlogs()))
 
 
 class Reload:
@@ -255,99 +296,6 @@ class Reload:
         with suppress(DutError):
             return len(frozenset(self._live.tasks()) - before) >= len(self._live.cpus) and self._live.answers()
         return False
-
-
-class ProxyBalancer:
-    """What bounds the connections of a proxy: two sockets each, one of which closes first and then waits."""
-
-    def __init__(self, live: ProxyLive, stack: TcpStack) -> None:
-        self._live, self._stack = live, stack
-
-    def limits(self) -> tuple[Limit, ...]:
-        """Local ports, descriptors, the program's table, the accept queue, the backends, the workers."""
-        live, service = self._live, self._live.service
-        first, last = map(int, live.sysctls([RANGE])[RANGE].split())
-        ports, ends = last - first + 1, len(service.locals) * len(service.backends)
-        backlogs, workers = live.backlogs(), len(live.tasks())
-        return (
-            Limit(
-                Resource.LOCAL_PORTS,
-                ports * ends,
-                TIME_WAIT_S,
-                f"{ports:,} ports x {len(service.locals)} local addresses x {len(service.backends)} backends, "
-                f"each held for {TIME_WAIT_S:g} s in TIME_WAIT",
-                PORTS,
-                live.no_port,
-            ),
-            *tabled(live.table(), live.descriptors(), len(live.processes()), live.no_descriptor),
-            Limit(
-                Resource.ACCEPT_QUEUE,
-                None,  # a connection only passes through it
-                None,
-                f"backlog of {len(backlogs)} listening sockets: {' + '.join(map(str, backlogs))}",
-                refused=(f"{COUNTERS}ListenOverflows",),
-            ),
-            Limit(
-                Resource.BACKEND,
-                None,
-                None,
-                f"{len(service.backends)} backends",
-                refused=(f"{COUNTERS}AttemptFails", *live.no_answer),
-            ),
-            Limit(Resource.WORKER, None, None, f"{workers} workers on CPUs {', '.join(map(str, live.cpus))}"),
-        )
-
-    @contextmanager
-    def doubled(self, resource: Resource) -> Iterator[str]:
-        """Inside, each local address has twice as many ports. Raises BenchError of any other resource.
-
-        Yields what was changed, as read back.
-        """
-        if resource is not Resource.LOCAL_PORTS:
-            raise BenchError(f"{resource} cannot be doubled while it runs")
-        before = self._live.sysctls([RANGE])[RANGE]
-        first, last = twice(*map(int, before.split()))
-        try:
-            self._set(f"{first} {last}")
-            yield f"ip_local_port_range = {self._live.sysctls([RANGE])[RANGE]} instead of {before}"
-        finally:
-            self._set(before)
-
-    def _set(self, ports: str) -> None:
-        places = self._live.places
-        places.host.run(["sysctl", "-qw", f"{RANGE}={ports}"], places.dut_netns)
-
-    def remove(self, backend: int) -> None:
-        """A kind whose program can says so in its `Services.changes`."""
-        raise NotImplementedError
-
-    def add(self, backend: int) -> None:
-        """A kind whose program can says so in its `Services.changes`."""
-        raise NotImplementedError
-
-    def reload(self) -> None:
-        """Have it load its configuration again; returns when new workers serve. Raises BenchError, DutError."""
-        if self._live.reloads is None:
-            raise BenchError(f"{self._live.words} cannot load its configuration while it runs")
-        Reload(self._live, self._live.reloads).act(lambda: None)
-
-    def flush(self) -> None:
-        """Abort every connection and forget those in TIME_WAIT (ss(8), -K). Raises BenchError where any stays."""
-        host, netns = self._live.places.host, self._live.places.dut_netns
-        deadline, left = time.monotonic() + _FLUSH_TIMEOUT_S, self.tracked()
-        while left:
-            try:
-                host.run(["ss", "-K", "-H", "-t", "-n", "state", "connected"], netns)
-            except CommandFailed as error:
-                raise BenchError(f"the kernel closes no sockets: {error.output}", _MEND) from error
-            left = self.tracked()
-            if left and time.monotonic() > deadline:
-                raise BenchError(f"{left:,} sockets are still there after ss -K", _MEND)
-            time.sleep(0.02)
-
-    def tracked(self) -> int | None:
-        """Sockets of connections, two for one that is open, one for one in TIME_WAIT."""
-        return max(0, self._stack.remembered() - len(self._live.backlogs()))
 
 
 def tabled(table: Limit, descriptors: int, processes: int, refused: tuple[str, ...]) -> tuple[Limit, ...]:

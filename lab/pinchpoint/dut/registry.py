@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from pinchpoint.dut.device import Device
-from pinchpoint.dut.remote_device import on_host
+from pinchpoint.dut.remote_endpoints import on_host
 from pinchpoint.dut.vm import in_guest
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Scenario

@@ -1,76 +1,67 @@
-"""The ends of a socket workload, `[[host]]`, on other machines than the device: their cables and namespaces."""
+"""What of a bench is on other machines: a device, and what it then needs and cannot do; engines with their NICs, cables
+and memory; the ends of a socket workload, `[[host]]`, with their cables and namespaces.
+"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, cast
 
-from pinchpoint.bench.resource import AnyResource, Command, Namespace
+from pinchpoint.bench.requirements import Probe
+from pinchpoint.bench.requirements import hugepages as enough
+from pinchpoint.bench.resource import AnyResource, Command, Hugepages, MarkedProcesses, Namespace
 from pinchpoint.bench.resource import Host as VethHost
-from pinchpoint.dut.attach import STANDARD_MTU
-from pinchpoint.dut.device import Device, RawScenario
-from pinchpoint.dut.multi_host import lent
+from pinchpoint.dut import nics
+from pinchpoint.dut.attach import STANDARD_MTU, lent, mtu, pages_of
+from pinchpoint.dut.device import Device, Freezing
 from pinchpoint.dut.places import Places
+from pinchpoint.engine.process import find_engine
+from pinchpoint.host import hugepages
+from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
-from pinchpoint.keys.lexical import Path
-from pinchpoint.keys.source import Source
-from pinchpoint.model.scenario import LAB, Between, EngineSite, Host, Remote, Scenario
+from pinchpoint.model.hops import DropKind, HopGraph, Party, Refused
+from pinchpoint.model.scenario import EngineSite, Host, Port, Scenario
 
+_FULL = Refused("transmit queue of the cable at {port} full", Party.ENGINE, DropKind.TRANSMIT_RING)
+_MISSING = "apt-get install dpdk"  # the engine's only libraries that a system may lack
+_NOT_RUN = "a file system there that is not mounted noexec; an engine for the host's architecture"
 _MERGING = ("gro", "lro")  # of ethtool(8), -K
-_CABLE = (("interface", "end_interface"), ("end_interface", "interface"))
 
 
-def check(raw: RawScenario, source: Source, device: Device) -> None:
-    """Whether the ends' cables and machines fit the device and each other; problems are noted in `source`."""
-    device_on = raw.tables[""].get("runs_on") or LAB
-    _check_cables(raw, source, device, device_on)
-    apart = [host for host in raw.hosts if (host.values.get("runs_on") or device_on) != device_on]
-    for host in raw.hosts:
-        if host.values.get("runs_on") == LAB == raw.tables[""].get("runs_on"):
-            told = f'expected another machine than runs_on has, which is a Host of ssh_config here, found "{LAB}" again'
-            source.problem((*host.at, "runs_on"), told)
-        if host in apart and "interface" in host.values and not host.values["interface"]:
-            told = "missing: this end is on another machine than the device, so that a cable joins the two"
-            source.problem((*host.at, "interface"), told)
-    if not apart:
-        return
-    at = (*apart[0].at, "runs_on")
-    if raw.measure and not issubclass(raw.measure, Between):
-        source.problem(at, "expected a socket workload where a [[host]] is on another machine than the device")
-    if raw.tables[""].get("numa", "any") != "any":
-        told = 'expected "any" where a [[host]] is on another machine: the ends share no node'
-        source.problem(("numa",), told)
+def resources(scenario: Scenario, site: EngineSite, places: Places) -> Iterator[AnyResource]:
+    """What an engine, or an end of the workload, takes of its own machine, in order of dependency.
+
+    Raises RequirementError where an interface or a NIC cannot be taken.
+    """
+    host = places.at(site)
+    yield MarkedProcesses(places.bench_id)
+    if needed := _pages(scenario, site):
+        total, free = hugepages.pool(host)
+        if needed > free:
+            yield Hugepages(before=total, after=total + needed - free, needed=needed)
+    yield from nics.resources(host, nics.of_engine(scenario, site), places.bench_id)
+    interfaces = [(port.engine_interface, port.name) for port in _ports(scenario, site) if port.engine_interface]
+    if interfaces:
+        yield Namespace(places.engine_netns)
+    yield from (lent(interface, places.engine_netns, name, mtu(scenario), host) for interface, name in interfaces)
+    for end in scenario.hosts:
+        if end.name in site.ends:
+            yield from _end_resources(end, places, host)
 
 
-def _check_cables(raw: RawScenario, source: Source, device: Device, device_on: str) -> None:
-    taken = dict[tuple[str, str], Path]()
-    cabled = device.keys.cabled
-    own = [port.values["interface"] for port in raw.ports if port.values.get("interface")]
-    taken |= {(device_on, name): () for name in own}
-    for host in raw.hosts:
-        for key, other in _CABLE:
-            name = host.values.get(key)
-            if not name:
-                continue
-            at = (*host.at, key)
-            if cabled is None or not cabled(raw.dut):
-                told = f'expected no {key} where dut.kind is "{device.kind}" with these ports, found "{name}"'
-                source.problem(at, f"{told}: only what forwards between kernel interfaces has cables")
-            if other in host.values and not host.values[other]:
-                source.problem((*host.at, other), f"missing; with {key} both ends of the cable are interfaces")
-            where = device_on if key == "interface" else host.values.get("runs_on") or device_on
-            if (where, name) in taken:
-                told = f'expected an interface of {where} that nothing else of this file has, found "{name}" again'
-                source.problem(at, told)
-            taken[where, name] = at
+def needs(scenario: Scenario, site: EngineSite, host: Machine) -> Iterator[Probe]:
+    """Hugepages and NICs of its machine."""
+    if pages := _pages(scenario, site):
+        yield enough(host, pages, "set engine.memory_mb to less")
+        yield from nics.needs(host, nics.of_engine(scenario, site))
 
 
-def ends_of(scenario: Scenario, remotes: Mapping[str, Remote]) -> tuple[EngineSite, ...]:
-    """The machines of the ends of a checked file, none if all are on the device's; `remotes` are by name."""
-    device_on = scenario.remote.name if scenario.remote else LAB
-    ends: dict[str, list[str]] = {}
-    for host in scenario.hosts:
-        ends.setdefault(host.runs_on or device_on, []).append(host.name)
-    if set(ends) <= {device_on}:
-        return ()
-    return tuple(EngineSite(remotes.get(where), (), tuple(names)) for where, names in ends.items())
+def _ports(scenario: Scenario, site: EngineSite) -> list[Port]:
+    return [port for port in scenario.ports if port.name in site.ports]
+
+
+def _pages(scenario: Scenario, site: EngineSite) -> int:
+    """2 MiB pages of an engine that drives NICs; 0 without one."""
+    return pages_of(scenario.engine.memory_mb) if any(port.engine_pci for port in _ports(scenario, site)) else 0
 
 
 def site_of(scenario: Scenario, host: Host) -> EngineSite | None:
@@ -102,10 +93,10 @@ def links(scenario: Scenario, places: Places, offloads: bool) -> Iterator[AnyRes
             off = (word for name in merging for word in (name, "off"))
             yield Command(("ethtool", "-K", host.name, *off), places.dut_netns)
         if is_here(scenario, host):
-            yield from end_resources(host, places, places.machine)
+            yield from _end_resources(host, places, places.machine)
 
 
-def end_resources(host: Host, places: Places, machine: Machine) -> Iterator[AnyResource]:
+def _end_resources(host: Host, places: Places, machine: Machine) -> Iterator[AnyResource]:
     """The namespace of an end at a cable, with its interface and address, on its machine.
 
     Raises RequirementError where the interface cannot be lent.
@@ -114,3 +105,48 @@ def end_resources(host: Host, places: Places, machine: Machine) -> Iterator[AnyR
     yield Namespace(netns)
     yield lent(host.end_interface or "", netns, name, STANDARD_MTU, machine)
     yield Command(("ip", "address", "add", host.address, "dev", name), netns)
+
+
+def on_host(device: Device, scenario: Scenario) -> Device:
+    """The device as it is on the scenario's hosts and cables."""
+    plain = scenario.remote is None and not scenario.is_cabled
+    return device if plain else cast(Device, _HostedDevice(device))
+
+
+class _HostedDevice:
+    """A kind of device on another machine, or at cables; what is not said here is as the kind says it."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._device, name)
+
+    def needs(self, scenario: Scenario, host: Machine) -> Iterator[Probe]:
+        """The engine's libraries, and what the device needs."""
+        if scenario.remote and not scenario.engines:
+            yield engine(host)
+        yield from self._device.needs(scenario, host)
+
+    def freezing(self, scenario: Scenario) -> Freezing:
+        """As the kind says, but at cables, which two benches cannot share."""
+        if scenario.is_cabled:
+            return Freezing(why_not="both benches would need the interfaces at the cables")
+        return self._device.freezing(scenario)
+
+    def graph(self, scenario: Scenario) -> HopGraph:
+        """As the kind says; what an interface at a cable refuses, it has no room for itself."""
+        graph = self._device.graph(scenario)
+        return replace(graph, refused=_FULL) if scenario.is_cabled else graph
+
+
+def engine(host: Machine) -> Probe:
+    """Whether the engine's file runs on the host."""
+    program = find_engine(host)
+    try:
+        detail = host.run([program, "--version"]).strip()
+    except CommandFailed as error:
+        return Probe("pinchpoint-engine", False, error.output, _MISSING)
+    except OSError as error:
+        return Probe("pinchpoint-engine", False, f"{program}: {error.strerror}", _NOT_RUN)
+    return Probe("pinchpoint-engine", True, f"{program}: {detail}")

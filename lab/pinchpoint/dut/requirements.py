@@ -4,10 +4,9 @@ from dataclasses import replace
 
 from pinchpoint.bench import requirements
 from pinchpoint.bench.requirements import Probe
-from pinchpoint.dut import remote_generator
-from pinchpoint.dut.guest_choice import chosen
+from pinchpoint.dut import remote_endpoints
+from pinchpoint.dut.placement import chosen
 from pinchpoint.dut.registry import device_of
-from pinchpoint.dut.remote_device import engine
 from pinchpoint.dut.setup import host_cpus
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.machines import Machines
@@ -57,8 +56,8 @@ def _lacking_engine(scenario: Scenario, site: EngineSite, host: Machine) -> list
     cpus = requirements.cpus(host, (*own, *ends), 1)
     ip = requirements.command(host, "ip", "iproute2")
     # The device's probes have those of its own host.
-    there = () if site.remote == scenario.remote else remote_generator.needs(scenario, site, host)
-    probes = (requirements.root(host), engine(host), ip, cpus, *there)
+    there = () if site.remote == scenario.remote else remote_endpoints.needs(scenario, site, host)
+    probes = (requirements.root(host), remote_endpoints.engine(host), ip, cpus, *there)
     return [replace(probe, name=f"{probe.name} on {site.host}") for probe in probes if not probe.ok]
 
 
@@ -66,9 +65,7 @@ def _lacking(scenario: Scenario, host: Machine) -> list[Probe]:
     hosts = host_cpus(scenario)
     engines = () if scenario.engines else scenario.engine.cpus
     cpus = (*engines, *scenario.dut.cpus, *hosts)
-    least = (
-        2 if (scenario.ports and not scenario.engines) or scenario.dut.polls else 1
-    )  # whether anything polls: an engine with ports, a device
+    least = 2 if (scenario.ports and not scenario.engines) or scenario.dut.polls else 1  # an engine with ports polls
     probes = (
         requirements.root(host),
         *device_of(scenario).needs(scenario, host),

@@ -1,12 +1,14 @@
 """What a device that balances declares beyond what every device does."""
 
+import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Family, Mode, Scheduler
+from pinchpoint.model.scenario import Family, Mode, Scenario, Scheduler, Service
 
 
 class Option(StrEnum):
@@ -90,13 +92,15 @@ class Rebalanced(Protocol):
         """Load the same configuration again: what an operator does after editing a file."""
 
 
-class Changeable(Protocol):
-    """A device that stands and may be a balancer that can be changed."""
+def served(scenario: Scenario) -> Service:
+    """The [service] of a kind that does nothing but balance: it refuses a file without one."""
+    assert scenario.service is not None, "checked as the file was read"
+    return scenario.service
 
-    def balancer(self) -> Balancer | None:
-        """Where it balances a [service]: its limits and its table of connections; else None."""
 
-    def rebalanced(self) -> Rebalanced | None:
-        """Its balancer, if that can be changed while it runs."""
-        balancer = self.balancer()
-        return balancer if isinstance(balancer, Rebalanced) else None
+def await_forgotten(tracked: Callable[[], int], within_s: float, poll_s: float) -> int:
+    """Wait until no connection is tracked; returns how many still are once the time is over."""
+    deadline = time.monotonic() + within_s
+    while (left := tracked()) and time.monotonic() < deadline:
+        time.sleep(poll_s)
+    return left

@@ -10,13 +10,12 @@ import msgspec
 from pinchpoint.bench import numa
 from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import queues
-from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, MarkedProcesses, Relay
-from pinchpoint.bulk import needs
-from pinchpoint.dut import remote_endpoints, remote_generator
-from pinchpoint.dut.attach import HUGEPAGE_MB, mtu, pci_arguments
+from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, Relay
+from pinchpoint.bulk import veths
+from pinchpoint.dut import remote_endpoints
+from pinchpoint.dut.attach import HUGEPAGE_MB, pci_arguments
 from pinchpoint.dut.device import Attachment, Bench, Live, Pages
-from pinchpoint.dut.guest_choice import chosen
-from pinchpoint.dut.placement import placed
+from pinchpoint.dut.placement import chosen, placed
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine import protocol
@@ -27,7 +26,7 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.host.numa import read_topology
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import EngineSite, Scenario
-from pinchpoint.observe.host import CpuSteal
+from pinchpoint.observe.cpu import CpuSteal
 from pinchpoint.observe.relay import Relays
 from pinchpoint.observe.snapshot import Collector
 
@@ -87,7 +86,7 @@ def prepare(
     pages = Pages(*hugepages.pool(host)) if beside is None else _left_by(beside, stands)
     nodes = numa.daemon_nodes(scenario, topology)
     engine = [find_engine(host)] if device.relayed(scenario) or scenario.dut.polls else []
-    wanted = (*bench.resources(pages, engine), *needs.resources(scenario.measure, bench_id))
+    wanted = (*bench.resources(pages, engine), *veths.resources(scenario.measure, bench_id))
     resources = tuple(_on_nodes(resource, nodes) for resource in wanted)
     engines = tuple(_engine_end(scenario, bench, site) for site in scenario.engines)
     return Setup(scenario, bench, resources, engine_request(bench, scenario), engines, facts)
@@ -99,20 +98,9 @@ def _engine_end(scenario: Scenario, bench: Bench, site: EngineSite) -> EngineEnd
     cpus = scenario.engine.cpus[: sum(port.queues for port in ports)]
     mine = replace(scenario, ports=ports, engine=replace(scenario.engine, cpus=cpus))
     opened = engine_request(bench, mine)
-    host = bench.places.at(site)
-    if site.remote == scenario.remote:
-        return EngineEnd(site, host, opened, ())
-    if site.ends:
-        return EngineEnd(site, host, opened, tuple(_ends(scenario, site, bench.places)))
-    return EngineEnd(site, host, opened, tuple(remote_generator.resources(scenario, site, bench.places, mtu(scenario))))
-
-
-def _ends(scenario: Scenario, site: EngineSite, places: Places) -> Iterator[AnyResource]:
-    """The ends of a socket workload on a machine of their own. Raises RequirementError as `engine_resources`."""
-    yield MarkedProcesses(places.bench_id)
-    for host in scenario.hosts:
-        if host.name in site.ends:
-            yield from remote_endpoints.end_resources(host, places, places.at(site))
+    is_beside = site.remote == scenario.remote
+    resources = () if is_beside else tuple(remote_endpoints.resources(scenario, site, bench.places))
+    return EngineEnd(site, bench.places.at(site), opened, resources)
 
 
 def _left_by(bench: Setup, stands: bool) -> Pages:
@@ -148,15 +136,12 @@ def joint_request(benches: Mapping[str, tuple[Scenario, Bench]]) -> protocol.Ope
     ports: list[protocol.PortRequest] = []
     with_dpdk = dict[str, Scenario]()
     for prefix, (scenario, bench) in benches.items():
-        for worker in _workers(scenario):
-            driven.setdefault(worker.core, []).extend(prefix + name for name in worker.ports)
+        for core, name in _driven(scenario):
+            driven.setdefault(core, []).append(prefix + name)
         for port in scenario.ports:
-            end = bench.attachment(len(ports), port)
-            name, ring = prefix + port.name, port.ring
-            answers = _answers(scenario, port.name)
-            ports.append(
-                protocol.PortRequest(name, end.backend, end.device, end.netns, ring, ring, answers, end.ring_behind)
-            )
+            end, name, ring = bench.attachment(len(ports), port), prefix + port.name, port.ring
+            answers, behind = _answers(scenario, port.name), end.ring_behind
+            ports.append(protocol.PortRequest(name, end.backend, end.device, end.netns, ring, ring, answers, behind))
             if end.backend == "dpdk":
                 with_dpdk[prefix] = scenario
     addresses = (port.engine_pci for scenario in with_dpdk.values() for port in scenario.ports)
@@ -179,16 +164,13 @@ def _answers(scenario: Scenario, port: str) -> tuple[protocol.Address, ...]:
     return tuple(protocol.Address(address, established.server_mac) for address in backends)
 
 
-def _workers(scenario: Scenario) -> tuple[protocol.WorkerRequest, ...]:
-    """Ports dealt round robin: queue q of port k belongs to CPU (k + q) mod n of the engine's."""
+def _driven(scenario: Scenario) -> Iterator[tuple[int, str]]:
+    """Ports by CPU, dealt round robin: queue q of port k belongs to CPU (k + q) mod n of the engine's."""
     if lacking := next(queues(scenario), None):
         raise RequirementError(f"{scenario.path}: {lacking.detail}", lacking.hint)
     cpus = scenario.engine.cpus
-    driven: dict[int, list[str]] = {cpu: [] for cpu in cpus}
     for place, port in enumerate(scenario.ports):
-        for queue in range(port.queues):
-            driven[cpus[(place + queue) % len(cpus)]].append(port.name)
-    return tuple(protocol.WorkerRequest(cpu, tuple(names)) for cpu, names in driven.items() if names)
+        yield from ((cpus[(place + queue) % len(cpus)], port.name) for queue in range(port.queues))
 
 
 def await_engine_pages(*benches: Setup) -> None:

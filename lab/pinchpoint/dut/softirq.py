@@ -7,31 +7,29 @@ both links, and those of every other interface of the host.
 """
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import ClassVar
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, Namespace, TextFile
 from pinchpoint.dut import checks
-from pinchpoint.dut.attach import by_veth, foundation, veths
-from pinchpoint.dut.device import Attachment, Pages, PlainBench, PlainLive, RawScenario, Seen
-from pinchpoint.dut.multi_host import engine_links
+from pinchpoint.dut.attach import by_veth, engine_links, foundation, veths
+from pinchpoint.dut.device import Attachment, Bench, Device, Live, Pages, RawScenario, Seen
 from pinchpoint.dut.places import Places
 from pinchpoint.host.interface import PROC, SYS, CommandFailed, Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
+from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import BenchError, PinchpointError
-from pinchpoint.model.hops import DropCounter, DropKind, Party, Place, Refused
+from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Guest, Port, Scenario
 from pinchpoint.model.trial import BusyBy, ThreadLoad
-from pinchpoint.observe.cpu import CpuTime, irq_time_is_separate
-from pinchpoint.observe.host import ticks_to_seconds
-from pinchpoint.observe.queues import Queues
+from pinchpoint.observe.cpu import CpuTime, irq_time_is_separate, ticks_to_seconds
+from pinchpoint.observe.printed import Links, Queues
 from pinchpoint.observe.snapshot import Collector, Forwarding, Snapshot, origin
-from pinchpoint.observe.sockets import Links
 
 CPUS = Key(
     "cpus",
@@ -40,11 +38,12 @@ CPUS = Key(
     "packet steering moves it: these CPUs are set as rps_cpus of every port. One flow is always on one CPU.",
     [1],
 )
-RECEIVED, SENT = "host/link/dut/{port}/rx_packets", "host/link/dut/{port}/tx_packets"
+RECEIVED = "host/link/dut/{port}/rx_packets"
+SENT_OR_DROPPED = ("host/link/dut/{port}/tx_packets", "host/link/dut/{port}/tx_dropped")
 SETTLES = ("host/link/", "host/queue/")
 _QUEUE = "host/queue/dut/{port}"
 _MEASURED = "softirq_time_measured"
-_BACKLOG = f"{PROC}/sys/net/core/netdev_max_backlog"
+BACKLOG = f"{PROC}/sys/net/core/netdev_max_backlog"
 REFUSED = Refused("backlog of {port} full", Party.DUT, DropKind.KERNEL_QUEUE)
 """Sending over veth runs the receive path as far as the backlog: a send that fails has found that full."""
 
@@ -53,27 +52,28 @@ REFUSED = Refused("backlog of {port} full", Party.DUT, DropKind.KERNEL_QUEUE)
 RECEIVE = Place("veth", ("host/link/engine/{port}/tx_packets",), (RECEIVED,))
 SEND = Place(
     "veth to the engine",
-    (SENT, "host/link/dut/{port}/tx_dropped"),
+    SENT_OR_DROPPED,
     ("host/link/engine/{port}/rx_packets",),
-    (DropCounter("host/link/dut/{port}/tx_dropped", "backlog behind {port} full", Party.DUT, DropKind.KERNEL_QUEUE),),
+    (DropCounter(SENT_OR_DROPPED[1], "backlog behind {port} full", Party.DUT, DropKind.KERNEL_QUEUE),),
 )
+
+
+def forwarding(name: str, drops: Iterable[tuple[str, str, Party, DropKind]] = ()) -> Place:
+    """The place between receiving and sending; `drops`: counter, reason, who is responsible, what was short."""
+    return Place(name, (RECEIVED,), SENT_OR_DROPPED, tuple(DropCounter(*row) for row in drops))
 
 
 def check(raw: RawScenario, source: Source, kind: str) -> None:
     """Ports over veth with one queue each, the engine on other CPUs, its backend one that sends over veth."""
     why = f'dut.kind is "{kind}"'
-    checks.own_cpus(raw, source, "cpus", polls=False)
-    checks.no_vhost(raw, source, why)
-    checks.no_hosts(raw, source, kind)
-    checks.names(raw, source)
-    checks.one_queue(raw, source, why)
+    checks.between_ports(raw, source, kind, polls=False, ringless=why, are_two=False)
     backend = raw.tables["engine"].get("backend", "auto")
     if backend not in ("auto", "af_packet"):
         source.mismatch(("engine", "backend"), f'"auto" or "af_packet" where {why}', backend)
 
 
 def steering(host: Host, guest: Guest | None = None) -> Probe:
-    """Whether the kernel can choose the CPU of received frames; that of a guest is `guest_cpus`'s affair."""
+    """Whether the kernel can choose the CPU of received frames; that of a guest is `vm`'s affair."""
     if guest:
         return Probe("receive packet steering", True, "this machine's is not needed with a guest")
     there = host.exists(f"{SYS}/class/net/lo/queues/rx-0/rps_cpus")
@@ -88,53 +88,50 @@ def cpu_mask(cpus: Sequence[int]) -> str:
     return ",".join(reversed(groups))
 
 
-def as_number(mask: str) -> int:
+def _as_number(mask: str) -> int:
     """CPUs as the kernel writes them, as bits."""
     return int(mask.replace(",", ""), 16)
 
 
 def ports(scenario: Scenario, places: Places, pages: Pages) -> list[AnyResource]:
     """The device's namespace with its ports, their softirqs steered to its CPUs."""
-    mask = f"{places.directory}/rps_cpus"
     joined = [*foundation(places, pages), Namespace(places.dut_netns), *veths(scenario, places)]
     if scenario.guest:  # these CPUs are this machine's
         return joined
-    return [
-        *joined,
-        TextFile(mask, (cpu_mask(scenario.dut.cpus),)),
-        *(Command(("cp", mask, steering_file(port.name)), places.dut_netns) for port in scenario.ports),
-    ]
+    return [*joined, *steer([port.name for port in scenario.ports], scenario.dut.cpus, places, "rps_cpus")]
 
 
-def steering_file(port: str) -> str:
+def steer(names: Sequence[str], cpus: Sequence[int], places: Places, file: str) -> list[AnyResource]:
+    """What makes the kernel steer what these ports receive to these CPUs; `file`: of the bench, with their mask."""
+    mask = f"{places.directory}/{file}"
+    copies = (Command(("cp", mask, _steering_file(port)), places.dut_netns) for port in names)
+    return [TextFile(mask, (cpu_mask(cpus),)), *copies]
+
+
+def steered(host: Host, netns: str, port: str, cpus: Sequence[int], where: str = "") -> dict[str, str]:
+    """To which CPUs what a port receives is steered, as read back. Raises BenchError where they are others."""
+    name, wanted = f"rps_cpus of {port}{where}", cpu_mask(cpus)
+    mask = host.run(["cat", _steering_file(port)], netns).strip()
+    if _as_number(mask) != _as_number(wanted):
+        raise BenchError(f"{name}: {wanted} was set, {mask} is in force")
+    return {name: mask}
+
+
+def _steering_file(port: str) -> str:
     """Where the kernel keeps the CPUs to which it steers what a port receives."""
     return f"{SYS}/class/net/{port}/queues/rx-0/rps_cpus"
 
 
-def loads(seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
-    """The softirqs of each CPU: their share of its time, and of the frames received.
-
-    The kernel counts frames by CPU for the whole host and on both links, so the ports' frames are divided among
-    the CPUs in the proportion of those.
-    """
-    processed = {
-        int(name.split("/")[2]): count
-        for name, count in seen.items()
-        if name.startswith("host/softnet/") and name.endswith("/processed")
-    }
-    received = sum(n for name, n in seen.items() if name.startswith("host/link/dut/") and name.endswith("/rx_packets"))
-    everything = sum(processed.values())
-    return tuple(
-        _load(cpu, int(received * count / everything) if everything else 0, seen, traffic_s)
-        for cpu, count in sorted(processed.items())
-    )
+def received(seen: Seen) -> float:
+    """Frames that the device's ends of its ports received."""
+    return sum(n for name, n in seen.items() if name.startswith("host/link/dut/") and name.endswith("/rx_packets"))
 
 
-def _load(cpu: int, received: int, seen: Seen, traffic_s: float) -> ThreadLoad:
-    spent_s = _spent_s(cpu, seen) if traffic_s > 0 else None
-    share = None if spent_s is None else min(1.0, max(0.0, spent_s / traffic_s))
+def load_by_time(name: str, cpu: float | None, frames: float, spent_s: float | None, traffic_s: float) -> ThreadLoad:
+    """The load of what had a CPU for `spent_s` seconds of `traffic_s`; None: not known."""
+    share = None if spent_s is None or traffic_s <= 0 else min(1.0, max(0.0, spent_s / traffic_s))
     by = None if share is None else BusyBy.PROCESSOR_TIME
-    return ThreadLoad(f"softirq on CPU {cpu}", cpu, received, busy_share=share, busy_by=by)
+    return ThreadLoad(name, None if cpu is None else int(cpu), int(frames), busy_share=share, busy_by=by)
 
 
 def _spent_s(cpu: int, seen: Seen) -> float | None:
@@ -153,13 +150,6 @@ def _spent_s(cpu: int, seen: Seen) -> float | None:
     if unused is None or others is None or elapsed_s is None or not seen.get("host/idle_time_measured"):
         return None
     return max(elapsed_s - ticks_to_seconds(unused + others), seen.get(f"host/ksoftirqd/{cpu}/run_ns", 0.0) / 1e9)
-
-
-def signs(seen: Seen) -> Mapping[Sign, float]:
-    """What softirqs tell of themselves: how often they stopped with frames still waiting."""
-    squeezes = [n for name, n in seen.items() if name.startswith("host/softnet/") and name.endswith("/time_squeeze")]
-    elapsed_s = seen.get("elapsed_s/softnet")
-    return {Sign.SQUEEZES: sum(squeezes) / elapsed_s} if squeezes and elapsed_s else {}
 
 
 QUEUES = Place(
@@ -190,9 +180,8 @@ class Softnet:
     def can_run(self) -> str | None:
         """Always, on Linux with its CPU in the last column (5.10)."""
         try:
-            return (
-                None if softnet(self._host.read(self.FILE)) else f"{self.FILE}: names no CPU; it does from Linux 5.10"
-            )
+            is_named = bool(softnet(self._host.read(self.FILE)))
+            return None if is_named else f"{self.FILE}: names no CPU; it does from Linux 5.10"
         except OSError as error:
             return str(error)
 
@@ -217,9 +206,8 @@ class Softnet:
             self._threads = _ksoftirqds(self._host, self._cpus)
         for cpu, place in self._threads.items():
             with suppress(OSError, ValueError):  # no scheduler statistics (CONFIG_SCHED_INFO)
-                counters[f"{self._origin}/ksoftirqd/{cpu}/run_ns"] = int(
-                    self._host.read(f"{place}/schedstat").split()[0]
-                )
+                run_ns = self._host.read(f"{place}/schedstat").split()[0]
+                counters[f"{self._origin}/ksoftirqd/{cpu}/run_ns"] = int(run_ns)
         return Snapshot(at_s, counters, {f"{self._origin}/{_MEASURED}": self._measured})
 
 
@@ -245,12 +233,19 @@ def softnet(text: str) -> dict[int, dict[str, int]]:
     return counters
 
 
-class KernelLive(PlainLive):
+class KernelDut:
+    """What a scenario says of such a device: it runs when frames come, over veth pairs to the engine's namespace."""
+
+    polls = False
+    io = "veth"
+
+
+class KernelLive(Live):
     """A namespace that forwards; a kind adds its own counters and settings."""
 
-    def __init__(self, scenario: Scenario, places: Places) -> None:
-        self._scenario, self.places = scenario, places
-        self.words = f"a {scenario.dut.kind}"
+    def __init__(self, bench: Bench) -> None:
+        self._scenario, self.places = bench.scenario, bench.places
+        self.words = f"a {bench.scenario.dut.kind}"
 
     def collectors(self) -> list[Collector]:
         """The links' counters at both ends, the kind's own, the CPUs'."""
@@ -271,19 +266,15 @@ class KernelLive(PlainLive):
 
     def settings(self) -> Mapping[str, str]:
         """Where the softirqs of each port run. Raises BenchError where they run elsewhere."""
-        wanted, in_force = cpu_mask(self._scenario.dut.cpus), {}
+        host, settings = self.places.host, dict[str, str]()
         for port in self._scenario.ports if self._scenario.guest is None else ():
-            mask = self.places.host.run(["cat", steering_file(port.name)], self.places.dut_netns).strip()
-            if as_number(mask) != as_number(wanted):
-                raise BenchError(f"rps_cpus of {port.name}: {wanted} was set, {mask} is in force")
-            in_force[f"rps_cpus of {port.name}"] = mask
-        if self.places.host.exists(_BACKLOG):  # the host's: the bench leaves it as it is, a container does not see it
-            in_force["net.core.netdev_max_backlog"] = self.places.host.read(_BACKLOG).strip()
-        return in_force
+            settings |= steered(host, self.places.dut_netns, port.name, self._scenario.dut.cpus)
+        if host.exists(BACKLOG):  # the host's: the bench leaves it as it is, a container does not see it
+            settings["net.core.netdev_max_backlog"] = host.read(BACKLOG).strip()
+        return settings
 
 
-@dataclass(frozen=True)
-class KernelBench(PlainBench):
+class KernelBench(Bench):
     """One bench of such a device, planned; a kind adds its resources."""
 
     def attachment(self, number: int, port: Port) -> Attachment:
@@ -298,3 +289,45 @@ class KernelBench(PlainBench):
             f"{self.scenario.path}: dut.cpus: the kernel refused to run softirqs there: {error.output}",
             "name CPUs that are not isolated (isolcpus=, nohz_full=): receive packet steering leaves those out",
         )
+
+
+class KernelDevice(Device):
+    """A kind of such a device; each says where it forwards."""
+
+    forwards: ClassVar[Place]
+    settles: ClassVar[tuple[str, ...]] = SETTLES
+
+    def check(self, raw: RawScenario, source: Source) -> None:
+        """Its ports and its CPUs."""
+        check(raw, source, self.kind)
+
+    def why_no_guest(self, dut: Values) -> str:
+        """Any guest's kernel is one."""
+        return ""
+
+    def graph(self, scenario: Scenario) -> HopGraph:
+        """From port to port."""
+        return HopGraph(REFUSED, (RECEIVE, self.forwards, QUEUES, SEND), self.settles)
+
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
+        """The softirqs of each CPU: their share of its time, and of the frames received.
+
+        The kernel counts frames by CPU for the whole host and on both links, so the ports' frames are divided among
+        the CPUs in the proportion of those.
+        """
+        handled = {int(name.split("/")[2]): n for name, n in _of_softirqs(seen, "processed").items()}
+        frames, everything = received(seen), sum(handled.values()) or 1.0
+        return tuple(
+            load_by_time(f"softirq on CPU {cpu}", cpu, frames * count / everything, _spent_s(cpu, seen), traffic_s)
+            for cpu, count in sorted(handled.items())
+        )
+
+    def signs(self, seen: Seen) -> Mapping[Sign, float]:
+        """How often softirqs stopped with frames still waiting."""
+        squeezes, elapsed_s = _of_softirqs(seen, "time_squeeze"), seen.get("elapsed_s/softnet")
+        return {Sign.SQUEEZES: sum(squeezes.values()) / elapsed_s} if squeezes and elapsed_s else {}
+
+
+def _of_softirqs(seen: Seen, counter: str) -> dict[str, float]:
+    """A counter of each CPU."""
+    return {name: n for name, n in seen.items() if name.startswith("host/softnet/") and name.endswith(f"/{counter}")}

@@ -4,6 +4,7 @@ Formats: proc_net(5) and Documentation/networking/snmp_counter.rst in the kernel
 """
 
 import time
+from collections.abc import Collection, Iterable
 from itertools import pairwise
 
 from pinchpoint.host.interface import PROC, Host
@@ -63,13 +64,18 @@ class TcpStack(Printed):
 
 
 def tcp_counters(text: str) -> dict[str, int]:
-    """`Tcp:` and `TcpExt:` of /proc/net/snmp and /proc/net/netstat: a line of names, then one of values."""
+    """`Tcp:` and `TcpExt:` of /proc/net/snmp and /proc/net/netstat."""
+    return snmp_counters(text.splitlines(), ("Tcp:", "TcpExt:"), _COUNTED)
+
+
+def snmp_counters(lines: Iterable[str], sections: Collection[str], wanted: Collection[str]) -> dict[str, int]:
+    """Sections of /proc/net/snmp and /proc/net/netstat, each a line of names, then one of values."""
     counters: dict[str, int] = {}
-    for names, values in pairwise(text.splitlines()):
-        first = names.split(" ")[0]
-        if first in ("Tcp:", "TcpExt:") and values.split(" ")[0] == first:
+    for names, values in pairwise(lines):
+        section = names.split(" ")[0]
+        if section in sections and values.split(" ")[0] == section:
             pairs = zip(names.split()[1:], values.split()[1:], strict=False)
-            counters |= {name: int(value) for name, value in pairs if name in _COUNTED and value.isdecimal()}
+            counters |= {name: int(value) for name, value in pairs if name in wanted and value.isdecimal()}
     return counters
 
 

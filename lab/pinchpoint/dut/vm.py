@@ -3,9 +3,14 @@
 What the kind plans is made in the guest. Only what it joins to the engine is replaced: in the place of each veth pair
 stands a tap in the engine's namespace and, in the guest, the interface that reads and writes it. So a kind knows
 nothing of guests but whether it can run in one, and which of its resources the guest's kernel lacks.
+
+A guest has a virtual CPU on each of its NUMA nodes. With several it has its own receive packet steering
+(Documentation/networking/scaling.rst): the frames of each flow are forwarded on one of its CPUs. So every node has a
+CPU that forwards.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -25,23 +30,22 @@ from pinchpoint.bench.resource import (
     TextFile,
     Veth,
 )
-from pinchpoint.dut import guest_cpus
+from pinchpoint.dut import softirq
 from pinchpoint.dut.attach import foundation, mtu
 from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Live, Pages, RawScenario, Seen
 from pinchpoint.dut.places import Places
-from pinchpoint.dut.softirq import Softnet
-from pinchpoint.host.guest import Guest, is_release
-from pinchpoint.host.guest_kernels import AUTO, KERNELS, GuestKernels
+from pinchpoint.host.guest import Guest
+from pinchpoint.host.guest_kernels import AUTO, KERNELS, GuestKernels, is_release
 from pinchpoint.host.interface import CommandFailed, Host
-from pinchpoint.host.numa import read_topology
+from pinchpoint.host.numa import Topology, read_topology
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import HopGraph, Party, Place, Refused
-from pinchpoint.model.scenario import Batch, Between, Change, Port, Scenario
+from pinchpoint.model.scenario import Batch, Between, Change, NumaPlacement, Port, Scenario
 from pinchpoint.model.scenario import Guest as Wanted
 from pinchpoint.model.trial import ThreadLoad
-from pinchpoint.observe.host import PacketThreads
+from pinchpoint.observe.cpu import PacketThreads
 from pinchpoint.observe.snapshot import Collector
 
 DEFAULT = AUTO  # of `guest.kernel`
@@ -49,6 +53,8 @@ _TUN = "/dev/net/tun"
 _KERNEL = "guest-kernel"  # the process that is the guest's kernel
 _ANY = re.compile(r".*")
 _LEAST_OF_NODE_MB = 64
+_OPTIONS = ("CONFIG_NUMA", "CONFIG_ACPI_NUMA", "CONFIG_RPS")  # of a kernel with several nodes that forward
+_RUN_NS = re.compile(r"host/thread/(.+)/run_ns")  # of this machine: the guest's process
 _ABOUT_AUTO = (
     "the first of the others that boots on this machine and has what the device needs, the same for all points of a "
     "run; the result names it"
@@ -122,7 +128,7 @@ def probes(
             there = machine.exists(path)
             yield Probe(name, there, path if there else f"{path}: missing", kernel.provided_by(release))
         if nodes > 1 and kernel.HAS_NODES and all(machine.exists(path) for _, path in kernel.files(release)):
-            yield guest_cpus.probe(machine, kernel, release)
+            yield _nodes_probe(machine, kernel, release)
     yield command(machine, "unshare", "util-linux")
     there = machine.exists(_TUN)
     detail = _TUN if there else f"this kernel has no {_TUN}"
@@ -174,7 +180,8 @@ class GuestedDevice:
 
     def bench(self, scenario: Scenario, places: Places) -> Bench:
         """The device's, on a guest that has not been started."""
-        return GuestedBench(scenario, self._device.bench(scenario, replace(places, host=Guest(places.machine))))
+        bench = self._device.bench(scenario, replace(places, host=Guest(places.machine)))
+        return GuestedBench(scenario, bench.places, bench)
 
     def freezing(self, scenario: Scenario) -> Freezing:
         return Freezing(why_not="a device in a guest is not frozen")
@@ -187,20 +194,14 @@ class GuestedDevice:
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
         """Of the CPUs of this machine on which the guest's run."""
-        return guest_cpus.loads(seen, traffic_s, self._guest)
+        return _loads(seen, traffic_s, self._guest)
 
 
 @dataclass(frozen=True)
-class GuestedBench:
-    """One bench of a device in a guest, planned."""
+class GuestedBench(Bench):
+    """One bench of a device in a guest, planned; the host of its places is the guest."""
 
-    scenario: Scenario
     device: Bench
-
-    @property
-    def places(self) -> Places:
-        """The device's; their host is the guest."""
-        return self.device.places
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """The guest, and the device's own within it."""
@@ -251,14 +252,14 @@ class GuestedBench:
         return f"{self.places.directory}/guest-init"
 
     def _kernel(self, taps: Sequence[str]) -> GuestKernel:
-        places, arguments = self.places, (self._guest.memory_mb, mtu(self.scenario), taps, self._guest.release)
-        threads = guest_cpus.threads(self.scenario.dut.cpus, self._guest)
+        places, guest = self.places, self._guest
+        files = (places.machine, str(places.directory), self._init)
+        arguments = (*files, guest.memory_mb, mtu(self.scenario), taps, guest.release)
+        threads = _threads(self.scenario.dut.cpus, guest)
         shares_cpu = len(threads) > 1 and len({cpu for _, cpu in threads}) == 1
-        nodes = guest_cpus.nodes_here(self.scenario, self._guest, read_topology(places.machine))
+        nodes = _nodes_here(self.scenario, guest, read_topology(places.machine))
         return GuestKernel(
-            argv=_kernel_of(self.scenario).command(
-                places.machine, str(places.directory), self._init, *arguments, nodes, shares_cpu
-            ),
+            argv=_kernel_of(self.scenario).command(*arguments, nodes, shares_cpu),
             pidfile=places.pidfile("guest"),
             kernel_pidfile=places.pidfile(_KERNEL),
             log=f"{places.directory}/guest.log",
@@ -279,7 +280,7 @@ class GuestedBench:
                 return [
                     Command(("ip", "link", "set", "dev", interface, "netns", resource.netns, "name", resource.name)),
                     Command(("ip", "-n", resource.netns, "link", "set", "dev", resource.name, "up")),
-                    *guest_cpus.steered(resource.name, places, self._guest),
+                    *_steered(resource.name, places, self._guest),
                 ]
             case Daemon():  # CPUs and nodes are this machine's
                 return [msgspec.structs.replace(resource, cpus=None, memory_nodes=None)]
@@ -313,18 +314,100 @@ class GuestedLive:
         if wanted.release and not is_release(release, wanted.release):
             hint = self._guests_kernel.provided_by(wanted.release)
             raise BenchError(f"guest.release: {wanted.release} was asked for, {release} runs", hint)
-        nodes = guest_cpus.settings(host, self._places.dut_netns, wanted, self._ports)
+        nodes = _settings(host, self._places.dut_netns, wanted, self._ports)
         return {**self._device.settings(), "guest.kernel": wanted.kernel, "guest.release": release, **nodes}
 
     def ready(self) -> Mapping[str, str]:
         """The device's facts; the kernel as it names itself."""
         host = self._places.host
-        return {**self._device.ready(), "guest's kernel": host.release(), **guest_cpus.facts(host)}
+        nodes = _told(read_topology(host).cpus)
+        return {**self._device.ready(), "guest's kernel": host.release(), "guest's NUMA nodes": nodes}
 
     def _with_cpus(self, collectors: Sequence[Collector]) -> list[Collector]:
         """What each of several CPUs handled; kinds that look at the kernel's softirqs read it themselves."""
-        is_read = self._guest.numa_nodes == 1 or any(isinstance(collector, Softnet) for collector in collectors)
-        return [*collectors, *([] if is_read else [Softnet(self._places.host, range(self._guest.numa_nodes))])]
+        is_read = self._guest.numa_nodes == 1 or any(isinstance(collector, softirq.Softnet) for collector in collectors)
+        return [*collectors, *([] if is_read else [softirq.Softnet(self._places.host, range(self._guest.numa_nodes))])]
 
     def _process(self) -> Collector:
         return PacketThreads(self._places.machine, self._places.pidfile(_KERNEL), self._guests_kernel.VCPU, _ANY)
+
+
+def _nodes_probe(machine: Host, kernel: GuestKernels, release: str | None) -> Probe:
+    """Whether a kernel was built with what several nodes need."""
+    missing = [option for option in _OPTIONS if not kernel.is_configured(machine, option, release)]
+    detail = f"the guest's kernel was built without {', '.join(missing)}" if missing else "can be had"
+    return Probe("NUMA nodes in a guest", not missing, detail, "leave out guest.numa_nodes, or name another release")
+
+
+def _threads(cpus: Sequence[int], guest: Wanted) -> tuple[tuple[str, int], ...]:
+    """Where each of several virtual CPUs runs: (pattern of its thread's name, one of the device's CPUs)."""
+    if guest.numa_nodes == 1:
+        return ()
+    kernel = KERNELS[guest.kernel]
+    return tuple((kernel.thread(number), cpus[number % len(cpus)]) for number in range(guest.numa_nodes))
+
+
+def _nodes_here(scenario: Scenario, guest: Wanted, topology: Topology) -> tuple[int | None, ...]:
+    """For each node of a guest that of this machine from which its memory is taken: of its virtual CPU; None: any."""
+    cpus = scenario.dut.cpus
+    is_free = len(topology.cpus) == 1 or (guest.numa_nodes == 1 and scenario.numa is NumaPlacement.ANY)
+    return tuple(None if is_free else topology.node_of(cpus[n % len(cpus)]) for n in range(guest.numa_nodes))
+
+
+def _steered(port: str, places: Places, guest: Wanted) -> list[AnyResource]:
+    """What makes all CPUs of the guest forward what a port receives; nothing where it has one."""
+    if guest.numa_nodes == 1:
+        return []
+    return softirq.steer([port], range(guest.numa_nodes), places, f"rps_cpus-{port}")
+
+
+def _settings(host: Host, netns: str, guest: Wanted, ports: Sequence[str]) -> dict[str, str]:
+    """Its nodes and its steering as the guest itself has them. Raises BenchError where they are others."""
+    nodes = read_topology(host).cpus
+    if len(nodes) != guest.numa_nodes or not all(nodes.values()):
+        raise BenchError(
+            f"guest.numa_nodes: {guest.numa_nodes} was asked for, the guest has {_told(nodes)}",
+            "name another guest.release, or give every node more memory (guest.memory_mb)",
+        )
+    in_force = {"guest.numa_nodes": str(len(nodes))}
+    for port in ports if guest.numa_nodes > 1 else ():
+        in_force |= softirq.steered(host, netns, port, range(guest.numa_nodes), " in the guest")
+    return in_force
+
+
+def _told(nodes: Mapping[int, Sequence[int]]) -> str:
+    """`node 0 with CPU 0; node 1 with CPU 1`."""
+    return "; ".join(
+        f"node {node} with {'CPU ' + ', '.join(map(str, cpus)) if cpus else 'no CPU'}" for node, cpus in nodes.items()
+    )
+
+
+def _loads(seen: Seen, traffic_s: float, guest: Wanted) -> tuple[ThreadLoad, ...]:
+    """Of each CPU of this machine on which virtual CPUs ran: the time of all threads there that forward its frames.
+
+    Frames are divided among several virtual CPUs as the guest's softirqs counted what each handled.
+    """
+    runs = {match[1]: n for name, n in seen.items() if (match := _RUN_NS.fullmatch(name))}
+    core_of = {name: seen.get(f"host/thread/{name}/cpu") for name in runs}
+    used_s = defaultdict[float | None, float](float)
+    for name, run_ns in runs.items():
+        used_s[core_of[name]] += run_ns / 1e9
+    received = softirq.received(seen)
+    if guest.numa_nodes == 1:
+        busiest = core_of.get(max(runs, key=lambda name: runs[name], default=""))
+        return (softirq.load_by_time("guest's kernel", busiest, received, used_s.get(busiest), traffic_s),)
+    handled = [seen.get(f"guest/softnet/{number}/processed", 0.0) for number in range(guest.numa_nodes)]
+    on = defaultdict[float | None, list[int]](list)
+    for number in range(guest.numa_nodes):
+        name_of = re.compile(KERNELS[guest.kernel].thread(number))
+        on[next((core_of[name] for name in runs if name_of.fullmatch(name)), None)].append(number)
+    return tuple(
+        softirq.load_by_time(
+            f"guest's CPU{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}",
+            core,
+            received * sum(handled[number] for number in numbers) / (sum(handled) or 1.0),
+            used_s.get(core),
+            traffic_s,
+        )
+        for core, numbers in on.items()
+    )

@@ -1,9 +1,13 @@
 """The traffic engine as the lab sees it: an Instrument.
 
-`instrument`  the interface and its data
-`process`     the real engine, behind its JSON lines
-`protocol`    messages of the seam, exactly as protocol/schema.json defines them; `streams`,
-              `sockets` and `parts` hold what they consist of
-`simulated`   a twin with a virtual clock, for the logic around the measurement
-`workload`    workloads over kernel sockets, which need no ports
+`instrument`   the interface and its data
+`process`      the real engine, behind its JSON lines
+`multi_engine` several engines as one, and the engine that sends back
+`protocol`     messages of the seam, exactly as protocol/schema.json defines them; `streams` and `sockets` hold what
+               they consist of
+`trials`       a trial in the words of the seam, and its account in the lab's
+`histogram`    latencies of several engines, added up
+`workloads`    workloads over kernel sockets, which need no ports
+`connections`  the engine's command `connect`
+`simulated`    a twin with a virtual clock, for the logic around the measurement
 """

@@ -1,11 +1,14 @@
-"""Connections over frames: the engine's command `connect` and its account (docs/engine.md, "Connections")."""
+"""Connections over frames: the engine's command `connect`, its account and its samples (docs/engine.md)."""
 
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
 
 from pinchpoint.host.interface import CommandFailed, Environment, Host
+from pinchpoint.host.processes import end_processes
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.scenario import DIRECT_MAC, Established, Range, Segment, Service, Stream
 
@@ -13,6 +16,11 @@ SPARE_S = 30.0  # for the start of the engine, its links, and a host that is bus
 RING = 4096
 RETRY = "500ms:100"  # of a SYN that is not answered, until the connection has timed out
 LINK_S = 20.0  # a switch looks for a vhost server about once a second
+SAMPLED_S = 0.1
+_GRACE_S = 2.0  # between SIGTERM, at which the engine prints its account, and SIGKILL
+_SAMPLE = b'{"type":"sample"'
+# How a connection may fail: fields of its client's account.
+_FAILURES = ("refused", "reset", "timed_out_connecting", "timed_out_answering", "timed_out_closing", "unfinished")
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,11 @@ class Load:
     def opening_s(self) -> float:
         """How long they are being opened: a ramp opens half as many as its time at the rate would."""
         return self.connections / self.rate_cps + self.ramp_s / 2
+
+    @property
+    def lasting_s(self) -> float:
+        """Seconds from the first connection's time to the last one's end, at most."""
+        return self.opening_s + self.hold_s + self.timeout_s
 
 
 class Tuples:
@@ -119,15 +132,7 @@ class Client(msgspec.Struct, frozen=True):
     @property
     def failures(self) -> dict[str, int]:
         """How connections failed, by words; those that did."""
-        counts = {
-            "refused": self.refused,
-            "reset": self.reset,
-            "timed out connecting": self.timed_out_connecting,
-            "timed out answering": self.timed_out_answering,
-            "timed out closing": self.timed_out_closing,
-            "unfinished": self.unfinished,
-        }
-        return {words: count for words, count in counts.items() if count}
+        return {name.replace("_", " "): count for name in _FAILURES if (count := getattr(self, name))}
 
 
 class Others(msgspec.Struct, frozen=True):
@@ -211,15 +216,8 @@ def command(
         *ends,
         *("--to", service.end, "--clients", service.clients.as_addresses(), *backends),
         *(("--direct-return", "--server-mac", DIRECT_MAC.format(0)) if service.is_direct else ()),
-        *(
-            "--rate",
-            str(max(1, round(load.rate_cps))),
-            "--count",
-            str(load.connections),
-            "--requests",
-            str(load.requests),
-        ),
-        *("--timeout", f"{load.timeout_s}s", "--core", str(core), "--json"),
+        *("--rate", str(max(1, round(load.rate_cps))), "--count", str(load.connections)),
+        *("--requests", str(load.requests), "--timeout", f"{load.timeout_s}s", "--core", str(core), "--json"),
         *("--work", load.work, "--ramp", f"{load.ramp_s}s"),
         *("--hold", f"{load.hold_s}s", "--hold-before", str(load.hold_before)),
         *("--client-ports", f"{ports.first}-{ports.last}", *(["--one-isn"] if load.one_isn else [])),
@@ -256,9 +254,8 @@ def standing(
 
 def connect(host: Host, argv: Sequence[str], environment: Environment, load: Load) -> Account:
     """Open the connections and wait until each has ended. Raises EngineError."""
-    lasting_s = load.opening_s + load.hold_s + load.timeout_s
     try:
-        said = host.run(argv, environment=environment, timeout_s=lasting_s + SPARE_S)
+        said = host.run(argv, environment=environment, timeout_s=load.lasting_s + SPARE_S)
     except CommandFailed as error:
         raise EngineError(f"the engine opened no connections: {error.output}") from error
     return parse(said)
@@ -271,3 +268,90 @@ def parse(said: str) -> Account:
         return msgspec.json.decode(last, type=Account)
     except msgspec.MsgspecError as error:
         raise EngineError(f"the engine's account cannot be read: {error}: {last[:200]}") from error
+
+
+@dataclass(frozen=True)
+class Outage:
+    """A time at which a backend does not answer, since the first connection was due."""
+
+    backend: int
+    from_s: float
+    until_s: float
+    resets: bool  # it answers by resets; otherwise not at all
+
+    @property
+    def word(self) -> str:
+        """As the engine's command line has it."""
+        return f"{self.backend}@{self.from_s:.3f}s-{self.until_s:.3f}s" + (":reset" if self.resets else "")
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """Counts since the first connection was due, as of `elapsed_s`; by backend where there are several."""
+
+    elapsed_s: float
+    opened: int
+    shortfall: int
+    answered: int
+    refused: int
+    reset: int
+    timed_out_connecting: int
+    timed_out_answering: int
+    timed_out_closing: int
+    wrong_backend: int
+    backends: tuple[int, ...]  # that answered, up to the last that did
+    kept: tuple[int, ...] = ()  # answered by the backend that the tuple's connection before had, by that backend
+    left: tuple[int, ...] = ()  # and by another one
+
+
+def options(by_tuple: bool, outages: Sequence[Outage]) -> list[str]:
+    """What follows the `command` of connections that are watched; `by_tuple`: where tuples come again."""
+    down = [word for outage in outages for word in ("--backend-down", outage.word)]
+    return ["--sample", f"{SAMPLED_S}s", *(["--by-tuple"] if by_tuple else []), *down]
+
+
+class Watched:
+    """An engine that opens connections. Its output goes to files of a folder that goes with the bench."""
+
+    def __init__(self, host: Host, argv: Sequence[str], environment: Environment, path: str) -> None:
+        self._host = host
+        self._output, self._errors = f"{path}.jsonl", f"{path}.log"
+        self._pid = host.spawn(argv, environment, self._output, self._errors)
+        self._has_ended, self._read, self._rest = False, 0, b""
+        self.samples: list[Sample] = []
+        self.began: float | None = None  # when the first connection was due, on the monotonic clock
+
+    def look(self) -> bool:
+        """Take in what was printed; returns whether it still runs. Raises EngineError."""
+        self._has_ended = self._has_ended or self._host.ended(self._pid)
+        with suppress(FileNotFoundError):
+            text = self._host.read_bytes(self._output, self._read)
+            self._read += len(text)
+            *lines, self._rest = (self._rest + text).split(b"\n")
+            for line in lines:
+                self._take(line)
+        return not self._has_ended
+
+    def _take(self, line: bytes) -> None:
+        if not line.startswith(_SAMPLE):
+            return
+        try:
+            sample = msgspec.json.decode(line, type=Sample)
+        except msgspec.MsgspecError as error:
+            raise EngineError(f"a sample of the engine cannot be read: {error}: {line[:200]!r}") from error
+        # A sample is read late, never early: the earliest start is the nearest to the truth.
+        began = time.monotonic() - sample.elapsed_s
+        self.began = began if self.began is None else min(began, self.began)
+        self.samples.append(sample)
+
+    def account(self) -> Account:
+        """The whole account, once it has ended. Raises EngineError."""
+        said = self._host.read(self._output)
+        if not said.strip().startswith("ready"):
+            raise EngineError(f"the engine opened no connections: {self._host.read(self._errors).strip()}")
+        return parse(said)
+
+    def end(self) -> None:
+        """End it if it runs. Raises BenchError if it cannot be ended."""
+        if not self._has_ended:
+            end_processes(self._host, [self._pid], _GRACE_S)
+            self._has_ended = self._host.ended(self._pid)

@@ -10,10 +10,12 @@ import binascii
 import math
 import struct
 import zlib
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
-from pinchpoint.engine.parts import Latency
+from pinchpoint.engine.streams import Latency
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.trial import LatencySummary
 
@@ -47,21 +49,14 @@ def merged(parts: Sequence[Latency]) -> LatencySummary | None:
     total, least, most = sum(counts.values()), min(p.min_ns for p in parts), max(p.max_ns for p in parts)
     if total != sum(part.count for part in parts):
         raise EngineError(f"the engine's histograms hold {total} values, its accounts another number")
-    curve = {q: min(max(value, least), most) for q, value in _quantiles(counts, total, _CURVE).items()}
+    values = sorted(counts)
+    up_to = list(accumulate(counts[value] for value in values))  # how many are at most as high as each
+    ranks = {quantile: bisect_left(up_to, max(1, math.ceil(quantile * total))) for quantile in _CURVE}
+    curve = {quantile: min(max(values[rank], least), most) for quantile, rank in ranks.items()}
     curve |= {0.0: least, 1.0: most}
     mean_ns = math.fsum(part.mean_ns * part.count for part in parts) / total
     p50, p90, p99, p999, p9999 = (curve[q] for q in _CURVE[1:-1])
     return LatencySummary(total, least, mean_ns, p50, p90, p99, p999, p9999, most, tuple(sorted(curve.items())))
-
-
-def _quantiles(counts: Mapping[int, int], total: int, wanted: Sequence[float]) -> dict[float, int]:
-    quantiles: dict[float, int] = {}
-    below, waiting = 0, list(wanted)
-    for value, count in sorted(counts.items()):
-        below += count
-        while waiting and below >= max(1, math.ceil(waiting[0] * total)):
-            quantiles[waiting.pop(0)] = value
-    return quantiles
 
 
 def _decode(data: bytes) -> Counter[int]:
@@ -73,17 +68,17 @@ def _decode(data: bytes) -> Counter[int]:
     cookie, size, _, digits, lowest, _, _ = _HEADER.unpack_from(plain)
     if cookie != _PLAIN or not 0 <= digits <= 5 or lowest < 1:
         raise ValueError(f"cookie {cookie:#x}, {digits} digits, lowest {lowest}")
-    value_of = _Buckets(digits, lowest)
+    unit, half = lowest.bit_length() - 1, max(1, math.ceil(math.log2(2 * 10**digits))) - 1
     counts: Counter[int] = Counter()
     index = 0
     for count in _counts(plain[_HEADER.size : _HEADER.size + size]):
         if count < 0:
             index -= count
             continue
-        if index >= value_of.size:
+        if index >= (65 - half) << half:
             raise ValueError(f"index {index} is beyond 64-bit values")
         if count:
-            counts[value_of.highest(index)] += count
+            counts[_highest(index, unit, half)] += count
         index += 1
     return counts
 
@@ -104,23 +99,10 @@ def _counts(payload: bytes) -> Iterator[int]:
         yield (raw >> 1) ^ -(raw & 1)
 
 
-class _Buckets:
-    """From an index to its values: halves of doubling resolution, as HdrHistogram lays them out."""
+def _highest(index: int, unit: int, half: int) -> int:
+    """The highest value that is counted at an index: buckets are halves of doubling resolution.
 
-    def __init__(self, digits: int, lowest: int) -> None:
-        self._unit = lowest.bit_length() - 1
-        self._half = max(1, math.ceil(math.log2(2 * 10**digits))) - 1  # log2 of half a bucket's slots
-
-    @property
-    def size(self) -> int:
-        """Indexes that 64-bit values can have."""
-        return (65 - self._half) << self._half
-
-    def highest(self, index: int) -> int:
-        """The highest value that is counted at `index`."""
-        bucket = (index >> self._half) - 1
-        slot = (index & ((1 << self._half) - 1)) + (1 << self._half)
-        if bucket < 0:
-            bucket, slot = 0, slot - (1 << self._half)
-        shift = bucket + self._unit
-        return ((slot + 1) << shift) - 1
+    `unit` and `half` are the logarithms to base 2 of the lowest value and of half a bucket's slots.
+    """
+    bucket = max(0, (index >> half) - 1)
+    return ((index - (bucket << half) + 1) << (bucket + unit)) - 1

@@ -9,18 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from pinchpoint.engine.streams import Step
 from pinchpoint.model.scenario import Stream
 from pinchpoint.model.trial import Cause, Loopback, Sample, StreamCounts, WorkerWitness
 
 Heard = Callable[[Sample], None]
-
-
-@dataclass(frozen=True)
-class Step:
-    """The load falls to `to_share` of itself `after_s` seconds after the start."""
-
-    after_s: float
-    to_share: float
 
 
 HIGHEST_FPS = 1e9  # that the seam knows (protocol/schema.json): no engine presents frames so fast

@@ -6,50 +6,106 @@ ends at one engine is unknown, never zero.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Protocol, TypeVar
+from pathlib import Path
 
 import msgspec
 
 from pinchpoint.engine import protocol
 from pinchpoint.engine.instrument import EngineResult, Heard, Noise, PortCounts, TrialRequest
-from pinchpoint.engine.process import run_message
-from pinchpoint.engine.reflected import Reflector
+from pinchpoint.engine.process import GRACE_S, SAME_WHEEL, EngineProcess, ProcessInstrument, named
+from pinchpoint.engine.trials import run_message
+from pinchpoint.host.interface import Host
 from pinchpoint.host.priority import session_preferred
 from pinchpoint.model import units
-from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.errors import EngineError
 from pinchpoint.model.trial import Cause, Sample, StreamCounts, WorkerWitness
 
-_T = TypeVar("_T")
 MOST_APART = 0.5  # of a trial in which one engine may have sent alone: for the other half, all sent together
+_READY = b"ready"
+# What only the engine at which a stream arrives counts of it.
+_ARRIVED = (
+    "received", "duplicated", "reordered", "corrupt", "late", "reorder_distance_max", "reordered_in_flow", "jitter",
+)  # fmt: skip
 
 
-class Engine(Protocol):
-    """What is asked of each: `ProcessInstrument` has it."""
+class _Reflected(msgspec.Struct):
+    dropped: int
 
-    def open(self) -> Mapping[str, str]:
-        """Take the ports; returns facts for the record. Raises EngineError."""
 
-    def begin(self, message: protocol.Run) -> None:
-        """Begin a trial: receive."""
+class _Port(msgspec.Struct):
+    rx_missed: int | None
 
-    def go(self) -> None:
-        """Begin to send the trial of `begin`."""
 
-    def await_sent(self, message: protocol.Run, heard: Heard | None = None) -> None:
-        """Until everything is sent."""
+class _Account(msgspec.Struct):
+    """What is read of the reflector's own."""
 
-    def stop(self) -> None:
-        """End it, early if it still sends."""
+    reflected: list[_Reflected]
+    ports: list[_Port]
 
-    def finish(self, message: protocol.Run) -> EngineResult:
-        """The account of the trial, after `stop`. Raises EngineError."""
 
-    def close(self) -> None:
-        """Give the ports back and end the engine."""
+class Reflector(EngineProcess):
+    """`pinchpoint-engine reflect` on the ports that one worker of an engine had: Ethernet and IP addresses swapped.
+
+    Whoever sent a frame can so time the way there and back: two hosts have two clocks (RFC 2681, 2.1).
+    """
+
+    _BYE = b""  # it ends at the end of its stdin
+
+    def __init__(
+        self,
+        request: protocol.Open,
+        worker: protocol.WorkerRequest,
+        host: Host,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path | None,
+    ) -> None:
+        own = [port for port in request.ports if port.name in worker.ports]
+        rings = ("--rx-ring", str(own[0].rx_ring), "--tx-ring", str(own[0].tx_ring))
+        how = ["--core", str(worker.core), "--idle", "spin", "--link-timeout", f"{request.link_timeout_s}s"]
+        how += [f"--eal={' '.join(_eal(request, own))}"] if any(port.backend == "dpdk" for port in own) else []
+        words = ("reflect", *map(_port_word, own), *how, *rings, "--swap", "ip", "--until-eof", "--json")
+        super().__init__(host, command=(*command, *words), environment=environment, log=log)
+        self._ready_s = request.link_timeout_s
+
+    def open(self) -> None:
+        """Start it and wait for its links. Raises EngineError."""
+        self._start()
+        if (line := self._read_line(time.monotonic() + self._ready_s + GRACE_S)).strip() != _READY:
+            raise EngineError(f"the reflector said {line[:200]!r} where {_READY!r} was expected", SAME_WHEEL)
+
+    def lost(self) -> int:
+        """Frames that its ports had no room for, or that it could not send. Raises EngineError."""
+        self._write(b"counters")
+        line = self._read_line(time.monotonic() + GRACE_S)
+        try:
+            account = msgspec.json.decode(line, type=_Account)
+        except msgspec.DecodeError as error:
+            raise EngineError(f"the reflector's account is none: {error}: {line[:200]!r}", SAME_WHEEL) from error
+        return sum(port.dropped for port in account.reflected) + sum(port.rx_missed or 0 for port in account.ports)
+
+
+def _eal(request: protocol.Open, own: Sequence[protocol.PortRequest]) -> Iterator[str]:
+    """The engine's arguments of DPDK with the NICs and the share of the memory that these ports have."""
+    devices = {port.device for port in own}
+    words = iter(request.eal_args)
+    for word in words:
+        if word == "-a":
+            address = next(words)
+            yield from (word, address) if address in devices else ()
+        elif word == "-m":
+            yield from (word, str(int(next(words)) * len(own) // len(request.ports)))
+        else:
+            yield word
+
+
+def _port_word(request: protocol.PortRequest) -> str:
+    """A port as the commands have it."""
+    at = f"@{request.netns}" if request.netns else ""
+    return f"{request.backend}:{request.device}{at}"
 
 
 @dataclass(frozen=True)
@@ -59,8 +115,13 @@ class End:
     host: str  # for people
     is_device: bool  # whether that is the device's
     ports: tuple[str, ...]
-    engine: Engine
+    engine: ProcessInstrument
     reflectors: tuple[Reflector, ...] = ()  # that take the same ports while the engine is closed
+
+    @property
+    def where(self) -> str:
+        """For people, beside an error."""
+        return f"the engine on {self.host}"
 
 
 @dataclass(frozen=True)
@@ -93,7 +154,7 @@ class JoinedInstrument:
         """Open each; facts with the name of the host. Raises what an engine raises, naming the host."""
         facts = dict[str, str]()
         for end in self._ends:
-            own = _named(end, end.engine.open)
+            own = named(end.where, end.engine.open)
             facts |= {f"{name} on {end.host}": value for name, value in own.items()}
         return facts
 
@@ -107,16 +168,16 @@ class JoinedInstrument:
         told = _sender_only(heard, len(parts) > 1) if is_heard else None
         with session_preferred():
             for part in parts:
-                _named(part.end, partial(part.end.engine.begin, part.message))
+                named(part.end.where, part.end.engine.begin, part.message)
             began_s = time.monotonic()
             for part in sorted(parts, key=lambda part: part.sends):  # whoever only receives hears what is sent
-                _named(part.end, part.end.engine.go)
+                named(part.end.where, part.end.engine.go)
             for part in parts:
-                _named(part.end, partial(part.end.engine.await_sent, part.message, told if part.sends else None))
+                named(part.end.where, part.end.engine.await_sent, part.message, told if part.sends else None)
             sent_s = time.monotonic() - began_s
             for part in parts:
-                _named(part.end, part.end.engine.stop)
-            accounts = [(part, _named(part.end, partial(part.end.engine.finish, part.message))) for part in parts]
+                named(part.end.where, part.end.engine.stop)
+            accounts = [(part, named(part.end.where, part.end.engine.finish, part.message)) for part in parts]
         noise = _apart(sent_s, request.duration_s) if sum(part.sends for part in parts) > 1 else None
         return replace(joined(request, accounts, self._clock_error_ns), noise=noise)
 
@@ -134,14 +195,14 @@ class JoinedInstrument:
             back = [(end, reflector) for end in others for reflector in end.reflectors]
             for end, reflector in back:
                 stack.callback(reflector.close)
-                _named(end, reflector.open)
-            _named(sender, partial(sender.engine.begin, part.message))
-            result = _named(sender, partial(sender.engine.finish, part.message))
+                named(end.where, reflector.open)
+            named(sender.where, sender.engine.begin, part.message)
+            result = named(sender.where, sender.engine.finish, part.message)
             lost = Counter[str]()
             for end, reflector in back:
-                lost[end.host] += _named(end, reflector.lost)
+                lost[end.host] += named(end.where, reflector.lost)
         for end in others:
-            _named(end, end.engine.open)
+            named(end.where, end.engine.open)
         return replace(_returned(request, part, result), noise=_not_sent_back(lost))
 
     def stop(self) -> None:
@@ -154,15 +215,6 @@ class JoinedInstrument:
         with ExitStack() as stack:
             for end in self._ends:
                 stack.callback(end.engine.close)
-
-
-def _named(end: End, do: Callable[[], _T]) -> _T:
-    """Do it; an error names the host."""
-    try:
-        return do()
-    except PinchpointError as error:
-        error.add_note(f"the engine on {end.host}")
-        raise
 
 
 def _sender_only(heard: Heard | None, is_split: bool) -> Heard | None:
@@ -272,15 +324,8 @@ def _stream(
     return replace(
         sent,
         rx_port=rx_port,
-        received=came.received,
+        **{name: getattr(came, name) for name in _ARRIVED},
         lost=None if came.received is None else sent.sent - came.received,
-        duplicated=came.duplicated,
-        reordered=came.reordered,
-        corrupt=came.corrupt,
-        late=came.late,
-        reorder_distance_max=came.reorder_distance_max,
-        reordered_in_flow=came.reordered_in_flow,
-        jitter=came.jitter,
         latency=replace(latency, clock_error_ns=clock_error_ns) if latency else None,
         # By the time since the start of the trial, which two engines do not have in common.
         largest_jump=None,
@@ -295,5 +340,5 @@ def _port(port: PortCounts, part: Part) -> PortCounts:
 
 def _worker(worker: WorkerWitness, part: Part) -> WorkerWitness:
     """With its host; when a receiver's gaps were, since the start of the sending, is not known."""
-    named = worker if part.end.is_device else replace(worker, host=part.end.host)
-    return replace(named, gap_max_at_s=None, gaps_longest=()) if part.receives else named
+    placed = worker if part.end.is_device else replace(worker, host=part.end.host)
+    return replace(placed, gap_max_at_s=None, gaps_longest=()) if part.receives else placed

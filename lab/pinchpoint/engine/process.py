@@ -3,9 +3,8 @@
 The child ends when its stdin does, so a lab that is killed leaves no engine behind.
 """
 
-import math
 import os
-import selectors
+import select
 import shutil
 import signal
 import subprocess
@@ -14,16 +13,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 import msgspec
 
 from pinchpoint.engine import protocol
-from pinchpoint.engine.instrument import EngineResult, Heard, Slices, TrialRequest
-from pinchpoint.engine.instrument import Step as LoadStep
-from pinchpoint.engine.results import engine_result
+from pinchpoint.engine.instrument import EngineResult, Heard, TrialRequest
 from pinchpoint.engine.sockets import SocketsSample
-from pinchpoint.engine.streams import Shape, Step, StreamRequest, stream_request
+from pinchpoint.engine.trials import engine_result, run_message, sample_of
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.host.priority import session_preferred
 from pinchpoint.host.ssh import Ssh
@@ -36,26 +33,19 @@ from pinchpoint.model.errors import (
     PinchpointError,
     RequirementError,
 )
-from pinchpoint.model.trial import Sample
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 SAME_WHEEL = "install the lab and the engine from the same wheel"
 LOADER_FAILED = 127  # ld.so(8): a shared library is missing
 LIBRARIES = ("librte-meta-net", "librte-meta-mempool")  # Debian's: all of DPDK that the engine loads, its drivers too
-TX_BURST = 64  # frames handed to a port at once: the most that the engine takes
-TX_BURST_IN_BURSTS = (
-    32  # the first turn of its loop is slow: the fewer frames leave with it, the less of a lead they have
-)
 GRACE_S = 5.0  # after a request's own time, before the engine counts as hung
 _LOG_LINES = 12
 _SAID_IN_THE_LOG: Final[tuple[protocol.ErrorCode, ...]] = ("port_open", "no_memory")
-_KINDS: Final[Mapping[protocol.ErrorCode, type[EngineError]]] = {
-    "link_down": LinkDownError,
-    "no_memory": NoHugepagesError,
-}
+_KINDS: Final[Mapping[str, type[EngineError]]] = {"link_down": LinkDownError, "no_memory": NoHugepagesError}
 EXPLAIN_MEMORY = "--log-level=lib.eal:debug"  # only at this level does DPDK say why it did not get a page
 Progress = protocol.Sample | SocketsSample
-_Answer = TypeVar("_Answer")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 def find_engine(host: Host) -> str:
@@ -85,6 +75,26 @@ def _pass_over(sample: Progress) -> None:
         raise EngineError(f"the engine sent a {type(sample).__name__} while no workload was running")
 
 
+def _told(heard: Heard | None) -> Callable[[Progress], None]:
+    """What hands on a trial's samples in the lab's own terms."""
+
+    def told(sample: Progress) -> None:
+        _pass_over(sample)
+        if heard is not None and isinstance(sample, protocol.Sample):
+            heard(sample_of(sample))
+
+    return told
+
+
+def named(where: str, do: Callable[_P, _T], *args: _P.args, **options: _P.kwargs) -> _T:
+    """Do it; an error says where."""
+    try:
+        return do(*args, **options)
+    except PinchpointError as error:
+        error.add_note(where)
+        raise
+
+
 class EngineProcess:
     """One engine process: its start, its lines, its end. What it is asked for is up to those who build on this."""
 
@@ -104,7 +114,6 @@ class EngineProcess:
         self._environment = dict(environment or {})
         self._log_path = log
         self._process: subprocess.Popen[bytes] | None = None
-        self._selector: selectors.BaseSelector | None = None
         self._buffer = bytearray()
         self._may_be_late = False  # whether what was asked last may find no trial that it is for
 
@@ -122,10 +131,8 @@ class EngineProcess:
         """The same, and see that both speak one version."""
         hello = self.greet()
         if hello.protocol != protocol.PROTOCOL_VERSION:
-            raise EngineError(
-                f"the engine speaks protocol {hello.protocol}, this lab {protocol.PROTOCOL_VERSION}",
-                SAME_WHEEL,
-            )
+            versions = f"the engine speaks protocol {hello.protocol}, this lab {protocol.PROTOCOL_VERSION}"
+            raise EngineError(versions, SAME_WHEEL)
         return hello
 
     def stop(self) -> None:
@@ -139,12 +146,10 @@ class EngineProcess:
         process, self._process = self._process, None
         if process is None:
             return
-        try:
+        with suppress(OSError):  # it is gone already, which is what was wanted
             if process.stdin:
                 process.stdin.write(self._BYE)
                 process.stdin.close()
-        except OSError:
-            pass  # it is gone already, which is what was wanted
         try:
             process.wait(timeout=GRACE_S)
         except subprocess.TimeoutExpired:
@@ -152,8 +157,6 @@ class EngineProcess:
             process.wait()
         if process.stdout:
             process.stdout.close()
-        if self._selector:
-            self._selector.close()
         self._buffer.clear()
 
     def _start(self) -> None:
@@ -180,8 +183,8 @@ class EngineProcess:
                 log.close()
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._process.stdout, selectors.EVENT_READ)
+        self._readable = select.poll()
+        self._readable.register(self._process.stdout, select.POLLIN)
 
     def _send(self, message: protocol.FromLab) -> None:
         self._write(msgspec.json.encode(message))
@@ -196,17 +199,15 @@ class EngineProcess:
     def _ask(
         self,
         message: protocol.FromLab,
-        answer: type[_Answer],
+        answer: type[_T],
         timeout_s: float,
         heard: Callable[[Progress], None] = _pass_over,
-    ) -> _Answer:
+    ) -> _T:
         """Send, then read until the answer comes; `heard` gets the samples before it."""
         self._send(message)
         return self._answer(answer, timeout_s, heard)
 
-    def _answer(
-        self, answer: type[_Answer], timeout_s: float, heard: Callable[[Progress], None] = _pass_over
-    ) -> _Answer:
+    def _answer(self, answer: type[_T], timeout_s: float, heard: Callable[[Progress], None] = _pass_over) -> _T:
         deadline = time.monotonic() + timeout_s + GRACE_S
         while True:
             line = self._read_line(deadline)
@@ -242,9 +243,9 @@ class EngineProcess:
         return ""
 
     def _read_line(self, deadline: float) -> bytes:
-        assert self._process is not None and self._process.stdout is not None and self._selector is not None
+        assert self._process is not None and self._process.stdout is not None
         while (end := self._buffer.find(b"\n")) < 0:
-            if not self._selector.select(max(0.0, deadline - time.monotonic())):
+            if not self._readable.poll(max(0.0, deadline - time.monotonic()) * 1e3):
                 raise EngineError(
                     "the engine did not answer in time and was terminated", "see engine.log in the run folder"
                 )
@@ -336,13 +337,13 @@ class ProcessInstrument(EngineProcess):
 
     def await_sent(self, message: protocol.Run, heard: Heard | None = None) -> None:
         """Return once it has sent everything, if it is not over before; it receives until `stop`."""
-        self._answer(protocol.Sent, self._longest_s(message), _pass_over if heard is None else _to(heard))
+        self._answer(protocol.Sent, self._longest_s(message), _told(heard))
 
     def finish(self, message: protocol.Run, heard: Heard | None = None) -> EngineResult:
         """The account of the trial that `begin` began, once it has ended; if it waits for `stop`, after that."""
         waits = message.on_go is True
         ended = msgspec.structs.replace(message, duration_s=0.0) if waits else message
-        result = self._answer(protocol.Result, self._longest_s(ended), _pass_over if heard is None else _to(heard))
+        result = self._answer(protocol.Result, self._longest_s(ended), _told(heard))
         # One that waits is always told to stop. That it had ended by itself, it answers before the next `Begun`.
         self._may_be_late = self._may_be_late and waits
         if result.trial != message.trial:
@@ -369,19 +370,16 @@ class ProcessInstrument(EngineProcess):
 
     def transmit(self, message: protocol.Run, heard: Callable[[Progress], None] = _pass_over) -> protocol.Result:
         """One trial put together by the caller, for streams that no scenario has; `heard` gets its samples."""
-        timeout_s = self._request.link_timeout_s + message.duration_s + protocol.LONGEST_DRAIN * message.drain_s
         with session_preferred():
-            return self._ask(message, protocol.Result, timeout_s, heard)
+            return self._ask(message, protocol.Result, self._longest_s(message), heard)
 
     def _require_backends(self, hello: protocol.EngineHello) -> None:
         backends = {backend.name: backend for backend in hello.backends}
         for port in self._request.ports:
             backend = backends.get(port.backend)
             if backend is None:
-                raise EngineError(
-                    f"this engine was built without the backend {port.backend!r}",
-                    "build it with --features dpdk" if port.backend == "dpdk" else None,
-                )
+                hint = "build it with --features dpdk" if port.backend == "dpdk" else None
+                raise EngineError(f"this engine was built without the backend {port.backend!r}", hint)
             if not backend.available:
                 raise RequirementError(f"engine backend {port.backend}: {backend.why}", backend.hint)
 
@@ -390,72 +388,6 @@ def _port_fact(port: protocol.OpenedPort) -> str:
     queues = f", {port.queues} queues" if port.queues > 1 else ""
     speed = "" if port.speed_bps is None else f", {port.speed_bps / 1e9:g} Gbit/s"
     return f"{port.mode}, rings {port.rx_ring}/{port.tx_ring}{queues}{speed}"
-
-
-def run_message(request: TrialRequest) -> protocol.Run:
-    """The trial in the words of the seam; streams have the numbers of their places as ids."""
-    loads_fps = _loads_fps(request)
-    return protocol.Run(
-        trial=request.trial_id,
-        epoch=request.epoch,
-        duration_s=request.duration_s,
-        drain_s=request.drain_s,
-        # Where nobody listens there are none: writing one wakes a thread on a measuring core.
-        sample_interval_s=request.sample_s,
-        probe_cores=request.probe_cores,
-        quiet_within_s=request.quiet_within_s,
-        verify_checksums=True,
-        tx_burst=TX_BURST if request.burst_frames is None else TX_BURST_IN_BURSTS,
-        latency_every=1,
-        loopback=True,
-        capture=None,
-        slices=_slices_request(request.slices) if request.slices else None,
-        streams=tuple(
-            _stepped(stream_request(number, stream, loads_fps[number], request.burst_frames), request.step)
-            for number, stream in enumerate(request.streams)
-        ),
-    )
-
-
-def _loads_fps(request: TrialRequest) -> list[float]:
-    """The load of each stream while it is sent."""
-    everyone = tuple(range(len(request.streams)))
-    loads_fps = [0.0] * len(everyone)
-    for group in request.slices.groups if request.slices else (everyone,):
-        shares = math.fsum(request.streams[number].share for number in group)
-        for number in group:
-            loads_fps[number] = request.load_fps * request.streams[number].share / shares
-    return loads_fps
-
-
-def _slices_request(slices: Slices) -> protocol.SlicesRequest:
-    return protocol.SlicesRequest(
-        groups=slices.groups,
-        order=slices.order,
-        length_ns=round(slices.length_s * 1e9),
-        settle_ns=round(slices.settle_s * 1e9),
-        discard_ns=round(slices.discard_s * 1e9),
-        hold=slices.hold,
-    )
-
-
-def _stepped(stream: StreamRequest, step: LoadStep | None) -> StreamRequest:
-    """The stream whose load falls, if it does: a shape of its own it keeps otherwise."""
-    if step is None:
-        return stream
-    return msgspec.structs.replace(stream, shape=Shape(step=Step(step.after_s, step.to_share)))
-
-
-def _to(heard: Heard) -> Callable[[Progress], None]:
-    """What hands on a trial's samples in the lab's own terms."""
-
-    def told(sample: Progress) -> None:
-        _pass_over(sample)
-        if isinstance(sample, protocol.Sample):
-            gaps_s, gap_max_s = sample.gaps_ns / 1e9, sample.gap_max_ns / 1e9
-            heard(Sample(sample.elapsed_s, sample.offered, sample.lost, gaps_s, gap_max_s, sample.received))
-
-    return told
 
 
 def backends(host: Host) -> tuple[protocol.Backend, ...]:

@@ -4,9 +4,8 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from pinchpoint.engine.parts import Latency, Message, Part, Status
 from pinchpoint.engine.sockets import SocketsListening, SocketsRequest, SocketsResult, SocketsSample, SocketsServed
-from pinchpoint.engine.streams import StreamRequest
+from pinchpoint.engine.streams import Latency, Message, Part, Status, StreamRequest
 
 PROTOCOL_VERSION = 7
 LONGEST_DRAIN = 10  # times drain_s: a drain is extended while frames of its trial still arrive
@@ -263,19 +262,9 @@ class Bye(Message, frozen=True, tag="bye"):
 
 
 FromEngine = (
-    EngineHello
-    | Opened
-    | Begun
-    | Sent
-    | Sample
-    | Result
-    | SocketsSample
-    | SocketsResult
-    | SocketsListening
-    | SocketsServed
-    | Error
-    | Bye
-)
+    EngineHello | Opened | Begun | Sent | Sample | Result | SocketsSample | SocketsResult | SocketsListening
+    | SocketsServed | Error | Bye
+)  # fmt: skip
 
 
 class LabHello(Message, frozen=True, tag="hello"):

@@ -5,7 +5,7 @@ frames that is served at a constant rate, `capacity_fps`.
 
 * Overload: what arrives above the capacity fills the ring, then is refused.
 * Noise: each trial's capacity is the true one times a normal factor. Dips: it is lower by half a normal one.
-* Slow periods: now and then the DUT has a share of its capacity, and nothing tells. Drift: it changes with time.
+* Moves: its capacity changes with time, and nothing tells.
 * Stalls: Poisson events, alone or in bursts. `ENGINE`: the engine's core stands
   still and never offers the frames that fell due meanwhile; it reports the gap. `DUT_THREAD`: the host takes the
   core from the DUT; `dut_threads` reports the delay. `DUT`: the DUT pauses by
@@ -31,20 +31,21 @@ sweep, the store and the report, and says "simulated" in the facts it gives.
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
 
 from pinchpoint.engine.instrument import EngineResult, Heard, PortCounts, TrialRequest, duration_of
-from pinchpoint.engine.simulated_moves import Moves, Path
-from pinchpoint.engine.simulated_queue import Collapse, Queue, Stall, Stalling, StallKind, Stalls, paused
-from pinchpoint.engine.whole import divide, poisson, port_counts, stream_counts
+from pinchpoint.engine.simulated_queue import Collapse, Moves, Path, Queue, Stall, Stalling, StallKind, Stalls, paused
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.trial import LatencySummary, Sample, StreamCounts, ThreadWitness, WorkerWitness
 
+ENGINE_CORE, DUT_CORE = 0, 1  # that the witnesses name
 GAP_THRESHOLD_NS = 20_000
 BASE_LATENCY_NS = 5_000
+QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999, 1.0)
 
 
 @dataclass(frozen=True)
@@ -55,15 +56,6 @@ class CoreDistance:
     far_ns: float = 160.0
     dwell_s: float = 10.0
     far_capacity: float = 0.5  # capacity when far, as a share of the capacity when near
-
-
-@dataclass(frozen=True)
-class SlowPeriods:
-    """Times of a lower capacity that nobody reports; both lengths are means."""
-
-    capacity: float  # as a share of the usual one
-    every_s: float  # from the end of one to the beginning of the next
-    length_s: float
 
 
 @dataclass(frozen=True)
@@ -99,9 +91,7 @@ class Truth:
     ring: int = 1024
     noise: float = 0.0  # standard deviation of a trial's capacity, relative
     dips: float = 0.0  # of a trial's capacity downwards: the size of a normal variable of this standard deviation
-    slow: SlowPeriods | None = None
     moves: Moves | None = None  # of the capacity with time; no counter shows them
-    drift_per_s: float = 0.0  # of the capacity, relative
     random_loss: RandomLoss | None = None
     loss_ratio: float = 0.0  # lost by the DUT whatever the load
     ceiling_fps: float = math.inf  # the generator offers no more
@@ -116,43 +106,20 @@ class Truth:
     seed: int = 0
 
 
-@dataclass(frozen=True)
-class Counts:
-    """The frames of one trial, all streams together, and the distance of the cores at its ends, if probed."""
-
-    intended: int
-    offered: int
-    refused: int
-    lost_inside: int
-    before_ns: float | None
-    after_ns: float | None
-    samples: tuple[Sample, ...]
-
-
-@dataclass(frozen=True)
-class _State:
-    """What a device remembers of the trial before."""
-
-    taken: float = 0.0  # tokens, of a meter
-    collapsed_until_s: float = 0.0  # by the instrument's clock
-
-
 class SimulatedInstrument:
     """An Instrument for tests; `now_s` is its clock."""
 
-    def __init__(self, truth: Truth, engine_core: int = 0, dut_core: int = 1) -> None:
-        """The cores are those that the witnesses name."""
+    def __init__(self, truth: Truth) -> None:
         self._truth = truth
-        self._engine_core = engine_core
-        self._dut_core = dut_core
         self._clock_s = 0.0
         self._runs = 0
         self._is_open = False
-        self._modes = _Modes(truth.core_distance, Random(f"{truth.seed}/modes"))
-        self._path = Path(truth.moves, Random(f"{truth.seed}/moves")) if truth.moves else None
-        self._slow = _Slow(truth.slow, Random(f"{truth.seed}/slow"))
+        distance, moves = truth.core_distance, truth.moves
+        self._modes = _Modes(distance, Random(f"{truth.seed}/modes")) if distance else None
+        self._path = Path(moves, Random(f"{truth.seed}/moves")) if moves else None
         self._stalling = Stalling(truth.stalls, truth.seed)
-        self._state = _State()
+        self._taken = 0.0  # tokens, of a meter, when the last trial ended
+        self._collapsed_until_s = 0.0  # by the clock
         self.dut_threads: tuple[ThreadWitness, ...] = ()
         """What the host did to the DUT's thread during the last trial."""
 
@@ -176,52 +143,41 @@ class SimulatedInstrument:
         """One trial of the model; its samples are delivered at its end. Raises EngineError if not open."""
         if not self._is_open:
             raise EngineError("simulated engine: not open")
-        self._runs += 1
-        failure = next((failure for failure in self._truth.failures if failure.trial == self._runs), None)
+        failure = next((failure for failure in self._truth.failures if failure.trial == self._runs + 1), None)
         if failure is not None:
             request = replace(request, duration_s=min(failure.after_s, request.duration_s), drain_s=0.0)
         if request.burst_frames is not None:
             rate_fps = min(request.load_fps, self._truth.ceiling_fps)
             request = replace(request, load_fps=rate_fps, duration_s=duration_of(request.burst_frames, rate_fps))
-        begin_s, end_s = self._clock_s, self._clock_s + request.duration_s
-        trial = self._next(request)
-        self.dut_threads = (self._dut_thread(trial),)
-        for sample in trial.samples() if heard else ():
-            assert heard is not None
-            heard(sample)
-        probed = bool(request.probe_cores)
+        trial = self.count(request)
+        self.dut_threads = (trial.dut_thread(),)
+        if heard:
+            for sample in trial.samples():
+                heard(sample)
+        streams = trial.streams()
         return EngineResult(
             completed=failure is None,
             sent_duration_s=request.duration_s,
-            streams=trial.streams(),
-            ports=trial.ports(),
-            workers=(trial.worker(self._engine_core),),
-            cache_line_before_ns=self._modes.at(begin_s) if probed else None,
-            cache_line_after_ns=self._modes.at(end_s) if probed else None,
+            streams=streams,
+            ports=_port_counts(streams),
+            workers=(trial.worker(),),
+            cache_line_before_ns=trial.before_ns,
+            cache_line_after_ns=trial.after_ns,
             reason=f"{failure.port}: its link went down" if failure else None,
         )
 
-    def count(self, request: TrialRequest) -> Counts:
-        """One trial as `run` makes it, without failures or a burst and told in few words: a tenth of the time."""
+    def count(self, request: TrialRequest) -> "SimulatedTrial":
+        """A trial without failures or a burst, begun now, in a tenth of the time; the clock moves to its end."""
         self._runs += 1
-        begin_s = self._clock_s
-        trial = self._next(request)
-        before_ns = after_ns = None
-        if request.probe_cores:
-            before_ns, after_ns = self._modes.at(begin_s), self._modes.at(begin_s + request.duration_s)
-        counts = trial.intended, trial.offered, trial.refused, trial.lost_inside
-        return Counts(*counts, before_ns, after_ns, tuple(trial.samples()) if request.sample_s else ())
-
-    def _next(self, request: TrialRequest) -> "_Trial":
-        """The trial that begins now; the clock moves to its end."""
-        end_s = self._clock_s + request.duration_s
-        spans, stalls = self.capacity(self._clock_s, end_s), self._stalling.between(self._clock_s, end_s)
-        trial = _Trial(self._truth, request, spans, stalls, self._state, self._clock_s, self._runs)
+        begin_s, end_s = self._clock_s, self._clock_s + request.duration_s
+        spans, stalls = self.capacity(begin_s, end_s), self.stalls(begin_s, end_s)
+        collapsed_s = self._collapsed_until_s - begin_s
+        trial = SimulatedTrial(self._truth, request, spans, stalls, self._runs, self._taken, collapsed_s)
+        if request.probe_cores and self._modes:
+            trial.before_ns, trial.after_ns = self._modes.distance_ns(begin_s), self._modes.distance_ns(end_s)
         idle_s = request.drain_s + self._truth.overhead_s
-        taken = (
-            max(0.0, trial.queue.at(math.inf)[1] - self._truth.capacity_fps * idle_s) if self._truth.is_meter else 0.0
-        )
-        self._state = _State(taken, self._clock_s + trial.queue.collapsed_s)
+        taken = trial.queue.at(math.inf)[1] - self._truth.capacity_fps * idle_s if self._truth.is_meter else 0.0
+        self._taken, self._collapsed_until_s = max(0.0, taken), begin_s + trial.queue.collapsed_s
         self._clock_s = end_s + idle_s
         return trial
 
@@ -231,106 +187,68 @@ class SimulatedInstrument:
 
     def capacity(self, begin_s: float, end_s: float) -> list[tuple[float, float]]:
         """(seconds, share of the usual capacity) of each span in which the capacity is constant."""
-        drifted = 1.0 + self._truth.drift_per_s * (begin_s + end_s) / 2
         spans, at_s = [], begin_s
-        for length_s, scale in self._modes.spans(begin_s, end_s):
-            for inner_s, slow in self._slow.spans(at_s, at_s + length_s):
-                moved = self._path.spans(at_s, at_s + inner_s) if self._path else [(inner_s, 1.0)]
-                spans += [(part_s, drifted * scale * slow * share) for part_s, share in moved]
-                at_s += inner_s
+        for length_s, scale in self._modes.spans(begin_s, end_s) if self._modes else [(end_s - begin_s, 1.0)]:
+            moved = self._path.spans(at_s, at_s + length_s) if self._path else [(length_s, 1.0)]
+            spans += [(part_s, scale * share) for part_s, share in moved]
+            at_s += length_s
         return spans
-
-    def _dut_thread(self, trial: "_Trial") -> ThreadWitness:
-        stalls = trial.of_kind(StallKind.DUT_THREAD)
-        return ThreadWitness(
-            name=f"forwarding-{self._dut_core:02d}",
-            core=self._dut_core,
-            run_delay_ns=round(math.fsum(stall.length_s for stall in stalls) * 1e9),
-            involuntary_switches=len(stalls),
-        )
 
 
 class _Modes:
-    """The core distance over time: which share of a span is far."""
+    """The core distance over time: near from an even change to the next, far from an odd one."""
 
-    def __init__(self, distance: CoreDistance | None, random: Random) -> None:
+    def __init__(self, distance: CoreDistance, random: Random) -> None:
         self._distance = distance
         self._random = random
-        self._changes_s = [0.0]  # the distance is near from an even change to the next, far from an odd one
+        self._changes_s = [0.0]
 
-    def at(self, time_s: float) -> float | None:
-        if self._distance is None:
-            return None
-        return self._distance.far_ns if self._is_far(time_s) else self._distance.near_ns
+    def distance_ns(self, at_s: float) -> float:
+        return self._distance.far_ns if self._is_far(at_s) else self._distance.near_ns
 
     def spans(self, begin_s: float, end_s: float) -> list[tuple[float, float]]:
         """(seconds, capacity scale) of each span between two changes."""
-        if self._distance is None:
-            return [(end_s - begin_s, 1.0)]
         self._extend(end_s)
-        inside = [change for change in self._changes_s if begin_s < change < end_s]
-        edges = [begin_s, *inside, end_s]
+        edges = [begin_s, *(change for change in self._changes_s if begin_s < change < end_s), end_s]
         return [
             (high - low, self._distance.far_capacity if self._is_far((low + high) / 2) else 1.0)
             for low, high in pairwise(edges)
         ]
 
-    def _is_far(self, time_s: float) -> bool:
-        self._extend(time_s)
-        return sum(change <= time_s for change in self._changes_s) % 2 == 0
+    def _is_far(self, at_s: float) -> bool:
+        self._extend(at_s)
+        return bisect_right(self._changes_s, at_s) % 2 == 0
 
-    def _extend(self, time_s: float) -> None:
-        dwell_s = self._distance.dwell_s if self._distance else math.inf
-        while self._changes_s[-1] <= time_s:
-            self._changes_s.append(self._changes_s[-1] + self._random.expovariate(1 / dwell_s))
-
-
-class _Slow:
-    """Slow periods over time."""
-
-    def __init__(self, slow: SlowPeriods | None, random: Random) -> None:
-        self._slow = slow
-        self._random = random
-        self._changes_s = [0.0]  # usual from an even change to the next, slow from an odd one
-
-    def spans(self, begin_s: float, end_s: float) -> list[tuple[float, float]]:
-        """(seconds, capacity scale) of each span between two changes."""
-        if self._slow is None:
-            return [(end_s - begin_s, 1.0)]
-        while self._changes_s[-1] <= end_s:
-            mean_s = self._slow.every_s if len(self._changes_s) % 2 else self._slow.length_s
-            self._changes_s.append(self._changes_s[-1] + self._random.expovariate(1 / mean_s))
-        edges = [begin_s, *(change for change in self._changes_s if begin_s < change < end_s), end_s]
-        before = sum(change <= begin_s for change in self._changes_s)
-        return [
-            (high - low, 1.0 if (before + number) % 2 else self._slow.capacity)
-            for number, (low, high) in enumerate(pairwise(edges))
-        ]
+    def _extend(self, until_s: float) -> None:
+        while self._changes_s[-1] <= until_s:
+            self._changes_s.append(self._changes_s[-1] + self._random.expovariate(1 / self._distance.dwell_s))
 
 
-class _Trial:
+class SimulatedTrial:
     """The fluid model of one trial, in frames of all streams together."""
 
     def __init__(self, truth: Truth, request: TrialRequest, spans: Sequence[tuple[float, float]],
-                 stalls: Sequence[Stall], state: "_State", begin_s: float, number: int) -> None:  # fmt: skip
-        self._truth = truth
-        self._request = request
+                 stalls: Sequence[Stall], number: int, taken: float, collapsed_s: float) -> None:  # fmt: skip
+        self._truth, self._request, self._stalls = truth, request, stalls
+        self.before_ns: float | None = None  # distance of the cores at either end; None: not probed
+        self.after_ns: float | None = None
         random = Random(f"{truth.seed}/{number}")
         self._capacity_fps = max(0.0, truth.capacity_fps * random.gauss(1.0, truth.noise))
         if truth.dips:
             self._capacity_fps *= max(0.0, 1.0 - abs(random.gauss(0.0, truth.dips)))
-        self._stalls = stalls
         self._rate_fps = min(request.load_fps, truth.ceiling_fps)
         step = request.step
         self._falls_s = min(step.after_s, request.duration_s) if step else request.duration_s
         self._later = step.to_share if step else 1.0
         self.intended = math.floor(request.load_fps * self._seconds(request.duration_s))
-        self.offered = max(0, math.floor(self._rate_fps * self._seconds(request.duration_s)) - self._skipped())
+        skipped_s = math.fsum(stall.length_s for stall in self.of_kind(StallKind.ENGINE))  # due then, never offered
+        due = math.floor(self._rate_fps * self._seconds(request.duration_s))
+        self.offered = max(0, due - math.floor(skipped_s * self._rate_fps))
         stops = [stall for stall in stalls if stall.kind is not StallKind.ENGINE]
         served = list(paused(spans, stops)) if stops else spans
         self.queue = Queue(
-            served, self._rate_fps, self._capacity_fps, truth.ring, waiting=state.taken, collapse=truth.collapse,
-            collapsed_s=state.collapsed_until_s - begin_s,
+            served, self._rate_fps, self._capacity_fps, truth.ring, waiting=taken, collapse=truth.collapse,
+            collapsed_s=collapsed_s,
         )  # fmt: skip
         self._overloaded = self._overload()
         self.refused = min(self.offered, round(self._overloaded + self._recovering(math.inf)))
@@ -341,10 +259,6 @@ class _Trial:
     def of_kind(self, kind: StallKind) -> list[Stall]:
         """Those that began in the trial."""
         return [stall for stall in self._stalls if stall.kind is kind and stall.at_s >= 0]
-
-    def _skipped(self) -> int:
-        """Frames that fell due during gaps of the engine: never offered."""
-        return math.floor(math.fsum(stall.length_s for stall in self.of_kind(StallKind.ENGINE)) * self._rate_fps)
 
     def _seconds(self, until_s: float) -> float:
         """Of sending at the full rate, until then."""
@@ -409,35 +323,41 @@ class _Trial:
         if loss is None:
             return 0
         below = self._rate_fps / self._truth.capacity_fps - 1
-        return poisson(frames * min(1.0, loss.ratio * math.exp(min(0.0, below / loss.scale))), random)
+        return _poisson(frames * min(1.0, loss.ratio * math.exp(min(0.0, below / loss.scale))), random)
 
     def streams(self) -> tuple[StreamCounts, ...]:
+        """The account of each stream."""
+        latency, last_loss_s = self._latency(), self._last_loss_s()
         shares = [stream.share for stream in self._request.streams]
-        parts = [divide(total, shares) for total in (self.intended, self.offered, self.refused, self.lost_inside)]
-        latency = self._latency()
-        return tuple(
-            stream_counts(number, stream, counts, latency, self._last_loss_s())
-            for number, (stream, counts) in enumerate(zip(self._request.streams, zip(*parts, strict=True), strict=True))
-        )
+        parts = [_divide(total, shares) for total in (self.intended, self.offered, self.refused, self.lost_inside)]
+        accounts = []
+        for number, stream in enumerate(self._request.streams):
+            intended, offered, refused, inside = (part[number] for part in parts)
+            accounts.append(StreamCounts(
+                stream=number, tx_port=stream.tx_port, rx_port=stream.rx_port, intended=intended, offered=offered,
+                refused=refused, shortfall=intended - offered, sent=offered - refused,
+                received=offered - refused - inside, lost=inside, duplicated=0, reordered=0, corrupt=0,
+                latency=latency, last_loss_s=last_loss_s,
+            ))  # fmt: skip
+        return tuple(accounts)
 
-    def ports(self) -> tuple[PortCounts, ...]:
-        return port_counts(self.streams())
+    def dut_thread(self) -> ThreadWitness:
+        """What the host did to the DUT's thread."""
+        stalls = self.of_kind(StallKind.DUT_THREAD)
+        run_delay_ns = round(math.fsum(stall.length_s for stall in stalls) * 1e9)
+        return ThreadWitness(f"forwarding-{DUT_CORE:02d}", DUT_CORE, run_delay_ns, len(stalls))
 
-    def worker(self, core: int) -> WorkerWitness:
+    def worker(self) -> WorkerWitness:
+        """What the engine's core noticed."""
         gaps = self.of_kind(StallKind.ENGINE)
         longest = max(gaps, key=lambda gap: gap.length_s, default=None)
+        longest_ns, longest_at_s = (round(longest.length_s * 1e9), longest.at_s) if longest else (0, None)
+        busy = 0.0 if math.isinf(self._truth.ceiling_fps) else self._rate_fps / self._truth.ceiling_fps
+        total_ns = round(math.fsum(gap.length_s for gap in gaps) * 1e9)
         return WorkerWitness(
-            core=core,
-            busy_share=0.0 if math.isinf(self._truth.ceiling_fps) else self._rate_fps / self._truth.ceiling_fps,
-            gap_threshold_ns=GAP_THRESHOLD_NS,
-            gaps=len(gaps),
-            gap_total_ns=round(math.fsum(gap.length_s for gap in gaps) * 1e9),
-            gap_max_ns=round(longest.length_s * 1e9) if longest else 0,
-            gap_max_at_s=longest.at_s if longest else None,
-            steal_s=0.0,
-            voluntary_switches=0,
-            involuntary_switches=len(gaps),
-        )
+            ENGINE_CORE, busy, GAP_THRESHOLD_NS, len(gaps), total_ns, longest_ns, longest_at_s,
+            steal_s=0.0, voluntary_switches=0, involuntary_switches=len(gaps),
+        )  # fmt: skip
 
     def _latency(self) -> LatencySummary | None:
         """M/D/1 waiting time below the capacity, a full ring above it."""
@@ -447,16 +367,36 @@ class _Trial:
         load = self._rate_fps / self._capacity_fps
         queue = load / (2 * (1 - load)) if load < 1 else math.inf
         mean_ns = BASE_LATENCY_NS + service_ns * min(queue, self._truth.ring)
-        p50, p90, p99, p999, p9999, most = (round(mean_ns * scale) for scale in (0.9, 1.3, 1.6, 2, 2.5, 3))
-        return LatencySummary(
-            count=self.offered - self.refused,
-            min_ns=BASE_LATENCY_NS,
-            mean_ns=mean_ns,
-            p50_ns=p50,
-            p90_ns=p90,
-            p99_ns=p99,
-            p999_ns=p999,
-            p9999_ns=p9999,
-            max_ns=most,
-            curve=((0.5, p50), (0.9, p90), (0.99, p99), (0.999, p999), (0.9999, p9999), (1.0, most)),
-        )
+        times = [round(mean_ns * scale) for scale in (0.9, 1.3, 1.6, 2, 2.5, 3)]
+        p50, p90, p99, p999, p9999, most = times
+        count, curve = self.offered - self.refused, tuple(zip(QUANTILES, times, strict=True))
+        return LatencySummary(count, BASE_LATENCY_NS, mean_ns, p50, p90, p99, p999, p9999, most, curve)
+
+
+def _poisson(mean: float, random: Random) -> int:
+    """A Poisson variable; of a large mean, the normal one that it comes near to."""
+    if mean > 100:
+        return max(0, round(random.gauss(mean, math.sqrt(mean))))
+    count, left = 0, mean - random.expovariate(1.0)
+    while left > 0:
+        count, left = count + 1, left - random.expovariate(1.0)
+    return count
+
+
+def _divide(total: int, shares: Sequence[float]) -> list[int]:
+    """Whole parts of `total` in proportion to `shares`, adding up to it."""
+    parts = [math.floor(total * share / math.fsum(shares)) for share in shares]
+    parts[0] += total - sum(parts)
+    return parts
+
+
+def _port_counts(streams: Sequence[StreamCounts]) -> tuple[PortCounts, ...]:
+    """The account of every port that a stream names, if nothing else passed it."""
+    names = dict.fromkeys(name for stream in streams for name in (stream.tx_port, stream.rx_port) if name is not None)
+    ports = []
+    for name in names:
+        sending = [stream for stream in streams if stream.tx_port == name]
+        sent, refused = sum(stream.sent for stream in sending), sum(stream.refused for stream in sending)
+        received = sum(stream.received or 0 for stream in streams if stream.rx_port == name)
+        ports.append(PortCounts(name, sent, refused, received, foreign=0, late=0, rx_missed=0, stats={}))
+    return tuple(ports)

@@ -3,7 +3,7 @@
 import math
 from typing import Literal
 
-from pinchpoint.engine.parts import Latency, Message, Part, Status
+from pinchpoint.engine.streams import Latency, Message, Part, Status
 
 Kind = Literal["stream", "rr", "crr"]
 Transport = Literal["tcp", "udp"]

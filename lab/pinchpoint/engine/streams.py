@@ -1,4 +1,4 @@
-"""What a stream of the seam is made of (protocol/README.md, "Streams"), and how a scenario's becomes one.
+"""What messages of the seam are made of (protocol/README.md, "Streams"), and how a scenario's stream becomes one's.
 
 Where the seam offers a choice, it is an object with one key that names what was
 chosen, e.g. `{"fps": 1e6}`. Here each is a Choice: one field set, the others absent.
@@ -9,8 +9,34 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from pinchpoint.engine.parts import Part
 from pinchpoint.model.scenario import Range, Stream
+
+Status = Literal["completed", "stopped", "aborted"]
+
+
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of all parts of a message."""
+
+
+class Message(msgspec.Struct, frozen=True, tag_field="type", forbid_unknown_fields=True, kw_only=True):
+    """Base of all messages; `type` tells them apart."""
+
+
+class Latency(Part, frozen=True):
+    """A distribution of times."""
+
+    count: int
+    min_ns: int
+    mean_ns: float
+    stddev_ns: float
+    max_ns: int
+    p50_ns: int
+    p90_ns: int
+    p99_ns: int
+    p999_ns: int
+    p9999_ns: int
+    curve: tuple[tuple[float, int], ...]
+    histogram: str
 
 
 class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -281,12 +307,12 @@ def stream_request(
     With `burst_frames`, this many frames always fall due together.
     """
     ranges: dict[str, Range] = {name: getattr(stream, name) for name in _FIELDS}
-    layers = (
-        Layer(ethernet=Ethernet(stream.eth_src, stream.eth_dst)),
-        Layer(ipv4=Ipv4(_first_address(stream.ipv4_src), _first_address(stream.ipv4_dst))),
-        _transport(stream),
-    )
-    protocol = "tcp" if stream.segment else "udp"
+    ethernet = Layer(ethernet=Ethernet(stream.eth_src, stream.eth_dst))
+    ipv4 = Layer(ipv4=Ipv4(_first_address(stream.ipv4_src), _first_address(stream.ipv4_dst)))
+    protocol, transport = "udp", Layer(udp=Udp(stream.udp_src.first, stream.udp_dst.first))
+    if (segment := stream.segment) is not None:
+        tcp = Tcp(stream.udp_src.first, stream.udp_dst.first, segment.seq, segment.ack, ("psh", "ack"))
+        protocol, transport = "tcp", Layer(tcp=tcp)
     return StreamRequest(
         id=number,
         tx_port=stream.tx_port,
@@ -294,7 +320,7 @@ def stream_request(
         rate=None if rate_fps is None else Rate(fps=rate_fps),
         shape=Shape(steady=Steady()) if burst_frames is None else Shape(bursts=Bursts(burst_frames)),
         size=Size(fixed=stream.frame_bytes),
-        template=Template(layers=layers),
+        template=Template(layers=(ethernet, ipv4, transport)),
         stamped=True,
         wrong_checksums=(),
         seed=0,  # nothing of a scenario's stream is random
@@ -309,12 +335,5 @@ def stream_request(
     )
 
 
-def _transport(stream: Stream) -> Layer:
-    source, destination = stream.udp_src.first, stream.udp_dst.first
-    if stream.segment is None:
-        return Layer(udp=Udp(source, destination))
-    return Layer(tcp=Tcp(source, destination, stream.segment.seq, stream.segment.ack, ("psh", "ack")))
-
-
 def _first_address(addresses: Range) -> str:
-    return Range(addresses.first, 1).as_ipv4()
+    return Range(addresses.first, 1).as_addresses()

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from pinchpoint.account.cache_line import TWO_MODES, differ
+from pinchpoint.account.facts import TWO_MODES, differ
 from pinchpoint.findings import differences, wording
 from pinchpoint.findings.curves import DISTURBED, metrics_of
 from pinchpoint.model import units

@@ -92,7 +92,7 @@ def _readable(value: Any, key: str = "") -> Any:
 
 def _range(span: Range, key: str) -> str:
     if "ipv4" in key:
-        return span.as_ipv4()
+        return span.as_addresses()
     return str(span.first) if span.count == 1 else f"{span.first}-{span.last}"
 
 

@@ -7,7 +7,7 @@ from pinchpoint.model import units
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.series import Series, along, with_unit
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Finding, FindingRequest, Study
-from pinchpoint.model.terms import LIMITS, answered_by
+from pinchpoint.model.terms import answered_by
 
 _MOST_NAMED = 4
 
@@ -132,7 +132,7 @@ def limit(study: Study, curves: Mapping[str, Curve], request: FindingRequest) ->
     for _, point in points:
         counts[point.limit] = counts.get(point.limit, 0) + 1
     ranked = sorted(counts.items(), key=lambda item: -item[1])
-    parts = [f"{LIMITS[Limit(word)]} at {count}" for word, count in ranked]
+    parts = [f"{Limit(word).words} at {count}" for word, count in ranked]
     about = request.group or "All groups"
     yield Finding(f"{about}: of {units.counted(len(points), 'point')} with a verdict, {', '.join(parts)}.", False)
     open_above = [

@@ -8,11 +8,10 @@ from itertools import pairwise
 from pinchpoint.findings import differences
 from pinchpoint.findings.curves import DISTURBED, metrics_of, of_repeats
 from pinchpoint.findings.find_compare import less_is_better
-from pinchpoint.model.comparison import Difference
+from pinchpoint.model.comparison import Difference, Trend, TrendChange, TrendRun, TrendSegment
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Outcome, Rate, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Bound, Estimate
-from pinchpoint.model.trend import Trend, TrendChange, TrendRun, TrendSegment
 from pinchpoint.stats.change_points import FEWEST_VALUES
 from pinchpoint.stats.change_points import segments as cut
 from pinchpoint.stats.estimate import bound_of, median_interval

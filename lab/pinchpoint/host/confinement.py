@@ -7,6 +7,7 @@ prctl(2), seccomp(2).
 import ctypes
 import os
 import resource
+import struct
 import sys
 from contextlib import suppress
 from typing import Final
@@ -31,25 +32,6 @@ _CALLS: Final = {"x86_64": (0xC000003E, (41, 53, 425)), "aarch64": (0xC00000B7, 
 _OTHER_ABI: Final = 0x40000000  # the bit of x32
 
 
-class _MountAttributes(ctypes.Structure):
-    _fields_ = (
-        ("set", ctypes.c_uint64), ("clear", ctypes.c_uint64), ("propagation", ctypes.c_uint64),
-        ("user_namespace", ctypes.c_uint64),
-    )  # fmt: skip
-
-
-class _CapabilityHeader(ctypes.Structure):
-    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
-
-
-class _Filter(ctypes.Structure):
-    _fields_ = (("code", ctypes.c_uint16), ("yes", ctypes.c_uint8), ("no", ctypes.c_uint8), ("k", ctypes.c_uint32))
-
-
-class _Filters(ctypes.Structure):
-    _fields_ = (("count", ctypes.c_uint16), ("first", ctypes.POINTER(_Filter)))
-
-
 def enter() -> None:
     """Go on as a confined child; the caller's process waits for it and ends with its exit code, or one of the above.
 
@@ -64,12 +46,8 @@ def enter() -> None:
         _check(libc.mount(b"none", b"/", None, ctypes.c_ulong(_MS_REC | _MS_PRIVATE), None))
         with suppress(OSError):  # sockets of daemons; a file system of its own, so that their paths lead nowhere
             _check(libc.mount(b"none", b"/run", b"tmpfs", ctypes.c_ulong(_MS_RDONLY), None))
-        read_only = _MountAttributes(_MOUNT_ATTR_RDONLY, 0, 0, 0)
-        _check(
-            libc.syscall(
-                _SYS_MOUNT_SETATTR, _AT_FDCWD, b"/", _AT_RECURSIVE, ctypes.byref(read_only), ctypes.sizeof(read_only)
-            )
-        )
+        read_only = struct.pack("4Q", _MOUNT_ATTR_RDONLY, 0, 0, 0)  # set, clear, propagation, user namespace
+        _check(libc.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, b"/", _AT_RECURSIVE, read_only, len(read_only)))
         child = os.fork()
         if child:
             _watch(child)
@@ -106,8 +84,8 @@ def _give_up(libc: ctypes.CDLL) -> None:
         os.setgroups([])
         os.setresgid(NOBODY, NOBODY, NOBODY)
         os.setresuid(NOBODY, NOBODY, NOBODY)
-    header = _CapabilityHeader(0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3: two sets of three words
-    _check(libc.capset(ctypes.byref(header), ctypes.byref((ctypes.c_uint32 * 6)())))
+    header = struct.pack("Ii", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3: two sets of three words; this process
+    _check(libc.capset(header, bytes(2 * 3 * 4)))
     _check(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     _check(libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0))
 
@@ -124,6 +102,6 @@ def _refuse_sockets(libc: ctypes.CDLL) -> None:
     lines.append((at_least, len(calls) + 1, 0, _OTHER_ABI))
     lines += [(equal, len(calls) - number, 0, call) for number, call in enumerate(calls)]
     lines += [(end, 0, 0, allow), (end, 0, 0, refuse)]
-    filters = (_Filter * len(lines))(*(_Filter(*line) for line in lines))
-    program = _Filters(len(lines), ctypes.cast(filters, ctypes.POINTER(_Filter)))
-    _check(libc.prctl(_PR_SET_SECCOMP, 2, ctypes.byref(program), 0, 0))
+    filters = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in lines))  # code, yes, no, k
+    program = struct.pack("HP", len(lines), ctypes.addressof(filters))
+    _check(libc.prctl(_PR_SET_SECCOMP, 2, program, 0, 0))

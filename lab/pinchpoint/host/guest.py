@@ -1,11 +1,8 @@
-"""A guest: a kernel of its own on this machine, asked over a line to its agent (`guest_line`, `guest_agent`)."""
+"""A guest: a kernel of its own on this machine, asked over a line to its agent (`guest_line`, `agent`)."""
 
 import os
-import shlex
 import socket
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from pinchpoint.host.asked import ANSWER_TIMEOUT_S, AskedHost
@@ -22,32 +19,6 @@ _LOOK_S = 0.1  # how often a guest that boots is looked at
 _MOST_PRINTED = 12  # lines
 _PANIC = "Kernel panic"  # kernel/panic.c; what follows is the stack
 _ANOTHER = 'pinchpoint doctor says which kernels boot here; guest.kernel = "auto" takes one that does'
-
-
-def init_line(modules: Path, line: str) -> str:
-    """The shell command with which a guest begins. In a file, since a kernel's command line knows no quotes.
-
-    `modules` has a folder for each release; `line` is the guest's device that leads to the lab.
-    """
-    here = Path(__file__)
-    words = (here.with_name("guest_init.sh"), sys.executable, here.parents[2], modules, line)
-    return f"exec /bin/sh {shlex.join(map(str, words))}"
-
-
-def has_module(modules: Path, name: str) -> bool:
-    """Whether there is such a module of any release, or it is built in (modules.builtin lists those by their paths)."""
-    built_in = (path.read_text(encoding="utf-8") for path in modules.rglob("modules.builtin"))
-    return any(modules.rglob(f"{name}.ko*")) or any(f"/{name}.ko" in text for text in built_in)
-
-
-def releases(modules: Path) -> Sequence[str]:
-    """Those of which there are modules."""
-    return sorted(path.name for path in modules.iterdir()) if modules.is_dir() else ()
-
-
-def is_release(release: str, wanted: str) -> bool:
-    """Whether a kernel's release is the wanted one, or begins with it as a whole: 6.12 is not 6.1."""
-    return release.startswith(wanted) and not release[len(wanted) :][:1].isalnum()
 
 
 class Guest(AskedHost):

@@ -16,5 +16,5 @@ echo /run/guest/modprobe >/proc/sys/kernel/modprobe
 # tmpfile(3) writes to /tmp; what this machine has there stays visible.
 mount -t overlay tmp /tmp -o lowerdir=/tmp,upperdir=/run/guest/tmp,workdir=/run/guest/work
 ip link set dev lo up
-PYTHONPATH=$package "$python" -S -s -m pinchpoint.host.guest_agent "$line"
+PYTHONPATH=$package "$python" -S -s -m pinchpoint.host.agent "$line"
 poweroff -f

@@ -1,37 +1,125 @@
-"""The kernels that a guest can have: a module each, named by the scenario's word. A new one is a row here.
+"""The kernels that a guest can have, one kind for each of the scenario's words, and whether one boots on a machine.
 
-AUTO stands for the first of them that boots on this machine and has what the device needs (`dut/guest_choice.py`).
+User-mode Linux is Debian's package user-mode-linux; its options are in the kernel's
+Documentation/virt/uml/user_mode_linux_howto_v2.rst. Debian's own kernel under qemu-system-x86_64 (qemu(1)) is unpacked,
+not installed, by `packaging/guest-kernel`. A new kind is a class here, and a row.
+
+AUTO stands for the first of them that boots on this machine and has what the device needs (`dut/placement.py`).
 """
 
+import os
 import re
+import shlex
+import sys
+import tempfile
+import time
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
 
-from pinchpoint.host import qemu, uml
-from pinchpoint.host.interface import Host
+from pinchpoint.host.guest import LINE, OWN_NAMESPACE, Guest
+from pinchpoint.host.guest_line import READY
+from pinchpoint.host.interface import CommandFailed, Host
+from pinchpoint.host.processes import end_processes, session
+from pinchpoint.model.errors import BenchError, PinchpointError, RequirementError
+
+_BARE = ("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot")  # of qemu
+_SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+_PROBE_S = 10.0
+_MTU = 1500  # of a guest that only boots
 
 
-class GuestKernels(Protocol):
-    """What the module of a guest's kernel offers."""
+def releases(modules: Path) -> Sequence[str]:
+    """Those of which there are modules."""
+    return sorted(path.name for path in modules.iterdir()) if modules.is_dir() else ()
 
-    TITLE: str
-    ABOUT: str  # for the documentation
-    PROGRAMS: tuple[tuple[str, str], ...]  # (program, Debian's package of it)
-    HAS_RELEASES: bool  # whether a scenario may choose one; else `release` is always None
-    HAS_NODES: bool  # whether it can have several NUMA nodes with a CPU each; else `nodes` has always one
-    LEAST_MB: int  # memory with which it boots
-    STANDING_S: float  # to boot and to end
+
+def is_release(release: str, wanted: str) -> bool:
+    """Whether a kernel's release is the wanted one, or begins with it as a whole: 6.12 is not 6.1."""
+    return release.startswith(wanted) and not release[len(wanted) :][:1].isalnum()
+
+
+class _OfOneKind:
+    """What kernels of both kinds have in common."""
+
     LINE: str  # the guest's device that leads to the lab
-    VCPU: re.Pattern[str]  # names of the threads, beside the first, that forward frames
+    INTERFACE: str  # how the guest's names of its taps begin
 
     def files(self, release: str | None = None) -> Sequence[tuple[str, str]]:
-        """What it needs, each as (what it is, where it is)."""
-
-    def provided_by(self, release: str | None = None) -> str:
-        """The command that provides the kernel and its modules."""
+        """What it needs beside its program, each as (what it is, where it is)."""
+        return ()
 
     def mended_by(self) -> str:
         """The command that may make it boot; empty if none is known."""
+        return ""
+
+    def modules(self, release: str | None) -> Path:
+        """A folder with one for each release that is there."""
+        raise NotImplementedError
+
+    def config(self, machine: Host, release: str | None) -> str:
+        """What it was built with, a line for each option."""
+        raise NotImplementedError
+
+    def init_line(self, release: str | None = None) -> str:
+        """The shell command with which the guest begins. In a file, since a kernel's command line knows no quotes."""
+        here = Path(__file__)
+        words = (here.with_name("guest_init.sh"), sys.executable, here.parents[2], self.modules(release), self.LINE)
+        return f"exec /bin/sh {shlex.join(map(str, words))}"
+
+    def interface(self, number: int) -> str:
+        """The guest's name of the tap of that number."""
+        return f"{self.INTERFACE}{number}"
+
+    def has_module(self, name: str, release: str | None = None) -> bool:
+        """Whether there is such a module, or it is built in (modules.builtin lists those by their paths)."""
+        folder = self.modules(release)
+        built_in = (path.read_text(encoding="utf-8") for path in folder.rglob("modules.builtin"))
+        return any(folder.rglob(f"{name}.ko*")) or any(f"/{name}.ko" in text for text in built_in)
+
+    def is_configured(self, machine: Host, option: str, release: str | None = None) -> bool:
+        """Whether it was built with an option, or has it as a module. Raises CommandFailed or RequirementError."""
+        return any(line in (f"{option}=y", f"{option}=m") for line in self.config(machine, release).splitlines())
+
+
+class Uml(_OfOneKind):
+    """User-mode Linux."""
+
+    TITLE = "user-mode Linux"
+    ABOUT = "user-mode Linux, as Debian's package user-mode-linux provides it; it has no nf_tables for IPv4"
+    PROGRAM = "linux.uml"
+    PROGRAMS = ((PROGRAM, "user-mode-linux"),)  # (program, Debian's package of it)
+    HAS_RELEASES = False  # of which a scenario may choose one: the package has one
+    HAS_NODES = False  # several NUMA nodes with a CPU each: it has one CPU
+    LEAST_MB = 64  # memory with which it boots
+    STANDING_S = 4.0  # to boot and to end; seen on a machine of two cores
+    LINE = "/dev/ttyS0"
+    INTERFACE = "vec"
+    # Names of the threads, beside the first, that forward frames: its process is its one CPU.
+    VCPU = re.compile(r"(?!)")
+    _PTRACE = Path(sys.prefix) / "lib/pinchpoint/uml-ptrace.so"  # built of uml_ptrace.c by `make setup`
+
+    def modules(self, release: str | None) -> Path:
+        """The package's, where modprobe(8) does not look."""
+        return Path("/usr/lib/uml/modules")
+
+    def config(self, machine: Host, release: str | None) -> str:
+        """As it prints it. Raises CommandFailed or RequirementError."""
+        return machine.run([self.PROGRAM, "--showconfig"], timeout_s=10.0)
+
+    def provided_by(self, release: str | None = None) -> str:
+        """The command that provides the kernel and its modules."""
+        return "apt-get install user-mode-linux"
+
+    def mended_by(self) -> str:
+        """The command that may make it boot; empty if none is known."""
+        if self._PTRACE.exists():
+            return ""
+        source = Path(__file__).with_name("uml_ptrace.c")
+        return f"with AMX it needs: mkdir -p {self._PTRACE.parent} && cc -shared -fPIC -o {self._PTRACE} {source}"
 
     def command(
         self,
@@ -45,30 +133,214 @@ class GuestKernels(Protocol):
         nodes: Sequence[int | None] = (None,),
         shares_cpu: bool = False,
     ) -> tuple[str, ...]:
-        """What boots it on `machine`, with `taps` as its interfaces; `init` is a file that holds `init_line`.
+        """What boots it, with `taps` as its interfaces vec0, vec1 and so on; `init` is the file of `init_line`.
 
-        `nodes` has for each of its NUMA nodes the one of this machine from which the memory is taken (None: any). With
-        `shares_cpu` all its virtual CPUs run on one CPU of this machine.
+        Its root is this machine's, read only. Processes that stand for those of the guest would be left stopped, were
+        it not in a namespace of its own.
         """
+        vectors = (f"vec{n}:transport=tap,ifname={tap},mtu={mtu}" for n, tap in enumerate(taps))
+        return (
+            *OWN_NAMESPACE,
+            *self.preloaded(),
+            *(self.PROGRAM, f"mem={memory_mb}M", f"uml_dir={folder}/", "umid=guest"),
+            *("rootfstype=hostfs", "rootflags=/", "ro", "quiet", "panic=-1"),
+            # No frame is the kernel's own idea; no namespace can say so before the module is there.
+            "ipv6.disable_ipv6=1",
+            *("console=tty0", "con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{LINE}"),
+            *vectors,
+            *("init=/bin/sh", "--", init),
+        )
 
-    def init_line(self, release: str | None = None) -> str:
-        """The shell command with which the guest begins."""
-
-    def interface(self, number: int) -> str:
-        """The guest's name of the tap of that number."""
+    def preloaded(self) -> tuple[str, ...]:
+        """What stands before the program so that it boots on a processor with AMX, too; nothing if not built."""
+        return ("env", f"LD_PRELOAD={self._PTRACE}") if self._PTRACE.exists() else ()
 
     def thread(self, number: int) -> str:
-        """A pattern of the name of the thread that is the virtual CPU of that number, where it has several."""
+        """Its process is its one CPU."""
+        return re.escape(self.PROGRAM)
 
     def runs_on(self, machine: Host) -> str:
-        """What stands for its CPU there."""
+        """What stands for its CPU."""
+        return "a process"
 
-    def has_module(self, name: str, release: str | None = None) -> bool:
-        """Whether there is such a module."""
 
-    def is_configured(self, machine: Host, option: str, release: str | None = None) -> bool:
-        """Whether it was built with an option, or has it as a module."""
+class Qemu(_OfOneKind):
+    """Debian's own kernel, which qemu runs."""
+
+    TITLE = "Debian's kernel under qemu"
+    ABOUT = (
+        "Debian's own kernel under qemu, with KVM where that works, else emulated (TCG), which is slower; "
+        "`packaging/guest-kernel` provides it"
+    )
+    PROGRAM = "qemu-system-x86_64"
+    PROGRAMS = ((PROGRAM, "qemu-system-x86"),)
+    HAS_RELEASES = True
+    HAS_NODES = True
+    LEAST_MB = 128
+    STANDING_S = 20.0  # to boot and to end, emulated on a machine of two cores
+    LINE = "/dev/vport0p1"
+    INTERFACE = "eth"
+    # With one thread for a CPU, or one for all; the main thread moves frames between taps and rings.
+    VCPU = re.compile(r"(CPU \d+|ALL CPUs)/.*")
+    _PROVIDER = "packaging/guest-kernel"
+    _FOLDER = Path("/var/cache/pinchpoint/guest-kernel")  # the same whoever asks, also by sudo(8)
+
+    def place(self, release: str | None = None) -> Path:
+        """The folder of a kernel, which need not be there: vmlinuz, initrd, config, modules/RELEASE.
+
+        It is that of the Debian here where no release is wanted, or that has it.
+        """
+        installed = releases(self._FOLDER / "modules")
+        if release is None or any(is_release(there, release) for there in installed):
+            return self._FOLDER
+        return self._FOLDER.with_name(f"{self._FOLDER.name}-{release}")
+
+    def files(self, release: str | None = None) -> Sequence[tuple[str, str]]:
+        """The file system with which it begins: made last, with all the others."""
+        return ((f"kernel {release} for qemu" if release else "kernel for qemu", str(self.place(release) / "initrd")),)
+
+    def provided_by(self, release: str | None = None) -> str:
+        """The command that provides the kernel and its modules."""
+        return f"{self._PROVIDER} --release {release}" if release else self._PROVIDER
+
+    def command(
+        self,
+        machine: Host,
+        folder: str,
+        init: str,
+        memory_mb: int,
+        mtu: int,
+        taps: Sequence[str],
+        release: str | None = None,
+        nodes: Sequence[int | None] = (None,),
+        shares_cpu: bool = False,
+    ) -> tuple[str, ...]:
+        """What boots it, with `taps` as its interfaces eth0, eth1 and so on; `init` is the file of `init_line`.
+
+        Its root is this machine's, read only, by 9p. Nothing listens; `folder` is not needed.
+        """
+        kernel, has_kvm = self.place(release), self._has_kvm(machine)
+        # On one CPU a thread each would wait out its time slice at every lock of another; one thread takes turns.
+        threads = "single" if shares_cpu else "multi"
+        accelerated = ("-accel", "kvm", "-cpu", "host") if has_kvm else ("-accel", f"tcg,thread={threads}")
+        # No frame is the kernel's own idea; no namespace can say so before the module is there.
+        # Without `no_timer_check` a kernel whose emulated timer a busy host holds up takes it for broken, and panics.
+        words = f"console=ttyS0 quiet panic=-1 no_timer_check ipv6.disable_ipv6=1 pinchpoint.init={init}"
+        return (
+            *OWN_NAMESPACE,
+            *(self.PROGRAM, "-name", "guest,debug-threads=on", *_BARE, "-sandbox", _SANDBOX),
+            *("-machine", "pc,graphics=off", *accelerated, *_cpus(memory_mb, nodes)),
+            *("-kernel", str(_booted(kernel, has_kvm)), "-initrd", str(kernel / "initrd"), "-append", words),
+            *("-chardev", "file,id=console,path=/dev/stdout,append=on", "-serial", "chardev:console"),
+            # The first device of virtio: its port is /dev/vport0p1.
+            *("-device", "virtio-serial-pci", "-chardev", f"socket,id=line,fd={LINE}"),
+            *("-device", "virtserialport,chardev=line"),
+            *("-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"),
+            *("-device", "virtio-9p-pci,fsdev=root,mount_tag=root"),
+            *(word for number, tap in enumerate(taps) for word in _interface(number, tap, mtu)),
+        )
+
+    def modules(self, release: str | None) -> Path:
+        """Of all releases that are in its folder."""
+        return self.place(release) / "modules"
+
+    def config(self, machine: Host, release: str | None) -> str:
+        """As it was built; empty where there is no kernel."""
+        try:
+            return machine.read(str(self.place(release) / "config"))
+        except OSError:
+            return ""
+
+    def thread(self, number: int) -> str:
+        """A pattern of the name of the thread that is the virtual CPU of that number."""
+        return rf"(CPU {number}|ALL CPUs)/.*"
+
+    def runs_on(self, machine: Host) -> str:
+        """What stands for its CPU."""
+        return "KVM" if self._has_kvm(machine) else "TCG, emulated"
+
+    def _has_kvm(self, machine: Host) -> bool:
+        """Whether KVM runs CPUs that a 64-bit kernel can use: a nested one was seen to open, and to boot nothing.
+
+        qemu(1), `enforce`: it ends with an error if a feature of that plain processor is missing.
+        """
+        if not machine.exists("/dev/kvm"):
+            return False
+        words = f"{self.PROGRAM} {' '.join(_BARE)} -S -machine pc -accel kvm -cpu kvm64,enforce -monitor stdio"
+        try:
+            machine.run(["sh", "-c", f"echo quit | {words}"], timeout_s=_PROBE_S)
+        except (CommandFailed, RequirementError):
+            return False
+        return True
+
+
+def _cpus(memory_mb: int, nodes: Sequence[int | None]) -> tuple[str, ...]:
+    """Its memory and CPUs: a socket with one CPU for each node, since the CPUs of a socket are of one node."""
+    count = len(nodes)
+    if nodes == (None,):
+        return ("-smp", "1", "-m", f"{memory_mb}M")
+    each = memory_mb // count
+    sizes = (memory_mb - (count - 1) * each, *(each for _ in nodes[1:]))
+    words = ["-smp", f"{count},sockets={count},cores=1,threads=1", "-m", f"{memory_mb}M"]
+    for number, (size, here) in enumerate(zip(sizes, nodes, strict=True)):
+        bound = "" if here is None else f",host-nodes={here},policy=bind"
+        words += ["-object", f"memory-backend-ram,id=ram{number},size={size}M{bound}"]
+        words += ["-numa", f"node,nodeid={number},cpus={number},memdev=ram{number}"]
+    return tuple(words)
+
+
+def _booted(folder: Path, has_kvm: bool) -> Path:
+    """The kernel's file: where its processor is emulated, the unpacked one, since unpacking takes that one seconds."""
+    plain = folder / "vmlinux"
+    return plain if plain.exists() and not has_kvm else folder / "vmlinuz"
+
+
+def _interface(number: int, tap: str, mtu: int) -> tuple[str, ...]:
+    """An interface without offloads: frames are taken and given as they are on a wire."""
+    return (
+        *("-netdev", f"tap,id=net{number},ifname={tap},script=no,downscript=no,vhost=off,vnet_hdr=off"),
+        *("-device", f"virtio-net-pci,netdev=net{number},host_mtu={mtu},romfile="),
+    )
 
 
 AUTO: Final = "auto"
-KERNELS: Final[Mapping[str, GuestKernels]] = {"uml": uml, "qemu": qemu}
+GuestKernels = Uml | Qemu
+KERNELS: Final[Mapping[str, GuestKernels]] = {"uml": Uml(), "qemu": Qemu()}
+
+
+@dataclass(frozen=True)
+class Boot:
+    """How long a guest's kernel took to boot, in seconds, or why it did not."""
+
+    took_s: float
+    why_not: str = ""  # what ended it; empty: it boots
+    is_late: bool = False  # nothing ended it but the time: the machine may be busy
+
+
+def booted(machine: Host, word: str, timeout_s: float) -> Boot:
+    """The kernel of that word, booted on `machine` with its least memory and no interface; it is gone on return.
+
+    On an idle machine user-mode Linux takes a second or two, an emulated kernel five to ten.
+    """
+    kernel, guest = KERNELS[word], Guest(machine)
+    with tempfile.TemporaryDirectory(prefix="pinchpoint-boot-") as folder:
+        init = f"{folder}/init"
+        # The line stays open: what a terminal has not sent is lost when it is closed.
+        machine.write(init, f"exec 3<>{kernel.LINE}\necho {READY.decode()} >&3\nsleep {timeout_s:g}\n")
+        argv = kernel.command(machine, folder, init, kernel.LEAST_MB, _MTU, ())
+        if os.geteuid() != 0:
+            argv = argv[len(OWN_NAMESPACE) :]  # its own group of processes does as well
+        began = time.monotonic()
+        try:
+            pid = guest.start(argv, (), f"{folder}/log")
+            try:
+                guest.await_ready(partial(machine.ended, pid), timeout_s)
+            finally:
+                with suppress(BenchError):  # they end later on a busy machine, which says nothing of the boot
+                    end_processes(machine, session(machine, pid), grace_s=0.0)
+                machine.ended(pid)
+        except PinchpointError as error:
+            return Boot(time.monotonic() - began, error.message, isinstance(error, BenchError))
+        finally:
+            guest.close()
+    return Boot(time.monotonic() - began)

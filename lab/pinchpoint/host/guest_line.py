@@ -10,12 +10,11 @@ Over a carrier that does wake up, such as ssh, a request goes out whole.
 """
 
 import base64
-import binascii
 import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pinchpoint.host.interface import CommandFailed
@@ -44,19 +43,9 @@ def to_text(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def to_bytes(value: object) -> bytes:
-    """The bytes of such a text. Raises LineError."""
-    if not isinstance(value, str):
-        raise LineError(f"expected base64, found {type(value).__name__}")
-    try:
-        return base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise LineError(f"not base64: {error}") from None
-
-
-def request(number: int, call: str, arguments: Mapping[str, Any]) -> bytes:
-    """A request, with the end of its line."""
-    return json.dumps({"id": number, "call": call, "with": dict(arguments)}).encode() + b"\n"
+def to_bytes(text: str) -> bytes:
+    """The bytes of such a text. Raises ValueError."""
+    return base64.b64decode(text, validate=True)
 
 
 def answer(number: int, value: Any) -> bytes:
@@ -141,7 +130,8 @@ class Line:
                 raise LineError("an earlier request was interrupted")
             self._number += 1
             self._usable = False
-            line = self._exchange(request(self._number, call, arguments), time.monotonic() + timeout_s)
+            request = json.dumps({"id": self._number, "call": call, "with": dict(arguments)}, default=list)
+            line = self._exchange(request.encode() + b"\n", time.monotonic() + timeout_s)
             self._usable = True
             return value_of(line, self._number)
 
@@ -199,52 +189,3 @@ class Line:
         if left <= 0:
             raise TimeoutError
         self._connection.settimeout(left if at_most_s is None else min(left, at_most_s))
-
-
-def words(value: object) -> list[str]:
-    """A list of texts. Raises LineError."""
-    if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(word, str) for word in value):
-        raise LineError(f"expected a list of texts, found {str(value)[:_SHOWN]}")
-    return [str(word) for word in value]
-
-
-def text(value: object) -> str:
-    """A text. Raises LineError."""
-    if not isinstance(value, str):
-        raise LineError(f"expected a text, found {str(value)[:_SHOWN]}")
-    return value
-
-
-def number(value: object) -> int:
-    """An integer. Raises LineError."""
-    if type(value) is not int:
-        raise LineError(f"expected an integer, found {str(value)[:_SHOWN]}")
-    return value
-
-
-def seconds(value: object) -> float:
-    """A time. Raises LineError."""
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1 << 53:
-        raise LineError(f"expected seconds, found {str(value)[:_SHOWN]}")
-    return float(value)
-
-
-def truth(value: object) -> bool:
-    """Yes or no. Raises LineError."""
-    if not isinstance(value, bool):
-        raise LineError(f"expected true or false, found {str(value)[:_SHOWN]}")
-    return value
-
-
-def mapping(value: object) -> Mapping[str, object]:
-    """An object of JSON. Raises LineError."""
-    if not isinstance(value, dict):
-        raise LineError(f"expected an object, found {str(value)[:_SHOWN]}")
-    return value
-
-
-def numbers(value: object) -> list[int]:
-    """A list of integers. Raises LineError."""
-    if not isinstance(value, list) or not all(type(integer) is int for integer in value):
-        raise LineError(f"expected a list of integers, found {str(value)[:_SHOWN]}")
-    return list(value)

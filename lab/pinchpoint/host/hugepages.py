@@ -3,13 +3,11 @@
 A process returns its pages as it ends, which takes a moment. So a bench waits for the pages that it needs.
 """
 
-import re
-import time
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
-from pinchpoint.host.interface import PROC, SYS, Host
-from pinchpoint.host.processes import ENVIRONMENT_MARK, marked_pids
+from pinchpoint.host.interface import PROC, SYS, Host, text_at
+from pinchpoint.host.processes import ENVIRONMENT_MARK, kib, marked_pids, soon
 from pinchpoint.model.errors import RequirementError
 
 NR_HUGEPAGES = f"{PROC}/sys/vm/nr_hugepages"
@@ -18,7 +16,7 @@ FREED_TIMEOUT_S = 60.0
 """An ending process gives a gigabyte back in some 10 ms on an idle core; one that hardly runs takes seconds."""
 PAGE_KB = 2048
 MOST_HOLDERS = 8
-_HELD_KB = re.compile(r"^HugetlbPages:\s+(\d+) kB$", re.MULTILINE)
+_HELD = "HugetlbPages"  # of /proc/PID/status (proc_pid_status(5))
 
 
 def pool(host: Host) -> tuple[int, int]:
@@ -50,17 +48,21 @@ def resize(host: Host, pages: int) -> int:
     return _size(host)
 
 
+def give_back(host: Host, before: int, after: int) -> None:
+    """Take what was added out of the pool, but never more than is in it beyond what was there. Raises OSError."""
+    present, _ = pool(host)
+    if (wanted := max(before, present - (after - before))) < present:
+        resize(host, wanted)
+
+
 def _size(host: Host) -> int:
     return int(host.read(NR_HUGEPAGES))
 
 
 def wait_for(host: Host, pages: int, whose: str) -> None:
     """Return as soon as `pages` are available. Raises RequirementError naming the holders after FREED_TIMEOUT_S."""
-    deadline = time.monotonic() + FREED_TIMEOUT_S
-    while (free := available(host)) < pages:
-        if time.monotonic() > deadline:
-            raise _too_few(holders(host), pages, free, whose)
-        time.sleep(0.01)
+    if not soon(lambda: available(host) >= pages, FREED_TIMEOUT_S):
+        raise _too_few(holders(host), pages, available(host), whose)
 
 
 @dataclass(frozen=True)
@@ -77,34 +79,21 @@ class Holder:
 
 
 def holders(host: Host) -> list[Holder]:
-    """The processes that map pages of 2 MiB, most pages first (proc_pid_status(5), HugetlbPages)."""
-    return sorted(_holders(host), key=lambda holder: -holder.pages)
+    """The processes that map pages of 2 MiB, most pages first."""
+    present = list[Holder]()
+    for name in filter(str.isdigit, host.names(PROC)):
+        place = f"{PROC}/{name}"
+        with suppress(OSError):  # it has ended meanwhile
+            if pages := kib(host.read(f"{place}/status"), _HELD) // PAGE_KB:
+                mark = f"{ENVIRONMENT_MARK}=".encode() in host.read_bytes(f"{place}/environ")
+                present.append(Holder(int(name), host.read(f"{place}/comm").strip(), pages, mark))
+    return sorted(present, key=lambda holder: -holder.pages)
 
 
 def held(host: Host, bench_id: str) -> int:
     """Pages that the processes of a bench map; one that two of them share counts twice."""
-    matches = (_HELD_KB.search(status) for pid in marked_pids(host, bench_id) if (status := _status(host, pid)))
-    return sum(int(match[1]) for match in matches if match) // PAGE_KB
-
-
-def _status(host: Host, pid: int) -> str:
-    """Empty if it has ended."""
-    try:
-        return host.read(f"{PROC}/{pid}/status")
-    except OSError:
-        return ""
-
-
-def _holders(host: Host) -> Iterator[Holder]:
-    for name in filter(str.isdigit, host.names(PROC)):
-        place = f"{PROC}/{name}"
-        try:
-            held = _HELD_KB.search(host.read(f"{place}/status"))
-            if held and (pages := int(held[1]) // PAGE_KB):
-                mark = f"{ENVIRONMENT_MARK}=".encode() in host.read_bytes(f"{place}/environ")
-                yield Holder(int(name), host.read(f"{place}/comm").strip(), pages, mark)
-        except OSError:
-            continue  # it has ended meanwhile
+    status = (text_at(host, f"{PROC}/{pid}/status") for pid in marked_pids(host, bench_id))
+    return sum(kib(text, _HELD) for text in status) // PAGE_KB
 
 
 def _too_few(holding: list[Holder], pages: int, free: int, whose: str) -> RequirementError:

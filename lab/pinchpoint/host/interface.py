@@ -2,8 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
 from pinchpoint.model.errors import BenchError
 
@@ -27,7 +26,7 @@ class CommandFailed(BenchError):
 
 
 class Connection(Protocol):
-    """A connection to a Unix socket, as `socket.socket` offers it. Use it in a `with`, or close it."""
+    """A connection to a Unix socket, as `socket.socket` offers it. To be closed."""
 
     def sendall(self, data: bytes, /) -> None:
         """Send all. Raises OSError."""
@@ -40,12 +39,6 @@ class Connection(Protocol):
 
     def close(self) -> None:
         """Close this end of the socket. A second call is no error."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
 
 
 class Kept(Protocol):
@@ -149,6 +142,22 @@ class Host(Protocol):
 
     def bind_memory(self, nodes: Sequence[int]) -> None:
         """Start what follows with its memory on these NUMA nodes; none: on any. Raises RequirementError."""
+
+
+def text_at(host: Host, path: str) -> str:
+    """What a file holds; empty where it is absent, or has nothing to tell now."""
+    try:
+        return host.read(path)
+    except OSError:
+        return ""
+
+
+def names_in(host: Host, folder: str) -> list[str]:
+    """What a folder holds, in order; nothing where it is absent."""
+    try:
+        return sorted(host.names(folder))
+    except OSError:
+        return []
 
 
 def shell_line(argv: Sequence[str], netns: str | None, cpus: Sequence[int] | None) -> str:

@@ -6,7 +6,7 @@ host can give them back without the lab (`lease`).
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -55,15 +55,8 @@ def look(host: Host, name: str) -> State:
     steering = _steering(name)
     mask = host.read(steering).strip() if host.exists(steering) else ""
     flags = link.get("flags", ())
-    return State(
-        int(link["mtu"]),
-        "UP" in flags,
-        addresses,
-        mask,
-        str(link.get("address", "")),
-        "PROMISC" in flags,
-        tuple(_offloads(host, name).items()),
-    )
+    mac, offloads = str(link.get("address", "")), tuple(_offloads(host, name).items())
+    return State(int(link["mtu"]), "UP" in flags, addresses, mask, mac, "PROMISC" in flags, offloads)
 
 
 def lend(host: Host, interface: str, netns: str, name: str, mtu: int) -> None:
@@ -75,7 +68,7 @@ def lend(host: Host, interface: str, netns: str, name: str, mtu: int) -> None:
 def give_back(host: Host, interface: str, netns: str, name: str, state: State) -> None:
     """Move it back, and make it what it was; nothing of one that is gone. Raises CommandFailed."""
     if exists(host, name, netns):
-        host.run(["sh", "-c", _BRING_HOME, "sh", netns, name, interface])
+        bring_home(host, netns, name, interface)
     if not exists(host, interface):
         return
     if state.mac and _mac(host, interface) != state.mac:
@@ -91,6 +84,11 @@ def give_back(host: Host, interface: str, netns: str, name: str, state: State) -
     for offload, was in state.offloads:
         if present.get(offload, was) != was:
             host.run(["ethtool", "-K", interface, offload, was])
+
+
+def bring_home(host: Host, netns: str, name: str, interface: str) -> None:
+    """Move it from a namespace to the host's own, where it is called `interface`. Raises CommandFailed."""
+    host.run(["sh", "-c", _BRING_HOME, "sh", netns, name, interface])
 
 
 def _offloads(host: Host, name: str) -> dict[str, str]:
@@ -124,16 +122,25 @@ def exists(host: Host, name: str, netns: str | None = None) -> bool:
     return True
 
 
+def ip_json(host: Host, *words: str) -> list[dict[str, Any]]:
+    """What ip(8) prints as JSON. Raises CommandFailed or RequirementError: who cannot be asked has not said no."""
+    told = host.run(["ip", *words])
+    try:
+        answer = json.loads(told or "[]")
+    except ValueError:
+        answer = None
+    if not isinstance(answer, list):
+        wanted = f"ip {' '.join(words)}: expected a list of JSON, found {told[:80]!r}"
+        raise RequirementError(wanted, "upgrade iproute2")
+    return [entry for entry in answer if isinstance(entry, dict)]
+
+
 def _link(host: Host, name: str) -> Mapping[str, Any]:
-    links = {link["ifname"]: link for link in json.loads(host.run(["ip", "-j", "-d", "address", "show"]))}
+    links = {link["ifname"]: link for link in ip_json(host, "-j", "-d", "address", "show")}
     if name not in links:
         known = ", ".join(interface for interface in links if interface != "lo") or "none"
         raise RequirementError(f"{name}: no such interface{_on(host)}; there are {known}", _NOT_THERE)
-    described: Mapping[str, Any] = {
-        **links[name],
-        "above": [upper for upper, link in links.items() if link.get("link") == name],
-    }
-    return described
+    return {**links[name], "above": [upper for upper, link in links.items() if link.get("link") == name]}
 
 
 def _dependents(host: Host, name: str, link: Mapping[str, Any]) -> Iterator[str]:
@@ -142,7 +149,7 @@ def _dependents(host: Host, name: str, link: Mapping[str, Any]) -> Iterator[str]
         yield "is the loopback interface"
     if master := link.get("master"):
         yield f"is enslaved to {master}"
-    if below := json.loads(host.run(["ip", "-j", "link", "show", "master", name]) or "[]"):
+    if below := ip_json(host, "-j", "link", "show", "master", name):
         yield f"is the master of {', '.join(port['ifname'] for port in below if 'ifname' in port)}"
     if link["above"]:
         yield f"carries {', '.join(link['above'])}"
@@ -158,7 +165,7 @@ def _dependents(host: Host, name: str, link: Mapping[str, Any]) -> Iterator[str]
 
 def _routes(host: Host, family: str, name: str) -> list[Mapping[str, Any]]:
     """Those that use it; ip-route(8) leaves routes of several next hops out where it is asked for one interface."""
-    every_route = json.loads(host.run(["ip", "-j", family, "route", "show", "table", "all"]) or "[]")
+    every_route = ip_json(host, "-j", family, "route", "show", "table", "all")
     hops = [(route, (route, *route.get("nexthops", ()))) for route in every_route if "dst" in route]
     return [route for route, ways in hops if any(way.get("dev") == name for way in ways)]
 
@@ -192,10 +199,7 @@ def address_words(address: Mapping[str, Any]) -> tuple[str, ...]:
     if address.get("noprefixroute"):
         words.append("noprefixroute")
     if address.get("dynamic"):
-        lifetimes: Sequence[tuple[str, str]] = (
-            ("valid_life_time", "valid_lft"),
-            ("preferred_life_time", "preferred_lft"),
-        )
+        lifetimes = (("valid_life_time", "valid_lft"), ("preferred_life_time", "preferred_lft"))
         words += [text for key, word in lifetimes if key in address for text in (word, str(address[key]))]
     return tuple(words)
 

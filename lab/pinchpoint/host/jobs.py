@@ -8,27 +8,20 @@ import resource
 import threading
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
 
 from pinchpoint.host.guest_line import to_bytes, to_text
-from pinchpoint.host.interface import Environment
 from pinchpoint.host.many import run_fed, run_many
-from pinchpoint.host.netlink import Links
-from pinchpoint.model.errors import BenchError
+from pinchpoint.host.netlink import create_veths, remove_groups, remove_kind
 
 _END_S: Final = 10.0  # for work that is stopped to end: a group of links is removed in one go
-Reach = Callable[[int], None]
 
 
-def pack(arguments: Mapping[str, object]) -> str:
+def pack(arguments: Sequence[object], named: Mapping[str, object]) -> str:
     """What a piece of work is given, as it goes over the line: commands and rules are alike."""
-    return to_text(zlib.compress(json.dumps(arguments, default=list).encode(), 1))
-
-
-def _unpacked(text: str) -> Any:
-    return json.loads(zlib.decompress(to_bytes(text)))
+    return to_text(zlib.compress(json.dumps([arguments, named], default=list).encode(), 1))
 
 
 def children_s() -> float:
@@ -37,74 +30,34 @@ def children_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _many(reach: Reach, *, commands: Iterable[Sequence[str]], concurrency: int, environment: Environment) -> None:
-    run_many(commands, concurrency, environment, reach)
-
-
-def _fed(
-    reach: Reach,
-    *,
-    argv: Sequence[str],
-    lines: Iterable[str],
-    environment: Environment,
-    timeout_s: float,
-    pipe_bytes: int | None,
-) -> None:
-    run_fed(argv, lines, environment, reach, timeout_s=timeout_s, pipe_bytes=pipe_bytes)
-
-
-def _veths(reach: Reach, *, netns: str, peer_netns: str, pairs: Sequence[tuple[str, str]]) -> None:
-    with Links(netns) as links:
-        links.create_veths(pairs, peer_netns, reach)
-
-
-def _groups(reach: Reach, *, netns: str, count: int) -> None:
-    with Links(netns) as links:
-        links.remove_groups(count, reach)
-
-
-def _kind(_: Reach, *, netns: str, kind: str, names: Collection[str]) -> None:
-    with Links(netns) as links:
-        links.remove_kind(kind, frozenset(names))
-
-
-_KINDS: Final[Mapping[str, Callable[..., None]]] = {
-    "many": _many,
-    "fed": _fed,
-    "veths": _veths,
-    "groups": _groups,
-    "kind": _kind,
-}
-
-
-def work(kind: str, reach: Reach, arguments: Mapping[str, Any]) -> None:
-    """Do a piece of work to its end; `reach` hears how far it is, and what it raises ends it."""
-    _KINDS[kind](reach, **arguments)
+_WORKS: Final[Sequence[Callable[..., None]]] = (run_many, run_fed, create_veths, remove_groups, remove_kind)
+"""The first argument of each hears how far it is, and what that raises ends it."""
 
 
 class _Stopped(Exception):
     """The lab wants no more of it, or is gone."""
 
 
-class _Job:
+class Job:
     """One piece of work in a thread, timed from its first action to its end."""
 
-    def __init__(self, kind: str, packed: str) -> None:
-        self._kind, self._arguments = kind, _unpacked(packed)
-        self._done, self._seconds = 0, 0.0
-        self._is_stopped = False
+    def __init__(self, work: str, packed: str) -> None:
+        """`work` is its name among those above, `packed` what `pack` made of its arguments."""
+        arguments, named = json.loads(zlib.decompress(to_bytes(packed)))
+        (function,) = (known for known in _WORKS if known.__name__ == work)
+        self._work = partial(function, self._reach, *arguments, **named)
+        self._done, self._seconds, self._is_stopped = 0, 0.0, False
         self._error: Exception | None = None
-        self._began = time.monotonic()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        self._began = time.monotonic()
+        began = time.monotonic()
         try:
-            work(self._kind, self._reach, self._arguments)
+            self._work()
         except Exception as error:  # whatever it is, the lab has to hear of it
             self._error = error
-        self._seconds = time.monotonic() - self._began
+        self._seconds = time.monotonic() - began
 
     def _reach(self, done: int) -> None:
         if self._is_stopped:
@@ -119,39 +72,7 @@ class _Job:
             raise self._error
         return True, self._done, self._seconds
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """End it where it is, with its processes."""
         self._is_stopped = True
         self._thread.join(_END_S)
-
-
-class Jobs:
-    """What an agent works at, by number."""
-
-    def __init__(self) -> None:
-        self._running: dict[int, _Job] = {}
-        self._count = 0
-
-    def begin(self, kind: str, packed: str) -> int:
-        """Begin what `pack` was given; returns its number."""
-        self._count += 1
-        self._running[self._count] = _Job(kind, packed)
-        return self._count
-
-    def state(self, job: int) -> tuple[bool, int, float]:
-        """See `_Job`; one that has ended is forgotten."""
-        if job not in self._running:
-            raise BenchError(f"no job {job}")
-        state = None
-        try:
-            state = self._running[job].state()
-        finally:
-            if state is None or state[0]:
-                del self._running[job]
-        return state
-
-    def stop(self, job: int | None = None) -> None:
-        """End one, or all."""
-        for number in list(self._running) if job is None else [job]:
-            with suppress(KeyError):
-                self._running.pop(number).stop()

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from pinchpoint.host import hugepages, interfaces
-from pinchpoint.host.interface import NAMESPACES, Host
-from pinchpoint.host.processes import end_processes, marked_pids
+from pinchpoint.host.interface import NAMESPACES, Host, names_in
+from pinchpoint.host.processes import end_marked
 from pinchpoint.model.errors import PinchpointError
 
-_ROUNDS = 10  # of ending marked processes: one may have started another before it ended
-_GRACE_S = 2.0
 _VERSION = 1  # of the journal, as `bench/journal.py` reads it
 _BOUND = ("nic", "no_iommu")  # drivers and interfaces: `pinchpoint clean` gives them back
 
@@ -25,10 +23,7 @@ def undo(journal: Path, host: Host) -> bool:
     """Take down the bench of a journal, then delete that. Returns whether nothing is left."""
     bench_id, folder = journal.stem, journal.parent
     try:
-        for _ in range(_ROUNDS):
-            if not (pids := list(marked_pids(host, bench_id))):
-                break
-            end_processes(host, pids, _GRACE_S)
+        end_marked(host, bench_id)
         resources, is_whole = _present(journal)
         for lent in reversed([resource for resource in resources if resource["kind"] == "lent_interface"]):
             before = (lent["mtu_before"], lent["was_up"], lent["addresses"], lent.get("steering", ""))
@@ -38,14 +33,11 @@ def undo(journal: Path, host: Host) -> bool:
             interfaces.give_back(host, lent["interface"], lent["netns"], lent["name"], state)
             _removed(journal, lent)
         # A damaged line may have lent an interface to a namespace, which would take it with it.
-        for name in host.names(NAMESPACES) if is_whole and host.exists(NAMESPACES) else []:
+        for name in names_in(host, NAMESPACES) if is_whole else ():
             if name.startswith(f"pp-{bench_id}-"):
                 host.run(["ip", "netns", "del", name])
         for pool in reversed([resource for resource in resources if resource["kind"] == "hugepages"]):
-            added = int(pool["after"]) - int(pool["before"])
-            present, _ = hugepages.pool(host)
-            if (wanted := max(int(pool["before"]), present - added)) < present:
-                hugepages.resize(host, wanted)
+            hugepages.give_back(host, int(pool["before"]), int(pool["after"]))
             _removed(journal, pool)
         host.remove_folder(str(folder / bench_id))
         is_whole = is_whole and not any(resource["kind"] in _BOUND for resource in resources)

@@ -1,20 +1,22 @@
-"""The machine on which the lab runs."""
+"""The machine on which the lab runs; SIGINT, SIGTERM and SIGHUP at a moment that leaves nothing half done."""
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
-from collections.abc import Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pinchpoint.host import numa
 from pinchpoint.host.interface import COMMAND_TIMEOUT_S, CommandFailed, Connection, Environment, Kept, prefix
 from pinchpoint.host.locked import LockedFile
-from pinchpoint.host.signals import signals_later
 from pinchpoint.model.errors import RequirementError
 
 _CONNECT_TIMEOUT_S = 10.0
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Local:
@@ -195,3 +197,36 @@ def reach(address: str, timeout_s: float) -> None:
     """Connect to HOST:PORT and hang up. Raises OSError where nothing answers."""
     host, _, port = address.rpartition(":")
     socket.create_connection((host.strip("[]"), int(port)), timeout_s).close()
+
+
+@contextmanager
+def signals_wait() -> Iterator[None]:
+    """Inside, these signals are blocked: what is half removed would have to be found again."""
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+@contextmanager
+def signals_later() -> Iterator[None]:
+    """Inside, these signals are noted, and raised anew at the end.
+
+    What strikes while a command is being started would leave it running, unknown to whoever
+    undoes its work. They are not blocked: the command would inherit that.
+    """
+    if threading.current_thread() is not threading.main_thread():  # no handler runs in another one
+        yield
+        return
+    arrived: list[int] = []
+    before = {number: signal.getsignal(number) for number in ENDING}
+    try:
+        for number in before:
+            signal.signal(number, lambda signalled, _: arrived.append(signalled))
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for signalled in arrived:
+            signal.raise_signal(signalled)

@@ -6,7 +6,8 @@ import json
 import os
 import signal
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _EVICTED_TIMEOUT_S = 60.0  # for the holder of the same token to undo its bench
@@ -24,17 +25,14 @@ class LockedFile:
         """A new file; nobody sees it by its name before it is locked. Raises OSError, also where it exists."""
         new = Path(unborn)
         new.parent.mkdir(mode=0o700, exist_ok=True)
-        descriptor = os.open(new, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Unlike rename(2), link(2) fails if the name is taken.
-            os.link(new, path)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        finally:
-            new.unlink(missing_ok=True)
-        return cls(path, descriptor)
+        with _opened(new, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL) as descriptor:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Unlike rename(2), link(2) fails if the name is taken.
+                os.link(new, path)
+            finally:
+                new.unlink(missing_ok=True)
+            return cls(path, descriptor)
 
     @classmethod
     def take(cls, path: str) -> "LockedFile | None":
@@ -43,19 +41,15 @@ class LockedFile:
         A torn last line is cut off, so that what is appended next stands on a line of its own.
         Raises FileNotFoundError if the owner has removed it meanwhile, OSError if it cannot be written.
         """
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(descriptor).st_nlink == 0:
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-            os.ftruncate(descriptor, Path(path).read_bytes().rfind(b"\n") + 1)
+            with _opened(path, os.O_WRONLY | os.O_APPEND) as descriptor:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(descriptor).st_nlink == 0:
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+                os.ftruncate(descriptor, Path(path).read_bytes().rfind(b"\n") + 1)
+                return cls(path, descriptor)
         except BlockingIOError:
-            os.close(descriptor)
             return None
-        except BaseException:
-            os.close(descriptor)
-            raise
-        return cls(path, descriptor)
 
     @classmethod
     def hold(cls, path: str, holder: str, token: str) -> "LockedFile":
@@ -64,15 +58,11 @@ class LockedFile:
         Raises BlockingIOError naming another holder, OSError.
         """
         Path(path).parent.mkdir(mode=0o700, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
+        with _opened(path, os.O_RDWR | os.O_CREAT) as descriptor:
             _lock(descriptor, path, token)
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, json.dumps({"holder": holder, "token": token, "pid": os.getpid()}).encode(), 0)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        return cls(path, descriptor)
+            return cls(path, descriptor)
 
     def append(self, data: bytes) -> None:
         """Write all of it through to the disk, or nothing. Raises OSError."""
@@ -103,6 +93,17 @@ class LockedFile:
         if self._descriptor is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), str(self.path))
         return self._descriptor
+
+
+@contextmanager
+def _opened(path: str | Path, flags: int) -> Iterator[int]:
+    """An open file, which is closed again only where what follows fails."""
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        yield descriptor
+    except BaseException:
+        os.close(descriptor)
+        raise
 
 
 def _lock(descriptor: int, path: str, token: str) -> None:

@@ -10,34 +10,34 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 
 from pinchpoint.host.interface import CommandFailed, Environment
 from pinchpoint.model.errors import RequirementError
 
 LOOK_S = 0.05  # how long whoever watches may have to wait for its turn
-_CHUNK = 1 << 16  # bytes
+_CHUNK = 1 << 16  # bytes of stderr that are read at a time
+_LINES = 1000  # that are written at a time, some 64 KiB
 _MOST_WORDS = 40  # of a command that are shown when it fails
 _MOST_SAID = 1 << 20  # bytes of stderr that are stored
 
 
 def run_many(
-    commands: Iterable[Sequence[str]],
-    concurrency: int,
-    environment: Environment,
-    on_done: Callable[[int], None],
+    on_done: Callable[[int], None], commands: Iterable[Sequence[str]], concurrency: int, environment: Environment
 ) -> None:
     """One process a command, `concurrency` at a time; `on_done` receives the number that have ended.
 
     It is also called while none ends; what it raises ends the processes that still run.
     Raises CommandFailed with the words of the first that failed, or RequirementError.
     """
-    added = {**os.environ, **dict(environment)}
-    waiting = iter(commands)
-    done = 0
+    added, waiting, done = {**os.environ, **dict(environment)}, iter(commands), 0
     with selectors.DefaultSelector() as running:
         try:
             while True:
-                _fill(running, waiting, concurrency, added)
+                while len(running.get_map()) < concurrency and (argv := next(waiting, None)) is not None:
+                    child = _Child(argv, added, subprocess.DEVNULL)
+                    # The end of its stderr is its own, without a wait for any child.
+                    running.register(child.stderr, selectors.EVENT_READ, child)
                 if not running.get_map():
                     return
                 for child in _ending(running):
@@ -51,31 +51,18 @@ def run_many(
                 key.data.end()
 
 
-def _fill(
-    running: selectors.BaseSelector, waiting: Iterator[Sequence[str]], concurrency: int, environment: dict[str, str]
-) -> None:
-    while len(running.get_map()) < concurrency:
-        argv = next(waiting, None)
-        if argv is None:
-            return
-        child = _Child(argv, environment, subprocess.DEVNULL)
-        # The end of its stderr is its own, without a wait for any child.
-        running.register(child.stderr, selectors.EVENT_READ, child)
-
-
 def _ending(running: selectors.BaseSelector) -> "list[_Child]":
     """Those that have closed their stderr or, where something of theirs still holds it, have ended."""
-    events = running.select(LOOK_S)
-    if not events:
-        return [key.data for key in running.get_map().values() if key.data.process.poll() is not None]
-    return [key.data for key, _ in events if key.data.hear()]
+    if events := running.select(LOOK_S):
+        return [key.data for key, _ in events if key.data.hear()]
+    return [key.data for key in running.get_map().values() if key.data.process.poll() is not None]
 
 
 def run_fed(
+    on_wait: Callable[[int], None],
     argv: Sequence[str],
     lines: Iterable[str],
     environment: Environment,
-    on_wait: Callable[[int], None],
     *,
     timeout_s: float = math.inf,
     pipe_bytes: int | None = None,
@@ -104,10 +91,8 @@ def run_fed(
         stdin.close()
         _finish(child, lambda: look(written))
         if not all_written:
-            words = child.said.decode(errors="replace").strip()
-            raise CommandFailed(
-                child.shown, f"ended with status 0 after {written:,} lines, before it had read all of them: {words}"
-            )
+            told = f"ended with status 0 after {written:,} lines, before it had read all of them"
+            raise CommandFailed(child.shown, f"{told}: {child.said.decode(errors='replace').strip()}")
     finally:
         child.end()
 
@@ -163,17 +148,9 @@ def _finish(child: "_Child", on_wait: Callable[[], None]) -> None:
 
 
 def _chunks(lines: Iterator[str]) -> Iterator[tuple[bytes, int]]:
-    """Lines joined into pieces of about 64 KiB, each with how many lines it holds."""
-    held: list[str] = []
-    size = 0
-    for line in lines:
-        held.append(line)
-        size += len(line) + 1
-        if size >= _CHUNK:
-            yield ("\n".join(held) + "\n").encode(), len(held)
-            held, size = [], 0
-    if held:
-        yield ("\n".join(held) + "\n").encode(), len(held)
+    """Lines joined into pieces, each with how many lines it holds."""
+    while piece := list(islice(lines, _LINES)):
+        yield ("\n".join(piece) + "\n").encode(), len(piece)
 
 
 class _Child:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from pinchpoint.host.interface import NAMESPACES
 from pinchpoint.model.errors import BenchError
 
 GROUP_SIZE = 1000  # links removed at once: a third of a second
@@ -33,7 +34,6 @@ _NEWLINK, _DELLINK, _GETLINK, _ERROR, _DONE = 16, 17, 18, 2, 3
 _REQUEST, _ACK, _EXCLUSIVE, _CREATE, _DUMP = 0x1, 0x4, 0x200, 0x400, 0x300
 _IFNAME, _LINKINFO, _GROUP, _NET_NS_FD = 3, 18, 27, 28
 _KIND, _DATA, _VETH_PEER = 1, 2, 1
-_UP = 0x1
 _DUMP_INTERRUPTED = 0x10  # NLM_F_DUMP_INTR: links came or went meanwhile
 _MOST_DUMPS = 100  # of a namespace that does not keep still
 _LARGEST_READ = 1 << 18  # bytes; the kernel fills at most 32 KiB of a dump at a time
@@ -47,23 +47,24 @@ def attribute(kind: int, value: bytes) -> bytes:
 
 def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
     """(type, value) of each attribute in `data`; the type without its nesting flags."""
-    place = 0
-    while place + _ATTRIBUTE.size <= len(data):
-        length, kind = _ATTRIBUTE.unpack_from(data, place)
-        if length < _ATTRIBUTE.size:
-            raise ValueError(f"attribute of {length} bytes at {place}")
-        yield kind & 0x3FFF, data[place + _ATTRIBUTE.size : place + length]
-        place += (length + 3) & ~3
+    for (kind,), value in _parts(data, _ATTRIBUTE, "attribute"):
+        yield kind & 0x3FFF, value
 
 
 def messages(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
     """(type, flags, sequence, body) of each message that one read gave."""
+    for (kind, flags, sequence, _), body in _parts(data, _HEADER, "message"):
+        yield kind, flags, sequence, body
+
+
+def _parts(data: bytes, header: struct.Struct, what: str) -> Iterator[tuple[tuple[int, ...], bytes]]:
+    """(what the header says beside the length, the rest) of each part; they begin at multiples of four bytes."""
     place = 0
-    while place + _HEADER.size <= len(data):
-        length, kind, flags, sequence, _ = _HEADER.unpack_from(data, place)
-        if length < _HEADER.size:
-            raise ValueError(f"message of {length} bytes at {place}")
-        yield kind, flags, sequence, data[place + _HEADER.size : place + length]
+    while place + header.size <= len(data):
+        length, *fields = header.unpack_from(data, place)
+        if length < header.size:
+            raise ValueError(f"{what} of {length} bytes at {place}")
+        yield tuple(fields), data[place + header.size : place + length]
         place += (length + 3) & ~3
 
 
@@ -72,14 +73,8 @@ def new_veth(name: str, peer: str, peer_namespace: int, group: int) -> bytes:
     nothing = bytes(_LINK.size)
     far = nothing + attribute(_IFNAME, peer.encode() + b"\0") + attribute(_NET_NS_FD, struct.pack("=I", peer_namespace))
     info = attribute(_KIND, b"veth\0") + attribute(_DATA, attribute(_VETH_PEER, far))
-    return b"".join(
-        (
-            nothing,
-            attribute(_IFNAME, name.encode() + b"\0"),
-            attribute(_GROUP, struct.pack("=I", group)),
-            attribute(_LINKINFO, info),
-        )
-    )
+    near = attribute(_IFNAME, name.encode() + b"\0") + attribute(_GROUP, struct.pack("=I", group))
+    return nothing + near + attribute(_LINKINFO, info)
 
 
 @contextmanager
@@ -89,17 +84,21 @@ def inside(netns: str | None) -> Iterator[None]:
         yield
         return
     libc = ctypes.CDLL(None, use_errno=True)
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    try:
-        there = os.open(f"/run/netns/{netns}", os.O_RDONLY)
+    with _opened("/proc/thread-self/ns/net") as home, _opened(f"{NAMESPACES}/{netns}") as there:
         try:
             _enter(libc, there)
             yield
         finally:
             _enter(libc, home)
-            os.close(there)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        yield descriptor
     finally:
-        os.close(home)
+        os.close(descriptor)
 
 
 def _enter(libc: ctypes.CDLL, namespace: int) -> None:
@@ -123,38 +122,6 @@ class Links:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def create_veths(
-        self, pairs: Sequence[tuple[str, str]], peer_netns: str, on_made: Callable[[int], None] = lambda _: None
-    ) -> None:
-        """Pairs of links, `(name here, name there)`, made in order and down, in groups of GROUP_SIZE.
-
-        `on_made` receives the number of links after every 50; what it raises ends the loop.
-        Raises BenchError naming the first pair that the kernel refused.
-        """
-        there = os.open(f"/run/netns/{peer_netns}", os.O_RDONLY)
-        try:
-            for first in range(0, len(pairs), _BURST):
-                burst = pairs[first : first + _BURST]
-                bodies = [
-                    new_veth(name, peer, there, FIRST_GROUP + (first + place) // GROUP_SIZE)
-                    for place, (name, peer) in enumerate(burst)
-                ]
-                self._ask(_NEWLINK, _CREATE | _EXCLUSIVE, bodies, [f"veth {name}" for name, _ in burst])
-                on_made(first + len(burst))
-        finally:
-            os.close(there)
-
-    def set_up(self, names: Sequence[str]) -> None:
-        """Bring these links up, by name. Raises BenchError naming the first that the kernel refused."""
-        up = _LINK.pack(0, 0, 0, 0, _UP, _UP)
-        self._each(_NEWLINK, [up + attribute(_IFNAME, name.encode() + b"\0") for name in names], names)
-
-    def remove_groups(self, count: int, on_removed: Callable[[int], None] = lambda _: None) -> None:
-        """Remove `count` links that `create_veths` made, or what is left of them."""
-        for group in range(-(-count // GROUP_SIZE)):
-            self._remove_group(FIRST_GROUP + group)
-            on_removed(min(count, (group + 1) * GROUP_SIZE))
-
     def remove_kind(self, kind: str, names: Collection[str] | None = None) -> int:
         """Remove all links of one kind, e.g. "tun", or those of `names` only, many at once; how many there were.
 
@@ -168,8 +135,8 @@ class Links:
             for place in range(0, len(part), _BURST):
                 some = slice(place, place + _BURST)
                 with _gone_is_no_error():
-                    self._ask(_NEWLINK, 0, bodies[some], [f"link {index}" for index in part[some]])
-            self._remove_group(_LEAVING_GROUP)
+                    self.ask(_NEWLINK, 0, bodies[some], [f"link {index}" for index in part[some]])
+            self.remove_group(_LEAVING_GROUP)
         return len(indexes)
 
     def list(self) -> list[tuple[int, str, str]]:
@@ -181,10 +148,8 @@ class Links:
             links, whole = self._dump()
             if whole:
                 return links
-        raise BenchError(
-            f"list of links in {self._netns}: interrupted {_MOST_DUMPS} times by links that came or went",
-            f"ip -n {self._netns} monitor link shows which",
-        )
+        told = f"list of links in {self._netns}: interrupted {_MOST_DUMPS} times by links that came or went"
+        raise BenchError(told, f"ip -n {self._netns} monitor link shows which")
 
     def _dump(self) -> "tuple[builtins.list[tuple[int, str, str]], bool]":
         """The links, and whether none came or went meanwhile: one may be missing then."""
@@ -203,16 +168,14 @@ class Links:
                     raise self._refusal(body, "list of links")
                 links.append(_described(body))
 
-    def _remove_group(self, group: int) -> None:
+    def remove_group(self, group: int) -> None:
+        """Remove all links of a group, of which there may be none. Raises BenchError."""
         body = bytes(_LINK.size) + attribute(_GROUP, struct.pack("=I", group))
         with _gone_is_no_error():
-            self._ask(_DELLINK, 0, [body], [f"group {group:#x}"])
+            self.ask(_DELLINK, 0, [body], [f"group {group:#x}"])
 
-    def _each(self, kind: int, bodies: Sequence[bytes], names: Sequence[str]) -> None:
-        for first in range(0, len(bodies), _BURST):
-            self._ask(kind, 0, bodies[first : first + _BURST], names[first : first + _BURST])
-
-    def _ask(self, kind: int, flags: int, bodies: Sequence[bytes], names: Sequence[str]) -> None:
+    def ask(self, kind: int, flags: int, bodies: Sequence[bytes], names: Sequence[str]) -> None:
+        """Send a burst of requests. Raises BenchError naming the first that the kernel refused."""
         first = self._sequence + 1
         self._sequence += len(bodies)
         last = self._sequence
@@ -269,22 +232,38 @@ def _described(body: bytes) -> tuple[int, str, str]:
     return index, name, kind
 
 
-def create_veths(netns: str, peer_netns: str, pairs: Sequence[tuple[str, str]], *, up: bool = True) -> None:
-    """Veth pairs between two namespaces; they go with either, or all at once by `remove_groups`.
+def create_veths(on_made: Callable[[int], None], netns: str, peer_netns: str, pairs: Sequence[tuple[str, str]]) -> None:
+    """Pairs of links, `(name in netns, name in peer_netns)`, made in order and down, in groups of GROUP_SIZE.
 
-    `pairs` are (name in `netns`, name in `peer_netns`). Raises BenchError.
+    `on_made` receives the number of links after every 50; what it raises ends the loop.
+    Raises BenchError naming the first pair that the kernel refused.
     """
-    with Links(netns) as near:
-        near.create_veths(pairs, peer_netns)
-        if up:
-            near.set_up([name for name, _ in pairs])
-            with Links(peer_netns) as far:
-                far.set_up([peer for _, peer in pairs])
+    with Links(netns) as links, _opened(f"{NAMESPACES}/{peer_netns}") as there:
+        for first in range(0, len(pairs), _BURST):
+            burst = pairs[first : first + _BURST]
+            groups = (FIRST_GROUP + number // GROUP_SIZE for number in range(first, first + len(burst)))
+            bodies = [new_veth(*names, there, group) for names, group in zip(burst, groups, strict=True)]
+            links.ask(_NEWLINK, _CREATE | _EXCLUSIVE, bodies, [f"veth {name}" for name, _ in burst])
+            on_made(first + len(burst))
+
+
+def remove_groups(on_removed: Callable[[int], None], netns: str, count: int) -> None:
+    """Remove `count` links that `create_veths` made, or what is left of them."""
+    with Links(netns) as links:
+        for group in range(-(-count // GROUP_SIZE)):
+            links.remove_group(FIRST_GROUP + group)
+            on_removed(min(count, (group + 1) * GROUP_SIZE))
+
+
+def remove_kind(_: Callable[[int], None], netns: str, kind: str, names: Collection[str]) -> None:
+    """`Links.remove_kind` in a namespace; names that are gone already are no error."""
+    with Links(netns) as links:
+        links.remove_kind(kind, frozenset(names))
 
 
 def count_links(netns: str) -> int:
     """Links of a namespace, lo included."""
-    if not Path("/run/netns", netns).exists():
+    if not Path(NAMESPACES, netns).exists():
         return 0
     with Links(netns) as links:
         return len(links.list())

@@ -6,12 +6,12 @@ and connections; devlink-dev(8) for the mode of an embedded switch.
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pinchpoint.host.interface import PROC, SYS, CommandFailed, Host
-from pinchpoint.host.interfaces import address_words, is_made_anew
+from pinchpoint.host.interface import PROC, SYS, CommandFailed, Host, names_in, text_at
+from pinchpoint.host.interfaces import address_words, ip_json, is_made_anew
 from pinchpoint.model.errors import RequirementError
 
 PCI: Final = f"{SYS}/bus/pci"
@@ -53,14 +53,6 @@ class Interface:
 
 
 @dataclass(frozen=True)
-class Member:
-    """Another device of the same IOMMU group."""
-
-    address: str
-    driver: str
-
-
-@dataclass(frozen=True)
 class Nic:
     """A network card's function."""
 
@@ -71,7 +63,7 @@ class Nic:
     override: str  # the one driver that may be bound; empty: any
     numa_node: int | None
     group: str | None  # of the IOMMU; None: there is no IOMMU
-    members: tuple[Member, ...]  # the others of the group, bridges left out
+    members: Mapping[str, str]  # the others of the group with their drivers, bridges left out
     interfaces: tuple[Interface, ...]
     virtual_functions: int  # that it has made
     is_virtual: bool  # whether it is one itself
@@ -102,7 +94,7 @@ def read(host: Host, address: str) -> Nic | None:
         override=_override(host, address),
         numa_node=node if node is not None and node >= 0 else None,
         group=group,
-        members=tuple(_members(host, group, address)) if group else (),
+        members=_members(host, group, address) if group else {},
         interfaces=tuple(_interface(host, name) for name in interface_names(host, address)),
         virtual_functions=_number(host, f"{place}/sriov_numvfs") or 0,
         is_virtual=host.exists(f"{place}/physfn"),
@@ -111,8 +103,7 @@ def read(host: Host, address: str) -> Nic | None:
 
 def all_nics(host: Host) -> tuple[Nic, ...]:
     """All network cards on the PCI bus, by address."""
-    addresses = sorted(host.names(DEVICES)) if host.exists(DEVICES) else []
-    return tuple(nic for address in addresses if (nic := read(host, address)) is not None)
+    return tuple(nic for address in names_in(host, DEVICES) if (nic := read(host, address)) is not None)
 
 
 def has_device(host: Host, address: str) -> bool:
@@ -128,7 +119,7 @@ def driver(host: Host, address: str) -> str:
 
 def group_of(host: Host, address: str) -> str | None:
     """The device's IOMMU group; None: there is no IOMMU."""
-    for group in sorted(host.names(GROUPS)) if host.exists(GROUPS) else []:
+    for group in names_in(host, GROUPS):
         if host.exists(f"{GROUPS}/{group}/devices/{address}"):
             return None if _value(host, f"{GROUPS}/{group}/name") == _NO_GROUP else group
     return None
@@ -147,18 +138,15 @@ def has_unsafe_mode(host: Host) -> bool:
 def interface_names(host: Host, address: str) -> list[str]:
     """The interfaces of a device; of a virtio one they belong to its child."""
     place, names = f"{DEVICES}/{address}", list[str]()
-    for folder in (place, *(f"{place}/{name}" for name in _names(host, place) if re.fullmatch(r"virtio\d+", name))):
-        names += _names(host, f"{folder}/net")
+    for folder in (place, *(f"{place}/{name}" for name in names_in(host, place) if re.fullmatch(r"virtio\d+", name))):
+        names += names_in(host, f"{folder}/net")
     return sorted(names)
 
 
 def addresses(host: Host, interface: str) -> tuple[str, ...]:
     """Its IP addresses as the words that ip-address(8) takes; those that the kernel itself makes are left out."""
-    return tuple(
-        " ".join(address_words(info))
-        for info in _addresses(host, interface)
-        if not is_made_anew(info) and "prefixlen" in info
-    )
+    own = [info for info in _addresses(host, interface) if not is_made_anew(info) and "prefixlen" in info]
+    return tuple(" ".join(address_words(info)) for info in own)
 
 
 def routes(host: Host, interface: str) -> tuple[str, ...]:
@@ -177,7 +165,7 @@ def default_routes(host: Host) -> frozenset[str]:
     """The interfaces of the default routes, and of a route with several next hops all of them."""
     interfaces = set[str]()
     for family in _families(host):
-        for route in _asked(host, family, "-j", "route", "show", "default"):
+        for route in ip_json(host, family, "-j", "route", "show", "default"):
             interfaces |= {str(hop["dev"]) for hop in (route, *route.get("nexthops", ())) if "dev" in hop}
     return frozenset(interfaces)
 
@@ -188,8 +176,8 @@ def user_of(host: Host, nic: Nic) -> str:
     A file of uio(4) can be opened by two programs at once, and so can that of a card whose driver stays bound.
     """
     place = f"{DEVICES}/{nic.address}"
-    files = [f"/dev/{name}" for name in _names(host, f"{place}/uio")]
-    files += [f"/dev/infiniband/{name}" for name in _names(host, f"{place}/infiniband_verbs")]
+    files = [f"/dev/{name}" for name in names_in(host, f"{place}/uio")]
+    files += [f"/dev/infiniband/{name}" for name in names_in(host, f"{place}/infiniband_verbs")]
     files += [f"/dev/vfio/{nic.group}"] if nic.driver == VFIO and nic.group else []
     for file in files:
         opener = host.run(["sh", "-c", OPENED_BY, "sh", file]).strip()
@@ -224,9 +212,9 @@ def why_not(nic: Nic, host: Host, ours: Collection[str]) -> list[str]:
     reasons = []
     if nic.virtual_functions:
         reasons.append(f"it has {nic.virtual_functions} virtual functions, which would vanish with its driver")
-    strangers = [member for member in nic.members if member.address not in ours]
+    strangers = [f"{member} ({bound or 'no driver'})" for member, bound in nic.members.items() if member not in ours]
     if strangers and not nic.stays_bound:
-        names = ", ".join(f"{stranger.address} ({stranger.driver or 'no driver'})" for stranger in strangers)
+        names = ", ".join(strangers)
         reasons.append(f"its IOMMU group {nic.group} has other devices: {names}")
     own = [interface.name for interface in nic.interfaces if not interface.is_representor]
     if len(own) > 1 and not nic.stays_bound:
@@ -262,16 +250,16 @@ def _interface(host: Host, name: str) -> Interface:
         speed_mbps=speed if speed is not None and 0 < speed < 0xFFFFFFFF else None,
         has_link=None if link is None else bool(link),
         master=next((line[10:] for line in master.splitlines() if line.startswith("INTERFACE=")), ""),
-        uppers=tuple(sorted(entry[6:] for entry in _names(host, place) if entry.startswith("upper_"))),
+        uppers=tuple(entry[6:] for entry in names_in(host, place) if entry.startswith("upper_")),
         switch_id=_value(host, f"{place}/phys_switch_id"),
         port_name=_value(host, f"{place}/phys_port_name"),
     )
 
 
-def _members(host: Host, group: str, address: str) -> Iterator[Member]:
-    for member in sorted(_names(host, f"{GROUPS}/{group}/devices")):
-        if member != address and not _value(host, f"{DEVICES}/{member}/class").startswith(_BRIDGE):
-            yield Member(member, driver(host, member))
+def _members(host: Host, group: str, address: str) -> dict[str, str]:
+    others = [member for member in names_in(host, f"{GROUPS}/{group}/devices") if member != address]
+    of_class = {member: _value(host, f"{DEVICES}/{member}/class") for member in others}
+    return {member: driver(host, member) for member, kind in of_class.items() if not kind.startswith(_BRIDGE)}
 
 
 def _override(host: Host, address: str) -> str:
@@ -281,26 +269,12 @@ def _override(host: Host, address: str) -> str:
 
 def _addresses(host: Host, interface: str) -> list[dict[str, Any]]:
     """Every address of an interface."""
-    links = _asked(host, "-j", "address", "show", "dev", interface)
+    links = ip_json(host, "-j", "address", "show", "dev", interface)
     return [info for link in links for info in link.get("addr_info", ()) if "local" in info]
 
 
 def _families(host: Host) -> tuple[str, ...]:
     return ("-4", "-6") if host.exists(f"{PROC}/net/if_inet6") else ("-4",)
-
-
-def _asked(host: Host, *words: str) -> list[dict[str, Any]]:
-    """What ip(8) prints as JSON. Raises CommandFailed or RequirementError: who cannot be asked has not said no."""
-    told = host.run(["ip", *words])
-    try:
-        answer = json.loads(told or "[]")
-    except ValueError:
-        answer = None
-    if not isinstance(answer, list):
-        raise RequirementError(
-            f"ip {' '.join(words)}: expected a list of JSON, found {told[:80]!r}", "upgrade iproute2"
-        )
-    return [entry for entry in answer if isinstance(entry, dict)]
 
 
 def _run(host: Host, *words: str) -> str:
@@ -310,19 +284,9 @@ def _run(host: Host, *words: str) -> str:
         return ""
 
 
-def _names(host: Host, folder: str) -> list[str]:
-    try:
-        return host.names(folder)
-    except OSError:
-        return []
-
-
 def _value(host: Host, path: str) -> str:
     """What a file holds, without its end of line; empty: it is absent, or has nothing to tell now."""
-    try:
-        return host.read(path).strip("\0\n ")
-    except OSError:
-        return ""
+    return text_at(host, path).strip("\0\n ")
 
 
 def _number(host: Host, path: str) -> int | None:

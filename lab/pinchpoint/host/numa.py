@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from pinchpoint.host.interface import SYS, Host
+from pinchpoint.host.interface import SYS, Host, names_in
 from pinchpoint.model.errors import DutError, HostLostError, InputError, RequirementError
 
 NODES = f"{SYS}/devices/system/node"
@@ -60,8 +60,7 @@ def read_topology(host: Host, folder: str = NODES, usable: Collection[int] | Non
     """
     allowed = host.cpus() if usable is None else set(usable)
     nodes: dict[int, tuple[int, ...]] = {}
-    names = host.names(folder) if host.exists(folder) else []
-    for number in (name.removeprefix("node") for name in names if name.startswith("node")):
+    for number in (name.removeprefix("node") for name in names_in(host, folder) if name.startswith("node")):
         if not number.isdigit():
             continue
         path = f"{folder}/node{number}/cpulist"

@@ -36,11 +36,8 @@ def preferred() -> Iterator[None]:
     one priority, so that nothing of it comes before the rest.
     """
     before = os.getpriority(os.PRIO_PROCESS, 0)
-    try:
+    with suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, HIGHEST)
-    except PermissionError:
-        yield
-        return
     try:
         yield
     finally:
@@ -69,10 +66,10 @@ def lower_left_session() -> bool:
 
     Whatever else runs on the machine would starve beside it.
     """
-    is_left = session_nice() == HIGHEST
-    if is_left:
-        _set_session(0)
-    return is_left
+    if session_nice() != HIGHEST:
+        return False
+    _set_session(0)
+    return True
 
 
 def busy_beside(session: int, nice: int, folder: Path = Path(PROC)) -> bool:

@@ -1,20 +1,54 @@
-"""Processes of a bench, on any host: found by the mark in their environment, frozen, ended."""
+"""Processes of a bench, on any host: found by the mark in their environment, frozen, ended; what they use (proc(5))."""
 
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 
-from pinchpoint.host.interface import PROC, TICKS_PER_S, CommandFailed, Host
-from pinchpoint.model.errors import BenchError, RequirementError
+from pinchpoint.host.interface import PROC, TICKS_PER_S, CommandFailed, Host, names_in
+from pinchpoint.model.errors import BenchError, DutError, RequirementError
 
 ENVIRONMENT_MARK = "PINCHPOINT_BENCH"  # every process of a bench carries this variable
 KILL_TIMEOUT_S = 5.0  # hugepages take a moment to be freed
+MOST_ROUNDS = 10  # of ending marked processes: one may have started another before it ended
 EXEC_TIMEOUT_S = 1.0  # for one program to take the place of another in a process
-_GONE = (None, "Z", "X")
+_ENDED = ("Z", "X")  # states in which a thread takes no time and no memory any more
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of the flags in /proc/PID/stat
-_SESSION, _FLAGS, _STARTED = 3, 6, 19  # of the words after the name: proc(5) counts from the process id
+# Of the words after the name: proc_pid_stat(5) counts from the process id.
+_PARENT, _SESSION, _FLAGS, _USER, _SYSTEM, _STARTED, _CPU = 1, 3, 6, 11, 12, 19, 36
+
+
+def stat(host: Host, place: str) -> list[str]:
+    """The words of a process's `stat`, or of a thread's, that follow its name. Raises OSError."""
+    return host.read(f"{place}/stat").rpartition(")")[2].split()
+
+
+def ticks_and_cpu(words: Sequence[str]) -> tuple[int, int]:
+    """Of `stat`: (ticks in user and kernel, CPU it ran on last). Raises ValueError or IndexError."""
+    return int(words[_USER]) + int(words[_SYSTEM]), int(words[_CPU])
+
+
+def field(text: str, name: str) -> str:
+    """The value of a line `NAME: VALUE`, as many files of /proc have them; empty if there is none."""
+    parted = (line.partition(":") for line in text.splitlines())
+    return next((value.strip() for key, _, value in parted if key.strip() == name), "")
+
+
+def kib(text: str, name: str) -> int:
+    """Such a value in kB; 0 where it is absent, as of a process that has ended."""
+    return int((field(text, name) or "0").split()[0])
+
+
+def soon(holds: Callable[[], bool], within_s: float, every_s: float = 0.01) -> bool:
+    """Whether something holds within that time; it is looked at again and again."""
+    deadline = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(every_s)
+    return True
 
 
 def marked_pids(host: Host, bench_id: str) -> Iterator[int]:
@@ -32,7 +66,7 @@ def marked_pids(host: Host, bench_id: str) -> Iterator[int]:
 def _starts(host: Host, name: str) -> bool:
     """Whether a process is so young that the program it becomes may not have its environment yet (execve(2))."""
     try:
-        words = host.read(f"{PROC}/{name}/stat").rpartition(")")[2].split()
+        words = stat(host, f"{PROC}/{name}")
         up_s = float(host.read(f"{PROC}/uptime").split()[0])
         is_young = up_s - int(words[_STARTED]) / TICKS_PER_S < EXEC_TIMEOUT_S
         return is_young and not int(words[_FLAGS]) & _KERNEL_THREAD
@@ -90,12 +124,19 @@ def end_processes(host: Host, pids: Sequence[int], grace_s: float) -> None:
         host.signal(left, signal.SIGCONT)
         time.sleep(0.01)
     host.signal(alive(host, pids), signal.SIGKILL)
-    deadline = time.monotonic() + KILL_TIMEOUT_S
-    while (left := alive(host, pids)) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    if left:
-        names = ", ".join(map(str, left))
+    if not soon(lambda: not alive(host, pids), KILL_TIMEOUT_S):
+        names = ", ".join(map(str, alive(host, pids)))
         raise BenchError(f"still running {KILL_TIMEOUT_S:g} s after SIGKILL: process {names}", "pinchpoint clean")
+
+
+def end_marked(host: Host, bench_id: str) -> None:
+    """End all processes of a bench. Raises BenchError if they keep starting new ones, or stay."""
+    for _ in range(MOST_ROUNDS):
+        if not (pids := list(marked_pids(host, bench_id))):
+            return
+        end_processes(host, pids, grace_s=2.0)
+    told = f"processes of bench {bench_id} keep starting new ones after {MOST_ROUNDS} rounds of kills"
+    raise BenchError(told, "pinchpoint clean")
 
 
 def freeze(host: Host, pid: int) -> None:
@@ -110,39 +151,79 @@ def thaw(host: Host, pid: int) -> None:
 
 def alive(host: Host, pids: Sequence[int]) -> list[int]:
     """Those of which any thread still runs: the first one may be a zombie while others still hold the memory."""
-    return [pid for pid in pids if any(_state(host, thread) not in _GONE for thread in _threads(host, pid))]
+    tasks = {pid: f"{PROC}/{pid}/task" for pid in pids}
+    return [pid for pid, task in tasks.items() if any(_runs(host, f"{task}/{name}") for name in names_in(host, task))]
 
 
 def children(host: Host, pid: int) -> Iterator[int]:
     """The processes that a process has started and not lost."""
-    for name in filter(str.isdigit, host.names(PROC)):
-        try:
-            parent = int(host.read(f"{PROC}/{name}/stat").rpartition(")")[2].split()[1])
-        except OSError:
-            continue  # it ended between listing and reading
-        if parent == pid:
-            yield int(name)
+    return _of_stat(host, _PARENT, pid)
 
 
 def session(host: Host, pid: int) -> list[int]:
     """The processes of the session that a process leads, itself included."""
-    pids = []
+    return list(_of_stat(host, _SESSION, pid))
+
+
+def _of_stat(host: Host, word: int, value: int) -> Iterator[int]:
     for name in filter(str.isdigit, host.names(PROC)):
-        with suppress(OSError, ValueError, IndexError):
-            if int(host.read(f"{PROC}/{name}/stat").rpartition(")")[2].split()[_SESSION]) == pid:
-                pids.append(int(name))
-    return pids
+        with suppress(OSError, ValueError, IndexError):  # it ended between listing and reading
+            if int(stat(host, f"{PROC}/{name}")[word]) == value:
+                yield int(name)
 
 
-def _threads(host: Host, pid: int) -> list[str]:
+def _runs(host: Host, thread: str) -> bool:
     try:
-        return [f"{PROC}/{pid}/task/{name}" for name in host.names(f"{PROC}/{pid}/task")]
+        return stat(host, thread)[0] not in _ENDED
     except OSError:
-        return []
+        return False
 
 
-def _state(host: Host, thread: str) -> str | None:
-    try:
-        return host.read(f"{thread}/stat").rpartition(")")[2].split()[0]
-    except OSError:
-        return None
+class Process:
+    """A daemon by its pid file. One without a pid file holds no memory and takes no time."""
+
+    def __init__(self, host: Host, name: str, pidfile: str | None) -> None:
+        self._host, self._name, self._folder = host, name, ""
+        if pidfile is None:
+            return
+        try:
+            self._folder = f"{PROC}/{int(host.read(pidfile))}"
+        except (OSError, ValueError) as error:
+            raise self._gone(error) from error
+
+    def resident_bytes(self) -> int:
+        """Memory that it really holds. Raises DutError if it is gone."""
+        try:
+            return kib(self._host.read(f"{self._folder}/status"), "VmRSS") * 1024 if self._folder else 0
+        except OSError as error:
+            raise self._gone(error) from error
+
+    def cpu_s(self) -> float:
+        """Processor time of all its threads since it started. Raises DutError if it is gone."""
+        if not self._folder:
+            return 0.0
+        try:
+            return ticks_and_cpu(stat(self._host, self._folder))[0] / TICKS_PER_S
+        except OSError as error:
+            raise self._gone(error) from error
+
+    def _gone(self, error: Exception) -> DutError:
+        return DutError(f"{self._name} is gone: {error}", "see its log")
+
+
+class OwnMemory:
+    """The most memory that this process holds from now on (clear_refs, and VmHWM in status)."""
+
+    def __init__(self, folder: str = f"{PROC}/self") -> None:
+        self._folder = Path(folder)
+        try:
+            (self._folder / "clear_refs").write_text("5", encoding="ascii")
+            self._anew = True
+        except OSError:  # a kernel without CONFIG_PROC_PAGE_MONITOR
+            self._anew = False
+
+    def peak_bytes(self) -> int | None:
+        """None where the kernel tells only the most since the process began, which may be of an earlier build."""
+        if not self._anew:
+            return None
+        return kib((self._folder / "status").read_text(encoding="utf-8"), "VmHWM") * 1024 or None

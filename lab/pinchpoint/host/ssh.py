@@ -1,6 +1,6 @@
 """A host reached by OpenSSH's client, with the user's own configuration, keys and jump hosts.
 
-One connection carries everything: the line to an agent that is sent when it begins (`ssh_boot`, `ssh_agent`), and a
+One connection carries everything: the line to an agent that is sent when it begins (`ssh_boot`, `agent`), and a
 channel for each engine. Nothing is installed there but the engine's file, and no port is opened.
 Options: ssh(1), ssh_config(5).
 """
@@ -20,14 +20,14 @@ import threading
 import time
 import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from importlib import resources
 from pathlib import Path
 from typing import IO, Any, Final
 
-from pinchpoint.host.asked import ANSWER_TIMEOUT_S, AskedHost
-from pinchpoint.host.guest_line import LONGEST, Line, LineError, mapping, number, seconds, to_text
-from pinchpoint.host.signals import signals_later
+from pinchpoint.host.asked import ANSWER_TIMEOUT_S, AgentsJob, AskedHost, Seconds
+from pinchpoint.host.guest_line import LONGEST, Line, LineError, to_text
+from pinchpoint.host.local import signals_later
 from pinchpoint.model.errors import HostLostError, InputError, PinchpointError, RequirementError
 
 PROGRAM: Final = "ssh"
@@ -40,12 +40,17 @@ _PINGS = 5  # in the time of a lease
 _ALIVE_MISSED = 3  # ServerAliveCountMax: with three messages in half of a lease, the lab knows of a cut before the host
 _MOST_SAID = 6  # lines of ssh's own words
 _SSH_FAILED = 255
-_SENT = (
-    *("pinchpoint.__init__", "pinchpoint.model.__init__", "pinchpoint.model.errors", "pinchpoint.host.__init__"),
-    *("pinchpoint.host.interface", "pinchpoint.host.signals", "pinchpoint.host.numa", "pinchpoint.host.locked"),
-    *("pinchpoint.host.local", "pinchpoint.host.processes", "pinchpoint.host.hugepages", "pinchpoint.host.lease"),
-    *("pinchpoint.host.interfaces", "pinchpoint.host.many", "pinchpoint.host.netlink", "pinchpoint.host.jobs"),
-    *("pinchpoint.host.guest_line", "pinchpoint.host.guest_agent", "pinchpoint.host.ssh_agent"),
+_HOST_MODULES: Final = (
+    *("__init__", "interface", "numa", "locked", "local", "processes", "hugepages", "lease", "interfaces"),
+    *("many", "netlink", "jobs", "guest_line", "agent"),
+)
+_SENT: Final = (
+    *("pinchpoint.__init__", "pinchpoint.model.__init__", "pinchpoint.model.errors"),
+    *(f"pinchpoint.host.{name}" for name in _HOST_MODULES),
+)
+_OPTIONS: Final = (
+    *("BatchMode=yes", "ControlPersist=no", "ClearAllForwardings=yes", "ForwardAgent=no", "ForwardX11=no"),
+    *("PermitLocalCommand=no", "RemoteCommand=none", "RequestTTY=no", "EscapeChar=none"),
 )
 # Of each line, what ends with a status of its own is a requirement; $@ is the command.
 _AS_USER = "command -v python3 >/dev/null 2>&1 || exit 97; "
@@ -66,23 +71,20 @@ _LACKING: Final[Mapping[int, tuple[str, str]]] = {  # by the status of the scrip
 }
 _REFUSALS: Final = (  # by ssh's own words, which only choose the hint
     (
-        re.compile(r"host key .*has changed|IDENTIFICATION HAS CHANGED", re.IGNORECASE),
-        (
-            "its host key has changed: it was installed anew, or another machine answers in its place",
-            "compare the fingerprint with the host's own, by another way than the network; if it is right, remove the "
-            "old key by ssh-keygen, as ssh says above, then ssh {host}",
-        ),
+        "(?i)host key .*has changed|IDENTIFICATION HAS CHANGED",
+        "its host key has changed: it was installed anew, or another machine answers in its place",
+        "compare the fingerprint with the host's own, by another way than the network; if it is right, remove the "
+        "old key by ssh-keygen, as ssh says above, then ssh {host}",
     ),
     (
-        re.compile("host key", re.IGNORECASE),
-        (
-            "its host key is not one that ssh knows",
-            "ssh {host}; compare the key that it shows with the host's own, say yes",
-        ),
+        "(?i)host key",
+        "its host key is not one that ssh knows",
+        "ssh {host}; compare the key that it shows with the host's own, say yes",
     ),
     (
-        re.compile("Permission denied"),
-        ("it accepts no key without a question", "ssh-copy-id {host}; ssh-add, if the key has a passphrase"),
+        "Permission denied",
+        "it accepts no key without a question",
+        "ssh-copy-id {host}; ssh-add, if the key has a passphrase",
     ),
 )
 
@@ -97,7 +99,8 @@ class Ssh(AskedHost):
         self._line: Line | None = None
         self._ssh: subprocess.Popen[bytes] | None = None
         self._said: IO[bytes] | None = None
-        self._sockets: tempfile.TemporaryDirectory[str] | None = None
+        self._sockets = ""  # the folder of the connection's socket, where there is one
+        self._connected = ExitStack()  # what ends with the connection
         self._engines: dict[str, str] = {}
         self._over = threading.Event()
         self._connections = 0
@@ -122,10 +125,8 @@ class Ssh(AskedHost):
         Raises InputError if it says otherwise whether sudo may be used.
         """
         if sudo != self._sudo:
-            raise InputError(
-                f"{self.name}: sudo is {str(self._sudo).lower()} in one scenario and {str(sudo).lower()} in another",
-                "say the same of a host in each",
-            )
+            told = f"sudo is {str(self._sudo).lower()} in one scenario and {str(sudo).lower()} in another"
+            raise InputError(f"{self.name}: {told}", "say the same of a host in each")
         if lease_s < self._lease_s:
             self._lease_s = lease_s
             if self.is_started:
@@ -182,49 +183,24 @@ class Ssh(AskedHost):
             return True
         return False
 
-    def begin(self, kind: str, packed: str) -> int:
-        """Let the agent begin work (`jobs.pack`) beside its answers; returns its number."""
-        return self._checked(number, self._ask("begin", {"kind": kind, "packed": packed}, _PUT_TIMEOUT_S))
-
-    def job(self, job: int) -> tuple[bool, int, float]:
-        """Whether it has ended, how much is done, and the seconds that it took there. Raises what ended it."""
-        match self._ask("job", {"job": job}):
-            case [bool() as has_ended, int() as done, int() | float() as took_s]:
-                return has_ended, done, float(took_s)
-            case state:
-                raise self._lost(LineError(f"expected the state of a job, found {str(state)[:60]}"))
-
-    def end_job(self, job: int) -> None:
-        """End it where it is, with its processes."""
-        self._ask("end_job", {"job": job})
+    def begin(self, work: str, packed: str) -> AgentsJob:
+        """Let the agent begin work, by its name and what it is given (`jobs.pack`), beside its answers."""
+        return AgentsJob(self, self._number("begin", {"work": work, "packed": packed}, _PUT_TIMEOUT_S))
 
     def count_links(self, netns: str) -> int:
         """Links of a namespace, lo included."""
-        return self._checked(number, self._ask("count_links", {"netns": netns}))
+        return self._number("count_links", {"netns": netns})
 
     def children_s(self) -> float:
         """Processor time of all processes that the agent started and that have ended."""
-        return self._checked(seconds, self._ask("children_s", {}))
+        return float(self._checked(Seconds, self._ask("children_s", {})))
 
     def close(self) -> None:
         """End the connection. The agent undoes what it still holds."""
         self._over.set()
-        line, self._line = self._line, None
-        if line is not None:
-            line.close()
-        ssh, self._ssh = self._ssh, None
-        if ssh is not None:
-            try:
-                ssh.wait(_CLOSE_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                ssh.kill()
-                ssh.wait()
-        if self._said is not None:
-            self._said.close()
-            self._said = None
-        if self._sockets is not None:
-            self._sockets.cleanup()
-            self._sockets = None
+        self._line = self._ssh = self._said = None
+        self._sockets = ""
+        self._connected.close()
         self._engines.clear()  # what comes back may have been installed anew
 
     def engine(self, path: str) -> str:
@@ -253,30 +229,18 @@ class Ssh(AskedHost):
         return self._command(["-o", "ControlMaster=no"], ["sh", "-c", _ENGINE, "engine", *words, *argv])
 
     def _command(self, options: Sequence[str], argv: Sequence[str]) -> list[str]:
-        assert self._sockets is not None, "open"
+        assert self._sockets, "open"
         alive_s = max(1, int(self._lease_s / 2 / _ALIVE_MISSED))
-        ssh_options = {
-            "BatchMode": "yes",
-            "ControlPath": f"{self._sockets.name}/c",
-            "ControlPersist": "no",
-            "ConnectTimeout": str(int(_BEGIN_TIMEOUT_S / 4)),
-            "ServerAliveInterval": str(alive_s),
-            "ServerAliveCountMax": str(_ALIVE_MISSED),
-            "ClearAllForwardings": "yes",
-            "ForwardAgent": "no",
-            "ForwardX11": "no",
-            "PermitLocalCommand": "no",
-            "RemoteCommand": "none",
-            "RequestTTY": "no",
-            "EscapeChar": "none",
-        }
-        settings = [word for name, value in ssh_options.items() for word in ("-o", f"{name}={value}")]
+        own = (f"ControlPath={self._sockets}/c", f"ConnectTimeout={int(_BEGIN_TIMEOUT_S / 4)}")
+        alive = (f"ServerAliveInterval={alive_s}", f"ServerAliveCountMax={_ALIVE_MISSED}")
+        settings = [word for option in (*_OPTIONS, *own, *alive) for word in ("-o", option)]
         script = _AS_USER + _AS_ROOT + (_BY_SUDO if self._sudo else _ITSELF)
         return [self._program, *options, *settings, "--", self.name, shlex.join(["sh", "-c", script, "sh", *argv])]
 
     def _begin(self) -> None:
-        self._sockets = tempfile.TemporaryDirectory(prefix="pinchpoint-ssh-", ignore_cleanup_errors=True)
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (until `close`)
+        folder = tempfile.TemporaryDirectory(prefix="pinchpoint-ssh-", ignore_cleanup_errors=True)
+        self._sockets = self._connected.enter_context(folder)
+        self._said = self._connected.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (until `close`)
         boot = _text("pinchpoint.host.ssh_boot")
         command = self._command(["-o", "ControlMaster=yes"], ["sh", "-c", _AGENT, boot])
         ours, theirs = socket.socketpair()
@@ -285,14 +249,14 @@ class Ssh(AskedHost):
                 self._ssh = subprocess.Popen(
                     command, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=self._said, process_group=0
                 )
+                self._connected.callback(_end, self._ssh)
+                self._line = Line(ours, LONGEST)
+                self._connected.callback(self._line.close)
         except FileNotFoundError:
             ours.close()
             raise RequirementError(f"{self._program}: not installed", "apt-get install openssh-client") from None
-        self._line = Line(ours, LONGEST)
         self._connections += 1
-        sent = json.dumps(
-            {"modules": {name: _text(name) for name in _SENT}, "main": "pinchpoint.host.ssh_agent"}
-        ).encode()
+        sent = json.dumps({"modules": {name: _text(name) for name in _SENT}, "main": "pinchpoint.host.agent"}).encode()
         ours.settimeout(_BEGIN_TIMEOUT_S)
         try:
             ours.sendall(b"%d\n" % len(sent) + sent)
@@ -310,23 +274,22 @@ class Ssh(AskedHost):
             self._ssh.wait(_REFUSED_TIMEOUT_S)
         said, code = self._printed(), self._ssh.poll()
         if code is None:
-            return self._needs(
-                f"the agent did not start: {error}{said}", f"ssh {self.name} true, which must print nothing"
-            )
+            hint = f"ssh {self.name} true, which must print nothing"
+            return self._needs(f"the agent did not start: {error}{said}", hint)
         if code in _LACKING:
             what, hint = _LACKING[code]
             return self._needs(f"{what}{said}", hint.format(host=self.name))
-        for words, (what, hint) in _REFUSALS if code == _SSH_FAILED else ():
-            if words.search(said):
+        for words, what, hint in _REFUSALS if code == _SSH_FAILED else ():
+            if re.search(words, said):
                 return self._needs(f"{what}{said}", hint.format(host=self.name))
         return self._needs(f"ssh ended with status {code}{said}", f"ssh {self.name} true")
 
     def _identify(self) -> Mapping[str, object]:
         """Say for how long the lab may be silent; learn what the host is."""
         asked_s = time.time()
-        identity = self._checked(mapping, self._ask("identity", {"lease_s": self._lease_s}))
+        identity: dict[str, object] = self._checked(dict[str, Any], self._ask("identity", {"lease_s": self._lease_s}))
         if "clock_s" in identity:
-            self.clock_ahead_s = self._checked(seconds, identity["clock_s"]) - (asked_s + time.time()) / 2
+            self.clock_ahead_s = self._checked(Seconds, identity["clock_s"]) - (asked_s + time.time()) / 2
         self._machine = str(identity.get("machine", self._machine))
         return identity
 
@@ -393,3 +356,12 @@ def _text(module: str) -> str:
     """A module's own text."""
     package, _, name = module.rpartition(".")
     return resources.files(package).joinpath(f"{name}.py").read_text(encoding="utf-8")
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Once its end of the line is closed, it ends."""
+    try:
+        process.wait(_CLOSE_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

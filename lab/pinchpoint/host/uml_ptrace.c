@@ -4,7 +4,7 @@
  * AMX that is 11 kB, and user-mode Linux hands over the 2.7 kB that it knows. So where the kernel refuses, the
  * process's whole state is read, the shorter one laid over its beginning, and the whole set.
  *
- * Where it is built to: pinchpoint/host/uml.py. It is harmless on other processors: nothing is refused there.
+ * Where it is built to: pinchpoint/host/guest_kernels.py. It is harmless on other processors: nothing is refused there.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -33,11 +33,8 @@ LONGEST_PATH = 1024
 MOST_ELEMENTS = 64
 HIGHEST_CPU = 4095
 _MOST_ADDRESSES = 1 << 32
-_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+_FIVE_OCTETS = "(:[0-9a-f]{2}){5}"
 _PORT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,9}")
-_RELEASE = re.compile(r"[0-9]+\.[0-9]+([.+~-][A-Za-z0-9.+~-]{1,40})?")
-_INTERFACE_NAME = re.compile(r"[!-.0-9;-~]{1,15}")  # no white space, slash or colon
-_MACHINE_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _CONFIG_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UDP_RANGE = re.compile(r"([0-9]{1,5})-([0-9]{1,5})")
 
@@ -53,6 +50,16 @@ def is_plain(text: str) -> bool:
     return text.isprintable()
 
 
+def values(expected: str, holds: Callable[[Any], bool]) -> Kind:
+    """A value of which `holds` is true, as it is."""
+
+    def read(value: Any) -> Any:
+        check(holds(value))
+        return value
+
+    return Kind(expected, read)
+
+
 def texts(expected: str, holds: Callable[[str], bool]) -> Kind:
     """A text of which `holds` is true."""
 
@@ -63,9 +70,19 @@ def texts(expected: str, holds: Callable[[str], bool]) -> Kind:
     return Kind(expected, read)
 
 
-def matching(pattern: re.Pattern[str], expected: str) -> Kind:
+def matching(pattern: str | re.Pattern[str], expected: str) -> Kind:
     """A text that is a full match of the pattern."""
-    return texts(expected, lambda value: pattern.fullmatch(value) is not None)
+    return texts(expected, lambda value: re.fullmatch(pattern, value) is not None)
+
+
+def in_lower_case(pattern: str, expected: str) -> Kind:
+    """A text that is a full match of the pattern once it is in lower case, which it is then."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str) and re.fullmatch(pattern, value.lower()) is not None)
+        return str(value.lower())
+
+    return Kind(expected, read)
 
 
 def listed(expected: str, element: Kind, most: int = MOST_ELEMENTS, *, may_be_empty: bool = False) -> Kind:
@@ -88,16 +105,11 @@ def text(longest: int = LONGEST_TEXT) -> Kind:
 
 def absolute_path() -> Kind:
     """The path of a file, from the root."""
-    return texts(
-        "the absolute path of a file, without blanks",
-        lambda value: (
-            is_plain(value)
-            and len(value) <= LONGEST_PATH
-            and value.startswith("/")
-            and not value.endswith("/")
-            and " " not in value
-        ),
-    )
+
+    def holds(value: str) -> bool:
+        return is_plain(value) and len(value) <= LONGEST_PATH and re.fullmatch("/[^ ]*[^ /]", value) is not None
+
+    return texts("the absolute path of a file, without blanks", holds)
 
 
 def lines() -> Kind:
@@ -113,22 +125,13 @@ def word(*choices: str) -> Kind:
 
 def boolean() -> Kind:
     """`true` or `false`, as TOML writes them."""
-
-    def read(value: Any) -> bool:
-        check(isinstance(value, bool))
-        return bool(value)
-
-    return Kind("true or false", read)
+    return values("true or false", lambda value: isinstance(value, bool))
 
 
 def nothing() -> Kind:
     """A table without keys: there is nothing to set."""
-
-    def read(value: Any) -> dict[str, str]:
-        check(value == {})
-        return {}
-
-    return Kind("an empty table: a device of this kind has no settings that may change while it runs", read)
+    expected = "an empty table: a device of this kind has no settings that may change while it runs"
+    return values(expected, lambda value: value == {})
 
 
 def shares() -> Kind:
@@ -139,24 +142,17 @@ def shares() -> Kind:
 
 def integer(low: int, high: int) -> Kind:
     """A whole number from `low` to `high`."""
-
-    def read(value: Any) -> int:
-        check(isinstance(value, int) and not isinstance(value, bool) and low <= value <= high)
-        return int(value)
-
-    return Kind(f"a whole number from {low:,} to {high:,}", read)
+    return values(f"a whole number from {low:,} to {high:,}", lambda value: _is_whole(value) and low <= value <= high)
 
 
 def power_of_two(low: int, high: int) -> Kind:
     """A power of two from `low` to `high`."""
-    inner = integer(low, high)
+    expected = f"a power of two from {low:,} to {high:,}"
+    return values(expected, lambda value: _is_whole(value) and low <= value <= high and value & (value - 1) == 0)
 
-    def read(value: Any) -> int:
-        number: int = inner.read(value)
-        check(number & (number - 1) == 0)
-        return number
 
-    return Kind(f"a power of two from {low:,} to {high:,}", read)
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def number(low: float, high: float, *, below: bool = False) -> Kind:
@@ -206,18 +202,18 @@ def port_name() -> Kind:
 
 def interface_name() -> Kind:
     """The name of a network interface, as the kernel allows it (dev_valid_name)."""
-    expected = "the name of a network interface, at most 15 characters"
-    return texts(expected, lambda value: _INTERFACE_NAME.fullmatch(value) is not None and value not in (".", ".."))
+    no_blank_slash_or_colon = r"(?!\.{1,2}\Z)[!-.0-9;-~]{1,15}"
+    return matching(no_blank_slash_or_colon, "the name of a network interface, at most 15 characters")
 
 
 def machine_name() -> Kind:
     """The name of a host among those of the file."""
-    return matching(_MACHINE_NAME, "the NAME of a [host.NAME]")
+    return matching(r"[A-Za-z0-9_-]{1,32}", "the NAME of a [host.NAME]")
 
 
 def kernel_release() -> Kind:
     """A kernel's release (uname(2)), or the beginning of it. A number would not tell 6.1 from 6.10."""
-    return matching(_RELEASE, 'a release in quotes, like "6.12" or "6.12.95"')
+    return matching(r"[0-9]+\.[0-9]+([.+~-][A-Za-z0-9.+~-]{1,40})?", 'a release in quotes, like "6.12" or "6.12.95"')
 
 
 def destination() -> Kind:
@@ -239,24 +235,17 @@ def bridge_name(*others: str) -> Kind:
 
 _RESERVED_BRIDGES = frozenset({"last", "next", "previous"})
 _PREFIX_LENGTH = re.compile(r"[1-9]|[12][0-9]|30")
-_AFFINITY = re.compile(r"[0-9]{1,2}:[0-9]{1,4}(,[0-9]{1,2}:[0-9]{1,4})*")
-_PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-1][0-9a-f]\.[0-7]")
 
 
 def affinity() -> Kind:
     """Which CPU polls which receive queue, as text; which queues and CPUs there are is judged elsewhere."""
-    expected = '"queue:cpu,queue:cpu,...", or "" to let the switch decide'
-    return texts(expected, lambda value: not value or _AFFINITY.fullmatch(value) is not None)
+    pair = "[0-9]{1,2}:[0-9]{1,4}"
+    return matching(f"({pair}(,{pair})*)?", '"queue:cpu,queue:cpu,...", or "" to let the switch decide')
 
 
 def pci_address() -> Kind:
     """A PCI address with its domain, in lower case."""
-
-    def read(value: Any) -> str:
-        check(isinstance(value, str) and _PCI_ADDRESS.fullmatch(value.lower()) is not None)
-        return str(value.lower())
-
-    return Kind("a PCI address like 0000:01:00.0", read)
+    return in_lower_case(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-1][0-9a-f]\.[0-7]", "a PCI address like 0000:01:00.0")
 
 
 def interface_address() -> Kind:
@@ -275,19 +264,13 @@ def interface_address() -> Kind:
 
 def mac(*, unicast: bool = False) -> Kind:
     """An Ethernet address, in lower case."""
-
-    def read(value: Any) -> str:
-        check(isinstance(value, str))
-        address = value.lower()
-        check(_MAC.fullmatch(address) is not None)
-        check(not (unicast and int(address[:2], 16) & 1))
-        return str(address)
-
-    return Kind(f"{'a unicast' if unicast else 'an'} Ethernet address like 02:00:00:00:00:01", read)
+    expected = f"{'a unicast' if unicast else 'an'} Ethernet address like 02:00:00:00:00:01"
+    return in_lower_case("[0-9a-f]" + ("[02468ace]" if unicast else "[0-9a-f]") + _FIVE_OCTETS, expected)
 
 
-def ipv4_address(value: str) -> int:
+def ipv4_address(value: Any) -> int:
     """An IPv4 address as a number. Raises MismatchError."""
+    check(isinstance(value, str))
     try:
         return int(IPv4Address(value))
     except AddressValueError:
@@ -296,12 +279,7 @@ def ipv4_address(value: str) -> int:
 
 def ipv4() -> Kind:
     """An IPv4 address, kept in its canonical spelling."""
-
-    def read(value: Any) -> str:
-        check(isinstance(value, str))
-        return str(IPv4Address(ipv4_address(value)))
-
-    return Kind('"a.b.c.d"', read)
+    return Kind('"a.b.c.d"', lambda value: addresses.shown(ipv4_address(value)))
 
 
 def ip_address(value: Any) -> int:
@@ -329,15 +307,9 @@ def ip_range() -> Kind:
     """One IPv4 or IPv6 address or a range of them."""
 
     def read(value: Any) -> Range:
-        check(isinstance(value, str))
-        first, dash, last = value.partition("-")
+        first, dash, last = str(value).partition("-")
         check(not dash or addresses.is_v6(first) == addresses.is_v6(last))
-        if "/" in value:
-            span = _prefix(value)
-            ip_address(str(ip_network(value).network_address))
-        else:
-            low = ip_address(first)
-            span = _range(low, ip_address(last) if dash else low)
+        span = _range_of(value, ip_address)
         check(span.count <= _MOST_ADDRESSES)
         return span
 
@@ -345,9 +317,19 @@ def ip_range() -> Kind:
     return Kind(f'{forms} or the same of IPv6, like "fd00::1-fd00::ff", at most 2^32 of them', read)
 
 
+def _range_of(value: Any, number_of: Callable[[str], int]) -> Range:
+    """An address, a prefix or a range of addresses, each as `number_of` reads it."""
+    check(isinstance(value, str))
+    if "/" in value:
+        return _prefix(value, number_of)
+    first, dash, last = value.partition("-")
+    low = number_of(first)
+    return _range(low, number_of(last) if dash else low)
+
+
 def mac_address(value: str) -> int:
     """An Ethernet address as a number. Raises MismatchError."""
-    check(_MAC.fullmatch(value.lower()) is not None)
+    check(re.fullmatch(f"[0-9a-f]{{2}}{_FIVE_OCTETS}", value.lower()) is not None)
     return int(value.replace(":", ""), 16)
 
 
@@ -355,23 +337,19 @@ def ipv4_range() -> Kind:
     """One IPv4 address or a range of them."""
 
     def read(value: Any) -> Range:
-        check(isinstance(value, str))
-        if "/" in value and ":" not in value:
-            return _prefix(value)
-        first, dash, last = value.partition("-")
-        low = ipv4_address(first)
-        return _range(low, ipv4_address(last) if dash else low)
+        check(isinstance(value, str) and not addresses.is_v6(value))
+        return _range_of(value, ipv4_address)
 
     return Kind('"a.b.c.d", "a.b.c.d/24" or "a.b.c.d-e.f.g.h", the last not below the first', read)
 
 
-def _prefix(value: str) -> Range:
+def _prefix(value: str, number_of: Callable[[str], int]) -> Range:
     """All addresses of a prefix, the first and the last one included."""
     try:
         network = ip_network(value)
     except ValueError:
         raise MismatchError('"a.b.c.d/24" without bits set behind the prefix') from None
-    return Range(int(network.network_address), network.num_addresses)
+    return Range(number_of(str(network.network_address)), network.num_addresses)
 
 
 def udp_range() -> Kind:

@@ -5,6 +5,7 @@ whether a text is TOML. Grammar: https://toml.io/en/v1.0.0.
 """
 
 import re
+import tomllib
 from bisect import bisect_right
 from dataclasses import dataclass
 
@@ -30,10 +31,16 @@ def places(text: str) -> dict[Path, Place]:
 
 _GAP = re.compile(r"[ \t]*")
 _FILL = re.compile(r"(?:[ \t\n]+|#[^\n]*)*")
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_BETWEEN_ELEMENTS = re.compile(r"(?:[ \t\n,]+|#[^\n]*)*")
 _SCALAR = re.compile(r"[^,\]}\n#]*")
-_ESCAPE = re.compile(r"\\(?:[ \t]*\n[ \t\n]*|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)")
-_SHORT_ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
+_TEXT = re.compile(
+    r'"""(?:[^"\\]+|(?:\\.)+|"(?!""))*"{3,5}' r"|'''(?:[^']+|'(?!''))*'{3,5}" r'|"(?:[^"\\]+|(?:\\.)+)*"' r"|'[^']*'",
+    re.DOTALL,
+)
+_NAME = re.compile(rf"[A-Za-z0-9_-]+|{_TEXT.pattern}", re.DOTALL)
+_ESCAPE_OR_NEWLINE = re.compile(r"\\(?:[ \t]*\n[ \t\n]*|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)|\n")
+_NEWLINE = re.compile(r"\n")
+_NEWLINES = ("\n", "\\n", "\\u000a", "\\u0000000a")  # as texts may have one, in lower case
 
 
 class _Scanner:
@@ -48,13 +55,13 @@ class _Scanner:
 
     def document(self) -> dict[Path, Place]:
         table: Path = ()
-        self.skip(_FILL)
+        self.take(_FILL)
         while self.at < len(self.text):
             if self.text[self.at] == "[":
                 table = self.header()
             else:
                 self.key_value(table)
-            self.skip(_FILL)
+            self.take(_FILL)
         return self.places
 
     def header(self) -> Path:
@@ -88,102 +95,77 @@ class _Scanner:
             path = (*path, key)
             self.record(path, line)
         self.at += 1  # "="
-        self.skip(_GAP)
+        self.take(_GAP)
         self.value(path, line)
 
     def value(self, path: Path, line: int) -> None:
         first = self.text[self.at]
         if first in "\"'":
-            self.places[path] = Place(line, self.string()[1])
+            self.places[path] = Place(line, self.text_lines())
         elif first == "[":
             self.array(path)
         elif first == "{":
             self.inline_table(path)
         else:
-            self.skip(_SCALAR)
+            self.take(_SCALAR)
 
     def array(self, path: Path) -> None:
         self.at += 1
         position = 0
-        self.skip(_FILL)
+        self.take(_BETWEEN_ELEMENTS)
         while self.text[self.at] != "]":
             line = self.line()
             self.record((*path, position), line)
             self.value((*path, position), line)
             position += 1
-            self.skip(_FILL)
-            if self.text[self.at] == ",":
-                self.at += 1
-                self.skip(_FILL)
+            self.take(_BETWEEN_ELEMENTS)
         self.at += 1
 
     def inline_table(self, path: Path) -> None:
         self.at += 1
-        self.skip(_FILL)
+        self.take(_BETWEEN_ELEMENTS)
         while self.text[self.at] != "}":
             self.key_value(path)
-            self.skip(_FILL)
-            if self.text[self.at] == ",":
-                self.at += 1
-                self.skip(_FILL)
+            self.take(_BETWEEN_ELEMENTS)
         self.at += 1
 
     def dotted_key(self) -> list[str]:
         keys = []
         while True:
-            self.skip(_GAP)
-            if self.text[self.at] in "\"'":
-                keys.append(self.string()[0])
-            else:
-                start = self.at
-                self.skip(_BARE_KEY)
-                keys.append(self.text[start : self.at])
-            self.skip(_GAP)
+            self.take(_GAP)
+            keys.append(_decoded(self.take(_NAME)))
+            self.take(_GAP)
             if self.text[self.at] != ".":
                 return keys
             self.at += 1
 
-    def string(self) -> tuple[str, tuple[int, ...]]:
-        """The decoded text and the line of each of its lines."""
-        quote = self.text[self.at]
-        long = self.text.startswith(quote * 3, self.at)
-        delimiter = quote * 3 if long else quote
-        self.at += len(delimiter)
-        if long and self.text.startswith("\n", self.at):
-            self.at += 1
-        decoded: list[str] = []
-        lines = [self.line()]
-        while not self.text.startswith(delimiter, self.at):
-            piece = self.character(escapes=quote == '"')
-            decoded.append(piece)
-            if piece == "\n":
-                lines.append(self.line())
-        self.at += len(delimiter)
-        while long and self.text.startswith(quote, self.at):  # up to two quotes may end the text itself
-            decoded.append(quote)
-            self.at += 1
-        return "".join(decoded), tuple(lines)
+    def text_lines(self) -> tuple[int, ...]:
+        """The line of each line of the text that stands here, decoded."""
+        line, text = self.line(), self.take(_TEXT)
+        if text[:4] in ('"""\n', "'''\n"):  # a newline that is no part of it
+            line, text = line + 1, text[4:]
+        lines = [line]
+        for match in (_NEWLINE if text.endswith("'") else _ESCAPE_OR_NEWLINE).finditer(text):
+            line += match[0].count("\n")
+            if match[0].lower() in _NEWLINES:
+                lines.append(line)
+        return tuple(lines)
 
-    def character(self, escapes: bool) -> str:
-        """The next character of a text, decoded; empty for a line continuation."""
-        escape = _ESCAPE.match(self.text, self.at) if escapes else None
-        if not escape:
-            self.at += 1
-            return self.text[self.at - 1]
-        self.at = escape.end()
-        raw = escape.group()
-        if "\n" in raw:
-            return ""
-        if raw[1] in "uU":
-            return chr(int(raw[2:], 16))
-        return _SHORT_ESCAPES[raw[1]]
-
-    def skip(self, pattern: re.Pattern[str]) -> None:
+    def take(self, pattern: re.Pattern[str]) -> str:
+        """What matches here, which is then passed."""
         match = pattern.match(self.text, self.at)
         self.at = match.end() if match else self.at
+        return match[0] if match else ""
 
     def line(self) -> int:
         return bisect_right(self.newlines, self.at - 1) + 1
 
     def record(self, path: Path, line: int) -> None:
         self.places.setdefault(path, Place(line))
+
+
+def _decoded(key: str) -> str:
+    """A key without its quotation marks."""
+    if key[0] == '"' and "\\" in key:
+        return str(tomllib.loads(f"key = {key}")["key"])
+    return key[1:-1] if key[0] in "\"'" else key

@@ -200,14 +200,11 @@ def _syntax(message: str, text: str) -> tuple[str, int]:
 
 def dotted(path: Path) -> str:
     """A key as users write it, array elements counted from 1: `stream[1].from`."""
-    shown = ""
-    for part in path:
-        if isinstance(part, int):
-            shown += f"[{part + 1}]"
-        else:
-            name = part if _BARE_KEY.fullmatch(part) else json.dumps(part)
-            shown += ("." if shown else "") + _cut(name)
-    return shown
+    return path_text([part if isinstance(part, int) else _show_name(part) for part in path])
+
+
+def _show_name(name: str) -> str:
+    return _cut(name if _BARE_KEY.fullmatch(name) else json.dumps(name))
 
 
 def show(value: object) -> str:
@@ -258,7 +255,7 @@ def key_path(text: str) -> Path | None:
     return path
 
 
-def path_text(path: Path) -> str:
+def path_text(path: Sequence[str | int]) -> str:
     """A path as `key_path` reads it: ("stream", 0, "flows") as `stream[1].flows`."""
     return "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
@@ -268,17 +265,15 @@ def key_at(path: Path, tables: Sequence[Table]) -> tuple[Table, Key] | None:
 
     A path into `dut.other_config` names that key.
     """
+    form = tuple(0 if isinstance(part, int) else part for part in path)
     arrays = {table.name for table in tables if table.at_most}
     for table in tables:
-        shape = (table.name, "NAME") if table.is_named else _shape(table.name, arrays)
-        here, rest = path[: len(shape)], path[len(shape) :]
-        fits = all(_fits(part, want) for part, want in zip(here, shape, strict=False))
-        if table.is_named:
-            fits = here[:1] == shape[:1] and isinstance(here[-1], str)
-        if len(here) < len(shape) or not fits:
+        shape: Path = (table.name, *map(str, path[1:2])) if table.is_named else _shape(table.name, arrays)
+        if form[: len(shape)] != shape:
             continue
         for key in table.keys:
-            if rest[:1] == (key.name,) and (len(rest) == 1 or (len(rest) == 2 and key.name == "other_config")):
+            below = form[len(shape) :]
+            if below[:1] == (key.name,) and (len(below) == 1 or (len(below) == 2 and key.name == "other_config")):
                 return table, key
     return None
 
@@ -286,21 +281,15 @@ def key_at(path: Path, tables: Sequence[Table]) -> tuple[Table, Key] | None:
 def nearest(text: str, tables: Sequence[Table]) -> str:
     """The most likely path meant; empty if none is near."""
     arrays = {table.name for table in tables if table.at_most}
-    known = [
-        dotted((*_shape(table.name, arrays), key.name)) for table in tables if not table.is_named for key in table.keys
-    ]
+    own = (table for table in tables if not table.is_named)
+    known = [dotted((*_shape(table.name, arrays), key.name)) for table in own for key in table.keys]
     return next(iter(get_close_matches(text[:LONGEST_PATH], known, 1)), "")
 
 
 def _shape(name: str, arrays: AbstractSet[str]) -> Path:
     """A table's path, with the first element of each array on the way."""
     path: Path = ()
-    so_far: list[str] = []
-    for part in name.split(".") if name else ():
-        so_far.append(part)
-        path = (*path, part, 0) if ".".join(so_far) in arrays else (*path, part)
+    parts = name.split(".") if name else []
+    for number, part in enumerate(parts, 1):
+        path = (*path, part, 0) if ".".join(parts[:number]) in arrays else (*path, part)
     return path
-
-
-def _fits(part: str | int, want: str | int) -> bool:
-    return isinstance(part, int) if isinstance(want, int) else part == want

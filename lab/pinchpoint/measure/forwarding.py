@@ -59,9 +59,9 @@ def _lookups(loads: Sequence[ThreadLoad], figures: Mapping[str, ThreadFigure]) -
         counts = [load.detail[key] for load in loads if key in load.detail]
         if figure.answers and counts:
             answered[figure.answers] = answered.get(figure.answers, 0) + sum(counts)
-    if total := sum(answered.values()):
+    if lookups := sum(answered.values()):
         for name, count in answered.items():
-            yield Metric(lookup_share(name), "share", count / total)
+            yield Metric(lookup_share(name), "share", count / lookups)
     received, recirculated = sum(load.received for load in loads), total(load.recirculated for load in loads)
     if recirculated is not None:
         yield Metric("passes per packet", "count", (received + recirculated) / received)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pinchpoint.dut.setup import await_engine_pages
 from pinchpoint.engine import protocol
 from pinchpoint.engine.instrument import Instrument
-from pinchpoint.engine.multi_engine import End, JoinedInstrument
+from pinchpoint.engine.multi_engine import End, JoinedInstrument, Reflector
 from pinchpoint.engine.process import ProcessInstrument, find_engine
-from pinchpoint.engine.reflected import Reflector
 from pinchpoint.host.interface import Host
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.served import established

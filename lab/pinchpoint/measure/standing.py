@@ -15,9 +15,8 @@ from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Ceiling, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import ThreadLoad, Trial, TrialValidity
-from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.cpu import BenchProcesses, CpuTime
-from pinchpoint.observe.snapshot import Collector
+from pinchpoint.observe.snapshot import Bracket, Collector
 
 
 class Listener:

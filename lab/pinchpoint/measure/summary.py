@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from pinchpoint.account.cache_line import distance
-from pinchpoint.account.neighbour import of_trials
+from pinchpoint.account.facts import core_distances, slowed_words
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, Rate, ScenarioResult
 from pinchpoint.model.scenario import Scenario
@@ -72,7 +71,7 @@ def result_of(
     `rates`: that its loads are shares of. `failed`: why there is no figure; empty if there is one.
     """
     judged = valid(trials if of is None else of)
-    cores = distance(judged)
+    cores = core_distances(judged)
     highest = max(judged, key=lambda trial: trial.load_fps, default=None)
     return replace(
         scenario_result(scenario, wall_s, trials),
@@ -83,5 +82,5 @@ def result_of(
         threads=highest.threads if highest else (),
         traffic_s=math.fsum(trial.sent_duration_s for trial in trials),
         cache_line=cores,
-        warnings=tuple(filter(None, (cores.note if cores else "", of_trials(trials).sentence, *warnings))),
+        warnings=tuple(filter(None, (cores.note if cores else "", slowed_words(trials), *warnings))),
     )

@@ -16,8 +16,9 @@ import msgspec
 
 from pinchpoint.engine import protocol
 from pinchpoint.engine.instrument import TrialRequest
-from pinchpoint.engine.process import ProcessInstrument, Progress, run_message
+from pinchpoint.engine.process import ProcessInstrument, Progress
 from pinchpoint.engine.streams import FieldProgram, Increment, Op, StreamRequest, stream_request
+from pinchpoint.engine.trials import run_message
 from pinchpoint.measure.carried import Carried, joined
 from pinchpoint.measure.frames import engine_process, opened
 from pinchpoint.measure.standing import Standing

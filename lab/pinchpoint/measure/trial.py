@@ -6,19 +6,18 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import takewhile
 
-from pinchpoint.account import ledger, load
-from pinchpoint.account.bursts import from_first_frame
-from pinchpoint.account.neighbour import Widths
-from pinchpoint.account.validity import judge
+from pinchpoint.account import cpus, ledger
+from pinchpoint.account.facts import Widths
+from pinchpoint.account.validity import from_first_frame, judge
 from pinchpoint.dut.registry import device_of
-from pinchpoint.engine.instrument import HIGHEST_FPS, EngineResult, Heard, Instrument, Step, TrialRequest, duration_of
+from pinchpoint.engine.instrument import HIGHEST_FPS, EngineResult, Heard, Instrument, TrialRequest, duration_of
+from pinchpoint.engine.streams import Step
 from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import WARM_UP, Cause, Ledger, Sample, Trial, TrialValidity, Witness
-from pinchpoint.observe.bracket import Bracket
-from pinchpoint.observe.host import ticks_to_seconds
-from pinchpoint.observe.snapshot import Observation
+from pinchpoint.observe.cpu import ticks_to_seconds
+from pinchpoint.observe.snapshot import Bracket, Observation
 
 COUNTERS_SETTLE_S = 1.2  # a device's threads may hand their counters over about once a second
 COUNTERS_POLL_S = 0.05  # between two readings while they do; each reading takes a few milliseconds
@@ -245,18 +244,7 @@ class Measurer:
         witness = _witness(result, seen)
         if scenario.engines:  # the device's threads are on no core of an engine elsewhere that has the same number
             witness = replace(witness, siblings_s={})
-        judgement = judge(
-            completed=result.completed,
-            aborted=result.reason,
-            streams=result.streams,
-            ledger=account,
-            witness=witness,
-            load_fps=load_fps,
-            duration_s=result.sent_duration_s,
-            ring=scenario.smallest_ring,
-            rules=scenario.validity,
-            noise=result.noise,
-        )
+        judgement = judge(result, account, witness, load_fps, scenario.smallest_ring, scenario.validity)
         return Trial(
             id=request.trial_id,
             scenario=scenario.name,
@@ -293,13 +281,13 @@ def stolen_s(seen: Mapping[str, float]) -> dict[int, float]:
 def _witness(result: EngineResult, seen: Mapping[str, float]) -> Witness:
     return Witness(
         workers=result.workers,
-        dut_threads=load.dut_threads(seen, result.probe_occupied_ns),
+        dut_threads=cpus.dut_threads(seen, result.probe_occupied_ns),
         steal_s=stolen_s(seen),
         cache_line_before_ns=result.cache_line_before_ns,
         cache_line_after_ns=result.cache_line_after_ns,
         loopback=result.loopback,
         ipc=result.ipc,
-        siblings_s=load.siblings_s(seen),
+        siblings_s=cpus.siblings_s(seen),
     )
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
 
 from pinchpoint.model import units
 from pinchpoint.model.hops import DropKind
@@ -58,72 +57,34 @@ class Sign(StrEnum):
         return units.nanoseconds(value * 1e9) if self is Sign.RING_S else f"{value:,.3g}"
 
 
-SHARES = frozenset(
-    {
-        Sign.BUSY,
-        Sign.IDLEST,
-        Sign.NDR_OF_MRR,
-        Sign.UNNAMED,
-        Sign.RULES_NAMED,
-        Sign.DROPS_OF_TRACKING,
-        Sign.MIRRORED_TO,
-        Sign.WILDCARD_SHARE,
-        Sign.SLOW_PATH_TIME,
-        Sign.FLOWS_OF_LIMIT,
-        Sign.TRACKED_OF_LIMIT,
-        Sign.UNTRACKED,
-        Sign.WAITED_SHARE,
-        Sign.BURST_OF_RING,
-        Sign.ENGINE_BUSY,
-        Sign.ON_MAIN_THREAD,
-        Sign.CLAIMED,
-        Sign.SOFTWARE,
-        Sign.ONE_WAY,
-        Sign.LINE_SHARE,
-    }
-)
+SHARES = frozenset((
+    Sign.BUSY, Sign.IDLEST, Sign.NDR_OF_MRR, Sign.UNNAMED, Sign.RULES_NAMED, Sign.DROPS_OF_TRACKING, Sign.MIRRORED_TO,
+    Sign.WILDCARD_SHARE, Sign.SLOW_PATH_TIME, Sign.FLOWS_OF_LIMIT, Sign.TRACKED_OF_LIMIT, Sign.UNTRACKED,
+    Sign.WAITED_SHARE, Sign.BURST_OF_RING, Sign.ENGINE_BUSY, Sign.ON_MAIN_THREAD, Sign.CLAIMED, Sign.SOFTWARE,
+    Sign.ONE_WAY, Sign.LINE_SHARE,
+))  # fmt: skip
 """The signs to be written in per cent."""
 
 
-class Experiment(StrEnum):
+class Experiment(units.Worded):
     """What a counter-experiment changes; all else stays as the scenario says. The value is the level of its factor."""
 
-    PLAIN = "plain"
-    NO_TRACKING = "no tracking"
-    FEW_FLOWS = "few flows"
-    LARGE_RING = "large ring"
-    LARGE_FLOW_LIMIT = "large flow limit"
-    LARGE_TRACKING_LIMIT = "large tracking limit"
-    SHORT_FRAMES = "short frames"
-    MORE_CORES = "more cores"
-    MORE_ENGINE_CORES = "more engine cores"
-    ONE_OUTPUT = "one output"
-    BOTH_WAYS = "both ways"
-
-    @property
-    def words(self) -> str:
-        """What is changed, as a noun phrase."""
-        return _CHANGES[self]
+    PLAIN = "plain", "one rule that forwards and nothing else"
+    NO_TRACKING = "no tracking", "rules that track no connection"
+    FEW_FLOWS = "few flows", "few five-tuples"
+    LARGE_RING = "large ring", "a longer ring"
+    LARGE_FLOW_LIMIT = "large flow limit", "a limit of datapath flows that is not reached"
+    LARGE_TRACKING_LIMIT = "large tracking limit", "a limit of tracked connections that is not reached"
+    SHORT_FRAMES = "short frames", "the shortest frames"
+    MORE_CORES = "more cores", "one more forwarding core"
+    MORE_ENGINE_CORES = "more engine cores", "one more core for the engine"
+    ONE_OUTPUT = "one output", "one output for each frame"
+    BOTH_WAYS = "both ways", "traffic both ways"
 
     @property
     def streams(self) -> int:
         """Times as many streams as before, at most. A device that forwards them side by side forwards as much more."""
         return 2 if self is Experiment.BOTH_WAYS else 1
-
-
-_CHANGES: Final = {
-    Experiment.PLAIN: "one rule that forwards and nothing else",
-    Experiment.NO_TRACKING: "rules that track no connection",
-    Experiment.FEW_FLOWS: "few five-tuples",
-    Experiment.LARGE_RING: "a longer ring",
-    Experiment.LARGE_FLOW_LIMIT: "a limit of datapath flows that is not reached",
-    Experiment.LARGE_TRACKING_LIMIT: "a limit of tracked connections that is not reached",
-    Experiment.SHORT_FRAMES: "the shortest frames",
-    Experiment.MORE_CORES: "one more forwarding core",
-    Experiment.MORE_ENGINE_CORES: "one more core for the engine",
-    Experiment.ONE_OUTPUT: "one output for each frame",
-    Experiment.BOTH_WAYS: "traffic both ways",
-}
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,12 @@ from typing import Final
 
 from pinchpoint.model.causes import Explanation, Suspicion, Turns
 from pinchpoint.model.comparison import ComparisonRequest
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import BurstResult, LossPoint, Metric, Profile
 from pinchpoint.model.offload import OffloadTruth
-from pinchpoint.model.profile import Profile
-from pinchpoint.model.rfc2544 import BurstResult, LossPoint
 from pinchpoint.model.scenario import Level, SearchMethod
 from pinchpoint.model.study import Bound, Curve, Finding, Study, SweepInfo
 from pinchpoint.model.trial import LatencySummary, Loopback, ThreadLoad, TrialValidity
+from pinchpoint.model.units import Worded
 
 
 class RateStatus(StrEnum):
@@ -36,19 +35,19 @@ BOUNDS: Final[Mapping[RateStatus, Bound]] = {
 """How the number of a rate is to be read, as that of any metric."""
 
 
-class Limit(StrEnum):
+class Limit(Worded):
     """What pinched the number."""
 
-    GENERATOR = "generator"
+    GENERATOR = "generator", "traffic generator"
     SEARCH_MAXIMUM = "search_maximum"
-    HOST = "host"
-    WIRE = "wire"  # a link between NICs carries no more
+    HOST = "host", "measuring host"
+    WIRE = "wire", "the wire"  # a link between NICs carries no more
     FORWARDING_CORE = "forwarding_core"  # of the device: its busiest thread
     WORKER_CORE = "worker_core"  # of a balancer
-    SENDER_CORE = "sender_core"  # of a socket workload's client
-    RECEIVER_CORE = "receiver_core"  # of its server
-    RELAY_CORE = "relay_core"  # between kernel sockets and a port without a kernel
-    SOURCE_PORTS = "source_ports"  # of a socket workload's client: every pair of address and port was in use
+    SENDER_CORE = "sender_core", "client's core"  # of a socket workload
+    RECEIVER_CORE = "receiver_core", "server's core"
+    RELAY_CORE = "relay_core", "relay's core"  # between kernel sockets and a port without a kernel
+    SOURCE_PORTS = "source_ports", "client's source ports"  # every pair of address and port was in use
     LOCAL_PORTS = "local_ports"  # of a balancer: every port of its local addresses led to the backend already
     TABLE = "connection_table"
     MEMORY = "memory"
@@ -223,7 +222,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class ModeRates:
-    """What a search found in one mode of the machine's cores (account/cache_line.py)."""
+    """What a search found in one mode of the machine's cores (account/facts.py)."""
 
     label: str  # e.g. "cores 14 ns apart"
     distance_ns: float | None  # median of its trials; None: the cores were not probed
@@ -231,7 +230,7 @@ class ModeRates:
     traffic_s: float
     rates: tuple[Rate, ...]  # NDR first; REFUSED where the mode was not met long enough
     most_offered_fps: float | None = None  # in a valid trial: by an engine that kept up
-    slowed: bool = False  # by a neighbour on the switch's core (account/neighbour.py)
+    slowed: bool = False  # by a neighbour on the switch's core (account/facts.py)
     share: float | None = None  # of the search's trials that were in this mode; None: a run stored before bands
     median_fps: float | None = None  # of the momentary NDR in this mode; None: too few trials
 

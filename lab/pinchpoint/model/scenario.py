@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from ipaddress import IPv4Address
 from typing import Final, Protocol, runtime_checkable
 
 from pinchpoint.model import addresses
@@ -34,14 +33,9 @@ class Range:
         return self.first + self.count - 1
 
     def as_addresses(self) -> str:
-        """The range as `A` or `A-B`, of either family."""
+        """The range as `A` or `A-B`, of either family, e.g. `10.0.0.1-10.0.0.9`."""
         first, last = addresses.shown(self.first), addresses.shown(self.last)
         return first if self.count == 1 else f"{first}-{last}"
-
-    def as_ipv4(self) -> str:
-        """The range as `a.b.c.d` or `a.b.c.d-e.f.g.h`."""
-        first, last = IPv4Address(self.first), IPv4Address(self.last)
-        return str(first) if self.count == 1 else f"{first}-{last}"
 
 
 @runtime_checkable

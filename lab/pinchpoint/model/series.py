@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pinchpoint.model import units
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Factor, Level
-from pinchpoint.model.study import Curve, CurvePoint, Estimate, Published
+from pinchpoint.model.study import Curve, CurvePoint, Estimate, Published, PublishedPoint
 
 
 @dataclass(frozen=True)
@@ -101,21 +101,18 @@ def published_for(
 ) -> Iterator[tuple[Published, list[tuple[Level, float]]]]:
     """Published curves of the group, metric (empty: any) and factor, each with its points that fit the other levels."""
     for figures in published:
-        if (figures.group, figures.factor) != (part.curve.group, part.factor.name) or metric not in (
-            "",
-            figures.metric,
-        ):
+        is_same = (figures.group, figures.factor) == (part.curve.group, part.factor.name)
+        if not is_same or metric not in ("", figures.metric):
             continue
-        points = [
-            (point.levels[figures.factor], point.value)
-            for point in figures.points
-            if figures.factor in point.levels
-            and all(
-                part.others.get(name, level) == level for name, level in point.levels.items() if name != figures.factor
-            )
-        ]
+        points = [(point.levels[figures.factor], point.value) for point in figures.points if _fits(point, part)]
         if points:
             yield figures, points
+
+
+def _fits(point: PublishedPoint, part: Series) -> bool:
+    others = {name: level for name, level in point.levels.items() if name != part.factor.name}
+    is_on = part.factor.name in point.levels
+    return is_on and all(part.others.get(name, level) == level for name, level in others.items())
 
 
 def _singular(plural: str) -> str:

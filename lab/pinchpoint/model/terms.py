@@ -1,33 +1,10 @@
-"""What findings and the report call limits, causes and rates; the names of metrics that several parts know."""
+"""What findings and the report call causes and rates; the names of metrics that several parts know."""
 
 from collections.abc import Mapping
 from typing import Final
 
-from pinchpoint.model.result import Limit
 from pinchpoint.model.trial import Cause
 
-LIMITS: Final[Mapping[Limit, str]] = {
-    Limit.GENERATOR: "traffic generator",
-    Limit.SEARCH_MAXIMUM: "search maximum",
-    Limit.HOST: "measuring host",
-    Limit.WIRE: "the wire",
-    Limit.FORWARDING_CORE: "forwarding core",
-    Limit.WORKER_CORE: "worker core",
-    Limit.SENDER_CORE: "client's core",
-    Limit.RECEIVER_CORE: "server's core",
-    Limit.RELAY_CORE: "relay's core",
-    Limit.SOURCE_PORTS: "client's source ports",
-    Limit.LOCAL_PORTS: "local ports",
-    Limit.TABLE: "connection table",
-    Limit.MEMORY: "memory",
-    Limit.DESCRIPTORS: "descriptors",
-    Limit.SOFTIRQ: "softirq",
-    Limit.ACCEPT_QUEUE: "accept queue",
-    Limit.BACKEND: "backend",
-    Limit.PLANNED_RATE: "planned rate",
-    Limit.NAMED_DROP: "named drop",
-    Limit.UNEXPLAINED: "unexplained",
-}
 CAUSES: Final[Mapping[Cause, str]] = {
     Cause.GENERATOR: "the generator did not offer the load",
     Cause.SENDER_STOOD_STILL: "the engine's core stood still",

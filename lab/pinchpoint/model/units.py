@@ -3,7 +3,21 @@
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Final
+from enum import StrEnum
+from typing import Final, Self
+
+
+class Worded(StrEnum):
+    """A word of stored files, with its `words` for people: the same with blanks, where a member gives none."""
+
+    words: str
+
+    def __new__(cls, word: str, words: str = "") -> Self:
+        member = str.__new__(cls, word)
+        member._value_ = word
+        member.words = words or word.replace("_", " ")
+        return member
+
 
 _DURATION: Final = re.compile(r"(?:(\d{1,5})h)?(?:(\d{1,5})m)?(?:(\d{1,7})s)?")
 
@@ -107,11 +121,6 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if rest else f"{minutes} min"
 
 
-def bit_rate(value: float | None) -> str:
-    """Bits per second, e.g. `4.21 Gbit/s`; `-` for None."""
-    return "-" if value is None else _scaled(value, _STEPS["bit/s"])
-
-
 def per_second(value: float | None) -> str:
     """How often something happens, e.g. `17.8 k/s`; `-` for None."""
     return "-" if value is None else _scaled(value, _STEPS["1/s"])
@@ -120,11 +129,6 @@ def per_second(value: float | None) -> str:
 def seconds(value: float | None) -> str:
     """A time in seconds, e.g. `552 s` or `1.10 ms`; `-` for None."""
     return "-" if value is None else nanoseconds(value * 1e9)
-
-
-def octets(value: float | None) -> str:
-    """Bytes, e.g. `4.21 MB`; `-` for None."""
-    return "-" if value is None else _scaled(value, _STEPS["bytes"])
 
 
 def number(value: float) -> str:
@@ -159,25 +163,16 @@ def times(ratio: float) -> str:
     return f"{ratio:.3g} x" if ratio < 1 else f"{_three(ratio)} x"
 
 
-_WRITERS: Mapping[str, Callable[[float], str]] = {
-    "fps": fps,
-    "bit/s": bit_rate,
-    "1/s": per_second,
-    "s": seconds,
-    "ns": nanoseconds,
-    "x": times,
-    "cycles": lambda value: f"{number(value)} cycles",
-    "share": share,
-    "count": number,
-    "bytes": octets,
-}
+_WRITERS: Mapping[str, Callable[[float], str]] = {"s": seconds, "x": times, "share": share, "count": number}
 
 
 def quantity(value: float | None, unit: str) -> str:
     """A metric's value in its unit (model/measurement.py), e.g. `4.21 Gbit/s`; `-` for None."""
     if value is None or value == 0:
         return "-" if value is None else "0"
-    return _WRITERS[unit](value) if unit in _WRITERS else f"{number(value)} {unit}".strip()
+    if unit in _WRITERS:
+        return _WRITERS[unit](value)
+    return _scaled(value, _STEPS[unit]) if unit in _STEPS else f"{number(value)} {unit}".strip()
 
 
 AROUND_BYTES: Final = 20  # preamble, start of frame delimiter and the least gap (IEEE 802.3, 4.4.2)

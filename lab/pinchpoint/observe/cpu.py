@@ -1,17 +1,18 @@
-"""Collectors for processor time: what every CPU of the bench did, and which of its processes used it.
+"""Collectors for processor time: what every CPU of the bench did, and which of its processes and threads used it.
 
 Formats: proc(5), proc_stat(5), proc_pid_stat(5). Both count in ticks of 1/SC_CLK_TCK seconds; a
-process's ticks hold those of its threads that have ended.
+process's ticks hold those of its threads that have ended. schedstat: Documentation/scheduler/sched-stats.rst.
 """
 
 import gzip
 import os
+import re
 import time
 from collections.abc import Iterator, Sequence
 
 from pinchpoint.host.interface import PROC, TICKS_PER_S, Host
-from pinchpoint.host.processes import marked_pids
-from pinchpoint.observe.snapshot import Snapshot, origin
+from pinchpoint.host.processes import field, marked_pids, stat, ticks_and_cpu
+from pinchpoint.observe.snapshot import Forwarding, Snapshot, origin
 
 _STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _NOT_BUSY = ("idle", "iowait", "steal")
@@ -19,19 +20,39 @@ _OF_PROCESSES = ("user", "nice", "system")
 _IRQ_TIME, _IDLE_TIME = "CONFIG_IRQ_TIME_ACCOUNTING=y", "CONFIG_NO_HZ_COMMON=y"
 
 
-class CpuTime:
+class CpuSteal:
+    """Time that the hypervisor gave to others, by CPU."""
+
+    name = "cpu"
+
+    def __init__(self, host: Host, cpus: Sequence[int]) -> None:
+        self._host, self._cpus = host, frozenset(cpus)
+        self._origin = origin(host)
+
+    def can_run(self) -> str | None:
+        """Why /proc/stat cannot be read; None where it is mounted."""
+        return None if self._host.exists(f"{PROC}/stat") else f"{PROC}/stat: not mounted"
+
+    def snapshot(self) -> Snapshot:
+        """`host/cpu/N/steal_ticks`, in ticks of 1/SC_CLK_TCK seconds."""
+        at_s = time.monotonic()
+        return Snapshot(at_s, {f"{place}/steal_ticks": ticks["steal"] for place, ticks in self._ticks()})
+
+    def _ticks(self) -> Iterator[tuple[str, dict[str, int]]]:
+        """(how its names begin, state -> ticks) of each of the CPUs."""
+        for cpu, ticks in cpu_ticks(self._host.read(f"{PROC}/stat")).items():
+            if cpu in self._cpus:
+                yield f"{self._origin}/cpu/{cpu}", ticks
+
+
+class CpuTime(CpuSteal):
     """Where the time of each CPU went: to nobody, to processes, to the kernel's softirqs."""
 
     name = "cpu-time"
 
     def __init__(self, host: Host, cpus: Sequence[int]) -> None:
-        self._host, self._cpus = host, frozenset(cpus)
-        self._origin = origin(host)
+        super().__init__(host, cpus)
         self._separate, self._idle = irq_time_is_separate(host), idle_time_is_measured(host)
-
-    def can_run(self) -> str | None:
-        """Why /proc/stat cannot be read; None where it is mounted."""
-        return None if self._host.exists(f"{PROC}/stat") else f"{PROC}/stat: not mounted"
 
     def snapshot(self) -> Snapshot:
         """`host/cpu/N/{busy,unused,processes,softirq,irq,steal}_ticks`.
@@ -40,13 +61,11 @@ class CpuTime:
         """
         at_s = time.monotonic()
         counters: dict[str, int] = {}
-        for cpu, ticks in cpu_ticks(self._host.read(f"{PROC}/stat")).items():
-            if cpu in self._cpus:
-                place = f"{self._origin}/cpu/{cpu}"
-                counters[f"{place}/busy_ticks"] = sum(n for s, n in ticks.items() if s not in _NOT_BUSY)
-                counters[f"{place}/unused_ticks"] = sum(ticks[state] for state in _NOT_BUSY)
-                counters[f"{place}/processes_ticks"] = sum(ticks[state] for state in _OF_PROCESSES)
-                counters |= {f"{place}/{state}_ticks": ticks[state] for state in ("softirq", "irq", "steal")}
+        for place, ticks in self._ticks():
+            counters[f"{place}/busy_ticks"] = sum(n for s, n in ticks.items() if s not in _NOT_BUSY)
+            counters[f"{place}/unused_ticks"] = sum(ticks[state] for state in _NOT_BUSY)
+            counters[f"{place}/processes_ticks"] = sum(ticks[state] for state in _OF_PROCESSES)
+            counters |= {f"{place}/{state}_ticks": ticks[state] for state in ("softirq", "irq", "steal")}
         # Unknown counts as separate: a disturbance is then missed rather than invented.
         gauges = {
             f"{self._origin}/irq_time_separate": float(self._separate is not False),
@@ -130,7 +149,7 @@ class BenchProcesses:
             place = f"{PROC}/{pid}"
             try:
                 name = process_name(self._host.read_bytes(f"{place}/cmdline"))
-                ticks, cpu = process_ticks(self._host.read(f"{place}/stat"))
+                ticks, cpu = ticks_and_cpu(stat(self._host, place))
             except (OSError, ValueError, IndexError):
                 continue  # it ended between listing and reading
             yield self._called(pid, name), ticks, cpu
@@ -151,7 +170,72 @@ def process_name(cmdline: bytes) -> str:
     return "relay" if name == "pinchpoint-engine" and "relay" in words[1:2] else name
 
 
-def process_ticks(stat: str) -> tuple[int, int]:
-    """`/proc/PID/stat`: (ticks in user and kernel, CPU it ran on last). Raises ValueError or IndexError."""
-    words = stat.rpartition(")")[2].split()
-    return int(words[11]) + int(words[12]), int(words[36])
+def ticks_to_seconds(ticks: float) -> float:
+    """Clock ticks of /proc/stat as seconds."""
+    return ticks / TICKS_PER_S
+
+
+class PacketThreads:
+    """How long a device's forwarding threads were runnable but did not run, and what its other threads used.
+
+    `polling` matches the names of threads that poll its ports; its main thread forwards where `main` matches it.
+    """
+
+    name = "threads"
+
+    def __init__(self, host: Host, pidfile: str, polling: re.Pattern[str], main: re.Pattern[str]) -> None:
+        self._host, self._pidfile = host, pidfile
+        self._origin = origin(host)
+        self._polling = polling
+        self._main = main
+
+    def can_run(self) -> str | None:
+        """Needs the kernel's scheduler statistics."""
+        there = self._host.exists(f"{PROC}/self/schedstat")
+        return None if there else f"{PROC}/self/schedstat: CONFIG_SCHED_INFO is off"
+
+    def snapshot(self) -> Snapshot:
+        """`host/thread/NAME/{run,run_delay}_ns`, `.../involuntary_switches`; gauge `.../cpu`.
+
+        Of threads that forward nothing (e.g. of a slow path): `host/sibling/NAME/run_ns`, gauge `.../cpu`.
+        """
+        at_s = time.monotonic()
+        counters: dict[str, int] = {}
+        gauges: dict[str, float] = {}
+        read = self._host.read
+        for task, thread, forwards in self._threads():
+            try:
+                run, delay = read(f"{task}/schedstat").split()[:2]
+                status = read(f"{task}/status")
+                _, cpu = ticks_and_cpu(stat(self._host, task))
+            except (OSError, IndexError, ValueError):
+                continue  # a thread that ended between listing and reading
+            place = f"{self._origin}/{'thread' if forwards else 'sibling'}/{thread}"
+            counters[f"{place}/run_ns"] = int(run)
+            gauges[f"{place}/cpu"] = cpu
+            if forwards:
+                counters[f"{place}/run_delay_ns"] = int(delay)
+                if switches := field(status, "nonvoluntary_ctxt_switches"):
+                    counters[f"{place}/involuntary_switches"] = int(switches)
+        return Snapshot(at_s, counters, gauges)
+
+    def forwarding(self) -> Forwarding:
+        """The threads that may forward frames."""
+        threads = ((task.rpartition("/")[2], name) for task, name, forwards in self._threads() if forwards)
+        return Forwarding({int(number): name for number, name in threads})
+
+    def _threads(self) -> Iterator[tuple[str, str, bool]]:
+        """(its place in /proc, its name, whether it may forward frames) of every thread of the DUT."""
+        try:
+            pid = int(self._host.read(self._pidfile))
+            for number in self._host.names(f"{PROC}/{pid}/task"):
+                task = f"{PROC}/{pid}/task/{number}"
+                comm = self._host.read(f"{task}/comm").strip()
+                if int(number) == pid and self._main.fullmatch(comm):
+                    yield task, "main", True
+                elif self._polling.fullmatch(comm):
+                    yield task, comm, True
+                else:
+                    yield task, f"{comm.replace('/', '-')}-{number}", False
+        except (OSError, ValueError):
+            return  # the daemon is gone: its absence shows where it is asked for packets

@@ -6,13 +6,13 @@ belongs to trials whose numbers nobody reads. Formats: perf-record(1), perf-scri
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from pinchpoint.host.interface import CommandFailed, Environment, Host
 from pinchpoint.model.errors import BenchError, RequirementError
-from pinchpoint.model.profile import FunctionShare
+from pinchpoint.model.measurement import FunctionShare
 from pinchpoint.observe.perf import OPTIONS, Recording
 from pinchpoint.observe.snapshot import Forwarding
 
@@ -137,19 +137,19 @@ def _plain(name: str) -> str:
     return kept if len(kept) <= MOST_NAME else f"{kept[:MOST_NAME]}..."
 
 
-class Functions:
-    """One recording of a device's forwarding threads; its files go with the bench's folder."""
+class Functions(Recording):
+    """One recording of a device's forwarding threads."""
 
     name = "functions"
+    event = ""  # what perf samples by, as it says itself
 
     def __init__(self, host: Host, folder: str, forwarding: Iterable[Forwarding], environment: Environment) -> None:
         """`environment` marks what is started as the bench's."""
-        places = list(forwarding)
-        self._perf, self._tried = Recording(host, folder, environment), f"{folder}/perf-tried.data"
+        super().__init__(host, folder, environment)
+        places, self._tried = list(forwarding), f"{folder}/perf-tried.data"
         threads = [(number, name) for place in places for number, name in place.threads.items()]
         self._threads = dict(threads[:MOST_THREADS])
         self._cpus = sorted({cpu for place in places for cpu in place.cpus})[:MOST_THREADS] if not threads else []
-        self._event = ""
 
     @property
     def threads(self) -> tuple[str, ...]:
@@ -160,37 +160,29 @@ class Functions:
         """Needs perf, leave to use it, and a device that names where it forwards. Finds the event, by trying."""
         if not self._threads and not self._cpus:
             return "the device names no thread that forwards"
-        if (why := self._perf.can_run()) is not None:
+        if (why := super().can_run()) is not None:
             return why
         said = ""
-        for event in EVENTS:
+        for self.event in EVENTS:
             try:
-                self._perf.run(["perf", "record", *self._options(event), "-o", self._tried, "--", "true"])
-                listed = self._perf.run(["perf", "evlist", "-i", self._tried])
-                self._event = listed.partition("\n")[0].strip()[:MOST_NAME]
+                self.run(["perf", "record", *OPTIONS, *self.options(), "-o", self._tried, "--", "true"])
+                listed = self.run(["perf", "evlist", "-i", self._tried])
+                self.event = listed.partition("\n")[0].strip()[:MOST_NAME]
                 return None
             except (CommandFailed, RequirementError) as error:
                 said = error.output if isinstance(error, CommandFailed) else error.message
         words = " ".join(said.split())
         return f"perf cannot sample here ({words[:160]}): {PERMIT}"
 
-    @property
-    def event(self) -> str:
-        """What perf samples by, as it says itself."""
-        return self._event
-
-    def start(self, duration_s: float) -> None:
-        """Sample for so long, beside whatever happens; once."""
-        self._perf.start(self._options(self._event), duration_s)
-
-    def stop(self) -> None:
-        """End the recording and all that it started; what it recorded stays. Nothing if none runs."""
-        self._perf.stop()
+    def options(self) -> Sequence[str]:
+        """The stacks of these threads, or of the softirqs on these CPUs."""
+        whose = ("-t", self._threads) if self._threads else ("-C", self._cpus)
+        return ["-e", self.event, "-F", str(PER_S), "-g", whose[0], ",".join(map(str, whose[1]))]
 
     def read(self) -> Stacks:
         """The samples, once the recording has ended. Raises BenchError or RequirementError."""
         fields = "tid,ip,sym,dso" if self._threads else "tid,cpu,ip,sym,dso"
-        text = self._perf.script(("--no-inline", "--max-stack", str(MOST_FRAMES), "-F", fields))
+        text = self.script(("--no-inline", "--max-stack", str(MOST_FRAMES), "-F", fields))
         stacks = parse(text, self._thread_of, softirqs=not self._threads)
         if not stacks.samples:
             told = f"; {stacks.elsewhere:,} samples of their CPUs were of other code" if stacks.elsewhere else ""
@@ -201,10 +193,6 @@ class Functions:
         if self._threads:
             return self._threads.get(thread)
         return _softirq(cpu) if cpu in self._cpus else None
-
-    def _options(self, event: str) -> list[str]:
-        whose = ("-t", self._threads) if self._threads else ("-C", self._cpus)
-        return [*OPTIONS, "-e", event, "-F", str(PER_S), "-g", whose[0], ",".join(map(str, whose[1]))]
 
 
 def _softirq(cpu: int | None) -> str:

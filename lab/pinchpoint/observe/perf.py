@@ -1,15 +1,21 @@
-"""One recording by perf(1), as a process of the bench; its files go with the bench's folder."""
+"""Recordings by perf(1), as processes of the bench, and why the kernel freed frames that it did not deliver.
 
+The reasons are in the kernel's own words: what no counter names. The tracepoint skb:kfree_skb has them from Linux 5.17
+on (include/net/dropreason-core.h). Recording slows what it watches, and belongs to a trial whose numbers nobody reads.
+"""
+
+import re
 import signal
-import time
+from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
+from functools import partial
 from typing import Final
 
-from pinchpoint.host.interface import Environment, Host
+from pinchpoint.host.interface import SYS, Environment, Host, text_at
 from pinchpoint.host.priority import share_priority
-from pinchpoint.host.processes import end_processes, session
+from pinchpoint.host.processes import end_processes, session, soon
 from pinchpoint.model.errors import BenchError
+from pinchpoint.model.measurement import DropReason
 
 INSTALL: Final = "apt-get install linux-perf"
 OPTIONS: Final = ("-q", "-B", "-N", "--no-inherit")  # no build ids: perf keeps copies of programs in the home folder
@@ -17,10 +23,15 @@ MOST_DATA: Final = 16 << 20  # bytes that perf may record; 8 threads with the de
 _MOST_SAID: Final = 200  # characters
 _END_S: Final = 10.0  # for perf to write its file, and again to end when it is asked to
 _SCRIPT_S: Final = 60.0
+EVENT: Final = "skb:kfree_skb"
+MOST: Final = "8M"  # bytes that are recorded, some 80,000 drops: then perf ends
+MOUNT: Final = f"mount -t tracefs nodev {SYS}/kernel/tracing"
+_FORMATS: Final = tuple(f"{SYS}/kernel/{place}/events/skb/kfree_skb/format" for place in ("tracing", "debug/tracing"))
+_REASON: Final = re.compile(r"\breason: (\w{1,60})\s*$", re.MULTILINE)
 
 
 class Recording:
-    """perf beside a trial: started once, ended by itself, then read."""
+    """perf beside a trial: started once, ended by itself, then read. Its files go with the bench's folder."""
 
     def __init__(self, host: Host, folder: str, environment: Environment) -> None:
         """`environment` marks what is started as the bench's."""
@@ -36,10 +47,14 @@ class Recording:
         """What perf prints. Raises CommandFailed and RequirementError."""
         return self._host.run(argv, environment=self._environment, timeout_s=timeout_s)
 
-    def start(self, options: Sequence[str], duration_s: float) -> None:
+    def options(self) -> Sequence[str]:
+        """What is recorded, as perf-record(1) takes it."""
+        raise NotImplementedError
+
+    def start(self, duration_s: float) -> None:
         """Record for so long, beside whatever happens; once."""
         if self._pid is None:
-            argv = ["perf", "record", *options, "-o", self._data, "--", "sleep", f"{duration_s:g}"]
+            argv = ["perf", "record", *OPTIONS, *self.options(), "-o", self._data, "--", "sleep", f"{duration_s:g}"]
             self._pid = self._host.spawn(argv, self._environment, self._errors, self._errors)
             share_priority(self._host, self._pid)  # else it would not get a turn beside the bench before the load ends
 
@@ -69,14 +84,45 @@ class Recording:
         for number in (None, signal.SIGINT):
             if number is not None:
                 self._host.signal([pid], number)
-            deadline = time.monotonic() + _END_S
-            while time.monotonic() < deadline:
-                if self._host.ended(pid):
-                    return
-                time.sleep(0.02)
+            if soon(partial(self._host.ended, pid), _END_S, 0.02):
+                return
         self.stop()
 
     def _said(self) -> str:
-        with suppress(OSError):
-            return " ".join(self._host.read(self._errors).split())[:_MOST_SAID]
-        return ""
+        return " ".join(text_at(self._host, self._errors).split())[:_MOST_SAID]
+
+
+class DropReasons(Recording):
+    """One recording on the CPUs of a bench."""
+
+    def __init__(self, host: Host, folder: str, cpus: Sequence[int], environment: Environment) -> None:
+        super().__init__(host, folder, environment)
+        self._cpus = ",".join(map(str, sorted(set(cpus))))
+
+    def can_run(self) -> str | None:
+        """Needs perf, the tracepoint, and its reasons."""
+        if (why := super().can_run()) is not None:
+            return why
+        formats = [path for path in _FORMATS if self._host.exists(path)]
+        if not formats:
+            return f"the kernel's tracepoints are not mounted, or it has none: {MOUNT}"
+        if "reason" not in self._host.read(formats[0]):
+            return f"this kernel ({self._host.release()}) gives no reasons for drops; Linux 5.17 and later do"
+        return None
+
+    def options(self) -> Sequence[str]:
+        """The tracepoint, on these CPUs."""
+        return ("-e", EVENT, "--max-size", MOST, "-C", self._cpus)
+
+    def read(self) -> tuple[DropReason, ...]:
+        """The reasons, most frequent first, once it has ended. Raises BenchError and RequirementError."""
+        return reasons(self.script(("-F", "trace")))
+
+
+def reasons(text: str) -> tuple[DropReason, ...]:
+    """`perf script -F trace` of the tracepoint. Raises BenchError where no line gives a reason."""
+    counts = Counter(_REASON.findall(text))
+    if text.strip() and not counts:
+        raise BenchError(f"perf script shows no reason: {text.strip()[:80]!r}")
+    total = sum(counts.values())
+    return tuple(DropReason(reason, count, count / total) for reason, count in counts.most_common())

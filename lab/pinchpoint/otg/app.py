@@ -6,9 +6,8 @@
 """
 
 import json
-import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,9 +21,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pinchpoint import __version__
 from pinchpoint.otg import fields
-from pinchpoint.otg.generator import Generator, RefusedError
+from pinchpoint.otg.generator import Generator, RefusedError, read
 from pinchpoint.otg.metrics import answer
-from pinchpoint.otg.shape import Choice, Problems
 
 LARGEST_BODY: Final = 8 << 20
 DEEPEST: Final = 64
@@ -48,47 +46,38 @@ class BodyError(Exception):
 
 @dataclass(frozen=True)
 class Server:
-    """The generator, and the names by which this server is called."""
+    """What is answered at each address."""
 
     generator: Generator
-    hosts: frozenset[str]
-    lock: threading.Lock  # a configuration and a start wait for each other
 
     async def config(self, request: Request) -> Response:
         if request.method == "GET":
             return JSONResponse(self.generator.config)
-        body = await _json(request)
-        return await self._done(lambda: self.generator.configure(body))
+        await run_in_threadpool(self.generator.configure, await _json(request))
+        return JSONResponse({"warnings": []})
 
     async def state(self, request: Request) -> Response:
-        asked = _read(fields.CONTROL, await _json(request))
+        asked = read(fields.CONTROL, await _json(request))
         if asked["choice"] != "traffic":
             return JSONResponse({})
         wanted = asked["traffic"]["flow_transmit"]
-        return await self._done(lambda: self.generator.transmit(wanted["state"], wanted.get("flow_names") or ()))
+        await run_in_threadpool(self.generator.transmit, wanted["state"], wanted.get("flow_names") or ())
+        return JSONResponse({"warnings": []})
 
     async def metrics(self, request: Request) -> Response:
-        asked = _read(fields.REQUEST, await _json(request))
+        asked = read(fields.REQUEST, await _json(request))
         return JSONResponse(await run_in_threadpool(answer, self.generator, asked))
 
     async def version(self, request: Request) -> Response:
         versions = {"api_spec_version": fields.MODEL, "sdk_version": fields.MODEL, "app_version": __version__}
         return JSONResponse(versions)
 
-    async def _done(self, act: Callable[[], None]) -> Response:
-        await run_in_threadpool(self._act, act)
-        return JSONResponse({"warnings": []})
-
-    def _act(self, act: Callable[[], None]) -> None:
-        with self.lock:
-            act()
-
 
 def application(generator: Generator, port: int) -> ASGIApp:
     """The server at a port of loopback."""
     names = ("127.0.0.1", "localhost", "[::1]")
     hosts = frozenset((*(f"{name}:{port}" for name in names), *(names if port == 80 else ())))
-    server = Server(generator, hosts, threading.Lock())
+    server = Server(generator)
     routes = [
         Route("/config", server.config, methods=["GET", "POST"]),
         Route("/control/state", server.state, methods=["POST"]),
@@ -130,9 +119,7 @@ def _failed(request: Request, error: Exception) -> Response:
         return _error(error.status, "validation", [error.why])
     if isinstance(error, HTTPException):
         why = NOT_SERVED.get((request.url.path, request.method), "no such address; docs/otg.md has the list")
-        return _error(error.status_code, "validation", [
-            f"{request.method} {request.url.path[:80]}: {why}"
-        ])  # fmt: skip
+        return _error(error.status_code, "validation", [f"{request.method} {request.url.path[:80]}: {why}"])
     if not isinstance(error, RuntimeError):
         traceback.print_exception(error)
     return _error(500, "internal", [str(error)[:500] or type(error).__name__])
@@ -155,14 +142,15 @@ async def _json(request: Request) -> Any:
 
 def parsed(body: bytes) -> Any:
     """JSON as RFC 8259 has it, of limited depth, without repeated names. Raises BodyError."""
+    too_deep = BodyError(400, f"body: nested more than {DEEPEST} deep")
     try:
         value = json.loads(body.decode(), object_pairs_hook=_unique, parse_constant=_constant)
     except RecursionError:
-        raise BodyError(400, f"body: nested more than {DEEPEST} deep") from None
+        raise too_deep from None
     except ValueError as error:
         raise BodyError(400, f"body: {error}"[:200]) from None
-    if _depth(value) > DEEPEST:
-        raise BodyError(400, f"body: nested more than {DEEPEST} deep")
+    if _is_too_deep(value):
+        raise too_deep
     return value
 
 
@@ -177,24 +165,6 @@ def _constant(text: str) -> Any:
     raise ValueError(f"{text} is no JSON number")
 
 
-def _depth(value: Any) -> int:
-    """How deep a value is nested; not by recursion."""
-    depth, level = 0, [value]
-    while level and depth <= DEEPEST:
-        depth += 1
-        inner = [
-            value.values() if isinstance(value, Mapping) else value
-            for value in level
-            if isinstance(value, Mapping | list)
-        ]
-        level = [value for several in inner for value in several]
-    return depth
-
-
-def _read(kind: Choice, body: Any) -> Mapping[str, Any]:
-    problems = Problems()
-    fields = kind.read(body, "", problems)
-    if problems.lines:
-        raise RefusedError(problems.lines)
-    assert isinstance(fields, Mapping)
-    return fields
+def _is_too_deep(value: Any, most: int = DEEPEST) -> bool:
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return most <= 0 or any(_is_too_deep(part, most - 1) for part in inner)

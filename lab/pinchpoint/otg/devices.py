@@ -5,13 +5,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from pinchpoint.engine import protocol
 from pinchpoint.engine.protocol import Address
 from pinchpoint.engine.streams import Arp, Ethernet, Layer, Rate, Shape, Size, Steady, StreamRequest, Template, Vlan
+from pinchpoint.engine.trials import run_of
 from pinchpoint.otg.headers import Header
 from pinchpoint.otg.patterns import ipv4_text, ipv6_text, mac_text
 from pinchpoint.otg.shape import Problems
 
+_AUTO: Final[Mapping[str, Any]] = {"choice": "auto"}
 TPIDS: Final = {"x8100": 0x8100, "x88A8": 0x88A8, "x9100": 0x9100, "x9200": 0x9200, "x9300": 0x9300}
 
 
@@ -62,16 +66,10 @@ def _of(device: str, ethernet: Mapping[str, Any], path: str) -> Iterator[Endpoin
 
 def answers(ends: Sequence[Endpoint], port: str) -> tuple[Address, ...]:
     """Addresses for which a port answers ARP requests and neighbour solicitations."""
+    text = {4: ipv4_text, 6: ipv6_text}
     return tuple(
-        Address(address_text(end.version, end.address), mac_text(end.mac))
-        for end in ends
-        if end.port == port and end.version
+        Address(text[end.version](end.address), mac_text(end.mac)) for end in ends if end.port == port and end.version
     )
-
-
-def address_text(version: int, address: int) -> str:
-    """An address as people write it."""
-    return ipv4_text(address) if version == 4 else ipv6_text(address)
 
 
 def find(ends: Sequence[Endpoint], name: str, version: int | None) -> Endpoint | None:
@@ -90,22 +88,24 @@ def neighbour(ends: Sequence[Endpoint], end: Endpoint) -> int | None:
     )
 
 
-def addressed(headers: Sequence[Header], source: Endpoint, target: Endpoint, hop: int) -> list[Header]:
-    """The headers with what the ends know, where the flow leaves it out."""
-    header: list[Header] = []
-    for name, values in headers:
-        filled = dict(values)
-        if name == "ethernet":
-            filled.setdefault("src", _value(source.mac))
-            if "dst" not in filled or filled["dst"]["choice"] == "auto":
-                filled["dst"] = _value(hop)
-        if name in ("ipv4", "ipv6") and source.version == target.version == int(name[-1]):
-            filled.setdefault("src", _value(source.address))
-            filled.setdefault("dst", _value(target.address))
-        header.append((name, filled))
-    if source.vlans and not any(name == "vlan" for name, _ in headers):
-        header[1:1] = [("vlan", _tag(tag)) for tag in source.vlans]
-    return header
+def addressed(
+    headers: Sequence[Header], hop: int, source: Endpoint | None = None, target: Endpoint | None = None
+) -> list[Header]:
+    """The headers with the next hop and what the ends know, if there are ends, where the flow leaves it out."""
+    filled: list[Header] = []
+    for name, told in headers:
+        values = dict(told)
+        if name == "ethernet" and values.get("dst", _AUTO)["choice"] == "auto":
+            values["dst"] = _value(hop)
+        if name == "ethernet" and source:
+            values.setdefault("src", _value(source.mac))
+        if name in ("ipv4", "ipv6") and source and target and source.version == target.version == int(name[-1]):
+            values.setdefault("src", _value(source.address))
+            values.setdefault("dst", _value(target.address))
+        filled.append((name, values))
+    if source and source.vlans and not any(name == "vlan" for name, _ in headers):
+        filled[1:1] = [("vlan", _tag(tag)) for tag in source.vlans]
+    return filled
 
 
 def _tag(vlan: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -128,12 +128,10 @@ _NOBODY: Final = "00:00:00:00:00:00"
 
 def questions(ends: Sequence[Endpoint], file: str, epoch: int) -> protocol.Run:
     """A trial that asks for the gateway of each end."""
-    return protocol.Run(
-        trial="otg-arp", epoch=epoch, duration_s=ASKED_S, drain_s=0.1, sample_interval_s=None, probe_cores=(),
-        quiet_within_s=0.0, verify_checksums=False, tx_burst=1, latency_every=1, loopback=False,
-        capture=protocol.CaptureRequest(file, KEPT), slices=None,
-        streams=tuple(_question(number, end) for number, end in enumerate(ends)),
-    )  # fmt: skip
+    streams = [_question(number, end) for number, end in enumerate(ends)]
+    run = run_of("otg-arp", epoch, ASKED_S, 0.1, streams)
+    capture = protocol.CaptureRequest(file, KEPT)
+    return msgspec.structs.replace(run, verify_checksums=False, tx_burst=1, capture=capture)
 
 
 def _question(number: int, end: Endpoint) -> StreamRequest:

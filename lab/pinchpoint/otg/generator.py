@@ -1,5 +1,6 @@
-"""The engine's ports and the trial under way. One configuration and one trial at a time."""
+"""The ports that scripts may name, and the trial under way. One configuration and one trial at a time."""
 
+import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -9,15 +10,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from pinchpoint.engine import protocol
-from pinchpoint.engine.process import TX_BURST, ProcessInstrument, Progress
+from pinchpoint.engine.process import ProcessInstrument, Progress
+from pinchpoint.engine.protocol import BackendName
+from pinchpoint.engine.trials import run_of
+from pinchpoint.host import interfaces
 from pinchpoint.host.interface import Host
-from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.errors import InputError, PinchpointError
 from pinchpoint.otg import fields, plan
 from pinchpoint.otg.devices import Endpoint, answered, answers, endpoints, find, neighbour, questions
-from pinchpoint.otg.locations import Place
 from pinchpoint.otg.plan import Planned
-from pinchpoint.otg.shape import Problems
+from pinchpoint.otg.shape import Kind, Problems
 
 RING: Final = 4096
 LINK_TIMEOUT_S: Final = 5.0
@@ -27,6 +32,56 @@ STOP_AGAIN_S: Final = 0.2
 STOPPED_WITHIN_S: Final = 30.0
 EPOCHS: Final = 255
 VIRTUAL: Final = ("--in-memory", "--no-pci", "--single-file-segments", "-m", "256")
+KERNEL: Final = ("af_packet", "af_xdp")
+BACKENDS: Final[tuple[BackendName, ...]] = ("mem", "af_packet", "af_xdp", "dpdk")
+_NAMESPACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+EXPECTED: Final = "expected [LOCATION=][BACKEND:]DEVICE[@NETNS], as in veth0@ns1, eth1=af_xdp:veth0 or mem:pair"
+
+
+@dataclass(frozen=True)
+class Place:
+    """What the engine opens."""
+
+    backend: BackendName
+    device: str
+    netns: str | None
+
+
+def allowed(words: Sequence[str]) -> Mapping[str, Place]:
+    """The places by the location that a script writes. Raises InputError."""
+    places: dict[str, Place] = {}
+    for word in words:
+        alias, place = _parsed(word)
+        if alias in places:
+            raise InputError(
+                f"PORT {word}: the location {alias!r} is given twice", "give each port a location of its own"
+            )
+        places[alias] = place
+    return places
+
+
+def require_devices(places: Mapping[str, Place], host: Host) -> None:
+    """Raises InputError if the interface of a port is not there."""
+    for place in places.values():
+        name, namespace = place.device.partition(",")[0], place.netns
+        if place.backend in KERNEL and not interfaces.exists(host, name, namespace):
+            where = f"namespace {namespace}" if namespace else "this machine"
+            raise InputError(f"PORT {place.device}: {where} has no interface {name}", "ip -br link lists them")
+
+
+def _parsed(word: str) -> tuple[str, Place]:
+    alias, equals, rest = word.partition("=")
+    if not equals or re.match(rf"({'|'.join(BACKENDS)}):", word):
+        # Options of a device have an equals sign too: what begins with a backend has no alias.
+        alias, rest = word, word
+    backend: BackendName = next((backend for backend in BACKENDS if rest.startswith(f"{backend}:")), "af_packet")
+    device = rest.removeprefix(f"{backend}:")
+    netns = None
+    if backend in KERNEL and "@" in device:
+        device, _, netns = device.rpartition("@")
+    if not alias or not device or not word.isprintable() or (netns is not None and not _NAMESPACE.fullmatch(netns)):
+        raise InputError(f"PORT {word!r}: {EXPECTED}")
+    return alias, Place(backend, device, netns)
 
 
 class RefusedError(Exception):
@@ -81,10 +136,8 @@ class Generator:
 
         After a refusal there is no configuration, and no port is open.
         """
-        problems = Problems()
-        config = fields.CONFIG.read(body, "", problems)
-        if not problems.lines:
-            _check_names(config, problems)
+        config, problems = read(fields.CONFIG, body), Problems()
+        _check_names(config, problems)
         _raise(problems)
         with self._lock:
             self._reset()
@@ -101,9 +154,8 @@ class Generator:
         with self._lock:
             unknown = sorted(set(names) - {flow.name for flow in self.flows})
             if unknown:
-                raise RefusedError(
-                    [f"traffic.flow_transmit.flow_names: {unknown[0]!r} is no flow of the configuration"]
-                )
+                what = f"{unknown[0]!r} is no flow of the configuration"
+                raise RefusedError([f"traffic.flow_transmit.flow_names: {what}"])
             if state == "start":
                 self._start([flow for flow in self.flows if not names or flow.name in names])
             else:
@@ -116,8 +168,7 @@ class Generator:
         self._threads.shutdown()
 
     def _reset(self) -> None:
-        if self._running is not None:
-            self._end()
+        self._end()
         if self._engine is not None:
             self._engine.close()
         self._engine = self.trial = None
@@ -139,9 +190,10 @@ class Generator:
         self.flows = plan.flows(config, plan.Ports(self.opened, ends, resolved), problems)
 
     def _open(self, ends: Sequence[Endpoint]) -> None:
+        places = {name: self._places[location] for name, location in self.locations.items()}
         requests = tuple(
             protocol.PortRequest(name, place.backend, place.device, place.netns, RING, RING, answers(ends, name))
-            for name, place in ((name, self._places[location]) for name, location in self.locations.items())
+            for name, place in places.items()
         )
         devices = [request.device for request in requests if request.backend == "dpdk"]
         virtual = bool(devices) and all(device.startswith("net_") for device in devices)
@@ -155,7 +207,8 @@ class Generator:
         try:
             self._engine.open()
         except PinchpointError as error:
-            raise RefusedError([f"ports: {error.message}" + (f" ({error.hint})" if error.hint else "")]) from error
+            hint = f" ({error.hint})" if error.hint else ""
+            raise RefusedError([f"ports: {error.message}{hint}"]) from error
         self.opened = {port.name: port for port in self._engine.ports}
 
     def _resolve(self, config: Mapping[str, Any], ends: Sequence[Endpoint]) -> Mapping[tuple[str, int], int]:
@@ -183,12 +236,9 @@ class Generator:
         if not chosen or self._engine is None:
             raise RefusedError(["traffic.flow_transmit.state: the configuration has no flows"])
         duration_s = plan.duration_s(chosen)
-        message = protocol.Run(
-            trial=f"otg-{self._next_epoch()}", epoch=self._epoch, duration_s=duration_s, drain_s=DRAIN_S,
-            sample_interval_s=SAMPLE_S, probe_cores=(), quiet_within_s=0.0, verify_checksums=True, tx_burst=TX_BURST,
-            latency_every=1, loopback=False, capture=None, slices=None,
-            streams=tuple(planned.within(duration_s) for planned in chosen),
-        )  # fmt: skip
+        streams, epoch = [planned.within(duration_s) for planned in chosen], self._next_epoch()
+        message = run_of(f"otg-{epoch}", epoch, duration_s, DRAIN_S, streams)
+        message = msgspec.structs.replace(message, sample_interval_s=SAMPLE_S)
         self.trial = Trial(chosen)
         self._running = self._threads.submit(_carry_out, self._engine, message, self.trial)
 
@@ -236,16 +286,20 @@ def _carry_out(engine: ProcessInstrument, message: protocol.Run, trial: Trial) -
 
 
 def _check_names(config: Mapping[str, Any], problems: Problems) -> None:
-    for key in ("ports", "flows", "devices"):
+    for key, member in (("ports", "name"), ("flows", "name"), ("devices", "name"), ("ports", "location")):
         seen: set[str] = set()
         for number, item in enumerate(config.get(key) or ()):
-            if item["name"] in seen:
-                problems.note(f"{key}[{number}].name", f"{item['name']!r} is given twice")
-            seen.add(item["name"])
-    places: dict[str, int] = {}
-    for number, port in enumerate(config.get("ports") or ()):
-        if places.setdefault(port["location"], number) != number:
-            problems.note(f"ports[{number}].location", f"{port['location']!r} is given twice")
+            if item[member] in seen:
+                problems.note(f"{key}[{number}].{member}", f"{item[member]!r} is given twice")
+            seen.add(item[member])
+
+
+def read(kind: Kind, body: Any) -> Any:
+    """What a body says. Raises RefusedError."""
+    problems = Problems()
+    values = kind.read(body, "", problems)
+    _raise(problems)
+    return values
 
 
 def _raise(problems: Problems) -> None:

@@ -1,4 +1,4 @@
-"""Patterns of header fields: their tables, and what they are to the engine.
+"""Values and patterns of header fields: how they are written, and what they are to the engine.
 
 All patterns of a flow step together, as the model has it: frame n has value n mod count of each.
 """
@@ -9,13 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pinchpoint.engine.streams import FieldProgram, Increment, Op, RandomValues
-from pinchpoint.otg.shape import Choice, Kind, Leaf, Many, Only, Record, Refused, whole
+from pinchpoint.engine.streams import Increment, Op, RandomValues
+from pinchpoint.otg.shape import Leaf, whole
 
-TAGS: Final = Refused("frames are counted by flow, not by tags")
-FIXED: Final = "the engine varies no such field"
-MOST_VALUES: Final = 1000
-MOST_COUNT: Final = 1 << 32
 _MAC = re.compile(r"([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}")
 
 
@@ -23,23 +19,19 @@ def _mac(value: Any) -> int | None:
     return int(value.replace(":", ""), 16) if isinstance(value, str) and _MAC.fullmatch(value) else None
 
 
-def _ipv4(value: Any) -> int | None:
-    try:
-        return int(ipaddress.IPv4Address(value)) if isinstance(value, str) else None
-    except ValueError:
-        return None
+def _ip(kind: type[ipaddress.IPv4Address] | type[ipaddress.IPv6Address]) -> Callable[[Any], int | None]:
+    def convert(value: Any) -> int | None:
+        try:
+            return int(kind(value)) if isinstance(value, str) and "%" not in value else None
+        except ValueError:
+            return None
 
-
-def _ipv6(value: Any) -> int | None:
-    try:
-        return int(ipaddress.IPv6Address(value)) if isinstance(value, str) and "%" not in value else None
-    except ValueError:
-        return None
+    return convert
 
 
 MAC: Final = Leaf("a MAC address such as 02:00:00:00:00:01", _mac)
-IPV4: Final = Leaf("an IPv4 address", _ipv4)
-IPV6: Final = Leaf("an IPv6 address", _ipv6)
+IPV4: Final = Leaf("an IPv4 address", _ip(ipaddress.IPv4Address))
+IPV6: Final = Leaf("an IPv6 address", _ip(ipaddress.IPv6Address))
 
 
 def mac_text(number: int) -> str:
@@ -62,57 +54,9 @@ def bits(width: int) -> Leaf:
     return whole(0, (1 << width) - 1)
 
 
-def varying(
-    leaf: Leaf, *, default: Any = 0, step: Any = 1, auto: bool = False, random: bool = False, top: int = 0xFFFF
-) -> Choice:
-    """A field that the engine varies. `default` and `step` are the model's."""
-    counter = Record(
-        {"start": leaf, "step": leaf, "count": whole(1, MOST_COUNT)}, (), {"start": default, "step": step, "count": 1}
-    )
-    options: dict[str, Kind] = {
-        "value": leaf, "values": Many(leaf, MOST_VALUES), "increment": counter, "decrement": counter
-    }  # fmt: skip
-    if auto:
-        options["auto"] = Leaf("a value that is not used", lambda _: True, "the next hop's, by port or device")
-    if random:
-        drawn = {"min": leaf, "max": leaf, "seed": whole(0, (1 << 32) - 1), "count": whole(1, MOST_COUNT)}
-        options["random"] = Record(drawn, (), {"min": 0, "max": top, "seed": 1, "count": 1})
-    return Choice(options, "auto" if auto else "value", {"metric_tags": TAGS})
-
-
-def constant(leaf: Kind, *, auto: bool = False) -> Choice:
-    """A field with one value for all frames."""
-    options: dict[str, Kind] = {"value": leaf}
-    if auto:
-        options["auto"] = Leaf("a value that is not used", lambda _: True, "filled in")
-    no = Refused(FIXED)
-    options |= {"values": no, "increment": no, "decrement": no}
-    return Choice(options, "auto" if auto else "value", {"metric_tags": TAGS})
-
-
-def filled_in(*, auto: bool = True) -> Choice:
-    """A field that the engine fills in, as `auto`; or that must be as the engine has it."""
-    no = Refused("the engine fills this field in")
-    options: dict[str, Kind] = {"value": no, "values": no, "increment": no, "decrement": no}
-    if auto:
-        options["auto"] = Leaf("a value that is not used", lambda _: True, "filled in")
-    return Choice(options, "auto" if auto else "value", {"metric_tags": TAGS})
-
-
-def always(value: int, why: str) -> Choice:
-    """A field that has one value in every frame of the engine."""
-    return constant(Only((value,), why))
-
-
-CHECKSUM: Final = Choice(
-    {
-        "generated": Only(("good", "bad"), "right, or wrong in every frame"),
-        "custom": Refused("checksums are right, or wrong by a constant difference"),
-    },
-    "generated",
-    {},
-    {"generated": "good"},
-)
+def unused(note: str) -> Leaf:
+    """What stands beside `auto`; `note` says which value that is."""
+    return Leaf("a value that is not used", lambda _: True, note)
 
 
 @dataclass(frozen=True)
@@ -123,19 +67,6 @@ class Program:
     op: Op | None = None
     count: int = 1
     seed: int | None = None
-
-    def field(self, name: str) -> FieldProgram:
-        """As the seam has it; `op` must be given."""
-        assert self.op is not None
-        return FieldProgram(name, self.op)
-
-
-def chosen(pattern: Mapping[str, Any] | None, default: int | None = None) -> int | None:
-    """The value of a constant pattern; None: it is to be filled in."""
-    if pattern is None or pattern["choice"] == "auto":
-        return default
-    value = pattern[pattern["choice"]]
-    return value if isinstance(value, int) else default
 
 
 def program(pattern: Mapping[str, Any], fold: Callable[[int], int] = int) -> Program:

@@ -12,16 +12,16 @@ import msgspec
 
 from pinchpoint.engine.protocol import OpenedPort
 from pinchpoint.engine.streams import Bursts, Rate, Shape, Size, Steady, Step, StreamRequest, Template
+from pinchpoint.model.units import wire_bits
 from pinchpoint.otg.devices import Endpoint, addressed, find, neighbour
 from pinchpoint.otg.fields import LONGEST_S
 from pinchpoint.otg.headers import Header, packet
 from pinchpoint.otg.patterns import MAC
-from pinchpoint.otg.shape import Problems
+from pinchpoint.otg.shape import Problems, WrongError
 
 SIGNATURE_BYTES: Final = 18
 FCS_BYTES: Final = 4
 LEAST_BYTES: Final = 64
-WIRE_BYTES: Final = 20  # preamble, start of frame delimiter and gap (IEEE 802.3 clause 4.4.2)
 MOST_SIZES: Final = 64
 MIXES: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
     "imix": ((64, 7), (570, 4), (1518, 1)),
@@ -38,7 +38,6 @@ class Planned:
     tx_port: str
     rx_ports: tuple[str, ...]
     stream: StreamRequest
-    rate_fps: float
     mean_bytes: float
     needs_s: float  # how long a trial must be for all of it; infinite: until it is stopped
     seconds: float | None  # after which it ends, if not with a number of frames
@@ -67,9 +66,13 @@ def flows(config: Mapping[str, Any], ports: Ports, problems: Problems) -> list[P
     traffic = []
     for number, flow in enumerate(config.get("flows") or ()):
         before = len(problems.lines)
-        planned = _flow(number, flow, ports, problems)
-        if planned is not None and len(problems.lines) == before:
-            traffic.append(planned)
+        try:
+            planned = _flow(number, flow, ports, problems)
+        except WrongError as error:
+            problems.note(error.path, error.what)
+        else:
+            if len(problems.lines) == before:
+                traffic.append(planned)
     return traffic
 
 
@@ -78,34 +81,29 @@ def duration_s(chosen: Sequence[Planned]) -> float:
     return min(LONGEST_S, max((planned.needs_s for planned in chosen), default=0.0))
 
 
-def _flow(number: int, flow: Mapping[str, Any], ports: Ports, problems: Problems) -> Planned | None:
+def _flow(number: int, flow: Mapping[str, Any], ports: Ports, problems: Problems) -> Planned:
+    """One flow; of no use if something was noted. Raises WrongError."""
     path = f"flows[{number}]"
     headers = [
         (header["choice"], header[header["choice"]])
         for header in flow.get("packet") or [{"choice": "ethernet", "ethernet": {}}]
     ]
-    route = _route(flow, path, headers, ports, problems)
-    if route is None:
-        return None
-    tx_port, rx_ports, headers = route
+    tx_port, rx_ports, headers = _route(flow["tx_rx"], f"{path}.tx_rx", headers, ports)
     metrics = flow.get("metrics") or {}
     stamped = bool(metrics.get("enable"))
     frames = packet(headers, path, problems)
-    size, mean = _size(flow.get("size"), f"{path}.size", problems)
+    size, mean = _size(flow.get("size"), f"{path}.size")
+    smallest, largest = _bounds(size)
     least = max(LEAST_BYTES, frames.bytes + FCS_BYTES + (SIGNATURE_BYTES if stamped else 0))
-    if size is not None and _smallest(size) < least:
+    if smallest < least:
         why = "these headers and the signature of metrics.enable" if stamped else "these headers"
         problems.note(f"{path}.size", f"{why} need frames of at least {least} bytes")
     opened = ports.opened[tx_port]
     most = min(ports.opened[name].max_frame_bytes for name in (tx_port, *rx_ports))
-    if size is not None and _largest(size) > most:
+    if largest > most:
         problems.note(f"{path}.size", f"port {tx_port} takes frames of at most {most} bytes")
-    rate_fps = _rate(flow.get("rate"), f"{path}.rate", mean, opened, problems)
-    if size is None or rate_fps is None:
-        return None
-    timing = _timing(flow, f"{path}.duration", rate_fps, mean, opened, problems)
-    if timing is None:
-        return None
+    rate_fps = _rate(flow.get("rate"), f"{path}.rate", mean, opened)
+    timing = _timing(flow, f"{path}.duration", rate_fps, opened)
     stream = StreamRequest(
         id=number, tx_port=tx_port, rx_port=rx_ports[0] if len(rx_ports) == 1 and stamped else None,
         rx_ports=rx_ports if len(rx_ports) > 1 and stamped else (), rate=Rate(fps=timing.rate_fps), shape=timing.shape,
@@ -114,66 +112,50 @@ def _flow(number: int, flow: Mapping[str, Any], ports: Ports, problems: Problems
         together=len(frames.fields) > 1,
     )  # fmt: skip
     return Planned(
-        flow["name"], tx_port, rx_ports, stream, timing.rate_fps, mean, timing.needs_s, timing.seconds, stamped,
+        flow["name"], tx_port, rx_ports, stream, mean, timing.needs_s, timing.seconds, stamped,
         bool(metrics.get("loss")), bool((metrics.get("latency") or {}).get("enable")),
     )  # fmt: skip
 
 
-def _route(
-    flow: Mapping[str, Any], path: str, headers: list[Header], ports: Ports, problems: Problems
-) -> tuple[str, tuple[str, ...], list[Header]] | None:
-    ends = flow["tx_rx"]
+_Route = tuple[str, tuple[str, ...], list[Header]]  # the port that sends, those that receive, headers with addresses
+
+
+def _route(ends: Mapping[str, Any], path: str, headers: list[Header], ports: Ports) -> _Route:
+    """Raises WrongError."""
     if ends["choice"] == "device":
-        return _between(ends["device"], path, headers, ports, problems)
+        return _between(ends["device"], f"{path}.device", headers, ports)
     port = ends["port"]
     names = port.get("rx_names") or ([port["rx_name"]] if port.get("rx_name") else [])
     for key, name in (("tx_name", port["tx_name"]), *(("rx_names", name) for name in names)):
         if name not in ports.opened:
-            problems.note(f"{path}.tx_rx.port.{key}", f"{name!r} is no port of this configuration")
-            return None
+            raise WrongError(f"{path}.port.{key}", f"{name!r} is no port of this configuration")
     rx_ports = tuple(dict.fromkeys(names))
     # Without devices, the next hop is the port that receives.
     mac = ports.opened[rx_ports[0]].mac if rx_ports else None
-    hop = MAC.convert(mac) if mac else (1 << 48) - 1
-    filled = [(name, _with_hop(values, hop) if name == "ethernet" else values) for name, values in headers]
-    return port["tx_name"], rx_ports, filled
+    return port["tx_name"], rx_ports, addressed(headers, MAC.convert(mac) if mac else (1 << 48) - 1)
 
 
-def _with_hop(values: Mapping[str, Any], hop: int) -> Mapping[str, Any]:
-    dst = values.get("dst")
-    if dst is not None and dst["choice"] != "auto":
-        return values
-    return {**values, "dst": {"choice": "value", "value": hop}}
-
-
-def _between(
-    names: Mapping[str, Any], path: str, headers: list[Header], ports: Ports, problems: Problems
-) -> tuple[str, tuple[str, ...], list[Header]] | None:
+def _between(names: Mapping[str, Any], path: str, headers: list[Header], ports: Ports) -> _Route:
     version = next((int(name[-1]) for name, _ in headers if name in ("ipv4", "ipv6")), None)
-    gaps = []
-    for key in ("tx_names", "rx_names"):
-        if len(names[key]) != 1:
-            problems.note(
-                f"{path}.tx_rx.device.{key}", f"expected one name, got {len(names[key])}; write a flow for each"
-            )
-            return None
-        end = find(ports.ends, names[key][0], version)
-        if end is None:
-            problems.note(f"{path}.tx_rx.device.{key}", f"{names[key][0]!r} is no device of this configuration")
-            return None
-        gaps.append(end)
-    source, target = gaps
+    source, target = (_end(names[key], f"{path}.{key}", version, ports) for key in ("tx_names", "rx_names"))
     hop = neighbour(ports.ends, source) or ports.resolved.get((source.port, source.gateway))
     if not source.version:
         hop = target.mac
     if hop is None:
-        problems.note(source.path, "the gateway did not answer; give its address as value")
-        return None
-    return source.port, (target.port,), addressed(headers, source, target, hop)
+        raise WrongError(source.path, "the gateway did not answer; give its address as value")
+    return source.port, (target.port,), addressed(headers, hop, source, target)
 
 
-def _size(size: Mapping[str, Any] | None, path: str, problems: Problems) -> tuple[Size | None, float]:
-    """The sizes of frames, and their mean."""
+def _end(names: Sequence[str], path: str, version: int | None, ports: Ports) -> Endpoint:
+    if len(names) != 1:
+        raise WrongError(path, f"expected one name, got {len(names)}; write a flow for each")
+    if (end := find(ports.ends, names[0], version)) is None:
+        raise WrongError(path, f"{names[0]!r} is no device of this configuration")
+    return end
+
+
+def _size(size: Mapping[str, Any] | None, path: str) -> tuple[Size, float]:
+    """The sizes of frames, and their mean. Raises WrongError."""
     if size is None:
         return Size(fixed=LEAST_BYTES), float(LEAST_BYTES)
     length = size[size["choice"]]
@@ -181,51 +163,39 @@ def _size(size: Mapping[str, Any] | None, path: str, problems: Problems) -> tupl
         return Size(fixed=length), float(length)
     if size["choice"] == "random":
         if length["min"] > length["max"]:
-            problems.note(f"{path}.random.min", f"expected at most max, {length['max']}, got {length['min']}")
+            raise WrongError(f"{path}.random.min", f"expected at most max, {length['max']}, got {length['min']}")
         return Size(random=(length["min"], length["max"])), (length["min"] + length["max"]) / 2
-    pairs = _listed(size, path, problems)
+    pairs = _listed(size, path)
     total = sum(weight for _, weight in pairs)
-    if not total:
-        return None, 0.0
     return Size(list=pairs), sum(value * weight for value, weight in pairs) / total
 
 
-def _listed(size: Mapping[str, Any], path: str, problems: Problems) -> tuple[tuple[int, int], ...]:
+def _listed(size: Mapping[str, Any], path: str) -> tuple[tuple[int, int], ...]:
     if size["choice"] == "weight_pairs":
-        return _mix(size["weight_pairs"], f"{path}.weight_pairs.custom", problems)
+        return _mix(size["weight_pairs"], f"{path}.weight_pairs.custom")
     span = size["increment"]
     sizes = range(span["start"], span["end"] + 1, span["step"])
     if not 1 <= len(sizes) <= MOST_SIZES:
-        problems.note(f"{path}.increment", f"expected 1 to {MOST_SIZES} sizes, got {len(sizes)}; use a larger step")
-        return ()
+        raise WrongError(f"{path}.increment", f"expected 1 to {MOST_SIZES} sizes, got {len(sizes)}; use a larger step")
     return tuple((value, 1) for value in sizes)
 
 
-def _mix(mix: Mapping[str, Any], path: str, problems: Problems) -> tuple[tuple[int, int], ...]:
+def _mix(mix: Mapping[str, Any], path: str) -> tuple[tuple[int, int], ...]:
     if mix["choice"] == "predefined":
         return MIXES[mix["predefined"]]
     pairs = [(entry["size"], round(entry["weight"] * 1000)) for entry in mix["custom"]]
     if not pairs:
-        problems.note(path, "expected at least one pair")
-        return ()
+        raise WrongError(path, "expected at least one pair")
     divisor = math.gcd(*(weight for _, weight in pairs))
     pairs = [(value, weight // divisor) for value, weight in pairs]
     total = sum(weight for _, weight in pairs)
     if total > 1 << 16:
-        problems.note(path, f"the weights repeat after {total} frames, expected at most 65536")
-        return ()
+        raise WrongError(path, f"the weights repeat after {total} frames, expected at most 65536")
     return tuple(pairs)
 
 
-def _smallest(size: Size) -> int:
-    return _bounds(size)[0]
-
-
-def _largest(size: Size) -> int:
-    return _bounds(size)[1]
-
-
 def _bounds(size: Size) -> tuple[int, int]:
+    """The smallest and the largest size."""
     if isinstance(size.fixed, int):
         return size.fixed, size.fixed
     if isinstance(size.random, tuple):
@@ -234,19 +204,18 @@ def _bounds(size: Size) -> tuple[int, int]:
     return min(value for value, _ in pairs), max(value for value, _ in pairs)
 
 
-def _rate(rate: Mapping[str, Any] | None, path: str, mean: float, port: OpenedPort, problems: Problems) -> float | None:
-    """Frames a second of a flow whose frames have `mean` bytes."""
+def _rate(rate: Mapping[str, Any] | None, path: str, mean: float, port: OpenedPort) -> float:
+    """Frames a second of a flow whose frames have `mean` bytes. Raises WrongError."""
     if rate is None:
         return 1000.0
     kind = rate["choice"]
     if kind == "pps":
         return float(rate["pps"])
     if kind in _RATES:
-        return float(rate[kind] * _RATES[kind] / ((mean + WIRE_BYTES) * 8))
+        return float(rate[kind] * _RATES[kind] / wire_bits(mean))
     if port.speed_bps is None:
-        problems.note(f"{path}.percentage", f"the speed of port {port.name} is not known; give pps or bps")
-        return None
-    return float(rate["percentage"]) / 100 * port.speed_bps / ((mean + WIRE_BYTES) * 8)
+        raise WrongError(f"{path}.percentage", f"the speed of port {port.name} is not known; give pps or bps")
+    return float(rate["percentage"]) / 100 * port.speed_bps / wire_bits(mean)
 
 
 @dataclass(frozen=True)
@@ -258,9 +227,8 @@ class _Timing:
     needs_s: float
 
 
-def _timing(
-    flow: Mapping[str, Any], path: str, rate_fps: float, mean: float, port: OpenedPort, problems: Problems
-) -> _Timing | None:
+def _timing(flow: Mapping[str, Any], path: str, rate_fps: float, port: OpenedPort) -> _Timing:
+    """Raises WrongError."""
     steady = Shape(steady=Steady())
     duration = flow.get("duration") or {"choice": "continuous", "continuous": {}}
     value = duration[duration["choice"]]
@@ -273,12 +241,10 @@ def _timing(
     else:
         rate = flow.get("rate") or {}
         if rate.get("percentage") != 100.0 or port.speed_bps is None:
-            problems.note(f"{path}.burst", "the frames of a burst leave back to back: expected rate.percentage 100")
-            return None
+            raise WrongError(f"{path}.burst", "the frames of a burst leave back to back: expected rate.percentage 100")
         timing = _bursts(value, rate_fps, port.speed_bps)
     if timing.frames is not None and timing.needs_s > LONGEST_S:
-        problems.note(path, f"takes {timing.needs_s:.0f} s at this rate, expected at most {LONGEST_S:.0f} s")
-        return None
+        raise WrongError(path, f"takes {timing.needs_s:.0f} s at this rate, expected at most {LONGEST_S:.0f} s")
     return timing
 
 

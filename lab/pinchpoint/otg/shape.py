@@ -2,12 +2,12 @@
 
 A table is a tree of kinds. Reading notes every problem with the path of its field, and the same tree is printed as the
 table of conformance. What is read comes back as plain dictionaries and lists in which defaults are filled in; a choice
-is a dictionary of `choice` and the chosen field.
+is a dictionary of `choice` and the chosen field. What is wrong is None.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 SHOWN = 60  # characters of a value in an error
 MOST_PROBLEMS = 50
@@ -26,14 +26,12 @@ class Problems:
             self.lines.append(f"{path}: {what}")
 
 
-class Kind(Protocol):
-    """What a field may hold."""
+class WrongError(Exception):
+    """`what` is wrong at `path`, so that nothing more can be said of it."""
 
-    def read(self, value: Any, path: str, problems: Problems) -> Any:
-        """The value as it is used; None where it is wrong, which was noted."""
-
-    def rows(self, path: str) -> Iterator[Row]:
-        """Its rows of the table of conformance."""
+    def __init__(self, path: str, what: str) -> None:
+        super().__init__(f"{path}: {what}")
+        self.path, self.what = path, what
 
 
 def shown(value: Any) -> str:
@@ -49,37 +47,18 @@ class Leaf:
     expected: str
     convert: Callable[[Any], Any]
     note: str = ""
+    is_limited: bool = False  # supported with some values alone; the note says why
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         converted = self.convert(value)
-        if converted is None:
+        if converted is None and self.is_limited:
+            problems.note(path, f"{shown(value)} is not supported, expected {self.expected}: {self.note}")
+        elif converted is None:
             problems.note(path, f"expected {self.expected}, got {shown(value)}")
         return converted
 
     def rows(self, path: str) -> Iterator[Row]:
-        yield path, "yes", self.note
-
-
-@dataclass(frozen=True)
-class Only:
-    """Supported with some values alone."""
-
-    values: tuple[Any, ...]
-    why: str
-
-    def read(self, value: Any, path: str, problems: Problems) -> Any:
-        if not any(
-            value == allowed and isinstance(value, bool) == isinstance(allowed, bool) for allowed in self.values
-        ):
-            problems.note(path, f"{shown(value)} is not supported, expected {self._words()}: {self.why}")
-            return None
-        return value
-
-    def rows(self, path: str) -> Iterator[Row]:
-        yield path, f"only {self._words()}", self.why
-
-    def _words(self) -> str:
-        return " or ".join(str(value).lower() if isinstance(value, bool) else str(value) for value in self.values)
+        yield path, f"only {self.expected}" if self.is_limited else "yes", self.note
 
 
 @dataclass(frozen=True)
@@ -100,7 +79,7 @@ class Refused:
 class Record:
     """An object. `defaults` are those of the model."""
 
-    fields: Mapping[str, Kind]
+    fields: Mapping[str, "Kind"]
     required: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
@@ -129,7 +108,7 @@ class Record:
 class Many:
     """A list of at most `most`."""
 
-    kind: Kind
+    kind: "Kind"
     most: int = 256
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
@@ -147,9 +126,9 @@ class Many:
 class Choice:
     """An object whose `choice` names the one field that counts. `always`: fields that may stand beside it."""
 
-    options: Mapping[str, Kind]
+    options: Mapping[str, "Kind"]
     default: str | None
-    always: Mapping[str, Kind] = field(default_factory=dict)
+    always: Mapping[str, "Kind"] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
@@ -181,6 +160,9 @@ class Choice:
             yield from kind.rows(join(path, name))
 
 
+Kind = Leaf | Refused | Record | Many | Choice  # what a field may hold
+
+
 def join(path: str, name: str) -> str:
     """The path of a field; a name may be hostile."""
     name = name if name.isidentifier() and len(name) <= SHOWN else shown(name)
@@ -208,6 +190,13 @@ def real(least: float, most: float, note: str = "") -> Leaf:
         return float(value) if good else None
 
     return Leaf(f"a number of {least:g} to {most:g}", convert, note)
+
+
+def only(values: tuple[Any, ...], why: str) -> Leaf:
+    """Some values alone."""
+    known = [(value, isinstance(value, bool)) for value in values]  # 1 is not true
+    words = " or ".join(str(value).lower() if is_bool else str(value) for value, is_bool in known)
+    return Leaf(words, lambda value: value if (value, isinstance(value, bool)) in known else None, why, is_limited=True)
 
 
 def flag(note: str = "") -> Leaf:

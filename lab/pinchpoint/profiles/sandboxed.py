@@ -16,8 +16,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from pinchpoint.host.confinement import MEMORY_BYTES, enter
-from pinchpoint.profiles.layers import LAYERS, UnsupportedError
-from pinchpoint.profiles.stl import MARK, NAMES, STLProfile, STLStream
+from pinchpoint.profiles.stl import LAYERS, MARK, NAMES, ProfileLineError, STLProfile, STLStream, UnsupportedError
 
 MOST_BYTES: Final = 1 << 20
 # What profiles import; loaded before the interpreter's files may be out of reach.
@@ -59,7 +58,7 @@ def main() -> None:
 
 def _stand_in() -> None:
     shared = {layer.__name__: layer for layer in LAYERS}
-    api: dict[str, Any] = {**shared, **{helper.__name__: helper for helper in NAMES}, "os": os, "sys": sys}
+    api: dict[str, Any] = {**NAMES, "os": os, "sys": sys}
     api |= {name: sys.modules[name] for name in ("binascii", "random", "socket", "struct", "time")}
     for names, held in ((_API, api), (_PACKETS, shared)):
         for name in names:
@@ -123,25 +122,17 @@ def _value(text: str) -> int | float | str:
     return text
 
 
-class _AtLineError(Exception):
-    """An error of what stands on this line of the profile."""
-
-    def __init__(self, line: int, message: str) -> None:
-        super().__init__(message)
-        self.line = line
-
-
 def _out(stream: Any) -> dict[str, Any]:
     if not isinstance(stream, STLStream):
         raise UnsupportedError(f"get_streams: expected a list of STLStream, found {type(stream).__name__}")
     try:
         return stream.out()
     except UnsupportedError as error:
-        raise _AtLineError(stream.line, str(error)) from error
+        raise ProfileLineError(stream.line, str(error)) from error
 
 
 def _line(error: BaseException, path: str) -> int:
-    if isinstance(error, _AtLineError):
+    if isinstance(error, ProfileLineError):
         return error.line
     if isinstance(error, SyntaxError) and error.filename == path:
         return error.lineno or 1
@@ -150,7 +141,7 @@ def _line(error: BaseException, path: str) -> int:
 
 
 def _message(error: BaseException) -> str:
-    if isinstance(error, UnsupportedError | _AtLineError):
+    if isinstance(error, UnsupportedError | ProfileLineError):
         return str(error)
     if isinstance(error, MemoryError):
         return f"it needs more than {MEMORY_BYTES >> 20} MiB of memory"

@@ -1,17 +1,144 @@
-"""Stand-ins for the names of TRex's stateless API: they keep what a profile says, each with its line.
+"""Stand-ins for the names that profiles are written with: packet layers, and TRex's stateless API.
 
-Names, arguments and defaults are those of the API's manual (TRex Stateless Python API). An argument that is not here is
-refused by name. Python's standard library alone.
+They keep what a profile says, each call of the API with its line. Names, arguments and defaults are those of the API's
+manual (TRex Stateless Python API); what is not here is refused by name. Python's standard library alone.
 """
 
+import copy
 import ipaddress
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final
 
-from pinchpoint.profiles.layers import Layer, UnsupportedError
-
 MARK: Final = "__profile__"  # a name of the profile's module, by which its frames are known
+
+
+class UnsupportedError(Exception):
+    """What a profile says and the lab does not do; the message names it."""
+
+
+class ProfileLineError(Exception):
+    """What stands on this line of the profile cannot be done as it says."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class Layer:
+    """One header, and what follows it. `a / b` is a copy of both, `len` counts the bytes of all."""
+
+    fields: ClassVar[Mapping[str, Any]] = {}
+    header_bytes: ClassVar[int] = 0
+
+    def __init__(self, **args: Any) -> None:
+        self.__dict__.update(args={}, below=None)
+        for name, value in args.items():
+            setattr(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self.fields:
+            known = ", ".join(self.fields)
+            raise UnsupportedError(f"{type(self).__name__}({name}=...): not supported, expected one of {known}")
+        if not isinstance(value, int | str) and value is not None:
+            raise UnsupportedError(f"{type(self).__name__}({name}={str(value)[:40]}): expected a number or a text")
+        self.args[name] = value
+
+    def __getattr__(self, name: str) -> Any:
+        if name in type(self).fields:
+            return self.args.get(name, self.fields[name])
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name == "payload":
+            return self.below or Raw()
+        raise UnsupportedError(f"{type(self).__name__}.{name}: not supported")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Layer":
+        made = type(self)()
+        made.__dict__.update(args=dict(self.args), below=copy.deepcopy(self.below, memo))
+        return made
+
+    def __truediv__(self, other: Any) -> "Layer":
+        made = copy.deepcopy(self)
+        made.layers()[-1].__dict__["below"] = copy.deepcopy(_as_layer(other))
+        return made
+
+    def __rtruediv__(self, other: Any) -> "Layer":
+        return _as_layer(other) / self
+
+    def __getitem__(self, kind: type["Layer"]) -> "Layer":
+        for layer in self.layers():
+            if type(layer) is kind:
+                return layer
+        raise UnsupportedError(f"packet[{getattr(kind, '__name__', kind)}]: there is no such layer")
+
+    def __contains__(self, kind: type["Layer"]) -> bool:
+        return any(type(layer) is kind for layer in self.layers())
+
+    def __iter__(self) -> Iterator["Layer"]:
+        raise UnsupportedError("a packet of several values: write a stream for each")
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        return sum(layer.own_bytes() for layer in self.layers())
+
+    def layers(self) -> list["Layer"]:
+        """The header itself and those that follow."""
+        stack: list[Layer] = [self]
+        while stack[-1].below is not None:
+            stack.append(stack[-1].below)
+        return stack
+
+    def own_bytes(self) -> int:
+        """Bytes of this header alone."""
+        return self.header_bytes
+
+
+def _as_layer(other: Any) -> Layer:
+    if isinstance(other, str | bytes | bytearray):
+        return Raw(load=other)
+    if isinstance(other, Layer):
+        return other
+    raise UnsupportedError(f"packet / {type(other).__name__}: expected a layer, a text or bytes")
+
+
+class Raw(Layer):
+    """Payload, of which only its length is kept."""
+
+    fields: ClassVar[Mapping[str, Any]] = {"load": 0}
+
+    def __init__(self, load: Any = b"") -> None:
+        super().__init__(load=len(load))
+
+    def own_bytes(self) -> int:
+        """Bytes of the payload."""
+        return int(self.load)
+
+
+def _layer(name: str, header_bytes: int, **fields: Any) -> type[Layer]:
+    """A header with these fields, each with what it is where the profile says nothing."""
+
+    class Header(Layer):
+        pass
+
+    Header.__name__, Header.header_bytes, Header.fields = name, header_bytes, fields
+    return Header
+
+
+_IP: Final = {"src": "127.0.0.1", "dst": "127.0.0.1", "ttl": 64, "tos": 0, "id": 1, "flags": 0, "proto": 17}
+LAYERS: Final = (
+    _layer("Ether", 14, dst="", src="", type=0x0800),  # IEEE 802.3
+    _layer("Dot1Q", 4, vlan=1, prio=0, id=0, type=0x0800),  # IEEE 802.1Q
+    _layer("IP", 20, **_IP, len=None, chksum=None),  # RFC 791
+    _layer("IPv6", 40, src="::1", dst="::1", hlim=64, tc=0, fl=0, nh=17, plen=None),  # RFC 8200
+    _layer("UDP", 8, sport=53, dport=53, len=None, chksum=None),  # RFC 768
+    _layer("TCP", 20, sport=20, dport=80, seq=0, ack=0, flags="S", window=8192, chksum=None),  # RFC 9293, no options
+    _layer("ICMP", 8, type=8, code=0, id=0, seq=0, chksum=None),  # RFC 792, an echo
+    Raw,
+)
 
 
 def profile_line() -> int:
@@ -55,15 +182,6 @@ class Recorded:
             raise UnsupportedError(f"{word}: {missing[0]} is missing")
         self.line = profile_line()
         self.args = {**self.defaults, **fields}
-
-
-class Refused(Recorded):
-    """A name that is known and not supported."""
-
-    why = ""
-
-    def __init__(self, *values: Any, **named: Any) -> None:
-        raise UnsupportedError(f"{type(self).__name__}: not supported: {self.why}")
 
 
 class Instruction(Recorded):
@@ -122,12 +240,8 @@ class STLVmWrFlowVar(Instruction):
 
     kind = "write"
     defaults: ClassVar[Mapping[str, Any]] = {
-        "fv_name": ...,
-        "pkt_offset": ...,
-        "offset_fixup": 0,
-        "add_val": 0,
-        "is_big": True,
-    }
+        "fv_name": ..., "pkt_offset": ..., "offset_fixup": 0, "add_val": 0, "is_big": True,
+    }  # fmt: skip
 
 
 class STLVmFixIpv4(Instruction):
@@ -147,28 +261,17 @@ class STLVmFixChecksumHw(STLVmFixIpv4):
     defaults: ClassVar[Mapping[str, Any]] = {"l3_offset": ..., "l4_offset": ..., "l4_type": ...}
 
 
-class STLVmTrimPktSize(Refused):
-    """Frame sizes from a variable; refused."""
-
-    why = "a stream has one frame size; write a stream for each"
-
-
-class STLVmWrMaskFlowVar(Refused):
-    """Writes of some bits."""
-
-    why = "variables are written as whole bytes"
+_REFUSED: Final = {
+    "STLVmTrimPktSize": "a stream has one frame size; write a stream for each",
+    "STLVmWrMaskFlowVar": "variables are written as whole bytes",
+    "STLVmFlowVarRepeatableRandom": "addresses and ports of a stream count through a range",
+    "STLVmFixIcmpv6": "streams are UDP over IPv4",
+}
 
 
-class STLVmFlowVarRepeatableRandom(Refused):
-    """A variable of a repeatable random sequence; refused."""
-
-    why = "addresses and ports of a stream count through a range"
-
-
-class STLVmFixIcmpv6(Refused):
-    """The checksum of ICMPv6; refused."""
-
-    why = "streams are UDP over IPv4"
+def _refuse(name: str, *values: Any, **named: Any) -> Instruction:
+    """A name that is known and not supported."""
+    raise UnsupportedError(f"{name}: not supported: {_REFUSED[name]}")
 
 
 class STLScVmRaw(Recorded):
@@ -184,50 +287,39 @@ class STLScVmRaw(Recorded):
 class STLVM(Recorded):
     """Instructions, one call for each."""
 
+    methods: ClassVar[Mapping[str, Any]] = {
+        "var": STLVmFlowVar,
+        "tuple_var": STLVmTupleGen,
+        "write": STLVmWrFlowVar,
+        "fix_chksum_hw": STLVmFixChecksumHw,
+        "trim": partial(_refuse, "STLVmTrimPktSize"),
+        "write_mask": partial(_refuse, "STLVmWrMaskFlowVar"),
+        "repeatable_random_var": partial(_refuse, "STLVmFlowVarRepeatableRandom"),
+    }
+
     def __init__(self) -> None:
         super().__init__()
         self.instructions: list[Instruction] = []
 
-    def var(self, *values: Any, **named: Any) -> None:
-        self.instructions.append(STLVmFlowVar(*values, **named))
-
-    def tuple_var(self, *values: Any, **named: Any) -> None:
-        self.instructions.append(STLVmTupleGen(*values, **named))
-
-    def write(self, *values: Any, **named: Any) -> None:
-        self.instructions.append(STLVmWrFlowVar(*values, **named))
+    def __getattr__(self, name: str) -> Any:
+        if name not in self.methods:
+            raise AttributeError(f"'STLVM' object has no attribute {name!r}")
+        return lambda *values, **named: self.instructions.append(self.methods[name](*values, **named))
 
     def fix_chksum(self, offset: Any = "IP") -> None:
         """Right checksums, as all are."""
         self.instructions.append(STLVmFixIpv4(offset))
 
-    def fix_chksum_hw(self, *values: Any, **named: Any) -> None:
-        """Right checksums, as all are."""
-        self.instructions.append(STLVmFixChecksumHw(*values, **named))
-
     def set_cached(self, size: int) -> None:
         """Packets made in advance: the same packets."""
-
-    def trim(self, *values: Any, **named: Any) -> None:
-        STLVmTrimPktSize()
-
-    def write_mask(self, *values: Any, **named: Any) -> None:
-        STLVmWrMaskFlowVar()
-
-    def repeatable_random_var(self, *values: Any, **named: Any) -> None:
-        STLVmFlowVarRepeatableRandom()
 
 
 class STLPktBuilder(Recorded):
     """A packet, and what changes it."""
 
     defaults: ClassVar[Mapping[str, Any]] = {
-        "pkt": None,
-        "pkt_buffer": None,
-        "vm": None,
-        "build_raw": True,
-        "remove_fcs": True,
-    }
+        "pkt": None, "pkt_buffer": None, "vm": None, "build_raw": True, "remove_fcs": True,
+    }  # fmt: skip
 
 
 class Mode(Recorded):
@@ -338,8 +430,13 @@ class STLError(Exception):
     """What a profile raises."""
 
 
-NAMES: Final = (
-    STLVmFlowVar, STLVmTupleGen, STLVmWrFlowVar, STLVmFixIpv4, STLVmFixChecksumHw, STLVmTrimPktSize, STLVmWrMaskFlowVar,
-    STLVmFlowVarRepeatableRandom, STLVmFixIcmpv6, STLScVmRaw, STLVM, STLPktBuilder, STLTXCont, STLTXSingleBurst,
-    STLTXMultiBurst, STLFlowStats, STLFlowLatencyStats, STLStream, STLProfile, STLError,
+_OFFERED: Final = (
+    STLVmFlowVar, STLVmTupleGen, STLVmWrFlowVar, STLVmFixIpv4, STLVmFixChecksumHw, STLScVmRaw, STLVM, STLPktBuilder,
+    STLTXCont, STLTXSingleBurst, STLTXMultiBurst, STLFlowStats, STLFlowLatencyStats, STLStream, STLProfile, STLError,
 )  # fmt: skip
+NAMES: Final[Mapping[str, Any]] = {
+    **{layer.__name__: layer for layer in LAYERS},
+    **{kind.__name__: kind for kind in _OFFERED},
+    **{name: partial(_refuse, name) for name in _REFUSED},
+}
+"""What a profile finds in the API's module, by name."""

@@ -1,13 +1,14 @@
 """Streams of a profile as [[stream]] tables."""
 
-import ipaddress
 import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pinchpoint.model.errors import InputError
-from pinchpoint.profiles.streams import Span, Wanted
+from pinchpoint.model.scenario import Range
+from pinchpoint.profiles.declared import plain
+from pinchpoint.profiles.streams import Wanted
 
 KEYS: Final = ("ipv4_src", "ipv4_dst", "udp_src", "udp_dst")
 LEAST_SHARE, MOST_SHARE = 0.001, 1000.0  # of a [[stream]]
@@ -33,7 +34,7 @@ def scenario(title: str, bench: str, streams: Sequence[tuple[Wanted, str, str]])
     if not streams:
         raise InputError(f"{title}: it has no stream")
     shares = _shares(title, [stream for stream, _, _ in streams])
-    tables = [_table(stream, a, b, share) for (stream, a, b), share in zip(streams, shares, strict=True)]
+    tables = ["\n".join(_lines(*ends, share)) + "\n" for ends, share in zip(streams, shares, strict=True)]
     return "\n".join((_without_streams(bench).rstrip("\n") + "\n", *tables))
 
 
@@ -50,12 +51,8 @@ def _shares(title: str, streams: Sequence[Wanted]) -> list[float]:
     return [rate * scale for rate in rates]
 
 
-def _table(stream: Wanted, left: str, right: str, share: float) -> str:
-    return "\n".join(_lines(stream, left, right, share)) + "\n"
-
-
 def _lines(stream: Wanted, left: str, right: str, share: float) -> Iterator[str]:
-    yield from (f"# {_plain(text)}" for text in (f"{stream.title}: {stream.rate:g} {stream.unit}", *stream.notes))
+    yield from (f"# {plain(text)}" for text in (f"{stream.title}: {stream.rate:g} {stream.unit}", *stream.notes))
     yield from ("[[stream]]", f'from = "{left}"', f'to = "{right}"', f"frame_bytes = {stream.frame_bytes}")
     yield f"share = {share:.10g}"
     yield from (f"{key} = {json.dumps(value)}" for key, value in stream.macs.items())
@@ -68,36 +65,21 @@ def _lines(stream: Wanted, left: str, right: str, share: float) -> Iterator[str]
         yield "together = true"
 
 
-def _range(key: str, span: Span) -> str:
-    ends = (span.first, span.first + span.count - 1)
+def _range(key: str, span: Range) -> str:
     if key.startswith("ipv4"):
-        first, last = (str(ipaddress.IPv4Address(end)) for end in ends)
-    else:
-        first, last = map(str, ends)
-    if span.count > 1:
-        return f'"{first}-{last}"'
-    return f'"{first}"' if key.startswith("ipv4") else first
-
-
-def _plain(text: str) -> str:
-    return "".join(char if char.isprintable() else " " for char in text)
+        return f'"{span.as_ipv4()}"'
+    return f'"{span.first}-{span.last}"' if span.count > 1 else str(span.first)
 
 
 def _without_streams(bench: str) -> str:
     """The text without its [[stream]] tables, and without the comments that stand directly above them."""
-    kept: list[str] = []
-    left_out: list[str] | None = None  # lines of the [[stream]] tables since the last other table
+    blocks, names = [list[str]()], [""]  # one for each table, with the comments above it
     for line in bench.splitlines():
-        header = _HEADER.match(line)
-        if header:
-            comment = _comment_above(kept if left_out is None else left_out)
-            if header[1] == "stream":
-                left_out = []
-            elif left_out is not None:
-                kept, left_out = [*kept, *comment], None
-            elif comment:
-                kept += comment
-        (kept if left_out is None else left_out).append(line)
+        if header := _HEADER.match(line):
+            blocks.append(_comment_above(blocks[-1]))
+            names.append(header[1])
+        blocks[-1].append(line)
+    kept = [line for name, block in zip(names, blocks, strict=True) if name != "stream" for line in block]
     return "\n".join(kept) + "\n"
 
 

@@ -9,7 +9,7 @@ from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.series import with_unit
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Study
-from pinchpoint.model.terms import LIMITS, MRR, THREAD_BUSY, is_band, is_rate
+from pinchpoint.model.terms import MRR, THREAD_BUSY, is_band, is_rate
 from pinchpoint.report import words
 from pinchpoint.report.curve_figures import Panel, main_metrics, metric_names, panels
 from pinchpoint.report.tables import ABSENT, Cell, Column, Table, column
@@ -163,7 +163,7 @@ def curve_table(view: CurveView) -> Table:
 
 
 def _limit(point: CurvePoint) -> str:
-    return LIMITS[Limit(point.limit)] if point.limit else "-"
+    return Limit(point.limit).words if point.limit else "-"
 
 
 def _published_way(estimate: Estimate | None) -> str:

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator
 
 from pinchpoint.model import units
-from pinchpoint.model.generator import Foreign, Sent, Wire
 from pinchpoint.model.limits import SATURATED
+from pinchpoint.model.measurement import Foreign, Sent, Wire
 
 STILL = 0.05  # share of the time without that core, from which nothing is said of evenness
 FCS_BYTES = 4  # of the Ethernet check sequence, which sizes of scenarios include

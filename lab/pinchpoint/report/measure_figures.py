@@ -6,9 +6,8 @@ from itertools import pairwise
 from typing import Final
 
 from pinchpoint.model import units
-from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.measurement import BurstResult, LossPoint, Measurement
 from pinchpoint.model.result import ScenarioResult
-from pinchpoint.model.rfc2544 import BurstResult, LossPoint
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.report import words
 from pinchpoint.report.figures import (

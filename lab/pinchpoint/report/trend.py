@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pinchpoint.model import units
-from pinchpoint.model.trend import Trend, TrendChange, TrendSegment
+from pinchpoint.model.comparison import Trend, TrendChange, TrendSegment
 from pinchpoint.report.axes import value_axis
 from pinchpoint.report.figures import Figure, error_bars, layout_of, markers
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from pinchpoint.model import units
 from pinchpoint.model.causes import CYCLES, LOSS, Branch, CostOfAPass, Explanation, Standing, Suspicion, Tried
-from pinchpoint.model.profile import Profile
+from pinchpoint.model.measurement import Profile
 from pinchpoint.report.tables import Table, column
 
 MOST_FUNCTIONS: Final = 12  # rows; all are in the stored file

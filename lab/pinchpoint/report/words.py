@@ -23,7 +23,7 @@ from pinchpoint.model.result import (
 )
 from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.model.study import Bound, Estimate
-from pinchpoint.model.terms import CAUSES, LIMITS
+from pinchpoint.model.terms import CAUSES
 from pinchpoint.model.trial import Loopback, Trial, TrialValidity
 
 NOT_COUNTABLE: Final = "not countable"
@@ -191,7 +191,7 @@ def other_verdicts(result: ScenarioResult) -> tuple[str, ...]:
 
 
 def _limit(verdict: Verdict) -> str:
-    return LIMITS[verdict.limit] + (f": {verdict.suspicions[0].cause}" if verdict.suspicions else "")
+    return verdict.limit.words + (f": {verdict.suspicions[0].cause}" if verdict.suspicions else "")
 
 
 def offload_sentence(truth: OffloadTruth) -> str:

@@ -1,14 +1,55 @@
 """A bench for as long as it is needed."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from pinchpoint.bench.builder import Builder
 from pinchpoint.dut.setup import EngineEnd, Setup
 from pinchpoint.host.guest import Guest
 from pinchpoint.host.interface import CommandFailed
-from pinchpoint.measure.standing import Listener
+from pinchpoint.host.priority import preferred
+from pinchpoint.measure.standing import Listener, Record, Recorded, Standing, Stoppable
 from pinchpoint.model.errors import PinchpointError
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one unit is measured with: where its findings go, who is shown them, what is known, and who may stop it."""
+
+    record: Record
+    listener: Listener
+    recorded: Recorded = field(default_factory=Recorded)
+    on_stoppable: Callable[[Stoppable], None] = lambda _: None
+
+
+def forgetting(engine_log: Path | None) -> Record:
+    """A record that keeps nothing, but what the engine says in its log."""
+
+    def forget(*_: object) -> None:
+        """Keep nothing."""
+
+    return Record(forget, forget, forget, forget, forget, engine_log)
+
+
+@contextmanager
+def live_bench(setup: Setup, engine: Sequence[str], task: Task) -> Iterator[Standing]:
+    """The bench stands inside the block, its device open to be asked. Raises what building raises."""
+    began = time.monotonic()
+    with preferred(), standing_bench(setup, task.listener), opened(setup, engine, task, began) as bench:
+        yield bench
+
+
+@contextmanager
+def opened(setup: Setup, engine: Sequence[str], task: Task, began: float) -> Iterator[Standing]:
+    """A bench that stands, its device open to be asked inside the block."""
+    live = setup.bench.open()
+    try:
+        yield Standing(setup, live, engine, task.record, task.listener, began, task.recorded, task.on_stoppable)
+    finally:
+        live.close()
 
 
 @contextmanager
@@ -28,15 +69,8 @@ def _engine_end(end: EngineEnd, bench_id: str, listener: Listener) -> Iterator[N
         return
     builder = Builder(bench_id, end.host)
     builder.apply(end.resources, listener.building)
-    try:
+    with _undone(builder, f"{end.site.host}: "):  # a host that is lost undoes it itself: it is not waited for here
         yield
-    except BaseException as error:
-        try:
-            builder.undo()  # a host that is lost undoes it itself: it is not waited for here
-        except PinchpointError as left:
-            error.add_note(f"{end.site.host}: {left}")
-        raise
-    builder.undo()
 
 
 @contextmanager
@@ -49,12 +83,19 @@ def _device_bench(setup: Setup, listener: Listener) -> Iterator[Builder]:
         if refusal := setup.bench.refusal(error):
             raise refusal from error
         raise
-    try:
+    with _undone(builder):
         yield builder
+
+
+@contextmanager
+def _undone(builder: Builder, where: str = "") -> Iterator[None]:
+    """What was built is removed at the end; what remains after an error is a note of that error."""
+    try:
+        yield
     except BaseException as error:
         try:
             builder.undo()
         except PinchpointError as left:
-            error.add_note(str(left))  # what failed first is what the user must know first
+            error.add_note(f"{where}{left}")  # what failed first is what the user must know first
         raise
     builder.undo()

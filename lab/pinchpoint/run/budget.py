@@ -1,29 +1,79 @@
-"""What a run leaves out: points that their neighbours make needless, and what a budget has no time for; pure.
+"""How long a run will take, and what it leaves out: points that their neighbours make needless, and what a budget has
+no time for; pure.
+
+Times are estimated before a run starts, and corrected as its units finish. The constants are what benches took on a
+2-core virtual machine. They only have to be right in proportion: the ratio of spent to estimated time corrects them
+group by group.
 
 A factor marked `falling` never raises the rate. Then a point between two measured ones that
 agree can only lie between them, and measuring it would add nothing. The ends come first and
 the middle of what is left next (run/order.py), so that as much as possible is told early.
 """
 
+import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from pinchpoint.dut.registry import device_of
 from pinchpoint.measure import registry
 from pinchpoint.measure.rates import Rates
+from pinchpoint.measure.warm_up import first_round
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
-from pinchpoint.model.scenario import Factor, Level, Scenario
+from pinchpoint.model.scenario import Factor, Level, Relative, Scenario
 from pinchpoint.model.study import SweepInfo
-from pinchpoint.run.estimate import Forecast
 from pinchpoint.run.order import ordered
 
+RATIO_S = 12.0  # an engine for two benches, calibration, slices until their ratio is known to some per cent
 AGREE = 0.02  # between values nearer than this nothing is measured
 AGREE_WITHIN_INTERVALS = 0.05  # and these, where the measurements cannot tell them apart
 
 Done = Mapping[str, ScenarioResult]
 """What is known so far, by the unit's name."""
+
+
+def expected_s(scenario: Scenario) -> float:
+    """Seconds that a scenario takes from its bench's first action to its last."""
+    standing_s = device_of(scenario).standing_s(scenario)
+    own_s, relative = registry.measure_of(scenario).expected_s(scenario), scenario.point.relative
+    if relative is Relative.NO or not isinstance(scenario.measure, Rates) or _is_reference(scenario):
+        return standing_s + own_s
+    ratio_s = RATIO_S + 2 * first_round(scenario)[0]
+    return standing_s + ratio_s + (own_s if relative is Relative.BESIDE else 0.0)
+
+
+def _is_reference(scenario: Scenario) -> bool:
+    """Whether the others of its group are planned to be measured relative to it."""
+    return scenario.name.removesuffix(f".r{scenario.point.repeat}") == scenario.point.reference
+
+
+class Forecast:
+    """The estimate of every unit, corrected by what finished units of its group took."""
+
+    def __init__(self) -> None:
+        self._spent: dict[str, float] = defaultdict(float)
+        self._expected: dict[str, float] = defaultdict(float)
+
+    def finished(self, unit: Scenario, spent_s: float) -> None:
+        """A unit took this long."""
+        self._spent[unit.point.group] += spent_s
+        self._expected[unit.point.group] += expected_s(unit)
+
+    def unit_s(self, unit: Scenario) -> float:
+        """Seconds that this unit will take: by its group's own ratio, else by that of all groups."""
+        return expected_s(unit) * self._ratio(unit.point.group)
+
+    def left_s(self, units: Iterable[Scenario]) -> float:
+        """Seconds that these units will take together."""
+        return math.fsum(self.unit_s(unit) for unit in units)
+
+    def _ratio(self, group: str) -> float:
+        spent_s, expected = self._spent.get(group, 0.0), self._expected.get(group, 0.0)
+        if not expected:
+            spent_s, expected = math.fsum(self._spent.values()), math.fsum(self._expected.values())
+        return spent_s / expected if expected else 1.0
 
 
 class Budget:
@@ -49,12 +99,9 @@ class Budget:
         if unit.point.repeat > 1:
             first = done.get(self._first.get(_place(unit), ""))
             return "" if first is None or first.outcome is not Outcome.SKIPPED else first.reason
-        for factor in self._factors.get(unit.point.group, ()):
-            if factor.falling and ordered(factor):
-                reason = self._between(unit, factor, done)
-                if reason:
-                    return reason
-        return ""
+        factors = self._factors.get(unit.point.group, ())
+        falling = (factor for factor in factors if factor.falling and ordered(factor))
+        return next(filter(None, (self._between(unit, factor, done) for factor in falling)), "")
 
     def _between(self, unit: Scenario, factor: Factor, done: Done) -> str:
         """Why the point is needless along this factor."""
@@ -70,12 +117,12 @@ class Budget:
 
     def _line(self, unit: Scenario, factor: Factor, done: Done) -> Iterator[tuple[int, Metric]]:
         """Measured points that differ from this one in the factor alone: (place of the level, its main metric)."""
+        own = unit.point.levels
         for other in self._passes[unit.point.group, 1]:
-            if _without(other.point.levels, factor.name) != _without(unit.point.levels, factor.name):
-                continue
-            metric = _judged(done.get(other.name))
-            if metric is not None and other.point.levels[factor.name] in factor.levels:
-                yield factor.levels.index(other.point.levels[factor.name]), metric
+            level, metric = other.point.levels[factor.name], _judged(done.get(other.name))
+            is_on_line = {**other.point.levels, factor.name: own[factor.name]} == own
+            if is_on_line and metric is not None and level in factor.levels:
+                yield factor.levels.index(level), metric
 
     def _no_time(self, unit: Scenario, done: Done, spent_s: float, forecast: Forecast) -> str:
         if not any(result.outcome is Outcome.MEASURED for result in done.values()):
@@ -147,7 +194,3 @@ def _judged(result: ScenarioResult | None) -> Metric | None:
 
 def _place(unit: Scenario) -> tuple[str, frozenset[tuple[str, Level]]]:
     return unit.point.group, frozenset(unit.point.levels.items())
-
-
-def _without(levels: Mapping[str, Level], name: str) -> dict[str, Level]:
-    return {key: level for key, level in levels.items() if key != name}

@@ -13,11 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
+from itertools import count
 from pathlib import Path
 
-from pinchpoint.account.cache_line import differ
+from pinchpoint.account.facts import differ
 from pinchpoint.account.validity import frames_in_gaps
-from pinchpoint.causes.ceiling import REACH, held_against, in_mode, surpassed
+from pinchpoint.causes.bounds import REACH, held_against, in_mode, surpassed
 from pinchpoint.dut.setup import await_engine_pages, planned_ends, prepare
 from pinchpoint.dut.wire import without_device
 from pinchpoint.engine.instrument import EngineResult, Instrument, TrialRequest
@@ -99,13 +100,13 @@ def find_ceilings(
         if mode.done:
             break
         load_fps = _next(mode, result, load_fps)
-    ceilings = [_ceiling(mode, key, now()) for mode in modes if mode.is_met]
-    if not ceilings:
+    met, measured = [mode for mode in modes if mode.is_met], now().isoformat()
+    if not met:
         raise TooNoisyError(
             f"no load could be judged in {MOST_TRIALS} trials; last: {noise or 'the engine kept up with none'}",
             "--no-ceiling, or pinchpoint ceiling SCENARIO once other programs have ended",
         )
-    return tuple(ceilings)
+    return tuple(Ceiling(mode.kept_fps, measured, key, mode.distance_ns, mode.received_fps) for mode in met)
 
 
 def _learn(mode: _Mode, result: EngineResult, load_fps: float, rules: Validity) -> str:
@@ -140,10 +141,6 @@ def _standing_still(result: EngineResult, load_fps: float) -> float:
     """The share of a trial's frames that fell due while the core to send them stood still, 0..1."""
     intended = sum(stream.intended or 0 for stream in result.streams)
     return min(1.0, frames_in_gaps(result.streams, result.workers, load_fps) / intended) if intended else 1.0
-
-
-def _ceiling(mode: _Mode, key: str, measured: datetime) -> Ceiling:
-    return Ceiling(mode.kept_fps, measured.isoformat(), key, mode.distance_ns, mode.received_fps)
 
 
 def key_of(scenario: Scenario, engine_version: str, host: Host) -> str:
@@ -197,16 +194,14 @@ def measure_ceilings(machines: Machines, scenario: Scenario, key: str, listener:
 
 def _runner(scenario: Scenario, instrument: Instrument, listener: Listener) -> Callable[[float], EngineResult]:
     """One trial at a load, numbered."""
-    numbers = iter(range(1, MOST_TRIALS + 1))
+    numbers = count(1)
 
     def run(load_fps: float) -> EngineResult:
         number = next(numbers)
-        trial_id = f"{PHASE}-{number:02d}"
+        trial_id, pairs = f"{PHASE}-{number:02d}", scenario.probed_cores
         listener.trial_begins(trial_id, TRIAL_S, load_fps)
-        pairs = scenario.probed_cores
-        result = instrument.run(
-            TrialRequest(trial_id, number, TRIAL_S, DRAIN_S, load_fps, scenario.streams, probe_cores=pairs)
-        )
+        request = TrialRequest(trial_id, number, TRIAL_S, DRAIN_S, load_fps, scenario.streams, pairs)
+        result = instrument.run(request)
         if not result.completed:
             raise EngineError(f"the ceiling test ended early: {result.reason or 'it was stopped'}", "--no-ceiling")
         return result

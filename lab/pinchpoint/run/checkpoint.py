@@ -3,6 +3,8 @@
 Both are written whole, so writing them after each of some hundred units would cost as the
 square of their number. What a crash takes of them stands in trials.jsonl and
 measurements.jsonl, each line of which is on the disk before the next trial starts.
+
+A run is resumed only on what it was begun on: figures of two machines, or of two switches, must not become one curve.
 """
 
 import time
@@ -11,13 +13,15 @@ from dataclasses import dataclass, replace
 
 from pinchpoint.findings.curves import curves
 from pinchpoint.findings.findings import findings
-from pinchpoint.measure.standing import Listener, Record, Stoppable
+from pinchpoint.host import facts
+from pinchpoint.host.interface import Host
+from pinchpoint.measure.standing import Listener, Record, Recorded, Stoppable
 from pinchpoint.model.comparison import ComparisonRequest
-from pinchpoint.model.result import Ceiling, RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.result import Ceiling, Outcome, RunInfo, RunResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.study import Curve
 from pinchpoint.run import explaining
-from pinchpoint.run.resume_check import require_same_programs
 from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
 
@@ -25,6 +29,26 @@ Clock = Callable[[], float]
 
 LEAST_S = 5.0  # between two writings
 SHARE = 0.02  # of a run's time that writing may take
+
+# Tools that neither send, forward nor search change no figure; nor does a MiB of memory.
+_VERSIONS = ("pinchpoint", "MLRsearch")
+_NAMED = ("engine", "switch ", "host ")  # facts: the engine's version, each switch's program, each other host
+_NOT_COMPARED = ("memory",)
+HINT = "start a new run: what is measured here cannot be put together with what was"
+
+
+class DifferentError(InputError):
+    """What a run was begun on is not what is here: no fault of one unit."""
+
+
+def require_same(info: RunInfo, lab: Host) -> None:
+    """Compare the lab's machine with the one that began the run. Raises DifferentError naming all that differs."""
+    host, versions = facts.host_facts(lab), facts.versions()
+    pairs = [(key, info.host.get(key), host.get(key)) for key in {**info.host, **host} if key not in _NOT_COMPARED]
+    pairs += [(key, info.versions.get(key), versions.get(key)) for key in _VERSIONS]
+    lines = [f"{key}: {before or 'none'} then, {now or 'none'} now" for key, before, now in pairs if before != now]
+    if lines:
+        raise DifferentError(f"{info.run_id} was begun on something else: {'; '.join(lines)}", HINT)
 
 
 @dataclass(frozen=True)
@@ -37,24 +61,30 @@ class RunContext:
 
 
 class Growing:
-    """The two files of one run; `done` are the results so far, by the unit's name."""
+    """The two files of one run, and what the folder holds of its units."""
 
-    def __init__(
-        self,
-        folder: RunFolder,
-        units: Sequence[Scenario],
-        done: Mapping[str, ScenarioResult],
-        now_s: Clock = time.monotonic,
-    ) -> None:
-        self._folder = folder
-        self._units = units
-        self._done = done
+    def __init__(self, folder: RunFolder, units: Sequence[Scenario], now_s: Clock = time.monotonic) -> None:
+        self._folder, self._units = folder, units
+        is_final = (Outcome.MEASURED, Outcome.SKIPPED)
+        stored = folder.so_far().scenarios
+        self.done = {result.scenario: result for result in stored if result.outcome in is_final}  # by the unit's name
+        self.is_partial = False  # while results in `done` are of something that still goes on
         self.info = folder.read_info()
         self._begun_with = self.info.versions
+        self._begun = {kept.scenario for kept in (*folder.read_trials(), *folder.read_measurements())}
         self._curves: dict[str, Curve] = {}  # by group
-        self._changed_info = False
-        self._changed_result = False
-        self._info_pace, self._result_pace = _Pace(now_s), _Pace(now_s)
+        self._changed_info = self._changed_result = False
+        self._info_pace, self._result_pace = Pace(now_s), Pace(now_s)
+
+    def recorded(self, unit: str) -> Recorded:
+        """What earlier attempts at a unit have found; the next one is taken to have begun."""
+        folder, ceilings, was_begun = self._folder, self.info.ceilings.get(unit), unit in self._begun
+        self._begun.add(unit)
+        if not was_begun:
+            return Recorded(ceilings=ceilings)
+        trials = [trial for trial in folder.read_trials() if trial.scenario == unit]
+        measurements = [kept for kept in folder.read_measurements() if kept.scenario == unit]
+        return Recorded(trials, measurements, ceilings)
 
     def record(self) -> Record:
         """Where the findings about one unit go: to these two files, and to the others of the folder at once."""
@@ -76,16 +106,19 @@ class Growing:
         """What was known of the generator when the search of a scenario began, so that it can be retraced."""
         self._change(replace(self.info, ceilings={**self.info.ceilings, scenario: ceilings}))
 
-    def note_facts(self, facts: Mapping[str, str]) -> None:
-        """Versions, and what could not be observed. Raises InputError if a program is not the one of the record."""
-        require_same_programs(self.info.run_id, self._begun_with, facts)
-        self._change(replace(self.info, versions={**self.info.versions, **facts}))
+    def note_facts(self, known: Mapping[str, str]) -> None:
+        """Versions, and what could not be observed. Raises DifferentError if a program is not the one of the record."""
+        for key, now in known.items():
+            before = self._begun_with.get(key, now)
+            if before != now and key.startswith(_NAMED):
+                told = f"{self.info.run_id} was begun with another program: {key}: {before} then, {now} now"
+                raise DifferentError(told, HINT)
+        self._change(replace(self.info, versions={**self.info.versions, **known}))
 
     def note_comparison(self, request: ComparisonRequest) -> None:
         """What became of the way to compare; it is on the disk when this returns."""
         self._change(replace(self.info, comparison=request))
-        if self._changed_info:
-            self._write_info()
+        self._write_info()
 
     def changed(self, group: str) -> None:
         """`done` has a new result of this group."""
@@ -96,8 +129,7 @@ class Growing:
 
     def flush(self) -> None:
         """Write what is not written yet. Raises StoreError."""
-        if self._changed_info:
-            self._write_info()
+        self._write_info()
         if self._changed_result:
             self._result_pace.timed(lambda: self._folder.write_result(self._result()))
             self._changed_result = False
@@ -110,21 +142,23 @@ class Growing:
                 self._write_info()
 
     def _write_info(self) -> None:
-        self._info_pace.timed(lambda: self._folder.write_info(self.info))
-        self._changed_info = False
+        if self._changed_info:
+            self._info_pace.timed(lambda: self._folder.write_info(self.info))
+            self._changed_info = False
 
     def _result(self) -> RunResult:
-        results = tuple(self._done[unit.name] for unit in self._units if unit.name in self._done)
+        results = tuple(self.done[unit.name] for unit in self._units if unit.name in self.done)
         for sweep in self.info.sweeps:
             if sweep.group not in self._curves:
                 (self._curves[sweep.group],) = curves([sweep], results)
         drawn = tuple(self._curves[sweep.group] for sweep in self.info.sweeps)
         told = findings(self.info.study, drawn) if self.info.study else ()
-        why = explaining.explained(self._units, self._done) if self.info.explains else ()
-        return RunResult(SCHEMA, self._folder.run_id, len(results) == len(self._units), results, drawn, told, why)
+        why = explaining.explained(self._units, self.done) if self.info.explains else ()
+        is_finished = len(results) == len(self._units) and not self.is_partial
+        return RunResult(SCHEMA, self._folder.run_id, is_finished, results, drawn, told, why)
 
 
-class _Pace:
+class Pace:
     """When a file may be written again: the longer it takes, the later."""
 
     def __init__(self, now_s: Clock) -> None:
@@ -132,9 +166,11 @@ class _Pace:
         self._next_s = now_s()
 
     def due(self) -> bool:
+        """Whether it may be written now."""
         return self._now_s() >= self._next_s
 
     def timed(self, write: Callable[[], None]) -> None:
+        """Write it."""
         began_s = self._now_s()
         write()
         ended_s = self._now_s()

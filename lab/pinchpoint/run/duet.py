@@ -12,14 +12,11 @@ from datetime import UTC, datetime
 from time import monotonic
 
 from pinchpoint.engine.instrument import EngineResult, Slices, TrialRequest
-from pinchpoint.host.priority import kept_off
-from pinchpoint.measure.standing import Interrupted, Standing
+from pinchpoint.measure.standing import Interrupted
 from pinchpoint.measure.trial import EPOCHS
-from pinchpoint.measure.warm_up import warm_up
 from pinchpoint.model.duet import CALIBRATION, MEASURED, Slice, Slicing, Stretch
 from pinchpoint.model.errors import BenchError, DutError, EngineError
-from pinchpoint.model.trial import WARM_UP
-from pinchpoint.run.paired_benches import SIDES, Pair, connected, frozen, measurer_of, of_side, prefix
+from pinchpoint.run.paired_benches import SIDES, Pair, of_side, prefix
 from pinchpoint.stats.duet import BEST, counted, length_of, steady
 
 Enough = Callable[[Sequence[Stretch]], bool]
@@ -39,36 +36,6 @@ UNDECIDED = SLICINGS[1]  # where the host disturbs nearly every slice: short one
 RIGHT_AFTER_A_THAW = Slicing(0.010, 0.002, 0.0)  # measures what the others discard
 
 
-def measure_duet(
-    a: Standing,
-    b: Standing,
-    length_s: float,
-    keep: Callable[[Stretch], None],
-    recorded: Sequence[Stretch] = (),
-    enough: Enough = lambda _: False,
-    first: Callable[[Pair], None] = lambda _: None,
-    then: Callable[[Pair], None] = lambda _: None,
-) -> tuple[str, ...]:
-    """Slices of any two benches that stand, `length_s` at most; `keep` gets each stretch as it ends.
-
-    They end before that once all stretches are `enough`. `first` has the benches, warm, before the slices, `then` after
-    them.
-
-    A point of a sweep is compared with its group's reference the same way: the reference stands on, and the engine
-    is opened for each pair of them (run/reference_bench.py). Returns warnings. Raises what the engine and the
-    switches raise, and Interrupted once a signal has ended a stretch.
-    """
-    with connected(a, b) as pair, kept_off(a.scenario.dut.cpus, a.host):
-        warnings = learn(pair)
-        first(pair)
-        duet = Duet(pair, keep, recorded, enough)
-        a.on_stoppable(duet)
-        a.listener.measurement_begins("slices", max(0.0, length_s - duet.measured_s))
-        duet.measure(length_s)
-        then(pair)
-    return warnings
-
-
 class Duet:
     """Slices of two benches that stand, on one engine."""
 
@@ -79,15 +46,10 @@ class Duet:
         recorded: Sequence[Stretch] = (),
         enough: Enough = lambda _: False,
     ) -> None:
-        """`recorded`: stretches of an interrupted comparison, which are measured no more."""
-        self._enough = enough
-        self._pair = pair
-        self._keep = keep
-        self._count = len(recorded)
-        self._load_fps = max(bench.scenario.search.max_load_fps for bench in pair.benches.values())
-        self._most_fps = self._load_fps
-        self._stop_requested = False
-        self._sending = False
+        """`keep` gets each stretch as it ends; `recorded`: those of an interrupted run, which are measured no more."""
+        self._pair, self._keep, self._enough = pair, keep, enough
+        self._load_fps = self._most_fps = max(bench.scenario.search.max_load_fps for bench in pair.benches.values())
+        self._stop_requested = self._sending = False
         self.stretches = list(recorded)
 
     def stop(self) -> None:
@@ -101,15 +63,21 @@ class Duet:
 
         Raises Interrupted, EngineError or DutError, whatever is measured kept.
         """
-        if length_s <= 0 or (self.measured_s and self._enough(self.stretches)):
+        if length_s <= 0 or self._is_enough():
             return
+        bench = self._pair.benches[SIDES[0]]
+        bench.on_stoppable(self)
+        bench.listener.measurement_begins("slices", max(0.0, length_s - self.measured_s))
         slicing = self._recorded() or self._calibrated()
         while (left_s := length_s - self.measured_s) > 4 * slicing.in_a_row * slicing.length_s:
-            if self.measured_s and self._enough(self.stretches):
+            if self._is_enough():
                 return
-            self._overload(self.stretch(MEASURED, slicing, min(STRETCH_S, left_s), self._load_fps))
+            self.stretch(MEASURED, slicing, min(STRETCH_S, left_s))
             if 2 * self.measured_s < length_s and steady(counted(self.stretches), TOLERANCE) is False:
                 slicing = _longer(slicing)
+
+    def _is_enough(self) -> bool:
+        return self.measured_s > 0 and self._enough(self.stretches)
 
     @property
     def measured_s(self) -> float:
@@ -129,29 +97,20 @@ class Duet:
 
         So short a trial shows no small loss: it is looked for again in what is measured.
         """
-        self._overload(self.stretch(CALIBRATION, RIGHT_AFTER_A_THAW, FIRST_S, self._load_fps))
-        self._overload(self.stretch(CALIBRATION, RIGHT_AFTER_A_THAW, CALIBRATION_S, self._load_fps))
+        for length_s in (FIRST_S, CALIBRATION_S):
+            self.stretch(CALIBRATION, RIGHT_AFTER_A_THAW, length_s)
         is_steady: bool | None = None
         for slicing in CALIBRATED:
-            tried = self.stretch(CALIBRATION, slicing, CALIBRATION_S, self._load_fps)
-            self._overload(tried)
-            if is_steady := steady([tried], TOLERANCE):
+            if is_steady := steady([self.stretch(CALIBRATION, slicing, CALIBRATION_S)], TOLERANCE):
                 return slicing
         return UNDECIDED if is_steady is None else _longer(CALIBRATED[-1])
 
-    def _overload(self, seen: Stretch) -> None:
-        """Choose the next load by what was forwarded: enough for an overload, no more work for the engine than that."""
-        rates = sorted(part.received / part.length_s for part in seen.slices if part.length_s)
-        if rates and (best_fps := rates[int(BEST * (len(rates) - 1))]):
-            self._load_fps = min(self._most_fps, TIMES_THE_MOST * best_fps)
-
-    def stretch(self, phase: str, slicing: Slicing, length_s: float, load_fps: float) -> Stretch:
-        """One request: `length_s` of alternating slices, `load_fps` offered to the bench whose turn it is.
+    def stretch(self, phase: str, slicing: Slicing, length_s: float) -> Stretch:
+        """One request: `length_s` of alternating slices, each at the load that overloads the bench whose turn it is.
 
         Raises Interrupted, EngineError or DutError after keeping what there is.
         """
-        self._count += 1
-        request = self._request(f"slices-{self._count:04d}", slicing, length_s, load_fps)
+        request = self._request(slicing, length_s)
         started, began = datetime.now(UTC).isoformat(), monotonic()
         result = self._send(request)
         made = Stretch(
@@ -159,7 +118,7 @@ class Duet:
             phase=phase,
             started=started,
             wall_s=monotonic() - began,
-            load_fps=load_fps,
+            load_fps=request.load_fps,
             ring=min(port.ring for bench in self._pair.benches.values() for port in bench.scenario.ports),
             slicing=slicing,
             slices=tuple(_slices(result)),
@@ -172,21 +131,26 @@ class Duet:
             raise Interrupted("interrupted", "--resume RUN continues where it stopped")
         if result.reason:
             raise DutError(f"the slices ended early: {result.reason}", "see engine.log in the run folder")
+        self._choose_load(made)
         return made
 
-    def _request(self, trial_id: str, slicing: Slicing, length_s: float, load_fps: float) -> TrialRequest:
-        a, b = (self._pair.benches[side].scenario for side in SIDES)
-        streams = [
-            of_side(stream, prefix(side)) for side, bench in zip(SIDES, (a, b), strict=True) for stream in bench.streams
-        ]
-        first = len(a.streams)
-        pids = self._pair.pids
+    def _choose_load(self, seen: Stretch) -> None:
+        """Next, by what was forwarded: enough for an overload, no more work for the engine than that."""
+        rates = sorted(part.received / part.length_s for part in seen.slices if part.length_s)
+        if rates and (best_fps := rates[int(BEST * (len(rates) - 1))]):
+            self._load_fps = min(self._most_fps, TIMES_THE_MOST * best_fps)
+
+    def _request(self, slicing: Slicing, length_s: float) -> TrialRequest:
+        sides = {side: self._pair.benches[side].scenario for side in SIDES}
+        streams = [of_side(stream, prefix(side)) for side, own in sides.items() for stream in own.streams]
+        a, b = sides.values()
+        number, first = 1 + len(self.stretches), len(a.streams)
         return TrialRequest(
-            trial_id=trial_id,
-            epoch=self._count % EPOCHS,
+            trial_id=f"slices-{number:04d}",
+            epoch=number % EPOCHS,
             duration_s=length_s,
             drain_s=max(a.search.drain_s, b.search.drain_s),
-            load_fps=load_fps,
+            load_fps=self._load_fps,
             streams=tuple(streams),
             probe_cores=a.probed_cores,
             slices=Slices(
@@ -195,7 +159,7 @@ class Duet:
                 length_s=slicing.length_s,
                 settle_s=slicing.settle_s,
                 discard_s=slicing.discard_s,
-                hold=tuple((pid,) for pid in pids),
+                hold=tuple((pid,) for pid in self._pair.pids),
             ),
         )
 
@@ -237,21 +201,3 @@ def _slices(result: EngineResult) -> Iterator[Slice]:
 def _cache_line_ns(result: EngineResult) -> float | None:
     known = [probe for probe in (result.cache_line_before_ns, result.cache_line_after_ns) if probe is not None]
     return math.fsum(known) / len(known) if known else None
-
-
-def learn(pair: Pair) -> tuple[str, ...]:
-    """Warm both benches up, each alone. Returns warnings. Raises what a trial raises."""
-    for side in SIDES:
-        bench = pair.benches[side]
-        bench.record.note_facts({**pair.facts, **bench.live.ready()})
-    return tuple(filter(None, (_learn(pair, side) for side in SIDES)))
-
-
-def _learn(pair: Pair, side: str) -> str:
-    bench = pair.benches[side]
-    with frozen(pair.other(side).setup):
-        measurer = measurer_of(pair, side, bench.record.keep, bench.recorded.trials)
-        bench.on_stoppable(measurer)
-        bench.listener.phase(WARM_UP, 1)
-        warning = warm_up(bench.scenario, measurer)
-    return f"{side}: {warning}" if warning else ""

@@ -1,14 +1,51 @@
-"""Which counter-experiments a run makes: those that some suspicion asks for, once the unchanged bench is measured."""
+"""Counter-experiments: a scenario with all that it allows as one sweep, and which of these points a run makes.
 
-from collections.abc import Mapping, Sequence
+It makes those that some suspicion asks for, once the unchanged bench is measured.
+"""
 
-from pinchpoint.causes.explained import OF_LOSSES, explanation
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from pinchpoint.causes.experiments import OF_LOSSES, experiments, explanation
+from pinchpoint.dut.registry import device_of
+from pinchpoint.measure.rates import Rates
 from pinchpoint.model.causes import Experiment, Explanation
+from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Outcome, ScenarioResult
-from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.scenario import Factor, Point, Relative, Scenario, Sweep
+from pinchpoint.run.paired_benches import why_no_duet
 
 FACTOR = "experiment"
 UNCHANGED = "unchanged"
+
+
+def sweep_of(scenario: Scenario, free_cpus: Collection[int] = ()) -> Sweep:
+    """The scenario and every counter-experiment on it as the points of one sweep. Raises InputError.
+
+    Each is measured beside the unchanged bench, in turns, where that is possible, else by its own search.
+    """
+    if not isinstance(scenario.measure, Rates):
+        message = f'{scenario.path}: measure = "{scenario.measure.kind}" has no rate to explain'
+        raise InputError(message, 'use a scenario with measure = "rates"')
+    changed = experiments(scenario, device_of(scenario).experiments(scenario), free_cpus)
+    if (control := changed.pop(Experiment.PLAIN, None)) is not None:
+        changed[Experiment.PLAIN] = control  # last: what suspicions ask for has the first claim on the time
+
+    def point(level: str, relative: Relative) -> Point:
+        return Point(scenario.name, {FACTOR: level}, 1, relative, scenario.name)
+
+    points = [
+        replace(
+            variant,
+            name=f"{scenario.name}.{kind.replace(' ', '-')}",
+            title=f"{scenario.title}, with {kind.words}",
+            point=point(str(kind), Relative.NO if why_no_duet(scenario, variant) else Relative.TRIED),
+        )
+        for kind, variant in changed.items()
+    ]
+    every = (replace(scenario, point=point(UNCHANGED, Relative.TRIED)), *points)
+    factor = Factor(FACTOR, "", (UNCHANGED, *map(str, changed)), falling=False)
+    return Sweep(scenario.name, f"Why: {scenario.title}", (factor,), every, 1, "listed", 0)
 
 
 def experiment_of(unit: Scenario) -> Experiment | None:
@@ -22,12 +59,11 @@ def left_out(unit: Scenario, units: Sequence[Scenario], done: Mapping[str, Scena
     tried = experiment_of(unit)
     if tried is None:
         return ""
-    reference = next(other for other in units if experiment_of(other) is None and other.point.group == unit.point.group)
-    unchanged = done.get(reference.name)
+    allowed = {experiment_of(other): other for other in units if other.point.group == unit.point.group}
+    unchanged = done.get(allowed[None].name)
     if unchanged is None or unchanged.outcome is not Outcome.MEASURED or unchanged.verdict is None:
         return "the unchanged bench has no verdict"
-    allowed = {experiment_of(other) for other in units if other.point.group == unit.point.group}
-    wanted = {suspicion.experiment for suspicion in unchanged.verdict.suspicions} & allowed
+    wanted = {suspicion.experiment for suspicion in unchanged.verdict.suspicions} & allowed.keys()
     # The device's plain forwarding is the control of everything that its threads have no time for.
     if tried in wanted or (tried is Experiment.PLAIN and wanted - OF_LOSSES - {None}):
         return ""
@@ -40,31 +76,29 @@ def next_of(left: Sequence[Scenario], done: Mapping[str, ScenarioResult]) -> Sce
     if unchanged is None or unchanged.verdict is None:
         return left[0]
     wanted = [suspicion.experiment for suspicion in unchanged.verdict.suspicions]
-    own = [unit for unit in left if unit.point.group == left[0].point.group]
-    return min(own, key=lambda unit: _place(wanted, experiment_of(unit)))
 
+    def place(unit: Scenario) -> int:
+        tried = experiment_of(unit)
+        return wanted.index(tried) if tried in wanted else len(wanted)
 
-def _place(wanted: Sequence[Experiment | None], tried: Experiment | None) -> int:
-    return wanted.index(tried) if tried in wanted else len(wanted)
+    return min((unit for unit in left if unit.point.group == left[0].point.group), key=place)
 
 
 def is_first(unit: Scenario, done: Mapping[str, ScenarioResult]) -> bool:
     """Whether no counter-experiment of its group is measured yet: an explanation begins one while there is any time."""
-    names = [
-        name for name, result in done.items() if result.group == unit.point.group and result.outcome is Outcome.MEASURED
-    ]
-    return names == [unit.point.reference]
+    own = [name for name, result in done.items() if result.group == unit.point.group]
+    return [name for name in own if done[name].outcome is Outcome.MEASURED] == [unit.point.reference]
 
 
 def explained(units: Sequence[Scenario], done: Mapping[str, ScenarioResult]) -> tuple[Explanation, ...]:
     """What the measured units of each group say together; a group whose unchanged bench has no verdict says nothing."""
-    groups = dict.fromkeys(unit.point.group for unit in units)
-    each = (_explained([unit for unit in units if unit.point.group == group], done) for group in groups)
-    return tuple(filter(None, each))
-
-
-def _explained(units: Sequence[Scenario], done: Mapping[str, ScenarioResult]) -> Explanation | None:
-    results = {experiment_of(unit): done[unit.name] for unit in units if unit.name in done}
-    unchanged = results.get(None)
-    made = {kind: result for kind, result in results.items() if kind is not None}
-    return explanation(unchanged, made) if unchanged is not None else None
+    groups: dict[str, dict[Experiment | None, ScenarioResult]] = {}
+    for unit in units:
+        if unit.name in done:
+            groups.setdefault(unit.point.group, {})[experiment_of(unit)] = done[unit.name]
+    told = []
+    for results in groups.values():
+        if (unchanged := results.get(None)) is not None:
+            made = {kind: result for kind, result in results.items() if kind is not None}
+            told.append(explanation(unchanged, made))
+    return tuple(filter(None, told))

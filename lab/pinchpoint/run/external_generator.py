@@ -10,7 +10,7 @@ import shlex
 import signal
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from pinchpoint.dut.setup import Setup, planned_ends, prepare
 from pinchpoint.dut.wire import WireLive, inspected, joined, without_device
@@ -20,9 +20,9 @@ from pinchpoint.host.priority import share_priority
 from pinchpoint.host.processes import ENVIRONMENT_MARK, alive, end_processes, session
 from pinchpoint.measure.standing import Listener
 from pinchpoint.model.errors import BenchError, DutError, InputError, RequirementError
-from pinchpoint.model.generator import Foreign, Sent, Wire
+from pinchpoint.model.measurement import Foreign, Sent, Wire
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.observe.inspector import Inspected, InspectedPort, SeenAtPort
+from pinchpoint.observe.relay import Inspected, InspectedPort, SeenAtPort
 from pinchpoint.run.bench import standing_bench
 
 GRACE_S = 2.0  # for a generator to end after SIGINT, and again after SIGTERM
@@ -62,14 +62,7 @@ def wire_of(scenario: Scenario, host: Host) -> Scenario:
     return inspected(without_device(scenario, any(end.backend == "dpdk" for end in planned_ends(scenario, host))))
 
 
-def watched(
-    machines: Machines,
-    scenario: Scenario,
-    command: str,
-    duration_s: float,
-    listener: Listener,
-    now_s: Callable[[], float] = time.monotonic,
-) -> Foreign:
+def watched(machines: Machines, scenario: Scenario, command: str, duration_s: float, listener: Listener) -> Foreign:
     """Stand the wire, run the command for at most `duration_s`, and say what was sent.
 
     Raises InputError, RequirementError where the wire cannot be built, BenchError where the command fails.
@@ -82,7 +75,7 @@ def watched(
     words = arguments(places.machine, command, found_at, serves_all=over_dpdk)
     with standing_bench(setup, listener):
         listener.phase("generator", 1)
-        ended = _run(words, setup, None if over_dpdk else places.engine_netns, duration_s, now_s)
+        ended = _run(words, setup, None if over_dpdk else places.engine_netns, duration_s)
         live = setup.bench.open()
         assert isinstance(live, WireLive)
         try:
@@ -101,7 +94,7 @@ def watched(
     return Foreign(command, ended, _wire(inspected, carries=over_dpdk), tuple(sent[name] for name in sorted(sent)))
 
 
-def _run(words: list[str], setup: Setup, netns: str | None, duration_s: float, now_s: Callable[[], float]) -> str:
+def _run(words: list[str], setup: Setup, netns: str | None, duration_s: float) -> str:
     """How the command ended. Raises BenchError where it failed, RequirementError where there is no such program."""
     folder, host = setup.places.directory, setup.places.machine
     status, output, errors = (f"{folder}/generator.{name}" for name in ("status", "out", "err"))
@@ -110,8 +103,8 @@ def _run(words: list[str], setup: Setup, netns: str | None, duration_s: float, n
     argv = [*prefix(netns, setup.scenario.engine.cpus), *keeping]
     pid = host.spawn(argv, ((ENVIRONMENT_MARK, setup.places.bench_id),), output, errors)
     share_priority(host, pid)
-    until_s = now_s() + duration_s
-    while not (has_ended := host.ended(pid)) and now_s() < until_s:
+    until_s = time.monotonic() + duration_s
+    while not (has_ended := host.ended(pid)) and time.monotonic() < until_s:
         time.sleep(LOOK_S)
     if not has_ended and not host.exists(status):
         _stop(host, pid)

@@ -7,18 +7,19 @@ effect more often than not.
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
 from pinchpoint.causes import signs
 from pinchpoint.dut.registry import device_of
-from pinchpoint.measure.trial import Measurer
 from pinchpoint.measure.warm_up import first_round
 from pinchpoint.model.causes import Signs, Turns
 from pinchpoint.model.hops import DropKind
 from pinchpoint.model.levels import OVERLOADED
+from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.run.paired_benches import SIDES, Pair, frozen, measurer_of
+from pinchpoint.run.paired_benches import SIDES, Pair
 from pinchpoint.stats.interleaved import Gain, turned
 
 TURN_S = 0.2  # of one trial: most searches use as much
@@ -35,22 +36,7 @@ BUSY = 0.8  # share of a thread's time: below it, turns for few frames each cost
 # Of what the unchanged bench carries under overload: the first at which it loses frames. The less is sent, the longer a
 # pause that a large ring bridges, and the surer it is that a loss is none of speed.
 PARTS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0)
-UNCHANGED_TURN, CHANGED_TURN = "turn of the unchanged bench", "turn"
-
-
-@dataclass(frozen=True)
-class _Both:
-    """Whose turn it may be."""
-
-    pair: Pair
-    measurers: Mapping[str, Measurer]
-
-    def trial(self, side: str, load_fps: float) -> Trial:
-        """One trial, the other bench frozen. Raises what a trial raises."""
-        measurer = self.measurers[side]
-        self.pair.benches[SIDES[1]].on_stoppable(measurer)
-        with frozen(self.pair.other(side).setup):
-            return measurer.trial(UNCHANGED_TURN if side == SIDES[0] else CHANGED_TURN, TURN_S, load_fps)
+PHASES = {"A": "turn of the unchanged bench", "B": "turn"}
 
 
 def measure_turns(pair: Pair, is_below: bool, changed: list[Trial]) -> Turns:
@@ -59,14 +45,21 @@ def measure_turns(pair: Pair, is_below: bool, changed: list[Trial]) -> Turns:
     `is_below`: at a load that A should carry, where it loses frames; else at the highest load of the scenario.
     Raises what a trial raises.
     """
-    both = _Both(pair, {side: _measurer(pair, side, f"turn-{side}") for side in SIDES})
-    most_fps = pair.benches[SIDES[0]].scenario.search.max_load_fps
-    load_fps = _lossy(both, most_fps) if is_below else most_fps
+    unchanged = pair.benches[SIDES[0]].scenario
+    measurers = {side: pair.measurer(side, f"turn-{side}", SIDES[1]) for side in SIDES}
+
+    def trial(side: str, load_fps: float) -> Trial:
+        with pair.alone(side, measurers[side]):
+            return measurers[side].trial(PHASES[side], TURN_S, load_fps)
+
+    load_fps = unchanged.search.max_load_fps
+    if is_below:
+        load_fps = _lossy(partial(trial, SIDES[0]), unchanged)
     made = list[tuple[Trial, Trial]]()
     began_s = time.monotonic()
     while len(made) < MOST_PAIRS and time.monotonic() - began_s < (MOST_S if len(made) >= FEW_PAIRS else MOST_SLOW_S):
         order = SIDES if len(made) % 2 == 0 else SIDES[::-1]
-        turn = {side: both.trial(side, load_fps) for side in order}
+        turn = {side: trial(side, load_fps) for side in order}
         made.append((turn[SIDES[0]], turn[SIDES[1]]))
         changed.append(turn[SIDES[1]])
         if is_certain(judged(made, _streams(pair)), is_below):
@@ -78,10 +71,10 @@ def measure_turns(pair: Pair, is_below: bool, changed: list[Trial]) -> Turns:
 
 def overload(pair: Pair) -> Trial:
     """One trial of B at the highest load of the scenario, A frozen. Raises what a trial raises."""
-    measurer = _measurer(pair, SIDES[1], "overload")
-    pair.benches[SIDES[1]].on_stoppable(measurer)
-    with frozen(pair.other(SIDES[1]).setup):
-        return measurer.trial("overload", OVERLOAD_S, pair.benches[SIDES[1]].scenario.search.max_load_fps)
+    side = SIDES[1]
+    measurer = pair.measurer(side, "overload", side)
+    with pair.alone(side, measurer):
+        return measurer.trial("overload", OVERLOAD_S, pair.benches[side].scenario.search.max_load_fps)
 
 
 def judged(pairs: Sequence[tuple[Trial, Trial]], streams: float = 1.0) -> Turns:
@@ -169,32 +162,13 @@ def _streams(pair: Pair) -> float:
     return b / a
 
 
-def _lossy(both: _Both, most_fps: float) -> float:
-    """A load that A should carry, by what it carries of the highest one, and at which it loses frames twice."""
-    side = SIDES[0]
-    carried_fps = _carried_fps(both.trial(side, most_fps)) or first_round(both.pair.benches[side].scenario)[1]
-    for part in PARTS[:-1]:
-        load_fps = min(most_fps, part * carried_fps)
-        if all(both.trial(side, load_fps).loss_ratio > LOSES for _ in SIDES):
-            return load_fps
-    return min(most_fps, PARTS[-1] * carried_fps)
-
-
-def _measurer(pair: Pair, side: str, what: str) -> Measurer:
-    return measurer_of(pair, side, _keep(pair, what))
-
-
-def _keep(pair: Pair, what: str) -> Callable[[Trial], None]:
-    """Trials of either bench belong to the counter-experiment."""
-    changed = pair.benches[SIDES[1]]
-    first, made = len(changed.recorded.trials), list[str]()
-
-    def keep(trial: Trial) -> None:
-        made.append(trial.id)
-        name = changed.scenario.name
-        changed.record.keep(replace(trial, scenario=name, id=f"{name}-{first + len(made):04d}-{what}"))
-
-    return keep
+def _lossy(trial: Callable[[float], Trial], scenario: Scenario) -> float:
+    """A load that the bench should carry, by what it carries of the highest one, and at which it loses frames twice."""
+    most_fps = scenario.search.max_load_fps
+    carried_fps = _carried_fps(trial(most_fps)) or first_round(scenario)[1]
+    loads_fps = [min(most_fps, part * carried_fps) for part in PARTS]
+    lossy = (load_fps for load_fps in loads_fps[:-1] if all(trial(load_fps).loss_ratio > LOSES for _ in range(2)))
+    return next(lossy, loads_fps[-1])
 
 
 def _signs(pair: Pair, side: str, trials: Sequence[Trial]) -> Signs:

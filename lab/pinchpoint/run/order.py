@@ -8,20 +8,11 @@ from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Factor, Level, Scenario, Sweep
 from pinchpoint.model.study import SweepInfo
 
-ORDERS = ("interleaved", "random", "listed")
-
 
 def info(sweep: Sweep) -> SweepInfo:
     """What a report needs of a sweep, without its scenarios."""
-    return SweepInfo(
-        group=sweep.group,
-        title=sweep.title,
-        measure=sweep.scenarios[0].measure.kind,
-        factors=sweep.factors,
-        repeats=sweep.repeats,
-        order=sweep.order,
-        seed=sweep.seed,
-    )
+    measure = sweep.scenarios[0].measure.kind
+    return SweepInfo(sweep.group, sweep.title, measure, sweep.factors, sweep.repeats, sweep.order, sweep.seed)
 
 
 def units(sweeps: Iterable[Sweep], budgeted: bool = False) -> tuple[Scenario, ...]:

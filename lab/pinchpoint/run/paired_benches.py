@@ -3,31 +3,70 @@
 Both switches forward on the same core. While one is looked at the other is frozen (SIGSTOP), so that its polling
 thread leaves the core. A frozen switch answers no request: it is thawed before it is asked. Removing a bench thaws its
 switch (host/processes.py), also by `pinchpoint clean` after whoever froze it was killed.
+
+Comparisons, points relative to a reference and counter-experiments are all measured on such a pair: in slices
+(run/duet.py) and in trials (`Pair.measurer`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
+from itertools import count
 
 from pinchpoint.bench.actions import daemon_pid
-from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.resource import Daemon, Relay
+from pinchpoint.dut import requirements
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import Setup, await_engine_pages, joint_request, prepare
 from pinchpoint.engine.instrument import EngineResult, Heard, Instrument, TrialRequest
 from pinchpoint.engine.process import ProcessInstrument
 from pinchpoint.host.machines import Machines
-from pinchpoint.host.priority import preferred
+from pinchpoint.host.priority import kept_off
 from pinchpoint.host.processes import ENVIRONMENT_MARK, freeze, thaw
-from pinchpoint.measure.standing import Listener, Standing
+from pinchpoint.measure.rates import Rates
+from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.trial import Measurer
-from pinchpoint.model.errors import DutError
+from pinchpoint.measure.warm_up import warm_up
+from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.scenario import Scenario, Stream
-from pinchpoint.model.trial import Trial
-from pinchpoint.run.bench import standing_bench
+from pinchpoint.model.trial import WARM_UP, Trial
 
 SIDES = ("A", "B")
+
+
+def why_no_duet(a: Scenario, b: Scenario) -> str:
+    """Why two scenarios cannot be measured at once, whatever the machine; empty if they can."""
+    others = sorted({scenario.measure.kind for scenario in (a, b) if not isinstance(scenario.measure, Rates)})
+    nics = [
+        {address for port in scenario.ports for address in (port.pci, port.engine_pci)} - {None} for scenario in (a, b)
+    ]
+    unfrozen = [why for scenario in (a, b) if (why := device_of(scenario).freezing(scenario).why_not)]
+    reasons = {
+        f'slices measure rates, and measure = "{next(iter(others), "")}" needs a bench alone': bool(others),
+        next(iter(unfrozen), ""): bool(unfrozen),
+        "connections of a service are established on a bench alone": any(scenario.established for scenario in (a, b)),
+        "both benches stand on one host, and the scenarios name two": _addresses(a) != _addresses(b),
+        "both benches need the same NIC": bool(nics[0] & nics[1]),
+        "one engine drives the ports of both benches, and engine.cpus differ": a.engine.cpus != b.engine.cpus,
+        "the engine of one bench would run on a CPU of the other's switch": bool(
+            set(a.engine.cpus) & {*a.dut.cpus, *b.dut.cpus}
+        ),
+        "what arrives at a port with several queues cannot be counted by slices": any(
+            port.queues > 1 for scenario in (a, b) for port in scenario.ports
+        ),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def _addresses(scenario: Scenario) -> list[str]:
+    return [remote.address if remote else "" for remote in scenario.remotes]
+
+
+def require_duet(machines: Machines, a: Scenario, b: Scenario) -> None:
+    """Raises InputError where A and B cannot be measured at once, RequirementError where this machine lacks memory."""
+    if why := why_no_duet(a, b):
+        raise InputError(f"no duet of {a.path} and {b.path}: {why}", "--method turns")
+    requirements.require_together(a, b, machines)
 
 
 def prefix(side: str) -> str:
@@ -35,21 +74,21 @@ def prefix(side: str) -> str:
     return f"{side}."
 
 
-def prepare_both(
-    machines: Machines, a: Scenario, b: Scenario, state_directory: Path = STATE_DIRECTORY
-) -> tuple[Setup, Setup]:
+def prepare_both(machines: Machines, a: Scenario, b: Scenario) -> tuple[Setup, Setup]:
     """Both benches planned together: names, places, hugepages. Raises what `prepare` raises."""
-    first = prepare(a, machines, state_directory)
-    return first, prepare(b, machines, state_directory, beside=first)
+    first = prepare(a, machines)
+    return first, prepare(b, machines, beside=first)
 
 
 @contextmanager
-def standing_both(setups: tuple[Setup, Setup], listener: Listener) -> Iterator[None]:
+def both_live(
+    setups: tuple[Setup, Setup], live: Callable[[Setup], AbstractContextManager[Standing]]
+) -> Iterator[tuple[Standing, Standing]]:
     """Both benches stand inside the block. The first is frozen while the second is built: it would poll its core."""
-    with preferred(), standing_bench(setups[0], listener), ExitStack() as second:
+    with live(setups[0]) as first, ExitStack() as stack:
         with frozen(setups[0]):
-            second.enter_context(standing_bench(setups[1], listener))
-        yield
+            second = stack.enter_context(live(setups[1]))
+        yield first, second
 
 
 def switch_pid(setup: Setup) -> int:
@@ -87,7 +126,7 @@ class Pair:
 
     benches: Mapping[str, Standing]
     instrument: Instrument
-    facts: Mapping[str, str]  # of the engine
+    warnings: tuple[str, ...] = ()  # of their warm-ups
 
     @property
     def pids(self) -> tuple[int, int]:
@@ -101,24 +140,47 @@ class Pair:
             with suppress(DutError):
                 thaw(bench.setup.places.host, switch_pid(bench.setup))
 
-    def other(self, side: str) -> Standing:
-        """The bench that is not `side`."""
-        return self.benches["B" if side == "A" else "A"]
+    @contextmanager
+    def alone(self, side: str, measurer: Measurer) -> Iterator[None]:
+        """Inside, only this bench runs, and a signal stops what measures it."""
+        self.benches[side].on_stoppable(measurer)
+        with frozen(self.benches["B" if side == "A" else "A"].setup):
+            yield
 
-    def one_sided(self, side: str) -> Instrument:
-        """An instrument for which only one side's ports exist."""
-        return OneSide(self.instrument, side)
+    def measurer(self, side: str, what: str, owner: str) -> Measurer:
+        """What makes trials of one bench, each with its whole account.
 
+        They belong to the bench `owner`; their ids follow those of its earlier trials and end with `what`.
+        """
+        bench, numbers = self.benches[owner], count(1 + len(self.benches[owner].recorded.trials))
 
-def measurer_of(pair: Pair, side: str, keep: Callable[[Trial], None], recorded: Sequence[Trial] = ()) -> Measurer:
-    """What makes trials of one bench, each with its whole account; `recorded` are those of an interrupted run."""
-    bench = pair.benches[side]
-    return Measurer(bench.scenario, pair.one_sided(side), bench.bracket(), keep, bench.listener, recorded)
+        def keep(trial: Trial) -> None:
+            name = bench.scenario.name
+            bench.record.keep(replace(trial, scenario=name, id=f"{name}-{next(numbers):04d}-{what}"))
+
+        return self._measurer(side, keep)
+
+    def warm_up(self, side: str) -> str:
+        """Warm one bench up. Returns a warning, empty if there is none. Raises what a trial raises."""
+        bench = self.benches[side]
+        measurer = self._measurer(side, bench.record.keep, bench.recorded.trials)
+        bench.listener.phase(WARM_UP, 1)
+        with self.alone(side, measurer):
+            warning = warm_up(bench.scenario, measurer)
+        return f"{side}: {warning}" if warning else ""
+
+    def _measurer(self, side: str, keep: Callable[[Trial], None], recorded: Sequence[Trial] = ()) -> Measurer:
+        bench = self.benches[side]
+        instrument = OneSide(self.instrument, side)
+        return Measurer(bench.scenario, instrument, bench.bracket(), keep, bench.listener, recorded)
 
 
 @contextmanager
-def connected(a: Standing, b: Standing) -> Iterator[Pair]:
-    """The one engine of both benches; it ends with the block."""
+def warm_pair(a: Standing, b: Standing) -> Iterator[Pair]:
+    """Both benches, each warmed up alone, and their one engine, which ends with the block.
+
+    Raises what the engine and a trial raise.
+    """
     benches = dict(zip(SIDES, (a, b), strict=True))
     instrument = ProcessInstrument(
         joint_request({prefix(side): (bench.scenario, bench.setup.bench) for side, bench in benches.items()}),
@@ -129,7 +191,11 @@ def connected(a: Standing, b: Standing) -> Iterator[Pair]:
     )
     try:
         await_engine_pages(a.setup, b.setup)
-        yield Pair(benches, instrument, instrument.open())
+        facts, pair = instrument.open(), Pair(benches, instrument)
+        with kept_off(a.scenario.dut.cpus, a.host):
+            for bench in benches.values():
+                bench.record.note_facts({**facts, **bench.live.ready()})
+            yield replace(pair, warnings=tuple(filter(None, map(pair.warm_up, SIDES))))
     finally:
         instrument.close()
 
@@ -158,18 +224,19 @@ class OneSide:
         """Nothing: the joint engine is closed by whoever opened it."""
 
     def _own(self, result: EngineResult) -> EngineResult:
-        streams = (
-            replace(stream, tx_port=self._name(stream.tx_port), rx_port=stream.rx_port and self._name(stream.rx_port))
-            for stream in result.streams
+        mine, own = self._prefix, self._name
+        return replace(
+            result,
+            streams=tuple(
+                replace(stream, tx_port=own(stream.tx_port), rx_port=stream.rx_port and own(stream.rx_port))
+                for stream in result.streams
+            ),
+            workers=tuple(
+                replace(worker, ports=tuple(own(name) for name in worker.ports if name.startswith(mine)))
+                for worker in result.workers
+            ),
+            ports=tuple(replace(port, name=own(port.name)) for port in result.ports if port.name.startswith(mine)),
         )
-        workers = (
-            replace(worker, ports=tuple(self._name(name) for name in worker.ports if name.startswith(self._prefix)))
-            for worker in result.workers
-        )
-        ports = (
-            replace(port, name=self._name(port.name)) for port in result.ports if port.name.startswith(self._prefix)
-        )
-        return replace(result, streams=tuple(streams), workers=tuple(workers), ports=tuple(ports))
 
     def _name(self, joint: str) -> str:
         return joint.removeprefix(self._prefix)

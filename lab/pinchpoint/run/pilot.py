@@ -2,23 +2,24 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from statistics import median
+from typing import Any
 
 from pinchpoint.bench.builder import Builder
-from pinchpoint.bench.plan import describe, plan
-from pinchpoint.dut.setup import Setup, prepare
-from pinchpoint.engine.process import find_engine
+from pinchpoint.dut.setup import Setup
 from pinchpoint.findings.curves import of_repeats
 from pinchpoint.host.machines import Machines
+from pinchpoint.host.priority import preferred
 from pinchpoint.measure.registry import measure_of
-from pinchpoint.measure.standing import Listener, Record, Recorded, Standing, Stoppable
+from pinchpoint.measure.standing import Listener, Stoppable
 from pinchpoint.model.result import Outcome, ScenarioResult
-from pinchpoint.model.scenario import Point, Scenario
+from pinchpoint.model.scenario import Level, Point, Scenario
 from pinchpoint.model.study import Bound
-from pinchpoint.run.bench import standing_bench
-from pinchpoint.run.checkpoint import Growing, RunContext
+from pinchpoint.run.bench import Task, opened, standing_bench
+from pinchpoint.run.run import run_all
+from pinchpoint.run.scenario import planned
 from pinchpoint.stats.variance import Costs
 from pinchpoint.store.folder import RunFolder
 
@@ -73,75 +74,59 @@ def run_pilot(
 
     Raises what a run raises; the bench is then removed, and what was measured stays in the folder.
     """
-    return _Pilot(machines, scenario, size, RunContext(folder, listener, on_stoppable)).whole()
+    units = {place: unit(scenario, *place) for place in size.every}
+    with _Benches(machines) as benches:
+        result = run_all(machines, [*units.values()], folder, listener, on_stoppable, benches.run)
+    by_name = {of_unit.scenario: of_unit for of_unit in result.scenarios}
+    return {place: by_name[measured.name] for place, measured in units.items()}, benches.spent.costs()
 
 
-class _Pilot:
-    """A pilot between its first bench and its last."""
+class _Benches:
+    """Runs the units of a pilot; inside the `with` block a bench stands on for the units that share it."""
 
-    def __init__(self, machines: Machines, scenario: Scenario, size: Size, context: RunContext) -> None:
+    def __init__(self, machines: Machines) -> None:
+        self.spent = Spent()
         self._machines = machines
-        self._scenario = scenario
-        self._size = size
-        self._context = context
-        self._engine = [find_engine(machines.lab)]  # before anything is built
-        self._results: dict[tuple[int, int, int], ScenarioResult] = {}
-        self._done: dict[str, ScenarioResult] = {}
-        units = [unit(scenario, *place) for place in size.every]
-        self._files = Growing(context.folder, units, self._done)
-        self._spent = Spent()
+        self._stack = ExitStack()  # of the bench that stands
+        self._place: tuple[Level, Level] | None = None  # its number, and of the DUT's start there
 
-    def whole(self) -> tuple[Mapping[tuple[int, int, int], ScenarioResult], Costs]:
-        try:
-            for bench in range(1, self._size.benches + 1):
-                self._bench(bench)
-        finally:
-            self._files.flush()
-        return self._results, self._spent.costs()
+    def __enter__(self) -> "_Benches":
+        return self
 
-    def _bench(self, bench: int) -> None:
-        setup = prepare(self._scenario, self._machines)
-        record = self._files.record()
-        record.note_plan(unit(self._scenario, bench, 1, 1).name, describe(plan((), setup.resources)))
-        record.note_facts({**setup.facts, **setup.bench.facts()})
-        began, inside_s = time.monotonic(), 0.0
-        with standing_bench(setup, self._context.listener) as builder:
-            stood = time.monotonic()
-            for start in range(1, self._size.starts + 1):
-                if start > 1:
-                    with _timed(self._spent.restarting):
-                        restart_dut(builder, setup, self._context.listener)
-                self._measurements(setup, record, bench, start)
-            inside_s = time.monotonic() - stood
-        self._spent.building.append(time.monotonic() - began - inside_s)
+    def __exit__(self, *error: Any) -> None:
+        took_s = _seconds(lambda: self._stack.__exit__(*error))
+        if self.spent.building:
+            self.spent.building[-1] += took_s
 
-    def _measurements(self, setup: Setup, record: Record, bench: int, start: int) -> None:
-        for measurement in range(1, self._size.measurements + 1):
-            unit_setup = replace(setup, scenario=unit(setup.scenario, bench, start, measurement))
-            number = len(self._results) + 1
-            self._context.listener.scenario_begins(unit_setup.scenario, number, sum(1 for _ in self._size.every))
-            with _timed(self._spent.measuring):
-                result = self._measured(unit_setup, record)
-            self._results[bench, start, measurement] = self._done[unit_setup.scenario.name] = result
-            self._files.changed(unit_setup.scenario.point.group)
-            self._context.listener.scenario_ends(result)
+    def run(self, unit: Scenario, task: Task) -> ScenarioResult:
+        """One unit, on the bench that stands if it is of that, after a start of its own if it wants one."""
+        place = unit.point.levels["bench"], unit.point.levels["start"]
+        if self._place is None or place[0] != self._place[0]:
+            self.__exit__(None, None, None)
+            self._setup, self._engine = planned(self._machines, unit, task.record)
+            self._stack.enter_context(preferred())
+            self.spent.building.append(_seconds(lambda: self._build(task.listener)))
+        elif place != self._place:
+            self.spent.restarting.append(_seconds(lambda: restart_dut(self._builder, self._setup, task.listener)))
+        self._place = place
+        setup = replace(self._setup, scenario=replace(self._setup.scenario, name=unit.name, point=unit.point))
+        began = time.monotonic()
+        with opened(setup, self._engine, task, began) as bench:
+            settings = bench.live.settings()
+            result = replace(measure_of(unit).run(bench), settings=settings)
+        self.spent.measuring.append(time.monotonic() - began)
+        task.listener.scenario_ends(result)
+        return result
 
-    def _measured(self, setup: Setup, record: Record) -> ScenarioResult:
-        live, began, context = setup.bench.open(), time.monotonic(), self._context
-        listener, on_stoppable = context.listener, context.on_stoppable
-        bench = Standing(setup, live, self._engine, record, listener, began, Recorded(), on_stoppable)
-        try:
-            settings = live.settings()
-            return replace(measure_of(setup.scenario).run(bench), settings=settings)
-        finally:
-            live.close()
+    def _build(self, listener: Listener) -> None:
+        self._builder = self._stack.enter_context(standing_bench(self._setup, listener))
 
 
-@contextmanager
-def _timed(spent: list[float]) -> Iterator[None]:
+def _seconds(step: Callable[[], object]) -> float:
+    """How long a step takes."""
     began = time.monotonic()
-    yield
-    spent.append(time.monotonic() - began)
+    step()
+    return time.monotonic() - began
 
 
 def restart_dut(builder: Builder, setup: Setup, listener: Listener) -> None:

@@ -7,32 +7,33 @@ the run comes from it.
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
 from pinchpoint.dut.registry import device_of
-from pinchpoint.dut.setup import Setup, planned_ends, prepare
-from pinchpoint.engine.process import find_engine
+from pinchpoint.dut.setup import planned_ends
 from pinchpoint.host.machines import Machines
-from pinchpoint.host.priority import kept_off, preferred
+from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.standing import Interrupted, Listener, Record, Standing, Stoppable, Undoable
+from pinchpoint.measure.standing import Interrupted, Listener, Standing, Stoppable, Undoable
 from pinchpoint.measure.trial import Measurer, OverTime
 from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model import units
 from pinchpoint.model.errors import PinchpointError, StoreError
-from pinchpoint.model.profile import Profile
+from pinchpoint.model.measurement import Profile
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.observe.drop_reasons import DropReasons
+from pinchpoint.model.trial import Trial
 from pinchpoint.observe.functions import Functions, Stacks
+from pinchpoint.observe.perf import DropReasons
 from pinchpoint.observe.snapshot import Forwards
-from pinchpoint.run.bench import standing_bench
+from pinchpoint.run.bench import Task, forgetting, live_bench
+from pinchpoint.run.checkpoint import RunContext
 from pinchpoint.run.explaining import experiment_of
 from pinchpoint.run.host_recovery import AWAITED_S, outliving
-from pinchpoint.run.run import so_far
+from pinchpoint.run.scenario import planned
 from pinchpoint.store.folder import RunFolder
 
 PHASE = "profile"
@@ -41,7 +42,18 @@ TRIAL_S = 5.0  # perf takes a moment to start on a busy core, and must end befor
 BEGINS_S = 0.25  # after the first frame, when the load is there
 PERF_S = 5.0  # for perf to start, and to look up the symbols
 
-ProfileOne = Callable[[Machines, Scenario, RunFolder, Listener, Callable[[Stoppable], None]], Profile]
+ProfileOne = Callable[[Machines, Scenario, RunContext], Profile]
+
+
+def profiled(machines: Machines, scenario: Scenario, context: RunContext) -> Profile:
+    """Build the bench, sample it under its highest load, remove it. Raises what building and a trial raise."""
+    task = Task(forgetting(context.folder.path / "engine.log"), context.listener, on_stoppable=context.on_stoppable)
+    setup, engine = planned(machines, scenario, task.record)
+    with live_bench(setup, engine, task) as bench:
+        profile, stacks = _sampled(bench)
+    if stacks is None:
+        return profile
+    return replace(profile, file=context.folder.attach(f"{scenario.name}.folded", stacks.folded()).name)
 
 
 def profile_all(
@@ -50,7 +62,7 @@ def profile_all(
     folder: RunFolder,
     listener: Listener,
     on_stoppable: Callable[[Stoppable], None],
-    profile_one: ProfileOne | None = None,
+    profile_one: ProfileOne = profiled,
     awaited_s: float = AWAITED_S,
 ) -> None:
     """Sample the unchanged bench of each scenario that the run explains; its result gets the profiles.
@@ -59,30 +71,25 @@ def profile_all(
 
     What cannot be sampled is said in the profile and ends nothing. Raises Interrupted and StoreError.
     """
-    one_profile, result, info = profile_one or profiled, so_far(folder), folder.read_info()
+    result, info, context = folder.so_far(), folder.read_info(), RunContext(folder, listener, on_stoppable)
     if not info.explains:
         return
-    measured = {
-        unit_result.scenario
-        for unit_result in result.scenarios
-        if unit_result.outcome is Outcome.MEASURED and unit_result.verdict
+    explained = {
+        of_unit.scenario for of_unit in result.scenarios if of_unit.outcome is Outcome.MEASURED and of_unit.verdict
     }
     done = {profile.scenario for profile in result.profiles if not profile.reason}
-    spent_s = math.fsum(unit_result.wall_s for unit_result in result.scenarios)
+    spent_s = math.fsum(of_unit.wall_s for of_unit in result.scenarios)
     for unit in scenarios:
-        if experiment_of(unit) is not None or unit.name not in measured - done:
+        if experiment_of(unit) is not None or unit.name not in explained - done:
             continue
-        left_s = None if info.budget_s is None else info.budget_s - spent_s
         began_s = time.monotonic()
         if unit.guest:
             profile = Profile(unit.name, "the device runs in a guest, whose functions are not seen from outside")
-        elif left_s is not None and left_s < expected_s(unit):
-            profile = Profile(
-                unit.name, f"no time of the budget was left: give --budget more than {units.duration(spent_s)}"
-            )
+        elif info.budget_s is not None and info.budget_s - spent_s < expected_s(unit):
+            told = f"no time of the budget was left: give --budget more than {units.duration(spent_s)}"
+            profile = Profile(unit.name, told)
         else:
-            attempt = partial(one_profile, machines, unit, folder, listener, on_stoppable)
-            profile = _whatever_happens(machines, unit, attempt, on_stoppable, awaited_s)
+            profile = _whatever_happens(machines, unit, profile_one, context, awaited_s)
         spent_s += time.monotonic() - began_s
         profiles = (*(other for other in result.profiles if other.scenario != unit.name), profile)
         result = replace(result, profiles=profiles)
@@ -95,77 +102,35 @@ def expected_s(scenario: Scenario) -> float:
 
 
 def _whatever_happens(
-    machines: Machines,
-    unit: Scenario,
-    attempt: Callable[[], Profile],
-    on_stoppable: Callable[[Stoppable], None],
-    awaited_s: float,
+    machines: Machines, unit: Scenario, profile_one: ProfileOne, context: RunContext, awaited_s: float
 ) -> Profile:
-    on_stoppable(Undoable())
+    context.on_stoppable(Undoable())
+    attempt = partial(profile_one, machines, unit, context)
     try:
-        return outliving(machines, [unit], attempt, on_stoppable, awaited_s=awaited_s)
+        return outliving(machines, [unit], attempt, context.on_stoppable, awaited_s=awaited_s)
     except (Interrupted, StoreError):
         raise
     except PinchpointError as error:
         return Profile(unit.name, f"{error.message} ({error.hint})" if error.hint else error.message)
 
 
-def profiled(
-    machines: Machines,
-    scenario: Scenario,
-    folder: RunFolder,
-    listener: Listener,
-    on_stoppable: Callable[[Stoppable], None],
-) -> Profile:
-    """Build the bench, sample it under its highest load, remove it. Raises what building and a trial raise."""
-    engine, began_s = [find_engine(machines.opened(scenario.remote))], time.monotonic()
-    setup = prepare(scenario, machines)
-    with preferred(), standing_bench(setup, listener):
-        live = setup.bench.open()
-        try:
-            record = _record(folder)
-            bench = Standing(setup, live, engine, record, listener, began_s, on_stoppable=on_stoppable)
-            profile, stacks = _sampled(bench)
-        finally:
-            live.close()
-    if stacks is None:
-        return profile
-    return replace(profile, file=folder.attach(f"{scenario.name}.folded", stacks.folded()).name)
-
-
-def _record(folder: RunFolder) -> Record:
-    """Nothing is kept of the bench but what the engine says."""
-    return Record(
-        keep=lambda trial: None,
-        keep_measurement=lambda measurement: None,
-        note_plan=lambda scenario, plan: None,
-        note_facts=lambda facts: None,
-        attach=lambda name, text: None,
-        engine_log=folder.path / "engine.log",
-    )
-
-
 def _sampled(bench: Standing) -> tuple[Profile, Stacks | None]:
     """One trial on a bench that stands; what perf cannot do is the reason of a profile."""
-    scenario, none = bench.scenario, Profile(bench.scenario.name)
+    scenario, profile = bench.scenario, Profile(bench.scenario.name)
     with measuring(bench) as measurer, kept_off(scenario.dut.cpus, bench.host):
         bench.listener.phase(PHASE, 1)
         warm_up(scenario, measurer)
         if any(end.backend != "dpdk" for end in planned_ends(scenario, bench.host)):
-            none = _with_drops(none, bench, measurer)
-        functions = _functions(bench.setup, bench)
+            profile = _with_drops(profile, bench, measurer)
+        forwarding = [witness.forwarding() for witness in bench.live.witnesses() if isinstance(witness, Forwards)]
+        places = bench.setup.places
+        functions = Functions(places.host, str(places.directory), forwarding, places.environment)
         if (why := functions.can_run()) is not None:
-            return replace(none, reason=why), None
-        try:
-            over_time = OverTime(BEGINS_S, heard=lambda _: functions.start(SAMPLED_S))
-            trial = measurer.trial(PHASE, TRIAL_S, scenario.search.max_load_fps, over_time)
-            bench.on_stoppable(Undoable())
+            return replace(profile, reason=why), None
+        with _trial(bench, measurer, functions) as trial:
             stacks = functions.read()
-        finally:
-            with suppress(PinchpointError):  # what failed first is what counts; the bench ends what is left
-                functions.stop()
     profile = replace(
-        none,
+        profile,
         event=functions.event,
         load_fps=trial.load_fps,
         offered=trial.offered,
@@ -188,19 +153,21 @@ def _with_drops(profile: Profile, bench: Standing, measurer: Measurer) -> Profil
     if (why := reasons.can_run()) is not None:
         return replace(profile, no_drops=why)
     try:
-        over_time = OverTime(BEGINS_S, heard=lambda _: reasons.start(SAMPLED_S))
-        measurer.trial(PHASE, TRIAL_S, scenario.search.max_load_fps, over_time)
-        bench.on_stoppable(Undoable())
-        drops = reasons.read()
-        return replace(profile, drops=drops, no_drops="" if drops else "the kernel dropped no frame in that trial")
+        with _trial(bench, measurer, reasons):
+            drops = reasons.read()
     except PinchpointError as error:
         return replace(profile, no_drops=error.message)
+    return replace(profile, drops=drops, no_drops="" if drops else "the kernel dropped no frame in that trial")
+
+
+@contextmanager
+def _trial(bench: Standing, measurer: Measurer, sampler: Functions | DropReasons) -> Iterator[Trial]:
+    """Inside, a trial at the highest load is over, a part of which was sampled."""
+    try:
+        over_time = OverTime(BEGINS_S, heard=lambda _: sampler.start(SAMPLED_S))
+        trial = measurer.trial(PHASE, TRIAL_S, bench.scenario.search.max_load_fps, over_time)
+        bench.on_stoppable(Undoable())
+        yield trial
     finally:
-        with suppress(PinchpointError):
-            reasons.stop()
-
-
-def _functions(setup: Setup, bench: Standing) -> Functions:
-    forwarding = [witness.forwarding() for witness in bench.live.witnesses() if isinstance(witness, Forwards)]
-    places = setup.places
-    return Functions(places.host, str(places.directory), forwarding, places.environment)
+        with suppress(PinchpointError):  # what failed first is what counts; the bench ends what is left
+            sampler.stop()

@@ -6,29 +6,140 @@ needs the machine alone. Where slices show that the engine cannot overload it, a
 point beside it becomes the reference.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 
+from pinchpoint.causes.experiments import OF_LOSSES
 from pinchpoint.dut import requirements
-from pinchpoint.findings.relative import not_overloaded, of_reference, surely_not_overloaded
-from pinchpoint.host.machines import Machines
-from pinchpoint.measure.standing import Listener, Record, Recorded, RunUnit, Stoppable
-from pinchpoint.model.duet import RELATIVE, Stretch
-from pinchpoint.model.errors import (
-    BenchError,
-    DutError,
-    EngineError,
-    HostLostError,
-    PinchpointError,
-    RequirementError,
+from pinchpoint.dut.device import Device
+from pinchpoint.dut.registry import device_of
+from pinchpoint.dut.setup import prepare
+from pinchpoint.findings.relative import (
+    is_enough,
+    not_overloaded,
+    of_reference,
+    relative_metrics,
+    surely_not_overloaded,
 )
+from pinchpoint.host.machines import Machines
+from pinchpoint.measure.forwarding import of_trial
+from pinchpoint.measure.rates.run import measure_rates
+from pinchpoint.measure.standing import RunUnit, Standing
+from pinchpoint.measure.summary import result_of
+from pinchpoint.model.causes import Turns
+from pinchpoint.model.duet import RELATIVE, Stretch
+from pinchpoint.model.errors import BenchError, DutError, EngineError, HostLostError, PinchpointError, RequirementError
+from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import LAB, Relative, Scenario
 from pinchpoint.model.study import Bound
-from pinchpoint.run.duet_run import why_no_duet
-from pinchpoint.run.reference_bench import ReferenceBench
+from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.run.bench import Task, forgetting, live_bench
+from pinchpoint.run.duet import Duet
+from pinchpoint.run.explaining import experiment_of
+from pinchpoint.run.interleaved import measure_turns, overload
+from pinchpoint.run.paired_benches import frozen, thawed, warm_pair, why_no_duet
+from pinchpoint.run.scenario import planned
 from pinchpoint.stats.estimate import bound_of
+from pinchpoint.store.folder import RunFolder
+
+MOST_S = 60.0  # of slices of one point, however few of them could be used and however wide its interval is then
+EXPLAINED_S = 15.0  # of slices of a counter-experiment, whose trials in turns have decided before
+_BROKEN = (BenchError, DutError, EngineError)  # a bench is, or its engine
+
+
+class ReferenceBench:
+    """The bench of one reference, which stands frozen until `drop`."""
+
+    def __init__(self, machines: Machines, reference: Scenario, task: Task) -> None:
+        """Build it. Raises what building raises, nothing left behind.
+
+        Its warm-ups are of no result, so that nothing of them is kept; what is known of programs is.
+        """
+        silent = replace(forgetting(task.record.engine_log), note_facts=task.record.note_facts)
+        self._machines = machines
+        with ExitStack() as made:
+            setup, engine = planned(machines, reference, silent)
+            self._bench = made.enter_context(live_bench(setup, engine, Task(silent, task.listener)))
+            made.enter_context(frozen(setup))
+            self._connection = machines.connection(reference.remote)
+            self._stack = made.pop_all()
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario of the bench that stands."""
+        return self._bench.scenario
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its host was lost meanwhile, even if it is connected again: it has undone the bench itself."""
+        return self._machines.connection(self.scenario.remote) != self._connection
+
+    def drop(self) -> None:
+        """Remove it. Raises BenchError for what remains."""
+        with suppress(PinchpointError) if self.is_gone else nullcontext():
+            self._stack.close()
+
+    def measured(
+        self,
+        run_one: RunUnit,
+        unit: Scenario,
+        task: Task,
+        stretches: Sequence[Stretch],
+        keep: Callable[[Stretch], None],
+    ) -> ScenarioResult:
+        """A point beside it, its own rates included where the point wants them. Raises what measuring raises.
+
+        `stretches` are its slices so far, to which `keep` adds.
+        """
+        run_one = run_one if unit.point.relative is Relative.BESIDE else partial(run_one, ceiling_test=None)
+        plan_bench = partial(prepare, beside=self._bench.setup, stands=True)
+        measure = partial(self._measure, stretches=stretches, keep=keep)
+        result = run_one(unit, task, plan_bench=plan_bench, measure=measure)
+        return replace(result, reference=self.scenario.name)
+
+    def _measure(
+        self, bench: Standing, stretches: Sequence[Stretch], keep: Callable[[Stretch], None]
+    ) -> ScenarioResult:
+        """Slices; before them a search where the point wants one, and of a counter-experiment trials in turns."""
+        unit, began, length_s = bench.scenario, time.monotonic(), MOST_S
+        trials, turns = list[Trial](), list[Turns]()
+        searched = measure_rates(bench) if unit.point.relative is Relative.BESIDE else None
+
+        def kept(stretch: Stretch) -> None:
+            keep(replace(stretch, scenario=unit.name, id=f"{unit.name}-{stretch.id}"))
+
+        own = replace(self._bench, on_stoppable=bench.on_stoppable)
+        with thawed(own.setup), warm_pair(own, bench) as pair:
+            if unit.point.relative is Relative.TRIED:
+                is_below = experiment_of(unit) in OF_LOSSES
+                turns.append(measure_turns(pair, is_below, trials))
+                length_s = 0.0 if is_below else EXPLAINED_S
+            elif searched is None:  # a search has shown the same
+                trials.append(overload(pair))
+            Duet(pair, kept, stretches, is_enough).measure(length_s)
+        ratio = relative_metrics(stretches, self.scenario.name, needs_interval=bool(turns)) if length_s else ()
+        warnings, wall_s = pair.warnings, time.monotonic() - began
+        if searched is not None:
+            warnings, metrics = (*searched.warnings, *warnings), (*ratio, *searched.metrics)
+            return replace(searched, metrics=metrics, warnings=warnings, wall_s=wall_s)
+        if turns:  # which are the answer where slices give no ratio, so that it is no result that they do not
+            warnings += tuple(f"no ratio of slices: {metric.note}" for metric in ratio if metric.bound is Bound.REFUSED)
+            ratio = tuple(metric for metric in ratio if metric.bound is not Bound.REFUSED)
+        metrics = (*ratio, *_explaining(trials, device_of(unit)))
+        result = result_of(unit, trials, wall_s, metrics, warnings)
+        return replace(result, turns=turns[0] if turns else None)
+
+
+def _explaining(trials: Sequence[Trial], device: Device) -> tuple[Metric, ...]:
+    """Cycles, lookups and tables of the last trial: of the point alone, since slices do not measure them."""
+    seen = [trial for trial in trials if trial.validity is not TrialValidity.ABORTED]
+    metrics = of_trial(seen[-1], device) if seen else ()
+    return tuple(replace(metric, note="; ".join(filter(None, (metric.note, "in a short trial")))) for metric in metrics)
 
 
 class References:
@@ -38,28 +149,21 @@ class References:
         self,
         machines: Machines,
         units: Sequence[Scenario],
-        done: Iterable[ScenarioResult],
-        stretches: Sequence[Stretch],
-        keep: Callable[[Stretch], None],
+        folder: RunFolder,
         run_one: RunUnit,
-        run_alone: RunUnit,
-        stand: Callable[[Machines, Scenario, Listener, Record], ReferenceBench] = ReferenceBench,
+        stand: Callable[[Machines, Scenario, Task], ReferenceBench] = ReferenceBench,
         require: Callable[[Scenario, Machines], None] = requirements.require,
         lacking: Callable[[Scenario, Scenario, Machines], PinchpointError | None] = requirements.lacking_together,
     ) -> None:
-        """`done` and `stretches`: what an interrupted run has found. `run_one` runs a unit with its own search and
-        the engine's ceiling, `run_alone` without the ceiling.
-        """
-        self._machines = machines
+        """`folder` has what an interrupted run has found. `run_one` runs a unit on its own, as `run_scenario` does."""
+        self._machines, self._folder, self._run_one = machines, folder, run_one
+        self._stand, self._require, self._lacking = stand, require, lacking
         self._by_name = {unit.name: unit for unit in units}
         self._reference = dict[str, Scenario]()  # by group
-        self._stretches = list(stretches)
-        self._keep = keep
-        self._run_one, self._run_alone = run_one, run_alone
-        self._stand, self._require, self._lacking = stand, require, lacking
+        self._stretches = list(folder.read_stretches())
         self._standing: ReferenceBench | None = None
         self._related = set[str]()  # names of references that a point is a multiple of
-        for result in done:
+        for result in folder.so_far().scenarios:
             if result.outcome is not Outcome.MEASURED or not _ratio_of(result):
                 continue
             if result.reference == result.scenario in self._by_name:
@@ -73,12 +177,10 @@ class References:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
+        if error is None:
             self._drop()
-        except PinchpointError as left:
-            if error is None:
-                raise
-            error.add_note(str(left))  # what failed first is what the user must know first
+        else:
+            self._drop_after(error)
 
     def require(self, unit: Scenario, machines: Machines) -> None:
         """Raises RequirementError if the machine cannot run the unit, not even with nothing else standing."""
@@ -92,43 +194,34 @@ class References:
             self._drop()
             self._require(unit, machines)
 
-    def run(
-        self,
-        unit: Scenario,
-        record: Record,
-        listener: Listener,
-        recorded: Recorded,
-        on_stoppable: Callable[[Stoppable], None] = lambda _: None,
-    ) -> ScenarioResult:
+    def run(self, unit: Scenario, task: Task) -> ScenarioResult:
         """One unit, as `run_scenario` does; beside its reference where it is to be measured so and can be."""
-        arguments = record, listener, recorded, on_stoppable
         if unit.point.relative is Relative.NO:
             self._drop()
-            return self._run_one(unit, *arguments)
+            return self._run_one(unit, task)
         reference = self._reference.get(unit.point.group)
         if reference is None and unit.point.relative is Relative.TRIED:  # compared with this one, and with no other
             reference = self._by_name.get(unit.point.reference)
         if reference is None or reference.point.levels == unit.point.levels:
-            return self._as_reference(unit, reference, arguments)
-        why = self._why_not_beside(reference, unit, listener, record)
-        if why:
+            return self._as_reference(unit, reference, task)
+        if why := self._why_not_beside(reference, unit, task):
             self._drop()
-            result = self._run_one(unit, *arguments)
+            result = self._run_one(unit, task)
             return replace(result, warnings=(*result.warnings, f"no relative rate: {why}"))
         assert self._standing is not None
-        is_searched = unit.point.relative is Relative.BESIDE
-        runs = self._run_one if is_searched else self._run_alone
         mine = [stretch for stretch in self._stretches if stretch.scenario == unit.name]
 
         def keep(stretch: Stretch) -> None:
             mine.append(stretch)
             self._stretches.append(stretch)  # kept for the unit's next attempt, should its host be lost
-            self._keep(stretch)
+            self._folder.append_stretch(stretch)
 
         try:
-            result = self._standing.measured(runs, unit, tuple(mine), keep, arguments)
-        except (BenchError, DutError, EngineError) as error:
-            raise self._dropped_after(error) from error  # either of the two benches may be the broken one
+            result = self._standing.measured(self._run_one, unit, task, mine, keep)
+        except _BROKEN as error:  # either of the two benches may be it
+            told = _lost(reference) if self._standing.is_gone else error
+            self._drop_after(told)
+            raise told from error
         return self._beside(result, unit, reference, mine)
 
     def _beside(
@@ -149,15 +242,10 @@ class References:
         kept = tuple(metric for metric in result.metrics if metric.name != RELATIVE)
         return replace(result, metrics=(of_reference(), *kept), reference=unit.name)
 
-    def _as_reference(
-        self,
-        unit: Scenario,
-        reference: Scenario | None,
-        arguments: tuple[Record, Listener, Recorded, Callable[[Stoppable], None]],
-    ) -> ScenarioResult:
+    def _as_reference(self, unit: Scenario, reference: Scenario | None, task: Task) -> ScenarioResult:
         """The group's first point, or a repeat of it; only the former may turn out to be none."""
         self._drop()
-        result = self._run_one(unit, *arguments)
+        result = self._run_one(unit, task)
         if result.outcome is not Outcome.MEASURED:
             return result
         if why := why_no_duet(unit, unit):
@@ -167,7 +255,7 @@ class References:
         reference = self._reference.setdefault(unit.point.group, reference or unit)
         return replace(result, metrics=(of_reference(), *result.metrics), reference=reference.name)
 
-    def _why_not_beside(self, reference: Scenario, unit: Scenario, listener: Listener, record: Record) -> str:
+    def _why_not_beside(self, reference: Scenario, unit: Scenario, task: Task) -> str:
         """Why the unit cannot be measured beside its reference; empty if it can, and the reference then stands."""
         if why := why_no_duet(reference, unit):
             return why
@@ -180,8 +268,8 @@ class References:
         if lacking := self._lacking(reference, unit, self._machines):
             return f"{lacking.message} (hint: {lacking.hint})"
         try:
-            self._standing = self._stand(self._machines, reference, listener, record)
-        except (BenchError, DutError, EngineError) as error:
+            self._standing = self._stand(self._machines, reference, task)
+        except _BROKEN as error:
             return f"its reference {reference.name} cannot stand: {error.message}"
         return ""
 
@@ -190,16 +278,12 @@ class References:
         if standing is not None:
             standing.drop()
 
-    def _dropped_after(self, error: PinchpointError) -> PinchpointError:
-        """The error, with what remained; of a host that was lost meanwhile, that."""
-        assert self._standing is not None
-        if self._standing.is_gone:
-            error = _lost(self._standing.scenario)
+    def _drop_after(self, error: BaseException) -> None:
+        """What remains becomes a note: what failed first is what the user must know first."""
         try:
             self._drop()
         except PinchpointError as left:
             error.add_note(str(left))
-        return error
 
 
 def _lost(reference: Scenario) -> HostLostError:

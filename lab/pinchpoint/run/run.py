@@ -2,8 +2,7 @@
 
 import math
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -13,9 +12,9 @@ from pinchpoint.dut.placement import alike_there
 from pinchpoint.host import facts
 from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.standing import Listener, Recorded, RunUnit, Stoppable, Undoable
+from pinchpoint.measure.standing import Listener, RunUnit, Stoppable, Undoable
 from pinchpoint.measure.summary import scenario_result
-from pinchpoint.model.comparison import ComparisonRequest
+from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.errors import (
     BenchError,
     DutError,
@@ -25,20 +24,19 @@ from pinchpoint.model.errors import (
     RequirementError,
     StoreError,
 )
-from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.study import Study, SweepInfo
-from pinchpoint.model.trial import Trial
 from pinchpoint.run import explaining
-from pinchpoint.run.budget import Budget
-from pinchpoint.run.checkpoint import Clock, Growing, RunContext
-from pinchpoint.run.estimate import Forecast
-from pinchpoint.run.resume_check import DifferentError
+from pinchpoint.run.bench import Task
+from pinchpoint.run.budget import Budget, Forecast
+from pinchpoint.run.checkpoint import Clock, DifferentError, Growing, RunContext
+from pinchpoint.run.comparison import Comparison
+from pinchpoint.run.host_recovery import AWAITED_S, outliving
 from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
 
-Kept = TypeVar("Kept", Trial, Measurement)
+Returned = TypeVar("Returned")
 
 MOST_FAILURES = 3  # in a row: then it is the machine and not the point
 
@@ -85,15 +83,19 @@ def run_all(
     on_stoppable: Callable[[Stoppable], None],
     run_one: RunUnit,
     require: Callable[[Scenario, Machines], None] = requirements.require,
+    awaited_s: float = AWAITED_S,
     now_s: Clock = time.monotonic,
 ) -> RunResult:
     """Run what `folder` does not hold yet; its result.json grows as units end, and is whole however the run ends.
 
-    Trials of a unit that was interrupted are answered from the record; a unit that was
-    impossible or failed is tried again. Raises what a plain scenario raises; of a sweep,
-    the last of MOST_FAILURES failures in a row, or the last error if nothing was measured.
+    Trials of a unit that was interrupted are answered from the record; a unit that was impossible or failed is tried
+    again. A host that is lost is awaited for `awaited_s`; then what was measured there is begun anew.
+
+    Raises what a plain scenario raises; of a sweep, the last of MOST_FAILURES failures in a row, or the last error if
+    nothing was measured.
     """
-    return _Run(machines, scenarios, RunContext(folder, listener, on_stoppable), run_one, require, now_s).whole()
+    context = RunContext(folder, listener, on_stoppable)
+    return _Run(machines, scenarios, context, run_one, require, awaited_s, now_s).whole()
 
 
 class _Run:
@@ -106,24 +108,28 @@ class _Run:
         context: RunContext,
         run_one: RunUnit,
         require: Callable[[Scenario, Machines], None],
+        awaited_s: float,
         now_s: Clock,
     ) -> None:
-        self._machines = machines
-        self._units = units
-        self._context = context
-        self._run_one = run_one
-        self._require = require
+        self._machines, self._units, self._context = machines, units, context
+        self._run_one, self._require, self._awaited_s = run_one, require, awaited_s
         self._alike = alike_there(units, machines)
-        self._done = {result.scenario: result for result in so_far(context.folder).scenarios if _final(result)}
-        self._files = Growing(context.folder, units, self._done, now_s)
-        self._budget = _budget(units, self._files.info)
+        self._files = Growing(context.folder, units, now_s)
+        self._done = self._files.done
+        info = self._files.info
+        in_pairs = info.comparison is not None
+        self._budget = None if info.budget_s is None else Budget(units, info.sweeps, info.budget_s, in_pairs)
         self._forecast = Forecast()
         self._failures = 0  # in a row
         self._error: PinchpointError | None = None  # the last that became an outcome
 
     def whole(self) -> RunResult:
+        comparison = self._files.info.comparison
         try:
-            self._all()
+            if comparison is None or comparison.method is Method.TURNS:
+                self._one_by_one()
+            elif not self._context.folder.so_far().finished:
+                self._both_at_once()
         except BaseException as error:
             try:
                 self._files.flush()
@@ -132,22 +138,28 @@ class _Run:
                     error.add_note(str(unwritten))  # what failed first is what the user must know first
             raise
         self._files.flush()
-        return so_far(self._context.folder)
+        return self._context.folder.so_far()
 
-    def _all(self) -> None:
+    def _both_at_once(self) -> None:
+        """A and B on benches that stand at once; what they have yielded so far is kept however it ends."""
+        comparison = Comparison(self._machines, self._units, self._files, self._context)
+        self._context.on_stoppable(Undoable())
+        self._files.is_partial = True
+        try:
+            self._outliving(self._units, comparison.measure)
+            self._files.is_partial = False
+        finally:
+            for result in comparison.results():
+                self._done[result.scenario] = result
+                self._files.changed(result.group)
+
+    def _one_by_one(self) -> None:
         for unit in self._units:
             if unit.name in self._done:
                 self._learn(unit, self._done[unit.name])
-        trials, measurements = (
-            _by_scenario(self._context.folder.read_trials()),
-            _by_scenario(self._context.folder.read_measurements()),
-        )
         while left := [unit for unit in self._units if unit.name not in self._done]:
             unit = explaining.next_of(left, self._done) if self._files.info.explains else left[0]
-            number = 1 + len(self._units) - len(left)
-            ceilings = self._files.info.ceilings.get(unit.name)
-            recorded = Recorded(trials.pop(unit.name, ()), measurements.pop(unit.name, ()), ceilings)
-            result = self._left_out(unit) or self._measured(unit, number, recorded)
+            result = self._left_out(unit) or self._measured(unit, 1 + len(self._units) - len(left))
             self._done[unit.name] = result
             self._learn(unit, result)
             self._files.changed(unit.point.group)
@@ -172,44 +184,45 @@ class _Run:
         self._context.listener.scenario_ends(result)
         return result
 
-    def _measured(self, unit: Scenario, number: int, recorded: Recorded) -> ScenarioResult:
+    def _measured(self, unit: Scenario, number: int) -> ScenarioResult:
         self._context.on_stoppable(Undoable())
         left = (other for other in self._units if other.name not in self._done and other.name not in self._alike)
         self._context.listener.run_left(self._forecast.left_s(left))
         self._context.listener.scenario_begins(unit, number, len(self._units))
         if not self._files.info.sweeps:
-            return self._run_unit(unit, recorded)
+            return self._run_unit(unit)
         began = time.monotonic()
         try:
             self._require(unit, self._machines)
-            result = self._run_unit(unit, recorded)
-        except RequirementError as error:
-            self._error = error
-            result = unmeasured(unit, Outcome.IMPOSSIBLE, _words(error), time.monotonic() - began)
+            result = self._run_unit(unit)
         except DifferentError:
             raise
-        except (BenchError, EngineError, DutError, InputError) as error:
+        except (RequirementError, BenchError, EngineError, DutError, InputError) as error:
             self._error = error
-            self._failures += 1
-            result = unmeasured(unit, Outcome.FAILED, _words(error), time.monotonic() - began)
-        else:
-            self._judge(result)
+            outcome = Outcome.IMPOSSIBLE if isinstance(error, RequirementError) else Outcome.FAILED
+            self._failures += outcome is Outcome.FAILED
+            told = "\n".join((str(error), *getattr(error, "__notes__", ())))  # e.g. what could not be removed
+            result = unmeasured(unit, outcome, told, time.monotonic() - began)
+            self._context.listener.scenario_ends(result)
             return result
-        self._context.listener.scenario_ends(result)
+        # A unit that ended in order may still have yielded nothing that can be judged.
+        self._failures = self._failures + 1 if result.outcome is Outcome.FAILED else 0
+        if self._failures:
+            self._error = BenchError(f"{result.scenario}: {result.reason}")
         return result
 
-    def _judge(self, result: ScenarioResult) -> None:
-        """A unit that ended in order may still have yielded nothing that can be judged."""
-        if result.outcome is not Outcome.FAILED:
-            self._failures = 0
-            return
-        self._failures += 1
-        self._error = BenchError(f"{result.scenario}: {result.reason}")
-
-    def _run_unit(self, unit: Scenario, recorded: Recorded) -> ScenarioResult:
+    def _run_unit(self, unit: Scenario) -> ScenarioResult:
         context, began = self._context, time.monotonic()
-        result = self._run_one(unit, self._files.record(), context.listener, recorded, context.on_stoppable)
+
+        def attempt() -> ScenarioResult:
+            recorded = self._files.recorded(unit.name)
+            return self._run_one(unit, Task(self._files.record(), context.listener, recorded, context.on_stoppable))
+
+        result = self._outliving([unit], attempt)
         return replace(result, wall_s=max(result.wall_s, time.monotonic() - began))  # the bench's removal included
+
+    def _outliving(self, units: Sequence[Scenario], attempt: Callable[[], Returned]) -> Returned:
+        return outliving(self._machines, units, attempt, self._context.on_stoppable, awaited_s=self._awaited_s)
 
     def _learn(self, unit: Scenario, result: ScenarioResult) -> None:
         if result.outcome is Outcome.MEASURED:
@@ -219,32 +232,3 @@ class _Run:
 def unmeasured(unit: Scenario, outcome: Outcome, reason: str, wall_s: float) -> ScenarioResult:
     """The result of a unit that yielded no figure."""
     return replace(scenario_result(unit, wall_s), outcome=outcome, reason=reason)
-
-
-def so_far(folder: RunFolder) -> RunResult:
-    """What a run has found; nothing yet, if no scenario has finished."""
-    return folder.read_result() or RunResult(SCHEMA, folder.run_id, False, (), (), ())
-
-
-def _final(result: ScenarioResult) -> bool:
-    return result.outcome in (Outcome.MEASURED, Outcome.SKIPPED)
-
-
-def _budget(units: Sequence[Scenario], info: RunInfo) -> Budget | None:
-    return (
-        None
-        if info.budget_s is None
-        else Budget(units, info.sweeps, info.budget_s, in_pairs=info.comparison is not None)
-    )
-
-
-def _by_scenario(kept: Iterable[Kept]) -> dict[str, list[Kept]]:
-    by_name: dict[str, list[Kept]] = defaultdict(list)
-    for record in kept:
-        by_name[record.scenario].append(record)
-    return by_name
-
-
-def _words(error: PinchpointError) -> str:
-    """The error with its notes, e.g. what could not be removed."""
-    return "\n".join((str(error), *getattr(error, "__notes__", ())))

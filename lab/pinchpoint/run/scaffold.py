@@ -4,8 +4,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pinchpoint.dut.starter import Starter
-from pinchpoint.host.machine import Machine
+from pinchpoint.dut.device import Starter
+from pinchpoint.host.facts import Machine
 from pinchpoint.model import units
 from pinchpoint.model.errors import RequirementError
 
@@ -72,30 +72,14 @@ def text(
     """The scenario file. `facts`: of the machine, for people; `running`: sentences on what runs there already."""
     starter = chosen.starter
     placed = place(machine, starter.polls)
-    cpus = f"[{placed.dut}]"
-    return "\n".join(
-        (
-            *_comment("A first scenario, written by `pinchpoint init` for the machine on which it ran."),
-            "#",
-            *_machine(machine, facts, running),
-            "#",
-            *_device(chosen, others),
-            "",
-            f'title = "{starter.title}"',
-            "",
-            "[dut]",
-            *starter.dut.replace("{cpus}", cpus).strip().splitlines(),
-            "",
-            *_ports(starter),
-            "[engine]",
-            *_comment(
-                f"The engine on CPU {placed.engine}, the device on CPU {placed.dut}: {'; '.join(placed.reasons)}."
-            ),
-            f"cpus = [{placed.engine}]",
-            "",
-            *_TRAFFIC,
-            "",
-        )
+    why = f"The engine on CPU {placed.engine}, the device on CPU {placed.dut}: {'; '.join(placed.reasons)}."
+    return _FILE.format(
+        machine="\n".join(_machine(machine, facts, running)),
+        device="\n".join(_device(chosen, others)),
+        title=starter.title,
+        dut=starter.dut.replace("{cpus}", f"[{placed.dut}]").strip(),
+        ports="\n".join(_ports(starter)),
+        engine="\n".join((*_comment(why), f"cpus = [{placed.engine}]")),
     )
 
 
@@ -142,7 +126,22 @@ def _ports(starter: Starter) -> Iterator[str]:
         yield ""
 
 
-_TRAFFIC = """
+_FILE = """\
+# A first scenario, written by `pinchpoint init` for the machine on which it ran.
+#
+{machine}
+#
+{device}
+
+title = "{title}"
+
+[dut]
+{dut}
+
+{ports}
+[engine]
+{engine}
+
 # One five-tuple of the smallest frames: the cost is per frame, not per byte. For many five-tuples
 # give a range, ipv4_dst = "48.0.0.1-48.0.255.255", and their number, flows = 65536.
 [[stream]]
@@ -168,4 +167,4 @@ drain_s = 0.05
 
 [latency]
 duration_s = 1
-""".strip().splitlines()
+"""

@@ -1,6 +1,5 @@
 """One scenario from its file to its result: build, measure, take down."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -11,16 +10,16 @@ from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host import facts
 from pinchpoint.host.machines import Machines
-from pinchpoint.host.priority import preferred
 from pinchpoint.measure.rates import Rates
 from pinchpoint.measure.registry import measure_of
-from pinchpoint.measure.standing import Listener, Record, Recorded, Standing, Stoppable
+from pinchpoint.measure.standing import Listener, Record, Recorded, Standing
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Ceiling, ScenarioResult
 from pinchpoint.model.scenario import LAB, EngineSite, Remote, Scenario
-from pinchpoint.run.bench import standing_bench
+from pinchpoint.run.bench import Task, live_bench
 from pinchpoint.run.ceiling import CeilingTest
 
+PlanBench = Callable[[Scenario, Machines], Setup]
 MOST_ATTACHED = 1_000_000  # characters
 _CLOCKS_AGREE_S = 1.0  # a round trip over a slow link, and then some
 
@@ -28,48 +27,51 @@ _CLOCKS_AGREE_S = 1.0  # a round trip over a slow link, and then some
 def run_scenario(
     machines: Machines,
     scenario: Scenario,
-    record: Record,
-    listener: Listener,
-    recorded: Recorded,
-    on_stoppable: Callable[[Stoppable], None] = lambda _: None,
+    task: Task,
     ceiling_test: CeilingTest | None = None,
-    planned: Callable[[Scenario, Machines], Setup] = prepare,
+    plan_bench: PlanBench = prepare,
     measure: Callable[[Standing], ScenarioResult] | None = None,
 ) -> ScenarioResult:
     """Everything about one scenario. Whatever goes wrong, finished trials are kept and the bench is removed.
 
-    `recorded` is what an interrupted run found of it. `on_stoppable` is handed what
-    measures as soon as there is something, so that a signal handler can stop it. With a
-    `ceiling_test`, rates are compared with the generator's own ceiling. `measure` replaces the scenario's own.
+    What measures is handed to the task's `on_stoppable`, so that a signal handler can stop it. With a `ceiling_test`,
+    rates are compared with the generator's own ceiling. `measure` replaces the scenario's own.
     """
-    began = time.monotonic()
-    for remote in filter(None, scenario.remotes):
-        record.note_facts(host_facts_of(machines, remote))
-    engine = [] if scenario.engines else [find_engine(machines.opened(scenario.remote))]  # before anything is built
-    setup = planned(scenario, machines)
-    ceilings, no_ceiling = ceilings_of(setup.scenario, recorded, ceiling_test, listener)
+    setup, engine = planned(machines, scenario, task.record, plan_bench)
+    ceilings, no_ceiling = ceilings_of(setup.scenario, task.recorded, ceiling_test, task.listener)
     if isinstance(scenario.measure, Rates):
-        record.note_ceilings(scenario.name, ceilings)
-    record.note_plan(scenario.name, tuple(planned_lines(setup)))
-    record.note_facts({**setup.facts, **setup.bench.facts()})
-    with preferred(), standing_bench(setup, listener):
-        live = setup.bench.open()
-        bench = Standing(setup, live, engine, record, listener, began, recorded, on_stoppable, ceilings)
+        task.record.note_ceilings(scenario.name, ceilings)
+    with live_bench(setup, engine, task) as stood:
+        bench = replace(stood, ceilings=ceilings)
         try:
-            settings = {**live.settings(), **_engine_settings(setup)}
+            settings = {**bench.live.settings(), **_engine_settings(setup)}
             result = replace((measure or measure_of(scenario).run)(bench), settings=settings)
             _attach_dumps(bench)
         except PinchpointError:
             _attach_log(bench)
             raise
-        finally:
-            live.close()
     if ceiling_test and not scenario.is_cabled:
-        result = ceiling_test.after(setup.scenario, result, listener, on_stoppable)
+        result = ceiling_test.after(setup.scenario, result, task.listener, task.on_stoppable)
     if no_ceiling:
         result = replace(result, warnings=(*result.warnings, no_ceiling))
-    listener.scenario_ends(result)
+    task.listener.scenario_ends(result)
     return result
+
+
+def planned(
+    machines: Machines, scenario: Scenario, record: Record, plan_bench: PlanBench = prepare
+) -> tuple[Setup, list[str]]:
+    """The bench of a scenario and what starts its engine, before anything is built; what is known of them is noted.
+
+    Raises what `prepare` raises, and EngineError without an engine.
+    """
+    for remote in filter(None, scenario.remotes):
+        record.note_facts(host_facts_of(machines, remote))
+    engine = [] if scenario.engines else [find_engine(machines.opened(scenario.remote))]
+    setup = plan_bench(scenario, machines)
+    record.note_plan(scenario.name, tuple(planned_lines(setup)))
+    record.note_facts({**setup.facts, **setup.bench.facts()})
+    return setup, engine
 
 
 def _engine_settings(setup: Setup) -> dict[str, str]:

@@ -1,17 +1,17 @@
-"""A run folder as it stands, each of its files read once."""
+"""Run folders as they stand: one, each of its files read once, and the comparison of two."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import msgspec
 
-from pinchpoint.findings import comparing
+from pinchpoint.findings import comparing, differences, stored_runs
 from pinchpoint.findings.comparing_slices import of_duet
 from pinchpoint.findings.comparing_trials import alternation, of_trials
 from pinchpoint.model.comparison import Comparison, Method
+from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Search
-from pinchpoint.run.run import so_far
 from pinchpoint.store.folder import RunFolder
 
 
@@ -29,7 +29,7 @@ class StoredRun:
     @cached_property
     def result(self) -> RunResult:
         """What was found; nothing yet, if no scenario has finished."""
-        return so_far(self.folder)
+        return self.folder.so_far()
 
     @cached_property
     def comparison(self) -> Comparison | None:
@@ -47,3 +47,27 @@ class StoredRun:
     def ended_as(self, outcome: Outcome) -> Sequence[ScenarioResult]:
         """The scenarios with this outcome."""
         return [scenario for scenario in self.result.scenarios if scenario.outcome is outcome]
+
+
+def compare_folders(a: RunFolder, b: RunFolder, metrics: Sequence[str], margin: float | None) -> Comparison:
+    """Of two stored runs. Raises InputError where they have no scenario or no metric in common."""
+    sides = []
+    for folder in (a, b):
+        result = folder.read_result()
+        if result is None:
+            raise InputError(f"{folder.path}: no scenario has finished", f"pinchpoint run --resume {folder.path}")
+        sides.append((folder.read_info(), result))
+    comparison = stored_runs.of_runs(sides[0], sides[1], tuple(metrics), margin)
+    if not comparison.scenarios:
+        names = " and ".join(", ".join(only) or "none" for only in (comparison.only_a, comparison.only_b))
+        raise InputError(f"{a.path} and {b.path} have no scenario in common: {names}")
+    return comparison
+
+
+def require_alike(a: Mapping[str, object], b: Mapping[str, object]) -> None:
+    """Raises InputError if two effective scenarios define their numbers differently, e.g. by longer trials."""
+    if different := differences.defining(a, b):
+        told = "; ".join(
+            f"{difference.what} is {difference.a} in A and {difference.b} in B" for difference in different
+        )
+        raise InputError(f"A and B are not measured alike, so their numbers mean different things: {told}")

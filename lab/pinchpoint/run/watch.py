@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from pinchpoint.account.ledger import places
-from pinchpoint.causes.likely import likely
-from pinchpoint.causes.offload import truth
-from pinchpoint.causes.signs import of_device
+from pinchpoint.causes.signs import of_device, offload_truth
+from pinchpoint.causes.verdict import likely
 from pinchpoint.dut.device import Attached, Device
 from pinchpoint.host.interface import Host
 from pinchpoint.model.watch import Reading, RecordHead, Watched
-from pinchpoint.observe.bracket import Bracket
-from pinchpoint.observe.snapshot import Observation, together
+from pinchpoint.observe.snapshot import Bracket, Observation, together
 from pinchpoint.store.codec import SCHEMA
 
 
@@ -79,5 +77,5 @@ def watched(device: Device, head: RecordHead, seen: Sequence[Reading]) -> Watche
     hops = places(device.watched_graph(head.variant), flat, head.ports, whole.went_back)
     threads = device.loads(flat, whole.elapsed_s)
     signs = of_device(hops, threads, device.signs(flat))
-    offload = truth(signs.values, device.offload_limits(flat))
+    offload = offload_truth(signs.values, device.offload_limits(flat))
     return Watched(whole.elapsed_s, hops, threads, signs.values, likely(signs, device, flat), whole.went_back, offload)

@@ -20,28 +20,16 @@ TOP = Table(
     "",
     (
         Key("title", kinds.text(), "What the scenario shows, in a few words.", Computed("the file's name")),
-        Key(
-            "measure",
-            kinds.word(*(measure.name for measure in measures.measures())),
-            "; ".join(f'"{measure.name}": {measure.finds}' for measure in measures.measures()) + ".",
-            measures.DEFAULT,
-        ),
-        Key(
-            "numa",
-            kinds.word("any", "same", "different"),
+        Key("measure", kinds.word(*(measure.name for measure in measures.measures())),
+            "; ".join(f'"{measure.name}": {measure.finds}' for measure in measures.measures()) + ".", measures.DEFAULT),
+        Key("numa", kinds.word("any", "same", "different"),
             'Where the two ends of the traffic run: "any": on the CPUs named here; "same": both on one NUMA node; '
-            '"different": on two. Between hosts, the switch and the relay are on the server\'s node.',
-            "any",
-        ),
-        Key(
-            "runs_on",
-            kinds.machine_name(),
+            "\"different\": on two. Between hosts, the switch and the relay are on the server's node.", "any"),
+        Key("runs_on", kinds.machine_name(),
             "The host on which the bench stands: the device and, unless `engine.runs_on` says otherwise, the engine. "
-            "CPUs, nodes and programs are that host's.",
-            Unset("this machine"),
-        ),
+            "CPUs, nodes and programs are that host's.", Unset("this machine")),
     ),
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

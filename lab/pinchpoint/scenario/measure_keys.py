@@ -21,12 +21,8 @@ STREAM = Table(
     (
         Key("from", kinds.port_name(), "The port where the frames enter the DUT.", field="tx_port"),
         Key("to", kinds.port_name(), "The port where they should come out.", field="rx_port"),
-        Key(
-            "frame_bytes",
-            kinds.integer(64, 9022),
-            "Frame size with its check sequence, bytes. A device may take less.",
-            64,
-        ),
+        Key("frame_bytes", kinds.integer(64, 9022),
+            "Frame size with its check sequence, bytes. A device may take less.", 64),
         Key("share", kinds.number(0.001, 1000), "Its share of the load, relative to the other streams.", 1.0),
         Key("eth_src", kinds.mac(unicast=True), "Source of every frame.", "02:00:00:00:00:01"),
         Key("eth_dst", kinds.mac(), "Destination of every frame.", "02:00:00:00:00:02"),
@@ -34,87 +30,46 @@ STREAM = Table(
         Key("ipv4_dst", kinds.ipv4_range(), "Destination addresses.", "198.19.0.1"),
         Key("udp_src", kinds.udp_range(), "Source ports.", 1024),
         Key("udp_dst", kinds.udp_range(), "Destination ports.", 9),
-        Key(
-            "order",
-            kinds.order(RANGES),
+        Key("order", kinds.order(RANGES),
             "Which range advances fastest, which next. Names that are left out follow in the default order.",
-            list(RANGES),
-        ),
-        Key(
-            "flows",
-            kinds.integer(1, MOST_FLOWS),
+            list(RANGES)),
+        Key("flows", kinds.integer(1, MOST_FLOWS),
             "Five-tuples in the cycle; at most the product of the four ranges.",
-            Computed("the product of the four ranges"),
-        ),
-        Key(
-            "together",
-            kinds.boolean(),
+            Computed("the product of the four ranges")),
+        Key("together", kinds.boolean(),
             "The ranges advance together, each by one with every frame, as other generators have it, instead of one "
-            "after the other; `flows` is then at most the least common multiple of their lengths.",
-            False,
-        ),
+            "after the other; `flows` is then at most the least common multiple of their lengths.", False),
     ),
     at_most=256,
     measures=FRAMES,
-)
+)  # fmt: skip
 
 SEARCH = Table(
     "search",
     "How NDR and PDR are looked for. Trial length is part of a rate's definition: never compare rates across "
     "lengths. Keys that only MLRsearch uses have the goals of FD.io CSIT as defaults.",
     (
-        Key(
-            "method",
-            kinds.word(*SearchMethod),
+        Key("method", kinds.word(*SearchMethod),
             '"threshold": a statistical model of loss against load; "mlrsearch": the library of FD.io CSIT.',
-            SearchMethod.THRESHOLD.value,
-        ),
-        Key(
-            "confidence",
-            kinds.number(0.5, 0.999),
-            "Of the interval around every rate (threshold only).",
-            CONFIDENCE,
-        ),
-        Key(
-            "max_traffic_s",
-            kinds.number(0.05, 86_400),
+            SearchMethod.THRESHOLD.value),
+        Key("confidence", kinds.number(0.5, 0.999), "Of the interval around every rate (threshold only).", CONFIDENCE),
+        Key("max_traffic_s", kinds.number(0.05, 86_400),
             "Seconds of valid trials after which the answer is given with the interval reached (threshold only).",
-            50.0,
-        ),
+            50.0),
         Key("min_load_fps", kinds.number(1, 1e9), "Lowest load tried, frames per second.", 10_000.0),
         Key("max_load_fps", kinds.number(1, 1e9), "Highest load tried, frames per second.", 20e6),
-        Key(
-            "loss_ratios",
-            kinds.shares(),
-            "One goal each: 0 is the NDR, others are PDRs; 0.005 is 0.5 %.",
-            [0.0, 0.005],
-        ),
+        Key("loss_ratios", kinds.shares(),
+            "One goal each: 0 is the NDR, others are PDRs; 0.005 is 0.5 %.", [0.0, 0.005]),
         Key("trial_duration_s", kinds.number(0.05, 3600), "Length of a full trial, seconds.", 1.0),
-        Key(
-            "initial_trial_duration_s",
-            kinds.number(0.05, 3600),
-            "Length of the first, rough trials, seconds; at most trial_duration_s.",
-            1.0,
-        ),
-        Key(
-            "duration_sum_s",
-            kinds.number(0.05, 86_400),
-            "Seconds of trials at one load that decide about it; at least trial_duration_s.",
-            21.0,
-        ),
-        Key(
-            "exceed_ratio",
-            kinds.number(0, 1, below=True),
-            "Share of those seconds that may lose too much before the load counts as too high.",
-            0.5,
-        ),
-        Key(
-            "relative_width",
-            kinds.number(0.0001, 0.5),
+        Key("initial_trial_duration_s", kinds.number(0.05, 3600),
+            "Length of the first, rough trials, seconds; at most trial_duration_s.", 1.0),
+        Key("duration_sum_s", kinds.number(0.05, 86_400),
+            "Seconds of trials at one load that decide about it; at least trial_duration_s.", 21.0),
+        Key("exceed_ratio", kinds.number(0, 1, below=True),
+            "Share of those seconds that may lose too much before the load counts as too high.", 0.5),
+        Key("relative_width", kinds.number(0.0001, 0.5),
             "The search ends when the ends of the interval (mlrsearch: the bounds; CSIT takes 0.005) are this close, "
-            "relative to the upper one.",
-            0.01,
-        ),
+            "relative to the upper one.", 0.01),
         Key("preceding_targets", kinds.integer(0, 8), "Coarser searches made first, to save time in all.", 2),
         Key("expansion_coefficient", kinds.integer(2, 16), "How fast the bounds move outwards.", 2),
         Key("max_duration_s", kinds.number(1, 86_400), "The search gives up after this time, seconds.", 600.0),
@@ -122,41 +77,26 @@ SEARCH = Table(
         Key("drain_s", kinds.number(0, 60), "Wait for frames still on their way, seconds.", 0.1),
     ),
     measures=FRAMES,
-)
+)  # fmt: skip
 
 VALIDITY = Table(
     "validity",
     "Which trials are discarded, and when a verdict is refused.",
     (
-        Key(
-            "shortfall_ratio",
-            kinds.number(0, 1, below=True),
-            "Share of the intended frames that the engine may fail to offer although its core ran.",
-            0.001,
-        ),
-        Key(
-            "gap_shortfall_ratio",
-            kinds.number(0, 1, below=True),
-            "Share that it may fail to offer in all where the host took its core; rates are offered rates.",
-            0.07,
-        ),
-        Key(
-            "unexplained_ratio",
-            kinds.number(0, 1),
+        Key("shortfall_ratio", kinds.number(0, 1, below=True),
+            "Share of the intended frames that the engine may fail to offer although its core ran.", 0.001),
+        Key("gap_shortfall_ratio", kinds.number(0, 1, below=True),
+            "Share that it may fail to offer in all where the host took its core; rates are offered rates.", 0.07),
+        Key("unexplained_ratio", kinds.number(0, 1),
             "Share of a search's offered frames that may be lost without a counter that names them. Above it the "
-            "verdict is refused, with the place where frames vanish; the rate stands.",
-            1e-4,
-        ),
-        Key(
-            "quiet_within_s",
-            kinds.number(0, 2),
+            "verdict is refused, with the place where frames vanish; the rate stands.", 1e-4),
+        Key("quiet_within_s", kinds.number(0, 2),
             "Before a trial, wait at most this long for a moment in which no neighbour slows the switch's core, "
             "seconds. What is measured is then the device beside no neighbour, and no longer the device on this host.",
-            0.0,
-        ),
+            0.0),
     ),
     removed={
         "unexplained_frames": "write unexplained_ratio, a share of the search's offered frames (default 0.0001): "
         "frames that no counter names no longer discard a trial",
     },
-)
+)  # fmt: skip

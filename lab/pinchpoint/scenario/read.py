@@ -1,15 +1,23 @@
 """From a scenario file to the model: every key read by its kind, then the checks across keys."""
 
+import operator
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from ipaddress import IPv4Interface
+from math import lcm, prod
 from pathlib import Path as FilePath
+from typing import Final
 
-from pinchpoint.dut import multi_host, registry, remote_device, remote_endpoints, vm
+from pinchpoint.dut import registry, vm
+from pinchpoint.dut.attach import HEADERS
+from pinchpoint.dut.checks import check_machines, remote_of, sites_of
 from pinchpoint.dut.device import RawScenario, Read
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Table
+from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Reader, Values, lookup
-from pinchpoint.keys.source import Source, read_text
+from pinchpoint.keys.source import Source, read_text, show
 from pinchpoint.measure import registry as measures
 from pinchpoint.measure.kind import needed
 from pinchpoint.model.scenario import (
@@ -25,9 +33,9 @@ from pinchpoint.model.scenario import (
     Stream,
     Validity,
 )
-from pinchpoint.scenario import checks, keys, service_keys
+from pinchpoint.scenario import keys, service_keys
 from pinchpoint.scenario.bench_keys import MACHINE
-from pinchpoint.scenario.measure_keys import SEARCH
+from pinchpoint.scenario.measure_keys import MOST_FLOWS, RANGES, SEARCH
 
 
 def load(path: FilePath) -> Scenario:
@@ -64,41 +72,33 @@ def scenario_of(source: Source) -> Scenario | None:
     if tables["service"] and word in service_keys.THROUGH and not tables["established"]:
         tables["established"] = reader.table(service_keys.ESTABLISHED)
     dut = tables["dut"]
-    checks.check_name(source, source.path)
-    checks.check_engine(source, tables["engine"], arrays["port"])
-    checks.check_search(source, tables["search"])
+    _check_name(source, source.path)
+    _check_engine(source, tables["engine"], arrays["port"])
+    _check_search(source, tables["search"])
     service_keys.check(source, device, tables, arrays)
     if not source.problems:
         arrays["stream"] += service_keys.streams(tables)
-    checks.check_streams(source, arrays["stream"], arrays["port"], device.largest_frame(dut))
-    checks.check_hosts(source, arrays["host"])
+    _check_streams(source, arrays["stream"], arrays["port"], device.largest_frame(dut))
+    _check_hosts(source, arrays["host"])
+    own = measure.table(device.keys).name if measure else ""
     if measure:
         own_streams = not tables["service"]  # others follow from the service
         needed(source, {key: n for key, n in measure.needs.items() if own_streams or key != "stream"}, arrays)
-        own = measure.table(device.keys).name
         measure.check(source, tables[own], arrays, device.keys)
-        service_keys.check_pool(source, measure, tables, arrays, own)
-    asked = measure.made if measure else None
-    raw = RawScenario(asked, dut, arrays["port"], arrays["host"], arrays, tables)
+        service_keys.check_pool(source, measure, tables[own], tables["service"], arrays["backend"])
+    raw = RawScenario(measure.made if measure else None, dut, arrays["port"], arrays["host"], arrays, tables)
     made = device.read(raw, source)
     vm.check(raw, source, device)
     machines = _machines(reader, tables, arrays)
-    remote_device.check(raw, source, machines)
-    remote_endpoints.check(raw, source, device)
     over_engines, by_any = bool(measure and measure.over_engines), bool(measure and measure.by_any_engine)
-    multi_host.check(raw, source, machines, device, over_engines=over_engines, by_any_engine=by_any)
+    check_machines(raw, source, machines, device, over_engines=over_engines, by_any_engine=by_any)
     if source.problems:
         return None
     assert measure is not None, "a wrong one is a problem"
-    given_measure = tables[measure.table(device.keys).name]
-    scenario = _scenario(
-        source.path, measure.made(**given_measure), tables, arrays, made(), frozenset(reader.defaulted)
-    )
-    scenario = replace(scenario, remote=remote_device.remote_of(tables[""]["runs_on"], machines))
-    remotes = {name: remote for name in machines if (remote := remote_device.remote_of(name, machines))}
-    return replace(
-        scenario, engines=(*multi_host.engines_of(scenario, remotes), *remote_endpoints.ends_of(scenario, remotes))
-    )
+    scenario = _scenario(source.path, measure.made(**tables[own]), tables, arrays, made(), frozenset(reader.defaulted))
+    scenario = replace(scenario, remote=remote_of(tables[""]["runs_on"], machines))
+    remotes = {name: remote for name in machines if (remote := remote_of(name, machines))}
+    return replace(scenario, engines=tuple(sites_of(scenario, remotes)))
 
 
 def _machines(
@@ -169,3 +169,96 @@ def _search(values: Values) -> Search:
 def _defaults(table: Table) -> Values:
     """The values of a table that the measure does not read."""
     return {key.model_field: key.kind.read(key.default) for key in table.keys}
+
+
+# A scenario's name becomes part of trial ids and file names.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def _check_name(source: Source, path: str) -> None:
+    """The file's name can name trials and files."""
+    name = FilePath(path).stem
+    if not _NAME.fullmatch(name):
+        expected = "expected a file name of up to 64 letters, digits, '.', '_' or '-', the first a letter or digit"
+        source.problem((), f"{expected}: it becomes the name of trials and files; found {show(name)}")
+
+
+def _check_engine(source: Source, engine: Values, ports: Sequence[Element]) -> None:
+    """A CPU without a port would have nothing to do. One is not too many: too few ports are reported elsewhere."""
+    cpus = engine.get("cpus", ())
+    if len(cpus) > max(1, len(ports)):
+        numbers = ", ".join(str(cpu) for cpu in cpus)
+        at_most = f"at most {len(ports)}, one CPU for each [[port]]"
+        source.problem(("engine", "cpus"), f"expected {at_most}; found {len(cpus)} ({numbers})")
+
+
+def _check_streams(source: Source, streams: Sequence[Element], ports: Sequence[Element], most_bytes: int) -> None:
+    """Streams join ports that are there, with frames that they take and five-tuples that the ranges make."""
+    names = [port.values["name"] for port in ports if "name" in port.values]
+    for element in streams:
+        at, stream = element.at, element.values
+        for key, field in (("from", "tx_port"), ("to", "rx_port")):
+            if field in stream and stream[field] not in names:
+                expected = f"the name of a [[port]] ({', '.join(names) or 'there is none'})"
+                source.mismatch((*at, key), expected, stream[field])
+        if "tx_port" in stream and stream.get("rx_port") == stream["tx_port"]:
+            source.problem((*at, "to"), f'expected a port other than "from", found "{stream["tx_port"]}" in both')
+        if stream.get("frame_bytes", 0) > most_bytes:
+            expected = f"at most {most_bytes:,} (MTU {most_bytes - HEADERS})"
+            source.mismatch((*at, "frame_bytes"), expected, stream["frame_bytes"])
+        _check_flows(source, stream, at)
+
+
+_GOALS_IN_ORDER: Final = (
+    ("max_load_fps", "more than", "min_load_fps", operator.gt),
+    ("initial_trial_duration_s", "at most", "trial_duration_s", operator.le),
+    ("duration_sum_s", "at least", "trial_duration_s", operator.ge),
+)
+
+
+def _check_search(source: Source, search: Values) -> None:
+    """The goals of the search fit each other."""
+    if 0 not in search.get("loss_ratios", (0,)):
+        ratios = ", ".join(f"{ratio:g}" for ratio in search["loss_ratios"])
+        source.problem(("search", "loss_ratios"), f"expected 0 (the NDR) among them, found {ratios}")
+    for key, condition, other, holds in _GOALS_IN_ORDER:
+        if {key, other} <= search.keys() and not holds(search[key], search[other]):
+            values = f"{search[key]:g} and {search[other]:g}"
+            source.problem(("search", key), f"expected {condition} search.{other}, found {values}")
+    rough_s, decisive_s = search.get("initial_trial_duration_s"), search.get("duration_sum_s")
+    if search.get("preceding_targets") == 0 and rough_s and decisive_s and rough_s < decisive_s:
+        expected = "expected 1 or more where initial_trial_duration_s is below duration_sum_s, found 0"
+        source.problem(("search", "preceding_targets"), expected)
+
+
+def _check_flows(source: Source, stream: Values, at: Path) -> None:
+    """Fill in the default and compare with the product of the ranges."""
+    if not all(name in stream for name in RANGES):
+        return
+    together = stream.get("together", False)
+    counts = [stream[name].count for name in RANGES]
+    product = lcm(*counts) if together else prod(counts)
+    if "flows" in stream and stream["flows"] > product:
+        what = "least common multiple of the lengths" if together else "product"
+        expected = f"at most {product:,}, the {what} of the four ranges"
+        source.mismatch((*at, "flows"), expected, stream["flows"])
+    if "flows" not in stream and product > MOST_FLOWS:
+        problem = f"missing; the ranges make {product:,} five-tuples, more than the {MOST_FLOWS:,} of a cycle"
+        source.problem((*at, "flows"), problem)
+    stream.setdefault("flows", product)
+
+
+def _check_hosts(source: Source, hosts: Sequence[Element]) -> None:
+    """Hosts share one subnet, so that they reach each other, and no address."""
+    seen, subnet = set[str](), None
+    for host in hosts:
+        address, at = host.values.get("address"), (*host.at, "address")
+        if not address:
+            continue
+        interface = IPv4Interface(address)
+        subnet = subnet or interface.network
+        if interface.network != subnet:
+            source.mismatch(at, f"an address in {subnet} as the first host has", address)
+        if str(interface.ip) in seen:
+            source.problem(at, f'expected a unique address, found "{address}" again')
+        seen.add(str(interface.ip))

@@ -6,7 +6,7 @@ from typing import Final
 
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Device
-from pinchpoint.dut.services import Option, Services
+from pinchpoint.dut.services import Option
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Computed, Key, Table, Unset
 from pinchpoint.keys.lexical import Path
@@ -36,27 +36,17 @@ SERVICE: Final = Table(
     (
         Key("address", kinds.ip(), "Address of the virtual server."),
         Key("port", kinds.integer(1, 65535), "Its port."),
-        Key(
-            "scheduler",
-            kinds.word(*Scheduler),
-            '"round-robin": one backend after the other; "hash": by the client\'s address and port.',
-            Scheduler.ROUND_ROBIN.value,
-        ),
-        Key(
-            "mode",
-            kinds.word(*Mode),
-            '"full-nat": backends see an address of `local`; "dnat": they see the client\'s; "direct-return": they see '
-            "the client's address and the service's, and answer the client past the device.",
-            Mode.FULL_NAT.value,
-        ),
+        Key("scheduler", kinds.word(*Scheduler),
+            "\"round-robin\": one backend after the other; \"hash\": by the client's address and port.",
+            Scheduler.ROUND_ROBIN.value),
+        Key("mode", kinds.word(*Mode),
+            "\"full-nat\": backends see an address of `local`; \"dnat\": they see the client's; \"direct-return\": "
+            "they see the client's address and the service's, and answer the client past the device.",
+            Mode.FULL_NAT.value),
         Key("clients", kinds.ip_range(), "Addresses that connections come from.", "10.0.1.1"),
-        Key(
-            "client_ports",
-            kinds.udp_range(),
+        Key("client_ports", kinds.udp_range(),
             "Ports of each of them. Addresses times ports are the five-tuples: a load that has more connections uses "
-            "some again.",
-            "1025-65535",
-        ),
+            "some again.", "1025-65535"),
         Key("local", kinds.ip_range(), "Addresses that backends see, with full-NAT.", Unset("none, as with dnat")),
         Key("local_ports", kinds.udp_range(), "Ports of each local address.", _OWN),
         Key("max_connections", kinds.integer(1, 100_000_000), "Places in the table of connections.", _OWN),
@@ -68,7 +58,7 @@ SERVICE: Final = Table(
     ),
     measures=SERVED,
     also=THROUGH,
-)
+)  # fmt: skip
 ESTABLISHED: Final = Table(
     "established",
     "Connections to the [service] that are opened before frames are measured, and stand. The frames are TCP segments "
@@ -76,17 +66,13 @@ ESTABLISHED: Final = Table(
     "numbers that the device expects, and no backend answers.",
     (
         Key("connections", kinds.integer(1, 10_000_000), "How many.", 1000),
-        Key(
-            "frame_bytes",
-            kinds.integer(SHORTEST, 9022),
-            "Size of the frames with check sequence, bytes. A device may take less.",
-            SHORTEST_PUBLISHED,
-        ),
+        Key("frame_bytes", kinds.integer(SHORTEST, 9022),
+            "Size of the frames with check sequence, bytes. A device may take less.", SHORTEST_PUBLISHED),
         Key("rate_cps", kinds.number(1, 1_000_000), "Connections per second at which they are opened.", 5000.0),
         Key("timeout_s", kinds.number(0.01, 600), "One that takes longer to open is an error, seconds.", 20.0),
     ),
     also=THROUGH,
-)
+)  # fmt: skip
 BACKEND: Final = Table(
     "backend",
     "A server behind the balancer. They are numbered from 0 in this order.",
@@ -97,7 +83,7 @@ BACKEND: Final = Table(
     at_most=256,
     measures=SERVED,
     also=THROUGH,
-)
+)  # fmt: skip
 
 
 def check(
@@ -113,62 +99,62 @@ def check(
     if measure in THROUGH:
         _check_standing(source, device, measure, tables, arrays)
     _check_ports(source, service, arrays["port"])
-    is_full = service.get("mode") == Mode.FULL_NAT
-    if is_full and service.get("local") is None:
+    mode = service.get("mode")
+    if mode == Mode.FULL_NAT and service.get("local") is None:
         source.problem(("service", "local"), 'missing; mode = "full-nat" needs addresses that backends see')
-    if not is_full and service.get("local") is not None:
-        source.problem(("service", "local"), f'expected none with mode = "{service.get("mode")}"')
-    if not is_full and service.get("local_ports") is not None:
-        source.problem(("service", "local_ports"), f'expected none with mode = "{service.get("mode")}"')
+    for key in ("local", "local_ports"):
+        if mode != Mode.FULL_NAT and service.get(key) is not None:
+            source.problem(("service", key), f'expected none with mode = "{mode}"')
     _check_families(source, device, service, arrays["backend"])
     if tables.get(measure, {}).get("programs"):
         _check_programs(source, measure, service)
-    if service.get("mode") == Mode.DIRECT:
+    if mode == Mode.DIRECT:
         _check_direct(source, measure, tables, arrays["backend"])
     _check_once(source, arrays["backend"])
     check_addresses(source, service, arrays["backend"])
 
 
 def check_pool(
-    source: Source,
-    measure: MeasureKind,
-    tables: Mapping[str, Values],
-    arrays: Mapping[str, Sequence[Element]],
-    own: str,
+    source: Source, measure: MeasureKind, asked: Values, service: Values, backends: Sequence[Element]
 ) -> None:
-    """Local ports are enough for the connections that a measure states in its table `own`."""
-    service, wanted = tables["service"], measure.wanted(tables[own])
+    """Local ports are enough for the connections that a measure states in its table."""
+    wanted = measure.wanted(asked)
     ports, closed_s, local = (service.get(key) for key in ("local_ports", "closed_s", "local"))
     if wanted is None or ports is None or closed_s is None or local is None:
         return
-    places = local.count * ports.count * len(arrays["backend"])
+    places = local.count * ports.count * len(backends)
     if missing := too_few(places, closed_s, wanted):
-        source.problem(
-            ("service", "local_ports"),
-            f"local addresses: {local.count:,}, ports of each: {ports.count:,}, backends: {len(arrays['backend'])}, "
+        problem = (
+            f"local addresses: {local.count:,}, ports of each: {ports.count:,}, backends: {len(backends)}, "
             f"which makes {places:,} places, each held for closed_s = {closed_s:g}; {wanted.connections:,} connections "
-            f"at {wanted.cps:g} per second need {places + missing:,}",
+            f"at {wanted.cps:g} per second need {places + missing:,}"
         )
+        source.problem(("service", "local_ports"), problem)
 
 
 def _check_can(source: Source, device: Device, service: Values) -> None:
     can = device.keys.services
     if can is None:
-        source.mismatch(("dut", "kind"), f"a device that balances ({_kinds()})", device.kind)
+        balancing = (kind for kind in registry.kinds() if registry.device(kind).keys.services)
+        source.mismatch(("dut", "kind"), f"a device that balances ({', '.join(balancing)})", device.kind)
         return
     for key, words in (("scheduler", can.schedulers), ("mode", can.modes)):
         if key in service and service[key] not in words:
             expected = " or ".join(f'"{word}"' for word in words)
-            able = [
-                kind for kind in registry.kinds() if service[key] in _words(registry.device(kind).keys.services, key)
-            ]
-            others = f'; "{service[key]}" is done by {", ".join(able)}' if able else ""
+            able = _able(f"{key}s", service[key])
+            others = f'; "{service[key]}" is done by {able}' if able else ""
             source.mismatch(("service", key), f"{expected} of {device.kind}{others}", str(service[key]))
     for option in Option:
         if service.get(option) is not None and option not in can.options:
-            able = [kind for kind in registry.kinds() if option in _options(registry.device(kind).keys.services)]
-            others = f"; it can be set for {', '.join(able)}" if able else ""
+            able = _able("options", option)
+            others = f"; it can be set for {able}" if able else ""
             source.problem(("service", option), f"{device.kind} has no such setting{others}")
+
+
+def _able(what: str, word: str) -> str:
+    """The kinds of device whose `Services` have that word among the `what`."""
+    services = {kind: registry.device(kind).keys.services for kind in registry.kinds()}
+    return ", ".join(kind for kind, can in services.items() if can and word in getattr(can, what))
 
 
 def _check_once(source: Source, backends: Sequence[Element]) -> None:
@@ -177,9 +163,8 @@ def _check_once(source: Source, backends: Sequence[Element]) -> None:
     for element in backends:
         end = (element.values.get("address", ""), element.values.get("port", 0))
         if end in seen:
-            source.problem(
-                (*element.at, "address"), f'expected another address or port, found "{end[0]}:{end[1]}" again'
-            )
+            problem = f'expected another address or port, found "{end[0]}:{end[1]}" again'
+            source.problem((*element.at, "address"), problem)
         seen.add(end)
 
 
@@ -188,22 +173,26 @@ def _check_families(source: Source, device: Device, service: Values, backends: S
     front = service.get("address")
     if front is None:
         return
-    v6, clients, local = addresses.is_v6(front), service.get("clients"), service.get("local")
-    if clients and addresses.is_v6(addresses.shown(clients.first)) != v6:
-        source.mismatch(("service", "clients"), f"addresses of the family of service.address, {front}", _of(clients))
+    clients, local = (span and span.as_addresses() for span in (service.get("clients"), service.get("local")))
+
+    def alike(at: Path, address: str, other: str, expected: str) -> None:
+        if addresses.is_v6(address) != addresses.is_v6(other):
+            source.mismatch(at, expected, address)
+
+    if clients:
+        alike(("service", "clients"), clients, front, f"addresses of the family of service.address, {front}")
     known = [element for element in backends if "address" in element.values]
     if not known:
         return
     first = known[0].values["address"]
     for backend in known[1:]:
-        if addresses.is_v6(backend.values["address"]) != addresses.is_v6(first):
-            source.mismatch((*backend.at, "address"), f"an address of the family of {first}", backend.values["address"])
-    if local and addresses.is_v6(addresses.shown(local.first)) != addresses.is_v6(first):
-        source.mismatch(("service", "local"), f"addresses of the backends' family, as {first}", _of(local))
+        alike((*backend.at, "address"), backend.values["address"], first, f"an address of the family of {first}")
+    if local:
+        alike(("service", "local"), local, first, f"addresses of the backends' family, as {first}")
     family, can = Family.of(front, first), device.keys.services
     if can and family not in can.families:
-        able = [kind for kind in registry.kinds() if family in _families(registry.device(kind).keys.services)]
-        expected = f"{' or '.join(can.families)} of {device.kind}; {family} is done by {', '.join(able)}"
+        able = _able("families", family)
+        expected = f"{' or '.join(can.families)} of {device.kind}; {family} is done by {able}"
         source.mismatch(("service", "address"), expected, f"{front}, with a backend at {first}")
 
 
@@ -220,10 +209,8 @@ def _check_direct(source: Source, measure: str, tables: Mapping[str, Values], ba
         seen.add(address)
     if measure in THROUGH:
         modes = " or ".join(f'"{mode}"' for mode in Mode if mode is not Mode.DIRECT)
-        expected = (
-            f'{modes} with measure = "{measure}", whose frames are all for one Ethernet address behind the device'
-        )
-        source.mismatch(("service", "mode"), expected, Mode.DIRECT.value)
+        why = f'measure = "{measure}", whose frames are all for one Ethernet address behind the device'
+        source.mismatch(("service", "mode"), f"{modes} with {why}", Mode.DIRECT.value)
 
 
 def _check_programs(source: Source, measure: str, service: Values) -> None:
@@ -235,32 +222,18 @@ def _check_programs(source: Source, measure: str, service: Values) -> None:
         source.problem((measure, "programs"), "expected false with a service of IPv6: the engine verifies it")
 
 
-def _of(span: Range) -> str:
-    return span.as_addresses()
-
-
-def _families(can: Services | None) -> tuple[Family, ...]:
-    return can.families if can else ()
-
-
 def _check_standing(
-    source: Source,
-    device: Device,
-    measure: str,
-    tables: Mapping[str, Values],
-    arrays: Mapping[str, Sequence[Element]],
+    source: Source, device: Device, measure: str, tables: Mapping[str, Values], arrays: Mapping[str, Sequence[Element]]
 ) -> None:
     """Frames pass through the device on as many connections as the clients have addresses and ports for."""
+    of_connections = " or ".join(f'"{measure}"' for measure in SERVED)
     if (can := device.keys.services) and can.terminates:
         why = f"{device.kind} ends each connection and opens one of its own, so that no frame passes through it"
-        of_connections = " or ".join(f'"{measure}"' for measure in SERVED)
         source.mismatch(("measure",), f"{of_connections}: {why}", measure)
     needed(source, {"backend": 1}, arrays)
     if addresses.is_v6(tables["service"].get("address", "")):
-        of_connections = " or ".join(f'"{measure}"' for measure in SERVED)
-        source.mismatch(
-            ("measure",), f"{of_connections} with a service of IPv6: the frames of others are IPv4", measure
-        )
+        expected = f"{of_connections} with a service of IPv6: the frames of others are IPv4"
+        source.mismatch(("measure",), expected, measure)
     if arrays["stream"]:
         expected = "expected none with a [service]: its frames follow from [service] and [established]"
         source.problem(arrays["stream"][0].at, expected)
@@ -306,20 +279,6 @@ def established_of(tables: Mapping[str, Values]) -> Established | None:
     return Established(**tables["established"]) if tables["established"] else None
 
 
-def _words(can: Services | None, key: str) -> tuple[str, ...]:
-    if can is None:
-        return ()
-    return tuple(str(word) for word in (can.schedulers if key == "scheduler" else can.modes))
-
-
-def _options(can: Services | None) -> tuple[Option, ...]:
-    return can.options if can else ()
-
-
-def _kinds() -> str:
-    return ", ".join(kind for kind in registry.kinds() if registry.device(kind).keys.services)
-
-
 def _check_ports(source: Source, service: Values, ports: Sequence[Element]) -> None:
     names = [port.values["name"] for port in ports if "name" in port.values]
     for key, number in (("client_port", 0), ("server_port", 1)):
@@ -346,26 +305,22 @@ _BROADCAST: Final = "255.255.255.255"
 
 def check_addresses(source: Source, service: Values, backends: Sequence[Element]) -> None:
     """Notes every address that is no unicast address, and every pair of parties that share one."""
-    _check_unicast(source, service, backends)
-    _check_apart(source, service, backends)
+    parties = list(_parties(service, backends))
+    for number, (at, name, span) in enumerate(parties):
+        ends = (addresses.shown(span.first), addresses.shown(span.last))
+        if special := next((end for end in ends if _special(end)), ""):
+            expected = "unicast addresses" if name in ("service.clients", "service.local") else "a unicast address"
+            source.mismatch(at, f"{expected}, not {_special(special)}", special)
+        for _, other_name, other in parties[:number]:
+            if {name, other_name} == {"backend.address"} or {name, other_name} == {"service.address", "service.local"}:
+                continue  # backends may share an address (ports differ); a device may use its own as local address
+            if shared := _shared(span, other):
+                source.problem(at, f"{shared} is in {name} and in {other_name}: each needs addresses of its own")
+                break
     ports = service.get("client_ports")
     if ports and not ports.first:
-        source.mismatch(("service", "client_ports"), "ports from 1 on: port 0 is reserved", _ports(ports))
-
-
-def _check_unicast(source: Source, service: Values, backends: Sequence[Element]) -> None:
-    singles: list[tuple[Path, str | None]] = [(("service", "address"), service.get("address"))]
-    singles += [((*backend.at, "address"), backend.values.get("address")) for backend in backends]
-    for at, address in singles:
-        if address and (kind := _special(address)):
-            source.mismatch(at, f"a unicast address, not {kind}", address)
-    for key in ("clients", "local"):
-        span = service.get(key)
-        ends = [addresses.shown(number) for number in (span.first, span.last)] if span else []
-        for address in ends:
-            if kind := _special(address):
-                source.mismatch(("service", key), f"unicast addresses, not {kind}", address)
-                break
+        problem = f"{ports.first}-{ports.last}"
+        source.mismatch(("service", "client_ports"), "ports from 1 on: port 0 is reserved", problem)
 
 
 def _special(address: str) -> str:
@@ -378,17 +333,6 @@ def _special(address: str) -> str:
     if known.is_multicast:
         return "a multicast address"
     return "the broadcast address" if address == _BROADCAST else ""
-
-
-def _check_apart(source: Source, service: Values, backends: Sequence[Element]) -> None:
-    parties = list(_parties(service, backends))
-    for number, (at, name, span) in enumerate(parties):
-        for _, other_name, other in parties[:number]:
-            if {name, other_name} == {"backend.address"} or {name, other_name} == {"service.address", "service.local"}:
-                continue  # backends may share an address (ports differ); a device may use its own as local address
-            if shared := _shared(span, other):
-                source.problem(at, f"{shared} is in {name} and in {other_name}: each needs addresses of its own")
-                break
 
 
 def _parties(service: Values, backends: Sequence[Element]) -> Iterator[tuple[Path, str, Range]]:
@@ -407,7 +351,3 @@ def _shared(some: Range, others: Range) -> str:
     """The addresses that two ranges have in common, as text; empty if there are none."""
     first, last = max(some.first, others.first), min(some.last, others.last)
     return Range(first, last - first + 1).as_addresses() if first <= last else ""
-
-
-def _ports(ports: Range) -> str:
-    return f"{ports.first}-{ports.last}"

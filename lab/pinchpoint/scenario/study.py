@@ -178,7 +178,6 @@ def _findings(requests: Sequence[Element], stems: Sequence[str], wanted: Sequenc
 MOST_ROWS = 100_000
 _INTEGER = re.compile(r"-?[0-9]{1,15}")
 _NUMBER = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?")
-_SOURCES = ("points", "file", "x", "y")
 
 Row = tuple[int, Mapping[str, str]]
 """The file's line, and its values by column."""
@@ -187,9 +186,7 @@ Row = tuple[int, Mapping[str, str]]
 def published(source: Source, folder: FilePath, element: Element) -> Published | None:
     """One published curve; None if a problem was noted in `source`."""
     values = element.values
-    if not {"group", "metric", "unit", "factor", "title", "levels", *_SOURCES, "where"} <= values.keys():
-        return None
-    if not {"times", "first"} <= values.keys():
+    if not {key.model_field for key in sweep_keys.PUBLISHED.keys} <= values.keys():
         return None
     if (values["points"] is None) == (values["file"] is None):
         source.problem(element.at, 'expected either "points" or "file"')
@@ -275,9 +272,8 @@ def _rows(path: FilePath, columns: set[str]) -> Iterator[Row]:
             if reader.line_num > MOST_ROWS:
                 raise InputError(f"{path.name}: expected at most {MOST_ROWS:,} lines")
             if len(row) not in (0, len(names)):
-                raise InputError(
-                    f"line {reader.line_num} of {path.name}: expected {len(names)} values, found {len(row)}"
-                )
+                problem = f"expected {len(names)} values, found {len(row)}"
+                raise InputError(f"line {reader.line_num} of {path.name}: {problem}")
             if row:
                 yield reader.line_num, dict(zip(names, (value.strip() for value in row), strict=True))
     except csv.Error as error:

@@ -1,7 +1,6 @@
 """The keys that make many scenarios of one file."""
 
 import math
-import re
 from typing import Any, Final, cast
 
 from pinchpoint.keys import kinds
@@ -14,8 +13,6 @@ MOST_LEVELS = 256
 MOST_PAIRS = 10_000
 LONGEST_LEVEL = 60
 LONGEST_PROSE = 10_000
-_FACTOR = re.compile(r"[A-Za-z][A-Za-z0-9 _-]{0,39}")
-_STEM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def level(value: Any) -> Level:
@@ -40,11 +37,6 @@ def levels() -> Kind:
     return Kind("a list of different numbers, texts, or true and false", read)
 
 
-def level_name() -> Kind:
-    """A level that is a text."""
-    return kinds.texts(f"one line of text, 1 to {LONGEST_LEVEL} characters", lambda value: level(value) == value)
-
-
 def level_table() -> Kind:
     """A level for each of some names."""
 
@@ -54,11 +46,6 @@ def level_table() -> Kind:
         return {name: level(item) for name, item in value.items()}
 
     return Kind("a table of numbers, texts, and true or false", read)
-
-
-def factor_name() -> Kind:
-    """The name of a factor."""
-    return kinds.matching(_FACTOR, "1 to 40 letters, digits, blanks, - or _, the first one a letter")
 
 
 def key_paths() -> Kind:
@@ -101,23 +88,16 @@ def prose() -> Kind:
     return Kind(f"text of one or several lines, at most {LONGEST_PROSE:,} characters", read)
 
 
-def word_like() -> Kind:
-    """A word of letters, digits and a few marks."""
-    return kinds.matching(_STEM, "a word of up to 64 letters, digits, '.', '_' or '-', the first a letter or digit")
-
-
-def file_stems() -> Kind:
-    """Names of files of one folder, without their ending."""
-    expected = "a list of different file names without folder and without .toml"
-    return kinds.listed(expected, kinds.matching(_STEM, ""), 256)
-
-
-def file_name(ending: str) -> Kind:
-    """The name of a file of the same folder."""
-    pattern = re.compile(rf"{_STEM.pattern}\.{ending}")
-    return kinds.matching(pattern, f"the name of a .{ending} file, without folder")
-
-
+_STEM: Final = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+LEVEL_NAME: Final = kinds.texts(f"one line of text, 1 to {LONGEST_LEVEL} characters", lambda text: level(text) == text)
+FACTOR_NAME: Final = kinds.matching(
+    r"[A-Za-z][A-Za-z0-9 _-]{0,39}", "1 to 40 letters, digits, blanks, - or _, the first one a letter"
+)
+WORD: Final = kinds.matching(_STEM, "a word of up to 64 letters, digits, '.', '_' or '-', the first a letter or digit")
+STEMS: Final = kinds.listed(
+    "a list of different file names without folder and without .toml", kinds.matching(_STEM, ""), 256
+)
+CSV_FILE: Final = kinds.matching(rf"{_STEM}\.csv", "the name of a .csv file, without folder")
 MOST_POINTS: Final = 1000
 
 SWEEP = Table(
@@ -126,59 +106,43 @@ SWEEP = Table(
     "points form one factor, which comes before the others.",
     (
         Key("repeats", kinds.integer(1, 1000), "How often each point is measured.", 1),
-        Key(
-            "order",
-            kinds.word("interleaved", "random", "listed"),
+        Key("order", kinds.word("interleaved", "random", "listed"),
             '"interleaved": all points, then all again; "random": the same, shuffled; "listed": a point with all its '
-            "repeats, then the next.",
-            "interleaved",
-        ),
+            "repeats, then the next.", "interleaved"),
         Key("seed", kinds.integer(0, 2**32 - 1), "Seed of the random order: the same seed gives the same order.", 1),
-        Key(
-            "relative",
-            kinds.word(Relative.NO, Relative.BESIDE, Relative.ALONE),
+        Key("relative", kinds.word(Relative.NO, Relative.BESIDE, Relative.ALONE),
             "Whether points are measured as ratios to the first point, which then stands beside each of the others: "
-            'both are overloaded in alternating slices of some milliseconds. "beside": the ratio and the point\'s own '
-            'rates; "alone": the own rates of the first point only. Needs the measure `rates`.',
-            "no",
-        ),
-        Key("point_name", factor_name(), "Name of the factor that the listed points form.", "point"),
+            "both are overloaded in alternating slices of some milliseconds. \"beside\": the ratio and the point's "
+            'own rates; "alone": the own rates of the first point only. Needs the measure `rates`.', "no"),
+        Key("point_name", FACTOR_NAME, "Name of the factor that the listed points form.", "point"),
     ),
-)
+)  # fmt: skip
 
 FACTOR = Table(
     "sweep.factor",
     "A factor: one thing that is varied.",
     (
-        Key("name", factor_name(), "Its name in results."),
+        Key("name", FACTOR_NAME, "Its name in results."),
         Key("unit", kinds.text(20), "Unit of its levels.", ""),
-        Key(
-            "keys",
-            key_paths(),
-            'The keys that are set to the level, e.g. `["stream[1].flows"]`; all to the same.',
-        ),
+        Key("keys", key_paths(), 'The keys that are set to the level, e.g. `["stream[1].flows"]`; all to the same.'),
         Key("levels", levels(), "The values that are tried."),
         Key("quick", levels(), "The levels of the short form.", Unset("all levels")),
-        Key(
-            "falling",
-            kinds.boolean(),
-            "A higher level never raises the rate. A run with a budget may then skip points.",
-            False,
-        ),
+        Key("falling", kinds.boolean(),
+            "A higher level never raises the rate. A run with a budget may then skip points.", False),
     ),
     at_most=8,
-)
+)  # fmt: skip
 
 POINT = Table(
     "sweep.point",
     'One listed point. Besides these keys it holds the scenario keys that it sets, in quotes: `"dut.cascade" = 5`.',
     (
-        Key("name", level_name(), "Its level in results."),
+        Key("name", LEVEL_NAME, "Its level in results."),
         Key("quick", kinds.boolean(), "Whether the short form includes it.", True),
     ),
     at_most=256,
     is_open=True,
-)
+)  # fmt: skip
 
 TABLES: Final = (SWEEP, FACTOR, POINT)
 
@@ -189,9 +153,9 @@ STUDY_TOP = Table(
         Key("title", kinds.text(), "What the study shows, in a few words.", Computed("the folder's name")),
         Key("about", prose(), "What was measured, why, and how to read it.", ""),
         Key("source", prose(), "Where the published figures come from, and what they were measured on.", ""),
-        Key("scenarios", file_stems(), "Its scenario files, without `.toml`, in their order."),
+        Key("scenarios", STEMS, "Its scenario files, without `.toml`, in their order."),
     ),
-)
+)  # fmt: skip
 
 QUICK = Table(
     "quick",
@@ -205,55 +169,27 @@ PUBLISHED = Table(
     "published",
     "A published curve, whose shape is compared with the measured one: `points`, or `file`, `x` and `y`.",
     (
-        Key("group", word_like(), "The scenario file, without `.toml`, whose curve it stands beside."),
+        Key("group", WORD, "The scenario file, without `.toml`, whose curve it stands beside."),
         Key("metric", kinds.text(60), 'The metric compared, e.g. "NDR".'),
         Key("unit", kinds.text(20), "Unit of its figures."),
-        Key("factor", factor_name(), "The x axis: a factor of that file's sweep."),
+        Key("factor", FACTOR_NAME, "The x axis: a factor of that file's sweep."),
         Key("title", kinds.text(), "What was measured, on what."),
-        Key(
-            "levels",
-            level_table(),
-            "Levels of that sweep's other factors; they select the measured curve.",
-            {},
-        ),
+        Key("levels", level_table(), "Levels of that sweep's other factors; they select the measured curve.", {}),
         Key("points", pairs(), "Pairs of level and figure.", Unset("from `file`")),
-        Key(
-            "file",
-            file_name("csv"),
-            "A CSV file in the study's folder, its first line the names of its columns.",
-            Unset("from `points`"),
-        ),
+        Key("file", CSV_FILE,
+            "A CSV file in the study's folder, its first line the names of its columns.", Unset("from `points`")),
         Key("where", level_table(), "Only the rows that have these values in these columns.", {}),
         Key("x", kinds.text(60), "The column of the levels.", Unset("needed with `file`")),
         Key("y", kinds.text(60), "The column of the figures.", Unset("needed with `file`")),
-        Key(
-            "times",
-            kinds.number(1e-12, 1e12),
-            "Factor by which the column's figures are multiplied to be in `unit`.",
-            1.0,
-        ),
-        Key(
-            "first",
-            kinds.boolean(),
-            "Whether the first of several rows with the same level is used; otherwise they are an error.",
-            False,
-        ),
+        Key("times", kinds.number(1e-12, 1e12),
+            "Factor by which the column's figures are multiplied to be in `unit`.", 1.0),
+        Key("first", kinds.boolean(),
+            "Whether the first of several rows with the same level is used; otherwise they are an error.", False),
     ),
     at_most=256,
-)
+)  # fmt: skip
 
-FINDING_KINDS: Final = (
-    "fall",
-    "knee",
-    "compare",
-    "cost",
-    "caches",
-    "flat",
-    "growth",
-    "method",
-    "impossible",
-    "limit",
-)
+FINDING_KINDS: Final = ("fall", "knee", "compare", "cost", "caches", "flat", "growth", "method", "impossible", "limit")
 """As findings/findings.py computes them."""
 
 FINDING = Table(
@@ -267,6 +203,6 @@ FINDING = Table(
         Key("against", kinds.text(), "Other groups, a metric or levels, depending on `kind`.", ""),
     ),
     at_most=64,
-)
+)  # fmt: skip
 
 STUDY_TABLES: Final = (STUDY_TOP, QUICK, PUBLISHED, FINDING)

@@ -10,7 +10,7 @@ from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.trial import Trial
 from pinchpoint.report import rate_figures
 from pinchpoint.report.figures import Figure
-from pinchpoint.run.estimate import Forecast
+from pinchpoint.run.budget import Forecast
 from pinchpoint.scenario.plain import from_plain
 from pinchpoint.store.campaign import CampaignFolder, is_campaign
 from pinchpoint.store.folder import RunFolder, owner

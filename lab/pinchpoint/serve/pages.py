@@ -20,8 +20,7 @@ from pinchpoint.report.path import path_of
 from pinchpoint.report.trend import details, headline, trend_figure
 from pinchpoint.report.view import ScenarioView, run_view
 from pinchpoint.report.why import suspected_view
-from pinchpoint.run.compared import compare_folders
-from pinchpoint.run.stored import StoredRun
+from pinchpoint.run.stored import StoredRun, compare_folders
 from pinchpoint.serve import side_by_side
 from pinchpoint.serve.index import Index, Wanted, number_of
 from pinchpoint.serve.live import Live, live

@@ -12,7 +12,7 @@ from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Sweep
 from pinchpoint.model.study import Study
 from pinchpoint.run import order
-from pinchpoint.run.estimate import Forecast
+from pinchpoint.run.budget import Forecast
 from pinchpoint.scenario import load_study, load_sweep
 from pinchpoint.scenario.study import STUDY_FILE
 from pinchpoint.store.folder import RunFolder

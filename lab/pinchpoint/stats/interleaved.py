@@ -15,7 +15,7 @@ from pinchpoint.model.causes import Turned
 
 CERTAIN = 120.0
 """Of the wealth: an error of 1 in 120. Three bets and one side of an interval of 95 % may confirm a cause, or five bets
-and no interval (causes/explained.py): together 5 % at most.
+and no interval (causes/experiments.py): together 5 % at most.
 """
 
 

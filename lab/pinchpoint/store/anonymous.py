@@ -8,47 +8,60 @@ assigned: 02:00:5e:00:00:01 and on. UUIDs, home folders, folders of scenarios, l
 benches stand on, and the names that are given: by numbers.
 """
 
-import ipaddress
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from pinchpoint.model.errors import InputError
-from pinchpoint.store.texts import json_values
 
+Block = tuple[int, int]  # first address and how many, a power of two
 _V4: Final = r"(?<![\w.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w]|\.\d)"
-_IPV4: Final = re.compile(_V4)
-_IPV4_SET: Final = re.compile(rf"({_V4})(?:\s*-\s*({_V4})|/(\d{{1,2}})(?!\d))?")
 _V6: Final = r"(?<![\w:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:)[0-9A-Fa-f:]{2,39}(?![\w:])"
-_IPV6: Final = re.compile(_V6)
-_IPV6_SET: Final = re.compile(rf"({_V6})(?:\s*-\s*({_V6})|/(\d{{1,3}})(?!\d))?")
 _MAC: Final = re.compile(r"(?<![\w:])[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}(?![\w:])")
 _UUID: Final = re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
 _HOME: Final = re.compile(r"(?<=/home/)[^/\s\"']+")
-_KEPT: Final = [ipaddress.ip_network(network) for network in ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3", "ff00::/8")]
+_KEPT: Final = [
+    (int(network.network_address), network.num_addresses)
+    for network in map(ip_network, ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3", "ff00::/8"))
+]
 _FIRST: Final = 1 << 24  # 1.0.0.0: a range that begins lower is of ports
 _V6_FIRST: Final = 1 << 32  # lower numbers are addresses of IPv4 (`pinchpoint.model.addresses`)
-Block = tuple[int, int]  # first address and how many, a power of two
 
 
 @dataclass(frozen=True)
-class _Room:
-    """Where the networks of a family go: up to `small` addresses to one place, larger ones to another."""
+class _Family:
+    """How addresses are written, and where networks go: those up to `small` to one place, larger ones to another."""
 
+    word: re.Pattern[str]
+    set_of: re.Pattern[str]  # an address, with another one behind a dash, or the length of a network
+    bits: int
+    first: int  # address
     small: int  # addresses
     small_to: Block
     large_to: Block
     nobodys: int  # addresses; larger networks identify nobody and stay
 
 
-_V4_ROOM: Final = _Room(1 << 14, (0xC6120000, 1 << 17), (11 << 24, 116 << 24), 1 << 25)
-_V6_ROOM: Final = _Room(1 << 80, (0x20010DB8 << 96, 1 << 96), (0x3FFF << 112, 1 << 108), 1 << 104)
+_SET: Final = r"({0})(?:\s*-\s*({0})|/(\d{{1,3}})(?!\d))?"
+_IPV4: Final = _Family(
+    re.compile(_V4), re.compile(_SET.format(_V4)), 32, 0, 1 << 14, (0xC6120000, 1 << 17), (11 << 24, 116 << 24), 1 << 25
+)
+_IPV6: Final = _Family(
+    re.compile(_V6),
+    re.compile(_SET.format(_V6)),
+    128,
+    _V6_FIRST,
+    1 << 80,
+    (0x20010DB8 << 96, 1 << 96),
+    (0x3FFF << 112, 1 << 108),
+    1 << 104,
+)
 
 
 @dataclass(frozen=True)
@@ -57,28 +70,47 @@ class Anonymous:
 
     blocks: Mapping[Block, int]  # a network -> the first address of the one in its place
     words: Mapping[str, str]  # anything else
-    names: re.Pattern[str] | None
+    names: re.Pattern[str]
+
+    def files(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
+        """The files of a run with all of it replaced; JSON is taken apart first.
+
+        Raises InputError for a file of the run that is not JSON where it should be.
+        """
+        fresh = {}
+        for name, data in files.items():
+            values = _json_values(name, data)
+            if values is None:
+                fresh[name] = self.text(data.decode(errors="replace")).encode()
+            else:
+                plain = (json.dumps(self._value(value), ensure_ascii=False, separators=(",", ":")) for value in values)
+                fresh[name] = "".join(f"{line}\n" for line in plain).encode()
+        return fresh
 
     def text(self, value: str) -> str:
         """A text with all of it replaced."""
         for pattern in (_MAC, _UUID):
             value = pattern.sub(lambda match: self.words.get(match[0].lower(), match[0]), value)
-        value = _IPV6.sub(lambda match: self._mapped_v6(match[0]), value)
-        value = _IPV4.sub(lambda match: _shown(self._mapped(_number(match[0]))), value)
-        value = _HOME.sub("user", value)
-        return self.names.sub(lambda match: self.words[match[0]], value) if self.names else value
+        for family in (_IPV6, _IPV4):
+            value = family.word.sub(self._address, value)
+        return self.names.sub(lambda match: self.words[match[0]], _HOME.sub("user", value))
 
-    def integers(self, value: object) -> object:
-        """A stored range of addresses, `{"first": ..., "count": ...}`, replaced; anything else as it is."""
-        if isinstance(value, dict) and (first := _first_of_range(value)) is not None:
-            return {**value, "first": self._mapped(first)}
-        return value
+    def _value(self, value: object) -> object:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list):
+            return [self._value(element) for element in value]
+        if not isinstance(value, dict):
+            return value
+        inner = {self.text(key): self._value(element) for key, element in value.items()}
+        first = _first_of_range(inner)
+        return inner if first is None else {**inner, "first": self._mapped(first)}
 
-    def _mapped_v6(self, word: str) -> str:
-        address = _number_v6(word)
+    def _address(self, match: re.Match[str]) -> str:
+        address = _number(match[0])
         if address is None or (new := self._mapped(address)) == address:
-            return word
-        return str(ipaddress.IPv6Address(new))
+            return match[0]
+        return str(IPv6Address(new) if ":" in match[0] else IPv4Address(new))
 
     def _mapped(self, address: int) -> int:
         for (first, count), new in self.blocks.items():
@@ -93,53 +125,66 @@ def found_in(files: Mapping[str, bytes], names: Sequence[str] = ()) -> Anonymous
     The hosts that the scenarios name are among them without being given. Raises InputError if there are more networks
     than there is room for, or if a file of the run is not JSON where it should be.
     """
-    texts, ranges = list[str](), list[tuple[int, int]]()
+    texts, sets = list[str](), list[tuple[int, int]]()
     for name, data in files.items():
-        values = json_values(name, data)
+        values = _json_values(name, data)
         if values is None:
             texts.append(data.decode(errors="replace"))
-        else:
-            _collect(values, texts, ranges)
+            continue
+        for part in _parts(values):
+            if isinstance(part, str):
+                texts.append(part)
+            elif isinstance(part, dict) and (first := _first_of_range(part)) is not None:
+                sets.append((first, first + part["count"] - 1))
     whole = "\n".join(texts)
-    words = {
-        **_numbered(_MAC, whole, _new_mac),
-        **_numbered(_UUID, whole, _new_uuid),
-    }
+    sets += [*_sets(whole, _IPV4), *_sets(whole, _IPV6)]
+    v4 = _placed([(first, last) for first, last in sets if first < _V6_FIRST], _IPV4)
+    v6 = _placed([(first, last) for first, last in sets if first >= _V6_FIRST], _IPV6)
     own = _names([*names, *names_of_hosts(files)], _folders(files))
-    pattern = (
-        re.compile(
-            "|".join(f"{_edge(name)}{re.escape(name)}(?![A-Za-z0-9])" for name in sorted(own, key=len, reverse=True))
-        )
-        if own
-        else None
-    )
-    blocks = [*_sets(whole), *_sets_v6(whole), *ranges]
-    v4 = _blocks((block for block in blocks if block[0] < _V6_FIRST), _V4_ROOM)
-    v6 = _blocks((block for block in blocks if block[0] >= _V6_FIRST), _V6_ROOM)
-    return Anonymous({**v4, **v6}, {**words, **own}, pattern)
+    words = {**_numbered(_MAC, whole, _new_mac), **_numbered(_UUID, whole, _new_uuid), **own}
+    longest_first = sorted(own, key=len, reverse=True)
+    pattern = "|".join(f"{_edge(name)}{re.escape(name)}(?![A-Za-z0-9])" for name in longest_first)
+    return Anonymous({**v4, **v6}, words, re.compile(pattern or "(?!)"))
+
+
+def _json_values(name: str, data: bytes) -> list[object] | None:
+    """The one value of a .json file, or those of a .jsonl file by line; None of a file that is plain text.
+
+    Lines end at LF only: U+2028, U+2029 and U+0085 may stand in JSON strings as they are (RFC 8259 section 7). What
+    follows the last LF is what a crash left of a line. An attachment that is not JSON is text. Raises InputError.
+    """
+    if not name.endswith((".json", ".jsonl")):
+        return None
+    lines = data.split(b"\n")[:-1] if name.endswith(".jsonl") else [data]
+    values = []
+    for number, line in enumerate(lines, 1):
+        try:
+            values.append(json.loads(line))
+        except ValueError as error:
+            if name.startswith("attachments/"):
+                return None
+            where = f"{name}, line {number}" if name.endswith(".jsonl") else name
+            raise InputError(f"{where}: not JSON: {error}", "pack without --anonymous keeps it as it is") from error
+    return values
+
+
+def _parts(value: object) -> Iterator[object]:
+    """A value of JSON and all that is in it, keys included."""
+    yield value
+    if isinstance(value, dict):
+        yield from value
+        value = list(value.values())
+    if isinstance(value, list):
+        for element in value:
+            yield from _parts(element)
 
 
 def _edge(word: str) -> str:
     return "(?<![A-Za-z0-9])" if word[:1].isalnum() else ""
 
 
-def _collect(value: object, texts: list[str], ranges: list[tuple[int, int]]) -> None:
-    if isinstance(value, str):
-        texts.append(value)
-    elif isinstance(value, list):
-        for item in value:
-            _collect(item, texts, ranges)
-    elif isinstance(value, dict):
-        first = _first_of_range(value)
-        if first is not None:
-            ranges.append((first, first + value["count"] - 1))
-        texts.extend(value)
-        for item in value.values():
-            _collect(item, texts, ranges)
-
-
 def _first_of_range(value: Mapping[str, Any]) -> int | None:
-    """The first address of a stored range; None of a range of ports, or of anything else."""
+    """The first address of a stored range, `{"first": ..., "count": ...}`; None of one of ports, or anything else."""
     if value.keys() != {"first", "count"} or not all(isinstance(item, int) for item in value.values()):
         return None
     first, count = value["first"], value["count"]
@@ -147,69 +192,49 @@ def _first_of_range(value: Mapping[str, Any]) -> int | None:
     return first if first >= _FIRST and count > 0 and first + count <= end else None
 
 
-def _sets(text: str) -> Iterator[tuple[int, int]]:
-    """First and last address of every range, network and single address of a text."""
-    for match in _IPV4_SET.finditer(text):
-        first = last = _number(match[1])
-        if match[2]:
-            last = max(first, _number(match[2]))
-        elif match[3] and int(match[3]) <= 32:
-            size = 1 << (32 - int(match[3]))
-            first -= first % size
-            last = first + size - 1
-        yield first, last
+def _sets(text: str, family: _Family) -> Iterator[tuple[int, int]]:
+    """First and last address of every range, network and single address of a text.
 
-
-def _sets_v6(text: str) -> Iterator[tuple[int, int]]:
-    """The same of IPv6; ::/96 is left, whose numbers are those of IPv4 (deprecated, RFC 4291 section 2.5.5.1)."""
-    for match in _IPV6_SET.finditer(text):
-        first = _number_v6(match[1])
-        if first is None or first < _V6_FIRST:
+    Of IPv6 ::/96 is left, whose numbers are those of IPv4 (deprecated, RFC 4291 section 2.5.5.1).
+    """
+    for match in family.set_of.finditer(text):
+        first = _number(match[1])
+        if first is None or first < family.first:
             continue
         last = first
         if match[2]:
-            last = max(first, _number_v6(match[2]) or first)
-            if last - first >= _V6_ROOM.nobodys:  # two addresses with a dash between them
+            last = max(first, _number(match[2]) or first)
+            if family is _IPV6 and last - first >= family.nobodys:  # two addresses with a dash between them
                 yield last, last
                 last = first
-        elif match[3] and int(match[3]) <= 128:
-            size = 1 << (128 - int(match[3]))
+        elif match[3] and int(match[3]) <= family.bits:
+            size = 1 << (family.bits - int(match[3]))
             first -= first % size
             last = first + size - 1
         yield first, last
 
 
-def _blocks(sets: Iterable[tuple[int, int]], room: _Room) -> dict[Block, int]:
-    """The networks that hold these sets, 256 addresses each at least, and where each goes."""
-    blocks: set[Block] = set()
-    for first, last in sets:
-        if not _is_kept(first, last, room):
-            blocks.add(_network(first, last))
+def _placed(sets: Sequence[tuple[int, int]], family: _Family) -> dict[Block, int]:
+    """The networks that hold these sets, 256 addresses each at least, and where each goes.
+
+    The largest first, so that each is aligned.
+    """
+    blocks = {_network(first, last) for first, last in sets if not _is_kept(first, last, family)}
     largest = [block for block in blocks if not any(_inside(block, other) for other in blocks if other != block)]
-    return _placed(sorted(largest, key=lambda block: (-block[1], block[0])), room)
-
-
-def _placed(blocks: Sequence[Block], room: _Room) -> dict[Block, int]:
-    """Each to its place; the largest first, so that each is aligned."""
-    large, small = room.large_to[0], room.small_to[0]
+    large, small = family.large_to[0], family.small_to[0]
     placed = {}
-    for first, count in blocks:
-        if count > room.small:
+    for first, count in sorted(largest, key=lambda block: (-block[1], block[0])):
+        if count > family.small:
             placed[first, count], large = large, large + count
         else:
             placed[first, count], small = small, small + count
-    if large > sum(room.large_to) or small > sum(room.small_to):
+    if large > sum(family.large_to) or small > sum(family.small_to):
         raise InputError("too many networks to give each another one", "pack without --anonymous")
     return placed
 
 
-def _is_kept(first: int, last: int, room: _Room) -> bool:
-    kept = any(low <= first and last < low + count for low, count in map(_span, _KEPT))
-    return kept or last - first >= room.nobodys
-
-
-def _span(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> Block:
-    return int(network.network_address), network.num_addresses
+def _is_kept(first: int, last: int, family: _Family) -> bool:
+    return any(low <= first and last < low + count for low, count in _KEPT) or last - first >= family.nobodys
 
 
 def _network(first: int, last: int) -> Block:
@@ -223,24 +248,17 @@ def _inside(block: Block, other: Block) -> bool:
     return other[0] <= block[0] and block[0] + block[1] <= other[0] + other[1]
 
 
-def _number(address: str) -> int:
-    a, b, c, d = map(int, address.split("."))
-    return a << 24 | b << 16 | c << 8 | d
-
-
-def _number_v6(word: str) -> int | None:
-    """None of a word that is no address, such as a time."""
+def _number(word: str) -> int | None:
+    """Of an address; None of a word that is none, such as a time."""
+    if ":" not in word:
+        return int.from_bytes(bytes(map(int, word.split("."))))
     try:
-        return int(ipaddress.IPv6Address(word))
+        return int(IPv6Address(word))
     except ValueError:
         return None
 
 
-def _shown(address: int) -> str:
-    return ".".join(str(address >> shift & 255) for shift in (24, 16, 8, 0))
-
-
-def _numbered(pattern: re.Pattern[str], text: str, new: Any) -> dict[str, str]:
+def _numbered(pattern: re.Pattern[str], text: str, new: Callable[[str, int], str | None]) -> dict[str, str]:
     """Every word of a pattern -> what stands in its place, in the order in which they occur; kept ones are absent."""
     numbered: dict[str, str] = {}
     for word in dict.fromkeys(name.lower() for name in pattern.findall(text)):
@@ -341,12 +359,7 @@ def _is_ip(word: str) -> bool:
 
 def _vocabulary(value: object) -> Iterator[str]:
     """Every key, and the values of those that have words of Pinchpoint."""
-    if isinstance(value, list):
-        for item in value:
-            yield from _vocabulary(item)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield key
-            if key in _KINDS and isinstance(item, str):
-                yield item
-            yield from _vocabulary(item)
+    for part in _parts(value):
+        if isinstance(part, dict):
+            yield from part
+            yield from (word for key in _KINDS if isinstance(word := part.get(key), str))

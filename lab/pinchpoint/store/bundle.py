@@ -8,7 +8,6 @@ Members are deflated or stored: zipfile bounds what it expands at once for no ot
 """
 
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -17,7 +16,7 @@ import struct
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,6 @@ from typing import Final
 from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.store.codec import SCHEMA, Codec
 from pinchpoint.store.folder import RunFolder
-from pinchpoint.store.texts import json_values
 
 MANIFEST: Final = "bundle.json"
 MOST_BYTES: Final = 4 << 30  # of all files
@@ -242,36 +240,3 @@ def _require_readable(folder: RunFolder, manifest: Manifest, path: Path) -> None
     if info.run_id != manifest.run_id:
         raise InputError(f"{path}: run.json is of {info.run_id}, but {MANIFEST} of {manifest.run_id}")
     folder.read_result()
-
-
-Replace = Callable[[str], str]
-
-
-def replaced(files: Mapping[str, bytes], replace: Replace, integers: Callable[[object], object]) -> dict[str, bytes]:
-    """The files with every text replaced; JSON is taken apart first, and `integers` replaces addresses in it.
-
-    Raises InputError for a file of the run that is not JSON where it should be.
-    """
-    fresh = {}
-    for name, data in files.items():
-        values = json_values(name, data)
-        if values is None:
-            fresh[name] = replace(data.decode(errors="replace")).encode()
-        else:
-            fresh[name] = "".join(f"{_json(value, replace, integers)}\n" for value in values).encode()
-    return fresh
-
-
-def _json(value: object, replace: Replace, integers: Callable[[object], object]) -> str:
-    return json.dumps(_walked(value, replace, integers), ensure_ascii=False, separators=(",", ":"))
-
-
-def _walked(value: object, replace: Replace, integers: Callable[[object], object]) -> object:
-    if isinstance(value, str):
-        return replace(value)
-    if isinstance(value, list):
-        return [_walked(item, replace, integers) for item in value]
-    if isinstance(value, dict):
-        inner = {replace(key): _walked(item, replace, integers) for key, item in value.items()}
-        return integers(inner)
-    return value

@@ -11,12 +11,11 @@ trials.jsonl, measurements.jsonl and result.json of the campaign are made whole 
 is in them twice, whenever a lab was killed.
 """
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pinchpoint.model.campaign import HERE, Calibration, Campaign, Entry, Progress, What
 from pinchpoint.model.errors import InputError, StoreError
@@ -29,7 +28,7 @@ CALIBRATION: Final = Codec.of(Calibration)
 PROGRESS: Final = Codec.of(Progress)
 FILE: Final = "campaign.json"
 _LOG: Final = "attempts.jsonl"
-_GROWING: Final = ("trials.jsonl", "measurements.jsonl")
+GROWING: Final[Mapping[str, Codec[Any]]] = {"trials.jsonl": TRIAL, "measurements.jsonl": MEASUREMENT}
 
 
 @dataclass
@@ -37,11 +36,10 @@ class Tally:
     """What the log says, line after line."""
 
     accepted: dict[str, Entry] = field(default_factory=dict)  # unit -> the attempt that counts
-    surplus: list[Entry] = field(default_factory=list)  # finished, when another had been accepted
     open: dict[str, Entry] = field(default_factory=dict)  # unit -> an attempt that began and did not end
-    attempts: dict[str, int] = field(default_factory=dict)  # unit -> how many began
+    attempts: Counter[str] = field(default_factory=Counter)  # unit -> how many began
     measured_on: Counter[str] = field(default_factory=Counter)  # machine -> units that count
-    lost_on: dict[str, int] = field(default_factory=dict)  # machine -> attempts that were lost with it
+    lost_on: Counter[str] = field(default_factory=Counter)  # machine -> attempts that were lost with it
     withdrawn: int = 0
     left_out: dict[str, Entry] = field(default_factory=dict)  # unit -> why it is not measured
     excluded: dict[str, str] = field(default_factory=dict)  # machine -> why
@@ -51,15 +49,17 @@ class Tally:
 
     def take(self, entry: Entry, control: str = "") -> None:
         """One more line; `control` is the name of the control unit."""
-        unit, what = entry.unit, entry.what
+        unit, machine, what = entry.unit, entry.machine, entry.what
+        if what in (What.FINISHED, What.LOST, What.FAILED, What.IMPOSSIBLE, What.SKIPPED):
+            self.open.pop(unit, None)
         if what is What.EXCLUDED:
-            self.excluded[entry.machine] = entry.reason
+            self.excluded[machine] = entry.reason
         elif what is What.RETURNED:
-            self.excluded.pop(entry.machine, None)
-            self.returned[entry.machine] = entry.at
-            self.controls = [control for control in self.controls if control.machine != entry.machine]
+            self.excluded.pop(machine, None)
+            self.returned[machine] = entry.at
+            self.controls = [control for control in self.controls if control.machine != machine]
         elif what is What.BEGUN:
-            self.attempts[unit] = self.attempts.get(unit, 0) + 1
+            self.attempts[unit] += 1
             self.open[unit] = entry
         elif what is What.FINISHED:
             self._finished(entry, control)
@@ -68,29 +68,23 @@ class Tally:
             if (accepted := self.accepted.get(unit)) and accepted.attempt == entry.attempt:
                 del self.accepted[unit]
                 self.measured_on[accepted.machine] -= 1
-        elif what is What.INTERRUPTED:
-            pass  # it may go on
-        else:
+        elif what is What.LOST:
+            self.lost_on[machine] += 1
+        elif what is not What.INTERRUPTED:  # which may go on
             self._unmeasured(entry, control)
 
     def _unmeasured(self, entry: Entry, control: str) -> None:
-        self.open.pop(entry.unit, None)
-        if entry.unit == control and entry.what in (What.FAILED, What.IMPOSSIBLE):
+        if entry.unit == control and entry.what is not What.SKIPPED:
             self.uncontrolled[entry.machine] = entry.reason
-        if entry.what is What.LOST:
-            self.lost_on[entry.machine] = self.lost_on.get(entry.machine, 0) + 1
-        elif not entry.attempt:  # of an attempt that failed, another may follow
+        if not entry.attempt:  # of an attempt that failed, another may follow
             self.left_out[entry.unit] = entry
 
     def _finished(self, entry: Entry, control: str) -> None:
-        self.open.pop(entry.unit, None)
         self.left_out.pop(entry.unit, None)
         if control and entry.unit == control:
             self.controls.append(entry)
             self.uncontrolled.pop(entry.machine, None)
-        elif entry.unit in self.accepted:
-            self.surplus.append(entry)
-        else:
+        elif entry.unit not in self.accepted:
             self.accepted[entry.unit] = entry
             self.measured_on[entry.machine] += 1
 
@@ -115,11 +109,11 @@ class CampaignFolder:
         return self.run.path
 
     def write_campaign(self, campaign: Campaign) -> None:
-        self.run.replace(FILE, CAMPAIGN.encode(campaign, FILE) + b"\n")
+        self.run.store(FILE, CAMPAIGN, campaign)
 
     def read_campaign(self) -> Campaign:
         """What is to be measured."""
-        return CAMPAIGN.decode(_read(self.path / FILE), str(self.path / FILE))
+        return self.run.load(FILE, CAMPAIGN)
 
     def append(self, entry: Entry) -> None:
         """Add one line to the log and return once it is on the disk."""
@@ -163,31 +157,24 @@ class CampaignFolder:
         self.attempt(name).append_line(file, lines.rstrip(b"\n"))
 
     def write_calibration(self, calibration: Calibration) -> None:
-        self.run.replace("calibration.json", CALIBRATION.encode(calibration, "calibration.json") + b"\n")
+        self.run.store("calibration.json", CALIBRATION, calibration)
 
     def read_calibration(self) -> Calibration | None:
         """Of the machines; None while there is none."""
-        path = self.path / "calibration.json"
-        return CALIBRATION.decode(_read(path), str(path)) if path.is_file() else None
+        return self.run.load_if_there("calibration.json", CALIBRATION)
 
     def write_progress(self, progress: Progress) -> None:
-        self.run.replace("machines.json", PROGRESS.encode(progress, "machines.json") + b"\n")
+        self.run.store("machines.json", PROGRESS, progress)
 
     def read_progress(self) -> Progress | None:
         """What each machine does; None while nothing is known."""
-        path = self.path / "machines.json"
-        return PROGRESS.decode(_read(path), str(path)) if path.is_file() else None
+        return self.run.load_if_there("machines.json", PROGRESS)
 
     def gather(self, accepted: Iterable[Entry]) -> None:
         """Make trials.jsonl and measurements.jsonl anew, from the attempts that count. Raises StoreError."""
         folders = [self.attempt(entry.attempt) for entry in accepted]
-        trials = [TRIAL.encode(trial, "trials.jsonl") + b"\n" for folder in folders for trial in folder.read_trials()]
-        made = [
-            MEASUREMENT.encode(measurement, "measurements.jsonl") + b"\n"
-            for folder in folders
-            for measurement in folder.read_measurements()
-        ]
-        for name, lines in zip(_GROWING, (trials, made), strict=True):
+        for name, codec in GROWING.items():
+            lines = [codec.encode(kept, name) + b"\n" for folder in folders for kept in folder.read_lines(name, codec)]
             if lines or (self.path / name).exists():
                 self.run.replace(name, b"".join(lines))
 
@@ -195,10 +182,3 @@ class CampaignFolder:
 def is_campaign(path: Path) -> bool:
     """Whether a folder is that of a campaign."""
     return (path / FILE).is_file() and (path / "run.json").is_file()
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: {os.strerror(error.errno or 0)}") from error

@@ -5,9 +5,7 @@ time. Whatever stands there is hostile until parsed. Format: docs/results.md, "C
 """
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +13,7 @@ from pathlib import Path
 from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.model.result import Ceiling
 from pinchpoint.store.codec import SCHEMA, Codec
+from pinchpoint.store.folder import replace_file
 
 AGE = timedelta(days=1)  # after which a ceiling is measured anew
 MOST_BYTES = 1 << 20
@@ -61,22 +60,9 @@ def write(path: Path, ceilings: Sequence[Ceiling]) -> None:
     data = _CODEC.encode(Ceilings(SCHEMA, tuple(ceilings)), str(path)) + b"\n"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _replace(path, data)
+        replace_file(path, data)
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}", "--no-ceiling, or XDG_CACHE_HOME elsewhere") from error
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """By a new file of a name that nobody can foresee, so that no link put there beforehand is written through."""
-    descriptor, new = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # O_EXCL | O_NOFOLLOW, mode 0600
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        Path(new).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(new).unlink()
-        raise
 
 
 def _time(ceiling: Ceiling, path: Path) -> datetime:

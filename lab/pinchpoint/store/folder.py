@@ -19,10 +19,11 @@ import fcntl
 import os
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +35,7 @@ from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.trial import Trial
-from pinchpoint.store.codec import Codec, T
+from pinchpoint.store.codec import SCHEMA, Codec, T
 
 INFO = Codec.of(RunInfo)
 TRIAL = Codec.of(Trial)
@@ -69,15 +70,10 @@ class RunFolder:
         StoreError if the folder cannot be made.
         """
         stamp = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
-        path = _fresh(root / f"{_safe(name)}-{stamp}", "")
+        path = root / f"{_safe(name)}-{stamp}"
         with _storing(path):
             root.mkdir(parents=True, exist_ok=True)
-            while True:
-                try:
-                    path.mkdir()
-                    break
-                except FileExistsError:
-                    path = _fresh(root / f"{name}-{stamp}", "")
+            path = _first_free(path, "", Path.mkdir)
             _sync_folder(root)
         return cls(path)
 
@@ -94,55 +90,69 @@ class RunFolder:
         """The folder's own name, unique below its root."""
         return self.path.name
 
+    def store(self, name: str, codec: Codec[T], value: T) -> None:
+        """Write a file of one object whole."""
+        self.replace(name, codec.encode(value, name) + b"\n")
+
+    def load(self, name: str, codec: Codec[T]) -> T:
+        """The object of such a file."""
+        return codec.decode(self._read(name), str(self.path / name))
+
+    def load_if_there(self, name: str, codec: Codec[T]) -> T | None:
+        """The same; None while there is no such file."""
+        return self.load(name, codec) if (self.path / name).exists() else None
+
     def write_info(self, info: RunInfo) -> None:
         """Write run.json whole; it may be replaced as versions and plans become known."""
-        self._replace("run.json", INFO.encode(info, "run.json") + b"\n")
+        self.store("run.json", INFO, info)
 
     def read_info(self) -> RunInfo:
         """What was run, on what."""
-        return INFO.decode(self._read("run.json"), str(self.path / "run.json"))
+        return self.load("run.json", INFO)
 
     def write_result(self, result: RunResult) -> None:
         """Write result.json whole: a reader sees the old or the new one, never a part."""
-        self._replace("result.json", RESULT.encode(result, "result.json") + b"\n")
+        self.store("result.json", RESULT, result)
 
     def read_result(self) -> RunResult | None:
         """What was found so far; None before the first scenario finished."""
-        if not (self.path / "result.json").exists():
-            return None
-        return RESULT.decode(self._read("result.json"), str(self.path / "result.json"))
+        return self.load_if_there("result.json", RESULT)
+
+    def so_far(self) -> RunResult:
+        """The same; a result without scenarios before the first one finished."""
+        return self.read_result() or RunResult(SCHEMA, self.run_id, False, (), (), ())
 
     def append_trial(self, trial: Trial) -> None:
         """Add one line to trials.jsonl and return once it is on the disk.
 
         What a crash left of an unfinished last line is cut off first.
         """
-        self._append_line("trials.jsonl", TRIAL.encode(trial, f"trials.jsonl, trial {trial.id}"))
+        self.append_line("trials.jsonl", TRIAL.encode(trial, f"trials.jsonl, trial {trial.id}"))
 
     def read_trials(self) -> tuple[Trial, ...]:
         """All trials in the order they were made; an unfinished last line is not counted."""
-        return self._read_lines("trials.jsonl", TRIAL)
+        return self.read_lines("trials.jsonl", TRIAL)
 
     def append_measurement(self, measurement: Measurement) -> None:
         """Add one line to measurements.jsonl, as `append_trial` does."""
-        self._append_line(
-            "measurements.jsonl", MEASUREMENT.encode(measurement, f"measurements.jsonl, {measurement.id}")
-        )
+        line = MEASUREMENT.encode(measurement, f"measurements.jsonl, {measurement.id}")
+        self.append_line("measurements.jsonl", line)
 
     def read_measurements(self) -> tuple[Measurement, ...]:
         """All measurements in the order they were made; an unfinished last line is not counted."""
-        return self._read_lines("measurements.jsonl", MEASUREMENT)
+        return self.read_lines("measurements.jsonl", MEASUREMENT)
 
     def append_stretch(self, stretch: Stretch) -> None:
         """Add one line to slices.jsonl, as `append_trial` does."""
-        self._append_line("slices.jsonl", STRETCH.encode(stretch, f"slices.jsonl, {stretch.id}"))
+        self.append_line("slices.jsonl", STRETCH.encode(stretch, f"slices.jsonl, {stretch.id}"))
 
     def read_stretches(self) -> tuple[Stretch, ...]:
         """All stretches of slices in the order they were made; an unfinished last line is not counted."""
-        return self._read_lines("slices.jsonl", STRETCH)
+        return self.read_lines("slices.jsonl", STRETCH)
 
-    def _append_line(self, name: str, line: bytes) -> None:
-        path = self.path / name
+    def append_line(self, name: str, line: bytes) -> None:
+        """Add one line to a file of lines, as `append_trial` does. Raises StoreError."""
+        path = self.path / _safe(name)
         with _storing(path):
             fresh = not path.exists()
             with path.open("a+b", buffering=0) as file:
@@ -151,8 +161,9 @@ class RunFolder:
             if fresh:
                 _sync_folder(self.path)
 
-    def _read_lines(self, name: str, codec: Codec[T]) -> tuple[T, ...]:
-        path = self.path / name
+    def read_lines(self, name: str, codec: Codec[T]) -> tuple[T, ...]:
+        """The lines of such a file; an unfinished last one is not counted."""
+        path = self.path / _safe(name)
         if not path.exists():
             return ()
         whole = self._read(name).split(b"\n")[:-1]
@@ -160,17 +171,17 @@ class RunFolder:
 
     def write_report(self, html: str, markdown: str) -> None:
         """Write report.html and report.md, replacing earlier ones."""
-        self._replace("report.html", _text(html, "report.html"))
-        self._replace("report.md", _text(markdown, "report.md"))
+        self.write_page("report.html", html)
+        self.write_page("report.md", markdown)
 
     def write_comparison(self, comparison: Comparison, html: str) -> None:
         """Write comparison.json and comparison.html, replacing earlier ones."""
-        self._replace("comparison.json", COMPARISON.encode(comparison, "comparison.json") + b"\n")
-        self._replace("comparison.html", _text(html, "comparison.html"))
+        self.store("comparison.json", COMPARISON, comparison)
+        self.write_page("comparison.html", html)
 
-    def write_page(self, name: str, html: str) -> Path:
-        """Write a further page, replacing an earlier one; returns its path. Raises InputError if `name` is not safe."""
-        self._replace(_safe(name), _text(html, name))
+    def write_page(self, name: str, text: str) -> Path:
+        """Write a page, replacing an earlier one; returns its path. Raises InputError if `name` is not safe."""
+        self.replace(name, _text(text, name))
         return self.path / name
 
     def attach(self, name: str, text: str) -> Path:
@@ -180,30 +191,21 @@ class RunFolder:
         """
         folder = self.path / "attachments"
         stem, dot, ending = _safe(name).rpartition(".")
-        base = folder / (stem if dot else ending)
+        base, data = folder / (stem if dot else ending), _text(text, name)
         with _storing(folder / name):
             folder.mkdir(exist_ok=True)
-            while True:
-                path = _fresh(base, dot + ending if dot else "")
-                with suppress(FileExistsError):
-                    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-                    break
-            with os.fdopen(descriptor, "wb") as file:
-                _write_synced(file.fileno(), _text(text, name))
+            path = _first_free(base, dot + ending if dot else "", lambda path: path.touch(0o644, exist_ok=False))
+            with path.open("wb", buffering=0) as file:
+                _write_synced(file.fileno(), data)
             _sync_folder(folder)
         return path
 
     def replace(self, name: str, data: bytes) -> None:
         """Write a file whole: a reader sees the old or the new one. Raises StoreError."""
-        self._replace(_safe(name), data)
-
-    def append_line(self, name: str, line: bytes) -> None:
-        """Add one line to a file of lines, as `append_trial` does. Raises StoreError."""
-        self._append_line(_safe(name), line)
-
-    def read_lines(self, name: str, codec: Codec[T]) -> tuple[T, ...]:
-        """The lines of such a file; an unfinished last one is not counted."""
-        return self._read_lines(_safe(name), codec)
+        path = self.path / _safe(name)
+        with _storing(path):
+            replace_file(path, data)
+            _sync_folder(self.path)
 
     def _read(self, name: str) -> bytes:
         path = self.path / name
@@ -214,19 +216,22 @@ class RunFolder:
         except OSError as error:
             raise StoreError(f"cannot read {path}: {error.strerror}") from error
 
-    def _replace(self, name: str, data: bytes) -> None:
-        path = self.path / name
-        partial = path.with_name(f".{name}.{os.getpid()}.partial")
-        with _storing(path):
-            try:
-                with partial.open("wb", buffering=0) as file:
-                    _write_synced(file.fileno(), data)
-                partial.rename(path)
-            except OSError:
-                with suppress(OSError):
-                    partial.unlink()
-                raise
-            _sync_folder(self.path)
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file whole: a reader sees the old or the new one. Raises OSError, and leaves nothing behind then.
+
+    A link that waits where the new one is written is not followed.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial.unlink(missing_ok=True)
+        with partial.open("xb", buffering=0) as file:
+            _write_synced(file.fileno(), data)
+        partial.rename(path)
+    except OSError:
+        with suppress(OSError):
+            partial.unlink()
+        raise
 
 
 def _append(descriptor: int, line: bytes) -> None:
@@ -269,11 +274,13 @@ def _sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-def _fresh(base: Path, ending: str) -> Path:
-    """`base + ending`, or the first of `base-2`, `base-3` ... that is not taken."""
-    path, number = base.with_name(base.name + ending), 2
-    while path.exists():
-        path, number = base.with_name(f"{base.name}-{number}{ending}"), number + 1
+def _first_free(base: Path, ending: str, make: Callable[[Path], None]) -> Path:
+    """Make `base + ending`, or the first of `base-2`, `base-3` ... that is not taken. `make` raises FileExistsError."""
+    for number in count(1):
+        path = base.with_name(f"{base.name}{f'-{number}' if number > 1 else ''}{ending}")
+        with suppress(FileExistsError):
+            make(path)
+            break
     return path
 
 

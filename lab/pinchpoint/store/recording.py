@@ -3,15 +3,14 @@
 Each line is written at once, so that a recording that ends early is whole up to its last line.
 """
 
-import os
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.model.watch import Reading, RecordHead
 from pinchpoint.store.codec import Codec
+from pinchpoint.store.folder import replace_file
 
 LATEST_S = 1e11  # the year 5138
 LONGEST_S = 86_400
@@ -47,13 +46,9 @@ class Recorder:
 
 def replace_text(path: Path, text: str) -> None:
     """Replace a file whole: a reader sees the old or the new one, never a part. Raises StoreError."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        partial.write_text(text, encoding="utf-8")
-        partial.rename(path)
+        replace_file(path, text.encode())
     except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
         raise StoreError(f"cannot write {path}: {error.strerror}", "choose another file") from error
 
 

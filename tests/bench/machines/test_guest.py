@@ -11,7 +11,7 @@ from bench_tools import STATE, kill_lab, run, start_watched, wait_for, what_is_t
 from standing_tools import standing
 
 from pinchpoint.bench.resource import GuestKernel
-from pinchpoint.host import uml
+from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.model.errors import BenchError, DutError, RequirementError
 from pinchpoint.scenario import parse
 
@@ -112,6 +112,7 @@ def test_a_guest_that_does_not_boot_in_time_is_told_with_what_it_printed(monkeyp
 
 def test_a_guest_that_panics_is_given_up_at_once(monkeypatch):
     """As the first process of its namespace it would repeat SIGABRT for ever."""
+    uml = KERNELS["uml"]
     boots = uml.command
 
     def without_init(*given):

@@ -9,9 +9,9 @@ from bench_tools import ROOT, kill_lab, pid_of, run, start_watched, trials_in, w
 from serving_tools import FULL_NAT, counted, served, serving
 from standing_tools import standing
 
-from pinchpoint.causes.offload import truth
+from pinchpoint.causes.signs import offload_truth
 from pinchpoint.dut import registry
-from pinchpoint.host.guest import is_release
+from pinchpoint.host.guest_kernels import is_release
 from pinchpoint.model.offload import Offload
 from pinchpoint.model.result import Outcome
 from pinchpoint.scenario import parse
@@ -108,7 +108,7 @@ def test_flows_in_tc_claim_an_offload_that_its_counters_disprove():
     assert_closed(found.ledger)
     assert "dp:tc" in flows, flows
     assert seen["ovs/tc/software"] > 0 == seen["ovs/tc/hardware"], "the frame that makes a flow passes no filter"
-    of_offload = truth(registry.device_of(wanted).signs(seen), {})
+    of_offload = offload_truth(registry.device_of(wanted).signs(seen), {})
     assert of_offload is not None and of_offload.word is Offload.CLAIMED, flows
 
 

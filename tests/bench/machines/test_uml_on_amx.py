@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from bench_tools import run
 
-from pinchpoint.host import guest_boot, qemu, uml
+from pinchpoint.host.guest_kernels import KERNELS, booted
 from pinchpoint.host.local import Local
 
 pytestmark = [pytest.mark.tier2("user-mode Linux on a processor with AMX"), pytest.mark.needs("uml")]
+uml, qemu = KERNELS["uml"], KERNELS["qemu"]
 TOOLS = Path(__file__).parents[1]
 IN_USER_MODE_LINUX = TOOLS.parents[1] / "packaging/in-user-mode-linux"
 REFUSED = 14  # EFAULT
@@ -91,11 +92,11 @@ def test_what_the_kernel_takes_and_other_requests_pass_through():
 @pytest.mark.tier1("user-mode Linux on a processor with AMX")
 def test_user_mode_linux_panics_without_it_and_boots_with_it(on_such_a_processor):
     on_such_a_processor(with_shim=False)
-    why = guest_boot.booted(Local(), "uml", 120.0).why_not
+    why = booted(Local(), "uml", 120.0).why_not
     assert why.splitlines()[0] == f"the guest's kernel does not boot here: {PANIC} exitcode=0x0000000b"
     assert SAID in why
     on_such_a_processor(with_shim=True)
-    assert guest_boot.booted(Local(), "uml", 120.0).why_not == ""
+    assert booted(Local(), "uml", 120.0).why_not == ""
 
 
 @pytest.mark.parametrize(("with_shim", "program"), [(True, uml.PROGRAM), (False, qemu.PROGRAM)])

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pinchpoint.account.load import dut_threads, siblings_s
+from pinchpoint.account.cpus import dut_threads, siblings_s
 from pinchpoint.dut.ovs import DEVICE
-from pinchpoint.dut.ovs.load import loads
+from pinchpoint.dut.ovs.counters import loads
 from pinchpoint.model.trial import BusyBy
 
 SEEN = {

@@ -3,7 +3,7 @@
 import pytest
 from trials import trial
 
-from pinchpoint.account.neighbour import Widths, of_trials
+from pinchpoint.account.facts import Widths, slowed_words
 
 ENGINE, PMD = 0, 1  # the engine's worker of `trials` runs on core 0
 
@@ -24,22 +24,21 @@ def test_what_passed_for_all_of_a_core_is_judged_anew_once_more_was_seen():
     first, wider = probed((2.4, 2.4), (4.0, 4.0))
     assert (widths.is_slowed(first), widths.is_slowed(wider)) == (False, False)
     assert widths.is_slowed(first)
-    assert of_trials([first, wider]).slowed == 1
+    assert "in 50.0 % of 2 trials" in slowed_words([first, wider])
 
 
 def test_the_engines_own_core_and_what_was_not_probed_slow_nothing():
-    assert of_trials(probed((4.0, 4.0), (2.0, 2.0), core=ENGINE)).trials == 0
-    assert of_trials([trial(), *probed((None, None), (4.0, None))]).trials == 1
+    assert slowed_words(probed((4.0, 4.0), (2.0, 2.0), core=ENGINE)) == ""
+    assert "in 50.0 % of 2 trials" in slowed_words([trial(), *probed((None, None), (4.0, None), (2.0, None))])
 
 
 def test_the_reader_is_told_how_often_and_how_much():
-    found = of_trials(probed((4.0, 4.0), (4.0, 3.0), (2.0, 4.0), (4.0, 4.0)))
-    assert (found.trials, found.slowed, found.share, found.least) == (4, 2, 0.5, 0.5)
-    assert "slowed the switch's core 1 in 50.0 % of 4 trials, to 50.0 % of its speed at worst" in found.sentence
+    told = slowed_words(probed((4.0, 4.0), (4.0, 3.0), (2.0, 4.0), (4.0, 4.0)))
+    assert "slowed the switch's core 1 in 50.0 % of 4 trials, to 50.0 % of its speed at worst" in told
 
 
 @pytest.mark.parametrize("slowed", [0, 1])
 def test_of_few_nothing_is_told(slowed):
     probes = [(4.0, 4.0)] * 20 + [(4.0, 2.0)] * slowed
-    assert of_trials(probed(*probes)).sentence == ""
-    assert of_trials([]).sentence == ""
+    assert slowed_words(probed(*probes)) == ""
+    assert slowed_words([]) == ""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pinchpoint.account.pauses import pause_gap
+from pinchpoint.causes.bounds import pause_gap
 from pinchpoint.model.result import Band, PauseGap, Rate, RateStatus, ReceiveRate
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from trials import stream_counts, trial
 
-from pinchpoint.account.rejection import held_back, of_search
+from pinchpoint.account.validity import held_back, of_search
 from pinchpoint.model.terms import CAUSES
 from pinchpoint.model.trial import Cause, TrialValidity
 

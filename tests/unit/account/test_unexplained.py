@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from trials import stream_counts, trial
 
-from pinchpoint.account.unexplained import place, unexplained_share, words
+from pinchpoint.account.ledger import unexplained_place, unexplained_share, unexplained_words
 from pinchpoint.model.trial import Drop, Hop, Ledger, TrialValidity
 
 
@@ -39,20 +39,25 @@ def test_the_place_is_where_most_frames_vanish_between_two_counts():
         Hop("switch sends", 999_990, 999_990),
         Hop("engine receives", 999_000, 999_000),
     )
-    assert place([lossy(1000, hops=hops)]) == 'between "switch sends" and "engine receives"'
-    assert "1,000 of 1,000,000 offered frames" in words([lossy(1000, hops=hops)])
+    assert unexplained_place([lossy(1000, hops=hops)]) == 'between "switch sends" and "engine receives"'
+    assert "1,000 of 1,000,000 offered frames" in unexplained_words([lossy(1000, hops=hops)])
 
 
 def test_frames_may_vanish_within_a_hop_beyond_the_drops_that_it_names():
     inside = Drop("a full queue", 10, "a counter", "dut")
-    assert place([lossy(1000, hops=(Hop("switch sends", 1_000_000, 999_000, (inside,)),))]) == 'in "switch sends"'
+    assert (
+        unexplained_place([lossy(1000, hops=(Hop("switch sends", 1_000_000, 999_000, (inside,)),))])
+        == 'in "switch sends"'
+    )
 
 
 def test_where_no_two_counts_tell_that_is_said():
-    assert place([lossy(1000)]) == "at a place that no counter shows"
+    assert unexplained_place([lossy(1000)]) == "at a place that no counter shows"
 
 
 def test_counters_that_went_back_are_named_with_the_place():
-    found = place([lossy(1000, resets=("ovs/port/left/rx_drop",)), lossy(5, resets=("ovs/port/left/rx_drop",))])
+    found = unexplained_place(
+        [lossy(1000, resets=("ovs/port/left/rx_drop",)), lossy(5, resets=("ovs/port/left/rx_drop",))]
+    )
     assert found.count("ovs/port/left/rx_drop") == 1
     assert "counters went back during the trials" in found

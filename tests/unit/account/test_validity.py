@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinchpoint.account.validity import Judgement, judge
+from pinchpoint.engine.instrument import EngineResult
 from pinchpoint.model.scenario import Validity
 from pinchpoint.model.trial import (
     Cause,
@@ -55,15 +56,17 @@ def ledger(lost: int = 0, unexplained: int = 0, limits: str = "dut") -> Ledger:
 def judged(**changes: Any) -> Judgement:
     facts: dict[str, Any] = {
         "completed": True,
+        "aborted": None,
         "streams": (stream(),),
         "ledger": ledger(),
         "witness": witness(),
-        "load_fps": LOAD,
         "duration_s": 1.0,
-        "ring": RING,
-        "rules": Validity(shortfall_ratio=0.001, gap_shortfall_ratio=0.05, quiet_within_s=0.0, unexplained_ratio=1e-4),
     }
-    return judge(**(facts | changes))
+    facts |= changes
+    lasted_s, streams = facts["duration_s"], facts["streams"]
+    result = EngineResult(facts["completed"], lasted_s, streams, (), (), None, None, reason=facts["aborted"])
+    rules = Validity(shortfall_ratio=0.001, gap_shortfall_ratio=0.05, quiet_within_s=0.0, unexplained_ratio=1e-4)
+    return judge(result, facts["ledger"], facts["witness"], LOAD, RING, rules)
 
 
 def verdict(**changes: Any) -> tuple[TrialValidity, str]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from trials import stream_counts, worker
 
-from pinchpoint.account.workers import from_others_fps, receivers, sending_fps
+from pinchpoint.account.validity import from_others_fps, receivers, sending_fps
 
 FORTH = replace(stream_counts(offered=750), rx_port="right")
 BACK = replace(stream_counts(offered=250), stream=1, tx_port="right", rx_port="left")

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,8 +17,8 @@ from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.journal import Journal
 from pinchpoint.bench.resource import Inside, RunDirectory
 from pinchpoint.host import guest_line
+from pinchpoint.host.agent import Agent, serve
 from pinchpoint.host.guest import LINE, Guest
-from pinchpoint.host.guest_agent import Agent, serve
 from pinchpoint.host.guest_line import PIECE, READY, Line, LineError, value_of
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import Local
@@ -32,7 +32,7 @@ SOON_S = 5.0
 def agent():
     """A host whose agent runs in a thread, on this machine."""
     ours, theirs = socket.socketpair()
-    thread = threading.Thread(target=serve, args=(theirs.fileno(), Agent(Local())))
+    thread = threading.Thread(target=serve, args=(theirs.fileno(), theirs.fileno(), Agent(Local())))
     thread.start()
     line = Line(ours)
     assert line.await_ready(SOON_S)
@@ -112,7 +112,7 @@ def test_a_unix_socket_is_reached_through_the_line(tmp_path):
     with socket.socket(socket.AF_UNIX) as server, agent() as guest:
         server.bind(path)
         server.listen()
-        with guest.connect(path) as connection:
+        with closing(guest.connect(path)) as connection:
             accepted, _ = server.accept()
             connection.sendall(b"\x00asked\n")
             assert accepted.recv(100) == b"\x00asked\n"
@@ -225,7 +225,7 @@ def test_a_line_that_gave_no_answer_in_time_is_not_used_again():
         b'{"id": 1, "call": "_connect", "with": {}}',
         b'{"id": 1, "call": ["read"], "with": {}}',
         b'{"id": 1, "call": "read", "with": {"path": 5, "mode": 7}}',
-        b'{"id": 1, "call": "send", "with": {"connection": 4, "data": ""}}',
+        b'{"id": 1, "call": "send", "with": {"held": 4, "data": ""}}',
         b'{"id": 1, "call": "read", "with": 3}',
     ],
 )
@@ -236,7 +236,7 @@ def test_an_agent_answers_a_wrong_request_with_an_error(asked):
 
 
 def test_an_agent_needs_nothing_but_the_standard_library():
-    words = f"import sys; sys.path.insert(0, {str(LAB)!r}); import pinchpoint.host.guest_agent"
+    words = f"import sys; sys.path.insert(0, {str(LAB)!r}); import pinchpoint.host.agent"
     subprocess.run([sys.executable, "-I", "-S", "-c", words], check=True)
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pinchpoint.host import guest, guest_boot
+from pinchpoint.host import guest, guest_kernels
 from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.local import Local
 from pinchpoint.host.processes import alive, session
@@ -27,9 +27,9 @@ def boot(monkeypatch, tmp_path):
 
     def boot(script, timeout_s=SOON_S):
         kernel = SimpleNamespace(LINE="/dev/null", LEAST_MB=64, command=command(script))
-        monkeypatch.setattr(guest_boot, "KERNELS", {**KERNELS, "mine": kernel})
+        monkeypatch.setattr(guest_kernels, "KERNELS", {**KERNELS, "mine": kernel})
         try:
-            return guest_boot.booted(Local(), "mine", timeout_s)
+            return guest_kernels.booted(Local(), "mine", timeout_s)
         finally:
             assert not alive(Local(), session(Local(), int((tmp_path / "pid").read_text()))), "nothing of it is left"
 

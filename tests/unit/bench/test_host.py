@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from pinchpoint.bench import actions
 from pinchpoint.bench.actions import create, daemon_pid, remove
 from pinchpoint.bench.resource import Daemon, Hugepages, MarkedProcesses, RunDirectory, TapLinks
 from pinchpoint.host import hugepages, processes
@@ -145,15 +144,15 @@ def test_a_process_that_stays_is_told_by_its_id(monkeypatch):
 def test_marked_processes_are_looked_for_until_none_is_found(monkeypatch):
     rounds = iter([[11], [12, 13], []])
     ended = []
-    monkeypatch.setattr(actions, "marked_pids", lambda _host, _bench: next(rounds))
-    monkeypatch.setattr(actions, "end_processes", lambda _host, pids, grace_s: ended.append(pids))
+    monkeypatch.setattr(processes, "marked_pids", lambda _host, _bench: next(rounds))
+    monkeypatch.setattr(processes, "end_processes", lambda _host, pids, grace_s: ended.append(pids))
     remove(MarkedProcesses("b1"), Local())
     assert ended == [[11], [12, 13]]
 
 
 def test_looking_for_marked_processes_ends_and_says_so(monkeypatch):
-    monkeypatch.setattr(actions, "marked_pids", lambda _host, _bench: [11])
-    monkeypatch.setattr(actions, "end_processes", lambda _host, pids, grace_s: None)
+    monkeypatch.setattr(processes, "marked_pids", lambda _host, _bench: [11])
+    monkeypatch.setattr(processes, "end_processes", lambda _host, pids, grace_s: None)
     with pytest.raises(BenchError, match="bench b1"):
         remove(MarkedProcesses("b1"), Local())
 

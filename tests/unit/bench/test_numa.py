@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinchpoint.bench import numa
-from pinchpoint.bench.numa import Ends, place
+from pinchpoint.bench.numa import place
 from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.dut.placement import alike, placed
 from pinchpoint.dut.registry import device_of
@@ -63,26 +63,24 @@ def with_memory(scenario, machine):
     ],
 )
 def test_both_ends_go_where_the_placement_wants_them(placement, machine, wanted, found):
-    done = place(placement, machine, Ends(*wanted))
-    assert (done.first, done.second) == found
-    assert done.first_nodes == machine.nodes_of(found[0])
+    assert place(placement, machine, wanted) == found
 
 
 def test_cpus_of_the_switch_are_left_to_it_while_there_are_others():
-    assert place(DIFFERENT, TWO, Ends((0,), (1,)), taken=(4,)).second == (5,)
-    crowded = place(DIFFERENT, TWO, Ends((0,), (1, 2, 3)), taken=(4, 5))
-    assert set(crowded.second) <= {4, 5, 6, 7}
-    assert {6, 7} < set(crowded.second)
+    assert place(DIFFERENT, TWO, ((0,), (1,)), taken=(4,))[1] == (5,)
+    _, crowded = place(DIFFERENT, TWO, ((0,), (1, 2, 3)), taken=(4, 5))
+    assert set(crowded) <= {4, 5, 6, 7}
+    assert {6, 7} < set(crowded)
 
 
 def test_two_nodes_are_impossible_on_a_machine_with_one():
     with pytest.raises(RequirementError, match="impossible here: this machine has only one NUMA node"):
-        place(DIFFERENT, ONE, Ends((0,), (1,)))
+        place(DIFFERENT, ONE, ((0,), (1,)))
 
 
 def test_a_node_that_is_too_small_is_named_with_its_size():
     with pytest.raises(RequirementError, match="5 CPUs are wanted on NUMA node 0, which has 4"):
-        place(SAME, TWO, Ends((0, 1, 2, 3, 4), (0,)))
+        place(SAME, TWO, ((0, 1, 2, 3, 4), (0,)))
 
 
 @given(
@@ -91,11 +89,12 @@ def test_a_node_that_is_too_small_is_named_with_its_size():
     st.lists(st.integers(0, 7), min_size=1, max_size=4, unique=True),
 )
 def test_whatever_is_wanted_the_ends_have_as_many_cpus_on_the_right_nodes(placement, first, second):
-    done = place(placement, TWO, Ends(tuple(first), tuple(second)))
-    assert (len(done.first), len(done.second)) == (len(first), len(second))
-    assert len(set(done.first)) == len(first)
-    assert len(done.first_nodes) == len(done.second_nodes) == 1
-    assert (done.first_nodes == done.second_nodes) is (placement is SAME)
+    on_first, on_second = place(placement, TWO, (tuple(first), tuple(second)))
+    assert (len(on_first), len(on_second)) == (len(first), len(second))
+    assert len(set(on_first)) == len(first)
+    first_nodes, second_nodes = TWO.nodes_of(on_first), TWO.nodes_of(on_second)
+    assert len(first_nodes) == len(second_nodes) == 1
+    assert (first_nodes == second_nodes) is (placement is SAME)
 
 
 @pytest.mark.parametrize(

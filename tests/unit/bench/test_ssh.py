@@ -11,12 +11,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from pinchpoint.host import lease, making, ssh, ssh_agent
+from pinchpoint.bulk.making import Watch, children_s, count_links
+from pinchpoint.bulk.veths import most_fed
+from pinchpoint.host import agent, lease, ssh
 from pinchpoint.host.guest_line import to_text
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import Local
 from pinchpoint.host.locked import LockedFile
 from pinchpoint.host.machines import Machines
+from pinchpoint.host.many import run_fed, run_many
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.host.ssh import Ssh
 from pinchpoint.model.errors import BenchError, HostLostError, InputError, RequirementError
@@ -129,7 +132,7 @@ def test_a_file_that_does_not_fit_leaves_nothing_and_parts_of_the_dead_are_remov
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
         patch.setattr(Path, "write_bytes", full)
-        ssh_agent._put(str(place), to_text(zlib.compress(b"x")), 0o755)
+        agent._put(str(place), to_text(zlib.compress(b"x")), 0o755)
     assert not place.parent.exists()
 
 
@@ -187,7 +190,7 @@ def test_modules_of_the_login_are_not_those_of_the_agent(reached, tmp_path, monk
 
 
 def test_an_agent_that_does_not_say_what_its_host_is_counts_as_lost(reached):
-    with pytest.raises(HostLostError, match="expected an object, found None"):
+    with pytest.raises(HostLostError, match="expected another answer: Expected `object`, got `null`"):
         reached("""echo ready; echo '{"id": 1, "value": null}'; cat >/dev/null""").open()
 
 
@@ -216,46 +219,32 @@ def test_what_an_agent_held_is_not_what_the_next_one_has_by_its_number(reached, 
     assert (tmp_path / "new.journal").exists()
 
 
-class Hearing:
-    """A clock that hears how far work is."""
-
-    def __init__(self, until=float("inf")):
-        self.heard, self.seconds, self.until = [], None, until
-
-    def reach(self, items):
-        self.heard.append(items)
-        if items >= self.until:
-            raise BenchError("enough")
-
-    def begins(self):
-        self.heard.append("begins")
-
-    def took(self, seconds):
-        self.seconds = seconds
-
-
 def test_many_processes_are_started_there_and_timed_there(reached, tmp_path):
-    clock = Hearing()
     (host := reached()).open()
-    making.run_many(host, [["touch", str(tmp_path / f"made{n}")] for n in range(9)], 3, (), clock)
-    assert making.children_s(host) > 0
-    assert making.most_files(host) > 9
+    watch, commands = Watch(9), [["touch", str(tmp_path / f"made{n}")] for n in range(9)]
+    watch.run(host, watch.reach, run_many, commands, 3, ())
+    assert 0 < watch._taken_s < 60
+    assert children_s(host) > 0
+    assert most_fed(host) > 9
     with pytest.raises(CommandFailed, match="no-such-folder"):
-        making.run_many(host, [["ls", "/no-such-folder"]], 1, (), clock)
-    assert making.count_links(host, "no-such-namespace") == 0
+        watch.run(host, watch.reach, run_many, [["ls", "/no-such-folder"]], 1, ())
+    assert count_links(host, "no-such-namespace") == 0
     assert len(list(tmp_path.glob("made*"))) == 9
-    assert clock.heard[0] == "begins"
-    assert 0 < clock.seconds < 60
 
 
 def test_what_is_fed_there_ends_when_the_lab_wants_no_more(reached, tmp_path):
-    fed, slow = tmp_path / "fed", tmp_path / "slow"
+    fed, slow, watch = tmp_path / "fed", tmp_path / "slow", Watch(2)
     (host := reached()).open()
-    making.run_fed(host, ["tee", str(fed)], ("line", "other"), (), clock := Hearing(), lambda given: None)
+
+    def enough(items):
+        if items:
+            raise BenchError("enough")
+
+    watch.run(host, watch.reach, run_fed, ["tee", str(fed)], ("line", "other"), ())
+    assert watch._taken_s > 0
     with pytest.raises(BenchError, match="enough"):
-        making.run_many(host, [["sleep", "0.2"], ["sleep", "600"], ["touch", str(slow)]], 1, (), Hearing(until=1))
+        watch.run(host, enough, run_many, [["sleep", "0.2"], ["sleep", "600"], ["touch", str(slow)]], 1, ())
     assert fed.read_text() == "line\nother\n"
-    assert clock.seconds > 0
     assert not slow.exists()
 
 

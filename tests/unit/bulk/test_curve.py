@@ -2,7 +2,7 @@
 
 import pytest
 
-from pinchpoint.bulk.curve import Step, growth, seconds_at, thinned
+from pinchpoint.bulk.making import Step, growth, seconds_at, thinned
 
 
 def curve(count, seconds_of, steps=40):

@@ -8,11 +8,10 @@ from pathlib import PurePosixPath
 import pytest
 
 from pinchpoint.bench.resource import Namespace
-from pinchpoint.bulk import needs
-from pinchpoint.dut.ovs.bench import OvsPlaces
-from pinchpoint.dut.ovs.bulk_flows import Flows
-from pinchpoint.dut.ovs.bulk_ports import Ports
-from pinchpoint.dut.ovs.ovsdb import Ovsdb
+from pinchpoint.bulk import veths
+from pinchpoint.dut.ovs.bulk import Flows, Ports
+from pinchpoint.dut.ovs.places import OvsPlaces
+from pinchpoint.dut.ovs.rpc import Ovsdb
 from pinchpoint.host.local import Local
 from pinchpoint.measure.build import Build
 from pinchpoint.model.errors import DutError
@@ -46,8 +45,8 @@ def build(what):
 
 
 def test_a_build_s_leftovers_belong_to_the_bench():
-    assert needs.resources(build("veths"), "b1") == (Namespace("pp-b1-near"), Namespace("pp-b1-far"))
-    assert needs.resources(build("flows"), "b1") == needs.resources(None, "b1") == ()
+    assert veths.resources(build("veths"), "b1") == (Namespace("pp-b1-near"), Namespace("pp-b1-far"))
+    assert veths.resources(build("flows"), "b1") == veths.resources(None, "b1") == ()
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ import time
 import pytest
 
 from pinchpoint.bulk import making
-from pinchpoint.bulk.making import timed_make, timed_removal
-from pinchpoint.bulk.watch import Watch
+from pinchpoint.bulk.making import Watch, timed_make, timed_removal
 from pinchpoint.model.errors import DutError
 
 

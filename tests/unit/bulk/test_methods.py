@@ -2,14 +2,13 @@
 
 from pinchpoint.bulk import veths
 from pinchpoint.dut.device import made_by
-from pinchpoint.dut.ovs import bulk_flows as flows
-from pinchpoint.dut.ovs import bulk_ports as ports
+from pinchpoint.dut.ovs import bulk
 from pinchpoint.dut.registry import default, device
 
 FOR_THE_BENCHMARK_ONLY = {"command"}  # one ovs-vsctl for all ports: its words outgrow a command line
 
 
 def test_the_methods_of_a_scenario_are_those_of_its_builders():
-    built = {"flows": flows.METHODS, "ports": ports.METHODS, "veths": veths.METHODS}
+    built = {"flows": bulk.FLOW_METHODS, "ports": bulk.PORT_METHODS, "veths": veths.METHODS}
     offered = {what: [one for one in methods if one not in FOR_THE_BENCHMARK_ONLY] for what, methods in built.items()}
     assert offered == {what: list(one.methods) for what, one in made_by(device(default()).keys).items()}

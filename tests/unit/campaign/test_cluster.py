@@ -9,7 +9,7 @@ from pinchpoint.campaign.executor import Order
 from pinchpoint.host import facts
 from pinchpoint.host.local import Local
 from pinchpoint.model.campaign import Bench, Campaign
-from pinchpoint.run.resume_check import require_same
+from pinchpoint.run.checkpoint import require_same
 from pinchpoint.store.folder import INFO
 
 

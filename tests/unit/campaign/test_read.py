@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from support import scenario_text
 
 from pinchpoint.campaign import read
-from pinchpoint.campaign.attempt import cleaning
+from pinchpoint.campaign.executor import cleaning
 from pinchpoint.campaign.read import load
-from pinchpoint.campaign.simulate import plan_of
+from pinchpoint.campaign.schedule import plan_of
 from pinchpoint.model.campaign import Bench
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Remote

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from campaign_faults import Faults, made_up, simulate
 
 from pinchpoint.campaign.schedule import MOST_FAILURES, MOST_LOST, Limits, Scheduler
-from pinchpoint.campaign.simulate import Faults, made_up, simulate
 from pinchpoint.model.campaign import Bench, Control, Requirement, Unit
 from pinchpoint.model.result import Outcome
 

@@ -6,8 +6,8 @@ import pytest
 from reference.causes import page
 
 from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED, by_name
-from pinchpoint.causes.likely import likely
 from pinchpoint.causes.signature import Any, Is, Lost, Unless
+from pinchpoint.causes.verdict import likely
 from pinchpoint.model.causes import Experiment, Sign, Signs
 from pinchpoint.model.hops import DropKind
 
@@ -38,7 +38,7 @@ def test_a_row_fits_its_own_signature_and_says_what_to_do(cause):
     assert cause.fits(signs)
     assert 0.0 <= cause.weight(signs) <= 1.0
     assert cause.mend
-    assert (cause.experiment is None) == (not cause.expects)
+    assert cause.test is None or cause.test.expects
 
 
 @pytest.mark.parametrize("cause", CATALOGUE, ids=lambda cause: cause.name)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pinchpoint.causes.ceiling import held_against, in_mode, surpassed
+from pinchpoint.causes.bounds import held_against, in_mode, surpassed
 from pinchpoint.model.result import Ceiling, Rate, RateStatus
 from pinchpoint.model.scenario import SearchMethod
 

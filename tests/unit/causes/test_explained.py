@@ -7,7 +7,7 @@ import pytest
 from trials import thread_load
 
 from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED, by_name
-from pinchpoint.causes.explained import explanation
+from pinchpoint.causes.experiments import explanation
 from pinchpoint.model.causes import (
     CYCLES,
     FORWARDED,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pinchpoint.causes.likely import likely
-from pinchpoint.causes.offload import truth
+from pinchpoint.causes.signs import offload_truth
+from pinchpoint.causes.verdict import likely
 from pinchpoint.dut.registry import device
 from pinchpoint.model.causes import Sign, Signs
 from pinchpoint.model.offload import Offload
@@ -22,15 +22,15 @@ from pinchpoint.report.words import offload_sentence
     ],
 )
 def test_software_that_saw_the_frames_is_no_hardware(software, word):
-    found = truth({Sign.CLAIMED: 1.0} | ({} if software is None else {Sign.SOFTWARE: software}), {})
+    found = offload_truth({Sign.CLAIMED: 1.0} | ({} if software is None else {Sign.SOFTWARE: software}), {})
     assert found.word is word
     assert (found.hardware is None) == (software is None)
     assert offload_sentence(found).startswith(word)
 
 
 def test_without_a_claim_there_is_nothing_to_prove():
-    assert truth({Sign.SOFTWARE: 1.0}, {}) is None
-    assert truth({Sign.SOFTWARE: 1.0, Sign.CLAIMED: 0.0}, {}) is None
+    assert offload_truth({Sign.SOFTWARE: 1.0}, {}) is None
+    assert offload_truth({Sign.SOFTWARE: 1.0, Sign.CLAIMED: 0.0}, {}) is None
 
 
 def test_a_lying_flag_is_a_cause_and_an_honest_one_is_not():

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pytest import approx
 from trials import stream_counts, thread_load, trial
 
-from pinchpoint.causes.diagnosed import Unknown
 from pinchpoint.causes.signs import of_trials
 from pinchpoint.model.causes import Sign
 from pinchpoint.model.hops import DropKind
@@ -25,7 +24,7 @@ def signs(*trials, ring=100, **options):
     return of_trials(trials, ring, **options)
 
 
-class CountsSubtables(Unknown):
+class CountsSubtables:
     """A device that says how many subtables it searched."""
 
     def signs(self, seen):

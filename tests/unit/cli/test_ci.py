@@ -13,8 +13,8 @@ from comparisons import found
 from stored_runs import history
 
 from pinchpoint.cli import run as command
-from pinchpoint.cli.builds import program_of
 from pinchpoint.cli.main import main
+from pinchpoint.cli.parameters import program_of
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Outcome
 from pinchpoint.run.run import run_all, unmeasured
@@ -32,7 +32,7 @@ def ci(monkeypatch, tmp_path):
     factors = {}
 
     def here(machines, units, folder, listener, remember, *_):
-        def one(unit, record, listener, recorded, on_stoppable):
+        def one(unit, task):
             value = (8e6 + 1e3 * unit.point.repeat) * (factors["B"] if unit.point.group.startswith("B-") else 1.0)
             if unit.point.group.startswith("B-") and factors["ends"] and unit.point.repeat == 8:
                 return unmeasured(unit, factors["ends"], "because", 1.0)

@@ -17,7 +17,9 @@ from pinchpoint.model.comparison import ComparisonKind, HoldsFor
 from pinchpoint.model.duet import FORWARDED
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.measurement import Metric
-from pinchpoint.run.duet_run import conclude, require_duet
+from pinchpoint.run import run as loop
+from pinchpoint.run.comparison import results_of
+from pinchpoint.run.paired_benches import require_duet
 from pinchpoint.run.run import run_all
 from pinchpoint.store.folder import COMPARISON, RunFolder
 
@@ -33,7 +35,7 @@ class Lab:
     def __init__(self):
         self.factor, self.ran, self.interrupt_at = 1.0, [], ""
 
-    def run_one(self, unit, record, listener, recorded, on_stoppable):
+    def run_one(self, unit, task):
         if unit.name == self.interrupt_at:
             self.interrupt_at = ""
             raise Interrupted("interrupted")
@@ -90,20 +92,25 @@ def duets(lab, monkeypatch):
     class Duets:
         ratio, stops_at, run, builds = 0.98, None, 0, 1
 
-    def made_up(machines, units, folder, listener, remember, awaited_s):
-        Duets.run += 1
-        wanted = folder.read_info().comparison
-        there = len(folder.read_stretches())
-        for number in range(there, int(wanted.slices_s / 5)):
-            if number == Duets.stops_at:
-                Duets.stops_at = None
-                conclude(units, folder, False)
-                raise Interrupted("interrupted")
-            made = stretch(constant(), ratio=Duets.ratio, length_s=5, seed=number, scatter=0.02)
-            folder.append_stretch(replace(made, benches=1 + number % Duets.builds))
-        conclude(units, folder, True)
+    class MadeUp:
+        def __init__(self, machines, units, files, context):
+            self.units, self.folder = units, context.folder
 
-    monkeypatch.setattr(command, "run_duet", made_up)
+        def measure(self):
+            Duets.run += 1
+            wanted = self.folder.read_info().comparison
+            there = len(self.folder.read_stretches())
+            for number in range(there, int(wanted.slices_s / 5)):
+                if number == Duets.stops_at:
+                    Duets.stops_at = None
+                    raise Interrupted("interrupted")
+                made = stretch(constant(), ratio=Duets.ratio, length_s=5, seed=number, scatter=0.02)
+                self.folder.append_stretch(replace(made, benches=1 + number % Duets.builds))
+
+        def results(self):
+            return results_of(self.units, self.folder)
+
+    monkeypatch.setattr(loop, "Comparison", MadeUp)
     monkeypatch.setattr(compare_command, "lacking_together", lambda *_: None)
     monkeypatch.setattr(compare_command, "require_duet", lambda *_: None)
     return Duets

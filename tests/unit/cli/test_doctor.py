@@ -24,7 +24,7 @@ def diagnosis(monkeypatch, *lacking, options=()):
     monkeypatch.setattr(doctors, "_device_probes", lambda host: [requirements.Probe("ovs-vswitchd", True, "here")])
     monkeypatch.setattr(doctors.nics, "probes", lambda host: [])
     monkeypatch.setattr(doctors.vm, "probes", lambda host: [])
-    monkeypatch.setattr(doctors.guest_choice, "boots", lambda host: [])
+    monkeypatch.setattr(doctors.placement, "boots", lambda host: [])
     monkeypatch.setattr(requirements.os, "geteuid", lambda: 0)
     monkeypatch.setattr(requirements.os, "sched_getaffinity", lambda _: {0, 1})
     return CliRunner().invoke(doctor, list(options), standalone_mode=False)

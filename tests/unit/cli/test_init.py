@@ -6,16 +6,15 @@ from click.testing import CliRunner
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.cli.init import init
 from pinchpoint.dut import registry, requirements
-from pinchpoint.dut.starter import starters
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
-from pinchpoint.host.machine import Machine, Nic
+from pinchpoint.host.facts import Machine, Nic
 from pinchpoint.host.numa import Topology
 from pinchpoint.model.errors import InputError, RequirementError
 from pinchpoint.run.scaffold import place
 from pinchpoint.scenario import load_sweep
 
-STARTERS = [one for kind in registry.kinds() for one in starters(registry.device(kind))]
+STARTERS = [one for kind in registry.kinds() for one in registry.device(kind).starters()]
 
 
 def machine(nodes, threads=1, isolated=()):

@@ -17,7 +17,7 @@ from pinchpoint.bench.resource import AnyResource, Command, MarkedProcesses, Run
 from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED
 from pinchpoint.dut import registry, softirq
 from pinchpoint.dut.device import Pages
-from pinchpoint.dut.nft.counters import conntrack_counters, ip_counters, named
+from pinchpoint.dut.nft.tracking import conntrack_counters, ip_counters, named
 from pinchpoint.dut.places import Places
 from pinchpoint.engine.instrument import EngineResult
 from pinchpoint.host.interface import CommandFailed
@@ -211,6 +211,7 @@ def test_a_device_that_raises_while_it_declares_itself_is_named_with_its_error(d
 # The kernel's own devices.
 
 KERNEL = ("bridge", "nft")
+OF_KERNEL = registry.device("bridge")
 
 
 @pytest.mark.parametrize("kind", sorted({*KERNEL, *ONLY_SERVED} - {"dpvs"}))  # which polls its ports
@@ -348,11 +349,11 @@ def test_frames_of_two_cpus_are_divided_as_the_kernel_counts_them():
         "host/cpu/1/softirq_ticks": 50,
         "host/softirq_time_measured": 1,
     }
-    one, two = softirq.loads(counters, 50 / TICKS_PER_S / 0.5)
+    one, two = OF_KERNEL.loads(counters, 50 / TICKS_PER_S / 0.5)
     assert (one.cpu, one.received, one.busy_share) == (1, 300, 0.5)
     assert (two.name, two.received, two.busy_share) == ("softirq on CPU 2", 100, None)
     sampled = {**counters, "host/softirq_time_measured": 0}
-    assert softirq.loads(sampled, 1.0)[0].busy_share is None, "paced frames keep step with the ticks that sample"
+    assert OF_KERNEL.loads(sampled, 1.0)[0].busy_share is None, "paced frames keep step with the ticks that sample"
 
 
 def test_a_kernel_that_measures_idle_time_tells_what_softirqs_had_of_a_cpu():
@@ -360,16 +361,16 @@ def test_a_kernel_that_measures_idle_time_tells_what_softirqs_had_of_a_cpu():
     ticks = {"host/cpu/1/softirq_ticks": 3, "host/cpu/1/unused_ticks": 6, "host/cpu/1/processes_ticks": 1}
     seen = {"host/softnet/1/processed": 600, "elapsed_s/cpu-time": 0.25, **ticks}
     seen = {**seen, "host/softirq_time_measured": 0, "host/idle_time_measured": 1}
-    (load,) = softirq.loads(seen, 0.2)
+    (load,) = OF_KERNEL.loads(seen, 0.2)
     assert load.busy_share == pytest.approx((0.25 - 7 / TICKS_PER_S) / 0.2)
-    (full,) = softirq.loads({**seen, "host/ksoftirqd/1/run_ns": 199e6}, 0.2)
+    (full,) = OF_KERNEL.loads({**seen, "host/ksoftirqd/1/run_ns": 199e6}, 0.2)
     assert full.busy_share == pytest.approx(0.995), "under overload the kernel leaves softirqs to their own thread"
-    assert softirq.loads({**seen, "host/idle_time_measured": 0}, 0.2)[0].busy_share is None
+    assert OF_KERNEL.loads({**seen, "host/idle_time_measured": 0}, 0.2)[0].busy_share is None
 
 
 def test_softirqs_that_stop_with_frames_left_are_a_sign():
-    assert softirq.signs({"host/softnet/1/time_squeeze": 30, "elapsed_s/softnet": 0.25}) == {Sign.SQUEEZES: 120.0}
-    assert softirq.signs({"host/softnet/1/processed": 30}) == {}
+    assert OF_KERNEL.signs({"host/softnet/1/time_squeeze": 30, "elapsed_s/softnet": 0.25}) == {Sign.SQUEEZES: 120.0}
+    assert OF_KERNEL.signs({"host/softnet/1/processed": 30}) == {}
 
 
 def test_a_full_backlog_is_counted_once_and_is_the_devices():

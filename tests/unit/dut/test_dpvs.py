@@ -11,8 +11,7 @@ from support import served_text
 
 from pinchpoint.bench.resource import Command, Daemon
 from pinchpoint.dut.device import Pages
-from pinchpoint.dut.dpvs import config, text
-from pinchpoint.dut.dpvs.device import DEVICE, what_is_wrong
+from pinchpoint.dut.dpvs import DEVICE, config, live, what_is_wrong
 from pinchpoint.dut.places import Places
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import DutError, InputError
@@ -31,33 +30,33 @@ def scenario(more="", dut=""):
 
 
 def test_links_have_their_counters():
-    found = text.links(recorded("links"))
+    found = live.links(recorded("links"))
     assert list(found) == ["dpdk0", "dpdk1"]
     assert (found["dpdk0"]["ipackets"], found["dpdk1"]["opackets"]) == (159, 154)
     assert {found[one][name] for one in found for name in ("imissed", "rx_nombuf", "ierrors", "oerrors")} == {0}
 
 
 def test_a_worker_s_polls_and_those_that_brought_nothing():
-    found = text.cpus(recorded("cpus"))
+    found = live.cpus(recorded("cpus"))
     assert (found["1"]["pktburst"], found["1"]["zpktburst"]) == (17_640_388, 17_640_226)
     assert found["0"]["ipackets"] == 0
 
 
 def test_local_ports_are_added_up_over_all_local_addresses():
-    assert text.pool(recorded("addresses")) == text.Pool(used=30, free=2_064_322, misses=0)
+    assert live.pool(recorded("addresses")) == live.Pool(used=30, free=2_064_322, misses=0)
 
 
 def test_connections_are_told_by_backend():
-    assert text.dealt(recorded("services")) == {"10.1.0.1:8080": 10, "10.1.0.2:8080": 10, "10.1.0.3:8081": 10}
+    assert live.dealt(recorded("services")) == {"10.1.0.1:8080": 10, "10.1.0.2:8080": 10, "10.1.0.3:8081": 10}
 
 
 def test_its_log_says_what_it_took_from_its_file():
-    found = text.settings(recorded("log"))
+    found = live.settings_in(recorded("log"))
     assert (found["conn_pool_size"], found["tcp_timeout_time_wait"]) == (65_536, 7)
     assert "kni" not in found, "a word is no number"
 
 
-@pytest.mark.parametrize("read", [text.links, text.cpus, text.pool])
+@pytest.mark.parametrize("read", [live.links, live.cpus, live.pool])
 def test_what_is_no_answer_is_an_error_that_shows_it(read):
     with pytest.raises(DutError, match="segmentation fault"):
         read("segmentation fault")
@@ -65,11 +64,11 @@ def test_what_is_no_answer_is_an_error_that_shows_it(read):
 
 @given(st.text(max_size=300))
 def test_nothing_else_is_raised_whatever_is_printed(said):
-    for read in (text.links, text.cpus, text.pool):
+    for read in (live.links, live.cpus, live.pool):
         with suppress(DutError):
             read(said)
-    text.dealt(said)
-    text.settings(said)
+    live.dealt(said)
+    live.settings_in(said)
 
 
 def test_the_file_has_the_table_and_the_time_outs_of_the_service():
@@ -82,7 +81,7 @@ def test_the_file_has_the_table_and_the_time_outs_of_the_service():
 
 def test_a_backend_draws_from_one_pool_of_each_local_address():
     backends = [Backend(address=f"10.1.0.{number}", port=8080) for number in (1, 2, 3)]
-    counted = text.pool(recorded("addresses"))
+    counted = live.pool(recorded("addresses"))
     assert config.local_places(2, backends, counted.used + counted.free) == 2 * 64_511 * 3
 
 

@@ -6,17 +6,17 @@ import pytest
 from support import OF_A_KIND
 
 from pinchpoint.cli.program import Program
-from pinchpoint.dut import guest_choice, setup
-from pinchpoint.dut.guest_choice import boots, chosen
+from pinchpoint.dut import placement, setup
+from pinchpoint.dut.placement import boots, chosen
 from pinchpoint.dut.setup import prepare
-from pinchpoint.host import qemu, uml
-from pinchpoint.host.guest_boot import Boot
+from pinchpoint.host.guest_kernels import KERNELS, Boot
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.keys.source import Source
 from pinchpoint.scenario import parse
 from pinchpoint.scenario.sweep import sweep_of
 
+uml, qemu = KERNELS["uml"], KERNELS["qemu"]
 PANIC = "the guest's kernel does not boot here: Kernel panic - not syncing: Attempted to kill init!"
 
 
@@ -35,7 +35,7 @@ class Machine:
 @pytest.fixture
 def machine(monkeypatch):
     found = Machine()
-    monkeypatch.setattr(guest_choice, "booted", found.boot)
+    monkeypatch.setattr(placement, "booted", found.boot)
     for word, kernel in (("uml", uml), ("qemu", qemu)):
         monkeypatch.setattr(
             kernel, "has_module", lambda name, release=None, word=word: word not in found.without_module

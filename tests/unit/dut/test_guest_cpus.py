@@ -9,10 +9,10 @@ from support import OF_A_KIND, scenario_of
 
 from pinchpoint.bench.resource import Command, GuestKernel, Inside, TextFile
 from pinchpoint.dut import registry, vm
-from pinchpoint.dut.device import Pages, PlainLive
+from pinchpoint.dut.device import Live, Pages
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.vm import GuestedLive
-from pinchpoint.host import qemu
+from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.local import Local
 from pinchpoint.host.numa import NODES as FOLDER
 from pinchpoint.host.numa import Topology
@@ -22,6 +22,7 @@ from pinchpoint.model.scenario import Guest
 from pinchpoint.scenario import parse
 from pinchpoint.scenario.sweep import sweep_of
 
+qemu = KERNELS["qemu"]
 ONE = '[guest]\nkernel = "qemu"\nmemory_mb = 321\n'
 TWO = f"{ONE}numa_nodes = 2\n"
 DUTS = {
@@ -160,7 +161,7 @@ class WithNodes(Local):
     mask = "00000003\n"
 
 
-class Forwarding(PlainLive):
+class Forwarding(Live):
     """A device in the guest."""
 
 

@@ -20,14 +20,14 @@ from pinchpoint.bench.resource import (
     Veth,
 )
 from pinchpoint.dut import registry
-from pinchpoint.dut.device import Pages, PlainLive
+from pinchpoint.dut.device import Live, Pages
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.setup import prepare
 from pinchpoint.dut.softirq import Softnet
 from pinchpoint.dut.vm import GuestedLive
 from pinchpoint.dut.wire import without_device
-from pinchpoint.host import guest, qemu, uml
-from pinchpoint.host.guest_kernels import KERNELS
+from pinchpoint.host import guest
+from pinchpoint.host.guest_kernels import KERNELS, is_release
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
@@ -35,11 +35,11 @@ from pinchpoint.host.numa import read_topology
 from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import BenchError, InputError
 from pinchpoint.model.scenario import Guest
-from pinchpoint.observe.cpu import CpuTime
-from pinchpoint.observe.host import CpuSteal, PacketThreads
+from pinchpoint.observe.cpu import CpuSteal, CpuTime, PacketThreads
 from pinchpoint.scenario import parse
 from pinchpoint.scenario.sweep import sweep_of
 
+uml, qemu = KERNELS["uml"], KERNELS["qemu"]
 GUEST = '[guest]\nkernel = "uml"\nmemory_mb = 128\n'
 QEMU = GUEST.replace("uml", "qemu")
 NAT = 'rules = "table ip x { chain y { type nat hook postrouting priority 100; snat to 203.0.113.1; }; }"\n'
@@ -356,7 +356,7 @@ def test_releases_are_a_factor():
     ],
 )
 def test_a_release_is_named_by_its_beginning_as_a_whole(found, wanted, is_it):
-    assert guest.is_release(found, wanted) is is_it
+    assert is_release(found, wanted) is is_it
 
 
 @pytest.mark.parametrize(("text", "there"), [("CONFIG_NF_TABLES_IPV4=y", True), ("CONFIG_NF_TABLES=m", False)])
@@ -420,7 +420,7 @@ def test_counters_of_a_guests_cpus_are_not_named_like_this_machines(tmp_path):
             assert {name.replace("host/", "guest/", 1) for name in mine} == set(theirs)
 
 
-class InTheGuest(PlainLive):
+class InTheGuest(Live):
     """Read in the guest."""
 
     def collectors(self):

@@ -9,11 +9,10 @@ from pinchpoint.bench.resource import Command, Inside, TextFile
 from pinchpoint.dut import registry, vm
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.ipvs import balancing
-from pinchpoint.dut.ipvs.counters import connections, per_cpu, tracking
-from pinchpoint.dut.ipvs.table import Table
+from pinchpoint.dut.ipvs.balancing import Table, connections, per_cpu, tracked
 from pinchpoint.dut.places import Places
-from pinchpoint.host import qemu, uml
 from pinchpoint.host.guest import MODPROBE
+from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError
@@ -21,6 +20,7 @@ from pinchpoint.model.limits import Resource
 from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
 from pinchpoint.scenario import parse
 
+uml, qemu = KERNELS["uml"], KERNELS["qemu"]
 SERVICE = Service(
     address="10.0.0.100",
     port=80,
@@ -207,7 +207,7 @@ def test_connections_are_those_of_all_backends():
 
 
 def test_a_full_table_is_a_drop_that_is_no_clash():
-    found = tracking(TRACKED)
+    found = tracked(TRACKED)
     assert (found["found"], found["invalid"], found["insert_failed"]) == (500, 4, 33)
     assert found["table_full"] == 14
 

@@ -1,8 +1,7 @@
 """How many rules a forwarded frame meets, as nft(8) lists them."""
 
-from pinchpoint.causes.likely import likely
-from pinchpoint.dut.nft.chains import walked
-from pinchpoint.dut.nft.counters import ip_counters
+from pinchpoint.causes.verdict import likely
+from pinchpoint.dut.nft.tracking import ip_counters, walked
 from pinchpoint.model.causes import Sign, Signs
 from pinchpoint.model.hops import DropKind
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pinchpoint.dut.nft.tracking import NftBalancer, assignments
+from pinchpoint.dut.nft.tracking import NftBalancer, timeouts
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Resource
 from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
@@ -41,9 +41,9 @@ class Kernel:
 
     def run(self, argv, netns=None):
         match argv:
-            case ["sysctl", "-n", name]:
-                word = name.removeprefix("net.netfilter.nf_conntrack_").removeprefix("tcp_timeout_")
-                return f"{self.entries if word == 'count' else self.values[word]}\n"
+            case ["sysctl", "-n", *names]:
+                words = [name[len("net.netfilter.nf_conntrack_") :].removeprefix("tcp_timeout_") for name in names]
+                return "".join(f"{self.entries if word == 'count' else self.values[word]}\n" for word in words)
             case ["sysctl", "-qw", change]:
                 name, _, value = change.partition("=")
                 self.values[name.rpartition("timeout_")[2]] = value
@@ -95,12 +95,10 @@ def test_destination_nat_alone_needs_no_local_port():
 
 
 def test_time_outs_are_set_where_the_scenario_has_them():
-    assert assignments(replace(SERVICE, opening_s=3.0)) == (
-        "net.netfilter.nf_conntrack_tcp_timeout_syn_sent=3",
-        "net.netfilter.nf_conntrack_tcp_timeout_syn_recv=3",
-        "net.netfilter.nf_conntrack_tcp_timeout_time_wait=2",
-        "net.netfilter.nf_conntrack_tcp_timeout_close=2",
-    )
+    wanted = {"syn_sent": "3", "syn_recv": "3", "time_wait": "2", "close": "2"}
+    assert timeouts(replace(SERVICE, opening_s=3.0)) == {
+        f"net.netfilter.nf_conntrack_tcp_timeout_{state}": value for state, value in wanted.items()
+    }
 
 
 def test_a_time_out_that_is_not_in_force_is_an_error():

@@ -11,7 +11,7 @@ from pinchpoint.bench import actions
 from pinchpoint.bench import resource as r
 from pinchpoint.bench.journal import Entry
 from pinchpoint.dut import nics as ports
-from pinchpoint.dut.ovs import nic_status
+from pinchpoint.dut.ovs.settings import nic_words
 from pinchpoint.host import nics
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.model.errors import BenchError, DutError, RequirementError
@@ -384,7 +384,7 @@ def test_what_the_switch_reports_of_a_nic_is_recorded_and_what_it_lacks_is_said(
     row = [["map", [["driver_name", "net_mlx5"], ["link_speed", "100Gbps"], ["numa_id", "1"],
             ["rx_csum_offload", "true"]]],
            ["map", [["dpdk-devargs", "0000:01:00.0"], ["rx-flow-ctrl", "true"]]]]  # fmt: skip
-    assert nic_status.words(json.dumps({"headings": ["status", "options"], "data": [row]})) == (
+    assert nic_words(json.dumps({"headings": ["status", "options"], "data": [row]})) == (
         "driver name net_mlx5, link speed 100Gbps, max rx queues not reported, max tx queues not reported, numa id 1, "
         "rx csum offload true, rx-flow-ctrl true"
     )
@@ -395,7 +395,7 @@ def test_what_the_switch_reports_of_a_nic_is_recorded_and_what_it_lacks_is_said(
 )
 def test_an_interface_in_another_form_is_an_error_with_the_text(text):
     with pytest.raises(DutError, match="unknown form"):
-        nic_status.words(text)
+        nic_words(text)
 
 
 @pytest.mark.parametrize("told", ["", "{", "[]", "null", '{"dev": {}}', '{"dev": []}', "\x00"])

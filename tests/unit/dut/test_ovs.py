@@ -18,10 +18,21 @@ from pinchpoint.dut.ovs.daemons import tuned
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import switch_ports
 from pinchpoint.dut.ovs.rules import arp_responder, rule_place
-from pinchpoint.dut.ovs.spec import ArpResponder, Bridge, Datapath, ExtraPorts, OvsHost, Patch, Rule, RuleSeries, Tunnel
+from pinchpoint.dut.ovs.spec import (
+    ArpResponder,
+    Bridge,
+    Datapath,
+    ExtraPorts,
+    OvsHost,
+    Patch,
+    Rule,
+    RuleSeries,
+    Tunnel,
+    pinned_queues,
+)
 from pinchpoint.host.local import Local
+from pinchpoint.model.addresses import expand_template
 from pinchpoint.model.errors import BenchError
-from pinchpoint.model.rules import expand_template
 from pinchpoint.model.scenario import Range
 from pinchpoint.scenario import parse
 
@@ -143,7 +154,7 @@ def test_queues_of_a_port_are_queues_of_its_veth_and_of_the_switch():
         "options:n_rxq": "2",
         "other_config:pmd-rxq-affinity": '"0:1,1:3"',
     }
-    assert settings.rxq_affinity("0:1,1:3") == {0: 1, 1: 3}
+    assert pinned_queues("0:1,1:3") == [(0, 1), (1, 3)]
 
 
 def test_nics_are_named_to_dpdk_and_without_any_it_looks_for_none():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinchpoint.dut.ovs.attached import _interface_types, _ports, attach
+from pinchpoint.dut.ovs.attached import InService, _interface_types, _ports, attach
 from pinchpoint.dut.ovs.hops import in_service
 from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.host.interface import CommandFailed
@@ -65,10 +65,14 @@ PORTS = """OFPST_PORT_DESC reply (xid=0x2):
 """
 
 
+def in_service_on(host):
+    return InService("", PurePosixPath("/x"), host)
+
+
 def test_ports_are_named_by_their_numbers_without_the_bridges_own():
-    assert _ports(PurePosixPath("/x"), "br0", Answering(outputs={"ovs-ofctl": PORTS})) == {"1": "left", "2": "right"}
+    assert _ports(in_service_on(Answering(outputs={"ovs-ofctl": PORTS})), "br0") == {"1": "left", "2": "right"}
     with pytest.raises(DutError, match="br0: the switch does not answer"):
-        _ports(PurePosixPath("/x"), "br0", Answering())
+        _ports(in_service_on(Answering()), "br0")
 
 
 def test_types_of_interfaces_are_read_from_the_database():

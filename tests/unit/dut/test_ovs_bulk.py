@@ -2,7 +2,7 @@
 
 import pytest
 
-from pinchpoint.dut.ovs import bulk_flows
+from pinchpoint.dut.ovs import bulk
 from pinchpoint.host.interface import CommandFailed
 
 
@@ -10,7 +10,7 @@ from pinchpoint.host.interface import CommandFailed
     "output", ["ovs-ofctl: OpenFlow packet receive failed (Broken pipe)", "Connection reset by peer"]
 )
 def test_a_connection_that_was_closed_for_silence_is_told_with_what_to_do(output):
-    error = bulk_flows._explained(CommandFailed(["ovs-ofctl", "add-flow"], output), 40)
+    error = bulk._explained(CommandFailed(["ovs-ofctl", "add-flow"], output), 40)
     assert output in error.message and "said nothing for 1 s" in error.message
     assert error.exit_code == 4
     assert "build.concurrency" in error.hint
@@ -18,4 +18,4 @@ def test_a_connection_that_was_closed_for_silence_is_told_with_what_to_do(output
 
 def test_any_other_failure_is_told_as_it_is():
     error = CommandFailed(["ovs-ofctl", "add-flow"], "unknown action teleport")
-    assert bulk_flows._explained(error, 40) is error
+    assert bulk._explained(error, 40) is error

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from pinchpoint.causes.likely import likely
+from pinchpoint.causes.verdict import likely
 from pinchpoint.dut.ovs import DEVICE, text
-from pinchpoint.dut.ovs.dropping import Database, DroppingRules, dropping_rules
-from pinchpoint.dut.ovs.signs import signs
-from pinchpoint.dut.ovs.unixctl import UnixctlError
+from pinchpoint.dut.ovs.collectors import Database, DroppingRules, dropping_rules
+from pinchpoint.dut.ovs.counters import signs
+from pinchpoint.dut.ovs.rpc import UnixctlError
 from pinchpoint.model.causes import Sign, Signs
 from pinchpoint.model.hops import DropKind
 

@@ -4,10 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinchpoint.causes.offload import truth
-from pinchpoint.dut.ovs import text
-from pinchpoint.dut.ovs.exercised import FlowListing
-from pinchpoint.dut.ovs.offload_limits import limits_of
+from pinchpoint.causes.signs import offload_truth
+from pinchpoint.dut.ovs.flows import FlowListing, datapath_flow_counts, limits_of
 from pinchpoint.dut.registry import device
 from pinchpoint.model.causes import Sign
 from pinchpoint.model.offload import Offload, OffloadLimit
@@ -62,7 +60,7 @@ def test_the_userspace_datapath_offloads_no_tracking_and_no_further_pass():
 
 def dump(packets, claim="offloaded:yes, "):
     flows = [(f"{UFID}{number:02d}", *flow) for number, flow in enumerate(packets)]
-    return text.datapath_flow_counts(
+    return datapath_flow_counts(
         "".join(
             f"{ufid}, {match}, packets:{count}, bytes:1, used:0.1s, {claim}dp:tc, actions:uplink\n"
             for ufid, match, count in flows
@@ -76,7 +74,7 @@ def test_a_limit_weighs_by_the_frames_that_it_kept_meanwhile():
     seen = FlowListing(after).since(FlowListing(before))
     limits = device("ovs").offload_limits(seen)
     assert limits == {OffloadLimit.ONE_WAY: 0.75}
-    found = truth({Sign.CLAIMED: 1.0, Sign.SOFTWARE: 1.0}, limits)
+    found = offload_truth({Sign.CLAIMED: 1.0, Sign.SOFTWARE: 1.0}, limits)
     assert found.word is Offload.CLAIMED
     assert "known to stay in software: UDP whose connection saw no reply (75.0 % of the frames)" in offload_sentence(
         found

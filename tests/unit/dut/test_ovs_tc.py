@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinchpoint.causes.offload import truth
-from pinchpoint.dut.ovs.signs import signs
+from pinchpoint.causes.signs import offload_truth
+from pinchpoint.dut.ovs.counters import signs
 from pinchpoint.dut.ovs.tc import Filtered, FilterListing, TcFilters, filters
 from pinchpoint.dut.ovs.text import upcall_state
 from pinchpoint.host.interface import CommandFailed
@@ -40,7 +40,7 @@ def listing(*ones):
 
 def word_of(*ones):
     seen = listing(*ones).counted(listing())
-    return truth(signs({**CLAIMED, **ENTERED, **seen}), {}).word
+    return offload_truth(signs({**CLAIMED, **ENTERED, **seen}), {}).word
 
 
 def test_frames_of_a_filter_are_those_of_its_first_action_in_software_and_hardware():
@@ -59,13 +59,13 @@ def test_a_claim_is_held_against_what_the_filters_counted():
 
 def test_without_the_filters_counters_a_claim_is_unknown_although_the_datapath_saw_nothing():
     """The datapath's lookups do not see what tc forwards in software."""
-    assert truth(signs({**CLAIMED, **ENTERED}), {}).word is Offload.UNKNOWN
+    assert offload_truth(signs({**CLAIMED, **ENTERED}), {}).word is Offload.UNKNOWN
 
 
 def test_a_flow_in_tc_is_claimed_by_upcall_show_where_its_own_flag_says_nothing():
     flags = {"ovs/offload/yes": 0.0, "ovs/offload/partial": 0.0, "ovs/offload/no": 2.0, "ovs/flows/offloaded": 1.0}
     seen = listing(shown(996)).counted(listing())
-    found = truth(signs({**flags, **ENTERED, **seen}), {})
+    found = offload_truth(signs({**flags, **ENTERED, **seen}), {})
     assert (found.word, found.claimed) == (Offload.CLAIMED, 0.5)
     assert upcall_state("  flows         : (current 2) (avg 1) (max 2) (limit 10000)\n  offloaded flows : 1\n") == {
         "flows": 2,

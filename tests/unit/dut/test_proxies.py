@@ -9,14 +9,10 @@ from hypothesis import strategies as st
 from support import scenario_of, served_text
 
 from pinchpoint.bench.resource import Command, Daemon, TextFile
-from pinchpoint.dut import control_socket, proxy, registry
+from pinchpoint.dut import envoy, haproxy, nginx, program, proxy, registry
 from pinchpoint.dut.device import Pages
-from pinchpoint.dut.envoy import live as envoy
-from pinchpoint.dut.haproxy import live as haproxy
-from pinchpoint.dut.log_tail import LogTail
-from pinchpoint.dut.nginx import live as nginx
-from pinchpoint.dut.nginx.device import worker_connections
 from pinchpoint.dut.places import Places
+from pinchpoint.dut.program import LogTail
 from pinchpoint.dut.proxy_live import OpenFiles, listening, offload, tabled, twice
 from pinchpoint.dut.tcp_stack import tcp_counters, tcp_sockets
 from pinchpoint.host.local import Local
@@ -46,16 +42,16 @@ def with_service(kind, *lines, dut=""):
     return read(kind, ("port = 80\n", "\n".join(("port = 80", *lines, ""))), dut=dut)
 
 
+def bench_of(wanted):
+    return registry.device_of(wanted).bench(wanted, Places("b1", PLACE, Local()))
+
+
 def plan(wanted):
-    return (
-        registry.device_of(wanted)
-        .bench(wanted, Places("b1", PLACE, Local()))
-        .resources(Pages(100, 100_000), ["engine"])
-    )
+    return bench_of(wanted).resources(Pages(100, 100_000), ["engine"])
 
 
 def config(wanted):
-    return "\n".join(registry.device_of(wanted).bench(wanted, Places("b1", PLACE, Local())).config())
+    return "\n".join(bench_of(wanted).config())
 
 
 # What all of them plan.
@@ -139,7 +135,7 @@ def test_the_share_of_a_worker_is_the_time_for_which_it_ran():
         "host/thread/worker-10/run_ns": 0.5e9,
         "host/link/dut/left/rx_packets": 400.0,
     }
-    one, ten = proxy.loads(seen, 2.0)
+    one, ten = registry.device("nginx").loads(seen, 2.0)
     assert (one.name, one.cpu, one.busy_share, one.received) == ("worker-1", 2, 0.75, 300)
     assert (ten.name, ten.cpu, ten.busy_share, ten.received) == ("worker-10", None, 0.25, 100)
 
@@ -243,8 +239,8 @@ def test_nginx_deals_in_one_turn_of_all_workers_and_divides_clients_among_local_
 
 
 def test_a_worker_of_nginx_has_two_connections_for_each_of_its_clients():
-    assert worker_connections(with_service("nginx", "max_connections = 101", dut="cpus = [1, 2]")) == 2 * 51 + 4
-    assert worker_connections(read("nginx", dut="descriptors = 5000")) == 5000 - 16
+    assert nginx.worker_connections(with_service("nginx", "max_connections = 101", dut="cpus = [1, 2]")) == 2 * 51 + 4
+    assert nginx.worker_connections(read("nginx", dut="descriptors = 5000")) == 5000 - 16
 
 
 def test_more_local_addresses_than_nginx_divides_evenly_are_refused():
@@ -269,7 +265,7 @@ def test_nginx_s_page_is_asked_for_again_where_a_worker_has_no_place(monkeypatch
         return found
 
     monkeypatch.setattr(nginx, "get", get)
-    collector = nginx.Status(Logs(), nginx.Files("/b", "/b/nginx.conf", "/b/nginx.sock"))
+    collector = nginx.Status(Logs(), bench_of(read("nginx")))
     assert collector.snapshot().counters["nginx/accepted"] == 38
 
 
@@ -401,11 +397,11 @@ def test_a_log_is_read_once_and_by_whole_lines():
 
 def test_an_http_answer_is_taken_apart():
     head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
-    assert control_socket.body(f"{head}4\r\nab\r\n\r\n1;x\r\nc\r\n0\r\n\r\n", "x") == "ab\r\nc"
-    assert control_socket.body("HTTP/1.1 200 OK\r\nServer: x\r\n\r\nbody", "x") == "body"
+    assert program.body(f"{head}4\r\nab\r\n\r\n1;x\r\nc\r\n0\r\n\r\n", "x") == "ab\r\nc"
+    assert program.body("HTTP/1.1 200 OK\r\nServer: x\r\n\r\nbody", "x") == "body"
     for said in ("", "HTTP/1.1 503 no\r\n\r\n", f"{head}5\r\nabc", f"{head}zz\r\n", f"{head}-1\r\nab\r\n"):
         with pytest.raises(DutError, match=r"^/sock/ready answers"):
-            control_socket.body(said, "/sock/ready")
+            program.body(said, "/sock/ready")
 
 
 @given(st.text() | st.sampled_from(sorted(path.read_text() for path in RECORDED.iterdir())), st.integers(0, 5000))

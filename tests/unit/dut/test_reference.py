@@ -10,8 +10,7 @@ from pinchpoint.bench.resource import Relay
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.places import Places
-from pinchpoint.dut.reference import balanced
-from pinchpoint.dut.reference.account import Direction, Drops, counters, parse
+from pinchpoint.dut.reference.account import Balancer, Direction, Forwarder, parse
 from pinchpoint.host.local import Local
 from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import DutError, InputError
@@ -88,9 +87,9 @@ def test_a_wrong_key_is_named_with_its_line(dut, message):
 
 
 def test_the_counters_of_an_account_lead_from_place_to_place():
-    account = parse(LINE)
+    account = parse(LINE, Forwarder)
     assert account.offloaded
-    seen = counters(account.directions, ("left", "right"))
+    seen = account.counters(("left", "right")) | account.more(("left", "right"))[0]
     at_left = {name: value for name, value in seen.items() if "/left/" in name}
     assert at_left == {
         "reference/port/left/received": 10,
@@ -111,8 +110,8 @@ def test_the_counters_of_an_account_lead_from_place_to_place():
 
 
 def test_what_came_is_counted_at_one_port_and_what_left_at_the_other():
-    none = Drops(0, 0, 0, 0, (), 0, 0)
-    seen = counters((Direction(5, 4, 0, none, 0, 5), Direction(0, 0, 0, none, 0, 0)), ("left", "right"))
+    directions = (Direction(5, 4, 0, {}, software_frames=5), Direction(0, 0, 0, {}))
+    seen = Forwarder(1.0, 0.5, directions, offloaded=False, truth=directions).counters(("left", "right"))
     assert (seen["reference/port/left/received"], seen["reference/port/right/sent"]) == (5, 4)
     assert (seen["reference/port/right/received"], seen["reference/port/left/sent"]) == (0, 0)
 
@@ -201,26 +200,25 @@ BALANCE = (
 
 
 def test_the_counters_of_a_balancer_lead_from_place_to_place():
-    seen = balanced.counters(balanced.parse(BALANCE).directions, ("left", "right"))
+    seen = parse(BALANCE, Balancer).counters(("left", "right"))
     of = {name.rpartition("/")[2]: value for name, value in seen.items() if "/left/" in name}
     assert (of["received"], of["queued"], of["checked"], of["forwarded"], of["sent"]) == (18, 17, 14, 10, 9)
     # What waits is between the table and the other port.
     assert of["checked"] - of["forwarded"] - of["no_connection"] - of["table_full"] - of["no_local_port"] == 1
-    graph = balanced.graph()
-    counted = {one.counter.rpartition("/")[2] for place in graph.places for one in place.drops}
+    counted = {one.counter.rpartition("/")[2] for place in Balancer.graph().places for one in place.drops}
     assert counted == {name for name in of if name not in ("received", "queued", "checked", "forwarded", "sent")}
 
 
 @given(st.integers(0, len(BALANCE) - 1))
 def test_a_damaged_account_of_a_balancer_is_an_error_that_shows_it(end):
     with pytest.raises(DutError, match="account cannot be read"):
-        balanced.parse(BALANCE[:end])
+        parse(BALANCE[:end], Balancer)
 
 
 @given(st.text() | st.integers(0, len(LINE) - 1).map(lambda end: LINE[:end]))
 def test_a_damaged_account_is_an_error_that_shows_it(line):
     with pytest.raises(DutError, match="account cannot be read"):
-        parse(line)
+        parse(line, Forwarder)
 
 
 def test_software_is_judged_by_the_frames_that_reached_it_however_many_the_ring_lost():

@@ -8,11 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pinchpoint.engine.pairs import Pairs
 from pinchpoint.engine.process import find_engine
-from pinchpoint.engine.remote_endpoints import Apart, ServerEngine, joined
 from pinchpoint.engine.sockets import Place, SocketsRequest, SocketsResult, SocketsServed
-from pinchpoint.engine.workload import Workloads
+from pinchpoint.engine.workloads import Apart, Pairs, Workloads, joined
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import PinchpointError, RequirementError, UnreachableError
 
@@ -53,7 +51,7 @@ def ends(tmp_path):
             return [sys.executable, "-c", ENGINE, str(tmp_path / name), HELLO, *words]
 
         one = Workloads(Local(), command=command("client", client, None))
-        other = ServerEngine(Local(), command=command("server", server, served))
+        other = Workloads(Local(), command=command("server", server, served))
         made.append(Apart(one, other, "gen", "sink"))
         return made[-1]
 
@@ -164,7 +162,7 @@ def test_an_answer_to_another_trial_is_refused(ends):
 def of_real_engines():
     """One pair of real engines, both on this machine."""
     command = [find_engine(Local())]
-    return Apart(Workloads(Local(), command=command), ServerEngine(Local(), command=command), "here", "there")
+    return Apart(Workloads(Local(), command=command), Workloads(Local(), command=command), "here", "there")
 
 
 @pytest.mark.parametrize("kind", ["rr", "crr", "stream"])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinchpoint.engine.histogram import decode, merged
-from pinchpoint.engine.parts import Latency
+from pinchpoint.engine.streams import Latency
 from pinchpoint.model.errors import EngineError
 
 GOLDEN = Path(__file__).parents[3] / "protocol" / "golden"

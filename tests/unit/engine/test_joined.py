@@ -9,9 +9,9 @@ from support import request, stream
 
 from pinchpoint.account.ledger import build
 from pinchpoint.engine.multi_engine import End, JoinedInstrument, divided, joined
-from pinchpoint.engine.parts import Latency
 from pinchpoint.engine.protocol import PortResult, WorkerRequest
-from pinchpoint.engine.results import engine_result
+from pinchpoint.engine.streams import Latency
+from pinchpoint.engine.trials import engine_result
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.hops import HopGraph, Party, Refused
 from pinchpoint.model.trial import Cause, Sample

@@ -10,9 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pinchpoint.engine.pairs import Pairs
 from pinchpoint.engine.sockets import SocketsRequest
-from pinchpoint.engine.workload import Workloads
+from pinchpoint.engine.workloads import Pairs, Workloads
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import EngineError, RequirementError
 

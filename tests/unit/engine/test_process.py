@@ -14,8 +14,9 @@ from support import stream
 
 from pinchpoint.engine import process, protocol
 from pinchpoint.engine.instrument import Slices, TrialRequest
+from pinchpoint.engine.multi_engine import Reflector
 from pinchpoint.engine.process import EXPLAIN_MEMORY, ProcessInstrument
-from pinchpoint.engine.reflected import Reflector
+from pinchpoint.engine.trials import run_message
 from pinchpoint.host import priority
 from pinchpoint.host.local import Local
 from pinchpoint.host.priority import HIGHEST, preferred, session_nice
@@ -246,7 +247,7 @@ def test_an_engine_that_ended_by_itself_before_its_go_and_its_stop_goes_on_with_
     begun, sent = (f'{{"type":"{word}","trial":"forward-0002"}}' for word in ("begun", "sent"))
     late = f"{state}\n{state}\n{begun}"
     engine = instrument(scripted(HELLO, OPENED, begun, sent, RESULT, late, sent, RESULT))
-    message = changed(process.run_message(replace(REQUEST, streams=(stream(),))), on_go=True)
+    message = changed(run_message(replace(REQUEST, streams=(stream(),))), on_go=True)
     engine.open()
     for _ in range(2):
         engine.begin(message)

@@ -13,9 +13,8 @@ from support import request, stream
 
 from pinchpoint.engine import protocol
 from pinchpoint.engine.instrument import HIGHEST_FPS, SliceCounts, Slices, duration_of
-from pinchpoint.engine.process import run_message
-from pinchpoint.engine.results import engine_result
 from pinchpoint.engine.streams import Rate, Size, stream_request
+from pinchpoint.engine.trials import engine_result, run_message
 from pinchpoint.model.scenario import Range, Stream
 
 ROOT = Path(__file__).parents[3] / "protocol"

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from pinchpoint.engine.watched import Outage, Sample, Watched
+from pinchpoint.engine.connections import Outage, Sample, Watched
 from pinchpoint.model.errors import EngineError
 
 

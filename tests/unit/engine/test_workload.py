@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,7 @@ import pytest
 from pinchpoint.engine import process
 from pinchpoint.engine.process import EngineProcess, find_engine
 from pinchpoint.engine.sockets import Place, SocketsRequest, SocketsSample
-from pinchpoint.engine.workload import Workloads, longest_s, run_workload
+from pinchpoint.engine.workloads import Workloads, longest_s
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import EngineError, RequirementError
 
@@ -60,6 +61,13 @@ def scripted(*replies, then="sys.stdin.read()"):
     return [sys.executable, "-c", program]
 
 
+def run_workload(request, host, command=None, listener=None):
+    """Start an engine, run one workload, end the engine."""
+    with closing(Workloads(host, command=command)) as engine:
+        engine.open()
+        return engine.run(request, listener)
+
+
 def error(code, message, hint=None):
     return json.dumps({"type": "error", "code": code, "message": message, "hint": hint})
 
@@ -93,7 +101,8 @@ def test_what_a_stream_does_not_have_is_none_and_not_zero(fake):
 
 def test_one_engine_runs_several_workloads(fake):
     command, heard = fake
-    with Workloads(Local(), command=command) as engine:
+    with closing(Workloads(Local(), command=command)) as engine:
+        engine.open()
         trials = [engine.run(request).trial for request in (RR, STREAM, RR)]
     assert trials == ["rr-0001", "stream-0001", "rr-0001"]
     assert [request["type"] for request in heard()] == ["hello", "sockets", "sockets", "sockets", "bye"]
@@ -114,7 +123,8 @@ def test_stop_ends_a_workload_with_its_result():
     stopped = SOCKETS[4].replace('"completed"', '"stopped"')
     wait = f"import json\nwhile json.loads(sys.stdin.readline())['type'] != 'stop':\n    pass\nprint({stopped!r})\n"
     engine = Workloads(Local(), command=scripted(SAMPLE, then=wait + "sys.stdout.flush()\nsys.stdin.read()"))
-    with engine:
+    with closing(engine):
+        engine.open()
         result = engine.run(RR, listener=lambda _: threading.Thread(target=engine.stop).start())
     assert result.status == "stopped"
 
@@ -180,7 +190,7 @@ def test_an_engine_of_another_protocol_is_asked_for_nothing(tmp_path):
 
 def test_an_engine_that_falls_silent_is_given_up_and_ended(monkeypatch):
     monkeypatch.setattr(process, "GRACE_S", 0.2)
-    monkeypatch.setattr("pinchpoint.engine.workload.OVERHEAD_S", 0.0)
+    monkeypatch.setattr("pinchpoint.engine.workloads.OVERHEAD_S", 0.0)
     request = msgspec.structs.replace(RR, warm_up_s=0.0, duration_s=0.001, timeout_s=0.001)
     engine = Workloads(Local(), command=scripted(then="import time; time.sleep(600)"))
     engine.open()

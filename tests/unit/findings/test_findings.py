@@ -10,7 +10,7 @@ from pinchpoint.findings.findings import KINDS, findings
 from pinchpoint.model.result import Limit
 from pinchpoint.model.scenario import Factor
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Finding, Study
-from pinchpoint.model.terms import LIMITS, lookup_share
+from pinchpoint.model.terms import lookup_share
 
 DISTURBED = "every window was disturbed by the host"
 FALLING = curve({255: {"NDR": number(3.1e6)}, 4096: {"NDR": number(2.9e6)}, 65536: {"NDR": number(1.55e6)}})
@@ -293,7 +293,7 @@ def test_no_sentence_rests_on_the_middle_of_a_refused_number() -> None:
 
 
 def test_every_limit_has_words() -> None:
-    assert set(LIMITS) == set(Limit)
+    assert all(limit.words for limit in Limit)
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

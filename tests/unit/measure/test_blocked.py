@@ -6,7 +6,7 @@ import pytest
 from support import scenario_text
 
 from pinchpoint.bench.resource import Command, Daemon, TextFile
-from pinchpoint.dut.ovs import actions
+from pinchpoint.dut.ovs import live
 from pinchpoint.dut.setup import prepare
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
@@ -69,8 +69,8 @@ def restart(tmp_path, monkeypatch):
         tmp_path,
     )
     done = []
-    monkeypatch.setattr(actions, "create", lambda one, _host: done.append(("create", one)))
-    monkeypatch.setattr(actions, "remove", lambda one, _host: done.append(("remove", one)))
+    monkeypatch.setattr(live, "create", lambda one, _host: done.append(("create", one)))
+    monkeypatch.setattr(live, "remove", lambda one, _host: done.append(("remove", one)))
     return setup, setup.bench.open().action(setup.scenario.measure, setup.resources), done
 
 

@@ -15,7 +15,7 @@ from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.trial import TrialValidity
-from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.snapshot import Bracket
 
 RING = 1024
 TRUTH = Truth(2e6, ring=RING, ceiling_fps=8e6)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import trials
 
-from pinchpoint.account.bursts import from_first_frame
+from pinchpoint.account.validity import from_first_frame
 from pinchpoint.measure.burst.metrics import burst_result, not_faster, throughput, verdict
+from pinchpoint.model.measurement import BurstTest
 from pinchpoint.model.result import Limit, Rate, RateStatus
-from pinchpoint.model.rfc2544 import BurstTest
 from pinchpoint.model.trial import TrialValidity
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pinchpoint.engine.watched import Outage, Sample, options
+from pinchpoint.engine.connections import Outage, Sample, options
 from pinchpoint.measure.change import Changed
 from pinchpoint.measure.change.judged import Happened, is_right, metrics, window_s
 from pinchpoint.measure.change.judged import Window as Findings

@@ -13,7 +13,7 @@ from pinchpoint.measure.load.run import measure_loads
 from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Outcome
-from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.snapshot import Bracket
 
 
 def measured(at_fps, truth=None, repeats=3, recorded=()):

@@ -14,7 +14,7 @@ from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model import units
 from pinchpoint.model.result import Limit, Outcome
-from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.snapshot import Bracket
 from pinchpoint.stats.estimate import median_interval
 
 

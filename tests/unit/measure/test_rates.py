@@ -8,7 +8,7 @@ import trials
 from support import TWO_PORTS as SCENARIO
 from support import Truth, search_with
 
-from pinchpoint.account.cache_line import of_trial
+from pinchpoint.account.facts import core_distance_ns
 from pinchpoint.engine.simulated import CoreDistance, SimulatedInstrument
 from pinchpoint.measure.frames import FrameSession
 from pinchpoint.measure.rates import Rates
@@ -18,7 +18,7 @@ from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Ceiling, Rate, RateStatus
 from pinchpoint.model.scenario import EngineSite, SearchMethod
 from pinchpoint.model.trial import Drop, Hop, LatencySummary, TrialValidity
-from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.snapshot import Bracket
 from pinchpoint.report import words
 from pinchpoint.run.scenario import first_lines
 from pinchpoint.search import SearchOutcome
@@ -103,7 +103,7 @@ def test_on_a_machine_with_two_modes_the_band_holds_both_and_the_modes_explain_i
     result, trials_made = measured(monkeypatch, truth, method=SearchMethod.THRESHOLD)
     ndr = result.rates[0]
     assert ndr.status is RateStatus.FOUND
-    assert {of_trial(one) for one in trials_made} >= {30.0, 160.0}
+    assert {core_distance_ns(one) for one in trials_made} >= {30.0, 160.0}
     assert all(one.validity is TrialValidity.VALID for one in trials_made)
     assert ndr.band.low_fps <= NEAR_FPS / 2 * 1.05 and ndr.band.high_fps >= NEAR_FPS * 0.95
     assert sum(mode.share for mode in result.modes) == pytest.approx(1.0)
@@ -121,7 +121,7 @@ def test_latency_says_how_far_apart_the_cores_were_meanwhile(monkeypatch):
     result, trials_made = measured(monkeypatch, truth, method=SearchMethod.THRESHOLD)
     (point,) = result.latency
     (made,) = [one for one in trials_made if one.phase == "latency"]
-    assert (point.distance_ns, point.trial_id, point.note) == (of_trial(made), made.id, "")
+    assert (point.distance_ns, point.trial_id, point.note) == (core_distance_ns(made), made.id, "")
 
 
 @pytest.mark.parametrize(("early_ns", "is_withheld"), [(-200, False), (50_000, False), (80_000, True)])
@@ -150,7 +150,7 @@ def test_latency_that_two_clocks_disprove_is_withheld_with_the_reason(early_ns, 
 def test_no_trial_is_discarded_or_repeated_since_the_cores_moved(monkeypatch, method):
     truth = Truth(NEAR_FPS, noise=0.0, core_distance=TWO_MODES, seed=1)
     _, trials_made = measured(monkeypatch, truth, method=method)
-    assert {of_trial(one) for one in trials_made} >= {30.0, 160.0}
+    assert {core_distance_ns(one) for one in trials_made} >= {30.0, 160.0}
     assert all(one.validity is TrialValidity.VALID for one in trials_made)
 
 
@@ -200,4 +200,4 @@ def test_a_resumed_search_retraces_its_trials_in_whatever_mode_the_cores_are_now
     _, again = measured(monkeypatch, far, (FAR,), made[: first + count], method=method)
     searched = [one for one in again if one.phase == "search"]
     assert searched[:count] == made[first : first + count]
-    assert of_trial(searched[count]) == 160.0, "from there on trials are new"
+    assert core_distance_ns(searched[count]) == 160.0, "from there on trials are new"

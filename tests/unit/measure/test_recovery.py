@@ -13,7 +13,7 @@ from pinchpoint.measure.recovery.run import measure_recovery
 from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Outcome
-from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.snapshot import Bracket
 
 SHORT = Recovery(1e6, 1.1, 2.0, 0.5, 1.0, 3)
 

@@ -16,8 +16,7 @@ from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.trial import TrialValidity
-from pinchpoint.observe.bracket import Bracket
-from pinchpoint.observe.snapshot import Snapshot
+from pinchpoint.observe.snapshot import Bracket, Snapshot
 
 OWN = Stalls(StallKind.DUT, 0.05, 0.01)
 ENGINES = Stalls(StallKind.ENGINE, 0.2, 0.01)

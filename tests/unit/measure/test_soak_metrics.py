@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from pinchpoint.dut.ovs.load import loads
+from pinchpoint.dut.ovs.counters import loads
 from pinchpoint.host.interface import TICKS_PER_S
 from pinchpoint.measure.soak import metrics as soak
 from pinchpoint.measure.soak.metrics import Stop, Window

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 from socket_windows import cpu, measurement, pair
 
-from pinchpoint.dut.ovs.metrics import handled
-from pinchpoint.dut.ovs.metrics import metrics as own_metrics
+from pinchpoint.dut.ovs.counters import handled
+from pinchpoint.dut.ovs.counters import metrics as own_metrics
 from pinchpoint.dut.ovs.spec import Datapath, RuleSeries
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.registry import default, device

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from socket_windows import cpu, main_thread, measurement, pair, rate
 
-from pinchpoint.dut.ovs.metrics import handled
-from pinchpoint.dut.ovs.metrics import metrics as own_metrics
+from pinchpoint.dut.ovs.counters import handled
+from pinchpoint.dut.ovs.counters import metrics as own_metrics
 from pinchpoint.measure.sockets import metrics as socket_metrics
 from pinchpoint.measure.sockets import windows
 from pinchpoint.measure.sockets.verdict import verdict

@@ -8,15 +8,14 @@ from support import TWO_PORTS as SCENARIO
 from support import Truth
 from trials import engine_result, port, stream_counts
 
-from pinchpoint.account.unexplained import place
+from pinchpoint.account.ledger import unexplained_place
 from pinchpoint.engine.simulated import PortFailure, SimulatedInstrument
 from pinchpoint.measure import trial as measure
 from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.trial import Cause, TrialValidity
-from pinchpoint.observe.bracket import Bracket
-from pinchpoint.observe.snapshot import Snapshot
+from pinchpoint.observe.snapshot import Bracket, Snapshot
 
 
 class Counting:
@@ -223,7 +222,7 @@ def test_a_port_that_was_taken_out_and_put_in_is_named_in_the_trials_account(no_
     assert trial.ledger.resets == (name,)
     assert trial.ledger.unexplained == 60
     assert name not in trial.observed
-    assert name in place([trial])
+    assert name in unexplained_place([trial])
 
 
 def test_threads_of_the_switch_that_ran_on_the_engines_core_are_a_fact_of_the_trial(monkeypatch):

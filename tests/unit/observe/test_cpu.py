@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinchpoint.host.local import Local
-from pinchpoint.host.processes import ENVIRONMENT_MARK
+from pinchpoint.host.processes import ENVIRONMENT_MARK, stat, ticks_and_cpu
 from pinchpoint.observe import cpu
-from pinchpoint.observe.cpu import BenchProcesses, CpuTime, cpu_ticks, process_name, process_ticks
+from pinchpoint.observe.cpu import BenchProcesses, CpuTime, cpu_ticks, process_name
 from pinchpoint.observe.snapshot import difference
 
 STAT = """\
@@ -46,8 +46,11 @@ def test_the_engine_that_relays_is_the_relay():
 
 
 def test_a_process_may_be_called_anything():
-    stat = "7 (a ) b) S 1 " + " ".join(["0"] * 9) + " 40 2 " + " ".join(["0"] * 23) + " 3 0 0"
-    assert process_ticks(stat) == (42, 3)
+    class Named(Local):
+        def read(self, path):
+            return "7 (a ) b) S 1 " + " ".join(["0"] * 9) + " 40 2 " + " ".join(["0"] * 23) + " 3 0 0"
+
+    assert ticks_and_cpu(stat(Named(), "/proc/7")) == (42, 3)
 
 
 def test_a_busy_process_of_the_bench_is_found_by_its_mark_and_counted():
@@ -77,7 +80,7 @@ def test_a_busy_process_of_the_bench_is_found_by_its_mark_and_counted():
 def test_a_process_keeps_its_counter_when_another_of_its_name_ends_and_a_new_one_has_all_its_time(monkeypatch):
     running = {11: 500, 12: 900, 13: 100}
     monkeypatch.setattr(cpu, "marked_pids", lambda *_: iter(running))
-    monkeypatch.setattr(cpu, "process_ticks", lambda stat: (running[int(stat)], 0))
+    monkeypatch.setattr(cpu, "ticks_and_cpu", lambda words: (running[int(words[0])], 0))
 
     class Engines(Local):
         def read_bytes(self, path, offset=0):

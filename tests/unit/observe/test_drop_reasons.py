@@ -4,7 +4,7 @@ import pytest
 
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import BenchError
-from pinchpoint.observe.drop_reasons import MOUNT, DropReasons, reasons
+from pinchpoint.observe.perf import MOUNT, DropReasons, reasons
 
 HEAD = "skbaddr=0xffff88810a rx_sk=(nil) protocol=2048 location="
 SCRIPT = "".join(

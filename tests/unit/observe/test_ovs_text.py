@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinchpoint.dut.ovs import text as ovs_text
+from pinchpoint.dut.ovs.flows import datapath_flow_counts
 
 PMD_STATS = """\
 pmd thread numa_id 0 core_id 1:
@@ -155,11 +156,11 @@ ufid:cc481a44-6ec2-4075-93d0-5f3ca7442540, skb_priority(0/0),skb_mark(0/0),ct_st
 
 
 def masks_of(text):
-    return {flow.mask for flow in ovs_text.datapath_flow_counts(text).values()}
+    return {flow.mask for flow in datapath_flow_counts(text).values()}
 
 
 def test_flows_of_one_kind_share_a_mask_and_offload_is_as_claimed():
-    flows = ovs_text.datapath_flow_counts(FLOWS)
+    flows = datapath_flow_counts(FLOWS)
     assert len(masks_of(FLOWS)) == 2
     assert [(flow.packets, flow.offload) for flow in flows.values()] == [(1791, "no"), (2075, "partial"), (0, "yes")]
     assert all(name.startswith("the main thread ") for name in flows)
@@ -173,7 +174,7 @@ def test_the_same_flow_matched_by_fewer_bits_is_another_mask():
 
 
 _PARSERS = (
-    ovs_text.datapath_flow_counts,
+    datapath_flow_counts,
     ovs_text.thread_counters,
     ovs_text.receive_queues,
     ovs_text.subtable_lookups,

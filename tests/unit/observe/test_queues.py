@@ -2,8 +2,7 @@
 
 import pytest
 
-from pinchpoint.observe.neighbours import discards, unknown
-from pinchpoint.observe.queues import counts
+from pinchpoint.observe.printed import neighbour_discards, queue_counts, unknown_neighbours
 
 DISCIPLINES = """[
 {"kind":"noqueue","handle":"0:","dev":"left","root":true,"refcnt":2,"options":{},"bytes":0,"packets":0,"drops":0},
@@ -16,7 +15,7 @@ DISCIPLINES = """[
 
 
 def test_a_discipline_tells_what_it_dropped_for_and_its_classes_are_not_counted_again():
-    assert counts(DISCIPLINES) == {
+    assert queue_counts(DISCIPLINES) == {
         ("right", "packets"): 10100,
         ("right", "shaped"): 4200,
         ("left", "filtered"): 7,
@@ -27,15 +26,15 @@ def test_a_discipline_tells_what_it_dropped_for_and_its_classes_are_not_counted_
 
 @pytest.mark.parametrize("text", ["", "[]"])
 def test_a_namespace_without_disciplines_counts_nothing(text):
-    assert counts(text) == {}
+    assert queue_counts(text) == {}
 
 
 def test_neighbours_that_nobody_answers_for_are_told_from_those_in_use():
     listed = """[{"dst":"10.77.0.1","dev":"hr","lladdr":"16:98:0e:df:b6:a6","state":["DELAY"]},
         {"dst":"169.254.0.1","dev":"left","lladdr":"02:00:00:00:00:02","state":["PERMANENT"]},
         {"dst":"10.78.0.9","dev":"hr2","state":["INCOMPLETE"]},{"dst":"10.78.0.8","dev":"hr2","state":["FAILED"]}]"""
-    assert unknown(listed) == 2
-    assert unknown("") == 0
+    assert unknown_neighbours(listed) == 2
+    assert unknown_neighbours("") == 0
 
 
 def test_frames_that_found_no_room_to_wait_for_a_neighbour_are_added_up_over_the_cpus():
@@ -43,5 +42,5 @@ def test_frames_that_found_no_room_to_wait_for_a_neighbour_are_added_up_over_the
 00000009 00000007 00000000 00000000   0000002a 00000003 00000001   00000c69            00000000
 00000009 00000043 00000041 00000003   000000c3 00000042 00000000   0000051f            00000000
 """
-    assert discards(table) == 0xC69 + 0x51F
-    assert discards("entries  allocs\n00000009 00000007\n") is None
+    assert neighbour_discards(table) == 0xC69 + 0x51F
+    assert neighbour_discards("entries  allocs\n00000009 00000007\n") is None

@@ -9,7 +9,7 @@ from pinchpoint.bench.resource import Relay
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import DutError
 from pinchpoint.observe import relay
-from pinchpoint.observe.relay import Relays, parse_account
+from pinchpoint.observe.relay import RelayAccount, Relays, parse_account
 
 # As pinchpoint-engine 0.1.0 printed it; shortened by the statistics of its ports.
 LINE = (
@@ -68,4 +68,4 @@ def test_its_own_processor_time_is_that_of_its_process(monkeypatch, tmp_path):
 @pytest.mark.parametrize("line", ["", "ready", '{"type":"relay"}', LINE.replace('"sent":7', '"sent":"7"')])
 def test_what_is_no_account_is_told(line):
     with pytest.raises(DutError, match="the relay's account cannot be read"):
-        parse_account(line)
+        parse_account(line, RelayAccount, "relay")

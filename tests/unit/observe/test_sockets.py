@@ -2,7 +2,7 @@
 
 import pytest
 
-from pinchpoint.observe.sockets import packet_socket_drops
+from pinchpoint.observe.printed import packet_socket_drops
 
 PLAIN = (
     "p_raw UNCONN 8320   0        *:left * ino:546974 sk:1004 ver:0 cpy_thresh:0 flags( running ) "

@@ -18,8 +18,7 @@ from pinchpoint.model.errors import InputError
 from pinchpoint.otg import fields, plan
 from pinchpoint.otg.app import LARGEST_BODY, application
 from pinchpoint.otg.devices import answered, endpoints
-from pinchpoint.otg.generator import Generator, RefusedError
-from pinchpoint.otg.locations import Place, allowed, require_devices
+from pinchpoint.otg.generator import Generator, Place, RefusedError, allowed, require_devices
 from pinchpoint.otg.shape import Choice, Many, Problems, Record
 
 DOCS = Path(__file__).parents[3] / "docs" / "otg.md"
@@ -72,7 +71,7 @@ def test_a_flow_becomes_a_stream_with_the_next_port_as_its_destination():
     assert layers[0].ethernet.dst == "02:00:00:00:00:0b"
     assert layers[1].ipv4.src == "10.0.0.1" and layers[2].udp.dst == 80
     assert not layers[1].ipv4.dont_fragment  # the model's default
-    assert (found.rate_fps, found.stream.size.fixed, found.needs_s) == (2000.0, 128, float("inf"))
+    assert (found.stream.rate.fps, found.stream.size.fixed, found.needs_s) == (2000.0, 128, float("inf"))
 
 
 def test_patterns_step_together_and_repeat_after_their_least_common_multiple():
@@ -101,7 +100,7 @@ def test_a_decrement_is_an_increment_by_a_negative_step_and_headers_are_counted_
     ],
 )  # fmt: skip
 def test_bits_are_those_of_the_wire(rate, fps):
-    assert planned(rate=rate).rate_fps == pytest.approx(fps)
+    assert planned(rate=rate).stream.rate.fps == pytest.approx(fps)
 
 
 def test_a_number_of_packets_is_exact_and_seconds_end_within_a_longer_trial():
@@ -117,7 +116,7 @@ def test_bursts_leave_back_to_back_with_the_gap_between_them():
     gap = {"bursts": 3, "packets": 10, "inter_burst_gap": one("microseconds", 100.0)}
     found = planned(rate=one("percentage", 100), duration=one("burst", gap))
     assert found.stream.shape.bursts.frames == 10 and found.stream.limit_frames == 30
-    assert found.rate_fps == pytest.approx(10 / (10 * 672e-10 + 1e-4))
+    assert found.stream.rate.fps == pytest.approx(10 / (10 * 672e-10 + 1e-4))
     assert "rate.percentage 100" in wrong(duration=one("burst", gap))[0]
 
 

@@ -77,7 +77,7 @@ def test_variables_step_together(imported):
 
 def test_a_variable_of_two_bytes_keeps_the_rest_of_the_address(imported):
     first, *_ = imported(OURS / "mix.py")
-    assert first.ipv4_src.as_ipv4() == "10.1.0.1-10.1.0.6"
+    assert first.ipv4_src.as_addresses() == "10.1.0.1-10.1.0.6"
 
 
 def test_rates_become_shares(imported):
@@ -102,7 +102,7 @@ def test_a_tuple_counts_addresses_first_and_ends_at_its_limit(imported):
 def test_both_ways_asks_for_both_directions(imported):
     streams = imported(OURS / "mix.py", "--both-ways")
     back = streams[3]
-    assert (len(streams), back.tx_port, back.rx_port, back.ipv4_dst.as_ipv4()) == (6, "right", "left", "10.1.0.1")
+    assert (len(streams), back.tx_port, back.rx_port, back.ipv4_dst.as_addresses()) == (6, "right", "left", "10.1.0.1")
 
 
 def test_a_bench_keeps_all_but_its_streams(imported, tmp_path):
@@ -129,7 +129,7 @@ def test_captures_in_yaml_are_imported_by_the_same_command(imported, tmp_path):
         "    - name: one.pcap\n      cps : 10.0\n      ipg : 10000\n      rtt : 10000\n      w : 1\n      limit : 15\n"
     )
     (one,) = imported(profile)
-    assert (one.ipv4_src.as_ipv4(), one.ipv4_dst.as_ipv4(), one.udp_dst.first, one.flows, one.share) == (
+    assert (one.ipv4_src.as_addresses(), one.ipv4_dst.as_addresses(), one.udp_dst.first, one.flows, one.share) == (
         "16.0.0.1-16.0.0.3",
         "48.0.0.1-48.0.0.5",
         53,

@@ -7,7 +7,7 @@ import trials
 from sample import sample_run
 
 from pinchpoint.measure.loss_curve.metrics import unknown
-from pinchpoint.model.rfc2544 import BurstResult, BurstTest
+from pinchpoint.model.measurement import BurstResult, BurstTest
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.report.measure_figures import burst_figure, loss_curve_figure
 from pinchpoint.report.page import render_html

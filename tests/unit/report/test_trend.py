@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 from stored_runs import history
 
 from pinchpoint.findings.trend import trends
-from pinchpoint.model.trend import Trend, TrendChange, TrendRun, TrendSegment
+from pinchpoint.model.comparison import Trend, TrendChange, TrendRun, TrendSegment
 from pinchpoint.report.trend import details, headline, render_junit, sparkline
 
 

@@ -7,7 +7,7 @@ from rich.console import Console
 from sample import sample_run
 
 from pinchpoint.model.causes import FORWARDED, LOSS, Branch, Experiment, Explanation, Standing, Suspicion, Tried
-from pinchpoint.model.profile import FunctionShare, Profile
+from pinchpoint.model.measurement import FunctionShare, Profile
 from pinchpoint.report import render_html, render_markdown, render_table
 from pinchpoint.report.why import NO_SYMBOL, profile_view, why_view
 

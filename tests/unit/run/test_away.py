@@ -1,15 +1,21 @@
 """A unit whose host is lost: begun anew when it is back, with what was measured before."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from comparisons import run_info
+from sweeps import base
+from trials import trial
 
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.standing import Interrupted, Record, Recorded
+from pinchpoint.measure.standing import Interrupted
 from pinchpoint.model.errors import BenchError, EngineError, HostLostError
 from pinchpoint.model.scenario import Remote
 from pinchpoint.run import host_recovery
+from pinchpoint.run.checkpoint import Growing
+from pinchpoint.store.folder import RunFolder
 
 FAR = Remote("far", "far", sudo=True, lease_s=60)
 
@@ -43,25 +49,10 @@ def host(monkeypatch):
     return found
 
 
-def record(kept):
-    nothing = lambda *_: None  # noqa: E731
-    return Record(kept.append, nothing, nothing, nothing, nothing, None)
-
-
-def attempt(outcomes, unit=None, sleep=lambda seconds: None, on_stoppable=lambda running: None, **how):
-    """Run attempts that keep a trial each and then do as `outcomes` say; returns what each was given, and all kept."""
-    seen, kept = [], []
-
-    def run_one(unit, record, listener, recorded, on_stoppable):
-        seen.append(tuple(recorded.trials))
-        record.keep(f"trial {len(seen)}")
-        return outcomes[len(seen) - 1]()
-
-    unit = unit or SimpleNamespace(remotes=(FAR,))
-    found = host_recovery.surviving(Machines(Local()), run_one, sleep, **how)(
-        unit, record(kept), None, Recorded(("before",)), on_stoppable
-    )
-    return found, seen, kept
+def attempt(outcomes, remotes=(FAR,), sleep=lambda seconds: None, on_stoppable=lambda running: None, **how):
+    """Make attempts that do as `outcomes` say, one after the other; returns what the last one does."""
+    units, left = [SimpleNamespace(remotes=remotes)], iter(outcomes)
+    return host_recovery.outliving(Machines(Local()), units, lambda: next(left)(), on_stoppable, sleep, **how)
 
 
 def lose(host, error=HostLostError):
@@ -72,17 +63,24 @@ def lose(host, error=HostLostError):
     return lost
 
 
-def test_a_unit_is_begun_anew_with_the_trials_of_before(host):
-    found, seen, kept = attempt([lose(host), lambda: "result"])
-    assert found == "result"
-    assert seen == [("before",), ("before", "trial 1")]
-    assert kept == ["trial 1", "trial 2"], "each is stored once"
+def test_a_unit_is_begun_anew_once_its_host_is_back(host):
+    assert attempt([lose(host), lambda: "result"]) == "result"
     assert host.cleaned == 1, "what stands there without a lab is undone first"
 
 
+def test_an_attempt_goes_on_with_what_earlier_ones_have_measured(tmp_path):
+    folder, unit = RunFolder.create(tmp_path, "run"), base()
+    folder.write_info(run_info([unit]))
+    files = Growing(folder, [unit])
+    assert files.recorded(unit.name).trials == ()
+    files.record().keep(replace(trial(number=1), scenario=unit.name))
+    files.record().keep(trial(number=2))
+    for resumed in (files, Growing(folder, [unit])):
+        assert [one.id for one in resumed.recorded(unit.name).trials] == ["t-0001"]
+
+
 def test_an_engine_that_dies_with_its_host_is_a_lost_host(host):
-    found, _, _ = attempt([lose(host, EngineError), lambda: "result"])
-    assert found == "result"
+    assert attempt([lose(host, EngineError), lambda: "result"]) == "result"
 
 
 def test_an_error_of_a_host_that_answers_is_raised_at_once(host):
@@ -95,7 +93,7 @@ def test_an_error_of_a_host_that_answers_is_raised_at_once(host):
 
 def test_a_unit_of_this_machine_is_never_begun_anew(host):
     with pytest.raises(BenchError):
-        attempt([lose(host)], SimpleNamespace(remotes=(None,)))
+        attempt([lose(host)], remotes=(None,))
 
 
 def test_a_host_is_awaited_longer_and_longer_for_five_minutes_at_most(host):

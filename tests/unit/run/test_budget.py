@@ -9,8 +9,7 @@ from sweeps import base, factor, measured, sweep
 
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, Rate, RateStatus
-from pinchpoint.run.budget import Budget, agreement
-from pinchpoint.run.estimate import Forecast, expected_s
+from pinchpoint.run.budget import Budget, Forecast, agreement, expected_s
 from pinchpoint.run.order import info, units
 from pinchpoint.run.run import unmeasured
 

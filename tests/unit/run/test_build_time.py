@@ -2,7 +2,7 @@
 
 import pytest
 
-from pinchpoint.run.build_time import BuildTime
+from pinchpoint.run.comparison import BuildTime
 
 
 def divided(limit_s, build_s, builds=8, is_limit=True, least_s=4.0):

@@ -7,7 +7,7 @@ import pytest
 from support import RULES, TWO_PORTS, request
 from trials import trial
 
-from pinchpoint.account.cache_line import distance
+from pinchpoint.account.facts import core_distances
 from pinchpoint.cli.run import _Stopper
 from pinchpoint.engine.simulated import CoreDistance, SimulatedInstrument, Truth
 from pinchpoint.engine.simulated_queue import StallKind, Stalls
@@ -159,7 +159,7 @@ def test_measures_without_a_search_have_none(path):
 def result(fps=9.9e6, distance_ns=30.0, most_offered_fps=None) -> ScenarioResult:
     empty = unmeasured(TWO_PORTS, Outcome.MEASURED, "", 1.0)
     rate = Rate(0.0, RateStatus.FOUND, fps, 1.01 * fps, 1.0, 0.0, "")
-    cores = None if distance_ns is None else distance([trial(cache_line=(distance_ns, distance_ns))])
+    cores = None if distance_ns is None else core_distances([trial(cache_line=(distance_ns, distance_ns))])
     return replace(empty, rates=(rate,), generator_ceiling_fps=fps, cache_line=cores, most_offered_fps=most_offered_fps)
 
 

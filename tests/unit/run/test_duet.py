@@ -10,13 +10,12 @@ from support import TWO_PORTS, Truth, scenario_text
 
 from pinchpoint.engine.instrument import EngineResult, SliceCounts, TrialRequest
 from pinchpoint.engine.simulated import SimulatedInstrument
-from pinchpoint.measure.standing import Interrupted
+from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.model.duet import CALIBRATION, MEASURED
 from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.scenario import Established
 from pinchpoint.run.duet import SLICINGS, TIMES_THE_MOST, UNDECIDED, Duet
-from pinchpoint.run.duet_run import why_no_duet
-from pinchpoint.run.paired_benches import OneSide, Pair, of_side
+from pinchpoint.run.paired_benches import OneSide, Pair, of_side, why_no_duet
 from pinchpoint.scenario import parse
 from pinchpoint.stats.duet import compare_slices
 
@@ -62,6 +61,9 @@ class Engine:
         return SliceCounts(group, place * cut.length_s + lost_s, length_s, switch_s, offered, 0, received, 0.0)
 
 
+BENCH = SimpleNamespace(scenario=TWO_PORTS, listener=Listener(), on_stoppable=lambda duet: None)
+
+
 class TwoBenches(Pair):
     """A pair without processes."""
 
@@ -75,20 +77,19 @@ class TwoBenches(Pair):
 
 def duet(engine, recorded=()):
     kept = []
-    bench = SimpleNamespace(scenario=TWO_PORTS)
-    made = Duet(TwoBenches({"A": bench, "B": bench}, engine, {}), kept.append, recorded)
+    made = Duet(TwoBenches({"A": BENCH, "B": BENCH}, engine), kept.append, recorded)
     return made, kept
 
 
 def test_one_request_asks_for_slices_of_both_benches_streams_and_holds_the_switch_that_waits():
     engine = Engine((2e6, 2e6))
-    duet(engine)[0].stretch(MEASURED, SLICINGS[1], 1.0, 5e6)
+    duet(engine)[0].stretch(MEASURED, SLICINGS[1], 1.0)
     (asked,) = engine.asked
     assert [(one.tx_port, one.rx_port) for one in asked.streams] == [("A.left", "A.right"), ("B.left", "B.right")]
     assert asked.slices.groups == ((0,), (1,))
     assert asked.slices.order == (0, 1, 1, 0)
     assert asked.slices.hold == ((PIDS[0],), (PIDS[1],))
-    assert asked.load_fps == 5e6
+    assert asked.load_fps == TWO_PORTS.search.max_load_fps
 
 
 def test_the_ratio_of_two_benches_is_found_and_their_slices_add_up_to_what_was_asked_for():
@@ -116,10 +117,9 @@ def test_a_switch_that_died_between_two_requests_is_the_error_and_not_the_engine
             pair.is_dead = True
             raise EngineError("slices.hold[0][0]: process 4021 has ended")
 
-    bench = SimpleNamespace(scenario=TWO_PORTS)
-    pair = OneDied({"A": bench, "B": bench}, Refuses((2e6, 2e6)), {})
+    pair = OneDied({"A": BENCH, "B": BENCH}, Refuses((2e6, 2e6)))
     with pytest.raises(DutError, match="is gone"):
-        Duet(pair, lambda _: None, ()).stretch(MEASURED, SLICINGS[1], 1.0, 5e6)
+        Duet(pair, lambda _: None, ()).stretch(MEASURED, SLICINGS[1], 1.0)
 
 
 def test_the_load_follows_what_the_faster_bench_forwards():
@@ -139,7 +139,7 @@ def test_calibration_takes_the_shortest_slices_that_forward_as_much_as_longer_on
 
 def test_slices_in_a_row_are_asked_for_by_the_order():
     engine = Engine((2e6, 2e6))
-    duet(engine)[0].stretch(MEASURED, SLICINGS[3], 1.0, 5e6)
+    duet(engine)[0].stretch(MEASURED, SLICINGS[3], 1.0)
     assert engine.asked[0].slices.order == (0, 0, 1, 1, 1, 1, 0, 0)
 
 

@@ -21,7 +21,7 @@ from pinchpoint.measure.soak import Soak
 from pinchpoint.measure.sockets import Bandwidth, ConnectRequestResponse, RequestResponse
 from pinchpoint.measure.verify import Verify
 from pinchpoint.model.scenario import SearchMethod
-from pinchpoint.run.estimate import Forecast, expected_s
+from pinchpoint.run.budget import Forecast, expected_s
 from pinchpoint.run.order import units
 
 PLAIN = base()

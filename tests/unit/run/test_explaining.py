@@ -10,8 +10,7 @@ from pinchpoint.model.causes import Experiment, Suspicion
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Limit, Outcome, Verdict
 from pinchpoint.model.scenario import Relative, Remote
-from pinchpoint.run.experiments import sweep_of
-from pinchpoint.run.explaining import UNCHANGED, experiment_of, explained, is_first, left_out, next_of
+from pinchpoint.run.explaining import UNCHANGED, experiment_of, explained, is_first, left_out, next_of, sweep_of
 from pinchpoint.run.run import unmeasured
 from pinchpoint.scenario.plain import from_plain, to_plain
 

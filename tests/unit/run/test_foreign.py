@@ -6,8 +6,8 @@ import pytest
 
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError, RequirementError
-from pinchpoint.model.generator import Foreign, Wire
-from pinchpoint.observe.inspector import InspectedPort, SeenAtPort
+from pinchpoint.model.measurement import Foreign, Wire
+from pinchpoint.observe.relay import InspectedPort, SeenAtPort
 from pinchpoint.report.generator_words import generator_lines
 from pinchpoint.run.external_generator import _sent, arguments
 
@@ -22,7 +22,6 @@ SEEN = SeenAtPort(
     first_s=0.5,
     last_s=1.0,
     longest_silence_s=0.002,
-    short_period_s=0.001,
     most_in_short_period=11,
     dispersion=0.2,
     long_period_s=0.1,

@@ -34,11 +34,11 @@ class Bench:
         self.errors, self.lacking, self.rate, self.before = errors or {}, lacking or {}, rate, before
         self.ran = []
 
-    def run_one(self, unit, record, listener, recorded, on_stoppable):
+    def run_one(self, unit, task):
         self.before(unit)
         self.ran.append(unit.name)
-        record.note_plan(unit.name, (f"make {unit.name}",))
-        record.note_facts({"switch ovs_version": self.ovs})
+        task.record.note_plan(unit.name, (f"make {unit.name}",))
+        task.record.note_facts({"switch ovs_version": self.ovs})
         if unit.name in self.errors:
             raise self.errors[unit.name]
         if unit.name in self.lost:
@@ -74,9 +74,8 @@ def folder_of(path, sweeps, **more):
 def run(folder, bench, listener=None, on_stoppable=lambda _: None, now_s=time.monotonic):
     """As the command does it: everything it needs is in run.json."""
     wanted = [from_plain(plain) for plain in folder.read_info().scenarios]
-    return run_all(
-        Machines(Local()), wanted, folder, listener or Listener(), on_stoppable, bench.run_one, bench.require, now_s
-    )
+    own = bench.run_one, bench.require
+    return run_all(Machines(Local()), wanted, folder, listener or Listener(), on_stoppable, *own, now_s=now_s)
 
 
 def outcomes(result):
@@ -225,10 +224,10 @@ class Searching(Bench):
         super().__init__(**more)
         self.ceilings, self.recorded = ceilings, []
 
-    def run_one(self, unit, record, listener, recorded, on_stoppable):
-        self.recorded.append(recorded.ceilings)
-        record.note_ceilings(unit.name, self.ceilings)
-        return super().run_one(unit, record, listener, recorded, on_stoppable)
+    def run_one(self, unit, task):
+        self.recorded.append(task.recorded.ceilings)
+        task.record.note_ceilings(unit.name, self.ceilings)
+        return super().run_one(unit, task)
 
 
 @pytest.mark.parametrize("ceilings", [(), (Ceiling(9e6, "2026-01-02T03:00:00+00:00", "a key", 30.0),)])

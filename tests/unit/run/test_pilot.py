@@ -14,7 +14,7 @@ from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Listener
 from pinchpoint.model.result import Outcome
-from pinchpoint.run import pilot
+from pinchpoint.run import pilot, scenario
 from pinchpoint.run.pilot import Size, Spent, metrics_of, nested, restart_dut, run_pilot, unit
 from pinchpoint.run.run import unmeasured
 from pinchpoint.store.folder import RunFolder
@@ -74,7 +74,7 @@ def test_a_restart_keeps_what_the_database_holds_and_makes_the_rest_anew(monkeyp
 def test_the_record_says_which_program_forwarded(monkeypatch, tmp_path):
     program = {"switch program for dpdk": "/usr/sbin/ovs-vswitchd: 3.1.0, sha256 aa"}
     monkeypatch.setattr("pinchpoint.host.hugepages.pool", lambda _host: (0, 0))
-    monkeypatch.setattr(pilot, "find_engine", lambda host: None)
+    monkeypatch.setattr(scenario, "find_engine", lambda host: None)
     monkeypatch.setattr(pilot, "standing_bench", lambda *_: nullcontext())
     monkeypatch.setattr(OvsLive, "settings", lambda _: {})
     monkeypatch.setattr(OvsBench, "facts", lambda _: program)

@@ -9,10 +9,10 @@ from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.model.errors import BenchError
-from pinchpoint.model.profile import FunctionShare, Profile
+from pinchpoint.model.measurement import FunctionShare, Profile
 from pinchpoint.model.result import Limit, Outcome, RunResult, Verdict
 from pinchpoint.model.scenario import Guest
-from pinchpoint.run.experiments import sweep_of
+from pinchpoint.run.explaining import sweep_of
 from pinchpoint.run.profile import profile_all
 from pinchpoint.run.run import describe_run, unmeasured
 from pinchpoint.store.codec import SCHEMA

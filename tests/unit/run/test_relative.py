@@ -1,6 +1,7 @@
 """Points measured relative to a reference that stands: which is the reference, and what becomes of one that cannot."""
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import pytest
 from slices import stretch, wandering
@@ -22,15 +23,16 @@ from pinchpoint.measure.standing import Listener
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.errors import BenchError, HostLostError, RequirementError
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.result import Outcome, RateStatus
+from pinchpoint.model.result import Outcome, RateStatus, RunResult
 from pinchpoint.model.scenario import Relative
 from pinchpoint.model.study import Bound, SweepInfo
+from pinchpoint.run.bench import Task, forgetting
+from pinchpoint.run.budget import expected_s
 from pinchpoint.run.duet import SLICINGS, STRETCH_S
-from pinchpoint.run.estimate import expected_s
 from pinchpoint.run.order import units
-from pinchpoint.run.reference_bench import MOST_S
-from pinchpoint.run.relative import References
+from pinchpoint.run.relative import MOST_S, References
 from pinchpoint.run.run import unmeasured
+from pinchpoint.store.codec import SCHEMA
 
 
 def related(found, relative=Relative.ALONE):
@@ -40,7 +42,7 @@ def related(found, relative=Relative.ALONE):
     return replace(found, scenarios=tuple(points))
 
 
-MACHINES = Machines(Local())
+MACHINES, TASK = Machines(Local()), Task(forgetting(None), Listener())
 THREE = related(sweep(factor([1, 2, 3])))
 
 
@@ -70,10 +72,14 @@ class Lab:
         self.far_is_gone = False  # the host of what stands, and with it that
 
     def references(self, every, done=(), stretches=()):
-        own = self.run_one, self.run_alone, self.stand, self.require, self.lacks
-        return References(MACHINES, every, done, stretches, lambda one: None, *own)
+        folder = SimpleNamespace(
+            read_stretches=lambda: stretches,
+            append_stretch=lambda kept: None,
+            so_far=lambda: RunResult(SCHEMA, "run", False, tuple(done), (), ()),
+        )
+        return References(MACHINES, every, folder, self.run_one, self.stand, self.require, self.lacks)
 
-    def run_one(self, unit, *arguments):
+    def run_one(self, unit, task):
         self.did.append(f"search {unit.name}")
         if unit.name in self.lost:
             return unmeasured(unit, Outcome.FAILED, "no window", 1.0)
@@ -83,10 +89,7 @@ class Lab:
             return replace(found, rates=rates, most_offered_fps=1e6)
         return found
 
-    def run_alone(self, unit, *arguments):
-        raise AssertionError("a bench calls it")
-
-    def stand(self, machines, reference, listener, record):
+    def stand(self, machines, reference, task):
         if reference.name in self.cannot_stand:
             raise BenchError("no hugepages")
         assert self.standing is None
@@ -97,8 +100,9 @@ class Lab:
             self.standing = None
             self.did.append(f"drop {reference.name}")
 
-        def beside(runs, unit, recorded, keep, arguments):
-            self.did.append(f"beside {unit.name} {'search' if runs == self.run_one else 'alone'} {len(recorded)}")
+        def beside(run_one, unit, task, stretches, keep):
+            how = "search" if unit.point.relative is Relative.BESIDE else "alone"
+            self.did.append(f"beside {unit.name} {how} {len(stretches)}")
             if unit.name in self.broken:
                 raise BenchError("the switch died")
             told = (Metric(RELATIVE, UNIT, 0.5),)
@@ -124,7 +128,7 @@ def run(lab, *sweeps, done=(), stretches=()):
     with lab.references(every, done, stretches) as references:
         for unit in every[len(found) :]:
             references.require(unit, MACHINES)
-            found.append(references.run(unit, None, Listener(), None))
+            found.append(references.run(unit, TASK))
     return found
 
 
@@ -153,11 +157,11 @@ def test_a_reference_whose_host_was_lost_is_told_as_that_and_stands_anew():
     lab, every = Lab(), units([THREE])
     with lab.references(every) as references:
         for unit in every[:2]:
-            references.run(unit, None, Listener(), None)
+            references.run(unit, TASK)
         lab.far_is_gone = True
         with pytest.raises(HostLostError, match="was lost while the reference g-rules-1 stood there"):
-            references.run(every[2], None, Listener(), None)
-        references.run(every[2], None, Listener(), None)
+            references.run(every[2], TASK)
+        references.run(every[2], TASK)
     assert lab.did[2:] == [
         "beside g-rules-2 alone 0", "drop g-rules-1", "stand g-rules-1", "beside g-rules-3 alone 0", "drop g-rules-1",
     ]  # fmt: skip
@@ -258,11 +262,11 @@ def test_after_a_failure_beside_it_the_reference_is_built_anew():
     lab = Lab(broken=["g-rules-2"])
     every = units([THREE])
     with lab.references(every) as references:
-        references.run(every[0], None, Listener(), None)
+        references.run(every[0], TASK)
         with pytest.raises(BenchError):
-            references.run(every[1], None, Listener(), None)
+            references.run(every[1], TASK)
         assert lab.standing is None
-        references.run(every[2], None, Listener(), None)
+        references.run(every[2], TASK)
     assert lab.did.count("stand g-rules-1") == 2
     assert lab.standing is None
 
@@ -271,7 +275,7 @@ def test_whatever_ends_the_run_the_reference_is_removed():
     lab, every = Lab(), units([THREE])
     with pytest.raises(KeyboardInterrupt), lab.references(every) as references:
         for unit in every[:2]:
-            references.run(unit, None, Listener(), None)
+            references.run(unit, TASK)
         raise KeyboardInterrupt
     assert lab.standing is None
 

@@ -13,7 +13,7 @@ from pinchpoint.measure.rates.run import measure_scenario
 from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import RateStatus
-from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.snapshot import Bracket
 from pinchpoint.run.run import describe_run, run_all
 from pinchpoint.scenario import load
 from pinchpoint.scenario.plain import to_plain
@@ -39,19 +39,19 @@ def simulated(stop_after=None, truth=None):
     """A `run_one` without a bench; after `stop_after` trials in all the user presses Ctrl-C."""
     made = {"trials": 0}
 
-    def run_one(scenario, record, listener, recorded, on_measurer):
+    def run_one(scenario, task):
         instrument = SimulatedInstrument(truth or Truth(CAPACITY_FPS))
         instrument.open()
 
         def keep(trial):
-            record.keep(trial)
+            task.record.keep(trial)
             made["trials"] += 1
             if made["trials"] == stop_after:
                 measurer.stop()
 
-        measurer = Measurer(scenario, instrument, Bracket([]), keep, listener, recorded.trials)
-        on_measurer(measurer)
-        return measure_scenario(FrameSession(scenario, measurer, listener, 0.0))
+        measurer = Measurer(scenario, instrument, Bracket([]), keep, task.listener, task.recorded.trials)
+        task.on_stoppable(measurer)
+        return measure_scenario(FrameSession(scenario, measurer, task.listener, 0.0))
 
     return run_one
 

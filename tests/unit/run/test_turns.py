@@ -92,21 +92,16 @@ def bench(monkeypatch):
 
     def made(**trials):
         sides = {
-            side: SimpleNamespace(
-                scenario=SimpleNamespace(streams=[1], search=SimpleNamespace(max_load_fps=1000.0)),
-                on_stoppable=lambda measurer: None,
-            )
+            side: SimpleNamespace(scenario=SimpleNamespace(streams=[1], search=SimpleNamespace(max_load_fps=1000.0)))
             for side in trials
         }
         left = {side: iter(each) for side, each in trials.items()}
 
-        def measurer(pair, side, what):
+        def measurer(side, what, owner):
             return SimpleNamespace(trial=lambda *arguments: next(left[side]))
 
-        monkeypatch.setattr(interleaved, "_measurer", measurer)
-        monkeypatch.setattr(interleaved, "frozen", nullcontext)
         monkeypatch.setattr(interleaved, "_signs", lambda pair, side, seen: Signs({"trials": len(seen)}))
-        return SimpleNamespace(benches=sides, other=lambda side: SimpleNamespace(setup=None))
+        return SimpleNamespace(benches=sides, measurer=measurer, alone=lambda side, measurer: nullcontext())
 
     return made
 

@@ -2,11 +2,9 @@
 
 import pytest
 
-from pinchpoint.dut.ovs.bulk_ports import PREFIX
-from pinchpoint.dut.ovs.extra_ports import extra_port
-from pinchpoint.dut.ovs.ports import patch_name
+from pinchpoint.dut.ovs.bulk import PREFIX
+from pinchpoint.dut.ovs.ports import ends, extra_port, patch_name
 from pinchpoint.dut.ovs.spec import Datapath, Patch, Tuning
-from pinchpoint.dut.ovs.tunnels import ends
 from pinchpoint.measure.burst import Burst
 from pinchpoint.measure.loss_curve import LossCurve
 from pinchpoint.measure.sockets import RequestResponse

@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from pinchpoint.dut import remote_device, remote_endpoints
+from pinchpoint.dut import remote_endpoints
 from pinchpoint.dut.setup import host_cpus, planned_ends
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Remote
-from pinchpoint.run.duet_run import why_no_duet
+from pinchpoint.run.paired_benches import why_no_duet
 from pinchpoint.scenario import parse
 from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.scenario.sweep import load_sweep
@@ -134,8 +134,8 @@ def test_an_engine_that_the_host_cannot_run_is_a_finding_and_no_error_of_the_lab
     def run(argv):
         raise OSError(8, "Exec format error", argv[0])
 
-    monkeypatch.setattr(remote_device, "find_engine", lambda host: "/var/cache/pinchpoint/1/pinchpoint-engine")
-    found = remote_device.engine(SimpleNamespace(run=run))
+    monkeypatch.setattr(remote_endpoints, "find_engine", lambda host: "/var/cache/pinchpoint/1/pinchpoint-engine")
+    found = remote_endpoints.engine(SimpleNamespace(run=run))
     assert not found.ok
     assert found.detail == "/var/cache/pinchpoint/1/pinchpoint-engine: Exec format error"
 

@@ -373,8 +373,8 @@ def test_a_file_that_cannot_be_read_is_an_input_error(tmp_path: Path) -> None:
 def test_the_quickstart_study_has_the_published_five_tuples() -> None:
     forward, few, many = (load(path) for path in sorted(QUICKSTART.glob("*.toml")))
     assert [scenario.streams[0].flows for scenario in (forward, few, many)] == [1, 255, 65_536]
-    assert few.streams[0].ipv4_dst.as_ipv4() == "48.0.0.1-48.0.255.255"
-    assert few.streams[0].ipv4_src.as_ipv4() == "16.0.0.1-16.0.0.255"
+    assert few.streams[0].ipv4_dst.as_addresses() == "48.0.0.1-48.0.255.255"
+    assert few.streams[0].ipv4_src.as_addresses() == "16.0.0.1-16.0.0.255"
     assert few.streams[0].order[:2] == ("ipv4_dst", "ipv4_src")
     assert few.dut == many.dut or [rule.text for rule in few.dut.bridges[0].rules] == [
         rule.text for rule in many.dut.bridges[0].rules

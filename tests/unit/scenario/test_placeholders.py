@@ -5,8 +5,8 @@ import tracemalloc
 import pytest
 
 from pinchpoint.dut.ovs.spec import RuleSeries
+from pinchpoint.model.addresses import expand_template
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.rules import expand_template
 from pinchpoint.scenario import parse
 
 SCENARIO = """\

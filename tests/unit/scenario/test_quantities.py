@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from support import scenario_text
 
 from pinchpoint.keys import kinds
-from pinchpoint.keys.quantities import in_unit_of
+from pinchpoint.keys.reader import in_unit_of
 from pinchpoint.model.errors import InputError
 from pinchpoint.scenario import parse
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pinchpoint.dut import registry
-from pinchpoint.dut.nft.device import DEVICE
+from pinchpoint.dut.nft import DEVICE
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Backend, Established, Family, Mode, Range, Scheduler, Segment
 from pinchpoint.scenario import parse

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import Bench, search_with
 
-from pinchpoint.account import facts
-from pinchpoint.account.unexplained import unexplained_share
+from pinchpoint.account.facts import waited_s
+from pinchpoint.account.ledger import unexplained_share
 from pinchpoint.engine.simulated import CoreDistance, PortFailure, Truth
 from pinchpoint.engine.simulated_queue import StallKind, Stalls
 from pinchpoint.model.errors import EngineError
@@ -154,7 +154,7 @@ def test_losses_of_a_device_that_the_host_disturbs_are_judged_and_not_repeated()
     bench = Bench(Truth(CAPACITY, stalls=(Stalls(StallKind.DUT_THREAD, 0.7, 0.002),)))  # every other trial
     found(bench)
     assert all(trial.validity is TrialValidity.VALID for trial in bench.trials)
-    waits_s = [sum(facts.of(trial).waited_s.values()) for trial in bench.trials]
+    waits_s = [sum(waited_s(trial).values()) for trial in bench.trials]
     assert sum(waited_s * CAPACITY > bench.truth.ring for waited_s in waits_s) > len(waits_s) / 4
 
 

@@ -6,8 +6,7 @@ import pytest
 from support import Bench
 
 from pinchpoint.engine.simulated import Truth
-from pinchpoint.engine.simulated_moves import RandomWalk, Replay
-from pinchpoint.engine.simulated_queue import StallKind, Stalls
+from pinchpoint.engine.simulated_queue import RandomWalk, Replay, StallKind, Stalls
 from pinchpoint.model.trial import Trial
 from pinchpoint.search.slices import SLICES, late_fps, loss_of, most_waiting
 

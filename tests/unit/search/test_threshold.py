@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from support import Bench, search_with
 
 from pinchpoint.engine.simulated import RandomLoss, Truth
-from pinchpoint.engine.simulated_moves import Jumps, RandomWalk
-from pinchpoint.engine.simulated_queue import Collapse, StallKind, Stalls
+from pinchpoint.engine.simulated_queue import Collapse, Jumps, RandomWalk, StallKind, Stalls
 from pinchpoint.model.result import Ceiling, Limit, Rate, RateStatus
 from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.model.trial import Cause, Trial, TrialValidity

@@ -9,7 +9,7 @@ from sample import sample_run
 from served import keep, keep_campaign, workshop
 
 from pinchpoint.model.campaign import MachineProgress
-from pinchpoint.run.estimate import expected_s
+from pinchpoint.run.budget import expected_s
 from pinchpoint.scenario import load
 from pinchpoint.scenario.plain import to_plain
 from pinchpoint.serve.live import live

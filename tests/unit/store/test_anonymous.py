@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pinchpoint.model.errors import InputError
-from pinchpoint.store import anonymous, bundle
+from pinchpoint.store import anonymous
 
 
 def replaced(text, *names):
@@ -50,16 +50,14 @@ def test_macs_of_a_manufacturer_ipv6_uuids_homes_and_names_are_replaced():
 def test_stored_ranges_of_addresses_follow_their_texts_and_ports_stay():
     plain = {"run_id": "x", "ipv4_dst": {"count": 200, "first": 805306369}, "udp_dst": {"count": 3, "first": 1025}}
     files = {"run.json": json.dumps(plain).encode(), "switch.log": b"48.0.0.1-48.0.0.200"}
-    found = anonymous.found_in(files)
-    changed = bundle.replaced(files, found.text, found.integers)
+    changed = anonymous.found_in(files).files(files)
     after = json.loads(changed["run.json"])
     assert changed["switch.log"].decode().startswith(f"{IPv4Address(after['ipv4_dst']['first'])}-")
     assert after["udp_dst"] == plain["udp_dst"] and after["ipv4_dst"]["count"] == 200
 
 
 def anonymous_files(files):
-    found = anonymous.found_in(files)
-    return {name: data.decode() for name, data in bundle.replaced(files, found.text, found.integers).items()}
+    return {name: data.decode() for name, data in anonymous.found_in(files).files(files).items()}
 
 
 def test_stored_ranges_of_ipv6_follow_their_texts():

@@ -9,8 +9,8 @@ import socket_windows
 import trials
 
 from pinchpoint.dut.ovs import DEVICE
-from pinchpoint.dut.ovs.metrics import handled
-from pinchpoint.dut.ovs.metrics import metrics as own_metrics
+from pinchpoint.dut.ovs.counters import handled
+from pinchpoint.dut.ovs.counters import metrics as own_metrics
 from pinchpoint.measure.build import Build
 from pinchpoint.measure.build import metrics as building
 from pinchpoint.measure.burst import Burst
@@ -23,8 +23,8 @@ from pinchpoint.measure.rates import Rates
 from pinchpoint.measure.rates.metrics import of_rates
 from pinchpoint.measure.sockets import Bandwidth, ConnectRequestResponse, RequestResponse, windows
 from pinchpoint.measure.sockets import metrics as socket_metrics
+from pinchpoint.model.measurement import BurstTest
 from pinchpoint.model.result import LatencyPoint, Rate, RateStatus
-from pinchpoint.model.rfc2544 import BurstTest
 from pinchpoint.scenario.study import load_study
 
 STUDIES = Path(__file__).parents[3] / "studies"

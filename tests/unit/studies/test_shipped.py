@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pinchpoint.bench import requirements
-from pinchpoint.dut import guest_choice, setup
+from pinchpoint.dut import placement, setup
 from pinchpoint.dut.ovs import needs
 from pinchpoint.dut.requirements import require
 from pinchpoint.host.local import Local
@@ -78,7 +78,7 @@ def test_the_short_form_measures_every_point_once_and_not_longer(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_point_can_be_planned_or_says_what_the_machine_lacks(monkeypatch, tmp_path, name, quick):
     monkeypatch.setattr(setup, "find_engine", lambda host: "pinchpoint-engine")
-    monkeypatch.setattr(guest_choice, "_best", lambda words, *_: words[0])
+    monkeypatch.setattr(placement, "_best", lambda words, *_: words[0])
     for group, sweep in groups(name, quick).items():
         for scenario in sweep.scenarios:
             try:

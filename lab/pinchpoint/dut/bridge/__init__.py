@@ -5,53 +5,30 @@ Spanning tree, multicast snooping and, unless asked for, learning are off. Sourc
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from pinchpoint.bench.requirements import Probe, command, kernel_module
+from pinchpoint.bench.requirements import Probe, kernel_module
 from pinchpoint.bench.resource import AnyResource, Command
 from pinchpoint.dut import softirq
-from pinchpoint.dut.device import Defaults, Keys, Pages, RawScenario, Read, Seen, Types
-from pinchpoint.dut.places import Places
-from pinchpoint.dut.starter import Starter
+from pinchpoint.dut.device import Keys, Pages, Starter, Types, dut_of, in_force, programs
 from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
-from pinchpoint.keys.reader import Values
-from pinchpoint.keys.source import Source
-from pinchpoint.model.causes import Sign
-from pinchpoint.model.errors import BenchError, InputError
-from pinchpoint.model.hops import HopGraph, Place
-from pinchpoint.model.scenario import Guest, Port, Scenario
-from pinchpoint.model.trial import ThreadLoad
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.scenario import Guest, Scenario
 
 BRIDGE = "br0"
 _OFF = ("stp_state", "forward_delay", "mcast_snooping")
 
 
 @dataclass(frozen=True)
-class BridgeDut:
+class BridgeDut(softirq.KernelDut):
     """The kernel's bridge between the ports: on which CPUs its softirqs run, and whether it learns addresses."""
 
     cpus: tuple[int, ...]
     learning: bool
     kind: str = "bridge"
-
-    @property
-    def polls(self) -> bool:
-        """Never: it runs when frames come."""
-        return False
-
-    @property
-    def io(self) -> str:
-        """Always veth pairs between its namespace and the engine's."""
-        return "veth"
-
-
-def spec(scenario: Scenario) -> BridgeDut:
-    """The scenario's device, which is of this kind."""
-    assert isinstance(scenario.dut, BridgeDut)
-    return scenario.dut
 
 
 def entries(scenario: Scenario) -> dict[str, str]:
@@ -77,17 +54,13 @@ class BridgeLive(softirq.KernelLive):
 
     def settings(self) -> Mapping[str, str]:
         """Those of the bridge and its ports. Raises BenchError where one is not in force."""
-        in_force = {}
         links = {link["ifname"]: link.get("linkinfo", {}) for link in json.loads(self._link("-d", "-j"))}
-        data = links[BRIDGE]["info_data"]
-        for name in _OFF:
-            in_force[name] = _same(name, 0, data[name])
-        learning = spec(self._scenario).learning
+        settings = {name: in_force(name, 0, int(links[BRIDGE]["info_data"][name])) for name in _OFF}
+        learning = int(dut_of(self._scenario, BridgeDut).learning)
         for port in self._scenario.ports:
-            in_force[f"learning of {port.name}"] = _same(
-                f"learning of {port.name}", learning, links[port.name]["info_slave_data"]["learning"]
-            )
-        return {**super().settings(), **in_force}
+            name = f"learning of {port.name}"
+            settings[name] = in_force(name, learning, int(links[port.name]["info_slave_data"]["learning"]))
+        return {**super().settings(), **settings}
 
     def dumps(self) -> Mapping[str, str]:
         """The bridge's counters, those of its ports, and its forwarding table."""
@@ -98,20 +71,13 @@ class BridgeLive(softirq.KernelLive):
         return self.places.host.run(["ip", "-n", self.places.dut_netns, *options, "link", "show"])
 
 
-def _same(name: str, wanted: int, actual: int) -> str:
-    if int(actual) != int(wanted):
-        raise BenchError(f"{name}: {int(wanted)} was set, {int(actual)} is in force")
-    return str(int(actual))
-
-
-@dataclass(frozen=True)
 class BridgeBench(softirq.KernelBench):
     """One bench of a bridge, planned: ports, the bridge between them, its forwarding table."""
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """Ports, the bridge between them, its forwarding table. Raises InputError."""
         netns, table = self.places.dut_netns, entries(self.scenario)
-        learning = "on" if spec(self.scenario).learning else "off"
+        learning = "on" if dut_of(self.scenario, BridgeDut).learning else "off"
         off = [word for name in _OFF for word in (name, "0")]
         words = [["ip", "-n", netns, "link", "add", "name", BRIDGE, "type", "bridge", *off]]
         for port in self.scenario.ports:
@@ -124,25 +90,24 @@ class BridgeBench(softirq.KernelBench):
         return [*softirq.ports(self.scenario, self.places, pages), *(Command(tuple(argv)) for argv in words)]
 
     def open(self) -> BridgeLive:
-        return BridgeLive(self.scenario, self.places)
+        return BridgeLive(self)
 
 
-@dataclass(frozen=True)
-class BridgeDevice(Defaults):
-    """The kind `bridge`: the kernel's own, which forwards by address in softirqs."""
+class BridgeDevice(softirq.KernelDevice):
+    """The kind `bridge`: the kernel's own, which forwards by address in softirqs; it counts no frame itself."""
 
-    def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
-        """A bridge and its ports."""
-        softirq.check(raw, source, self.kind)
-        return lambda: Read(BridgeDut(**raw.dut), tuple(Port(**port.values) for port in raw.ports))
+    bench_type = BridgeBench
+    forwards = softirq.forwarding("bridge")
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """Its programs and the kernel's module."""
-        return self._probes(host, scenario.guest)
+        return self.probes(host, scenario.guest)
 
-    def probes(self, host: Host) -> Iterator[Probe]:
+    def probes(self, host: Host, guest: Guest | None = None) -> Iterator[Probe]:
         """Its programs, the kernel's module, receive packet steering."""
-        return self._probes(host, None)
+        yield from programs(host, {"ip": "iproute2", "bridge": "iproute2"})
+        yield kernel_module(host, "bridge", "use another dut.kind", guest)
+        yield softirq.steering(host, guest)
 
     def starters(self) -> Iterator[Starter]:
         """A first scenario on one CPU's softirqs."""
@@ -153,40 +118,7 @@ class BridgeDevice(Defaults):
             why="every kernel with the module has it",
             title="The kernel's bridge",
             dut='kind = "bridge"\ncpus = {cpus}',
-            polls=False,
-            backend="af_packet",
         )
-
-    def _probes(self, host: Host, guest: Guest | None) -> Iterator[Probe]:
-        yield command(host, "ip", "iproute2")
-        yield command(host, "bridge", "iproute2")
-        yield kernel_module(host, "bridge", "use another dut.kind", guest)
-        yield softirq.steering(host, guest)
-
-    def why_no_guest(self, dut: Values) -> str:
-        return ""
-
-    def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
-        """The scenario with its softirqs on other CPUs."""
-        return replace(scenario, dut=replace(spec(scenario), cpus=cpus))
-
-    def bench(self, scenario: Scenario, places: Places) -> BridgeBench:
-        return BridgeBench(scenario, places)
-
-    def graph(self, scenario: Scenario) -> HopGraph:
-        """From port to port; the bridge itself counts no frame that it forwards."""
-        bridge = Place(
-            "bridge",
-            (softirq.RECEIVED,),
-            (softirq.SENT, "host/link/dut/{port}/tx_dropped"),
-        )
-        return HopGraph(softirq.REFUSED, (softirq.RECEIVE, bridge, softirq.QUEUES, softirq.SEND), softirq.SETTLES)
-
-    def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
-        return softirq.loads(seen, traffic_s)
-
-    def signs(self, seen: Seen) -> Mapping[Sign, float]:
-        return softirq.signs(seen)
 
 
 _KEYS = Keys(

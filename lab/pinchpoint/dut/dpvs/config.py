@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Address, summarize_address_range
 from typing import Final
 
+from pinchpoint.dut.program import braced
 from pinchpoint.model.scenario import Backend, Service
 
 SMALLEST_POOL: Final = 65_536  # connections; DPVS takes its default where the file has fewer
@@ -28,11 +29,7 @@ def timeouts(service: Service | None) -> dict[str, int]:
     """Seconds by state of a TCP connection; those that the scenario leaves out are DPVS's own."""
     if service is None:
         return {}
-    limits = (
-        (OPENING, service.opening_s),
-        ((_ESTABLISHED,), service.established_s),
-        (CLOSED, service.closed_s),
-    )
+    limits = ((OPENING, service.opening_s), ((_ESTABLISHED,), service.established_s), (CLOSED, service.closed_s))
     return {state: round(value) for states, value in limits if value is not None for state in states}
 
 
@@ -57,29 +54,22 @@ def local_places(locals_: int, backends: Sequence[Backend], counted: int) -> int
 
 def lines(service: Service | None, ports: int, log: str) -> Iterator[str]:
     """The file: one worker that drives one queue of every port, beside the master."""
-    yield from ("global_defs {", "    log_level INFO", f"    log_file {log}", "    <init> kni off", "    lldp off", "}")
-    yield from ("netif_defs {", f"    <init> pktpool_size {_BUFFERS}", "    <init> pktpool_cache 256")
-    for number in range(ports):
-        yield f"    <init> device {port_name(number)} {{"
-        for direction in ("rx", "tx"):
-            yield from (f"        {direction} {{", "            queue_number 1")
-            yield from (f"            descriptor_number {_RING}", "        }")
-        yield "    }"
-    yield "}"
+    names = [port_name(number) for number in range(ports)]
+    rings = [line for way in ("rx", "tx") for line in braced(way, "queue_number 1", f"descriptor_number {_RING}")]
+    devices = [line for name in names for line in braced(f"<init> device {name}", *rings)]
+    queues = [line for name in names for line in braced(f"port {name}", "rx_queue_ids 0", "tx_queue_ids 0")]
+    master = braced("<init> worker cpu0", "type master", "cpu_id 0")
+    worker = braced("<init> worker cpu1", "type slave", "cpu_id 1", *queues)
+    pool = braced("conn", f"<init> conn_pool_size {pool_size(service)}")
+    waits = braced("timeout", *(f"{state} {seconds}" for state, seconds in timeouts(service).items()))
+    yield from braced("global_defs", "log_level INFO", f"log_file {log}", "<init> kni off", "lldp off")
+    yield from braced("netif_defs", f"<init> pktpool_size {_BUFFERS}", "<init> pktpool_cache 256", *devices)
     # Its default of 2 ms is over before a worker that shares its core has run: what is asked would be dropped.
-    yield from ("ctrl_defs {", "    lcore_msg {", f"        sync_msg_timeout_us {_ANSWER_US}", "    }", "}")
-    yield from ("worker_defs {", "    <init> worker cpu0 {", "        type master", "        cpu_id 0", "    }")
-    yield from ("    <init> worker cpu1 {", "        type slave", "        cpu_id 1")
-    for number in range(ports):
-        yield from (f"        port {port_name(number)} {{", "            rx_queue_ids 0", "            tx_queue_ids 0")
-        yield "        }"
-    yield from ("    }", "}", "ipvs_defs {", "    conn {")
-    yield from (f"        <init> conn_pool_size {pool_size(service)}", "    }")
-    yield from ("    tcp {", "        timeout {")
-    yield from (f"            {state} {seconds}" for state, seconds in timeouts(service).items())
-    yield from ("        }", "    }", "}")
+    yield from braced("ctrl_defs", *braced("lcore_msg", f"sync_msg_timeout_us {_ANSWER_US}"))
+    yield from braced("worker_defs", *master, *worker)
+    yield from braced("ipvs_defs", *pool, *braced("tcp", *waits))
     # rte_flow would steer answers to the worker that owns a local port: there is one worker.
-    yield from ("sa_pool {", "    <init> flow_enable off", "}")
+    yield from braced("sa_pool", "<init> flow_enable off")
 
 
 def setup(service: Service, ports: Mapping[str, int], dpip: str, ipvsadm: str) -> Iterator[tuple[str, ...]]:

@@ -1,5 +1,9 @@
-"""A running DPVS, as its tools tell (dpip(8) and ipvsadm(8) of its tree)."""
+"""A running DPVS, as its tools tell (dpip(8) and ipvsadm(8) of its tree, 1.10), and its log.
 
+A build of another release, or a damaged one, may print anything.
+"""
+
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,21 +11,29 @@ from typing import Final
 
 from pinchpoint.bench.actions import daemon_pid
 from pinchpoint.bench.resource import Daemon
-from pinchpoint.dut.device import PlainLive
-from pinchpoint.dut.dpvs import config, text
-from pinchpoint.dut.places import Places
+from pinchpoint.dut.attach import engine_links
+from pinchpoint.dut.device import Bench, Live, OwnCounters, in_force
+from pinchpoint.dut.dpvs import config
+from pinchpoint.dut.services import await_forgotten, served
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Scenario, Service
+from pinchpoint.model.scenario import Service
+from pinchpoint.observe.printed import Links
 from pinchpoint.observe.snapshot import Collector, Snapshot
-from pinchpoint.observe.sockets import Links
 
 LOCAL_USED, LOCAL_MISSED, MISSED = "dpvs/local/used", "dpvs/local/missed", "dpvs/port/*/imissed"
 _WORKER: Final = 1  # lcore of the one worker; the master has 0
 _LONGEST_FLUSH_S: Final = 60.0
 _ANSWER_S: Final = 5.0
 _SLACK_S: Final = 5.0  # its timers have ticks, and its worker may wait for its core
+_LINK: Final = re.compile(r"^\d+: (\S+): socket ")
+_CPU: Final = re.compile(r"^\d+: cpu(\d{1,4}): socket ")
+_NAMES: Final = re.compile(r"^\s+((?:[a-z][a-z0-9_-]*\s+)+)$")
+_NUMBERS: Final = re.compile(r"^\s+((?:\d{1,20}\s+)+)$")
+_POOL: Final = re.compile(r"sa_used (\d{1,20}) sa_free (\d{1,20}) sa_miss (\d{1,20})")
+_SERVER: Final = re.compile(r"^\s+-> (\S+)\s+(\d{1,20})\s")
+_SETTING: Final = re.compile(r"^[A-Z_]+: (\w+) = (\d{1,12})\b", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -50,7 +62,68 @@ class Tools:
             time.sleep(0.05)
 
 
-class Counters:
+@dataclass(frozen=True)
+class Pool:
+    """Local addresses and ports, of all local addresses together."""
+
+    used: int
+    free: int
+    misses: int  # connections for which none was free
+
+
+def links(text: str) -> dict[str, dict[str, int]]:
+    """`dpip -s link show`: port -> counter -> value. Raises DutError where no port is named."""
+    return _blocks(text, _LINK, "dpip -s link show")
+
+
+def cpus(text: str) -> dict[str, dict[str, int]]:
+    """`dpip -s link show cpu`: number of a worker -> counter -> value. Raises DutError where none is named.
+
+    pktburst: polls; zpktburst: those that brought nothing.
+    """
+    return _blocks(text, _CPU, "dpip -s link show cpu")
+
+
+def _blocks(text: str, head: re.Pattern[str], command: str) -> dict[str, dict[str, int]]:
+    """Lines of names, each followed by one of values, below a head."""
+    blocks: dict[str, dict[str, int]] = {}
+    current: dict[str, int] | None = None
+    names: list[str] = []
+    for line in text.splitlines():
+        if named := head.match(line):
+            current, names = blocks.setdefault(named[1], {}), []
+        elif words := _NAMES.match(f"{line} "):
+            names = words[1].split()
+        elif current is not None and names and (values := _NUMBERS.match(f"{line} ")):
+            numbers = values[1].split()
+            if len(numbers) == len(names):
+                current |= dict(zip(names, map(int, numbers), strict=True))
+            names = []
+    if not blocks:
+        raise DutError(f"{command} prints {text[:100]!r}")
+    return blocks
+
+
+def pool(text: str) -> Pool:
+    """`dpip -s addr show`: an address without a pool of ports is left out. Raises DutError where none has one."""
+    each = [tuple(map(int, row)) for row in _POOL.findall(text)]
+    if not each:
+        raise DutError(f"dpip -s addr show names no local port: {text[:100]!r}")
+    used, free, misses = (sum(column) for column in zip(*each, strict=True))
+    return Pool(used, free, misses)
+
+
+def dealt(text: str) -> dict[str, int]:
+    """`ipvsadm -ln --stats --exact`: connections dealt to each backend, by ADDRESS:PORT."""
+    return {match[1]: int(match[2]) for line in text.splitlines() if (match := _SERVER.match(line))}
+
+
+def settings_in(log: str) -> dict[str, int]:
+    """What it took from its configuration file, as it says while it starts; the last line of a name counts."""
+    return {name: int(value) for name, value in _SETTING.findall(log)}
+
+
+class Counters(OwnCounters):
     """DPVS's counters by port, CPU and backend, and its pool of local ports, as dpip and ipvsadm print them."""
 
     name = "dpvs"
@@ -59,10 +132,6 @@ class Counters:
         """`ports`: DPVS's name of a port -> the scenario's."""
         self._tools, self._service, self._ports = tools, service, ports
 
-    def can_run(self) -> str | None:
-        """Always: the bench stands once it answers."""
-        return None
-
     def snapshot(self) -> Snapshot:
         """`dpvs/port/NAME/COUNTER`, `dpvs/cpu/N/COUNTER`, `dpvs/backend/N/connections`, `dpvs/local/missed`.
 
@@ -70,43 +139,38 @@ class Counters:
         """
         at_s, run, tools = time.monotonic(), self._tools.said, self._tools
         counters: dict[str, int] = {}
-        for link, counts in text.links(run(tools.dpip, "-s", "link", "show")).items():
+        for link, counts in links(run(tools.dpip, "-s", "link", "show")).items():
             counters |= {f"dpvs/port/{self._ports.get(link, link)}/{name}": n for name, n in counts.items()}
-        for cpu, counts in text.cpus(run(tools.dpip, "-s", "link", "show", "cpu")).items():
+        for cpu, counts in cpus(run(tools.dpip, "-s", "link", "show", "cpu")).items():
             counters |= {f"dpvs/cpu/{cpu}/{name}": n for name, n in counts.items()}
         # Asked of all workers at once, it fails where one of them waits for its core.
-        dealt = text.dealt(run(tools.ipvsadm, "-ln", "--stats", "--exact", "--cpu", str(_WORKER)))
+        by_backend = dealt(run(tools.ipvsadm, "-ln", "--stats", "--exact", "--cpu", str(_WORKER)))
         for number, backend in enumerate(self._service.backends):
-            counters[f"dpvs/backend/{number}/connections"] = dealt.get(f"{backend.address}:{backend.port}", 0)
-        local = text.pool(run(tools.dpip, "-s", "addr", "show"))
+            counters[f"dpvs/backend/{number}/connections"] = by_backend.get(f"{backend.address}:{backend.port}", 0)
+        local = pool(run(tools.dpip, "-s", "addr", "show"))
         return Snapshot(at_s, {**counters, LOCAL_MISSED: local.misses}, {LOCAL_USED: float(local.used)})
 
 
-class DpvsLive(PlainLive):
+class DpvsLive(Live):
     """A DPVS that stands."""
 
     words = "DPVS"
 
-    def __init__(self, scenario: Scenario, places: Places, daemon: Daemon, tools: Tools, log: str) -> None:
-        self._scenario, self.places, self._daemon, self._tools, self._log = scenario, places, daemon, tools, log
-        assert scenario.service is not None, "required before the bench is built"
-        self.service = scenario.service
+    def __init__(self, bench: Bench, daemon: Daemon, tools: Tools, log: str) -> None:
+        self._scenario, self.places, self.service = bench.scenario, bench.places, served(bench.scenario)
+        self._daemon, self._tools, self._log = daemon, tools, log
 
     def collectors(self) -> list[Collector]:
         """The links at both ends, and its own counters."""
         ports = {config.port_name(number): port.name for number, port in enumerate(self._scenario.ports)}
         own = Counters(self._tools, self.service, ports)
-        names, places = [port.name for port in self._scenario.ports], self.places
-        ends = [
-            Links(places.machine, places.engine_netns, "engine", names),
-            Links(places.host, places.dut_netns, "dut", names),
-        ]
-        return [*ends, own]
+        ends = Links(self.places.host, self.places.dut_netns, "dut", list(ports.values()))
+        return [*engine_links(self._scenario, self.places), ends, own]
 
     def told(self) -> dict[str, int]:
         """Its settings, as its log has them. Raises DutError if it has ended."""
         daemon_pid(self._daemon, self.places.host)
-        return text.settings(self.places.host.read(self._log))
+        return settings_in(self.places.host.read(self._log))
 
     def settings(self) -> Mapping[str, str]:
         """Table and time-outs. Raises BenchError where one that was set is not in force."""
@@ -114,8 +178,7 @@ class DpvsLive(PlainLive):
         wanted = {f"tcp_timeout_{state}": value for state, value in config.timeouts(self.service).items()}
         wanted |= {"conn_pool_size": config.pool_size(self.service)}
         for name, value in wanted.items():
-            if told.get(name) != value:
-                raise BenchError(f"DPVS: {name}: {value} was set, {told.get(name, 'nothing')} is in force")
+            in_force(f"DPVS: {name}", value, told.get(name, "nothing"))
         names = (name for name in told if name.startswith(("tcp_timeout_", "conn_")))
         return {name: str(told[name]) for name in sorted(names)}
 
@@ -132,25 +195,16 @@ class DpvsLive(PlainLive):
     def log(self) -> tuple[str, str] | None:
         return "dpvs.log", self.places.host.read(self._log)
 
-    def balancer(self) -> "DpvsBalancer":
-        """Its limits and its table."""
-        return DpvsBalancer(self, self._tools)
-
-
-class DpvsBalancer:
-    """What bounds its connections."""
-
-    def __init__(self, live: DpvsLive, tools: Tools) -> None:
-        self._live, self._tools = live, tools
+    def balancer(self) -> "DpvsLive":
+        """Itself."""
+        return self
 
     def limits(self) -> tuple[Limit, ...]:
         """Local ports, the table, the worker."""
-        local, told = self._pool(), self._live.told()
+        local, told = self._pool(), self.told()
         held_s = float(told["tcp_timeout_time_wait"]) if "tcp_timeout_time_wait" in told else None
         held = f"time_wait {held_s:g} s" if held_s is not None else "DPVS's own time_wait"
-        places = config.local_places(
-            len(self._live.service.locals), self._live.service.backends, local.used + local.free
-        )
+        places = config.local_places(len(self.service.locals), self.service.backends, local.used + local.free)
         table = told.get("conn_pool_size")
         most = table - 1 if table else None  # it makes one place fewer (conn_pool_size_handler in ip_vs_conn.c)
         pools = "sa_used + sa_free, of which a backend draws from one pool of each local address"
@@ -162,18 +216,15 @@ class DpvsBalancer:
 
     def flush(self) -> None:
         """Wait until it has forgotten all: nothing else makes it. Raises BenchError where that takes too long."""
-        deadline = time.monotonic() + _LONGEST_FLUSH_S + _SLACK_S
-        while left := self.tracked():
-            if time.monotonic() > deadline:
-                raise BenchError(
-                    f"DPVS remembers {left:,} connections after {_LONGEST_FLUSH_S:g} s: only time-outs end them",
-                    "set service.opening_s, established_s and closed_s to 30 or less",
-                )
-            time.sleep(0.1)
+        if left := await_forgotten(self.tracked, _LONGEST_FLUSH_S + _SLACK_S, 0.1):
+            raise BenchError(
+                f"DPVS remembers {left:,} connections after {_LONGEST_FLUSH_S:g} s: only time-outs end them",
+                "set service.opening_s, established_s and closed_s to 30 or less",
+            )
 
     def tracked(self) -> int:
         """Local addresses and ports in use: a connection has one until it is forgotten."""
         return self._pool().used
 
-    def _pool(self) -> text.Pool:
-        return text.pool(self._tools.said(self._tools.dpip, "-s", "addr", "show"))
+    def _pool(self) -> Pool:
+        return pool(self._tools.said(self._tools.dpip, "-s", "addr", "show"))

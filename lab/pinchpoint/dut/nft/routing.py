@@ -13,7 +13,6 @@ from pinchpoint.model.scenario import Scenario, Stream
 
 _NEXT_HOPS = int(IPv4Address("169.254.0.0"))
 _FAR_END = "02:00:00:00:00:02"  # where no stream ends: any unicast address will do
-_SETTINGS = ("rp_filter", "send_redirects")  # in force as the greater of, or either of, `all` and the port's own
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ def of_streams(scenario: Scenario) -> tuple[Route, ...]:
             if other.rx_port != stream.rx_port and _overlap(stream, other):
                 raise InputError(
                     f"{scenario.path}: streams to {other.rx_port} and to {stream.rx_port} have destinations in "
-                    f"common: {other.ipv4_dst.as_ipv4()} and {stream.ipv4_dst.as_ipv4()}",
+                    f"common: {other.ipv4_dst.as_addresses()} and {stream.ipv4_dst.as_addresses()}",
                     "give them different ipv4_dst, or say by [[route]] where addresses are",
                 )
         first, last = IPv4Address(stream.ipv4_dst.first), IPv4Address(stream.ipv4_dst.last)
@@ -78,10 +77,6 @@ def _macs(scenario: Scenario) -> dict[str, str]:
 
 
 def sysctls(scenario: Scenario) -> dict[str, str]:
-    """Of the namespace, by name: it forwards, whatever the source, and sends no redirect."""
-    places = ("all", *(port.name for port in scenario.ports))
-    return {
-        "net/ipv4/ip_forward": "1",
-        **{f"net/ipv4/conf/{place}/{name}": "0" for place in places for name in _SETTINGS},
-        **(addresses.sysctls(scenario.service, forwards=True) if scenario.service else {}),
-    }
+    """Of the namespace, by name."""
+    of_service = addresses.sysctls(scenario.service, forwards=True) if scenario.service else {}
+    return addresses.routing(port.name for port in scenario.ports) | of_service

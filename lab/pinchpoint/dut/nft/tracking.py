@@ -1,4 +1,9 @@
-"""What bounds the connections of a namespace that balances, and its table of them.
+"""What a namespace that routes tells of itself: counters of its IP layer, connection tracking and rules, how many rules
+each forwarded frame is compared with; what bounds the connections that it balances, and its table of them.
+
+Rules of a chain are walked one by one; a set or a map answers in one step, however many elements it has. Formats:
+proc_net(5) and Documentation/networking/snmp_counter.rst; `/proc/net/stat/nf_conntrack` in
+net/netfilter/nf_conntrack_standalone.c; libnftables-json(5); nft(8), `-t list ruleset`.
 
 Sources: Documentation/networking/nf_conntrack-sysctl.rst; `__nf_conntrack_alloc`, `nf_conntrack_in` in
 net/netfilter/nf_conntrack_core.c; `nf_nat_l4proto_unique_tuple` in net/netfilter/nf_nat_core.c; conntrack(8). Time-outs
@@ -6,22 +11,39 @@ belong to the namespace and are kept in whole seconds; the limit of entries is s
 namespace.
 """
 
+import json
 import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from math import ceil
+from typing import Final
 
+from pinchpoint.dut import addresses
 from pinchpoint.dut.nft import balancing
+from pinchpoint.dut.services import await_forgotten
+from pinchpoint.dut.softirq import BACKLOG
+from pinchpoint.dut.tcp_stack import snmp_counters
 from pinchpoint.host.interface import PROC, CommandFailed, Host
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Family, Mode, Range, Service
+from pinchpoint.observe.printed import Printed
+from pinchpoint.observe.snapshot import Snapshot
 
 FOLDER = f"{PROC}/sys/net/netfilter"
-BACKLOG = f"{PROC}/sys/net/core/netdev_max_backlog"
+_SNMP, _NETSTAT = f"{PROC}/net/snmp", f"{PROC}/net/netstat"
+_CONNTRACK, _CONNECTIONS = f"{PROC}/net/stat/nf_conntrack", f"{FOLDER}/nf_conntrack_count"
+_IP = (
+    *("InReceives", "InHdrErrors", "InAddrErrors", "ForwDatagrams", "InDiscards", "OutDiscards", "OutNoRoutes"),
+    *("FragFails", "InNoRoutes", "InTruncatedPkts", "IPReversePathFilter"),
+)
+WALKED: Final = "nft/rules/walked"
+_BASE: Final = re.compile(r"type (?:filter|route) hook (?:ingress|prerouting|forward|postrouting|egress) ")
+"""A chain that frames enter by themselves. One of type nat sees the first of a connection alone."""
+_NO_RULE: Final = re.compile(r"(?:type|policy|comment|devices?)\b|#")
+_STATE = ("entries", "chainlength")  # of conntrack's columns: no counters of events
 ENTRIES = "host/conntrack/entries"
 FULL, NOT_INSERTED = "host/conntrack/table_full", "host/conntrack/insert_failed"
 CLOSED = "nf_conntrack_tcp_timeout_time_wait"
@@ -29,22 +51,127 @@ KERNELS_PORTS = Range(1024, 64512)  # what source NAT takes from where rules giv
 MOST_LISTED = 10_000  # entries: listing them takes 0.1 s
 FLUSHED_WITHIN_S = 10.0
 _POLL_S = 0.02
-_PREFIX = "nf_conntrack_tcp_timeout_"
-_OPENING = (f"{_PREFIX}syn_sent", f"{_PREFIX}syn_recv")
-_ESTABLISHED = (f"{_PREFIX}established",)
-_CLOSED = (CLOSED, f"{_PREFIX}close")  # by FINs from both sides, by a reset
+_STATES = ("syn_sent", "syn_recv", "established", "time_wait", "close")
 _PORTS = re.compile(r"snat .*to .*:(\d+)-(\d+)")
+
+
+class Routing(Printed):
+    """What the namespace's IP layer and connection tracking did."""
+
+    name = "routing"
+
+    def __init__(self, host: Host, netns: str) -> None:
+        super().__init__(host, ["grep", "-H", "", _SNMP, _NETSTAT], netns)
+
+    def snapshot(self) -> Snapshot:
+        """`host/ip/COUNTER`, `host/conntrack/COUNTER` of all CPUs; gauge `host/conntrack/entries`."""
+        at_s = time.monotonic()
+        files = _by_file(self._read())
+        counters = {f"host/ip/{name}": value for name, value in ip_counters(files[_SNMP] + files[_NETSTAT]).items()}
+        tracked = conntrack_counters(files.get(_CONNTRACK, []))
+        counters |= {f"host/conntrack/{name}": value for name, value in tracked.items()}
+        entries = files.get(_CONNECTIONS)
+        return Snapshot(at_s, counters, {"host/conntrack/entries": float(entries[0])} if entries else {})
+
+    def _read(self) -> str:
+        tracked = [_CONNTRACK, _CONNECTIONS] if self._host.exists(_CONNTRACK) else []  # not before a rule has needed it
+        return self._host.run([*self._argv, *tracked], self._netns)
+
+
+def _by_file(said: str) -> dict[str, list[str]]:
+    """`grep -H`: the lines of each file."""
+    lines_by_file: dict[str, list[str]] = {_SNMP: [], _NETSTAT: []}
+    for line in said.splitlines():
+        path, _, text = line.partition(":")
+        lines_by_file.setdefault(path, []).append(text)
+    return lines_by_file
+
+
+def ip_counters(lines: list[str]) -> dict[str, int]:
+    """`Ip:`, `IpExt:`, `TcpExt:` of /proc/net/snmp and /proc/net/netstat."""
+    return snmp_counters(lines, ("Ip:", "IpExt:", "TcpExt:"), _IP)
+
+
+def conntrack_counters(lines: list[str]) -> dict[str, int]:
+    """`/proc/net/stat/nf_conntrack`: a line of names, then one of hexadecimal values for each CPU; their sums.
+
+    `table_full` is the drops of packets that found no entry to be had.
+    """
+    if not lines:
+        return {}
+    names = lines[0].split()
+    columns = zip(*([int(word, 16) for word in line.split()] for line in lines[1:]), strict=True)
+    sums = zip(names, map(sum, columns), strict=False)
+    counters = {name: value for name, value in sums if name not in _STATE}
+    if "drop" in counters and "insert_failed" in counters:  # what is not inserted counts as dropped, too
+        counters["table_full"] = max(0, counters["drop"] - counters["insert_failed"])
+    return counters
+
+
+class NamedCounters(Printed):
+    """The rules' own counters that have a name (nft(8), COUNTERS)."""
+
+    name = "nft-counters"
+
+    def __init__(self, host: Host, netns: str) -> None:
+        super().__init__(host, ["nft", "-j", "list", "counters"], netns)
+
+    def snapshot(self) -> Snapshot:
+        """`nft/counter/NAME` in packets; counters of one name in several tables are added up."""
+        at_s = time.monotonic()
+        return Snapshot(at_s, {f"nft/counter/{name}": packets for name, packets in named(self._read()).items()})
+
+
+def named(text: str) -> dict[str, int]:
+    """`nft -j list counters`: name -> packets."""
+    packets: dict[str, int] = {}
+    for entry in json.loads(text)["nftables"]:
+        if counter := entry.get("counter"):
+            packets[counter["name"]] = packets.get(counter["name"], 0) + int(counter["packets"])
+    return packets
+
+
+class Chains:
+    """The rules as they stood when the bench was first read: they do not change while frames are sent."""
+
+    name = "nft-chains"
+
+    def __init__(self, host: Host, netns: str) -> None:
+        self._host, self._netns = host, netns
+        self._walked: int | None = None
+
+    def can_run(self) -> str | None:
+        """Whether nft lists the ruleset, whose rules are counted here: they do not change."""
+        try:
+            self._walked = walked(self._host.run(["nft", "-t", "list", "ruleset"], self._netns))
+        except CommandFailed as error:
+            return error.message
+        return None
+
+    def snapshot(self) -> Snapshot:
+        """Gauge `nft/rules/walked`: rules on a forwarded frame's way."""
+        return Snapshot(time.monotonic(), gauges={} if self._walked is None else {WALKED: float(self._walked)})
+
+
+def walked(ruleset: str) -> int:
+    """Rules of the chains on a forwarded frame's way, all together. One that ends the walk early is not noticed."""
+    total = rules = 0
+    is_base = False
+    for line in map(str.strip, ruleset.splitlines()):
+        if line.startswith("chain "):
+            rules, is_base = 0, False
+        elif line == "}":
+            total, rules, is_base = total + rules * is_base, 0, False
+        elif _BASE.match(line):
+            is_base = True
+        elif line and not _NO_RULE.match(line):
+            rules += 1
+    return total
 
 
 def timeouts(service: Service) -> dict[str, str]:
     """Sysctls of the namespace by name; those alone that the scenario sets."""
-    wanted = ((_OPENING, service.opening_s), (_ESTABLISHED, service.established_s), (_CLOSED, service.closed_s))
-    return {name: str(ceil(value)) for names, value in wanted if value is not None for name in names}
-
-
-def assignments(service: Service) -> tuple[str, ...]:
-    """The same as sysctl(8) takes them."""
-    return tuple(f"net.netfilter.{name}={value}" for name, value in timeouts(service).items())
+    return {name.replace("/", "."): value for name, value in addresses.tracking(service).items()}
 
 
 class NftBalancer:
@@ -55,34 +182,28 @@ class NftBalancer:
 
     def limits(self) -> tuple[Limit, ...]:
         """Local ports with full-NAT, the table, the backlog. Raises BenchError."""
-        closed_s = float(self._read(CLOSED))
-        limits = [self._table(closed_s), self._softirq()]
-        return (self._local_ports(closed_s), *limits) if self._service.mode is Mode.FULL_NAT else tuple(limits)
-
-    def _local_ports(self, closed_s: float) -> Limit:
-        service, ports = self._service, self._ports()
-        size = len(service.locals) * ports.count * len(service.backends)
-        addresses = f"{len(service.locals)} address{'' if len(service.locals) == 1 else 'es'}"
-        source = f"{addresses} x {ports.count:,} ports x {len(service.backends)} backends, {CLOSED} = {closed_s:g} s"
-        return Limit(Resource.LOCAL_PORTS, size, closed_s, source, ENTRIES, (NOT_INSERTED,))
-
-    def _table(self, closed_s: float) -> Limit:
-        most = int(self._host.read(f"{FOLDER}/nf_conntrack_max"))
-        source = f"nf_conntrack_max = {most:,} (the host's), {CLOSED} = {closed_s:g} s"
-        return Limit(Resource.TABLE, most, closed_s, source, ENTRIES, (FULL,))
-
-    def _softirq(self) -> Limit:
+        service, closed_s = self._service, float(self._read(CLOSED))
+        most, held = int(self._host.read(f"{FOLDER}/nf_conntrack_max")), f"{CLOSED} = {closed_s:g} s"
         frames = int(self._host.read(BACKLOG)) if self._host.exists(BACKLOG) else None
-        source = "netdev_max_backlog" + (f" = {frames:,} frames" if frames else "")
-        return Limit(Resource.SOFTIRQ, None, None, source, refused=("host/link/*/rx_dropped",))
+        backlog = "netdev_max_backlog" + (f" = {frames:,} frames" if frames else "")
+        table = f"nf_conntrack_max = {most:,} (the host's), {held}"
+        limits = (
+            Limit(Resource.TABLE, most, closed_s, table, ENTRIES, (FULL,)),
+            Limit(Resource.SOFTIRQ, None, None, backlog, refused=("host/link/*/rx_dropped",)),
+        )
+        if service.mode is not Mode.FULL_NAT:
+            return limits
+        ports, local, backends = self._ports().count, len(service.locals), len(service.backends)
+        pool = f"{local} address{'' if local == 1 else 'es'} x {ports:,} ports x {backends} backends"
+        size = local * ports * backends
+        return (Limit(Resource.LOCAL_PORTS, size, closed_s, f"{pool}, {held}", ENTRIES, (NOT_INSERTED,)), *limits)
 
     def _ports(self) -> Range:
         """Those of each local address, as the rules in force have them."""
         if self._service.local_ports is None:
             return KERNELS_PORTS
-        listed = self._host.run(
-            ["nft", "list", "chain", balancing.word(self._service), balancing.TABLE, "postrouting"], self._netns
-        )
+        argv = ["nft", "list", "chain", balancing.word(self._service), balancing.TABLE, "postrouting"]
+        listed = self._host.run(argv, self._netns)
         if not (match := _PORTS.search(listed)):
             raise BenchError(f"service.local_ports: no ports are in force: {listed.strip()}")
         return Range(int(match[1]), int(match[2]) - int(match[1]) + 1)
@@ -93,11 +214,8 @@ class NftBalancer:
             self._host.run(["conntrack", "-F"], self._netns)
         except CommandFailed as error:
             raise BenchError(f"the table of connections cannot be flushed: {error.output}") from error
-        until_s = time.monotonic() + FLUSHED_WITHIN_S
-        while left := self.tracked():
-            if time.monotonic() > until_s:
-                raise BenchError(f"{left:,} connections are in the table {FLUSHED_WITHIN_S:g} s after it was flushed")
-            time.sleep(_POLL_S)
+        if left := await_forgotten(self.tracked, FLUSHED_WITHIN_S, _POLL_S):
+            raise BenchError(f"{left:,} connections are in the table {FLUSHED_WITHIN_S:g} s after it was flushed")
 
     def tracked(self) -> int:
         """Entries of the namespace's table; of more than `MOST_LISTED` those too whose time is over.
@@ -112,14 +230,10 @@ class NftBalancer:
 
     def settings(self) -> dict[str, str]:
         """The time-outs, as read back. Raises BenchError where one is not in force."""
-        names = dict.fromkeys((*_OPENING, *_ESTABLISHED, *_CLOSED))
-        in_force = {name: self._read(name) for name in names}
-        for name, value in timeouts(self._service).items():
-            if in_force[name] != value:
-                raise BenchError(f"net.netfilter.{name}: {value} was set, {in_force[name]} is in force")
+        wanted = dict.fromkeys((f"{addresses.TIMEOUT}{state}" for state in _STATES), "")
+        settings = addresses.sysctls_in_force(self._host, self._netns, wanted | addresses.tracking(self._service))
         ports = self._ports()
-        local = {"ports of each local address": balancing.shown_ports(ports)} if self._service.local else {}
-        return {**{f"net.netfilter.{name}": value for name, value in in_force.items()}, **local}
+        return settings | ({"ports of each local address": balancing.shown_ports(ports)} if self._service.local else {})
 
     @contextmanager
     def doubled(self, resource: Resource) -> Iterator[str]:
@@ -135,9 +249,8 @@ class NftBalancer:
         elif resource in (Resource.LOCAL_PORTS, Resource.TABLE) and closed_s % 2 == 0:
             do, undo = partial(self._set_closed, closed_s // 2), partial(self._set_closed, closed_s)
         elif resource in (Resource.LOCAL_PORTS, Resource.TABLE):
-            raise BenchError(
-                f"{resource} cannot be doubled: {CLOSED} = {closed_s} s, and half of that is no whole number"
-            )
+            half = f"{CLOSED} = {closed_s} s, and half of that is no whole number"
+            raise BenchError(f"{resource} cannot be doubled: {half}")
         else:
             raise BenchError(f"{resource} cannot be doubled while it runs")
         try:
@@ -154,8 +267,7 @@ class NftBalancer:
 
     def _reload(self, service: Service) -> None:
         """The rules of the service anew, in one transaction; the table of connections stays."""
-        text = "\n".join((f"delete table {balancing.word(service)} {balancing.TABLE}", *balancing.ruleset(service)))
-        self._host.run(["nft", text], self._netns)
+        self._host.run(["nft", "\n".join(balancing.again(service))], self._netns)
 
     def _set_closed(self, seconds: int) -> None:
         self._host.run(["sysctl", "-qw", f"net.netfilter.{CLOSED}={seconds}"], self._netns)

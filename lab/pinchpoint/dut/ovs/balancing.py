@@ -1,20 +1,28 @@
-"""A service as the switch has it: a select group that deals connections to backends, and NAT in one or two zones.
+"""A service as the switch has it: a select group that deals connections to backends, and NAT in one or two zones;
+what bounds its connections, as the switch says itself, and how they are forgotten.
 
-Sources: ovs-actions(7), ct; ovs-ofctl(8), GROUP SYNTAX; ofproto/ofproto-dpif.c, group_setup_dp_hash_table. The first
+Sources: ovs-actions(7), ct; ovs-ofctl(8), GROUP SYNTAX; ofproto/ofproto-dpif.c, group_setup_dp_hash_table;
+ovs-vswitchd(8), `dpctl/ct-get-maxconns`, `dpctl/flush-conntrack`; lib/conntrack.h, CT_TIMEOUTS. The first
 zone translates the destination. With full-NAT a second one translates the source, since one entry of the table
 translates one of both. So with full-NAT each connection has two entries.
 """
 
-from collections.abc import Iterable, Iterator
+import re
+import time
+from collections.abc import Iterator
 from ipaddress import IPv4Address
 
 from pinchpoint.bench.resource import AnyResource, TextFile
-from pinchpoint.dut.ovs.daemons import appctl, command, vsctl
+from pinchpoint.dut.ovs.collectors import Asked
 from pinchpoint.dut.ovs.places import BRIDGE, OvsPlaces
-from pinchpoint.dut.ovs.ports import SwitchPort
-from pinchpoint.dut.ovs.rules import arp_responder, with_port_numbers
+from pinchpoint.dut.ovs.ports import switch_ports
+from pinchpoint.dut.ovs.rpc import Unixctl, UnixctlError
+from pinchpoint.dut.ovs.rules import answers, port_numbers, with_port_numbers
 from pinchpoint.dut.ovs.spec import ArpResponder
+from pinchpoint.model.errors import BenchError
+from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Mode, Range, Scenario, Service
+from pinchpoint.observe.snapshot import Snapshot
 
 DATAPATH = "netdev"  # of ovs-vswitchd.conf.db(5)
 _ANY_PORT = Range(1024, 64_512)
@@ -32,16 +40,20 @@ _TIMEOUTS = {
     "established_s": ("tcp_established",),
     "closed_s": ("tcp_time_wait", "tcp_close"),
 }
+CLOSED_S = 30  # the switch's own, of a connection that both sides have closed
+# The switch looks for expired entries so often: seen with Open vSwitch 3.1, said by later ones. Until then they occupy
+# the table; their ports can be taken at once (lib/conntrack.c, conn_key_lookup).
+SWEEP_S = 20.0
+FORGETTING_S = 10.0
+_USED, _EXHAUSTED = "ovs/service/connections", "ovs/service/ports_exhausted"
+_NO_PORT = "Unable to NAT due to tuple space exhaustion"
+_COUNT, _MOST = "dpctl/ct-get-nconns", "dpctl/ct-get-maxconns"
+_POLICY = re.compile(r"^Zone:(\d+), Timeout Policies: (.*)$", re.MULTILINE)
 
 
 def is_full(service: Service) -> bool:
     """Whether there are two zones."""
     return service.mode is Mode.FULL_NAT
-
-
-def entries(service: Service) -> int:
-    """Of the table of connections, for each connection."""
-    return 2 if is_full(service) else 1
 
 
 def local_ports(service: Service) -> Range:
@@ -57,7 +69,7 @@ def timeouts(service: Service) -> dict[str, str]:
 
 
 def zones(service: Service) -> tuple[int, ...]:
-    """Zones of connection tracking that the service uses: two with full-NAT, else one."""
+    """Zones of connection tracking: two with full-NAT, else one. Each connection has an entry of the table in each."""
     return (_TO_VIP, _FROM_LOCAL) if is_full(service) else (_TO_VIP,)
 
 
@@ -116,26 +128,25 @@ def _routed(mac: str, port: str) -> str:
     return f"dec_ttl,mod_dl_src:{_OWN_MAC},mod_dl_dst:{mac},output:{port}"
 
 
-def resources(scenario: Scenario, places: OvsPlaces, ports: Iterable[SwitchPort]) -> list[AnyResource]:
+def resources(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     """What makes the service in a switch that stands; nothing without one."""
     if (service := scenario.service) is None:
         return []
     groups, flows = f"{places.directory}/service-groups.txt", f"{places.directory}/service-rules.txt"
-    numbers = {port.word: port.number for port in ports if port.bridge == BRIDGE}
+    numbers = port_numbers(switch_ports(scenario, places), BRIDGE)
     lines = tuple(with_port_numbers(rule, numbers) for rule in rules(service))
     own = [addresses for addresses in (Range(int(IPv4Address(service.address)), 1), service.local) if addresses]
-    answers = [ArpResponder(BRIDGE, addresses, _OWN_MAC) for addresses in own]
-    series = tuple((arp_responder(responder), responder.ipv4.count, 0) for responder in answers)
+    series = tuple(answers(ArpResponder(BRIDGE, addresses, _OWN_MAC)) for addresses in own)
     ofctl = ("ovs-ofctl", "-O", "OpenFlow15")
-    made: list[AnyResource] = [
+    most = service.max_connections
+    return [
+        *_policies(service, places),
         TextFile(groups, (group(service),)),
-        command(places, *ofctl, "add-groups", places.management, groups),
+        places.command(*ofctl, "add-groups", places.management, groups),
         TextFile(flows, lines, series),
-        command(places, *ofctl, "add-flows", places.management, flows),
+        places.command(*ofctl, "add-flows", places.management, flows),
+        *([] if most is None else [places.appctl("dpctl/ct-set-maxconns", str(most))]),
     ]
-    if service.max_connections is not None:
-        made.append(appctl(places, "dpctl/ct-set-maxconns", str(service.max_connections)))
-    return [*_policies(service, places), *made]
 
 
 def _policies(service: Service, places: OvsPlaces) -> Iterator[AnyResource]:
@@ -143,7 +154,89 @@ def _policies(service: Service, places: OvsPlaces) -> Iterator[AnyResource]:
         return
     row = ("--id=@datapath", "create", "Datapath", "datapath_version=0")
     link = ("set", "Open_vSwitch", ".", f"datapaths:{DATAPATH}=@datapath")
-    yield command(places, "ovs-vsctl", *vsctl(places), "--", *row, "--", *link)
+    yield places.vsctl("--", *row, "--", *link)
     words = [f"{name}={value}" for name, value in wanted.items()]
     for zone in zones(service):
-        yield command(places, "ovs-vsctl", *vsctl(places), "add-zone-tp", DATAPATH, f"zone={zone}", *words)
+        yield places.vsctl("add-zone-tp", DATAPATH, f"zone={zone}", *words)
+
+
+class Connections(Asked):
+    """The connections of a service that the switch tracks; also their collector."""
+
+    name = "connections of the service"
+
+    def __init__(self, service: Service, places: OvsPlaces, control: Unixctl) -> None:
+        self._service, self._places, self._control = service, places, control
+
+    def read(self, at_s: float) -> Snapshot:
+        """Gauge `ovs/service/connections`; with full-NAT each has two entries of the table.
+
+        `ovs/service/ports_exhausted` are lines of the switch's log. It writes few of many: that it rises says
+        something, not by how much.
+        """
+        lines = self._places.host.read(self._places.log).count(_NO_PORT)
+        connections = self._number(_COUNT) / len(zones(self._service))
+        return Snapshot(at_s, {_EXHAUSTED: lines}, {_USED: connections})
+
+    def limits(self) -> tuple[Limit, ...]:
+        """Entries of the table and, with full-NAT, local ports."""
+        service = self._service
+        most, each = self._number(_MOST), len(zones(service))
+        held_s = float(service.closed_s or CLOSED_S)
+        waits = f"tcp_close = {held_s:g} s"
+        swept_s = self._sweep_s()
+        told = f"ct-get-maxconns = {most}, {each} for each connection, {waits}, swept every {swept_s:g} s"
+        table = Limit(Resource.TABLE, most // each, held_s + swept_s, told, _USED, ("ovs/coverage/conntrack_full",))
+        if not is_full(service):
+            return (table,)
+        ports = local_ports(service).count
+        places = len(service.locals) * ports * len(service.backends)
+        pool = f"{len(service.locals):,} addresses x {ports:,} ports x {len(service.backends):,} backends"
+        return table, Limit(Resource.LOCAL_PORTS, places, held_s, f"{pool}, {waits}", refused=(_EXHAUSTED,))
+
+    def flush(self) -> None:
+        """Forget all connections. Raises BenchError."""
+        self._control.call("dpctl/flush-conntrack")
+        deadline = time.monotonic() + FORGETTING_S
+        while (left := self._number(_COUNT)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if left:
+            raise BenchError(f"{left:,} entries are still in the table {FORGETTING_S:g} s after the flush")
+
+    def tracked(self) -> int | None:
+        """Entries, of which a connection with full-NAT has two."""
+        return self._number(_COUNT)
+
+    def _sweep_s(self) -> float:
+        try:
+            return self._number("dpctl/ct-get-sweep-interval") / 1000
+        except UnixctlError:
+            return SWEEP_S
+
+    def _number(self, command: str) -> int:
+        said = self._control.call(command).strip()
+        if not said.isdecimal():
+            raise BenchError(f"{command} says {said!r}, which is no number")
+        return int(said)
+
+
+def settings(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[str, str]:
+    """The size of its table and the time-outs, as read back; nothing without a service. Raises BenchError."""
+    if (service := scenario.service) is None:
+        return {}
+    most = control.call(_MOST).strip()
+    if service.max_connections is not None and most != str(service.max_connections):
+        raise BenchError(f"ct-set-maxconns: {service.max_connections} was set, {most} is in force")
+    in_force = {"ct-get-maxconns": most}
+    if wanted := timeouts(service):
+        stored = policies(places.ask_vsctl("list-zone-tp", DATAPATH))
+        for zone in zones(service):
+            if stored.get(zone) != wanted:
+                raise BenchError(f"time-outs of zone {zone}: {wanted} was set, {stored.get(zone)} is stored")
+            in_force[f"time-outs of zone {zone}"] = ", ".join(f"{name} = {value} s" for name, value in wanted.items())
+    return in_force
+
+
+def policies(text: str) -> dict[int, dict[str, str]]:
+    """`ovs-vsctl list-zone-tp`: zone -> its time-outs in seconds, by name."""
+    return {int(zone): dict(sorted(re.findall(r"(\w+)=(\d+)", words))) for zone, words in _POLICY.findall(text)}

@@ -1,18 +1,25 @@
-"""The bridges of a scenario: the row that `dut.cascade` makes, those beside it, and their rules."""
+"""The bridges of a scenario: the row that `dut.cascade` makes, those beside it, and their rules.
 
-from collections.abc import Iterator, Mapping, Sequence
+Rules hold placeholders: `{left}` for a port; in a series `{i}`, `{u16:...}`, `{ipv4:...}`, `{mac:...}`.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from pinchpoint.dut.ovs.keys import FIRST_BRIDGE, LAST_BRIDGE, MOST_RULES
-from pinchpoint.dut.ovs.placeholders import rule_problems, series_problems
 from pinchpoint.dut.ovs.spec import Bridge, Patch, Rule, RuleSeries
 from pinchpoint.keys import kinds
-from pinchpoint.keys.kinds import is_plain
 from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Values
 from pinchpoint.keys.source import Source, show
 
 _PREVIOUS, _NEXT = "{to-previous}", "{to-next}"
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_NUMBER = re.compile(r"[0-9]{1,5}")
+_HIGHEST = {"u16": 2**16 - 1, "ipv4": 2**32 - 1, "mac": 2**48 - 1}
+_ENDS = (("from", "first"), ("to", "second"))  # key and field of each end of a patch or a tunnel
 
 
 def row(dut: Values) -> list[str]:
@@ -29,16 +36,10 @@ def check_bridges(source: Source, dut: Values, arrays: Mapping[str, Sequence[Ele
             source.problem((*bridge.at, "name"), f'expected a unique name, found "{name}" again')
         elif name:
             there.append(name)
-    for table, keys in (
-        ("port", (("bridge", "bridge"),)),
-        ("host", (("bridge", "bridge"),)),
-        ("arp_responder", (("bridge", "bridge"),)),
-        ("patch", (("from", "first"), ("to", "second"))),
-        ("tunnel", (("from", "first"), ("to", "second"))),
-    ):
-        for element in arrays[table]:
-            for key, field in keys:
-                _place(source, element, key, field, there, row(dut)[-1])
+    for table in ("port", "host", "arp_responder", "patch", "tunnel"):
+        keys = _ENDS if table in ("patch", "tunnel") else (("bridge", "bridge"),)
+        for element, (key, field) in ((element, end) for element in arrays[table] for end in keys):
+            _place(source, element, key, field, there, row(dut)[-1])
     _check_ends(source, arrays["patch"], patches(dut, ()))
     _check_ends(source, arrays["tunnel"], None)
 
@@ -64,16 +65,14 @@ def _check_ends(source: Source, elements: Sequence[Element], joined: Sequence[Pa
             source.problem((*element.at, "to"), f'expected a bridge other than "from", found "{first}" in both')
         pair = frozenset((first, second))
         if joined is not None and pair in pairs:
-            source.problem(
-                element.at, f"expected a pair of bridges that no other patch joins, found {first} and {second} again"
-            )
+            expected = "expected a pair of bridges that no other patch joins"
+            source.problem(element.at, f"{expected}, found {first} and {second} again")
         pairs.add(pair)
 
 
 def patches(dut: Values, elements: Sequence[Element]) -> tuple[Patch, ...]:
     """The patches of the row, then those of the file."""
-    names = row(dut)
-    chain = [Patch(first, second) for first, second in pairwise(names)]
+    chain = (Patch(first, second) for first, second in pairwise(row(dut)))
     return (*chain, *(Patch(**patch.values) for patch in elements))
 
 
@@ -89,65 +88,44 @@ class Rules:
     def bridges(self, needs_rules: bool) -> tuple[Bridge, ...]:
         """br0, the rest of its row, the bridges beside it. `needs_rules`: whether br0 must have any."""
         self._count()
-        series = self.arrays["dut.rule_series"]
-        first = Bridge(
-            FIRST_BRIDGE, self._written(self.dut, ("dut", "rules"), FIRST_BRIDGE), self._series(series, FIRST_BRIDGE)
-        )
-        if needs_rules and "rules" in self.dut:
-            self._some(first, ("dut", "rules"), "[[dut.rule_series]]", len(series))
+        table, series = "[[dut.rule_series]]", self.arrays["dut.rule_series"]
+        first = self._bridge(FIRST_BRIDGE, self.dut, ("dut", "rules"), series, table if needs_rules else "")
         return (first, *self._transit(), *self._others())
+
+    def _bridge(self, name: str, values: Values, at: Path, series: Sequence[Element], table: str) -> Bridge:
+        """With rules at `at` and in series; it must have any where there is a `table` for them."""
+        rules = self._judged(self._lines(values.get("rules", ""), at), at, name)
+        made = self._series(series, name)
+        answers = any(responder.values.get("bridge") == name for responder in self.arrays["arp_responder"])
+        if table and "rules" in values and not (rules or series or answers):
+            self.source.problem(at, f"expected at least one rule here or in {table}")
+        return Bridge(name, rules, made)
 
     def _transit(self) -> Iterator[Bridge]:
         names = row(self.dut)
         at: Path = ("dut", "transit_rules")
-        read = [rule for rule in self._lines(self.dut.get("transit_rules", ""), at)]
+        read = list(self._lines(self.dut.get("transit_rules", ""), at))
         if len(names) > 1 and not read and "transit_rules" in self.dut:
             self.source.problem(at, "expected at least one rule")
         for number, name in enumerate(names[1:], start=1):
-            is_last = number == len(names) - 1
-            rules = tuple(
-                Rule(
-                    rule.text.replace(_PREVIOUS, f"{{to-br{number - 1}}}").replace(_NEXT, f"{{to-br{number + 1}}}"),
-                    rule.line,
-                )
-                for rule in read
-                if not (is_last and _NEXT in rule.text)
-            )
-            self._judge(rules, at, name)
-            yield Bridge(name, rules, ())
+            near, far = f"{{to-br{number - 1}}}", f"{{to-br{number + 1}}}"
+            kept = (rule for rule in read if _NEXT not in rule.text or number < len(names) - 1)
+            rules = (Rule(rule.text.replace(_PREVIOUS, near).replace(_NEXT, far), rule.line) for rule in kept)
+            yield Bridge(name, self._judged(rules, at, name), ())
 
     def _others(self) -> Iterator[Bridge]:
         for bridge in self.arrays["bridge"]:
-            name = bridge.values.get("name", "")
             own = [series for series in self.arrays["bridge.rule_series"] if series.at[:2] == bridge.at]
-            at = (*bridge.at, "rules")
-            made = Bridge(name, self._written(bridge.values, at, name), self._series(own, name))
-            if {"name", "rules"} <= bridge.values.keys():
-                self._some(made, at, "[[bridge.rule_series]]", len(own))
-            yield made
+            table = "[[bridge.rule_series]]" if "name" in bridge.values else ""
+            yield self._bridge(bridge.values.get("name", ""), bridge.values, (*bridge.at, "rules"), own, table)
 
     def _count(self) -> None:
-        total = sum(
-            series.values.get("count", 0)
-            for table in ("dut.rule_series", "bridge.rule_series")
-            for series in self.arrays[table]
-        )
-        total += sum(
-            responder.values["ipv4"].count for responder in self.arrays["arp_responder"] if "ipv4" in responder.values
-        )
+        series = (*self.arrays["dut.rule_series"], *self.arrays["bridge.rule_series"])
+        answered = [answer.values["ipv4"].count for answer in self.arrays["arp_responder"] if "ipv4" in answer.values]
+        total = sum(element.values.get("count", 0) for element in series) + sum(answered)
         if total > MOST_RULES:
             expected = f"expected at most {MOST_RULES:,} rules in all, found {total:,}"
             self.source.problem(("dut", "rule_series"), expected)
-
-    def _some(self, bridge: Bridge, at: Path, table: str, series: int) -> None:
-        answers = any(responder.values.get("bridge") == bridge.name for responder in self.arrays["arp_responder"])
-        if not (bridge.rules or series or answers):
-            self.source.problem(at, f"expected at least one rule here or in {table}")
-
-    def _written(self, values: Values, at: Path, bridge: str) -> tuple[Rule, ...]:
-        rules = tuple(self._lines(values.get("rules", ""), at))
-        self._judge(rules, at, bridge)
-        return rules
 
     def _lines(self, text: str, at: Path) -> Iterator[Rule]:
         for number, line in enumerate(text.split("\n")):
@@ -155,48 +133,89 @@ class Rules:
             if rule and not rule.startswith("#"):
                 yield Rule(rule, self.source.text_line(at, number))
 
-    def _judge(self, rules: Sequence[Rule], at: Path, bridge: str) -> None:
-        for rule in rules:
-            for problem in _text_problems(rule.text) or rule_problems(rule.text, self.names.get(bridge, [])):
+    def _judged(self, rules: Iterable[Rule], at: Path, bridge: str) -> tuple[Rule, ...]:
+        """The same, their problems noted."""
+        judged = tuple(rules)
+        for rule in judged:
+            for problem in self._problems(rule.text, bridge):
                 self.source.problem(at, problem, rule.line)
+        return judged
 
     def _series(self, elements: Sequence[Element], bridge: str) -> tuple[RuleSeries, ...]:
         made = []
         for element in elements:
             at, values = (*element.at, "rule"), element.values
-            if not {"rule", "count", "first"} <= values.keys():
-                continue
-            text = values["rule"].strip()
-            series = RuleSeries(text, values["count"], values["first"], self.source.line(at))
-            for problem in _text_problems(text) or series_problems(series, self.names.get(bridge, [])):
-                self.source.problem(at, problem)
-            made.append(series)
+            if {"rule", "count", "first"} <= values.keys():
+                text, count, first = values["rule"].strip(), values["count"], values["first"]
+                made.append(RuleSeries(text, count, first, self.source.line(at)))
+                for problem in self._problems(text, bridge, first + count - 1):
+                    self.source.problem(at, problem)
         return tuple(made)
+
+    def _problems(self, rule: str, bridge: str, last: int | None = None) -> Sequence[str]:
+        """`last`: the highest i of a series."""
+        return _text_problems(rule) or _placeholder_problems(rule, self.names.get(bridge, []), last)
 
 
 def _names(dut: Values, arrays: Mapping[str, Sequence[Element]]) -> dict[str, list[str]]:
     """What rules may name, by bridge."""
-    names: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = defaultdict(list)
     for table in ("port", "host"):
         for element in arrays[table]:
             if {"name", "bridge"} <= element.values.keys():
-                names.setdefault(element.values["bridge"], []).append(element.values["name"])
+                names[element.values["bridge"]].append(element.values["name"])
     whole = [patch for patch in arrays["patch"] if {"first", "second"} <= patch.values.keys()]
     for patch in patches(dut, whole):
-        names.setdefault(patch.first, []).append(f"to-{patch.second}")
-        names.setdefault(patch.second, []).append(f"to-{patch.first}")
+        names[patch.first].append(f"to-{patch.second}")
+        names[patch.second].append(f"to-{patch.first}")
     for tunnel in arrays["tunnel"]:
         for end in ("first", "second"):
             if {"name", end} <= tunnel.values.keys():
-                names.setdefault(tunnel.values[end], []).append(tunnel.values["name"])
+                names[tunnel.values[end]].append(tunnel.values["name"])
     return names
 
 
 def _text_problems(rule: str) -> list[str]:
     if not rule or rule.startswith("#"):
         return ["expected a rule, found none"]
-    if not is_plain(rule):
+    if not kinds.is_plain(rule):
         return [f"expected text without control characters, found {show(rule)}"]
     if len(rule) > kinds.LONGEST_RULE:
         return [f"expected at most {kinds.LONGEST_RULE:,} characters, found {len(rule):,}"]
     return []
+
+
+def _placeholder_problems(rule: str, ports: Collection[str], last: int | None) -> list[str]:
+    """What is wrong with the placeholders of a single rule, or of a series whose highest i is `last`."""
+    unknown = [name for name in _PLACEHOLDER.findall(rule) if name not in ports]
+    told = (_unknown(name, ports) if last is None else _series_problem(name, ports, last) for name in unknown)
+    problems = [problem for problem in told if problem]
+    if re.search(r"[{}]", _PLACEHOLDER.sub("", rule)):
+        problems.append("a brace without its partner")
+    return problems
+
+
+def _series_problem(name: str, ports: Collection[str], last: int) -> str:
+    if name == "i":
+        return ""
+    kind, colon, value = name.partition(":")
+    if not colon or kind not in _HIGHEST:
+        return _unknown(name, (*ports, "i", "u16:...", "ipv4:...", "mac:..."))
+    what = "number" if kind == "u16" else "address"
+    try:
+        first = _first(kind, value)
+    except kinds.MismatchError:
+        return f"{{{name}}} has no valid {what}"
+    return f"{{{name}}} runs past the last {what} at i = {last:,}" if first + last > _HIGHEST[kind] else ""
+
+
+def _unknown(name: str, known: Collection[str]) -> str:
+    choices = ", ".join(f"{{{choice}}}" for choice in known) or "no port names yet"
+    return f"{{{name}}} is unknown; known here: {choices}"
+
+
+def _first(kind: str, value: str) -> int:
+    if kind == "u16":
+        kinds.check(_NUMBER.fullmatch(value) is not None and int(value) <= _HIGHEST[kind])
+        return int(value)
+    return kinds.ipv4_address(value) if kind == "ipv4" else kinds.mac_address(value)

@@ -1,104 +1,121 @@
-"""Collectors for Open vSwitch, through its control socket and the bridge's OpenFlow socket."""
+"""Collectors for Open vSwitch, through its control socket, its database and the bridges' OpenFlow sockets."""
 
+import re
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import ClassVar, Final
 
 from pinchpoint.dut.ovs import text as ovs_text
-from pinchpoint.dut.ovs.exercised import FlowListing
-from pinchpoint.dut.ovs.unixctl import Unixctl, UnixctlError
+from pinchpoint.dut.ovs.flows import FlowListing, datapath_flow_counts
+from pinchpoint.dut.ovs.places import OvsPlaces
+from pinchpoint.dut.ovs.rpc import Ovsdb, Unixctl, UnixctlError, selected
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import DutError
-from pinchpoint.observe.snapshot import Snapshot
+from pinchpoint.model.hops import DROPPED_BY
+from pinchpoint.observe.snapshot import Collector, Snapshot
+
+MOST_RULES: Final = 10_000  # the switch's main thread writes the dump, about a microsecond a rule
+BY_RULES, BY_TRACKING = "ovs/rules/dropped", "ovs/rules/dropped_by_tracking"
+MIRRORED, CONFIGURED = "ovs/mirror/to/", "ovs/config/"
+_READ: Final = ("emc-insert-inv-prob", "smc-enable")
+_HIDDEN: Final = 254  # the switch's own table
+_RULE: Final = re.compile(
+    r"^(?:table_id=(?P<table>\d{1,3}), )?duration=\S+, n_packets=(?P<packets>\d{1,19}), n_bytes=\d+, "
+    r"(?P<match>\S*?),?actions=(?P<actions>.*)$"
+)
+_TRACKED: Final = re.compile(r"(?:^|,)ct_(?:state|mark|label|zone)=")
 
 
-class _ControlCollector:
-    """Shared by all that ask the control socket."""
+class Asked:
+    """Shared by all that ask the switch: they can run where it answers; a release may not know a command."""
 
-    name = "ovs"
-    command = "version"
+    name: str
+    refusal: ClassVar[type[DutError]] = UnixctlError
+
+    def can_run(self) -> str | None:
+        """Why it answers no question of these; None where it does."""
+        try:
+            self.snapshot()
+        except self.refusal as error:
+            return str(error)
+        return None
+
+    def snapshot(self) -> Snapshot:
+        """What it answers now. Raises DutError."""
+        return self.read(time.monotonic())
+
+    def read(self, at_s: float) -> Snapshot:
+        """The reading of this moment."""
+        raise NotImplementedError
+
+
+class _ControlCollector(Asked):
+    """By the control socket."""
 
     def __init__(self, control: Unixctl) -> None:
         self._control = control
 
-    def can_run(self) -> str | None:
-        """Whether this release still knows the command."""
-        try:
-            self._control.call(self.command)
-        except UnixctlError as error:
-            return str(error)
-        return None
+
+def _flat(begin: str, counters: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """Of each thread or port, by `begin/ITS NAME/COUNTER`."""
+    return {f"{begin}/{key}/{name}": value for key, values in counters.items() for name, value in values.items()}
 
 
 class PmdThreads(_ControlCollector):
     """Packets, cache hits and cycles of every PMD thread and of the main thread."""
 
     name = "pmd"
-    command = "dpif-netdev/pmd-stats-show"
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`ovs/pmd/THREAD/COUNTER`; perf-show's iterations beside stats-show's counters."""
-        at_s = time.monotonic()
-        counters: dict[str, int] = {}
-        gauges: dict[str, float] = {}
-        stats = self._control.call(self.command)
-        for thread, values in ovs_text.thread_counters(stats).items():
-            counters |= {f"ovs/pmd/{thread}/{name}": value for name, value in values.items()}
-            if "megaflow_hits" in values:
-                gauges[f"ovs/pmd/{thread}/megaflow_hits_since_start"] = values["megaflow_hits"]
-        for thread, lookups in ovs_text.subtable_lookups(stats).items():
-            counters[f"ovs/pmd/{thread}/subtable_lookups"] = lookups
+        stats = self._control.call("dpif-netdev/pmd-stats-show")
         perf = self._control.call("dpif-netdev/pmd-perf-show", "-nh")
-        for thread, values in ovs_text.thread_counters(perf).items():
-            counters |= {f"ovs/perf/{thread}/{name}": value for name, value in values.items()}
+        counters = _flat("ovs/pmd", ovs_text.thread_counters(stats)) | _flat("ovs/perf", ovs_text.thread_counters(perf))
+        hits = {
+            name: n for name, n in counters.items() if name.startswith("ovs/pmd/") and name.endswith("megaflow_hits")
+        }
+        counters |= {f"ovs/pmd/{thread}/subtable_lookups": n for thread, n in ovs_text.subtable_lookups(stats).items()}
         counters |= {f"ovs/perf/{thread}/upcall_us": spent for thread, spent in ovs_text.upcall_time_us(perf).items()}
-        return Snapshot(at_s, counters, gauges)
+        return Snapshot(at_s, counters, {f"{name}_since_start": float(n) for name, n in hits.items()})
 
 
 class ReceiveQueues(_ControlCollector):
     """Which thread polls which queue, and its share of the last five seconds."""
 
     name = "rxq"
-    command = "dpif-netdev/pmd-rxq-show"
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`ovs/rxq/THREAD/PORT/QUEUE/enabled` and `.../usage_percent`; gauges."""
+        command = "dpif-netdev/pmd-rxq-show"
+        try:
+            # Since OVS 3.1 the default window is a minute, far longer than a trial.
+            shown = self._control.call(command, "-secs", "5")
+        except UnixctlError:
+            shown = self._control.call(command)
         gauges: dict[str, float] = {}
-        at_s = time.monotonic()
-        for (thread, port, queue), (enabled, usage) in ovs_text.receive_queues(self._read()).items():
+        for (thread, port, queue), (enabled, usage) in ovs_text.receive_queues(shown).items():
             gauges[f"ovs/rxq/{thread}/{port}/{queue}/enabled"] = float(enabled)
             if usage is not None:
                 gauges[f"ovs/rxq/{thread}/{port}/{queue}/usage_percent"] = usage
         return Snapshot(at_s, gauges=gauges)
-
-    def _read(self) -> str:
-        try:
-            # Since OVS 3.1 the default window is a minute, far longer than a trial.
-            return self._control.call(self.command, "-secs", "5")
-        except UnixctlError:
-            return self._control.call(self.command)
 
 
 class DatapathFlows(_ControlCollector):
     """Megaflows, lookups, the flow limit and the revalidators' dump time."""
 
     name = "flows"
-    command = "dpctl/show"
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """Counters `ovs/lookups/...`; gauges `ovs/flows/...`."""
-        at_s = time.monotonic()
-        shown = self._control.call(self.command)
+        shown = self._control.call("dpctl/show")
         state: dict[str, float] = dict(ovs_text.upcall_state(self._control.call("upcall/show")))
-        megaflows = ovs_text.datapath_flows(shown)
-        if megaflows is not None:
+        if (megaflows := ovs_text.datapath_flows(shown)) is not None:
             state["megaflows"] = megaflows
-        return Snapshot(
-            at_s,
-            {f"ovs/lookups/{name}": value for name, value in ovs_text.datapath_lookups(shown).items()},
-            {f"ovs/flows/{name}": value for name, value in state.items()},
-        )
+        lookups = {f"ovs/lookups/{name}": value for name, value in ovs_text.datapath_lookups(shown).items()}
+        return Snapshot(at_s, lookups, {f"ovs/flows/{name}": value for name, value in state.items()})
 
 
 class FlowDump(_ControlCollector):
@@ -109,20 +126,18 @@ class FlowDump(_ControlCollector):
     """
 
     name = "flow dump"
-    command = "dpctl/dump-flows"
     MOST_FLOWS = 20_000
 
     def __init__(self, control: Unixctl, most: int = MOST_FLOWS) -> None:
         super().__init__(control)
         self._most = most
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """Gauges `ovs/flows/masks`, `ovs/flows/used` (since they were made), `ovs/offload/{yes,partial,no}`; flows."""
-        at_s = time.monotonic()
         count = ovs_text.datapath_flows(self._control.call("dpctl/show"))
         if count is None or count > self._most:
             return Snapshot(at_s)
-        flows = ovs_text.datapath_flow_counts(self._control.call(self.command, "-m"))
+        flows = datapath_flow_counts(self._control.call("dpctl/dump-flows", "-m"))
         claims = Counter({"yes": 0, "partial": 0, "no": 0})
         claims.update(flow.offload for flow in flows.values())
         gauges = {
@@ -137,13 +152,11 @@ class Conntrack(_ControlCollector):
     """Connections tracked now, and how many may be, in all and in each zone."""
 
     name = "conntrack"
-    command = "dpctl/ct-get-nconns"
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """Gauges `ovs/conntrack/{connections,limit}`; of a zone with a limit the same as `ovs/conntrack/zone N/...`."""
-        at_s = time.monotonic()
         gauges = {}
-        for name, command in (("connections", self.command), ("limit", "dpctl/ct-get-maxconns")):
+        for name, command in (("connections", "dpctl/ct-get-nconns"), ("limit", "dpctl/ct-get-maxconns")):
             answer = self._control.call(command).strip()
             if answer.isdigit():
                 gauges[f"ovs/conntrack/{name}"] = float(answer)
@@ -158,43 +171,117 @@ class Coverage(_ControlCollector):
     """All coverage counters; those of drops are what the ledger reads."""
 
     name = "coverage"
-    command = "coverage/show"
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`ovs/coverage/COUNTER`; counters never hit are not printed, so absent means zero."""
-        at_s = time.monotonic()
-        totals = ovs_text.coverage(self._control.call(self.command))
+        totals = ovs_text.coverage(self._control.call("coverage/show"))
         return Snapshot(at_s, {f"ovs/coverage/{name}": value for name, value in totals.items()}, sparse=True)
+
+
+def of_datapath(control: Unixctl, most_flows: int = FlowDump.MOST_FLOWS) -> list[Collector]:
+    """What every switch tells, whoever built it, but for its threads."""
+    dump = FlowDump(control, most_flows)
+    return [Coverage(control), Conntrack(control), dump, DatapathFlows(control), ReceiveQueues(control)]
+
+
+@dataclass(frozen=True)
+class DroppingRule:
+    """A rule whose action is to drop."""
+
+    table: int
+    match: str  # with its priority
+    packets: int
+    follows_tracking: bool  # it, or another rule of its table, matches on what connection tracking found
+
+
+def dropping_rules(text: str) -> list[DroppingRule]:
+    """`bridge/dump-flows`: those that drop."""
+    rules = [rule for rule in map(_RULE.match, text.splitlines()) if rule]
+    tables = {int(rule["table"] or 0) for rule in rules if _TRACKED.search(rule["match"])}
+    return [
+        DroppingRule(table, rule["match"] or "any frame", int(rule["packets"]), table in tables)
+        for rule in rules
+        if rule["actions"] == "drop" and (table := int(rule["table"] or 0)) != _HIDDEN
+    ]
+
+
+class DroppingRules(_ControlCollector):
+    """Frames that OpenFlow rules dropped, by rule.
+
+    The datapath counts what the pipeline drops, not which rule did. Rules count the frames that they took, up to a
+    second late: revalidators add up their datapath flows (ovs-vswitchd(8), `bridge/dump-flows`).
+    """
+
+    name = "dropping rules"
+
+    def __init__(self, control: Unixctl, bridges: Sequence[str], rules: int) -> None:
+        """`rules`: how many all bridges have."""
+        super().__init__(control)
+        self._bridges, self._rules = tuple(bridges), rules
+
+    def can_run(self) -> str | None:
+        """Whether they are few enough, and the release knows the command."""
+        if self._rules > MOST_RULES:
+            return f"{self._rules:,} rules, more than {MOST_RULES:,}: writing them would hold the switch up"
+        return super().can_run()
+
+    def read(self, at_s: float) -> Snapshot:
+        """`dropped by/BRIDGE table=N,MATCH` of each rule that dropped; the sums of all, and after tracking."""
+        counters = {BY_RULES: 0, BY_TRACKING: 0}
+        for bridge in self._bridges:
+            for rule in dropping_rules(self._control.call("bridge/dump-flows", bridge)):
+                counters[BY_RULES] += rule.packets
+                counters[BY_TRACKING] += rule.packets if rule.follows_tracking else 0
+                if rule.packets:
+                    counters[f"{DROPPED_BY}{bridge} table={rule.table},{rule.match}"] = rule.packets
+        return Snapshot(at_s, counters, sparse=True)
+
+
+class Database(Asked):
+    """What the database says now of mirrors and caches: others may have changed it since the bench was built."""
+
+    name = "database"
+    refusal = DutError
+
+    def __init__(self, host: Host, path: str) -> None:
+        self._host, self._path = host, path
+
+    def read(self, at_s: float) -> Snapshot:
+        """Gauges `ovs/mirror/to/PORT`: 1; `ovs/config/KEY` of the caches, false as 0."""
+        with Ovsdb(self._host, self._path) as database:
+            asked = [selected("Mirror", "output_port"), selected("Open_vSwitch", "other_config")]
+            mirrors, switch = database.transact(asked)
+            targets = {row["output_port"][1] for row in mirrors["rows"] if row["output_port"][0] == "uuid"}
+            ports = database.transact([selected("Port", "_uuid", "name")])[0]["rows"] if targets else []
+        gauges = {f"{MIRRORED}{port['name']}": 1.0 for port in ports if port["_uuid"][1] in targets}
+        return Snapshot(at_s, gauges=gauges | dict(_configured(switch["rows"])))
+
+
+def _configured(rows: Iterable[Mapping[str, list[list[list[str]]]]]) -> Iterator[tuple[str, float]]:
+    for key, value in (pair for row in rows for pair in row["other_config"][1]):
+        if key in _READ:
+            yield f"{CONFIGURED}{key}", float(value) if value.isdigit() else float(value == "true")
 
 
 class Ports:
     """Frames in and out of every port of a bridge, with drops by their names."""
 
-    def __init__(
-        self, host: Host, bridge: str, management: str, names: Mapping[str, str], environment: Mapping[str, str]
-    ) -> None:
-        """`management` is the bridge's socket, `names` maps OpenFlow numbers to names."""
+    def __init__(self, places: OvsPlaces, bridge: str, names: Mapping[str, str]) -> None:
+        """`names` maps OpenFlow numbers to names."""
         self.name = f"ports of {bridge}"
-        self._management = management
-        self._host, self._names = host, names
-        self._environment = tuple(environment.items())
+        self._places, self._names, self._management = places, names, places.management_of(bridge)
 
     def can_run(self) -> str | None:
         """Whether the bridge's socket is there."""
-        return None if self._host.exists(self._management) else f"{self._management}: no such socket"
+        return None if self._places.host.exists(self._management) else f"{self._management}: no such socket"
 
     def snapshot(self) -> Snapshot:
         """`ovs/port/NAME/COUNTER`, live from the netdev (the database's copy is seconds old)."""
-        argv = ["ovs-ofctl", "-O", "OpenFlow14", "--timeout=10", "dump-ports", self._management]
         at_s = time.monotonic()
         try:
-            ports = ovs_text.port_counters(self._host.run(argv, environment=self._environment))
+            shown = self._places.ask("ovs-ofctl", "-O", "OpenFlow14", "--timeout=10", "dump-ports", self._management)
         except CommandFailed as error:
             raise DutError(f"ovs-vswitchd does not answer: {error.output}", "see its log") from error
-        counters = {
-            f"ovs/port/{self._names[number]}/{name}": value
-            for number, values in ports.items()
-            if number in self._names
-            for name, value in values.items()
-        }
-        return Snapshot(at_s, counters)
+        by_number = ovs_text.port_counters(shown)
+        ports = {name: by_number[number] for number, name in self._names.items() if number in by_number}
+        return Snapshot(at_s, _flat("ovs/port", ports))

@@ -5,20 +5,18 @@ from dataclasses import dataclass, replace
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, TapLinks
+from pinchpoint.dut import device
 from pinchpoint.dut.attach import by_dpdk, by_veth
-from pinchpoint.dut.device import Attached, Attachment, Defaults, Freezing, Pages, RawScenario, Read, Seen, Types
-from pinchpoint.dut.ovs import advice, attached, experiments, hops, load, metrics, needs, reading, signs, vdpa
+from pinchpoint.dut.device import Attached, Attachment, Freezing, Pages, RawScenario, Read, Seen, Types
+from pinchpoint.dut.ovs import attached, counters, experiments, hops, needs, reading, vdpa
 from pinchpoint.dut.ovs import bench as made
 from pinchpoint.dut.ovs.daemons import SWITCH
 from pinchpoint.dut.ovs.keys import KEYS
 from pinchpoint.dut.ovs.live import OvsLive
 from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.programs import program_facts
-from pinchpoint.dut.ovs.refusal import refused_rule
-from pinchpoint.dut.ovs.relayed import relayed_hosts
-from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsDut, OvsHost, OvsPort, rules, spec
+from pinchpoint.dut.ovs.rules import refused_rule
+from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsDut, OvsHost, OvsPort, pinned_queues, rules, spec
 from pinchpoint.dut.places import Places
-from pinchpoint.dut.starter import Starter
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.numa import Topology
@@ -38,10 +36,9 @@ _RULE_S, _BRIDGE_S, _PORT_S = 20e-6, 0.1, 10e-3  # of each, made and removed
 
 
 @dataclass(frozen=True)
-class OvsBench:
+class OvsBench(device.Bench):
     """One bench of a private switch, planned."""
 
-    scenario: Scenario
     places: OvsPlaces
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
@@ -52,17 +49,14 @@ class OvsBench:
 
     def attachment(self, number: int, port: Port) -> Attachment:
         """A vhost-user server, a NIC, or the far end of a veth pair. Raises InputError."""
-        match spec(self.scenario).datapath:
-            case Datapath.DPDK:
-                return by_dpdk(self.scenario, self.places, number, port)
-            case Datapath.AF_XDP:
-                return by_veth(self.scenario, self.places, port, "af_xdp")
-            case _:
-                return by_veth(self.scenario, self.places, port, "af_packet")
+        datapath = spec(self.scenario).datapath
+        if datapath is Datapath.DPDK:
+            return by_dpdk(self.scenario, self.places, number, port)
+        return by_veth(self.scenario, self.places, port, "af_xdp" if datapath is Datapath.AF_XDP else "af_packet")
 
     def facts(self) -> Mapping[str, str]:
         """The program's path, version and hash."""
-        return program_facts(self.scenario, self.places.machine)
+        return needs.program_facts(self.scenario, self.places.machine)
 
     def refusal(self, error: CommandFailed) -> PinchpointError | None:
         """A refused rule, with its place in the scenario, or ports that it does not have."""
@@ -77,7 +71,7 @@ class OvsBench:
 
 
 @dataclass(frozen=True)
-class OvsDevice(Defaults):
+class OvsDevice(device.Device):
     """The kind `ovs`: a private Open vSwitch, with any of its datapaths."""
 
     def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
@@ -96,7 +90,7 @@ class OvsDevice(Defaults):
         """Both of its programs, and the hugepages of a scenario that leaves every size at its default."""
         return needs.probes(host)
 
-    def starters(self) -> Iterator[Starter]:
+    def starters(self) -> Iterator[device.Starter]:
         """With DPDK; without, over veth."""
         return needs.starters()
 
@@ -117,7 +111,7 @@ class OvsDevice(Defaults):
 
     def relayed(self, scenario: Scenario) -> tuple[Host, ...]:
         """All hosts of a DPDK switch."""
-        return relayed_hosts(scenario)
+        return made.relayed_hosts(scenario)
 
     def why_no_guest(self, dut: Values) -> str:
         """Only the kernel's datapaths can."""
@@ -127,7 +121,7 @@ class OvsDevice(Defaults):
     def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
         """Other CPUs for the switch; queues stay with the PMD thread that they are pinned to."""
         dut = spec(scenario)
-        now = {str(old): str(new) for old, new in zip(dut.pmd_cpus, cpus, strict=True)}
+        now = dict(zip(dut.pmd_cpus, cpus, strict=True))
         ports = tuple(_repinned(port, now) for port in scenario.ports)
         return replace(scenario, dut=replace(dut, pmd_cpus=cpus), ports=ports)
 
@@ -158,32 +152,31 @@ class OvsDevice(Defaults):
         nics = frozenset(port.name for port in scenario.ports if port.pci)
         graph = hops.graph(spec(scenario).datapath, nics, frozenset(port.name for port in scenario.ports))
         at_nics = {port.name for port in scenario.ports if port.engine_pci}  # an interface refuses as any cable does
-        return replace(
-            graph, refused_at={port: refused for port, refused in graph.refused_at.items() if port in at_nics}
-        )
+        refused_at = {port: refused for port, refused in graph.refused_at.items() if port in at_nics}
+        return replace(graph, refused_at=refused_at)
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
         """PMD threads and the main thread."""
-        return load.loads(seen, traffic_s)
+        return counters.loads(seen, traffic_s)
 
     def metrics(self, seen: Seen) -> Iterator[Metric]:
         """Subtables, flows, connections and queues."""
-        return metrics.metrics(seen)
+        return counters.metrics(seen)
 
     def handled(self, seen: Seen) -> int | None:
-        return metrics.handled(seen)
+        return counters.handled(seen)
 
     def signs(self, seen: Seen) -> Mapping[Sign, float]:
         """Subtables, the classifier's share, upcalls, limits and contention."""
-        return signs.signs(seen)
+        return counters.signs(seen)
 
     def advice(self, cause: str, seen: Seen) -> Sequence[str]:
         """Keys, and settings of its database."""
-        return advice.advice(cause, seen)
+        return experiments.advice(cause, seen)
 
     def offload_limits(self, seen: Seen) -> Mapping[OffloadLimit, float]:
         """From the matches and actions of the datapath's flows."""
-        return signs.offload_limits(seen)
+        return counters.offload_limits(seen)
 
     def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
         """Other rules, and limits out of reach."""
@@ -201,11 +194,11 @@ class OvsDevice(Defaults):
             raise InputError(f"no datapath {variant!r}", f"one of {', '.join(Datapath)}") from None
 
 
-def _repinned(port: Port, now: Mapping[str, str]) -> Port:
+def _repinned(port: Port, now: Mapping[int, int]) -> Port:
     if not isinstance(port, OvsPort):
         return port
-    pairs = (pair.split(":") for pair in port.rxq_affinity.split(",") if pair)
-    return replace(port, rxq_affinity=",".join(f"{queue}:{now.get(cpu, cpu)}" for queue, cpu in pairs))
+    pairs = (f"{queue}:{now.get(cpu, cpu)}" for queue, cpu in pinned_queues(port.rxq_affinity))
+    return replace(port, rxq_affinity=",".join(pairs))
 
 
-DEVICE = OvsDevice("ovs", "Open vSwitch", Types(OvsDut, OvsPort, OvsHost), KEYS, load.FIGURES, is_default=True)
+DEVICE = OvsDevice("ovs", "Open vSwitch", Types(OvsDut, OvsPort, OvsHost), KEYS, counters.FIGURES, is_default=True)

@@ -1,9 +1,11 @@
-"""Counter-experiments on Open vSwitch: the same bench with other rules, or with limits out of reach. Pure."""
+"""What can be done against a cause: counter-experiments with other rules or limits out of reach, and settings. Pure."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
+from pinchpoint.dut.ovs.collectors import CONFIGURED
 from pinchpoint.dut.ovs.keys import FIRST_BRIDGE
 from pinchpoint.dut.ovs.spec import Bridge, OvsPort, Rule, RuleSeries, spec
 from pinchpoint.model.causes import Experiment
@@ -13,6 +15,23 @@ UNREACHED = 2**24  # flows or connections: a bench has 64 x 2^16 five-tuples at 
 _STATE = re.compile(r"ct_(?:state|zone|mark|label|nw_src|nw_dst|nw_proto|tp_src|tp_dst|ipv6_src|ipv6_dst)=[^, ]*,?")
 _TABLE = re.compile(r"\btable=(\d{1,3})")
 _OUTPUT = re.compile(r"(?:output:)?\{(?!ipv4:|mac:|u16:|i\})[^}]*\}|\b(?:FLOOD|ALL|NORMAL|flood|all|normal)\b")
+_SMC: Final = f"{CONFIGURED}smc-enable"
+_EMC: Final = f"{CONFIGURED}emc-insert-inv-prob"
+_SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "policer": ("raise ingress_policing_rate of the port", "the rates of its QoS record"),
+    "mtu": ("raise mtu_request of the port",),
+    "buffers": ("raise dut.memory_mb",),
+    "tracking-limit": ("raise dut.conntrack_limit", "the limit of the zone"),
+    "flow-limit": ("raise dut.flow_limit",),
+    "false-offload": ("name outputs in the place of NORMAL in table 0",),
+    "slow-path": ("raise dut.flow_limit", "raise dut.max_idle_ms"),
+    "copies": ("name the port in the place of NORMAL without a learnt address, FLOOD or ALL",),
+    "imbalance": ("set port.rxq_affinity", "let pmd-auto-lb deal the queues out"),
+    "main-thread": ('set dut.datapath = "af_xdp" or "dpdk"',),
+    "preempted": ("name another CPU in dut.pmd_cpus",),
+    "flow-control": ("set options:tx-flow-ctrl=false of the port",),
+}
+"""By the name of the cause."""
 
 
 def experiments(scenario: Scenario) -> Mapping[Experiment, Scenario]:
@@ -21,16 +40,16 @@ def experiments(scenario: Scenario) -> Mapping[Experiment, Scenario]:
 
 
 def _all(scenario: Scenario) -> Iterator[tuple[Experiment, Scenario]]:
-    tuning = spec(scenario).tuning
+    dut = spec(scenario)
     yield Experiment.PLAIN, _plain(scenario)
     yield Experiment.NO_TRACKING, _with_actions(scenario, _untracked)
     yield Experiment.ONE_OUTPUT, _with_actions(scenario, _one_output)
-    if tuning.flow_limit is not None:
-        changed = replace(tuning, flow_limit=UNREACHED)
-        yield Experiment.LARGE_FLOW_LIMIT, replace(scenario, dut=replace(spec(scenario), tuning=changed))
-    if tuning.conntrack_limit is not None:
-        changed = replace(tuning, conntrack_limit=UNREACHED)
-        yield Experiment.LARGE_TRACKING_LIMIT, replace(scenario, dut=replace(spec(scenario), tuning=changed))
+    if dut.tuning.flow_limit is not None:
+        tuning = replace(dut.tuning, flow_limit=UNREACHED)
+        yield Experiment.LARGE_FLOW_LIMIT, replace(scenario, dut=replace(dut, tuning=tuning))
+    if dut.tuning.conntrack_limit is not None:
+        tuning = replace(dut.tuning, conntrack_limit=UNREACHED)
+        yield Experiment.LARGE_TRACKING_LIMIT, replace(scenario, dut=replace(dut, tuning=tuning))
 
 
 def _plain(scenario: Scenario) -> Scenario:
@@ -52,12 +71,12 @@ def _with_actions(scenario: Scenario, changed: Callable[[str], str]) -> Scenario
 
     dut = spec(scenario)
     bridges = tuple(map(of, dut.bridges))
-    same = all(
-        [rule.text for rule in new.rules] == [rule.text for rule in old.rules]
-        and [series.rule for series in new.rule_series] == [series.rule for series in old.rule_series]
-        for new, old in zip(bridges, dut.bridges, strict=True)
-    )
-    return scenario if same else replace(scenario, dut=replace(dut, bridges=bridges))
+    is_same = list(map(_texts, bridges)) == list(map(_texts, dut.bridges))
+    return scenario if is_same else replace(scenario, dut=replace(dut, bridges=bridges))
+
+
+def _texts(bridge: Bridge) -> tuple[list[str], list[str]]:
+    return [rule.text for rule in bridge.rules], [series.rule for series in bridge.rule_series]
 
 
 def _untracked(rule: str) -> str:
@@ -94,3 +113,15 @@ def _one_output(rule: str) -> str:
     for extra in reversed(outputs[1:]):
         actions = actions[: extra.start()] + actions[extra.end() :]
     return f"{match}{separator}{re.sub(r',{2,}', ',', actions).strip(',')}"
+
+
+def advice(cause: str, seen: Mapping[str, float]) -> Sequence[str]:
+    """Imperatives, without what is in force."""
+    return (*_SETTINGS.get(cause, ()), *_caches(cause, seen))
+
+
+def _caches(cause: str, seen: Mapping[str, float]) -> Iterator[str]:
+    if cause in ("masks", "many-flows") and not seen.get(_SMC):
+        yield "try dut.smc = true"
+    if cause == "many-flows" and seen.get(_EMC) != 0:
+        yield "try dut.emc_insert_inv_prob = 0, which saves the vain insertions"

@@ -8,44 +8,41 @@ from dataclasses import replace
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath
 from pinchpoint.dut.ovs.tc import DROPPED
 from pinchpoint.dut.softirq import QUEUES
-from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
+from pinchpoint.model.hops import PORT, DropCounter, DropKind, HopGraph, Party, Place, Refused
 
 _RECEIVED, _RECEIVE_DROPPED = "ovs/port/{port}/rx_pkts", "ovs/port/{port}/rx_drop"
 _SENT, _SEND_DROPPED = "ovs/port/{port}/tx_pkts", "ovs/port/{port}/tx_drop"
 _PROCESSED = "ovs/pmd/*/packets_received"
 _LINK_DROPPED = "host/link/dut/{port}/rx_dropped"
 
+
+def _at_port(counter: str, reason: str, party: Party, kind: DropKind = DropKind.OTHER) -> DropCounter:
+    """A counter of every port of the switch."""
+    return DropCounter(f"ovs/port/{PORT}/{counter}", reason, party, kind)
+
+
+_VETH_DROPPED = "host/link/engine/{port}/tx_dropped"
 _VETH = Place(
     "veth",
     ("host/link/engine/{port}/tx_packets",),
     ("host/link/dut/{port}/rx_packets",),
-    (DropCounter("host/link/engine/{port}/tx_dropped", "veth of {port} dropped", Party.HOST, DropKind.KERNEL_QUEUE),),
+    (DropCounter(_VETH_DROPPED, "veth of {port} dropped", Party.HOST, DropKind.KERNEL_QUEUE),),
 )
 # netdev-dpdk's rx_dropped already contains rx_missed_errors: it is read once, as rx_drop.
-_RECEIVE = Place(
-    "switch receives",
-    (_RECEIVED, _RECEIVE_DROPPED),
-    (_RECEIVED,),
-    (DropCounter(_RECEIVE_DROPPED, "{port} dropped on receive", Party.DUT, DropKind.RECEIVE_RING),),
-)
+_ON_RECEIVE = _at_port("rx_drop", "{port} dropped on receive", Party.DUT, DropKind.RECEIVE_RING)
+_RECEIVE = Place("switch receives", (_RECEIVED, _RECEIVE_DROPPED), (_RECEIVED,), (_ON_RECEIVE,))
+_DAMAGED = _at_port("rx_errs", "damaged on the way to {port}", Party.WIRE, DropKind.MALFORMED)
 # netdev-dpdk's rx_dropped is the sum of the first two, which it shows for NICs alone; damaged frames are not in it.
 _RECEIVE_BY_NIC = Place(
     "switch receives",
-    (_RECEIVED, _RECEIVE_DROPPED, "ovs/port/{port}/rx_errs"),
+    (_RECEIVED, _RECEIVE_DROPPED, _DAMAGED.counter),
     (_RECEIVED,),
     (
-        DropCounter(
-            "ovs/port/{port}/rx_missed_errors",
-            "receive queues of the NIC {port} full",
-            Party.DUT,
-            DropKind.RECEIVE_RING,
-        ),
-        DropCounter("ovs/port/{port}/rx_mbuf_allocation_errors", "no buffer on {port}", Party.DUT, DropKind.BUFFERS),
-        DropCounter(
-            "ovs/port/{port}/rx_errs", "damaged on the way to {port}", Party.WIRE, DropKind.MALFORMED, is_apart=True
-        ),
+        _at_port("rx_missed_errors", "receive queues of the NIC {port} full", Party.DUT, DropKind.RECEIVE_RING),
+        _at_port("rx_mbuf_allocation_errors", "no buffer on {port}", Party.DUT, DropKind.BUFFERS),
+        replace(_DAMAGED, is_apart=True),
     ),
-    DropCounter(_RECEIVE_DROPPED, "{port} dropped on receive", Party.DUT, DropKind.RECEIVE_RING),
+    _ON_RECEIVE,
 )
 _READ_DROPS = {
     Datapath.AF_PACKET: (
@@ -55,9 +52,7 @@ _READ_DROPS = {
     # The link drops what the socket's rings have no room for, whether the receive or the fill ring.
     Datapath.AF_XDP: (DropCounter(_LINK_DROPPED, "AF_XDP rings of {port} full", Party.DUT, DropKind.RECEIVE_RING),),
     # The kernel is the device: its receive path is the device's.
-    **dict.fromkeys(
-        IN_KERNEL, (DropCounter(_LINK_DROPPED, "{port} dropped on receive", Party.DUT, DropKind.KERNEL_QUEUE),)
-    ),
+    **dict.fromkeys(IN_KERNEL, (replace(_ON_RECEIVE, counter=_LINK_DROPPED, kind=DropKind.KERNEL_QUEUE),)),
 }
 # The switch followed its rules. Other drop_action_ counters are of rules that it could not follow.
 _DATAPATH_DROPS = (
@@ -70,38 +65,24 @@ _DATAPATH_DROPS = (
     DropCounter("ovs/coverage/drop_action_*", "{counter}", Party.DUT),
 )
 # The kernel's datapath hands a frame that no flow takes to the switch; one that finds the queue full is lost.
-_UPCALLS_LOST = DropCounter(
-    "ovs/lookups/lost", "upcalls lost: the switch's queue was full", Party.DUT, DropKind.SLOW_PATH
-)
+_QUEUE_FULL = "upcalls lost: the switch's queue was full"
+_UPCALLS_LOST = DropCounter("ovs/lookups/lost", _QUEUE_FULL, Party.DUT, DropKind.SLOW_PATH)
+_FULL_RING = _at_port("ovs_tx_failure_drops", "transmit ring of {port} full", Party.ENGINE, DropKind.TRANSMIT_RING)
 _TRANSMIT = Place(
     "switch sends",
     (_SENT, _SEND_DROPPED),
     (_SENT,),
     (
-        DropCounter(
-            "ovs/port/{port}/ovs_tx_failure_drops", "transmit ring of {port} full", Party.ENGINE, DropKind.TRANSMIT_RING
-        ),
-        DropCounter(
-            "ovs/port/{port}/ovs_tx_mtu_exceeded_drops", "larger than the MTU of {port}", Party.DUT, DropKind.MTU
-        ),
-        DropCounter("ovs/port/{port}/ovs_tx_qos_drops", "QoS policy of {port}", Party.RULES, DropKind.POLICER),
-        DropCounter(
-            "ovs/port/{port}/ovs_tx_invalid_hwol_drops",
-            "offload flags refused by {port}",
-            Party.DUT,
-            DropKind.MALFORMED,
-        ),
+        _FULL_RING,
+        _at_port("ovs_tx_mtu_exceeded_drops", "larger than the MTU of {port}", Party.DUT, DropKind.MTU),
+        _at_port("ovs_tx_qos_drops", "QoS policy of {port}", Party.RULES, DropKind.POLICER),
+        _at_port("ovs_tx_invalid_hwol_drops", "offload flags refused by {port}", Party.DUT, DropKind.MALFORMED),
     ),
-    DropCounter(_SEND_DROPPED, "dropped on transmit, reason not counted", Party.DUT),
+    _at_port("tx_drop", "dropped on transmit, reason not counted", Party.DUT),
 )
 # Behind a NIC's queue is the link, not whoever receives.
-_TO_LINK = replace(
-    _TRANSMIT,
-    drops=(
-        replace(_TRANSMIT.drops[0], reason="transmit queues of the NIC {port} full", party=Party.DUT),
-        *_TRANSMIT.drops[1:],
-    ),
-)
+_FULL_QUEUE = replace(_FULL_RING, reason="transmit queues of the NIC {port} full", party=Party.DUT)
+_TO_LINK = replace(_TRANSMIT, drops=(_FULL_QUEUE, *_TRANSMIT.drops[1:]))
 _NIC_REFUSED = Refused("transmit queue of the engine's NIC {port} full", Party.ENGINE, DropKind.TRANSMIT_RING)
 _SETTLES = ("ovs/port/", "ovs/coverage/", "ovs/lookups/", "host/link/", "host/queue/", "host/socket/")
 
@@ -137,6 +118,4 @@ def _parts(of_rings: Place, of_nics: Place, nics: frozenset[str], ports: frozens
 def in_service(datapath: Datapath) -> HopGraph:
     """The path through a switch that runs already: the places at which it counts itself."""
     whole = graph(datapath)
-    return HopGraph(
-        whole.refused, tuple(place for place in whole.places if place not in (_VETH, QUEUES)), whole.settles
-    )
+    return replace(whole, places=tuple(place for place in whole.places if place not in (_VETH, QUEUES)))

@@ -3,7 +3,7 @@
 from typing import Final
 
 from pinchpoint.dut.device import Items, Keys
-from pinchpoint.dut.ovs.spec import VDPA
+from pinchpoint.dut.ovs.spec import CONFIG_KEYS, VDPA
 from pinchpoint.dut.services import Option, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
@@ -25,12 +25,7 @@ _SET_BY_THE_BENCH: Final = {
     "dpdk-extra": "it could load foreign code into the switch",
     "dpdk-hugepage-dir": "the bench keeps to its own folders",
     "vhost-sock-dir": "the bench keeps to its own folders",
-    "emc-insert-inv-prob": "use dut.emc_insert_inv_prob",
-    "smc-enable": "use dut.smc",
-    "flow-limit": "use dut.flow_limit",
-    "max-idle": "use dut.max_idle_ms",
-    "hw-offload": "use dut.hw_offload",
-    "tc-policy": "use dut.tc_policy",
+    **{name: f"use dut.{key}" for key, name in CONFIG_KEYS.items()},
 }
 
 RESERVED_CONFIG: Final = {
@@ -155,15 +150,13 @@ BRIDGE_SERIES = Table(
 )
 
 _A_BRIDGE = kinds.bridge_name(LAST_BRIDGE)
+_ENDS = (Key("from", _A_BRIDGE, "One bridge.", field="first"), Key("to", _A_BRIDGE, "The other.", field="second"))
 
 PATCH = Table(
     "patch",
     "Two bridges joined by a pair of patch ports. In the rules of a bridge, `{to-br1}` stands for the port towards "
     "the bridge br1, also in the row that `dut.cascade` makes.",
-    (
-        Key("from", _A_BRIDGE, "One bridge.", field="first"),
-        Key("to", _A_BRIDGE, "The other.", field="second"),
-    ),
+    _ENDS,
     at_most=256,
 )
 
@@ -172,8 +165,7 @@ TUNNEL = Table(
     "A VXLAN tunnel between two bridges, over an underlay that the bench builds.",
     (
         Key("name", kinds.port_name(), "In braces, its port in the rules of either bridge."),
-        Key("from", _A_BRIDGE, "One bridge.", field="first"),
-        Key("to", _A_BRIDGE, "The other.", field="second"),
+        *_ENDS,
         Key("vni", kinds.integer(0, 2**24 - 1), "The VXLAN network identifier (RFC 7348)."),
     ),
     at_most=256,
@@ -192,12 +184,7 @@ ARP_RESPONDER = Table(
 
 _PORT = (
     Key("bridge", _A_BRIDGE, "The bridge it belongs to.", FIRST_BRIDGE),
-    Key(
-        "rxq_affinity",
-        kinds.affinity(),
-        "Which of dut.pmd_cpus polls which queue (OVS's pmd-rxq-affinity).",
-        "",
-    ),
+    Key("rxq_affinity", kinds.affinity(), "Which of dut.pmd_cpus polls which queue (OVS's pmd-rxq-affinity).", ""),
     Key(
         "kind",
         kinds.word(VDPA),

@@ -1,49 +1,48 @@
-"""A running switch: its counters, its settings as read back, what may happen to it."""
+"""A running switch: its counters, its settings as read back, what may happen to it, each with its undoing."""
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import ClassVar
 
+from pinchpoint.bench.actions import create, remove
 from pinchpoint.bench.resource import AnyResource
-from pinchpoint.bulk.making import Bulk
+from pinchpoint.bulk.making import Bulk, timed_make, timed_removal
 from pinchpoint.dut import nics
-from pinchpoint.dut.device import Action
-from pinchpoint.dut.multi_host import engine_links
-from pinchpoint.dut.ovs import connections, nic_status
-from pinchpoint.dut.ovs.actions import action_of
-from pinchpoint.dut.ovs.bulk_flows import Flows
-from pinchpoint.dut.ovs.bulk_ports import Ports as BulkPorts
-from pinchpoint.dut.ovs.collectors import (
-    Conntrack,
-    Coverage,
-    DatapathFlows,
-    FlowDump,
-    PmdThreads,
-    Ports,
-    ReceiveQueues,
-)
-from pinchpoint.dut.ovs.connections import Connections
-from pinchpoint.dut.ovs.daemons import switch_versions, vsctl
-from pinchpoint.dut.ovs.dropping import Database, DroppingRules
+from pinchpoint.dut.attach import engine_links
+from pinchpoint.dut.device import Action, Check, Live
+from pinchpoint.dut.ovs import balancing, settings
+from pinchpoint.dut.ovs.balancing import Connections
+from pinchpoint.dut.ovs.bench import ends_with_the_switch
+from pinchpoint.dut.ovs.bulk import Flows
+from pinchpoint.dut.ovs.bulk import Ports as BulkPorts
+from pinchpoint.dut.ovs.collectors import Database, DroppingRules, PmdThreads, Ports, of_datapath
+from pinchpoint.dut.ovs.daemons import switch_versions
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import switch_ports
-from pinchpoint.dut.ovs.settings import check_queues, in_force
-from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, rules, spec
+from pinchpoint.dut.ovs.rpc import Unixctl, UnixctlError
+from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, ends, rules, spec
 from pinchpoint.dut.ovs.tc import TcFilters
-from pinchpoint.dut.ovs.unixctl import Unixctl, UnixctlError
+from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.scenario import Batch, Change, Scenario
-from pinchpoint.observe.host import PacketThreads
-from pinchpoint.observe.queues import Queues
+from pinchpoint.observe.cpu import PacketThreads
+from pinchpoint.observe.printed import Links, PacketSockets, Queues
 from pinchpoint.observe.snapshot import Collector
-from pinchpoint.observe.sockets import Links, PacketSockets
 
 # Threads whose descheduling loses frames: PMDs, and the main thread of a bench without them.
 _PMD_THREAD = re.compile(r"pmd-c\d+/id:\d+")
 _MAIN_THREAD = re.compile(r"ovs-vswitchd\S*")
 
 
-class OvsLive:
+def threads(host: Host, pidfile: str, control: Unixctl) -> list[Collector]:
+    """What the threads of a switch did."""
+    return [PacketThreads(host, pidfile, _PMD_THREAD, _MAIN_THREAD), PmdThreads(control)]
+
+
+class OvsLive(Live):
     """A private switch that stands."""
 
     def __init__(self, scenario: Scenario, places: OvsPlaces) -> None:
@@ -54,49 +53,39 @@ class OvsLive:
     def collectors(self) -> list[Collector]:
         """Datapath, links, ports and threads."""
         scenario, places, control = self._scenario, self._places, self.control
-        datapath, ends = spec(scenario).datapath, self._ends()
+        device, netns, at = spec(scenario), places.dut_netns, ends(scenario)
         collectors: list[Collector] = [
-            Coverage(control),
-            Conntrack(control),
-            DroppingRules(control, [bridge.name for bridge in spec(scenario).bridges], rules(scenario)),
+            DroppingRules(control, [bridge.name for bridge in device.bridges], rules(scenario)),
             Database(places.host, places.database),
-            FlowDump(control),
-            DatapathFlows(control),
-            ReceiveQueues(control),
+            *of_datapath(control),
         ]
-        if datapath is not Datapath.DPDK:
-            if scenario.ports:
-                collectors += engine_links(scenario, places)
-            collectors += [
-                Queues(places.host, places.dut_netns, "dut", ends),
-                Links(places.host, places.dut_netns, "dut", ends),
-            ]
-        if datapath in IN_KERNEL and (datapath is Datapath.TC or spec(scenario).tuning.hw_offload):
-            collectors.append(TcFilters(places.host, places.dut_netns, ends))
-        if datapath is Datapath.AF_PACKET:
-            collectors.append(PacketSockets(places.host, places.dut_netns, ends))
-        if service := scenario.service:
-            collectors.append(Connections(service, places, control))
+        if device.datapath is not Datapath.DPDK:
+            collectors += engine_links(scenario, places) if scenario.ports else []
+            collectors += [Queues(places.host, netns, "dut", at), Links(places.host, netns, "dut", at)]
+        if device.datapath is Datapath.TC or (device.datapath in IN_KERNEL and device.tuning.hw_offload):
+            collectors.append(TcFilters(places.host, netns, at))
+        if device.datapath is Datapath.AF_PACKET:
+            collectors.append(PacketSockets(places.host, netns, at))
+        if balancer := self.balancer():
+            collectors.append(balancer)
         return [*collectors, *self._port_counters(), *self.witnesses()]
 
     def witnesses(self) -> list[Collector]:
-        return [
-            PacketThreads(self._places.host, self._places.pidfile("vswitchd"), _PMD_THREAD, _MAIN_THREAD),
-            PmdThreads(self.control),
-        ]
+        return threads(self._places.host, self._places.pidfile("vswitchd"), self.control)
 
     def settings(self) -> Mapping[str, str]:
         """As the switch and the hosts report them."""
-        settings = in_force(self._scenario, self._places, self.control)
-        settings |= {
-            **nics.settings(self._places.machine, nics.beside_device(self._scenario)),
-            **dict(nic_status.nics(self._scenario, self._places)),
+        scenario, places, control = self._scenario, self._places, self.control
+        return {
+            **settings.in_force(scenario, places, control),
+            **nics.settings(places.machine, nics.beside_device(scenario)),
+            **dict(settings.nics(scenario, places)),
+            **balancing.settings(scenario, places, control),
         }
-        return settings | connections.settings(self._scenario, self._places, self.control)
 
     def ready(self) -> Mapping[str, str]:
         """Every port has its queues; the limit of megaflows is the one asked for from the start."""
-        check_queues(self._scenario, self._places, self.control)
+        settings.check_queues(self._scenario, self._places, self.control)
         return {**self.versions(), **self._limit_flows()}
 
     def versions(self) -> Mapping[str, str]:
@@ -114,8 +103,25 @@ class OvsLive:
             return None
 
     def action(self, change: Change, resources: Sequence[AnyResource]) -> Action:
-        """What happens to the switch."""
-        return action_of(change, self._scenario, self._places, resources, self.control)
+        """What happens to the switch: one of a closed list. `resources` are those of its bench."""
+        places, control, count = self._places, self.control, change.count
+        flows = Flows(places, control, count, "bundle", 1, "drop")
+        ports = BulkPorts(places, control, count, "transaction", 1)
+        make_flows, remove_flows = partial(timed_make, flows, count), partial(timed_removal, flows, count)
+        make_ports, remove_ports = partial(timed_make, ports, count), partial(timed_removal, ports, count)
+        anew = ends_with_the_switch(self._scenario, places, resources)
+        actions: Mapping[str, Action] = {
+            "none": Steps(),
+            "add-flows": Steps(make_flows, restore=remove_flows),
+            "del-flows": Steps(remove_flows, prepare=make_flows),
+            "add-ports": Steps(make_ports, restore=remove_ports),
+            "del-ports": Steps(remove_ports, prepare=make_ports),
+            "flush-flows": Steps(lambda check: control.call("dpctl/del-flows")),
+            "rebalance": Steps(lambda check: control.call("dpif-netdev/pmd-rxq-rebalance")),
+            "settings": Set(places, change.settings),
+            "restart": Restarted(places, anew, control),
+        }
+        return actions[change.action]
 
     @contextmanager
     def items(self, batch: Batch, probed: bool) -> Iterator[Bulk]:
@@ -137,18 +143,12 @@ class OvsLive:
         """The control socket; the next question opens another."""
         self.control.close()
 
-    def _ends(self) -> list[str]:
-        """The ports at which traffic enters or leaves the switch."""
-        return [*(port.name for port in self._scenario.ports), *(host.name for host in self._scenario.hosts)]
-
     def _port_counters(self) -> Iterator[Ports]:
         """Of the bridges at which traffic enters or leaves; patch ports add nothing that these do not show."""
-        ends, ports = self._ends(), switch_ports(self._scenario, self._places)
-        for bridge in dict.fromkeys(port.bridge for port in ports if port.name in ends):
+        at, ports = ends(self._scenario), switch_ports(self._scenario, self._places)
+        for bridge in dict.fromkeys(port.bridge for port in ports if port.name in at):
             numbers = {str(port.number): port.name for port in ports if port.bridge == bridge}
-            yield Ports(
-                self._places.host, bridge, self._places.management_of(bridge), numbers, dict(self._places.environment)
-            )
+            yield Ports(self._places, bridge, numbers)
 
     def _limit_flows(self) -> Mapping[str, str]:
         """Make the scenario's limit of megaflows the present one, not only the highest there may be.
@@ -167,8 +167,85 @@ class OvsLive:
 
     def _number(self, port: str) -> int:
         """The port's OpenFlow number. Raises DutError."""
-        argv = ["ovs-vsctl", *vsctl(self._places), "get", "Interface", port, "ofport"]
-        said = self._places.host.run(argv, environment=self._places.environment).strip()
+        said = self._places.ask_vsctl("get", "Interface", port, "ofport").strip()
         if not said.isdigit() or said == "0":
             raise DutError(f"port {port} has no OpenFlow number: ovs-vsctl says {said!r}", "see ovs-vswitchd's log")
         return int(said)
+
+
+Step = Callable[[Check], object]
+
+
+def _nothing(check: Check) -> None:
+    """Nothing to do."""
+
+
+class Steps:
+    """An action of steps, each of which returns when what it does shows."""
+
+    ends_processes: ClassVar[bool] = False
+
+    def __init__(self, act: Step = _nothing, prepare: Step = _nothing, restore: Step = _nothing) -> None:
+        self._act, self._prepare, self._restore = act, prepare, restore
+
+    def prepare(self, check: Check) -> None:
+        """What must be there before."""
+        self._prepare(check)
+
+    def act(self, check: Check) -> None:
+        """Let it happen."""
+        self._act(check)
+
+    def restore(self, check: Check) -> None:
+        """Undo what lasts."""
+        self._restore(check)
+
+
+class Set:
+    """Settings of Open_vSwitch other_config; ovs-vsctl returns when the switch has taken them over."""
+
+    ends_processes: ClassVar[bool] = False
+
+    def __init__(self, places: OvsPlaces, wanted: Mapping[str, str]) -> None:
+        self._places, self._settings = places, wanted
+        self._before: Mapping[str, str] = {}
+
+    def prepare(self, check: Check) -> None:
+        """Remember what is set."""
+        self._before = settings.other_config(self._places)
+
+    def act(self, check: Check) -> None:
+        self._set(self._settings)
+
+    def restore(self, check: Check) -> None:
+        """Set what was set before, and remove keys that were not there."""
+        self._set({key: self._before[key] for key in self._settings if key in self._before})
+        for key in self._settings:
+            if key not in self._before:
+                self._places.ask_vsctl("remove", "Open_vSwitch", ".", "other_config", key)
+
+    def _set(self, settings: Mapping[str, str]) -> None:
+        if settings:
+            pairs = [f"other_config:{key}={json.dumps(value)}" for key, value in settings.items()]
+            self._places.ask_vsctl("set", "Open_vSwitch", ".", *pairs)
+
+
+class Restarted(Steps):
+    """The switch ends as on SIGTERM and starts again on its database; what that does not hold is made anew.
+
+    The bench's journal names all of this already: nothing else is there meanwhile.
+    """
+
+    ends_processes: ClassVar[bool] = True
+
+    def __init__(self, places: OvsPlaces, anew: Sequence[AnyResource], control: Unixctl) -> None:
+        super().__init__(self._restart)
+        self._host, self._anew, self._control = places.host, anew, control
+
+    def _restart(self, check: Check) -> None:
+        for resource in reversed(self._anew):
+            remove(resource, self._host)
+        self._control.close()  # the next question goes to the new process
+        for resource in self._anew:
+            check()
+            create(resource, self._host)

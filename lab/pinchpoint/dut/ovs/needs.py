@@ -1,34 +1,32 @@
-"""What a machine must have for a private Open vSwitch."""
+"""What a machine must have for a private Open vSwitch, and what the switch's own program says of itself."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pinchpoint.bench.requirements import Probe, command, hugepages, kernel_module, packaged
 from pinchpoint.dut import nics
 from pinchpoint.dut.attach import pages_of
-from pinchpoint.dut.device import ENGINE_MEMORY_MB
+from pinchpoint.dut.device import ENGINE_MEMORY_MB, Starter
 from pinchpoint.dut.ovs.bench import hugepages_needed
-from pinchpoint.dut.ovs.daemons import VSWITCHD
+from pinchpoint.dut.ovs.daemons import SWITCH, VSWITCHD
+from pinchpoint.dut.ovs.daemons import program as program_of
 from pinchpoint.dut.ovs.keys import DEFAULT_MEMORY_MB
-from pinchpoint.dut.ovs.programs import told_version, what_is_wrong
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsPort, spec
 from pinchpoint.dut.ovs.tc import MODULES
-from pinchpoint.dut.starter import Starter
 from pinchpoint.host.interface import Host
+from pinchpoint.model.errors import BenchError, RequirementError
 from pinchpoint.model.scenario import Scenario
 
 _PACKAGES = {
-    "ovs-vsctl": "openvswitch-switch",
-    "ovs-ofctl": "openvswitch-switch",
-    "ovsdb-server": "openvswitch-switch",
-    "ovsdb-tool": "openvswitch-switch",
-    "ip": "iproute2",
-    "ss": "iproute2",
+    **dict.fromkeys(("ovs-vsctl", "ovs-ofctl", "ovsdb-server", "ovsdb-tool"), "openvswitch-switch"),
+    **dict.fromkeys(("ip", "ss"), "iproute2"),
     "sysctl": "procps",
     "taskset": "util-linux",
     "ethtool": "ethtool",
 }
 _OTHERWISE = 'set dut.datapath = "af_packet"'
+_FIRST_LINE = re.compile(r"\S+ \(Open vSwitch\) \S+")
 
 
 def needs(scenario: Scenario, host: Host) -> Iterator[Probe]:
@@ -99,3 +97,35 @@ def _own_program(host: Host, path: str, datapath: Datapath) -> Probe:
     wrong = what_is_wrong(host, path, datapath)
     hint = "set dut.vswitchd to the path of an ovs-vswitchd; for dpdk, of one built with DPDK"
     return Probe("dut.vswitchd", not wrong, f"{path}: {wrong or told_version(host, path)}", hint)
+
+
+def told_version(host: Host, path: str) -> str:
+    """What `PROGRAM --version` says, in one line. Raises BenchError or RequirementError if it does not run."""
+    lines = host.run([path, "--version"], timeout_s=10.0).splitlines()
+    return ", ".join(line.strip() for line in lines if line.strip())
+
+
+def what_is_wrong(host: Host, path: str, datapath: Datapath) -> str:
+    """Why a build of one's own cannot be the switch of this datapath; empty if it can."""
+    if host.which(path) is None:
+        return "not executable" if host.exists(path) else "no such file"
+    if not Path(path).name.startswith(SWITCH):
+        return f"its name does not begin with {SWITCH}, by which its threads are found"
+    try:
+        version = told_version(host, path)
+    except (BenchError, RequirementError, OSError) as error:
+        return f"--version failed: {error}"
+    if not _FIRST_LINE.match(version):
+        return f"--version says {version[:100]!r}, expected '{SWITCH} (Open vSwitch) VERSION'"
+    if datapath is Datapath.DPDK and "DPDK" not in version:
+        return f"built without DPDK ({version})"
+    return ""
+
+
+def program_facts(scenario: Scenario, host: Host) -> Mapping[str, str]:
+    """The program's path, version and SHA-256, under a name that no other program of the run has."""
+    path = program_of(scenario)
+    own = spec(scenario).vswitchd is not None
+    name = f"switch {path} program" if own else f"switch program for {spec(scenario).datapath}"
+    digest = host.run(["sha256sum", path]).split()[0]
+    return {name: f"{path}: {told_version(host, path)}, sha256 {digest}"}

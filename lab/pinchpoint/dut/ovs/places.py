@@ -1,8 +1,10 @@
-"""Where everything of one private switch is found: its folder, sockets, files and namespaces."""
+"""Where everything of one private switch is found, and how commands speak to it and to no other."""
 
 from dataclasses import dataclass
 
+from pinchpoint.bench.resource import Command
 from pinchpoint.dut.places import Places
+from pinchpoint.host.interface import COMMAND_TIMEOUT_S
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 
 BRIDGE = "br0"  # the first bridge of every switch
@@ -48,17 +50,34 @@ class OvsPlaces(Places):
     @property
     def environment(self) -> tuple[tuple[str, str], ...]:
         """Keeps every OVS tool away from the system's own switch."""
-        folder = str(self.directory)
-        return (
-            ("OVS_RUNDIR", folder),
-            ("OVS_LOGDIR", folder),
-            ("OVS_DBDIR", folder),
-            ("OVS_SYSCONFDIR", folder),
-            (ENVIRONMENT_MARK, self.bench_id),
-        )
+        folders = ("OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR")
+        return (*((name, str(self.directory)) for name in folders), (ENVIRONMENT_MARK, self.bench_id))
+
+    def ask(self, *argv: str) -> str:
+        """What a command prints that speaks to this switch. Raises CommandFailed or RequirementError."""
+        return self.host.run(list(argv), environment=self.environment)
+
+    def ask_vsctl(self, *words: str) -> str:
+        """What ovs-vsctl prints. Raises CommandFailed or RequirementError."""
+        return self.ask(*self._vsctl(30), *words)
+
+    def command(self, *argv: str, timeout_s: float = COMMAND_TIMEOUT_S) -> Command:
+        """A command of the bench that speaks to this switch."""
+        return Command(argv, environment=self.environment, timeout_s=timeout_s)
+
+    def vsctl(self, *words: str, timeout_s: int = 30) -> Command:
+        """A call of ovs-vsctl, which waits so long for the switch."""
+        return self.command(*self._vsctl(timeout_s), *words, timeout_s=max(COMMAND_TIMEOUT_S, timeout_s))
+
+    def appctl(self, *words: str) -> Command:
+        """A command to the running switch."""
+        return self.command("ovs-appctl", "-t", self.control, "--timeout=10", *words)
+
+    def _vsctl(self, timeout_s: int) -> tuple[str, ...]:
+        return "ovs-vsctl", f"--db={self.database}", f"--timeout={timeout_s}"
 
 
-def ovs_places(places: Places) -> OvsPlaces:
-    """The same, of a bench that is known to be of this kind."""
-    assert isinstance(places, OvsPlaces)
-    return places
+def quoted(value: str) -> str:
+    """A database string (ovs-vsctl(8), "Database Values")."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

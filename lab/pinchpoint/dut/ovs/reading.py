@@ -5,21 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pinchpoint.dut import checks
 from pinchpoint.dut.device import RawScenario, Read
-from pinchpoint.dut.ovs import bridges, vdpa
+from pinchpoint.dut.ovs import bridges, spec, vdpa
 from pinchpoint.dut.ovs.keys import FIRST_BRIDGE, NEEDS_PMD, TUNING
-from pinchpoint.dut.ovs.spec import (
-    IN_KERNEL,
-    POLLED,
-    ArpResponder,
-    Bridge,
-    Datapath,
-    ExtraPorts,
-    OvsDut,
-    OvsHost,
-    OvsPort,
-    Tuning,
-    Tunnel,
-)
+from pinchpoint.dut.ovs.spec import IN_KERNEL, POLLED, Bridge, Datapath, pinned_queues
 from pinchpoint.dut.services import Option
 from pinchpoint.keys.reader import Element, Values
 from pinchpoint.keys.source import Source
@@ -40,20 +28,18 @@ def read(raw: RawScenario, source: Source) -> Callable[[], Read]:
     checks.own_cpus(raw, source, "pmd_cpus", datapath in POLLED)
     checks.backend(raw, source, "datapath", Datapath.DPDK)
     _check_names(source, arrays)
-    _check_offload(raw, source)
     bridges.check_bridges(source, dut, arrays)
     _check_ports(raw, source)
     _check_service(raw, source)
     action = raw.tables["blocked"].get("action")
     if action in NEEDS_PMD and datapath and datapath not in POLLED:
         source.mismatch(("blocked", "action"), f'another one where dut.datapath is "{datapath}"', action)
-    made = bridges.Rules(source, dut, arrays).bridges(
-        needs_rules=not (raw.tables["service"] or (raw.measure and issubclass(raw.measure, Batch)))
-    )
+    is_batch = raw.measure is not None and issubclass(raw.measure, Batch)
+    made = bridges.Rules(source, dut, arrays).bridges(needs_rules=not (raw.tables["service"] or is_batch))
     return lambda: Read(
         _dut(dut, arrays, made),
-        tuple(OvsPort(**port.values) for port in raw.ports),
-        tuple(OvsHost(**host.values) for host in raw.hosts),
+        tuple(spec.OvsPort(**port.values) for port in raw.ports),
+        tuple(spec.OvsHost(**host.values) for host in raw.hosts),
     )
 
 
@@ -78,22 +64,18 @@ def _check_names(source: Source, arrays: _Arrays) -> None:
             seen.add(name)
 
 
-def _check_offload(raw: RawScenario, source: Source) -> None:
-    """Tc is the datapath of an offload, and of nothing else."""
-    dut = raw.dut
-    if dut.get("datapath") == Datapath.TC and dut.get("hw_offload") is False:
-        source.mismatch(("dut", "hw_offload"), f'true where dut.datapath is "{Datapath.TC}"', False)
-    if dut.get("datapath") not in (None, Datapath.TC) and dut.get("tc_policy") is not None:
-        source.mismatch(("dut", "tc_policy"), f'dut.datapath = "{Datapath.TC}" with it', dut["tc_policy"])
-
-
 def _check_ports(raw: RawScenario, source: Source) -> None:
-    """Queues and NICs are such as the datapath has."""
-    datapath = raw.dut.get("datapath")
+    """Queues and NICs are such as the datapath has; tc is the datapath of an offload, and of nothing else."""
+    dut = raw.dut
+    datapath = dut.get("datapath")
+    if datapath == Datapath.TC and dut.get("hw_offload") is False:
+        source.mismatch(("dut", "hw_offload"), f'true where dut.datapath is "{Datapath.TC}"', False)
+    if datapath not in (None, Datapath.TC) and dut.get("tc_policy") is not None:
+        source.mismatch(("dut", "tc_policy"), f'dut.datapath = "{Datapath.TC}" with it', dut["tc_policy"])
     if datapath and datapath not in POLLED:
         checks.one_queue(raw, source, f'dut.datapath is "{datapath}"')
     for port in raw.ports:
-        _check_affinity(source, port, raw.dut)
+        _check_affinity(source, port, dut)
     if datapath and datapath != Datapath.DPDK:
         checks.no_vhost(raw, source, f'dut.datapath is "{datapath}"')
     vdpa.check(raw, source)
@@ -126,26 +108,25 @@ def _check_affinity(source: Source, port: Element, dut: Values) -> None:
         return
     if dut.get("datapath") and dut["datapath"] not in POLLED:
         source.mismatch(at, f'"" where dut.datapath is "{dut["datapath"]}": no PMD thread polls', text)
-    pairs = [pair.split(":") for pair in text.split(",")]
-    queues = [int(queue) for queue, _ in pairs]
-    cpus = dut.get("pmd_cpus", ())
+    pairs, cpus = pinned_queues(text), dut.get("pmd_cpus", ())
+    queues = [queue for queue, _ in pairs]
     if len(set(queues)) < len(queues) or max(queues) >= port.values.get("queues", max(queues) + 1):
         source.mismatch(at, f"each queue once, from 0 to {port.values.get('queues', 1) - 1}", text)
-    if cpus and any(int(cpu) not in cpus for _, cpu in pairs):
+    if cpus and any(cpu not in cpus for _, cpu in pairs):
         source.mismatch(at, f"CPUs of dut.pmd_cpus ({', '.join(map(str, cpus))})", text)
 
 
-def _dut(dut: Values, arrays: _Arrays, made: tuple[Bridge, ...]) -> OvsDut:
-    return OvsDut(
+def _dut(dut: Values, arrays: _Arrays, made: tuple[Bridge, ...]) -> spec.OvsDut:
+    return spec.OvsDut(
         datapath=Datapath(dut["datapath"]),
         pmd_cpus=dut["pmd_cpus"],
         memory_mb=dut["memory_mb"],
         other_config=dut["other_config"],
-        tuning=Tuning(**{key.model_field: dut[key.model_field] for key in TUNING}),
+        tuning=spec.Tuning(**{key.model_field: dut[key.model_field] for key in TUNING}),
         bridges=made,
         patches=bridges.patches(dut, arrays["patch"]),
-        tunnels=tuple(Tunnel(**tunnel.values) for tunnel in arrays["tunnel"]),
-        arp_responders=tuple(ArpResponder(**responder.values) for responder in arrays["arp_responder"]),
-        extra_ports=ExtraPorts(dut["extra_ports"], dut["extra_ports_kind"]),
+        tunnels=tuple(spec.Tunnel(**tunnel.values) for tunnel in arrays["tunnel"]),
+        arp_responders=tuple(spec.ArpResponder(**responder.values) for responder in arrays["arp_responder"]),
+        extra_ports=spec.ExtraPorts(dut["extra_ports"], dut["extra_ports_kind"]),
         vswitchd=dut["vswitchd"],
     )

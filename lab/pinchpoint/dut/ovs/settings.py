@@ -4,6 +4,9 @@ A setting that the switch takes silently and does not follow would be measured
 under a wrong name. Sources: `dpctl/ct-get-maxconns`, `dpif-netdev/pmd-rxq-show`,
 `upcall/show`, `dpctl/show` (ovs-vswitchd(8)), the switch's log and `ethtool -k`. What
 none of them tells is only known to be in the database, and is recorded as such.
+
+Of its NICs the switch reports driver, link speed, queues, NUMA node, offloads and flow control
+(ovs-vswitchd.conf.db(5), Interface, `status` and `options`).
 """
 
 import json
@@ -14,30 +17,35 @@ from typing import TypeVar
 
 from pinchpoint.bench.resource import Host
 from pinchpoint.dut import remote_endpoints
-from pinchpoint.dut.ovs.daemons import tuned, vsctl
+from pinchpoint.dut.ovs.daemons import tuned
 from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.spec import IN_KERNEL, POLLED, Datapath, OvsPort, ports, spec
-from pinchpoint.dut.ovs.unixctl import Unixctl
+from pinchpoint.dut.ovs.rpc import Unixctl
+from pinchpoint.dut.ovs.spec import IN_KERNEL, POLLED, Datapath, OvsPort, ends, pinned_queues, ports, spec
+from pinchpoint.dut.ovs.text import receive_queues
 from pinchpoint.host.interface import Host as Machine
-from pinchpoint.model.errors import BenchError
+from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.scenario import PACKED, SPLIT, Scenario
 
 _T = TypeVar("_T")
 LOG_TIMEOUT_S = 1.0  # the switch may write its log by another thread
 QUEUES_TIMEOUT_S = 5.0  # the switch gives a vhost-user port its queues after the link is up
-_PMD = re.compile(r"^pmd thread numa_id -?\d+ core_id (\d+):")
-_QUEUE = re.compile(r"^\s+port: (\S+)\s+queue-id:\s*(\d+)\s")
+_PMD = re.compile(r"^pmd thread numa_id -?\d+ core_id (\d+):", re.MULTILINE)
 _PORT_CONFIG = re.compile(r"^\s+port \d+: (\S+) \((.+)\)$")
 _FEATURE = re.compile(r"^([\w-]+): (on|off)", re.MULTILINE)
 _LIMIT = re.compile(r"\(limit (\d+)\)")
-_EMC = re.compile(r"\|INFO\|EMC insertion probability changed to (?:zero|1/(\d+))")
-_SMC = re.compile(r"\|INFO\|SMC cache is (enabled|disabled)")
-_POLICY = re.compile(r"\|INFO\|tc: Using policy '(none|skip_sw|skip_hw)'")
+_LOGGED = {
+    "emc-insert-inv-prob": re.compile(r"\|INFO\|EMC insertion probability changed to (?:1/)?(zero|\d+)"),
+    "smc-enable": re.compile(r"\|INFO\|SMC cache is (enabled|disabled)"),
+    "tc-policy": re.compile(r"\|INFO\|tc: Using policy '(none|skip_sw|skip_hw)'"),
+    "hw-offload": re.compile(r"\|INFO\|netdev: Flow API (Enabled)"),
+}
+_AS_STORED = {"zero": "0", "enabled": "true", "Enabled": "true", "disabled": "false"}
 _OF_THE_KERNEL = ("hw-offload", "tc-policy")
-_OFFLOAD = re.compile(r"\|INFO\|netdev: Flow API Enabled")
 _NEGOTIATED = re.compile(r"\|VHOST_CONFIG: \((\S+)\) negotiated Virtio features: 0x([0-9a-f]+)")
 _RING_PACKED = 34  # VIRTIO_F_RING_PACKED (Virtio 1.1, 6)
 _OFFLOADS = ("tx-checksumming", "tcp-segmentation-offload", "generic-segmentation-offload")
+_NIC_STATUS = ("driver_name", "link_speed", "max_rx_queues", "max_tx_queues", "numa_id")
+_FLOW_CONTROL = ("rx-flow-ctrl", "tx-flow-ctrl", "flow-ctrl-autoneg")
 
 
 def in_force(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[str, str]:
@@ -45,14 +53,14 @@ def in_force(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[st
 
     Raises BenchError naming what was asked and what was found where the two differ.
     """
-    settings = _stored(scenario, places) | _soon(lambda: _told(scenario, places, control), LOG_TIMEOUT_S)
+    settings = {key: f"{value} (stored in the database)" for key, value in _followed(scenario, places)}
+    settings |= _soon(lambda: _told(scenario, places, control), LOG_TIMEOUT_S)
     if (limit := spec(scenario).tuning.conntrack_limit) is not None:
         answer = control.call("dpctl/ct-get-maxconns").strip()
         _same("conntrack limit", str(limit), answer)
         settings["conntrack limit"] = answer
     if spec(scenario).datapath in POLLED:
-        settings |= _port_modes(scenario, places, control.call("dpctl/show"))
-        settings |= _cores(scenario, control)
+        settings |= _port_modes(scenario, places, control) | _cores(scenario, control)
     for host in scenario.hosts:
         machine = places.at(remote_endpoints.site_of(scenario, host))
         settings[f"offloads of {host.name}"] = _offloads(machine, places.host_netns(host.name))
@@ -93,32 +101,18 @@ def _soon(check: Callable[[], _T], timeout_s: float) -> _T:
 def polled_queues(text: str) -> dict[str, dict[int, int]]:
     """`pmd-rxq-show`: port -> receive queue -> core of the PMD that polls it."""
     cores: dict[str, dict[int, int]] = {}
-    core: int | None = None
-    for line in text.splitlines():
-        if heading := _PMD.match(line):
-            core = int(heading[1])
-        elif core is not None and (queue := _QUEUE.match(line)):
-            cores.setdefault(queue[1], {})[int(queue[2])] = core
+    for thread, port, queue in receive_queues(text):
+        if thread != "main":
+            cores.setdefault(port, {})[queue] = int(thread.removeprefix("core"))
     return cores
-
-
-def pmd_cores(text: str) -> tuple[int, ...]:
-    """`pmd-rxq-show`: the cores that have a PMD thread, whatever it polls."""
-    return tuple(sorted(int(heading[1]) for line in text.splitlines() if (heading := _PMD.match(line))))
 
 
 def logged(text: str) -> dict[str, str]:
     """Settings of other_config as the log reports them; it reports changes only, others have their default."""
     settings = {"emc-insert-inv-prob": "100", "smc-enable": "false", "hw-offload": "false", "tc-policy": "none"}
-    for line in text.splitlines():
-        if emc := _EMC.search(line):
-            settings["emc-insert-inv-prob"] = emc[1] or "0"
-        elif smc := _SMC.search(line):
-            settings["smc-enable"] = "true" if smc[1] == "enabled" else "false"
-        elif policy := _POLICY.search(line):
-            settings["tc-policy"] = policy[1]
-        elif _OFFLOAD.search(line):
-            settings["hw-offload"] = "true"
+    for key, pattern in _LOGGED.items():
+        for word in pattern.findall(text):
+            settings[key] = _AS_STORED.get(word, word)
     return settings
 
 
@@ -143,17 +137,6 @@ def ring_layouts(text: str) -> dict[str, str]:
     """The switch's log: socket of a vhost-user port -> the layout that was negotiated last."""
     layouts = {socket: int(features, 16) >> _RING_PACKED & 1 for socket, features in _NEGOTIATED.findall(text)}
     return {socket: PACKED if is_packed else SPLIT for socket, is_packed in layouts.items()}
-
-
-def rxq_affinity(text: str) -> dict[int, int]:
-    """`queue:core,...` of a port's pmd-rxq-affinity as a mapping."""
-    pairs = (pair.split(":") for pair in text.split(",") if pair.strip())
-    return {int(queue): int(core) for queue, core in pairs}
-
-
-def _stored(scenario: Scenario, places: OvsPlaces) -> dict[str, str]:
-    """What the database holds, which says nothing of whether the switch follows it."""
-    return {key: f"{value} (stored in the database)" for key, value in _other_config(scenario, places)}
 
 
 def _told(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[str, str]:
@@ -183,30 +166,34 @@ def _cores(scenario: Scenario, control: Unixctl) -> dict[str, str]:
     """A switch without any port to poll has no PMD thread."""
     if not (scenario.ports or scenario.hosts) or "pmd-cpu-mask" in spec(scenario).other_config:
         return {}
-    cores = ",".join(map(str, pmd_cores(control.call("dpif-netdev/pmd-rxq-show"))))
+    with_pmd = sorted(map(int, _PMD.findall(control.call("dpif-netdev/pmd-rxq-show"))))
+    cores = ",".join(map(str, with_pmd))
     _same("cores with a PMD thread", ",".join(map(str, sorted(spec(scenario).pmd_cpus))), cores)
     return {"PMD cores": cores}
 
 
-def _other_config(scenario: Scenario, places: OvsPlaces) -> Iterator[tuple[str, str]]:
+def other_config(places: OvsPlaces) -> dict[str, str]:
+    """What the database holds, which says nothing of whether the switch follows it."""
+    shown = places.ask_vsctl("--format=json", "--columns=other_config", "list", "Open_vSwitch")
+    (((_, pairs),),) = json.loads(shown)["data"]
+    return dict(pairs)
+
+
+def _followed(scenario: Scenario, places: OvsPlaces) -> Iterator[tuple[str, str]]:
+    """Settings as they are stored. Raises BenchError where another was asked for."""
     asked = tuned(spec(scenario)) | dict(spec(scenario).other_config)
-    if not asked:
-        return
-    argv = ["ovs-vsctl", *vsctl(places), "--format=json", "--columns=other_config", "list", "Open_vSwitch"]
-    (((_, pairs),),) = json.loads(places.host.run(argv, environment=places.environment))["data"]
-    stored: Mapping[str, str] = dict(pairs)
+    stored = other_config(places) if asked else {}
     for key, value in asked.items():
         _same(f"other_config:{key}", value, stored.get(key))
         yield key, stored[key]
 
 
-def _port_modes(scenario: Scenario, places: OvsPlaces, shown: str) -> dict[str, str]:
+def _port_modes(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[str, str]:
     if spec(scenario).datapath is not Datapath.AF_XDP:
         return {}
-    argv = ["ovs-vsctl", *vsctl(places), "--format=json", "--columns=name,status", "list", "Interface"]
-    modes = xdp_modes(shown, places.host.run(argv, environment=places.environment))
-    ends = [*(port.name for port in scenario.ports), *(host.name for host in scenario.hosts)]
-    return {f"xdp mode of {name}": modes.get(name, "not reported") for name in ends}
+    interfaces = places.ask_vsctl("--format=json", "--columns=name,status", "list", "Interface")
+    modes = xdp_modes(control.call("dpctl/show"), interfaces)
+    return {f"xdp mode of {name}": modes.get(name, "not reported") for name in ends(scenario)}
 
 
 def _offloads(host: Machine, netns: str) -> str:
@@ -216,7 +203,7 @@ def _offloads(host: Machine, netns: str) -> str:
 
 def _check_port(port: OvsPort, queues: Mapping[int, int]) -> None:
     _same(f"receive queues of {port.name}", str(port.queues), str(len(queues)), _UNPOLLED)
-    for queue, core in rxq_affinity(port.rxq_affinity).items():
+    for queue, core in pinned_queues(port.rxq_affinity):
         where = queues.get(queue)
         _same(f"core of {port.name}'s queue {queue}", str(core), None if where is None else str(where))
 
@@ -229,3 +216,24 @@ _UNPOLLED = "a core to which a queue is pinned (rxq_affinity) polls no other: pi
 def _same(what: str, asked: str, actual: str | None, hint: str = _REFUSED) -> None:
     if actual != asked:
         raise BenchError(f"{what}: asked for {asked}, found {'nothing' if actual is None else actual}", hint)
+
+
+def nics(scenario: Scenario, places: OvsPlaces) -> Iterator[tuple[str, str]]:
+    """(name, words) of each port that is a NIC. Raises DutError where the database has another form."""
+    for port in scenario.ports:
+        if port.pci:
+            columns = ("--format=json", "--columns=status,options", "list", "Interface", port.name)
+            yield f"NIC of {port.name}, by the switch", nic_words(places.ask_vsctl(*columns))
+
+
+def nic_words(text: str) -> str:
+    """Of the row that `ovs-vsctl --format=json list Interface NAME` prints; what it lacks is called not reported."""
+    try:
+        (((_, status), (_, options)),) = json.loads(text)["data"]
+        told, asked = dict(status), dict(options)
+    except (ValueError, KeyError, TypeError) as error:
+        raise DutError(f"the database shows an interface in an unknown form: {text[:200]!r}") from error
+    parts = [f"{name.replace('_', ' ')} {told.get(name, 'not reported')}" for name in _NIC_STATUS]
+    parts += [f"{name.replace('_', ' ')} {value}" for name, value in sorted(told.items()) if name.endswith("_offload")]
+    flow = [f"{name} {asked[name]}" for name in _FLOW_CONTROL if name in asked]
+    return ", ".join(str(part) for part in (*parts, *(flow or ["flow control not set"])))

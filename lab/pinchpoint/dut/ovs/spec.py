@@ -101,6 +101,17 @@ class Tuning:
     tc_policy: str | None  # whether tc may forward in software, in hardware, or in both
 
 
+CONFIG_KEYS: Final = {
+    "emc_insert_inv_prob": "emc-insert-inv-prob",
+    "smc": "smc-enable",
+    "flow_limit": "flow-limit",
+    "max_idle_ms": "max-idle",
+    "hw_offload": "hw-offload",
+    "tc_policy": "tc-policy",
+}
+"""Open_vSwitch other_config: the key in which each setting stands in the database."""
+
+
 @dataclass(frozen=True)
 class OvsDut:
     """A private Open vSwitch."""
@@ -169,8 +180,18 @@ def hosts(scenario: Scenario) -> tuple[OvsHost, ...]:
     return tuple(host for host in scenario.hosts if isinstance(host, OvsHost))
 
 
+def ends(scenario: Scenario) -> list[str]:
+    """The ports at which traffic enters or leaves the switch."""
+    return [*(port.name for port in scenario.ports), *(host.name for host in scenario.hosts)]
+
+
+def pinned_queues(affinity: str) -> list[tuple[int, int]]:
+    """(queue, CPU) of each pair of a port's pmd-rxq-affinity."""
+    pairs = (pair.split(":") for pair in affinity.split(",") if pair.strip())
+    return [(int(queue), int(cpu)) for queue, cpu in pairs]
+
+
 def rules(scenario: Scenario) -> int:
     """OpenFlow rules of all bridges as the scenario gives them."""
-    return sum(
-        len(bridge.rules) + sum(series.count for series in bridge.rule_series) for bridge in spec(scenario).bridges
-    )
+    bridges = spec(scenario).bridges
+    return sum(len(bridge.rules) + sum(series.count for series in bridge.rule_series) for bridge in bridges)

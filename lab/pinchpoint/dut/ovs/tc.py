@@ -37,7 +37,6 @@ class _Action(msgspec.Struct):
 class _Options(msgspec.Struct):
     handle: int | str = 0
     in_hw: bool = False
-    not_in_hw: bool = False
     actions: list[_Action] = []
 
 

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 from pinchpoint.bench.resource import Command
 from pinchpoint.dut.device import RawScenario
-from pinchpoint.dut.ovs.daemons import command, quoted, vsctl
-from pinchpoint.dut.ovs.places import OvsPlaces
+from pinchpoint.dut.ovs.places import OvsPlaces, quoted
 from pinchpoint.dut.ovs.spec import VDPA, Datapath, OvsPort, ports
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.keys.reader import Element
@@ -71,13 +70,8 @@ def columns(port: OvsPort, places: OvsPlaces) -> dict[str, str]:
 
 def known(scenario: Scenario, places: OvsPlaces) -> list[Command]:
     """A command that fails where the running switch has no such ports, which it would take and not open."""
-    if not any(_of(scenario)):
-        return []
-    return [
-        command(
-            places, "ovs-vsctl", *vsctl(places, timeout_s=_KNOWN_WITHIN_S), "wait-until", "Open_vSwitch", ".", _KNOWS
-        )
-    ]
+    asked = places.vsctl("wait-until", "Open_vSwitch", ".", _KNOWS, timeout_s=_KNOWN_WITHIN_S)
+    return [asked] if any(_of(scenario)) else []
 
 
 def refused(error: CommandFailed, scenario: Scenario) -> BenchError | None:

@@ -1,102 +1,254 @@
-"""What a running reference device prints of itself: its counters, which may lie, and the truth."""
+"""A running reference device: what it prints of itself, its counters, which may lie, and the truth; its hop graphs."""
 
+import signal
 import time
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import ClassVar, Final, Generic, TypeVar
 
 import msgspec
 
-from pinchpoint.bench.actions import ask_relay
+from pinchpoint.bench.actions import ask_relay, daemon_pid
 from pinchpoint.bench.resource import Relay
+from pinchpoint.dut.device import Live, OwnCounters
+from pinchpoint.dut.services import await_forgotten
 from pinchpoint.host.interface import Host
-from pinchpoint.model.errors import DutError
-from pinchpoint.observe.snapshot import Snapshot
+from pinchpoint.model.errors import BenchError, DutError
+from pinchpoint.model.hops import PORT, DropCounter, DropKind, HopGraph, Party, Place, Refused
+from pinchpoint.model.limits import Limit, Resource
+from pinchpoint.observe.snapshot import Collector, Snapshot
 
+_TABLE_USED: Final = "reference/table/used"
+_LOCAL_USED: Final = "reference/local/used"
+_REFUSED: Final = "reference/port/*/"
+_FLUSH_S: Final = 2.0
+_PORT: Final = "reference/port/{port}/"
+_STATES: Final = ("opening", "established", "closed")
+Rows = Mapping[str, tuple[str, Party, DropKind]]
+"""What a place drops: by the counter of a port, the reason, who is responsible, and what was short."""
 
-class Drops(msgspec.Struct, frozen=True):
-    """Frames dropped, by place."""
-
-    rx: int
-    too_long: int
-    ring: int
-    table: int
-    rules: tuple[int, ...]
-    tx: int
-    full: int  # the other port did not take them
+_RING: Final = {"ring": ("ring of the device behind {port} full", Party.DUT, DropKind.RECEIVE_RING)}
+_FULL: Final = {"full": ("transmit ring of {port} full", Party.ENGINE, DropKind.TRANSMIT_RING)}
+_FORWARDS: Final[Mapping[str, Rows]] = {
+    "device receives": {
+        "rx": ("lost behind the ring of {port}", Party.DUT, DropKind.OTHER),
+        "too_long": ("too long for the port opposite {port}", Party.RULES, DropKind.MTU),
+    },
+    "device ring": _RING,
+    "device table": {
+        "table": ("lost in the table behind {port}", Party.DUT, DropKind.OTHER),
+        "rules": ("dropped by a rule behind {port}", Party.RULES, DropKind.RULE),
+    },
+    "device sends": {"tx": ("lost before {port}", Party.DUT, DropKind.OTHER), **_FULL},
+}
+_BALANCES: Final[Mapping[str, Rows]] = {
+    "device ring": _RING,
+    "device checks": {
+        "malformed": ("a header does not fit behind {port}", Party.RULES, DropKind.MALFORMED),
+        "checksum": ("wrong checksum of an IP header behind {port}", Party.RULES, DropKind.MALFORMED),
+        "fragments": ("fragment behind {port}", Party.RULES, DropKind.MALFORMED),
+        "hop_limit": ("time to live over behind {port}", Party.RULES, DropKind.MALFORMED),
+        "other": ("not of the service, behind {port}", Party.RULES, DropKind.RULE),
+        "too_long": ("too long for the port opposite {port}", Party.RULES, DropKind.MTU),
+    },
+    "device table": {
+        "no_connection": ("of no connection, behind {port}", Party.DUT, DropKind.TRACKING),
+        "table_full": ("no place in the table, behind {port}", Party.DUT, DropKind.TRACKING),
+        "no_local_port": ("no local port, behind {port}", Party.DUT, DropKind.TRACKING),
+        "planted": ("SYN dropped on purpose behind {port}", Party.DUT, DropKind.OTHER),
+        "no_next_hop": ("nobody told where the backend is, behind {port}", Party.HOST, DropKind.OTHER),
+    },
+    "device sends": _FULL,
+}
 
 
 class Direction(msgspec.Struct, frozen=True):
-    """received = sent + waiting + drops, in frames, of the truth; what the device says may not add up."""
+    """received = sent + consumed + waiting + drops, in frames, of the truth; what the device says may not add up."""
 
     received: int
     sent: int
     waiting: int
-    drops: Drops
-    new_flows: int
-    software_frames: int
+    drops: dict[str, int | tuple[int, ...]]  # by place; those of rules one by one
+    consumed: int = 0  # of a balancer: ARP that was for it
+    new_flows: int = 0  # of a forwarder
+    software_frames: int = 0  # of a forwarder
 
 
-class Account(msgspec.Struct, frozen=True, tag="forward"):
-    """Since it started. The first direction is from the first port."""
+class Account(msgspec.Struct, frozen=True):
+    """Since it started. The first direction is from the first port, of a balancer that of the clients."""
+
+    WORDS: ClassVar[str]
+    PLACES: ClassVar[Mapping[str, Rows]]  # in a row, each with what it drops
+    COUNTERS: ClassVar[tuple[str, ...]]  # of frames before each place, and behind the last one
 
     elapsed_s: float
     busy_share: float  # in turns that moved frames
+    directions: tuple[Direction, Direction]  # as the device says
+
+    @classmethod
+    def graph(cls) -> HopGraph:
+        """Its places, each between two counters, with its own drop counters."""
+        steps = zip(cls.PLACES.items(), pairwise(cls.COUNTERS), strict=True)
+        places = (Place(name, (_PORT + came,), (_PORT + left,), _drops(rows)) for (name, rows), (came, left) in steps)
+        return HopGraph(Refused("receive ring of {port} full", Party.DUT), tuple(places), ("reference/port/",))
+
+    def counters(self, names: tuple[str, str]) -> dict[str, int]:
+        """`reference/port/NAME/COUNTER`, frames: what came at the port it came from, what left at the other.
+
+        Those behind a place are as many as came, without what it dropped; before the last one, as many as it sent and
+        dropped.
+        """
+        counters = dict[str, int]()
+        *inner, last = self.PLACES.values()
+        *passed, forwarded, sent = self.COUNTERS
+        for direction, source, target in zip(self.directions, names, reversed(names), strict=True):
+            drops = {name: n if isinstance(n, int) else sum(n) for name, n in direction.drops.items()}
+            frames, came, left = direction.received - direction.consumed, _at(source), _at(target)
+            for counter, rows in zip(passed, inner, strict=True):
+                dropped = {name: drops.get(name, 0) for name in rows}
+                counters |= {came + counter: frames, **{came + name: n for name, n in dropped.items()}}
+                frames -= sum(dropped.values())
+            unsent = {name: drops.get(name, 0) for name in last}
+            counters |= {left + name: n for name, n in unsent.items()}
+            counters |= {left + forwarded: direction.sent + sum(unsent.values()), left + sent: direction.sent}
+        return counters
+
+
+def _drops(rows: Rows) -> tuple[DropCounter, ...]:
+    return tuple(DropCounter(_PORT + name, *row) for name, row in rows.items())
+
+
+def _at(port: str) -> str:
+    return _PORT.replace(PORT, port)
+
+
+class Forwarder(Account, frozen=True, tag="forward"):
+    """Of a forwarder."""
+
+    WORDS: ClassVar[str] = "reference device"
+    PLACES: ClassVar[Mapping[str, Rows]] = _FORWARDS
+    COUNTERS: ClassVar[tuple[str, ...]] = ("received", "accepted", "queued", "forwarded", "sent")
+
     offloaded: bool  # as the device says
-    directions: tuple[Direction, Direction]  # likewise
     truth: tuple[Direction, Direction]
 
+    def more(self, names: tuple[str, str]) -> tuple[dict[str, int], dict[str, float]]:
+        """Counters `reference/port/NAME/{new_flows,software_frames}`; gauge `reference/offloaded`."""
+        counters = {
+            f"{_at(name)}{field}": getattr(direction, field)
+            for name, direction in zip(names, self.directions, strict=True)
+            for field in ("new_flows", "software_frames")
+        }
+        return counters, {"reference/offloaded": float(self.offloaded)}
 
-def parse(line: str) -> Account:
+
+class Space(msgspec.Struct, frozen=True):
+    """Of which every connection occupies a place."""
+
+    size: int
+    used: int
+
+
+class Balancer(Account, frozen=True, tag="balance"):
+    """Of a balancer."""
+
+    WORDS: ClassVar[str] = "reference balancer"
+    PLACES: ClassVar[Mapping[str, Rows]] = _BALANCES
+    COUNTERS: ClassVar[tuple[str, ...]] = ("received", "queued", "checked", "forwarded", "sent")
+
+    connections: dict[str, int]
+    table: Space
+    local_ends: Space | None  # of all backends together; None without full-NAT
+    dealt: tuple[int, ...]  # connections, by backend
+    closed_timeout_s: float
+
+    def more(self, names: tuple[str, str]) -> tuple[dict[str, int], dict[str, float]]:
+        """Counters `reference/connections/NAME`, `reference/dealt/BACKEND`; gauges of places in use."""
+        counts = {f"reference/connections/{name}": n for name, n in self.connections.items() if name not in _STATES}
+        dealt = {f"reference/dealt/{number}": count for number, count in enumerate(self.dealt)}
+        local = {_LOCAL_USED: float(self.local_ends.used)} if self.local_ends else {}
+        return counts | dealt, {_TABLE_USED: float(self.table.used), **local}
+
+
+Told = TypeVar("Told", Forwarder, Balancer)
+
+
+def parse(line: str, kind: type[Told]) -> Told:
     """A line of the account file. Raises DutError."""
     try:
-        return msgspec.json.decode(line, type=Account)
+        return msgspec.json.decode(line, type=kind)
     except msgspec.DecodeError as error:
-        raise DutError(f"the reference device's account cannot be read: {error}: {line[:200]}") from error
+        raise DutError(f"the {kind.WORDS}'s account cannot be read: {error}: {line[:200]}") from error
 
 
-def counters(directions: tuple[Direction, Direction], names: tuple[str, str]) -> dict[str, int]:
-    """`reference/port/NAME/COUNTER`: frames. What came is counted at the port it came from, what left at the other."""
-    counters = dict[str, int]()
-    for direction, source, target in zip(directions, names, reversed(names), strict=True):
-        drops, came, left = direction.drops, f"reference/port/{source}/", f"reference/port/{target}/"
-        forwarded = direction.sent + drops.tx + drops.full
-        counters |= {
-            came + "received": direction.received,
-            came + "rx": drops.rx,
-            came + "too_long": drops.too_long,
-            came + "ring": drops.ring,
-            came + "table": drops.table,
-            came + "rules": sum(drops.rules),
-            came + "new_flows": direction.new_flows,
-            came + "software_frames": direction.software_frames,
-            left + "tx": drops.tx,
-            left + "full": drops.full,
-            left + "sent": direction.sent,
-            # Frames that went on from each place, as far as this device counts them.
-            came + "accepted": direction.received - drops.rx - drops.too_long,
-            came + "queued": direction.received - drops.rx - drops.too_long - drops.ring,
-            left + "forwarded": forwarded,
-        }
-    return counters
+class Ports(OwnCounters, Generic[Told]):
+    """What the device says of its ports, and a balancer of its connections."""
 
+    def __init__(self, host: Host, relay: Relay, names: tuple[str, str], kind: type[Told]) -> None:
+        self._host, self._relay, self._names, self._kind = host, relay, names, kind
+        self.name = kind.WORDS
 
-class Ports:
-    """What the device says of its ports."""
-
-    name = "reference device"
-
-    def __init__(self, host: Host, relay: Relay, names: tuple[str, str]) -> None:
-        self._host, self._relay, self._names = host, relay, names
-
-    def can_run(self) -> str | None:
-        """Always: the bench stands once the device answers."""
-        return None
-
-    def account(self) -> Account:
+    def account(self) -> Told:
         """The account so far. Raises DutError."""
-        return parse(ask_relay(self._relay, self._host))
+        return parse(ask_relay(self._relay, self._host), self._kind)
 
     def snapshot(self) -> Snapshot:
-        """See `counters`; `reference/busy_ns`: time in turns that moved frames. Gauge `reference/offloaded`."""
-        at_s, account = time.monotonic(), self.account()
-        busy_ns = round(account.busy_share * account.elapsed_s * 1e9)
-        gauges = {"reference/offloaded": float(account.offloaded)}
-        return Snapshot(at_s, {**counters(account.directions, self._names), "reference/busy_ns": busy_ns}, gauges)
+        """See `counters` and `more` of its account; `reference/busy_ns`: time in turns that moved frames."""
+        at_s, told = time.monotonic(), self.account()
+        more, gauges = told.more(self._names)
+        busy_ns = round(told.busy_share * told.elapsed_s * 1e9)
+        return Snapshot(at_s, {**told.counters(self._names), **more, "reference/busy_ns": busy_ns}, gauges)
+
+
+class ReferenceLive(Live):
+    """A reference device that stands, as a forwarder."""
+
+    words = "a reference device"
+
+    def __init__(self, ports: Ports[Forwarder]) -> None:
+        self.ports = ports
+
+    def collectors(self) -> list[Collector]:
+        return [self.ports]
+
+    def ready(self) -> Mapping[str, str]:
+        """Whether it says that it offloads."""
+        return {"reference offloaded": "yes" if self.ports.account().offloaded else "no"}
+
+
+class BalancingLive(Live):
+    """A reference balancer that stands; it answers once the engine has opened its ports."""
+
+    words = "a reference balancer"
+
+    def __init__(self, ports: Ports[Balancer], host: Host, relay: Relay) -> None:
+        self.ports, self._host, self._relay = ports, host, relay
+
+    def collectors(self) -> list[Collector]:
+        return [self.ports]
+
+    def balancer(self) -> "BalancingLive":
+        """Itself."""
+        return self
+
+    def limits(self) -> tuple[Limit, ...]:
+        """Its table and its local addresses and ports, as its account has them. Raises DutError."""
+        told = self.ports.account()
+        held_s = told.closed_timeout_s
+        settings = "max_connections, closed_s"
+        table = Limit(Resource.TABLE, told.table.size, held_s, settings, _TABLE_USED, (f"{_REFUSED}table_full",))
+        worker = Limit(Resource.WORKER, None, None, "rate_fps, new_connection_us", refused=(f"{_REFUSED}ring",))
+        if told.local_ends is None:
+            return (table, worker)
+        source, no_port = "local, local_ports, for each backend; closed_s", (f"{_REFUSED}no_local_port",)
+        return table, worker, Limit(Resource.LOCAL_PORTS, told.local_ends.size, held_s, source, _LOCAL_USED, no_port)
+
+    def flush(self) -> None:
+        """Have it forget all connections, and wait until it has. Raises BenchError."""
+        self._host.signal([daemon_pid(self._relay, self._host)], signal.SIGUSR2)
+        if left := await_forgotten(self.tracked, _FLUSH_S, 0.002):
+            raise BenchError(f"the reference balancer still remembers {left:,} connections after a flush")
+
+    def tracked(self) -> int:
+        """Places of its table that are occupied."""
+        return self.ports.account().table.used

@@ -1,16 +1,22 @@
-"""What a scenario says of a reference device: its keys."""
+"""What a scenario says of a reference device: its keys, and the options of the engine that follow from them."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, Final
 
-from pinchpoint.dut.device import Keys
+from pinchpoint.dut.device import Keys, RawScenario
 from pinchpoint.dut.services import Option, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
-from pinchpoint.model.scenario import Family, Mode, Scenario, Scheduler
+from pinchpoint.keys.source import Source
+from pinchpoint.model.scenario import Family, Mode, Range, Scheduler, Service
 
 PLACES = ("rx", "ring", "table", "rules", "tx")
+LARGEST_TABLE: Final = 1 << 22
+MOST_LOCAL_ENDS: Final = 1 << 28
+_LOCAL_PORTS: Final = 64_511  # 1025-65535, unless the service says otherwise
+_OF_BOTH: Final = ("cpus", "rate_fps", "ring", "seed")
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class ReferenceDut:
     offloaded: bool
     hides: str  # a place, or empty
     seed: int
-    # Of a balancer, which has a [service] (balancing.py).
+    # Of a balancer, which has a [service].
     new_connection_us: float = 0.0
     toa: bool = False
     rewrites_seq: bool = False
@@ -45,65 +51,82 @@ class ReferenceDut:
     slow_ms: float = 0.0
     kind: str = "reference"
 
-    @property
-    def polls(self) -> bool:
-        """Always: its one thread polls both ports."""
-        return True
-
-    @property
-    def io(self) -> str:
-        """Always vhost-user sockets, served by the device."""
-        return "vhost-user"
+    polls = True
+    io = "vhost-user"  # whose sockets the engine serves
 
     def options(self) -> Iterator[str]:
         """Options of `pinchpoint-engine forward`, word by word; faults that are not planted are left out."""
-        if self.rate_fps is not None:
-            yield from ("--rate", f"{self.rate_fps:.0f}")
-        yield from ("--ring", str(self.ring))
-        if self.new_flow_us:
-            yield from ("--new-flow-cost", f"{self.new_flow_us:g}us")
-        if self.drop:
-            yield from ("--drop", self.drop)
-        for place, share in (("rx", self.rx_loss), ("table", self.table_loss), ("tx", self.tx_loss)):
-            if share:
-                yield from ("--loss", f"{place}:share={share:.9f}")
-        if self.pause_every_ms is not None:
-            yield from ("--pause", f"{self.pause_every_ms:g}ms:{self.pause_ms:g}ms")
-        if self.offload:
-            yield from ("--offload", self.offload)
-            if self.offload_rate_fps is not None:
-                yield from ("--offload-rate", f"{self.offload_rate_fps:.0f}")
-        yield from (*["--offloaded"] * self.offloaded, "--seed", str(self.seed))
-        if self.hides:
-            yield from ("--hide", self.hides)
+        losses = (("rx", self.rx_loss), ("table", self.table_loss), ("tx", self.tx_loss))
+        return _words(
+            ("rate", _shown(self.rate_fps, "{:.0f}")),
+            ("ring", str(self.ring)),
+            ("new-flow-cost", _shown(self.new_flow_us or None, "{:g}us")),
+            ("drop", self.drop),
+            *(("loss", _shown(share or None, f"{place}:share={{:.9f}}")) for place, share in losses),
+            ("pause", _shown(self.pause_every_ms, f"{{:g}}ms:{self.pause_ms:g}ms")),
+            ("offload", self.offload),
+            ("offload-rate", _shown(self.offload_rate_fps, "{:.0f}") if self.offload else None),
+            ("offloaded", self.offloaded),
+            ("seed", str(self.seed)),
+            ("hide", self.hides),
+        )
 
 
-def spec(scenario: Scenario) -> ReferenceDut:
-    """The scenario's device, which is of this kind."""
-    assert isinstance(scenario.dut, ReferenceDut)
-    return scenario.dut
+def balancing_options(dut: ReferenceDut, service: Service) -> Iterator[str]:
+    """Options of `pinchpoint-engine balance`, word by word."""
+    ports = service.local_ports if service.local else None
+    stages = ((stage, getattr(service, f"{stage}_s")) for stage in ("opening", "established", "closed"))
+    return _words(
+        ("service", service.end),
+        ("scheduler", service.scheduler.value),
+        *(("backend", backend.end) for backend in service.backends),
+        ("direct", service.is_direct),
+        ("local", service.local.as_addresses() if service.local else None),
+        ("local-ports", f"{ports.first}-{ports.last}" if ports else None),
+        ("connections", _shown(service.max_connections, "{}")),
+        *((f"{stage}-timeout", _shown(seconds, "{:g}s")) for stage, seconds in stages),
+        ("rate", _shown(dut.rate_fps, "{:.0f}")),
+        ("ring", str(dut.ring)),
+        ("seed", str(dut.seed)),
+        ("new-connection-cost", _shown(dut.new_connection_us or None, "{:g}us")),
+        ("toa", dut.toa),
+        ("rewrite-seq", dut.rewrites_seq),
+        ("weights", ",".join(map(str, dut.unfair))),
+        ("leak", dut.leaks),
+        ("reuse-after", _shown(dut.reuses_after, "{}")),
+        ("break-payload", _shown(dut.breaks_payload, "{}")),
+        ("drop-syn", _shown(dut.drops_syn, "{}")),
+        ("slow-backend", _shown(dut.slow_backend, f"{{}}:{dut.slow_ms:g}ms")),
+    )
+
+
+def _shown(value: float | None, form: str) -> str | None:
+    """The value of an option, in that form; None: it is not set."""
+    return None if value is None else form.format(value)
+
+
+def _words(*options: tuple[str, str | bool | None]) -> Iterator[str]:
+    """`--NAME VALUE` of each option that is set, word by word; `--NAME` of one that is True."""
+    for name, value in options:
+        if value:
+            yield f"--{name}"
+        if value and isinstance(value, str):
+            yield value
 
 
 _SHARE = kinds.number(0.0, 1.0)
 _NUMBER, _ADDRESS = r"(?:stream|every|src-port|dst-port)=\d{1,9}", r"(?:src|dst)=\d{1,3}(?:\.\d{1,3}){3}"
 _TERM = rf"(?:{_NUMBER}|{_ADDRESS}|protocol=(?:udp|tcp|icmp|\d{{1,3}}))"
 _RULE = re.compile(rf"(?:{_TERM}(?:,{_TERM})*)?", re.ASCII)
-
-
-def _rule() -> kinds.Kind:
-    def read(value: object) -> str:
-        kinds.check(isinstance(value, str) and _RULE.fullmatch(value) is not None)
-        return str(value)
-
-    return kinds.Kind('a rule such as "protocol=udp,dst=198.19.0.1,dst-port=53,every=10", or nothing', read)
+_DROP = kinds.matching(_RULE, 'a rule such as "protocol=udp,dst=198.19.0.1,dst-port=53,every=10", or nothing')
 
 
 def _weights() -> kinds.Kind:
-    def read(value: object) -> tuple[int, ...]:
+    weight = kinds.integer(0, 1000)
+
+    def read(value: Any) -> tuple[int, ...]:
         kinds.check(isinstance(value, list | tuple))
-        assert isinstance(value, list | tuple)
-        kinds.check(all(type(weight) is int and 0 <= weight <= 1000 for weight in value))
-        return tuple(value)
+        return tuple(weight.read(element) for element in value)
 
     return kinds.Kind("a list of whole numbers from 0 to 1,000", read)
 
@@ -149,7 +172,7 @@ KEYS = Keys(
         Key("rate_fps", kinds.number(1, 1e9), "Frames served a second in each direction.", Unset("as they come")),
         Key("ring", kinds.integer(1, 1 << 20), "Frames that wait for service at most, in each direction.", 1024),
         Key("new_flow_us", kinds.number(0, 1e6), "What a frame of a new flow takes longer, microseconds.", 0.0),
-        Key("drop", _rule(), "Frames that match are dropped: all terms, and of those every N-th; empty: none.", ""),
+        Key("drop", _DROP, "Frames that match are dropped: all terms, and of those every N-th; empty: none.", ""),
         Key("rx_loss", _SHARE, "Share of frames lost as they leave a port's ring.", 0.0),
         Key("table_loss", _SHARE, "Share of frames lost once they are served.", 0.0),
         Key("tx_loss", _SHARE, "Share of frames lost before the other port.", 0.0),
@@ -174,3 +197,45 @@ KEYS = Keys(
     ),
     services=Services(tuple(Scheduler), tuple(Mode), tuple(Option), families=(Family.IPV4, Family.IPV6)),
 )
+
+
+def _unset(key: Key) -> object:
+    default = None if isinstance(key.default, Unset) else key.default
+    return tuple(default) if isinstance(default, list) else default
+
+
+def check_balancing(raw: RawScenario, source: Source) -> None:
+    """A balancer has the keys of one, a forwarder those of the other, and what is asked for fits its memory."""
+    dut, service = raw.dut, raw.tables.get("service") or {}
+    own = {key.name for key in BALANCING}
+    for key in KEYS.dut:
+        foreign = key.name not in own and key.name not in _OF_BOTH if service else key.name in own
+        if foreign and dut.get(key.name) != _unset(key):
+            whose = "a [service]: the device balances" if service else "no [service]: the device forwards"
+            source.problem(("dut", key.name), f"expected none with {whose}")
+    if service:
+        _check_service(raw, source)
+
+
+def _check_service(raw: RawScenario, source: Source) -> None:
+    dut, service, backends = raw.dut, raw.tables["service"], len(raw.arrays.get("backend", ()))
+    if (service.get("max_connections") or 0) > LARGEST_TABLE:
+        wanted = f"at most {LARGEST_TABLE:,} of reference"
+        source.mismatch(("service", "max_connections"), wanted, service["max_connections"])
+    local = service.get("local")
+    ports = service.get("local_ports")
+    if isinstance(local, Range):
+        ends = local.count * (ports.count if isinstance(ports, Range) else _LOCAL_PORTS) * backends
+        if ends > MOST_LOCAL_ENDS:
+            expected = f"at most {MOST_LOCAL_ENDS:,} local addresses and ports of all backends together"
+            source.problem(("service", "local"), f"expected {expected}, found {ends:,}")
+    for key in ("toa", "reuses_after"):
+        if dut.get(key) and local is None:
+            source.problem(("dut", key), 'expected none without mode = "full-nat"')
+    weights = dut.get("unfair") or ()
+    if weights and (len(weights) != backends or not any(weights)):
+        wanted = f"{backends} numbers, one for each [[backend]], and not only zeros"
+        source.mismatch(("dut", "unfair"), wanted, list(weights))
+    slow = dut.get("slow_backend")
+    if slow is not None and slow >= backends:
+        source.mismatch(("dut", "slow_backend"), f"the number of a [[backend]], 0 to {backends - 1}", slow)

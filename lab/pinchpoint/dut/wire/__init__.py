@@ -9,18 +9,15 @@ Where `pinchpoint-engine inspect` watches the wire, another generator can take t
 (`run/external_generator.py`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pinchpoint.bench.actions import ask_relay
-from pinchpoint.bench.relay import plain_frames, relay_memory_mb
-from pinchpoint.bench.requirements import Probe, command, hugepages
+from pinchpoint.bench.relay import plain_frames
+from pinchpoint.bench.requirements import Probe, hugepages
 from pinchpoint.bench.resource import AnyResource, Namespace, Relay, Veth
-from pinchpoint.dut import checks
-from pinchpoint.dut.attach import by_dpdk, by_veth, foundation, mtu, pages_of
-from pinchpoint.dut.device import Attachment, Defaults, Keys, Pages, PlainBench, PlainLive, RawScenario, Read, Types
-from pinchpoint.dut.places import Places
-from pinchpoint.dut.starter import Starter
+from pinchpoint.dut import attach, checks, device
+from pinchpoint.dut.device import Attachment, Keys, Pages, RawScenario, Starter, Types, dut_of, programs
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
@@ -29,10 +26,8 @@ from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Port, Scenario
-from pinchpoint.observe.inspector import Inspected, parse_account
-from pinchpoint.observe.relay import Relays
+from pinchpoint.observe.relay import Inspected, Relays, parse_account
 from pinchpoint.observe.snapshot import Collector
-from pinchpoint.observe.sockets import Links
 
 RELAY, INSPECTOR = "relay", "inspector"
 INSPECTED_RING = 32_768  # frames: what comes while the inspector's core is away
@@ -40,7 +35,6 @@ INSPECTED_RING = 32_768  # frames: what comes while the inspector's core is away
 INSPECTED_OF_MANY = "29"
 _WITHOUT = "--no-ceiling leaves the comparison with the ceiling out"
 VHOST_USER, VETH = "vhost-user", "veth"
-_RELAYED, _CARRIED = "host/relay/*/*/received", "host/relay/*/*/sent"
 
 
 @dataclass(frozen=True)
@@ -68,15 +62,9 @@ def without_device(scenario: Scenario, over_dpdk: bool) -> Scenario:
     return replace(scenario, dut=wire, hosts=(), guest=None)
 
 
-def dut_of(scenario: Scenario) -> WireDut:
-    """The scenario's device, which is of this kind."""
-    assert isinstance(scenario.dut, WireDut)
-    return scenario.dut
-
-
 def inspected(scenario: Scenario) -> Scenario:
     """A wire whose ports are watched, for another generator than the engine."""
-    return replace(scenario, dut=replace(dut_of(scenario), inspects=True))
+    return replace(scenario, dut=replace(dut_of(scenario, WireDut), inspects=True))
 
 
 def joined(scenario: Scenario) -> tuple[tuple[str, str], ...]:
@@ -103,44 +91,39 @@ def joined(scenario: Scenario) -> tuple[tuple[str, str], ...]:
     return tuple((port, other) for port, other in partner.items() if port <= other)
 
 
-class WireLive(PlainLive):
+class WireLive(device.Live):
     """Joined ports that stand."""
 
     words = "a wire"
 
-    def __init__(self, scenario: Scenario, places: Places, relay: Relay | None) -> None:
-        self._scenario, self._places, self._relay = scenario, places, relay
+    def __init__(self, bench: device.Bench, relay: Relay | None) -> None:
+        self._scenario, self._places, self._relay = bench.scenario, bench.places, relay
 
     def collectors(self) -> list[Collector]:
         """The relay's counters, or those of the links."""
         if self._relay is not None:
             return [Relays(self._places.host, [self._relay])]
-        return [
-            Links(
-                self._places.machine, self._places.engine_netns, "engine", [port.name for port in self._scenario.ports]
-            )
-        ]
+        return [*attach.engine_links(self._scenario, self._places)]
 
     def inspected(self) -> Inspected:
         """What an inspector has seen so far. Raises DutError."""
         assert self._relay is not None
-        return parse_account(ask_relay(self._relay, self._places.host))
+        return parse_account(ask_relay(self._relay, self._places.host), Inspected, "inspector")
 
 
-@dataclass(frozen=True)
-class WireBench(PlainBench):
+class WireBench(device.Bench):
     """One bench of joined ports, planned."""
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """A veth pair or a relay for each pair of ports, or what inspects them. Raises RequirementError."""
         pairs = joined(self.scenario)
-        base = foundation(self.places, pages, _pages(self.scenario))
+        base = attach.foundation(self.places, pages, DEVICE.pages(self.scenario))
         if self.scenario.dut.polls:
             return [*base, self._relay(pairs, engine)]
         queues = {port.name: port.queues for port in self.scenario.ports}
-        netns, size = self.places.engine_netns, mtu(self.scenario)
+        netns, size = self.places.engine_netns, attach.mtu(self.scenario)
         veths = [Veth(first, netns, second, netns, size, max(queues[first], queues[second])) for first, second in pairs]
-        if not dut_of(self.scenario).inspects:
+        if not dut_of(self.scenario, WireDut).inspects:
             return [*base, Namespace(netns), *veths]
         plain = [plain_frames(name, netns) for pair in pairs for name in pair]
         return [*base, Namespace(netns), *veths, *plain, self._inspector(pairs, engine)]
@@ -149,66 +132,42 @@ class WireBench(PlainBench):
         """Beside the links: each end of a pair receives what the other sends."""
         names = [name for pair in pairs for name in pair]
         ports = [f"af_packet:{name}@{self.places.engine_netns}" for name in names]
-        ring = str(INSPECTED_RING)
-        options = ("--core", str(self.scenario.dut.cpus[0]), "--rx-ring", ring, "--json")
+        core = self.scenario.dut.cpus[0]
+        options = ("--core", str(core), "--rx-ring", str(INSPECTED_RING), "--json")
         argv = (*(engine or [find_engine(self.places.machine)]), "inspect", *ports, *options)
-        return self._process(INSPECTOR, argv, pairs, awaited=True)
-
-    def _process(self, name: str, argv: tuple[str, ...], pairs: Sequence[tuple[str, str]], awaited: bool) -> Relay:
-        places = self.places
-        return Relay(
-            name=name,
-            argv=argv,
-            directions=tuple(way for first, second in pairs for way in ((first, second), (second, first))),
-            pidfile=places.pidfile(name),
-            account=f"{places.directory}/{name}.account",
-            log=f"{places.directory}/{name}.log",
-            bench_id=places.bench_id,
-            cpu=self.scenario.dut.cpus[0],
-            awaited=awaited,
-        )
+        return attach.engine_process(self.places, INSPECTOR, argv, pairs, core, awaited=True)
 
     def _relay(self, pairs: Sequence[tuple[str, str]], engine: Sequence[str]) -> Relay:
-        places, dut = self.places, dut_of(self.scenario)
-        ring = str(max(port.ring for port in self.scenario.ports))
-        ports = [
-            f"dpdk:net_vhost{number},iface={places.vhost_socket(name)},queues=1,client=1"
-            for number, name in enumerate(name for pair in pairs for name in pair)
-        ]
-        eal = f"--no-pci --in-memory --single-file-segments -m {relay_memory_mb(len(ports))}"
+        dut = dut_of(self.scenario, WireDut)
+        names = [name for pair in pairs for name in pair]
+        ports, options = attach.at_vhost_sockets(self.scenario, self.places, names)
         work = ("inspect", "--forward", "--every", INSPECTED_OF_MANY) if dut.inspects else ("relay", "--patience", "0s")
-        options = ("--core", str(dut.cpus[0]), "--idle", "spin", "--json", "--eal", eal)
-        rings = ("--rx-ring", ring, "--tx-ring", ring, "--link-timeout", f"{Relay.LINK_TIMEOUT_S:g}s")
         # Its links come up when the engine opens its own ends.
-        return self._process(RELAY, (*engine, work[0], *ports, *work[1:], *options, *rings), pairs, awaited=False)
+        argv = (*engine, work[0], *ports, *work[1:], *options)
+        return attach.engine_process(self.places, RELAY, argv, pairs, dut.cpus[0], awaited=False)
 
     def attachment(self, number: int, port: Port) -> Attachment:
         """The far end of the relay's vhost-user port, or an end of the pair. Raises InputError."""
         if self.scenario.dut.polls:
-            return by_dpdk(self.scenario, self.places, number, port)
-        return by_veth(self.scenario, self.places, port, "af_packet")
+            return attach.by_dpdk(self.scenario, self.places, number, port)
+        return attach.by_veth(self.scenario, self.places, port, "af_packet")
 
     def open(self) -> WireLive:
         """The relay or the inspector, if one stands; a veth pair needs none."""
         pairs, relay = joined(self.scenario), None
         if self.scenario.dut.polls:
             relay = self._relay(pairs, ())
-        elif dut_of(self.scenario).inspects:
+        elif dut_of(self.scenario, WireDut).inspects:
             relay = self._inspector(pairs, ())
-        return WireLive(self.scenario, self.places, relay)
+        return WireLive(self, relay)
 
 
-def _pages(scenario: Scenario) -> int:
-    if not scenario.dut.polls:
-        return 0
-    return pages_of(scenario.engine.memory_mb + relay_memory_mb(len(scenario.ports)))
-
-
-@dataclass(frozen=True)
-class WireDevice(Defaults):
+class WireDevice(device.Device):
     """The kind `wire`: no device between the ports, for the ceiling of a generator."""
 
-    def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
+    bench_type = WireBench
+
+    def check(self, raw: RawScenario, source: Source) -> None:
         """Ports joined to one another, over veth or vhost-user."""
         checks.own_cpus(raw, source, "cpus", polls=raw.dut.get("io") == VHOST_USER)
         if raw.dut.get("io") == VETH:
@@ -219,7 +178,6 @@ class WireDevice(Defaults):
         checks.names(raw, source)
         if raw.dut.get("io") == VHOST_USER:
             checks.one_queue(raw, source, 'dut.io is "vhost-user"')
-        return lambda: Read(WireDut(raw.dut["io"], raw.dut["cpus"]), tuple(Port(**port.values) for port in raw.ports))
 
     def starters(self) -> Iterator[Starter]:
         """A first scenario on a veth pair alone."""
@@ -230,47 +188,29 @@ class WireDevice(Defaults):
             why="what the kernel's links carry before any device on them is accused",
             title="No device, veth",
             dut='kind = "wire"\nio = "veth"\ncpus = {cpus}',
-            polls=False,
-            backend="af_packet",
         )
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """ip, for a watched veth pair ethtool, for vhost-user hugepages."""
-        yield command(host, "ip", "iproute2")
-        if dut_of(scenario).inspects and not scenario.dut.polls:
-            yield command(host, "ethtool", "ethtool")
-        if pages := _pages(scenario):
+        watched = {"ethtool": "ethtool"} if dut_of(scenario, WireDut).inspects and not scenario.dut.polls else {}
+        yield from programs(host, {"ip": "iproute2", **watched})
+        if pages := self.pages(scenario):
             yield hugepages(host, pages, 'set dut.io = "veth"')
 
     def pages(self, scenario: Scenario) -> int:
         """Those of relay and engine."""
-        return _pages(scenario)
-
-    def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
-        """The scenario with its relay on other CPUs."""
-        return replace(scenario, dut=replace(dut_of(scenario), cpus=cpus))
-
-    def bench(self, scenario: Scenario, places: Places) -> WireBench:
-        return WireBench(scenario, places)
+        return attach.vhost_pages(scenario) if scenario.dut.polls else 0
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """The relay; over veth nothing counts beside the ports' own ends."""
         if not scenario.dut.polls:
             return HopGraph(Refused("socket of {port} took no more", Party.HOST, DropKind.KERNEL_QUEUE), ())
-        relay = Place(
-            "relay",
-            (_RELAYED,),
-            (_CARRIED,),
-            (
-                DropCounter(
-                    "host/relay/*/*/dropped",
-                    "the relay's receiving port took no more",
-                    Party.ENGINE,
-                    DropKind.TRANSMIT_RING,
-                ),
-                DropCounter("host/relay/*/*/too_long", "too long for the relay's port", Party.RULES, DropKind.MTU),
-            ),
+        drops = (
+            ("host/relay/*/*/dropped", "the relay's receiving port took no more", Party.ENGINE, DropKind.TRANSMIT_RING),
+            ("host/relay/*/*/too_long", "too long for the relay's port", Party.RULES, DropKind.MTU),
         )
+        received, sent = ("host/relay/*/*/received",), ("host/relay/*/*/sent",)
+        relay = Place("relay", received, sent, tuple(DropCounter(*row) for row in drops))
         return HopGraph(Refused("receive ring of {port} full", Party.ENGINE), (relay,), ("host/relay/",))
 
 

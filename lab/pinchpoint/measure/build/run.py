@@ -8,14 +8,12 @@ from ipaddress import IPv4Address
 from typing import Final
 
 from pinchpoint.bench.resource import Daemon
-from pinchpoint.bulk import needs
-from pinchpoint.bulk.making import FIRST_ADDRESS, Bulk, Timed, timed_make, timed_removal
-from pinchpoint.bulk.veths import Veths
+from pinchpoint.bulk.making import FIRST_ADDRESS, Bulk, Timed, children_s, timed_make, timed_removal
+from pinchpoint.bulk.veths import Veths, veth_namespaces
 from pinchpoint.dut.device import Items, made_by
 from pinchpoint.dut.registry import device_of
-from pinchpoint.host.making import children_s
 from pinchpoint.host.priority import kept_off
-from pinchpoint.host.usage import OwnMemory, Process
+from pinchpoint.host.processes import OwnMemory, Process
 from pinchpoint.measure.build import Build, check_keys, table
 from pinchpoint.measure.build import metrics as building
 from pinchpoint.measure.build.metrics import Built, Usage
@@ -140,7 +138,7 @@ def items(bench: Standing, probes: Probes | None) -> AbstractContextManager[Bulk
     """What the scenario's `[build]` asks for, ready to be made; the bench takes away what is left of it."""
     build = asked(bench.scenario, Build)
     if build.what == "veths":
-        netns = needs.veth_namespaces(bench.setup.places.bench_id)
+        netns = veth_namespaces(bench.setup.places.bench_id)
         return nullcontext(Veths(bench.host, *netns, build.count, build.method, build.concurrency))
     return bench.live.items(build, probed=probes is not None)
 

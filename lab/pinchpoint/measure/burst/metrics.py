@@ -7,9 +7,8 @@ from statistics import stdev
 
 from pinchpoint.measure.summary import valid
 from pinchpoint.model import units
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import BurstResult, BurstTest, Metric
 from pinchpoint.model.result import Limit, Rate, RateStatus, Verdict
-from pinchpoint.model.rfc2544 import BurstResult, BurstTest
 from pinchpoint.model.trial import Trial
 from pinchpoint.stats.estimate import FEWEST_FOR_INTERVAL, median_interval
 

@@ -12,8 +12,8 @@ from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
 from pinchpoint.measure.rates.run import searched_ndr, searching_s
 from pinchpoint.measure.warm_up import first_round
 from pinchpoint.model import units
+from pinchpoint.model.measurement import BurstTest
 from pinchpoint.model.result import Outcome, Rate, ScenarioResult
-from pinchpoint.model.rfc2544 import BurstTest
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search.burst import GALLOP, longest_burst

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from pinchpoint.engine.watched import Sample
+from pinchpoint.engine.connections import Sample
 from pinchpoint.measure.change import Changed, Event
 from pinchpoint.measure.served import equal_by_chance
 from pinchpoint.model import units

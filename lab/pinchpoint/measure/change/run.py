@@ -11,8 +11,7 @@ from typing import Final
 import msgspec
 
 from pinchpoint.dut.services import Rebalanced
-from pinchpoint.engine.connections import SPARE_S, Account, Load
-from pinchpoint.engine.watched import Outage, Sample, Watched, lasting_s, options
+from pinchpoint.engine.connections import SPARE_S, Account, Load, Outage, Sample, Watched, options
 from pinchpoint.measure.carried import judged
 from pinchpoint.measure.change import CHANGE, Changed, Event, check_keys
 from pinchpoint.measure.change.judged import CYCLE_S, Happened, metrics
@@ -77,7 +76,7 @@ def _under_connections(
         restored.callback(watched.end)
         # Of an engine that has ended nobody can be asked what time it took: the host is watched until just before.
         last: Step = (changed.opening_s - BEFORE_END_S, lambda: seen.append(bracket.close()))
-        happened = _follow(watched, [(0.0, bracket.open), *steps, last], lasting_s(load) + SPARE_S, check)
+        happened = _follow(watched, [(0.0, bracket.open), *steps, last], load.lasting_s + SPARE_S, check)
     account = watched.account()
     answered(account, ends.service.address)
     return happened[1 : 1 + len(steps)], watched.samples, account, seen[0]

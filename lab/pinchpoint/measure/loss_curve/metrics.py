@@ -12,9 +12,8 @@ from itertools import pairwise
 from statistics import median
 
 from pinchpoint.model import units
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import LossPoint, Metric
 from pinchpoint.model.result import Limit, Rate, RateStatus
-from pinchpoint.model.rfc2544 import LossPoint
 from pinchpoint.model.trial import Trial
 from pinchpoint.stats.estimate import median_interval
 

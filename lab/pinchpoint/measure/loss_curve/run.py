@@ -15,8 +15,8 @@ from pinchpoint.measure.loss_curve import metrics as loss_curve
 from pinchpoint.measure.summary import valid
 from pinchpoint.measure.warm_up import first_round
 from pinchpoint.model import units
+from pinchpoint.model.measurement import LossPoint
 from pinchpoint.model.result import ScenarioResult
-from pinchpoint.model.rfc2544 import LossPoint
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
 

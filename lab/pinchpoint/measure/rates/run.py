@@ -12,14 +12,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from pinchpoint.account.cache_line import distance, of_trial
-from pinchpoint.account.neighbour import of_trials
-from pinchpoint.account.pauses import pause_gap
-from pinchpoint.account.rejection import held_back, of_search
-from pinchpoint.account.unexplained import unexplained_share
-from pinchpoint.causes.ceiling import held_against, in_mode
-from pinchpoint.causes.modes import explained
-from pinchpoint.causes.offload import truth
+from pinchpoint.account.facts import core_distance_ns, core_distances, modes_of, slowed_words
+from pinchpoint.account.ledger import unexplained_share
+from pinchpoint.account.validity import held_back, of_search
+from pinchpoint.causes.bounds import held_against, in_mode, pause_gap
+from pinchpoint.causes.signs import offload_truth
 from pinchpoint.causes.verdict import verdict
 from pinchpoint.dut.registry import device_of
 from pinchpoint.measure.frames import FrameSession, over_frames
@@ -101,7 +98,7 @@ def _search(session: FrameSession, ceilings: Sequence[Ceiling]) -> _RateSearch:
 
     first = len(measurer.trials)
     if not is_sliced:  # MLRsearch never tries a load above a ceiling that is too low
-        here_ns = of_trial(measurer.latest) if measurer.latest else None
+        here_ns = core_distance_ns(measurer.latest) if measurer.latest else None
         ceilings = [ceiling for ceiling in ceilings if in_mode([ceiling], here_ns)]
     outcome = find_rates(measure, search, time.monotonic, ceilings=ceilings)
     ceiling = max(ceilings, key=lambda ceiling: ceiling.fps, default=None)
@@ -147,7 +144,7 @@ def _latency(share: float, search: _RateSearch, scenario: Scenario, measurer: Me
         None if _early_ns(trial) else trial.latency,
         "; ".join(_notes(trial, is_apart)),
         trial.witness.loopback,
-        of_trial(trial),
+        core_distance_ns(trial),
         trial.validity,
         trial.round_trip,
     )
@@ -234,7 +231,7 @@ def _summary(
             rate,
             judged,
             ring=scenario.smallest_ring,
-            neighbour=of_trials(judged).sentence,
+            neighbour=slowed_words(judged),
             unexplained_ratio=scenario.validity.unexplained_ratio,
             device=device,
         )
@@ -242,7 +239,7 @@ def _summary(
     )
     quoted_fps = next((rate.quoted_fps for rate in outcome.rates if rate.quoted_fps is not None), None)
     held = held_back(searched, quoted_fps, scenario.search.relative_width)
-    warnings = (*rejections.warnings, _without_mrr(search.overloads), held, of_trials(searched).sentence)
+    warnings = (*rejections.warnings, _without_mrr(search.overloads), held, slowed_words(searched))
     return replace(
         scenario_result(scenario, wall_s, trials),
         metrics=(*figures, *of_overload(mrr, gap), *rejections.metrics),
@@ -253,14 +250,14 @@ def _summary(
         other_verdicts=tuple(others),
         generator_ceiling_fps=outcome.generator_ceiling_fps or max((t.offered_fps for t in searched), default=None),
         traffic_s=math.fsum(trial.sent_duration_s for trial in trials),
-        cache_line=distance(valid(searched)),
+        cache_line=core_distances(valid(searched)),
         warnings=tuple(filter(None, warnings)),  # the gravest first
-        modes=explained(searched, outcome.track),
+        modes=modes_of(searched, outcome.track),
         track=outcome.track,
         unexplained_share=unexplained_share(searched),
         ceiling=search.ceiling,
         most_offered_fps=search.most_offered_fps,
-        offload=truth(device.signs(shown.observed), device.offload_limits(shown.observed)) if shown else None,
+        offload=offload_truth(device.signs(shown.observed), device.offload_limits(shown.observed)) if shown else None,
         mrr=mrr,
         gap=gap,
     )

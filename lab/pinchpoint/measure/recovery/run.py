@@ -7,7 +7,7 @@ them the DUT would have time to recover unseen.
 from dataclasses import replace
 from typing import Final
 
-from pinchpoint.engine.instrument import Step
+from pinchpoint.engine.streams import Step
 from pinchpoint.measure.frames import FrameSession, over_frames
 from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked, one_queue
 from pinchpoint.measure.rates.run import searched_ndr, searching_s

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from math import ceil, log
 from statistics import fmean
 
-from pinchpoint.account.load import dut_threads
+from pinchpoint.account.cpus import dut_threads
 from pinchpoint.measure.trial import stolen_s
 from pinchpoint.model import units
 from pinchpoint.model.levels import CONFIDENCE

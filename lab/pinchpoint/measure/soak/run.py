@@ -28,7 +28,7 @@ from pinchpoint.model.result import Rate, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.terms import THREAD_BUSY
 from pinchpoint.model.trial import Cause, Sample, Trial, TrialValidity
-from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.snapshot import Bracket
 
 PHASE = "soak"
 SHORTEST = 0.5  # of a window: less is not worth a transmission of its own

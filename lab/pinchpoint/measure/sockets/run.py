@@ -12,11 +12,9 @@ import msgspec
 from pinchpoint.dut import remote_endpoints
 from pinchpoint.dut.device import Device
 from pinchpoint.dut.registry import device_of
-from pinchpoint.engine.pairs import Pairs
 from pinchpoint.engine.process import find_engine
-from pinchpoint.engine.remote_endpoints import Apart, ServerEngine
 from pinchpoint.engine.sockets import Place, SocketsRequest, SocketsResult
-from pinchpoint.engine.workload import Workloads
+from pinchpoint.engine.workloads import Apart, Pairs, Workloads
 from pinchpoint.host.interface import TICKS_PER_S
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.kind import TWO_HOSTS, MeasureKind, asked
@@ -41,7 +39,7 @@ from pinchpoint.model.result import Outcome, ScenarioResult, Verdict
 from pinchpoint.model.scenario import EngineSite, Host, Scenario
 from pinchpoint.model.terms import THREAD_BUSY
 from pinchpoint.model.trial import TrialValidity
-from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.snapshot import Bracket
 
 SAME_TROUBLE = 2  # windows in a row that no repeat would mend: one more tells it from a slow moment
 SETUP_S = 0.5  # of a window: engines, connections, reading of counters
@@ -188,7 +186,7 @@ def _apart(bench: Standing, ends: Ends, environment: Mapping[str, str]) -> Apart
     log, at, sites = bench.record.engine_log, bench.setup.places.at, ends.sites
     on_client, on_server = at(sites["client"]), at(sites["server"])
     client = Workloads(on_client, command=[find_engine(on_client)], environment=environment, log=log)
-    server = ServerEngine(on_server, command=[find_engine(on_server)], environment=environment, log=log)
+    server = Workloads(on_server, command=[find_engine(on_server)], environment=environment, log=log)
     return Apart(client, server, sites["client"].host, sites["server"].host)
 
 

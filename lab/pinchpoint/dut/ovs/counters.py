@@ -1,0 +1,236 @@
+"""What the counters of Open vSwitch say: the load of its threads, metrics of a trial, signs of causes. Pure."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from pinchpoint.dut.ovs.collectors import BY_RULES, BY_TRACKING, MIRRORED
+from pinchpoint.dut.ovs.flows import LIMIT
+from pinchpoint.dut.ovs.tc import HARDWARE, SOFTWARE
+from pinchpoint.model.causes import Sign
+from pinchpoint.model.measurement import CARRIED, Metric
+from pinchpoint.model.offload import OffloadLimit
+from pinchpoint.model.trial import BusyBy, ThreadFigure, ThreadLoad
+
+FIGURES: Final[Mapping[str, ThreadFigure]] = {
+    "simple_match_hits": ThreadFigure("simple match", "lookups that a simple match by port answered", "simple match"),
+    "emc_hits": ThreadFigure("EMC", "lookups that the exact-match cache answered", "EMC"),
+    "smc_hits": ThreadFigure("SMC", "lookups that the signature-match cache answered", "SMC"),
+    "megaflow_hits": ThreadFigure("megaflow", "lookups that the classifier answered", "megaflow classifier"),
+    "upcalls": ThreadFigure("upcall", "lookups that an upcall answered", "upcalls"),
+    "lost_upcalls": ThreadFigure("lost upcall", "lookups whose upcall failed", "upcalls"),
+}
+"""A thread's own figures, the fastest cache first."""
+MISSING: Final = 0.01  # share of the frames: counters are read one after the other
+_COUNTERS: Final = {"upcalls": "miss_with_success_upcall", "lost_upcalls": "miss_with_failed_upcall"}
+_AVERAGE_ROUNDING: Final = 0.005  # ovs-vswitchd prints averages with two decimals
+_GAUGES: Final = {
+    "conntrack entries": "ovs/conntrack/connections",
+    "datapath flows in the table": "ovs/flows/megaflows",
+    "datapath masks in the table": "ovs/flows/masks",
+}
+Seen = Mapping[str, float]
+
+
+def _between(seen: Seen, begin: str, end: str) -> dict[str, float]:
+    """The counters whose names begin and end so, by what stands between the two."""
+    names = (name for name in seen if name.startswith(begin) and name.endswith(end))
+    return {name.removeprefix(begin).removesuffix(end): seen[name] for name in names}
+
+
+def _threads(seen: Seen) -> list[str]:
+    """Those that have counters, the main thread last."""
+    threads = {name.split("/")[2] for name in seen if name.startswith("ovs/pmd/")}
+    return sorted(threads, key=lambda thread: (thread == "main", len(thread), thread))
+
+
+def _sum(seen: Seen, counter: str) -> float | None:
+    """Of all threads; None where none has the counter."""
+    known = [seen[name] for thread in _threads(seen) if (name := f"ovs/pmd/{thread}/{counter}") in seen]
+    return sum(known) if known else None
+
+
+def loads(seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
+    """The load of each thread that received frames, the PMDs first.
+
+    Snapshots bracket more than the traffic (drain, reading), so a busy share of
+    all cycles would be too low: busy cycles are set against the cycles of
+    `traffic_s` seconds, with the core's clock taken from the counters' own growth.
+    """
+    thread_loads = [_load(thread, seen, traffic_s) for thread in _threads(seen)]
+    return tuple(load for load in thread_loads if load.received > 0 or load.cpu is not None)
+
+
+def _load(thread: str, seen: Seen, traffic_s: float) -> ThreadLoad:
+    def count(name: str) -> int | None:
+        value = seen.get(f"ovs/pmd/{thread}/{name}")
+        return None if value is None else int(value)
+
+    cpu = int(thread.removeprefix("core")) if thread != "main" else None
+    received = count("packets_received") or 0
+    busy, idle = count("processing_cycles"), count("idle_cycles")
+    elapsed_s = seen.get("elapsed_s/pmd")
+    clock_hz = (busy + idle) / elapsed_s if busy is not None and idle is not None and elapsed_s else None
+    share, by = _busy(thread, busy, clock_hz, seen, traffic_s)
+    lookups = {key: count(_COUNTERS.get(key, key)) for key in FIGURES}
+    detail = {key: hits for key, hits in lookups.items() if hits is not None}
+    polled = (queue.partition("/")[0] for queue, on in _between(seen, f"ovs/rxq/{thread}/", "/enabled").items() if on)
+    return ThreadLoad(
+        name="main thread" if cpu is None else f"PMD core {cpu}",
+        cpu=cpu,
+        received=received,
+        recirculated=count("packet_recirculations"),
+        busy_share=share,
+        busy_by=by,
+        cycles_per_packet=busy / received if busy is not None and received else None,
+        clock_hz=clock_hz,
+        ports=tuple(sorted(set(polled))),
+        slow_path=detail["upcalls"] + detail.get("lost_upcalls", 0) if "upcalls" in detail else None,
+        detail=detail,
+    )
+
+
+def _busy(
+    thread: str, busy: int | None, clock_hz: float | None, seen: Seen, traffic_s: float
+) -> tuple[float | None, BusyBy | None]:
+    """The busy share, and how it is known."""
+    if traffic_s <= 0:
+        return None, None
+    if busy is not None and clock_hz:
+        return min(1.0, busy / (clock_hz * traffic_s)), BusyBy.CYCLES
+    # The main thread counts no cycles; it sleeps when idle, so its CPU time is its load.
+    run_ns = seen.get("host/thread/main/run_ns") if thread == "main" else None
+    return (None, None) if run_ns is None else (min(1.0, run_ns / 1e9 / traffic_s), BusyBy.PROCESSOR_TIME)
+
+
+def metrics(seen: Seen) -> Iterator[Metric]:
+    """Metrics of one trial from `seen`, the differences of ovs-vswitchd's counters; those not seen are left out."""
+    yield from _subtables(seen)
+    yield from _tables(seen)
+    yield from _queues(seen)
+
+
+def _subtables(seen: Seen) -> Iterator[Metric]:
+    """Subtables searched for a megaflow hit, from running averages that are printed rounded."""
+    lookups = hits = error = 0.0
+    for thread, searched in _between(seen, "ovs/pmd/", "/subtable_lookups").items():
+        lookups += searched
+        hits += seen.get(f"ovs/pmd/{thread}/megaflow_hits", 0)
+        error += 2 * _AVERAGE_ROUNDING * seen.get(f"ovs/pmd/{thread}/megaflow_hits_since_start", 0)
+    if hits > 0:
+        value, margin = lookups / hits, error / hits
+        low, high = max(1.0, value - margin), value + margin
+        note = "the switch prints the average since its start with two decimals"
+        yield Metric("subtable lookups per megaflow hit", "count", max(1.0, value), low, high, note)
+
+
+def _tables(seen: Seen) -> Iterator[Metric]:
+    """Flows and masks that carried packets during the trial; where flows were too many to list, all in the table."""
+    for what in ("flows", "masks"):
+        if (value := seen.get(f"ovs/exercised/{what}")) is not None:
+            yield Metric(f"datapath {what}", "count", value, note=CARRIED)
+    if "ovs/exercised/flows" not in seen and "ovs/flows/megaflows" in seen:
+        note = "in the table; which of them carried packets was not counted"
+        yield Metric("datapath flows", "count", seen["ovs/flows/megaflows"], note=note)
+    for name, gauge in _GAUGES.items():
+        if gauge in seen:
+            yield Metric(name, "count", seen[gauge])
+    if "ovs/offload/yes" in seen:
+        partial = seen.get("ovs/offload/partial", 0)
+        note = f"{partial:,.0f} of them in part" if partial else ""
+        yield Metric("offloaded flows", "count", seen["ovs/offload/yes"] + partial, note=note)
+
+
+def _queues(seen: Seen) -> Iterator[Metric]:
+    """Of each port's receive queues: the share of its thread's time, and of the port's frames."""
+    for name, percent in sorted(_between(seen, "ovs/rxq/", "/usage_percent").items()):
+        _, port, queue = name.split("/")
+        note = "of its thread's time, over the last 5 s"
+        yield Metric(f"queue usage {port}:{queue}", "share", percent / 100, note=note)
+    for port in sorted({name.split("/")[2] for name in seen if name.startswith("ovs/port/")}):
+        counted = _between(seen, f"ovs/port/{port}/rx_q", "_good_packets")
+        queues = {int(number): frames for number, frames in counted.items() if number.isdigit()}
+        total = sum(queues.values())
+        if len(queues) > 1 and total:
+            for number, frames in sorted(queues.items()):
+                yield Metric(f"queue share {port}:{number}", "share", frames / total)
+
+
+def handled(seen: Seen) -> int | None:
+    """Lookups of the datapath, for one that no thread counts, and frames that tc took before; None if it has none."""
+    counts = [seen[name] for name in ("ovs/lookups/hit", "ovs/lookups/missed", SOFTWARE, HARDWARE) if name in seen]
+    return int(sum(counts)) if counts else None
+
+
+def signs(seen: Seen) -> Mapping[Sign, float]:
+    """All that causes show by; what was not read is absent."""
+    by_threads, hits = _sum(seen, "packets_received"), _sum(seen, "megaflow_hits")
+    passes = by_threads and by_threads + (_sum(seen, "packet_recirculations") or 0)
+    contended = _between(seen, "", "/vhost_tx_contention")
+    tracked, limits = (_between(seen, "ovs/conntrack/", end) for end in ("connections", "limit"))
+    fullest = [tracked[where] / limit for where, limit in limits.items() if limit and where in tracked]
+    # Whose the drops of the pipeline are: of rules that drop, of those after connection tracking, of mirrors.
+    by_rules, received = seen.get(BY_RULES), _between(seen, "ovs/port/", "/rx_pkts")
+    mirrored, entered = sum(received.get(port, 0.0) for port in _between(seen, MIRRORED, "")), sum(received.values())
+    flows, claimed = _claims(seen)
+    values = {
+        Sign.SUBTABLES: _ratio(_sum(seen, "subtable_lookups"), hits, least=1.0),
+        Sign.SLOW_PATH_TIME: _upcall_share(seen),
+        Sign.FLOWS_OF_LIMIT: _ratio(seen.get("ovs/flows/flows"), seen.get("ovs/flows/flow_limit")),
+        Sign.TRACKED_OF_LIMIT: max(fullest, default=None),
+        Sign.CLAIMED: _ratio(claimed, flows),
+        Sign.SOFTWARE: _ratio(_by_software(seen, by_threads, entered, claimed), entered),
+        Sign.RULES_NAMED: _ratio(by_rules, seen.get("ovs/coverage/drop_action_of_pipeline"), most=1.0),
+        Sign.DROPS_OF_TRACKING: _ratio(seen.get(BY_TRACKING, 0.0), by_rules),
+        Sign.MIRRORED_TO: _ratio(mirrored, entered),
+        Sign.WILDCARD_SHARE: _ratio(hits, passes),
+        Sign.UNTRACKED: _ratio(seen.get("ovs/coverage/conntrack_full", 0.0), by_threads),
+        Sign.CONTENDED: _ratio(sum(contended.values()) if contended else None, by_threads),
+    }
+    return {sign: value for sign, value in values.items() if value is not None}
+
+
+def _ratio(part: float | None, whole: float | None, least: float = 0.0, most: float = math.inf) -> float | None:
+    """None where either is not known, or there is no whole."""
+    return min(most, max(least, part / whole)) if part is not None and whole else None
+
+
+def _upcall_share(seen: Seen) -> float | None:
+    """Of the busiest thread's busy time; its clock is what its own counters grew by."""
+    elapsed_s, shares = seen.get("elapsed_s/pmd"), list[float]()
+    for thread, spent_us in _between(seen, "ovs/perf/", "/upcall_us").items():
+        busy, idle = (seen.get(f"ovs/pmd/{thread}/{name}_cycles") for name in ("processing", "idle"))
+        if elapsed_s and busy and idle is not None:
+            shares.append(spent_us / 1e6 / (elapsed_s * busy / (busy + idle)))
+    return min(1.0, max(shares)) if shares else None
+
+
+def _claims(seen: Seen) -> tuple[float, float]:
+    """(flows, those that are said to be offloaded).
+
+    They claim by their flags, `upcall/show` by the number that it calls offloaded: all that were put into tc.
+    """
+    yes, partial, no = (seen.get(f"ovs/offload/{word}", 0.0) for word in ("yes", "partial", "no"))
+    flows = yes + partial + no
+    return flows, max(yes + partial, min(seen.get("ovs/flows/offloaded", 0.0), flows))
+
+
+def _by_software(seen: Seen, by_threads: float | None, entered: float, claimed: float) -> float | None:
+    """Frames that software saw: the threads' packets, or the lookups of the kernel's datapath. None: not known.
+
+    Where offload is claimed, tc has frames of software for which it never asks the datapath. A filter that ended
+    between two readings took its frames along, so hardware is believed only where it counted. A port's own count of
+    received frames has those that its hardware forwards.
+    """
+    if by_threads is not None or "ovs/lookups/hit" not in seen:
+        return by_threads
+    software = seen["ovs/lookups/hit"] + seen.get("ovs/lookups/missed", 0)
+    if not claimed:
+        return software
+    software += seen.get(SOFTWARE, 0.0)
+    return software if software + seen.get(HARDWARE, 0.0) >= entered * (1 - MISSING) else None
+
+
+def offload_limits(seen: Seen) -> Mapping[OffloadLimit, float]:
+    """The share of the frames that each known limit keeps in software."""
+    return {limit: seen[name] for limit in OffloadLimit if (name := LIMIT + limit.name.lower()) in seen}

@@ -1,0 +1,279 @@
+"""A comparison of two benches that stand at once: alternating slices, or alternating trials where those cannot tell.
+
+Both benches are built several times. It is resumable at any stretch of slices and any trial.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+
+from pinchpoint.dut.setup import Setup, prepare
+from pinchpoint.findings.comparing_slices import rate_metric
+from pinchpoint.findings.comparing_trials import alternation, rate_name, rate_of, tried
+from pinchpoint.findings.relative import why_hopeless
+from pinchpoint.host.machines import Machines
+from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.summary import scenario_result
+from pinchpoint.model.comparison import ComparisonRequest, Method
+from pinchpoint.model.duet import MEASURED, Stretch
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.result import ScenarioResult
+from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.trial import ALTERNATING, Trial
+from pinchpoint.run.bench import Task, live_bench
+from pinchpoint.run.checkpoint import Growing, RunContext
+from pinchpoint.run.duet import Duet
+from pinchpoint.run.paired_benches import SIDES, Pair, both_live, warm_pair
+from pinchpoint.run.scenario import planned
+from pinchpoint.stats.alternating import Alternation, Turn
+from pinchpoint.stats.duet import compare_slices, length_of
+from pinchpoint.stats.paired import fewest_pairs
+from pinchpoint.store.folder import RunFolder
+
+BUILDING_S = 10.0  # both benches made, warmed up and removed
+CALIBRATING_S = 10.0
+SHORTEST_S = 5.0  # of slices on two benches, however small a budget
+AROUND_S = 0.2  # of a trial, besides traffic and drain: freezing, reading counters, storing
+FEWEST_TURNS = 8  # on two benches: some are needed for the loads to settle again
+
+
+def expected_s(request: ComparisonRequest) -> float:
+    """About how long both benches take that stand at once."""
+    return CALIBRATING_S + request.benches * BUILDING_S + (request.slices_s or 0.0)
+
+
+class Comparison:
+    """Of A and B, between its first action and its last; `files` have the request and get what becomes of it."""
+
+    def __init__(self, machines: Machines, units: Sequence[Scenario], files: Growing, context: RunContext) -> None:
+        self._machines, self._units, self._files, self._context = machines, units, files, context
+        self._settings: dict[str, Mapping[str, str]] = {}
+        self._warnings: dict[str, None] = {}  # each once, in their order
+        stretches, trials = context.folder.read_stretches(), context.folder.read_trials()
+        self._stretches = list(stretches)
+        self._turns = alternation(trials, [unit.name for unit in units], units[0].search)
+        request, budget_s = self._request, files.info.budget_s
+        whole_s = expected_s(request) if budget_s is None else budget_s
+        self._time = BuildTime(whole_s - _wall_s(stretches, trials), request.benches, is_limit=budget_s is not None)
+
+    @property
+    def _request(self) -> ComparisonRequest:
+        """What was asked for, or what became of it."""
+        request = self._files.info.comparison
+        assert request is not None and request.slices_s is not None
+        return request
+
+    def measure(self) -> None:
+        """Both benches are built as often as asked for, as far as the time goes, and measured for an equal share.
+
+        Whatever is measured when it ends is kept, however it ends. Raises what building and measuring raise.
+        """
+        while self._is_going_on():
+            with self._time.building():
+                self._build()
+
+    def results(self) -> tuple[ScenarioResult, ...]:
+        """Of A and of B, as far as they got; none before anything is measured."""
+        turns = self._turns.turns if self._request.method is Method.TRIALS else None
+        return results_of(self._units, self._context.folder, turns, self._settings, tuple(self._warnings))
+
+    def _is_going_on(self) -> bool:
+        if self._time.is_over:
+            return False
+        slices_s = self._request.slices_s or 0.0
+        if self._request.method is Method.TRIALS:
+            return True
+        return slices_s - self._measured_s > slices_s / self._request.benches / 2
+
+    @property
+    def _measured_s(self) -> float:
+        return math.fsum(length_of(stretch) for stretch in self._stretches if stretch.phase == MEASURED)
+
+    def _build(self) -> None:
+        """Both benches once, on their host, measured and removed."""
+        (a, b), record, context = self._units, self._files.record(), self._context
+        context.listener.scenario_begins(a, 1, 1)
+        first, engine = planned(self._machines, a, record)
+        second, _ = planned(self._machines, b, record, partial(prepare, beside=first))
+
+        def live(setup: Setup) -> AbstractContextManager[Standing]:
+            recorded = self._files.recorded(setup.scenario.name)
+            return live_bench(setup, engine, Task(record, context.listener, recorded, context.on_stoppable))
+
+        with both_live((first, second), live) as benches:
+            self._time.stands()
+            for bench in benches:
+                self._settings[bench.scenario.name] = bench.live.settings()
+            self._measured(*benches)
+
+    def _measured(self, a: Standing, b: Standing) -> None:
+        number = 1 + max((stretch.benches for stretch in self._stretches), default=0)
+
+        def keep(stretch: Stretch) -> None:
+            marked = replace(stretch, benches=number)
+            self._context.folder.append_stretch(marked)
+            self._stretches.append(marked)
+
+        until_s = self._until_s()
+        with warm_pair(a, b) as pair:
+            self._warnings |= dict.fromkeys(pair.warnings)
+            Duet(pair, keep, self._stretches, self._is_enough).measure(until_s)
+            if self._takes_trials():
+                self._turns.build()
+                a.listener.phase(ALTERNATING, 1)
+                share_s = self._time.share_s(FEWEST_TURNS * _turn_s(a.scenario))
+                alternate(pair, self._turns, time.monotonic() + share_s)
+
+    def _is_enough(self, stretches: Sequence[Stretch]) -> bool:
+        return self._time.is_up or (self._request.may_fall_back and bool(why_hopeless(stretches)))
+
+    def _until_s(self) -> float:
+        """How many seconds of slices there are to be when these benches are removed."""
+        request = self._request
+        if request.method is not Method.DUET:
+            return 0.0
+        slices_s, share_s = request.slices_s or 0.0, self._time.share_s(SHORTEST_S)
+        if self._time.builds_left == 1:
+            return min(slices_s, self._measured_s + (share_s if self._time.is_limit else slices_s))
+        return min(slices_s, self._measured_s + min(share_s, slices_s / request.benches))
+
+    def _takes_trials(self) -> bool:
+        """Whether alternating trials follow: they were asked for, or slices can give no ratio."""
+        if self._request.method is not Method.DUET:
+            return True
+        why = why_hopeless(self._stretches) if self._request.may_fall_back else ""
+        if why:
+            self._files.note_comparison(replace(self._request, method=Method.TRIALS, metrics=(), why=why))
+            self._time.again()
+        return bool(why)
+
+
+def _turn_s(scenario: Scenario) -> float:
+    """About how long a trial of each bench takes."""
+    return 2 * (scenario.search.trial_duration_s + scenario.search.drain_s + AROUND_S)
+
+
+def alternate(pair: Pair, made: Alternation, until_s: float) -> None:
+    """Trials A B, B A, each at a load of its own, until the monotonic clock shows `until_s`; `made` follows them.
+
+    A trial has its whole account, so that a loss-free rate can be compared; a slice has not. One of each is made
+    at least. Raises what a trial raises.
+    """
+    scenario = pair.benches[SIDES[0]].scenario
+    search, measurers = scenario.search, {side: pair.measurer(side, ALTERNATING, side) for side in SIDES}
+    while True:
+        for side in made.order:
+            with pair.alone(side, measurers[side]):
+                trial = measurers[side].trial(ALTERNATING, search.trial_duration_s, made.load_fps(side))
+            made.answer(side, tried(trial, search))
+        if time.monotonic() + _turn_s(scenario) > until_s:
+            return
+
+
+def results_of(
+    units: Sequence[Scenario],
+    folder: RunFolder,
+    turns: Sequence[Turn] | None = None,
+    settings: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    warnings: tuple[str, ...] = (),
+) -> tuple[ScenarioResult, ...]:
+    """What the folder's slices, or `turns`, say of A and of B; `settings`: in force, by the unit's name."""
+    stretches, trials = folder.read_stretches(), folder.read_trials()
+    measured = [stretch for stretch in stretches if stretch.phase == MEASURED and stretch.slices]
+    if not measured and turns is None:
+        return ()
+    quads = compare_slices(measured).quads if turns is None else ()
+    results = []
+    for side, unit in zip(SIDES, units, strict=True):
+        rates = (rate_metric(quads, side),) if quads else ()
+        if turns:
+            rate = rate_of(turns, side)
+            rates = (Metric(rate_name(unit.search), rate.unit, rate.value, rate.low, rate.high, rate.interval),)
+        sliced_s = math.fsum(part.length_s for stretch in measured for part in stretch.slices if part.side == side)
+        own = [trial for trial in trials if trial.scenario == unit.name and trial.phase == ALTERNATING]
+        result = replace(
+            scenario_result(unit, _wall_s(stretches, trials)),
+            metrics=rates,
+            trials=len(own),
+            traffic_s=sliced_s + math.fsum(trial.sent_duration_s for trial in own),
+            warnings=warnings if side == SIDES[0] else (),
+            settings=settings.get(unit.name, {}),
+        )
+        results.append(result)
+    return tuple(results)
+
+
+def _wall_s(stretches: Sequence[Stretch], trials: Sequence[Trial]) -> float:
+    """Seconds that slices and trials took, as stored."""
+    return math.fsum([*(stretch.wall_s for stretch in stretches), *(trial.wall_s for trial in trials)])
+
+
+class BuildTime:
+    """How a comparison divides its time between building both benches again and measuring on them."""
+
+    def __init__(self, left_s: float, builds: int, is_limit: bool, now_s: Callable[[], float] = time.monotonic) -> None:
+        """`builds`: as often both benches are to be built. `is_limit`: the time is a limit of the user."""
+        self.is_limit = is_limit
+        self._now_s = now_s
+        self._ends_s = now_s() + left_s
+        self._wanted = builds
+        self._made = 0
+        self._began_s = now_s()  # of the latest building
+        self._build_s = 0.0  # of one, without its removal
+        self._planned: int | None = None  # builds
+
+    @contextmanager
+    def building(self) -> Iterator[None]:
+        """Inside, both benches are built, stand and are removed."""
+        self._began_s = self._now_s()
+        yield
+        self._made += 1
+
+    def stands(self) -> None:
+        """Both benches stand now."""
+        self._build_s = self._now_s() - self._began_s
+
+    def again(self) -> None:
+        """What is measured has changed: how many builds pay is asked anew."""
+        self._planned = None
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the time is up; negative once it has passed."""
+        return self._ends_s - self._now_s()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether a limit is reached."""
+        return self.is_limit and self.left_s <= 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more benches are to be built."""
+        is_short = self.is_limit and self.left_s < self._build_s
+        return self._made > 0 and (is_short or self._made >= (self._planned or self._wanted))
+
+    @property
+    def builds_left(self) -> int:
+        """With the benches that stand."""
+        return max(1, (self._planned or self._wanted) - self._made)
+
+    def share_s(self, least_s: float) -> float:
+        """How long to measure on the benches that stand, `least_s` at least."""
+        if self._planned is None:
+            self._planned = self._affordable(least_s) if self.is_limit else self._wanted
+        others = self.builds_left - 1
+        return max(least_s, (self.left_s - others * self._build_s) / self.builds_left)
+
+    def _affordable(self, least_s: float) -> int:
+        """How many builds a limit pays for that leaves `least_s` to each.
+
+        If they are fewer than six, only these: an interval would be for the benches that stand all the same.
+        """
+        fit = 1 + max(0, int((self.left_s - least_s) // (self._build_s + least_s)))
+        more = min(self._wanted - self._made, fit)
+        return self._made + (more if self._made + more >= fewest_pairs() else 1)
