@@ -33,7 +33,7 @@ SEEN_ON_ANY_HOST = (
     "reference: false offload",
 )
 NAMED = {plant.name: plant for plant in PLANTS}
-TRAFFIC_S = 1.0
+TRAFFIC_S = 2.0  # of fewer than six trials no rate is told, and no cause of it
 # What was offered is judged, however little that is: a cause shows at any load, and no rate is looked at.
 AS_OFFERED = """
 [validity]

@@ -285,7 +285,7 @@ class _File:
     @property
     def control_path(self) -> Path:
         """The control scenario's file, if there is one."""
-        return self._folder / self._control["scenario"]
+        return self._folder / str(self._control["scenario"])
 
     def control(self) -> Control | None:
         """The control scenario; what is wrong with it is noted."""

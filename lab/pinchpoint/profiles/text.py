@@ -67,7 +67,7 @@ def _lines(stream: Wanted, left: str, right: str, share: float) -> Iterator[str]
 
 def _range(key: str, span: Range) -> str:
     if key.startswith("ipv4"):
-        return f'"{span.as_ipv4()}"'
+        return f'"{span.as_addresses()}"'
     return f'"{span.first}-{span.last}"' if span.count > 1 else str(span.first)
 
 

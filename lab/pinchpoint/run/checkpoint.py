@@ -71,7 +71,8 @@ class Growing:
         self.is_partial = False  # while results in `done` are of something that still goes on
         self.info = folder.read_info()
         self._begun_with = self.info.versions
-        self._begun = {kept.scenario for kept in (*folder.read_trials(), *folder.read_measurements())}
+        self._begun = {trial.scenario for trial in folder.read_trials()}
+        self._begun |= {measurement.scenario for measurement in folder.read_measurements()}
         self._curves: dict[str, Curve] = {}  # by group
         self._changed_info = self._changed_result = False
         self._info_pace, self._result_pace = Pace(now_s), Pace(now_s)

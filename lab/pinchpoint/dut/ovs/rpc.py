@@ -55,7 +55,7 @@ class _Stream:
             raise ValueError("reply is not an object")
         return message
 
-    def _whole(self) -> object | None:
+    def _whole(self) -> Any:
         """The first object of what came; None: more is to come. There is no other framing than an object's own end."""
         if not self._received[-16:].rstrip().endswith(b"}"):
             return None

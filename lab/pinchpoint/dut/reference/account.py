@@ -185,7 +185,8 @@ class Ports(OwnCounters, Generic[Told]):
     """What the device says of its ports, and a balancer of its connections."""
 
     def __init__(self, host: Host, relay: Relay, names: tuple[str, str], kind: type[Told]) -> None:
-        self._host, self._relay, self._names, self._kind = host, relay, names, kind
+        self._host, self._relay, self._names = host, relay, names
+        self._kind: type[Told] = kind
         self.name = kind.WORDS
 
     def account(self) -> Told:
