@@ -6,7 +6,7 @@ TEST := build-tests test-unit,lint+test-rust test-bench
 TEST_ALL := $(TEST) test-thorough test-bench-rest test-kernel test-debian smoke
 BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-referee bench-compare bench-truth bench-causes bench-exhaustion bench-watch bench-serve bench-campaign
 
-.PHONY: demo docs test test-all build-tests test-rust test-unit test-thorough test-bench test-bench-rest test-kernel test-nics test-debian test-hosts test-campaign test-vdpa lint fmt setup clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
+.PHONY: demo docs test test-all build-tests test-rust test-unit test-thorough test-bench test-bench-rest test-kernel test-nics test-debian test-hosts test-guests test-comparisons test-studies test-campaign test-vdpa lint fmt setup clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
 .DEFAULT_GOAL := help
 
 # Where it is set, every command of every test would compile the lab anew.
@@ -34,7 +34,10 @@ help:
 	@echo "make test-campaign   measure 60 points on a Ray cluster of four nodes, two of which are killed (as root, 5 minutes)"
 	@echo "make bench-turnover  build 200 benches in a row; none may fail for lack of hugepages (as root, 12 minutes)"
 	@echo "make test-debian  measure a real Open vSwitch in a bare Debian 12 and in a bare 13, from nothing (as root, 12 minutes)"
-	@echo "make test-hosts      kill and cut what benches on hosts by ssh stand on, 200 times (as root, 20 minutes)"
+	@echo "make test-hosts      benches and campaigns over hosts by ssh that are killed and cut, 200 times at random (as root, 30 minutes)"
+	@echo "make test-guests     kernels of guests under qemu, and what is left of killed ones (as root, 6 minutes)"
+	@echo "make test-comparisons  comparisons at once that are killed at every step (as root, 5 minutes)"
+	@echo "make test-studies    studies that take minutes each, step by step (as root, 5 minutes)"
 	@echo "make smoke           run one short round of every benchmark (as root, 2 minutes)"
 	@echo "make bench-watch     measure what a loaded switch loses to being watched (as root, 4 minutes)"
 	@echo "make bench           run bench-engine and bench-build, and measure the lab's own time per trial"
@@ -73,7 +76,11 @@ test-bench: setup .venv/.test-packages
 	$(BIN)/pytest -m tier1 tests/bench
 
 test-bench-rest: setup .venv/.test-packages
-	$(BIN)/pytest -m "not tier1" tests/bench
+	$(BIN)/pytest -m "not tier1 and not subject" tests/bench
+
+# What `make test-all` has no time for; each is run when its subject changes, and prints what it is about.
+test-guests test-comparisons test-studies: setup .venv/.test-packages
+	$(BIN)/pytest -m "subject(target='$@')" tests/bench
 
 test-kernel: setup .venv/.test-packages
 	packaging/in-user-mode-linux --limit 600 $(CURDIR)/$(BIN)/pytest tests/kernel
@@ -91,6 +98,7 @@ test-debian: .venv/.test-packages
 # As root. FAULTS: --faults N, --hosts N, --seed N. Fails where something is left, or a finished trial is lost or made
 # twice. tests/bench has a short round.
 test-hosts: setup .venv/.test-packages
+	$(BIN)/pytest -m "subject(target='$@')" tests/bench
 	@$(BIN)/python tests/bench/host_faults.py $(FAULTS)
 
 # Nodes are network namespaces of this machine. `make test-all` has the short form: two nodes, one of which is killed.

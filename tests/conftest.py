@@ -22,6 +22,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 MARKS = (  # unit/tiers.py makes docs/testing.md of the first two
     "tier1(*behaviours): run by `make test`, which it shows these behaviours",
     "tier2(*behaviours): run by `make test-all` only, unless the test has tier1 as well",
+    "subject(target): of tier2, but run only by that target, when its subject changes",
     "thorough: long, e.g. a share of errors over many simulated runs; `make test-all` runs it",
     "needs(*names): skipped where the machine lacks one of them (bench/needs.py)",
 )

@@ -167,6 +167,7 @@ def test_a_lab_killed_while_it_measures_is_cleaned_up_after(kind, tmp_path):
     assert run("clean").returncode == 0
 
 
+@pytest.mark.subject(target="test-studies")
 def test_the_shipped_comparison_of_devices_has_a_line_for_each(tmp_path):
     """Short searches: what is shown is that each is built, measured and judged, not how fast it is."""
     files = sorted((ROOT / "studies" / "devices").glob("*.toml"))
@@ -182,6 +183,7 @@ def test_the_shipped_comparison_of_devices_has_a_line_for_each(tmp_path):
         assert path.stem in done.stdout
 
 
+@pytest.mark.subject(target="test-studies")
 def test_the_offload_story_ends_each_step_in_its_sentence(tmp_path):
     # That frames are lost at any load is certain after 15 usable trials; a busy host has many discarded.
     words = ["--set", "search.max_traffic_s=6", "--set", "search.trial_duration_s=0.1", "--no-ceiling"]

@@ -133,6 +133,7 @@ def built_beside_a_frozen_twin(texts, fatal_entry):
         pass
 
 
+@pytest.mark.subject(target="test-comparisons")
 def test_after_kill_9_at_every_journal_entry_of_a_duet_clean_leaves_nothing(rates):
     """The lab is a forked process, so that none of the kills waits for an interpreter to start."""
     text = rates().read_text()
@@ -156,6 +157,7 @@ def test_after_kill_9_at_every_journal_entry_of_a_duet_clean_leaves_nothing(rate
     assert abs(of_twin - of_other) <= 1
 
 
+@pytest.mark.subject(target="test-comparisons")
 @pytest.mark.parametrize("engine_too", [False, True])
 def test_after_kill_9_during_slices_clean_leaves_nothing_and_resume_finishes(rates, tmp_path, engine_too):
     before = what_is_there()
@@ -207,6 +209,7 @@ def test_a_switch_that_is_killed_during_slices_is_an_error_of_the_device(nothing
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.subject(target="test-comparisons")
 def test_ctrl_c_during_slices_keeps_and_reports_them_and_resume_finishes(nothing_left, rates, tmp_path):
     out = tmp_path / "runs"
     watched = start_watched(tmp_path / "stderr", *words(rates(), out, "--slices", "8s"))
@@ -261,6 +264,7 @@ def related(tmp_path):
     return path
 
 
+@pytest.mark.subject(target="test-comparisons")
 def test_points_beside_a_standing_reference_are_killed_cleaned_and_resumed(related, tmp_path):
     before, out = what_is_there(), tmp_path / "runs"
     watched = start_watched(tmp_path / "stderr", "run", related, "--no-ceiling", "--out", out)

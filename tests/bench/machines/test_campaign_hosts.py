@@ -36,6 +36,7 @@ def test_two_machines_by_ssh_share_a_campaign(two, tmp_path):
     assert of(out, "one", "finished") and of(out, "two", "finished")
 
 
+@pytest.mark.subject(target="test-hosts")
 @pytest.mark.usefixtures("nothing_left")
 def test_two_machines_by_ssh_share_a_campaign_and_one_whose_sshd_is_killed_comes_back(two, tmp_path):
     machines, environment = two
@@ -67,6 +68,7 @@ def test_a_machine_that_never_answered_is_left_out_with_the_reason(two, tmp_path
     assert {entry["machine"] for entry in log_of(out) if entry["what"] == "begun"} == {"one"}
 
 
+@pytest.mark.subject(target="test-hosts")
 @pytest.mark.usefixtures("nothing_left")
 def test_points_that_span_hosts_are_measured_at_a_site(hosts, tmp_path):
     (tmp_path / "span.toml").write_text(spanning())
@@ -79,6 +81,7 @@ def test_points_that_span_hosts_are_measured_at_a_site(hosts, tmp_path):
     require_whole(only_folder(out), 2)
 
 
+@pytest.mark.subject(target="test-hosts")
 @pytest.mark.usefixtures("nothing_left")
 def test_a_site_is_lost_with_one_of_its_hosts_awaited_and_its_unit_measured_once_it_is_back(hosts, tmp_path):
     (tmp_path / "span.toml").write_text(spanning())
@@ -95,6 +98,7 @@ def test_a_site_is_lost_with_one_of_its_hosts_awaited_and_its_unit_measured_once
     require_whole(only_folder(out), 1)
 
 
+@pytest.mark.subject(target="test-hosts")
 @pytest.mark.usefixtures("nothing_left")
 def test_a_point_whose_hosts_no_site_has_is_impossible_with_what_to_add(hosts, tmp_path):
     (tmp_path / "span.toml").write_text(spanning())

@@ -97,6 +97,7 @@ def test_ipvs_serves_every_connection():
     assert seen["host/conntrack/insert_failed"] == seen["host/conntrack/table_full"] == 0
 
 
+@pytest.mark.subject(target="test-guests")
 def test_flows_in_tc_claim_an_offload_that_its_counters_disprove():
     """A veth has no hardware, yet `upcall/show` counts every flow that was put into tc as offloaded."""
     wanted = parse(scenario_text("tc"), "guest.toml")
@@ -131,6 +132,7 @@ SMALL = {
 }
 
 
+@pytest.mark.subject(target="test-guests")
 @pytest.mark.needs("kernels 6.1 and 6.12")
 def test_releases_of_the_kernel_are_levels_of_a_sweep_and_are_read_back(tmp_path):
     sets = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
@@ -145,6 +147,7 @@ def test_releases_of_the_kernel_are_levels_of_a_sweep_and_are_read_back(tmp_path
         assert trial.ledger.unexplained == 0, trial.ledger
 
 
+@pytest.mark.subject(target="test-guests")
 def test_a_lab_killed_while_it_measures_a_guest_with_two_nodes_is_cleaned_up_after_and_its_trial_stays(tmp_path):
     path, runs = tmp_path / "guest.toml", tmp_path / "runs"
     path.write_text(scenario_text("nft", "numa_nodes = 2") + LOW_LOADS)

@@ -109,6 +109,7 @@ def test_what_forwards_between_kernel_interfaces_does_so_between_cables(hosts, s
         assert "nothing came back: the device has to forward both ways" in point["note"], "its rules forward one way"
 
 
+@pytest.mark.subject(target="test-hosts")
 @pytest.mark.usefixtures("nothing_left")
 def test_without_a_common_clock_the_sender_times_the_way_there_and_back(hosts, scenario, tmp_path):
     path = scenario(traffic_s=3)
@@ -127,6 +128,7 @@ def test_without_a_common_clock_the_sender_times_the_way_there_and_back(hosts, s
     assert_closes(trial["ledger"])
 
 
+@pytest.mark.subject(target="test-hosts")
 @pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("kind", ["bridge", "nft from the right"])
 def test_streams_between_two_engines_go_both_ways_and_each_has_its_own_losses(hosts, scenario, tmp_path, kind):
@@ -150,6 +152,7 @@ def test_streams_between_two_engines_go_both_ways_and_each_has_its_own_losses(ho
         assert lost_forth < forth / 8, "what is dropped from right to left is of that stream alone"
 
 
+@pytest.mark.subject(target="test-hosts")
 @pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("which", ["gen", "sink"])
 def test_a_run_goes_on_after_one_connection_was_killed_with_the_trials_that_had_ended(hosts, scenario, tmp_path, which):

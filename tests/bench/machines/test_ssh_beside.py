@@ -75,6 +75,7 @@ def has_measured(out):
     return any(b'"phase":"measured"' in path.read_bytes() for path in Path(out).glob("*/slices.jsonl"))
 
 
+@pytest.mark.subject(target="test-hosts")
 def test_a_rule_that_drops_is_confirmed_on_another_machine_and_its_functions_are_asked_there(far, tmp_path):
     path, out = tmp_path / "drop.toml", tmp_path / "runs"
     path.write_text(SCENARIO.format(dut='drop = "every=4"'))
@@ -89,6 +90,7 @@ def test_a_rule_that_drops_is_confirmed_on_another_machine_and_its_functions_are
     assert json.loads(done.stdout)["explanations"][0]["branches"][0]["standing"] == "confirmed"
 
 
+@pytest.mark.subject(target="test-hosts")
 def test_a_duet_whose_connection_is_killed_builds_both_benches_anew_and_keeps_its_slices(far, tmp_path):
     path, out = tmp_path / "duet.toml", tmp_path / "runs"
     path.write_text(SCENARIO.format(dut=""))
@@ -106,6 +108,7 @@ def test_a_duet_whose_connection_is_killed_builds_both_benches_anew_and_keeps_it
     assert {part.side for one in stretches for part in one.slices} == {"A", "B"}
 
 
+@pytest.mark.subject(target="test-hosts")
 def test_points_beside_a_reference_whose_connection_is_killed_are_measured_beside_a_new_one(far, tmp_path):
     path, out = tmp_path / "related.toml", tmp_path / "runs"
     path.write_text(SCENARIO.format(dut="") + RELATED)

@@ -121,6 +121,7 @@ def test_a_file_that_names_user_mode_linux_ends_with_what_the_machine_lacks(on_s
     assert PANIC in done.stderr and SAID in done.stderr
 
 
+@pytest.mark.subject(target="test-guests")
 def test_a_command_that_does_not_get_its_kernel_is_told_the_panic(on_such_a_processor):
     on_such_a_processor(with_shim=False)
     done = subprocess.run([IN_USER_MODE_LINUX, "true"], stderr=subprocess.PIPE, text=True, timeout=120)
