@@ -29,8 +29,7 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.findings.comparing import decision_of
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.standing import Listener, Standing
 from pinchpoint.model.comparison import Decision
 from pinchpoint.model.duet import Stretch
 from pinchpoint.model.errors import PinchpointError

@@ -25,9 +25,8 @@ from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.registry import measure_of
-from pinchpoint.measure.standing import Record, Standing
+from pinchpoint.measure.standing import Listener, Record, Standing
 from pinchpoint.model.errors import DutError, EngineError, PinchpointError
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.run.bench import standing_bench

@@ -26,8 +26,7 @@ from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Record, Standing
+from pinchpoint.measure.standing import Listener, Record, Standing
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.run.bench import standing_bench

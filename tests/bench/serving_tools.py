@@ -5,14 +5,13 @@ from contextlib import closing, contextmanager
 
 from pinchpoint.dut import registry
 from pinchpoint.dut.setup import prepare
-from pinchpoint.engine.connections import Load, command, connect
+from pinchpoint.engine.connections import Load
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.ends import ends_of
-from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.registry import measure_of
-from pinchpoint.measure.standing import Record, Standing
+from pinchpoint.measure.served import ends_of
+from pinchpoint.measure.standing import Listener, Record, Standing
 from pinchpoint.run.bench import standing_bench
 
 FULL_NAT = 'local = "10.1.0.240-10.1.0.243"\n'
@@ -64,12 +63,9 @@ def serving(wanted):
 def overloaded(wanted, connections, timeout_s=2.0):
     """The device of `wanted` as more connections than it has places are opened: counters before, after, its limits."""
     with standing(wanted) as bench:
-        live, service = bench.live, wanted.service
+        live = bench.live
         before = counted(live)
-        load = Load(connections, 200.0, 2, timeout_s)
-        ends = ends_of(bench, service)
-        argv = command([find_engine(Local())], wanted.engine.cpus[0], ends.words, service, load, ends.dpdk)
-        client = connect(Local(), argv, bench.setup.places.environment, load).client
+        client = ends_of(bench).connect(Load(connections, 200.0, 2, timeout_s)).client
         return before, counted(live), {one.resource: one for one in live.balancer().limits()}, client
 
 

@@ -10,8 +10,7 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Record, Standing
+from pinchpoint.measure.standing import Listener, Record, Standing
 from pinchpoint.run.bench import standing_bench
 
 

@@ -22,12 +22,10 @@ from pinchpoint.dut.ovs.daemons import SWITCH
 from pinchpoint.host import netlink
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
+from pinchpoint.measure.build import Build
 from pinchpoint.measure.build import run as build
-from pinchpoint.measure.build.keys import Build
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Record
+from pinchpoint.measure.standing import Interrupted, Listener, Record
 from pinchpoint.measure.traffic import Background
-from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model.errors import BenchError
 from pinchpoint.run.bench import Task
 from pinchpoint.run.scenario import run_scenario

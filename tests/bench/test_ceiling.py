@@ -13,7 +13,7 @@ from pinchpoint.causes.bounds import REACH
 from pinchpoint.engine import process
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Listener
 from pinchpoint.run import ceiling
 from pinchpoint.scenario import load
 

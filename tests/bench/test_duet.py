@@ -27,7 +27,7 @@ from pinchpoint.dut.setup import prepare
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
-from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Listener
 from pinchpoint.model.comparison import ComparisonKind
 from pinchpoint.model.duet import FORWARDED, MEASURED
 from pinchpoint.model.errors import UNDECIDED

@@ -14,7 +14,7 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.processes import alive
-from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.verify.judged import checks
 from pinchpoint.model.limits import Resource
 from pinchpoint.model.scenario import Change

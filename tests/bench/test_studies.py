@@ -13,12 +13,11 @@ from bench_tools import ROOT
 from pinchpoint.dut.requirements import require
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.build.keys import Build
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.load.keys import Load
-from pinchpoint.measure.rates.keys import Rates
-from pinchpoint.measure.sockets.keys import Bandwidth, Sockets
-from pinchpoint.measure.standing import Record
+from pinchpoint.measure.build import Build
+from pinchpoint.measure.load import Load
+from pinchpoint.measure.rates import Rates
+from pinchpoint.measure.sockets import Bandwidth, Sockets
+from pinchpoint.measure.standing import Listener, Record
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.result import Outcome
 from pinchpoint.run.bench import Task

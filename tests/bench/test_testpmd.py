@@ -17,8 +17,7 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.host.processes import freeze, thaw
 from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Record, Standing
+from pinchpoint.measure.standing import Listener, Record, Standing
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario.read import parse

@@ -11,8 +11,7 @@ import pytest
 from pinchpoint.engine.process import ProcessInstrument
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Record
+from pinchpoint.measure.standing import Listener, Record
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.run.bench import Task
 from pinchpoint.run.scenario import run_scenario

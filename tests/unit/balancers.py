@@ -9,8 +9,8 @@ from support import RULES
 
 from pinchpoint.account.exhausted import Seen
 from pinchpoint.engine.connections import Account, Client, PortCounts, Sources, Times
-from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.served import Flush, Opened, judge
+from pinchpoint.measure.standing import Listener
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.measurement import Measurement
@@ -59,10 +59,7 @@ class Opener:
     measurements: list = field(default_factory=list)
     flushes: list = field(default_factory=lambda: [Flush(0, 0, 0.01)])
 
-    def limits(self):
-        return self.balancer.limits()
-
-    def open(self, phase, load, *, flush=True, figures=lambda _: ()):
+    def open(self, phase, load):
         opened = min(load.connections, round(self.ceiling_cps * load.opening_s))
         borne, refused, slow, most = self._borne(load, opened)
         client = _client(load, opened, borne, most)
@@ -76,12 +73,12 @@ class Opener:
         one = Opened(load, judged, seen)
         identity = f"m-{len(self.measurements) + 1:04d}"
         validity, told = judged.validity, {"phase": phase}
-        found = Measurement(identity, "m", "connections", 1, "", 1.0, figures(one), told, observed, (), validity, "")
+        found = Measurement(identity, "m", "connections", 1, "", 1.0, (), told, observed, (), validity, "")
         self.measurements.append(found)
         return one
 
-    def valid(self, phase, load, figures=lambda _: ()):
-        return self.open(phase, load, figures=figures)
+    def valid(self, phase, load):
+        return self.open(phase, load)
 
     def _borne(self, load, opened):
         """(completed, refused, too slow, most at once), connection by connection."""
@@ -113,4 +110,4 @@ def _client(load, opened, borne, most):
 
 def bench(scenario, measure):
     """What a measure asks of a bench that stands."""
-    return SimpleNamespace(scenario=replace(scenario, measure=measure), listener=Listener(), began=0.0)
+    return SimpleNamespace(scenario=replace(scenario, measure=measure), listener=Listener(), wall_s=0.0)

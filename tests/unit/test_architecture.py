@@ -377,7 +377,7 @@ def test_only_what_measures_a_generator_names_a_kind_of_device():
 
 MADE_IN = {
     "ScenarioResult": {"measure/summary.py"},
-    "Measurement": {"measure/measurements.py"},
+    "Measurement": {"measure/standing.py"},
     "Bracket": {"measure/standing.py", "run/watch.py"},
 }
 

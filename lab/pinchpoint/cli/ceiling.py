@@ -17,7 +17,7 @@ from pinchpoint.dut import requirements
 from pinchpoint.engine import process
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Listener
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import Foreign

@@ -21,7 +21,7 @@ from pinchpoint.cli.run import new_folder, print_plans, report_as_far, stop_on_s
 from pinchpoint.cli.terminal import console, tell
 from pinchpoint.dut import requirements
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.trial import Interrupted
+from pinchpoint.measure.standing import Interrupted
 from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError
 from pinchpoint.model.result import Outcome, ScenarioResult

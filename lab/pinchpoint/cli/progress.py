@@ -15,7 +15,7 @@ from rich.text import Text
 
 from pinchpoint.cli.terminal import redrawn
 from pinchpoint.engine.instrument import HIGHEST_FPS
-from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Listener
 from pinchpoint.model import units
 from pinchpoint.model.campaign import MachineProgress, Progress
 from pinchpoint.model.errors import InputError

@@ -24,8 +24,7 @@ from pinchpoint.dut.placement import chosen
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine import process
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.standing import Stoppable
-from pinchpoint.measure.trial import Interrupted
+from pinchpoint.measure.standing import Interrupted, Stoppable
 from pinchpoint.model import units as words
 from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError, StoreError

@@ -6,27 +6,16 @@ so that curves from different machines line up; where several forward, each has 
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
 
 from pinchpoint.dut import registry
+from pinchpoint.dut.device import Device
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.terms import THREAD_BUSY, lookup_share
 from pinchpoint.model.trial import ThreadFigure, ThreadLoad, Trial
 
 
-class Tells(Protocol):
-    """What a device says of itself: its own figures of a thread, and its own counters as metrics."""
-
-    @property
-    def figures(self) -> Mapping[str, ThreadFigure]:
-        """By their key in `ThreadLoad.detail`."""
-
-    def metrics(self, seen: Mapping[str, float]) -> Iterable[Metric]:
-        """Of one trial, from counter differences and gauges."""
-
-
-def of_trial(trial: Trial, device: Tells) -> tuple[Metric, ...]:
+def of_trial(trial: Trial, device: Device) -> tuple[Metric, ...]:
     """What the DUT did with the frames of one trial: cycles, lookups, and what its own counters say."""
     return (*of_threads(trial.threads, device.figures), *device.metrics(trial.observed))
 
@@ -70,15 +59,15 @@ def _lookups(loads: Sequence[ThreadLoad], figures: Mapping[str, ThreadFigure]) -
         counts = [load.detail[key] for load in loads if key in load.detail]
         if figure.answers and counts:
             answered[figure.answers] = answered.get(figure.answers, 0) + sum(counts)
-    if total := sum(answered.values()):
+    if lookups := sum(answered.values()):
         for name, count in answered.items():
-            yield Metric(lookup_share(name), "share", count / total)
-    received, recirculated = sum(load.received for load in loads), _sum(load.recirculated for load in loads)
+            yield Metric(lookup_share(name), "share", count / lookups)
+    received, recirculated = sum(load.received for load in loads), total(load.recirculated for load in loads)
     if recirculated is not None:
         yield Metric("passes per packet", "count", (received + recirculated) / received)
 
 
-def _sum(counts: Iterable[int | None]) -> int | None:
+def total(counts: Iterable[int | None]) -> int | None:
     """Of those counted; None if none was."""
     known = [count for count in counts if count is not None]
     return sum(known) if known else None

@@ -1,7 +1,9 @@
-"""The engine and the observers of a bench that stands, for measures that send frames."""
+"""Measures that send frames: the engine of a bench that stands, and a session from the warm-up to the result."""
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from pinchpoint.dut.setup import await_engine_pages
 from pinchpoint.engine import protocol
@@ -9,10 +11,17 @@ from pinchpoint.engine.instrument import Instrument
 from pinchpoint.engine.multi_engine import End, JoinedInstrument, Reflector
 from pinchpoint.engine.process import ProcessInstrument, find_engine
 from pinchpoint.host.interface import Host
-from pinchpoint.host.processes import ENVIRONMENT_MARK
-from pinchpoint.measure.established import established
-from pinchpoint.measure.standing import Standing
+from pinchpoint.host.priority import kept_off
+from pinchpoint.measure.served import established
+from pinchpoint.measure.standing import Listener, Standing
+from pinchpoint.measure.summary import result_of
 from pinchpoint.measure.trial import Measurer
+from pinchpoint.measure.warm_up import warm_up
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.result import Ceiling, Rate, ScenarioResult
+from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.trial import WARM_UP, Trial, TrialValidity
+from pinchpoint.search.repeat import Measure, until_valid
 
 
 @contextmanager
@@ -22,33 +31,112 @@ def measuring(bench: Standing) -> Iterator[Measurer]:
     Connections that the scenario's frames belong to are opened first. Raises EngineError where they cannot.
     """
     record = bench.record
-    scenario = established(bench) if bench.scenario.established else bench.scenario
-    instrument = instrument_of(bench)
-    try:
-        await_engine_pages(bench.setup)
-        record.note_facts({**instrument.open(), **bench.live.ready()})
+    wanted = bench.scenario.established
+    scenario = established(bench, wanted) if wanted else bench.scenario
+    instrument = _instrument_of(bench)
+    with opened(bench, instrument):
+        record.note_facts(bench.live.ready())
         measurer = Measurer(scenario, instrument, bench.bracket(), record.keep, bench.listener, bench.recorded.trials)
         bench.on_stoppable(measurer)
         yield measurer
+
+
+@contextmanager
+def opened(bench: Standing, instrument: Instrument) -> Iterator[None]:
+    """The engine has its ports inside the block, and ends with it."""
+    try:
+        await_engine_pages(bench.setup)
+        bench.record.note_facts(instrument.open())
+        yield
     finally:
         instrument.close()
 
 
-def instrument_of(bench: Standing) -> Instrument:
+def engine_process(bench: Standing, ports: protocol.Open, host: Host, command: Sequence[str]) -> ProcessInstrument:
+    """An engine of the bench, to be started on that host."""
+    environment = dict(bench.setup.places.environment)
+    return ProcessInstrument(ports, host, command=command, environment=environment, log=bench.record.engine_log)
+
+
+def _instrument_of(bench: Standing) -> Instrument:
     """The engine of the bench, or its engines, each to be started on its own host."""
-    setup, error_us = bench.setup, bench.scenario.engine.clock_error_us
-    environment = {ENVIRONMENT_MARK: setup.places.bench_id}
-
-    def started(request: protocol.Open, host: Host, command: Sequence[str]) -> ProcessInstrument:
-        return ProcessInstrument(request, host, command=command, environment=environment, log=bench.record.engine_log)
-
+    setup, error_us, log = bench.setup, bench.scenario.engine.clock_error_us, bench.record.engine_log
     if not setup.engines:
-        return started(setup.engine, bench.host, bench.engine)
-    ends = []
+        return engine_process(bench, setup.engine, bench.host, bench.engine)
+    environment, ends = dict(setup.places.environment), list[End]()
     for end in setup.engines:
-        command, log = [find_engine(end.host)], bench.record.engine_log
-        engine = started(end.engine, end.host, command)
+        command = [find_engine(end.host)]
+        engine = engine_process(bench, end.engine, end.host, command)
         reflectors = [Reflector(end.engine, own, end.host, command, environment, log) for own in end.engine.workers]
         is_device = end.site.remote == bench.scenario.remote
         ends.append(End(end.site.host, is_device, end.site.ports, engine, tuple(reflectors)))
     return JoinedInstrument(ends, None if error_us is None else error_us * 1e3)
+
+
+@dataclass
+class FrameSession:
+    """A measure of frames between its warm-up and its result."""
+
+    scenario: Scenario
+    measurer: Measurer
+    listener: Listener
+    began: float  # on the monotonic clock, building included
+    ceilings: Sequence[Ceiling] = ()  # the generator's own on a bench of this shape, one for each mode of the cores
+    not_learnt: str = ""  # what the warm-up has to warn of
+
+    @property
+    def most_offered_fps(self) -> float | None:
+        """The highest rate that the generator was seen to offer; None without trials."""
+        return max((trial.offered_fps for trial in self.measurer.trials), default=None)
+
+    def warm_up(self) -> None:
+        """Send until the DUT has learnt every five-tuple; that it has not is a warning of the result."""
+        self.listener.phase(WARM_UP, 1)
+        self.not_learnt = warm_up(self.scenario, self.measurer)
+
+    def valid(self, measure: Measure, duration_s: float, load_fps: float) -> Trial:
+        """The first valid trial within search.max_repeats, else the last one."""
+        return until_valid(measure, duration_s, load_fps, self.scenario.search.max_repeats)
+
+    def repeated(
+        self, count: int, measure: Measure, duration_s: float, load_fps: float
+    ) -> tuple[list[Trial], Trial | None]:
+        """As many valid trials as are wanted; or those before one that stayed invalid, and that one."""
+        trials = list[Trial]()
+        for _ in range(count):
+            trial = self.valid(measure, duration_s, load_fps)
+            if trial.validity is not TrialValidity.VALID:
+                return trials, trial
+            trials.append(trial)
+        return trials, None
+
+    def result(
+        self,
+        metrics: Iterable[Metric] = (),
+        warnings: Iterable[str] = (),
+        *,
+        rates: Sequence[Rate] = (),
+        failed: str = "",
+        of: Sequence[Trial] | None = None,
+    ) -> ScenarioResult:
+        """The result; see `result_of`."""
+        trials, wall_s = self.measurer.trials, time.monotonic() - self.began
+        told = (self.not_learnt, *warnings)
+        return result_of(self.scenario, trials, wall_s, metrics, told, rates=rates, failed=failed, of=of)
+
+
+@contextmanager
+def frame_session(bench: Standing) -> Iterator[FrameSession]:
+    """The engine is open, and what the lab does stays off the device's CPUs; both end with the block."""
+    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus, bench.host):
+        yield FrameSession(bench.scenario, measurer, bench.listener, bench.began, bench.ceilings)
+
+
+def over_frames(measure: Callable[[FrameSession], ScenarioResult]) -> Callable[[Standing], ScenarioResult]:
+    """A measure on a bench that stands. It raises what a trial raises, finished trials kept."""
+
+    def run(bench: Standing) -> ScenarioResult:
+        with frame_session(bench) as session:
+            return measure(session)
+
+    return run

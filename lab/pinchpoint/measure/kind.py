@@ -1,4 +1,4 @@
-"""What a measure declares, and all that the rest of the lab asks of one."""
+"""What a measure declares, all that the rest of the lab asks of one, and checks across keys that several make."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,12 +18,10 @@ TWO_PORTS: Final = {"port": 2, "stream": 1}
 TWO_HOSTS: Final = {"host": 2}
 TRIAL_S: Final = 0.25  # around a trial, for estimates: settling, counters read twice, the record synced
 
-Check = Callable[[Source, Values, Mapping[str, Sequence[Element]], Keys], None]
+Arrays = Mapping[str, Sequence[Element]]
+"""The elements of a file's arrays of tables, by their names."""
+Check = Callable[[Source, Values, Arrays, Keys], None]
 AnyMeasure = TypeVar("AnyMeasure")
-
-
-def nothing_to_check(*_: object) -> None:
-    """Of a measure each of whose keys can be judged by itself."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class MeasureKind:
     main: tuple[str, ...]  # metrics, the first most; a name that ends in a space begins the name of several
     judged_by: str = ""  # the metric by which a budget takes two points for alike; empty: the first of `main`
     needs: Mapping[str, int] = field(default_factory=lambda: TWO_PORTS)  # array of tables -> at least so many of them
-    check: Check = nothing_to_check  # across keys; notes problems in the source
+    check: Check = lambda *_: None  # across keys; notes problems in the source
     made_of: str = "trial"
     has_limit: bool = True  # something pinches its number
     is_served: bool = False  # it opens connections to a [service]
@@ -59,3 +57,19 @@ def asked(scenario: Scenario, wanted: type[AnyMeasure]) -> AnyMeasure:
         kind = getattr(wanted, "kind", wanted.__name__)
         raise InputError(f'{scenario.path}: measure = "{scenario.measure.kind}", expected "{kind}"')
     return scenario.measure
+
+
+def needed(source: Source, needs: Mapping[str, int], arrays: Arrays) -> None:
+    """Notes where there are fewer ports, streams or hosts than a measure needs."""
+    for name, fewest in needs.items():
+        count = len(arrays[name])
+        if count < fewest:
+            source.problem((name,), f"expected at least {fewest} [[{name}]], found {count or 'none'}")
+
+
+def one_queue(source: Source, measure: str, arrays: Arrays) -> None:
+    """Notes every port that has more than one queue."""
+    for port in arrays["port"]:
+        if (queues := port.values.get("queues", 1)) > 1:
+            expected = f'1 with measure = "{measure}": of several queues nobody knows when a frame was lost'
+            source.mismatch((*port.at, "queues"), expected, queues)

@@ -1,4 +1,4 @@
-"""The measures that there are: the packages of this folder."""
+"""The measures that there are: every MeasureKind in the `run` of a package of this folder."""
 
 import pkgutil
 from collections.abc import Mapping
@@ -35,5 +35,5 @@ def measure_of(scenario: Scenario) -> MeasureKind:
 @cache
 def _by_name() -> Mapping[str, MeasureKind]:
     folders = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]) if module.ispkg]
-    every = [kind for name in sorted(folders) for kind in import_module(f"pinchpoint.measure.{name}").MEASURES]
-    return {kind.name: kind for kind in every}
+    declared = (vars(import_module(f"pinchpoint.measure.{name}.run")).values() for name in sorted(folders))
+    return {kind.name: kind for values in declared for kind in values if isinstance(kind, MeasureKind)}

@@ -1,27 +1,154 @@
-"""Connections through a balancer that stands: one load after the other, each with its account and what was seen."""
+"""Connections through a balancer that stands: the engine's two ends, one load after the other, and those that stand.
 
+The engine's clients are behind one port of the device, its backends behind another. Each load has its account and what
+was seen meanwhile.
+"""
+
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import msgspec
 
 from pinchpoint.account.exhausted import Seen, pushed_back
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.services import Balancer
-from pinchpoint.engine.connections import RING, Account, Client, Load, Tuples, command, connect
-from pinchpoint.measure.ends import ends_of
-from pinchpoint.measure.measurements import begin, keep
+from pinchpoint.engine import connections
+from pinchpoint.engine.connections import RING, Account, Client, Dpdk, Load, Times, Tuples
 from pinchpoint.measure.standing import Standing, Undoable
 from pinchpoint.model import units
-from pinchpoint.model.errors import EngineError, InputError
-from pinchpoint.model.limits import Limit, Wanted, too_few
+from pinchpoint.model.errors import BenchError, EngineError, InputError
+from pinchpoint.model.limits import Limit, Resource, Wanted, too_few
 from pinchpoint.model.measurement import Measurement, Metric
-from pinchpoint.model.scenario import Scenario, Service, Validity
+from pinchpoint.model.result import Limit as Pinch
+from pinchpoint.model.scenario import Established, Scenario, Service, Validity
 from pinchpoint.model.trial import TrialValidity
 
 TRIES = 3  # of one load
+POLL_S = 0.05  # between two looks at what a balancer remembers
 SETUP_S = 1.0  # around a load, for estimates: the flush, the engine's start, counters read twice
+LIMITS: Final[Mapping[Resource, Pinch]] = {
+    Resource.LOCAL_PORTS: Pinch.LOCAL_PORTS,
+    Resource.TABLE: Pinch.TABLE,
+    Resource.MEMORY: Pinch.MEMORY,
+    Resource.DESCRIPTORS: Pinch.DESCRIPTORS,
+    Resource.WORKER: Pinch.WORKER_CORE,
+    Resource.SOFTIRQ: Pinch.SOFTIRQ,
+    Resource.ACCEPT_QUEUE: Pinch.ACCEPT_QUEUE,
+    Resource.BACKEND: Pinch.BACKEND,
+    Resource.GENERATOR: Pinch.GENERATOR,
+}
+"""The resources of a balancer as what a verdict names."""
+HINT = 'measure = "verify" shows what the service does with each; more established.timeout_s, or fewer connections'
+_HELD = (Resource.LOCAL_PORTS, Resource.TABLE, Resource.DESCRIPTORS)  # one place for each connection that stands
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The engine's ends of a service on a bench that stands."""
+
+    bench: Standing
+    service: Service
+    words: tuple[str, str]  # the two ports, as its command line has them
+    dpdk: Dpdk | None  # where they are ports of DPDK
+
+    @property
+    def core(self) -> int:
+        """The CPU that drives both ends."""
+        return self.bench.scenario.engine.cpus[0]
+
+    def command(self, load: Load) -> list[str]:
+        """The command line that opens the connections of a load."""
+        return connections.command(self.bench.engine, self.core, self.words, self.service, load, self.dpdk)
+
+    def connect(self, load: Load, argv: Sequence[str] = ()) -> Account:
+        """Open them, by `argv` where that is another command, until each has ended. Raises EngineError."""
+        environment = self.bench.setup.places.environment
+        return connections.connect(self.bench.host, argv or self.command(load), environment, load)
+
+
+def ends_of(bench: Standing) -> Ends:
+    """The ends of the scenario's service. Raises EngineError, or InputError where it has none.
+
+    One connection that is in no account is opened where they are rings: a device answers nothing before those have
+    been joined.
+    """
+    scenario, service = bench.scenario, bench.scenario.service
+    if service is None:
+        raise InputError(f"{scenario.path}: expected a [service]")
+    ports = {port.name: (number, port) for number, port in enumerate(scenario.ports)}
+    clients, servers = (
+        bench.setup.bench.attachment(*ports[name]).word for name in (service.client_port, service.server_port)
+    )
+    eal = bench.setup.engine.eal_args
+    dpdk = Dpdk(eal, min(port.ring for port in scenario.ports)) if eal else None
+    ends = Ends(bench, service, (clients, servers), dpdk)
+    if dpdk:
+        ends.connect(Load(connections=1, rate_cps=1e3, requests=1, timeout_s=1.0))
+    return ends
+
+
+def answered(account: Account, address: str = "the service's address") -> Client:
+    """The client's account. Raises EngineError where it never began."""
+    if account.client is None:
+        raise EngineError(f"nobody answered for {address}: the engine found no way to the service")
+    return account.client
+
+
+def balancer_of(bench: Standing) -> Balancer:
+    """The device as a balancer. Raises InputError where it does not say what bounds it."""
+    if (balancer := bench.live.balancer()) is None:
+        kind = bench.scenario.dut.kind
+        raise InputError(
+            f"{bench.scenario.path}: {kind} does not say what bounds its connections, and cannot forget them",
+            f'measure = "{bench.scenario.measure.kind}" needs both; another dut.kind has them',
+        )
+    return balancer
+
+
+def suffices(scenario: Scenario, limits: Sequence[Limit], wanted: Wanted) -> None:
+    """Nothing, where every limit has places for a load. Raises InputError with the figure where one has not."""
+    for limit in limits:
+        if limit.size is None or limit.held_s is None or not (missing := too_few(limit.size, limit.held_s, wanted)):
+            continue
+        measure = scenario.measure.kind
+        raise InputError(
+            f"{scenario.path}: {limit.size:,} places ({limit.resource}: {limit.source}) are too few for "
+            f"{wanted.connections:,} connections at {wanted.cps:g} per second: {missing:,} would fail",
+            f"write a lower {measure}.rate_cps, fewer {measure}.connections, or give the service more",
+        )
+
+
+def held_s(limits: Sequence[Limit]) -> float | None:
+    """For how long closed connections are remembered; None: nothing says so."""
+    return max((limit.held_s for limit in limits if limit.held_s is not None), default=None)
+
+
+def remembered(balancer: Balancer, within_s: float) -> int:
+    """How many connections are remembered when that time has passed; 0 as soon as none is."""
+    deadline = time.monotonic() + within_s
+    while (left := balancer.tracked() or 0) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    return left
+
+
+def percentiles(name: str, times: Times | None, note: str) -> Iterator[Metric]:
+    """The median and the 99th percentile of times of connections."""
+    if times:
+        yield Metric(f"{name} p50", "ns", float(times.p50), note=note)
+        yield Metric(f"{name} p99", "ns", float(times.p99), note=note)
+
+
+def equal_by_chance(counts: Sequence[float]) -> float:
+    """That equal shares come out so unevenly or worse: Pearson's chi-square test."""
+    from scipy.special import chdtrc  # half a second that only this needs
+
+    if len(counts) < 2:
+        return 1.0
+    mean = sum(counts) / len(counts)
+    return float(chdtrc(len(counts) - 1, math.fsum((count - mean) ** 2 for count in counts) / mean))
 
 
 @dataclass(frozen=True)
@@ -67,51 +194,6 @@ def judge(seen: Seen, rules: Validity) -> Judged:
     return Judged(TrialValidity.VALID, opened)
 
 
-def answered(account: Account) -> Client:
-    """The client's account. Raises EngineError where it never began."""
-    if account.client is None:
-        raise EngineError("nobody answered for the service's address: the engine found no way to it")
-    return account.client
-
-
-def of_service(scenario: Scenario) -> Service:
-    """What is balanced. Raises InputError where nothing is."""
-    if scenario.service is None:
-        raise InputError(f"{scenario.path}: expected a [service]")
-    return scenario.service
-
-
-def balancer_of(bench: Standing) -> Balancer:
-    """The device as a balancer. Raises InputError where it does not say what bounds it."""
-    if (balancer := bench.live.balancer()) is None:
-        kind = bench.scenario.dut.kind
-        raise InputError(
-            f"{bench.scenario.path}: {kind} does not say what bounds its connections, and cannot forget them",
-            f'measure = "{bench.scenario.measure.kind}" needs both; another dut.kind has them',
-        )
-    return balancer
-
-
-def suffices(scenario: Scenario, limits: Sequence[Limit], wanted: Wanted) -> None:
-    """Nothing, where every limit has places for a load. Raises InputError with the figure where one has not."""
-    for limit in limits:
-        if limit.size is None or limit.held_s is None or not (missing := too_few(limit.size, limit.held_s, wanted)):
-            continue
-        measure = scenario.measure.kind
-        raise InputError(
-            f"{scenario.path}: {limit.size:,} places ({limit.resource}: {limit.source}) are too few for "
-            f"{wanted.connections:,} connections at {wanted.cps:g} per second: {missing:,} would fail",
-            f"write a lower {measure}.rate_cps, fewer {measure}.connections, or give the service more",
-        )
-
-
-def flushed(balancer: Balancer) -> Flush:
-    """Let the device forget all connections. Raises BenchError where it remembers some."""
-    before, began = balancer.tracked(), time.monotonic()
-    balancer.flush()
-    return Flush(before, balancer.tracked(), time.monotonic() - began)
-
-
 @dataclass(frozen=True)
 class Opened:
     """One load: what was asked, its account, and what was seen."""
@@ -126,22 +208,27 @@ class Opened:
         return answered(self.seen.account)
 
 
-def stored(measurement: Measurement) -> Opened:
+def _stored(measurement: Measurement) -> Opened:
     """A load from its record."""
     account, stored_load, judged = (measurement.account[name] for name in ("engine", "load", "judged"))
     load = msgspec.convert(stored_load, Load)
-    seen = Seen(msgspec.convert(account, Account), measurement.observed, measurement.threads, traffic_s(load))
+    seen = Seen(msgspec.convert(account, Account), measurement.observed, measurement.threads, _traffic_s(load))
     return Opened(load, msgspec.convert(judged, Judged), seen)
 
 
-class Opener:
-    """Opens loads on one bench and keeps each as it ends."""
+def _traffic_s(load: Load) -> float:
+    """How long a load is under way where nothing fails."""
+    return load.opening_s + load.hold_s
 
-    def __init__(self, bench: Standing) -> None:
-        self._bench, scenario = bench, bench.scenario
-        self.service, self.balancer = of_service(scenario), balancer_of(bench)
-        self._ends = ends_of(bench, self.service)
-        self._tuples = Tuples(self.service.clients.count, self.service.client_ports)
+
+class Opener:
+    """Opens loads on one bench, each begun with an empty table, and keeps each as it ends."""
+
+    def __init__(self, bench: Standing, figures: Callable[[Opened], tuple[Metric, ...]]) -> None:
+        """`figures` are those of one load."""
+        self._bench, self._figures = bench, figures
+        self.balancer, self._ends = balancer_of(bench), ends_of(bench)
+        self._tuples = Tuples(self._ends.service.clients.count, self._ends.service.client_ports)
         self._bracket = bench.bracket()
         bench.record.note_facts(bench.live.ready())
         self._recorded = list(bench.recorded.measurements)
@@ -150,83 +237,99 @@ class Opener:
         self.flushes: list[Flush] = []
         bench.on_stoppable(Undoable())
 
-    def limits(self) -> tuple[Limit, ...]:
-        """What bounds the connections, as read back now."""
-        return self.balancer.limits()
-
-    def open(
-        self,
-        phase: str,
-        load: Load,
-        *,
-        flush: bool = True,
-        figures: Callable[[Opened], tuple[Metric, ...]] = lambda _: (),
-    ) -> Opened:
-        """One load, begun with an empty table if it is to be flushed. Raises EngineError, DutError or BenchError.
+    def open(self, phase: str, load: Load) -> Opened:
+        """One load. Raises EngineError, DutError or BenchError.
 
         A run that continues an interrupted one takes the same load of that for an answer.
         """
         measurement = self._replayed(phase, load)
         if measurement is None:
-            measurement = keep(self._bench, self._run(phase, load, flush, figures))
+            measurement = self._bench.keep(self._run(phase, load))
         else:
             self._bench.listener.measurement_ends(measurement)
         self.measurements.append(measurement)
-        return stored(measurement)
+        return _stored(measurement)
 
-    def valid(self, phase: str, load: Load, figures: Callable[[Opened], tuple[Metric, ...]] = lambda _: ()) -> Opened:
+    def valid(self, phase: str, load: Load) -> Opened:
         """The same until its account can be used, `TRIES` times at most; then the last one."""
         for _ in range(TRIES - 1):
-            opened = self.open(phase, load, figures=figures)
+            opened = self.open(phase, load)
             if opened.judged.validity is TrialValidity.VALID:
                 return opened
-        return self.open(phase, load, figures=figures)
+        return self.open(phase, load)
 
     def _replayed(self, phase: str, load: Load) -> Measurement | None:
-        wanted = _asked(load)
+        wanted = replace(load, client_ports=None)
         for number, measurement in enumerate(self._recorded):
-            if measurement.account.get("phase") == phase and _asked(stored(measurement).load) == wanted:
+            is_same = measurement.account.get("phase") == phase
+            if is_same and replace(_stored(measurement).load, client_ports=None) == wanted:
                 return self._recorded.pop(number)
         return None
 
-    def _run(self, phase: str, load: Load, flush: bool, figures: Callable[[Opened], tuple[Metric, ...]]) -> Measurement:
-        bench, scenario = self._bench, self._bench.scenario
+    def _run(self, phase: str, load: Load) -> Measurement:
+        bench, scenario, lasted_s = self._bench, self._bench.scenario, _traffic_s(load)
         self._count += 1
-        begun = begin(bench, self._count, lasting_s(load))
-        if empty := flushed(self.balancer) if flush else None:
-            self.flushes.append(empty)
-        load = _with_ports(load, self._tuples)
-        argv = command(bench.engine, scenario.engine.cpus[0], self._ends.words, self.service, load, self._ends.dpdk)
+        begun = bench.begin(self._count, lasted_s + SETUP_S)
+        self.flushes.append(self._flushed())
+        load = replace(load, client_ports=self._tuples.take(load.connections))
         self._bracket.open()
-        account = connect(bench.host, argv, bench.setup.places.environment, load)
+        account = self._ends.connect(load)
         observed = self._bracket.close().flat()
-        lasted_s = traffic_s(load)
         seen = Seen(account, observed, device_of(scenario).loads(observed, lasted_s), lasted_s)
         judged = judge(seen, scenario.validity)
-        told: Mapping[str, object] = {"load": load, "judged": judged, "flushed": empty, "limits": self.limits()}
+        limits, flushed = self.balancer.limits(), self.flushes[-1]
+        told = {"phase": phase, "load": load, "judged": judged, "flushed": flushed, "limits": limits, "engine": account}
         return begun.ended(
-            figures(Opened(load, judged, seen)),
-            {"phase": phase, **msgspec.to_builtins(told), "engine": msgspec.to_builtins(account)},
+            self._figures(Opened(load, judged, seen)),
+            msgspec.to_builtins(told),
             observed,
             threads=seen.threads,
             validity=judged.validity,
             reason=judged.reason,
         )
 
-
-def traffic_s(load: Load) -> float:
-    """How long a load is under way where nothing fails."""
-    return load.opening_s + load.hold_s
-
-
-def lasting_s(load: Load) -> float:
-    """About how long a load takes, whatever fails."""
-    return traffic_s(load) + SETUP_S
+    def _flushed(self) -> Flush:
+        """Let the device forget all connections. Raises BenchError where it remembers some."""
+        before, began = self.balancer.tracked(), time.monotonic()
+        self.balancer.flush()
+        return Flush(before, self.balancer.tracked(), time.monotonic() - began)
 
 
-def _with_ports(load: Load, tuples: Tuples) -> Load:
-    return replace(load, client_ports=tuples.take(load.connections))
+def established(bench: Standing, wanted: Established) -> Scenario:
+    """Open the connections that the scenario's frames belong to; the scenario with frames to where they went.
+
+    The engine that opened them has ended when this returns, and no end has closed one: a device knows them until
+    its time-out. Raises BenchError where one of them was not established, EngineError.
+    """
+    scenario, ends, balancer = bench.scenario, ends_of(bench), bench.live.balancer()
+    (stream,) = scenario.streams
+    argv = connections.standing(bench.engine, ends.core, ends.words, ends.service, wanted, stream, ends.dpdk)
+    bench.on_stoppable(Undoable())
+    if balancer:
+        require_places(balancer.limits(), wanted)
+    next_hop = next_hop_of(ends.connect(connections.left(wanted), argv), ends.service, wanted)
+    tracked = balancer.tracked() if balancer else None
+    known = "" if tracked is None else f"; the device knows {tracked:,}"
+    bench.record.note_facts({"established connections": f"{wanted.connections:,} opened{known}"})
+    return replace(scenario, streams=(replace(stream, eth_dst=next_hop),))
 
 
-def _asked(load: Load) -> Load:
-    return replace(load, client_ports=None)
+def require_places(limits: Sequence[Limit], wanted: Established) -> None:
+    """Raises BenchError where connections that all stand at the same time have no places."""
+    for limit in limits:
+        if limit.size is not None and limit.size < wanted.connections and limit.resource in _HELD:
+            wish = f"{wanted.connections:,} connections stand at the same time"
+            message = f"{wish}, and {limit.resource} are {limit.size:,}: {limit.source}"
+            raise BenchError(message, "fewer established.connections")
+
+
+def next_hop_of(account: Account, service: Service, wanted: Established) -> str:
+    """The Ethernet address at which the service is. Raises BenchError, EngineError."""
+    client = account.client
+    if client is None or account.next_hop is None:
+        raise EngineError(f"nobody answered for {service.address}: the engine found no way to the service")
+    if client.established < wanted.connections:
+        failed = ", ".join(f"{count:,} {words}" for words, count in client.failures.items()) or "the others not opened"
+        of = f"{client.established:,} of {wanted.connections:,} connections were established"
+        raise BenchError(f"{of} through {service.address}:{service.port}: {failed}", HINT)
+    return account.next_hop

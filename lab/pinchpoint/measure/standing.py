@@ -1,20 +1,59 @@
-"""A bench that stands, and where the findings about its scenario go."""
+"""A bench that stands: what a measure makes on it, who is told, where the findings go, and how a signal ends it."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
 from pinchpoint.dut.device import Live
 from pinchpoint.dut.setup import Setup, collectors, witnesses
 from pinchpoint.host.interface import Host
-from pinchpoint.measure.listener import Listener
-from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Ceiling, ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import Trial
+from pinchpoint.model.trial import ThreadLoad, Trial, TrialValidity
 from pinchpoint.observe.cpu import BenchProcesses, CpuTime
 from pinchpoint.observe.snapshot import Bracket, Collector
+
+
+class Listener:
+    """What is happening, for whoever wants to show it. Does nothing; the progress display overrides what it shows."""
+
+    def scenario_begins(self, scenario: Scenario, number: int, total: int) -> None:
+        """`number` of `total` scenarios starts."""
+
+    def building(self, number: int, total: int, what: str) -> None:
+        """One action of the bench's plan starts."""
+
+    def phase(self, name: str, expected_trials: int) -> None:
+        """A phase starts that will take about `expected_trials` more trials."""
+
+    def trial_begins(self, trial_id: str, duration_s: float, load_fps: float) -> None:
+        """The engine starts to send."""
+
+    def trial_ends(self, trial: Trial) -> None:
+        """A trial is judged and stored."""
+
+    def measurement_begins(self, name: str, expected_s: float) -> None:
+        """A workload or a build starts that will take about `expected_s`; `name` is its id."""
+
+    def measurement_ends(self, measurement: Measurement) -> None:
+        """A workload or a build is accounted for and stored."""
+
+    def scenario_ends(self, result: ScenarioResult) -> None:
+        """Everything about a scenario is known, also that it is impossible, needless or failed."""
+
+    def run_left(self, left_s: float) -> None:
+        """What the rest of the whole run will take, as estimated now."""
+
+
+class Interrupted(PinchpointError):
+    """The user asked to stop; what was measured so far is saved."""
+
+    exit_code = 130
 
 
 class Stoppable(Protocol):
@@ -22,6 +61,22 @@ class Stoppable(Protocol):
 
     def stop(self) -> None:
         """End what runs; the measure then raises Interrupted once its account is kept."""
+
+
+class Stopper:
+    """Turns a signal into Interrupted at the next place where building may stop, a fraction of a second on."""
+
+    def __init__(self) -> None:
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Lets the next `check` raise; signal handlers call it."""
+        self._stopping = True
+
+    def check(self) -> None:
+        """Raises Interrupted once it was asked to stop."""
+        if self._stopping:
+            raise Interrupted("interrupted", "pinchpoint run --resume RUN makes this build again")
 
 
 class Undoable:
@@ -63,6 +118,43 @@ class Recorded:
 
 
 @dataclass(frozen=True)
+class Begun:
+    """A measurement that is under way."""
+
+    scenario: Scenario
+    id: str  # unique within the run
+    repeat: int  # from 1
+    started: str = field(default_factory=lambda: datetime.now(UTC).isoformat())
+    began_s: float = field(default_factory=time.monotonic)
+
+    def ended(
+        self,
+        metrics: Iterable[Metric],
+        account: Mapping[str, object],
+        observed: Mapping[str, float],
+        *,
+        threads: Sequence[ThreadLoad] = (),
+        validity: TrialValidity = TrialValidity.VALID,
+        reason: str = "",
+    ) -> Measurement:
+        """The whole measurement; `reason` says why it is not valid."""
+        return Measurement(
+            id=self.id,
+            scenario=self.scenario.name,
+            kind=self.scenario.measure.kind,
+            repeat=self.repeat,
+            started=self.started,
+            wall_s=time.monotonic() - self.began_s,
+            metrics=tuple(metrics),
+            account=account,
+            observed=observed,
+            threads=tuple(threads),
+            validity=validity,
+            reason=reason,
+        )
+
+
+@dataclass(frozen=True)
 class Standing:
     """Everything that a measure needs of a bench that stands."""
 
@@ -86,6 +178,16 @@ class Standing:
         """The machine on which it stands."""
         return self.setup.places.machine
 
+    @property
+    def cpus(self) -> tuple[int, ...]:
+        """Its own: of what sends and of what forwards."""
+        return tuple(sorted({*self.scenario.engine.cpus, *self.scenario.dut.cpus}))
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds since it began."""
+        return time.monotonic() - self.began
+
     def bracket(self, *more: Collector) -> Bracket:
         """Round a trial: all that can be counted on this bench, and `more`. What cannot is noted among its facts."""
         bracket = Bracket([*collectors(self.setup, self.live), *more])
@@ -96,14 +198,38 @@ class Standing:
         """Round windows of a trial: what is cheap enough to read while frames are sent."""
         return Bracket(witnesses(self.setup, self.live))
 
-    def host_bracket(self, cpus: Iterable[int]) -> Bracket:
-        """Round something that is done to the bench: the time of these CPUs and of its processes."""
-        return Bracket(self.host_time(cpus))
+    def host_bracket(self) -> Bracket:
+        """Round something that is done to the bench: the time of its CPUs and of its processes."""
+        return Bracket(self.host_time(self.cpus))
 
     def host_time(self, cpus: Iterable[int]) -> tuple[Collector, Collector]:
         """The time of these CPUs of the device's host, and of the bench's processes."""
         times = CpuTime(self.host, tuple(sorted(set(cpus))))
         return times, BenchProcesses(self.host, self.setup.places.bench_id)
+
+    def stopper(self) -> Stopper:
+        """What a signal stops from now on."""
+        stopper = Stopper()
+        self.on_stoppable(stopper)
+        return stopper
+
+    def begin(self, number: int, expected_s: float, repeat: int | None = None) -> Begun:
+        """Announce a measurement of about `expected_s` seconds; `number` counts within the scenario, as `repeat`."""
+        begun = Begun(self.scenario, f"{self.scenario.name}-{number:04d}", number if repeat is None else repeat)
+        self.listener.measurement_begins(begun.id, expected_s)
+        return begun
+
+    def keep(self, measurement: Measurement) -> Measurement:
+        """Store it and announce that it has ended; returns it."""
+        self.record.keep_measurement(measurement)
+        self.listener.measurement_ends(measurement)
+        return measurement
+
+    def once(self, measure: Callable[[], Measurement]) -> Measurement:
+        """The measurement of a measure that takes one: an interrupted run's, unless it was aborted, else a new one."""
+        recorded = self.recorded.measurements
+        usable = (measurement for measurement in recorded if measurement.validity is not TrialValidity.ABORTED)
+        return next(usable, None) or self.keep(measure())
 
 
 RunUnit = Callable[..., ScenarioResult]

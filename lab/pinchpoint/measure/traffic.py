@@ -6,22 +6,23 @@ is dropped until its rule takes it, so the number of a flow's lost probes is
 the time until its first frame came through.
 """
 
-import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import msgspec
 
-from pinchpoint.dut.setup import await_engine_pages
 from pinchpoint.engine import protocol
+from pinchpoint.engine.instrument import TrialRequest
 from pinchpoint.engine.process import ProcessInstrument, Progress
 from pinchpoint.engine.streams import FieldProgram, Increment, Op, StreamRequest, stream_request
-from pinchpoint.host.processes import ENVIRONMENT_MARK
+from pinchpoint.engine.trials import run_message
 from pinchpoint.measure.carried import Carried, joined
+from pinchpoint.measure.frames import engine_process, opened
 from pinchpoint.measure.standing import Standing
+from pinchpoint.model.addresses import number as number_of
 from pinchpoint.model.errors import EngineError, LinkDownError
 from pinchpoint.model.scenario import Range, Scenario, Stream
 
@@ -66,6 +67,11 @@ class Traffic:
     building: Carried | None  # from a moment before building until SETTLE_S after it
     taken_s: tuple[float | None, ...]  # of each probe, since building began; None: it never came through
 
+    @property
+    def load(self) -> tuple[Carried, Carried] | None:
+        """The load before and meanwhile; None where none was sent."""
+        return None if self.quiet is None or self.building is None else (self.quiet, self.building)
+
 
 class Background:
     """The engine's trial in a thread of its own, while the bench is changed."""
@@ -80,14 +86,11 @@ class Background:
         renewed: bool = False,
     ) -> None:
         """`renewed`: what ends because a link went down is sent anew once all links are up."""
-        self._bench = bench
-        self._renewed = renewed
+        self._bench, self._instrument, self._renewed = bench, instrument, renewed
+        self._probes, self._load_fps = probes, load_fps
+        self._pool = ThreadPoolExecutor(1, "engine")
         self._ended: list[tuple[float, protocol.Result]] = []  # by links, each with its beginning
         self._ending = False
-        self._instrument = instrument
-        self._probes = probes
-        self._load_fps = load_fps
-        self._pool = ThreadPoolExecutor(1, "engine")
         self._began_s: float | None = None  # of the trial, on the monotonic clock
         self._future: Future[protocol.Result] | None = None
         self._quiet: Carried | None = None
@@ -116,10 +119,7 @@ class Background:
         """End the sending and account for it; `began_s` is when building began, on the monotonic clock."""
         assert self._future is not None
         if self._probes:
-            until = time.monotonic() + SETTLE_S
-            while time.monotonic() < until:
-                check()
-                time.sleep(LOOK_S)
+            pause(SETTLE_S, check)
         self._end(self._future, check)
         result = self._future.result()
         parts = [*self._ended, (self._beginning(result), result)]
@@ -135,10 +135,20 @@ class Background:
 
     def _send(self, trial: str, duration_s: float, *, with_probes: bool) -> "Future[protocol.Result]":
         scenario = self._bench.scenario
-        streams = load_streams(scenario, self._load_fps) if self._load_fps else []
+        request = TrialRequest(
+            trial_id=f"{scenario.name}-{trial}",
+            epoch=int(with_probes),
+            duration_s=duration_s,
+            drain_s=DRAIN_S,
+            load_fps=self._load_fps,
+            streams=scenario.streams if self._load_fps else (),
+            probe_cores=(),
+            sample_s=SAMPLE_S,  # so that its start is known on the lab's clock
+        )
+        message = msgspec.structs.replace(run_message(request), loopback=False)
         if with_probes and self._probes:
-            streams.append(probe_stream(len(streams), scenario, self._probes))
-        message = run_message(f"{scenario.name}-{trial}", 1 if with_probes else 0, duration_s, streams)
+            probing = probe_stream(len(message.streams), scenario, self._probes)
+            message = msgspec.structs.replace(message, streams=(*message.streams, probing))
         work = self._transmit_anew if self._renewed and with_probes else self._instrument.transmit
         self._future = self._pool.submit(work, message, self._heard)
         return self._future
@@ -197,23 +207,21 @@ def background(
     bench: Standing, probes: Probes | None, load_fps: float, *, renewed: bool = False
 ) -> Iterator[Background]:
     """The engine with its ports open; whatever it sends ends with the block. `renewed`: see Background."""
-    instrument = ProcessInstrument(
-        bench.setup.engine,
-        bench.host,
-        command=bench.engine,
-        environment={ENVIRONMENT_MARK: bench.setup.places.bench_id},
-        log=bench.record.engine_log,
-    )
-    try:
-        await_engine_pages(bench.setup)
-        bench.record.note_facts(instrument.open())
+    instrument = engine_process(bench, bench.setup.engine, bench.host, bench.engine)
+    with opened(bench, instrument):
         sending = Background(bench, instrument, probes, load_fps, renewed=renewed)
         try:
             yield sending
         finally:
             sending.abandon()
-    finally:
-        instrument.close()
+
+
+def pause(for_s: float, check: Callable[[], None]) -> None:
+    """Let so many seconds pass, unless `check` raises."""
+    until = time.monotonic() + for_s
+    while (left_s := until - time.monotonic()) > 0:
+        check()
+        time.sleep(min(LOOK_S, left_s))
 
 
 def carried(result: protocol.Result, streams: int, ring: int) -> Carried:
@@ -246,15 +254,6 @@ def carried(result: protocol.Result, streams: int, ring: int) -> Carried:
     )
 
 
-def load_streams(scenario: Scenario, load_fps: float) -> list[StreamRequest]:
-    """The scenario's own streams, `load_fps` divided among them by their shares."""
-    shares = math.fsum(stream.share for stream in scenario.streams)
-    return [
-        stream_request(number, stream, load_fps * stream.share / shares)
-        for number, stream in enumerate(scenario.streams)
-    ]
-
-
 def probe_stream(number: int, scenario: Scenario, probes: Probes) -> StreamRequest:
     """One five-tuple a probed rule, round robin, each of them counted by itself."""
     first, last = scenario.ports[0].name, scenario.ports[-1].name
@@ -266,39 +265,16 @@ def probe_stream(number: int, scenario: Scenario, probes: Probes) -> StreamReque
         share=1.0,
         eth_src=template.eth_src,
         eth_dst=template.eth_dst,
-        ipv4_src=Range(_address(PROBE_SOURCE), 1),
+        ipv4_src=Range(number_of(PROBE_SOURCE), 1),
         ipv4_dst=Range(probes.first, 1),
         udp_src=Range(1025, 1),
         udp_dst=Range(9, 1),
         order=("ipv4_dst",),
         flows=probes.count,
     )
-    request = stream_request(number, stream, probes.rate_fps)
     fields = (FieldProgram("ipv4.dst", Op(increment=Increment(probes.step, probes.count))),) if probes.count > 1 else ()
-    return StreamRequest(
-        **{name: getattr(request, name) for name in request.__struct_fields__}
-        | {"fields": fields, "tracked_flows": probes.count}
-    )
-
-
-def run_message(trial: str, epoch: int, duration_s: float, streams: Sequence[StreamRequest]) -> protocol.Run:
-    """A trial with samples, so that its start is known on the lab's clock."""
-    return protocol.Run(
-        trial=trial,
-        epoch=epoch,
-        duration_s=duration_s,
-        drain_s=DRAIN_S,
-        sample_interval_s=SAMPLE_S,
-        probe_cores=(),
-        quiet_within_s=0.0,
-        verify_checksums=True,
-        tx_burst=64,
-        latency_every=1,
-        loopback=False,
-        capture=None,
-        slices=None,
-        streams=tuple(streams),
-    )
+    request = stream_request(number, stream, probes.rate_fps)
+    return msgspec.structs.replace(request, fields=fields, tracked_flows=probes.count)
 
 
 def first_taken(stream: protocol.StreamResult, probes: Probes, offset_s: float) -> tuple[float | None, ...]:
@@ -314,8 +290,3 @@ def first_taken(stream: protocol.StreamResult, probes: Probes, offset_s: float) 
         phase_s = flow / probes.rate_fps
         times.append(offset_s + phase_s + (sent - received) * probes.interval_s if received else None)
     return tuple(times)
-
-
-def _address(text: str) -> int:
-    octets = [int(octet) for octet in text.split(".")]
-    return int.from_bytes(bytes(octets), "big")

@@ -12,12 +12,10 @@ from pinchpoint.account.validity import from_first_frame, judge
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.instrument import HIGHEST_FPS, EngineResult, Heard, Instrument, TrialRequest, duration_of
 from pinchpoint.engine.streams import Step
-from pinchpoint.measure.listener import Listener
-from pinchpoint.model.errors import DutError, EngineError, PinchpointError
-from pinchpoint.model.hops import HopGraph
+from pinchpoint.measure.standing import Interrupted, Listener
+from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import WARM_UP as WARM_UP
-from pinchpoint.model.trial import Cause, Ledger, Sample, Trial, TrialValidity, Witness
+from pinchpoint.model.trial import WARM_UP, Cause, Ledger, Sample, Trial, TrialValidity, Witness
 from pinchpoint.observe.cpu import ticks_to_seconds
 from pinchpoint.observe.snapshot import Bracket, Observation
 
@@ -28,12 +26,6 @@ PRIMING_FPS, PRIMING_S = 100_000, 0.001
 WAITING_FPS, WAITING_S = 10_000, 0.001
 _SIBLINGS = "/sibling/"  # thread by thread; the witness holds their sums
 ROUND_TRIP = "round trip"  # the phase in which what was sent comes back to its sender
-
-
-class Interrupted(PinchpointError):
-    """The user asked to stop; what was measured so far is saved."""
-
-    exit_code = 130
 
 
 @dataclass(frozen=True)
@@ -61,14 +53,11 @@ class Measurer:
 
         Aborted ones answer nothing, and a new bench needs its own warm-up.
         """
-        self._scenario = scenario
-        self._device = device_of(scenario)
+        self._scenario, self._device = scenario, device_of(scenario)
         self._graph = self._device.graph(scenario)
-        self._instrument = instrument
-        self._bracket = bracket
-        self._keep = keep
-        self._listener = listener
-        self._recorded = [trial for trial in recorded if _answers(trial)]
+        self._instrument, self._bracket, self._keep, self._listener = instrument, bracket, keep, listener
+        usable = (trial for trial in recorded if trial.validity is not TrialValidity.ABORTED)
+        self._recorded = [trial for trial in usable if trial.phase != WARM_UP]
         self._recorded_warm_up = list(takewhile(lambda trial: trial.phase == WARM_UP, recorded))
         self._count = len(recorded)
         self.trials: list[Trial] = []
@@ -130,7 +119,7 @@ class Measurer:
         self, phase: str, duration_s: float, load_fps: float, over_time: OverTime | None, burst_frames: int | None
     ) -> Trial:
         self._count += 1
-        trial_id = f"{self._scenario.name}-{self._count:04d}"
+        trial_id, unpaced = f"{self._scenario.name}-{self._count:04d}", load_fps == HIGHEST_FPS
         self._listener.trial_begins(trial_id, duration_s, load_fps)
         if self._is_slowed and self._scenario.validity.quiet_within_s:
             self._await_quiet()
@@ -140,8 +129,10 @@ class Measurer:
         started, began = datetime.now(UTC), time.monotonic()
         self._bracket.open()
         samples = list[Sample]()
-        request = self._request(trial_id, duration_s, load_fps, burst_frames)
-        result = self._send(replace(request, there_and_back=phase == ROUND_TRIP), over_time, samples)
+        request = replace(self._request(trial_id, duration_s, load_fps), there_and_back=phase == ROUND_TRIP)
+        if unpaced:
+            request = replace(request, burst_frames=burst_frames)
+        result = self._send(request) if over_time is None else self._send_watched(request, over_time, samples)
         died: DutError | None = None
         seen = Observation(0.0, {}, {})
         try:
@@ -149,10 +140,10 @@ class Measurer:
             seen, account = self._settle(result, seen)
         except DutError as error:
             died, account = error, self._ledger(result, seen)
-        unpaced = load_fps == HIGHEST_FPS
         if unpaced and result.sent_duration_s:  # nobody intends that: the burst is as fast as it is
-            load_fps = sum(stream.intended or 0 for stream in result.streams) / result.sent_duration_s
-        trial = self._assemble(trial_id, phase, duration_s, load_fps, result, seen, account)
+            intended = sum(stream.intended or 0 for stream in result.streams)
+            request = replace(request, load_fps=intended / result.sent_duration_s)
+        trial = self._assemble(request, phase, result, seen, account)
         wall_s = time.monotonic() - began
         trial = replace(trial, started=started.isoformat(), wall_s=wall_s, samples=tuple(samples))
         self._is_slowed = self._widths.is_slowed(trial)
@@ -177,7 +168,12 @@ class Measurer:
         while account.unexplained and not is_last:
             is_last = time.monotonic() + COUNTERS_POLL_S >= until_s
             time.sleep(min(COUNTERS_POLL_S, max(0.0, until_s - time.monotonic())))
-            seen = _settled(first, self._bracket.close(), self._graph)
+            late = self._bracket.close()
+            # The account's counters as read late; what the host did as read when the frames ended: so a trial that
+            # lost frames is watched for disturbances no longer than one that lost none.
+            changes = ledger.settled(first.differences, late.differences, self._graph)
+            went_back = tuple(dict.fromkeys((*first.went_back, *late.went_back)))
+            seen = replace(first, differences=changes, went_back=went_back)
             account = self._ledger(result, seen)
         return seen, account
 
@@ -187,57 +183,45 @@ class Measurer:
         A virtio port frees what the switch has taken of earlier frames when it sends the next ones: up to
         0.1 ms in which the engine's core would stand still at the beginning of the burst.
         """
-        request = self._request("priming", PRIMING_S, PRIMING_FPS, None)
-        self._run_aside(replace(request, probe_cores=()))
+        self._run_aside(replace(self._request("priming", PRIMING_S, PRIMING_FPS), probe_cores=()))
 
     def _await_quiet(self) -> None:
         """Wait for the neighbour to leave, which slowed the trial before: neighbours stay for a while.
 
         In a run of its own, so that nothing that happens meanwhile is taken for a disturbance of the trial.
         """
-        request = self._request("waiting", WAITING_S, WAITING_FPS, None)
         patience_s = self._scenario.validity.quiet_within_s
-        self._run_aside(replace(request, quiet_within_s=patience_s))  # drained: its frames are in no account
+        self._run_aside(replace(self._request("waiting", WAITING_S, WAITING_FPS), quiet_within_s=patience_s))
 
     def _run_aside(self, request: TrialRequest) -> None:
-        """Some frames of no trial, distinguished from the next trial's by the epoch.
+        """Some frames of no trial and in no account, distinguished from the next trial's by the epoch.
 
         The drops of those that are lost may be counted up to COUNTERS_SETTLE_S later: the trial begins after that,
         since its own account must not contain them.
         """
+        result = self._send(replace(request, epoch=(request.epoch + EPOCHS // 2) % EPOCHS))
+        if any(stream.received is None or stream.received < stream.offered for stream in result.streams):
+            self._settled_at_s = time.monotonic() + COUNTERS_SETTLE_S
+
+    def _send_watched(self, request: TrialRequest, over_time: OverTime, samples: list[Sample]) -> EngineResult:
+        def heard(sample: Sample) -> None:
+            samples.append(sample)
+            over_time.heard(sample)
+
+        return self._send(replace(request, sample_s=over_time.sample_s, step=over_time.step), heard)
+
+    def _send(self, request: TrialRequest, heard: Heard | None = None) -> EngineResult:
+        """The engine's account. Raises EngineError, or DutError if the engine stopped because the DUT died."""
         self._sending = True
         try:
-            result = self._instrument.run(replace(request, epoch=(request.epoch + EPOCHS // 2) % EPOCHS))
-            if any(stream.received is None or stream.received < stream.offered for stream in result.streams):
-                self._settled_at_s = time.monotonic() + COUNTERS_SETTLE_S
+            return self._instrument.run(request) if heard is None else self._instrument.run(request, heard)
         except EngineError:
             self._bracket.open()  # a switch that died says so here
             raise
         finally:
             self._sending = False
 
-    def _send(self, request: TrialRequest, over_time: OverTime | None, samples: list[Sample]) -> EngineResult:
-        """The engine's account; its samples go to `samples`.
-
-        Raises EngineError, or DutError if the engine stopped because the DUT died.
-        """
-        self._sending = True
-        try:
-            if over_time is None:
-                return self._instrument.run(request)
-
-            def heard(sample: Sample) -> None:
-                samples.append(sample)
-                over_time.heard(sample)
-
-            return self._instrument.run(replace(request, sample_s=over_time.sample_s, step=over_time.step), heard)
-        except EngineError:
-            self._bracket.close()  # a switch that died before its links were up again says so here
-            raise
-        finally:
-            self._sending = False
-
-    def _request(self, trial_id: str, duration_s: float, load_fps: float, burst_frames: int | None) -> TrialRequest:
+    def _request(self, trial_id: str, duration_s: float, load_fps: float) -> TrialRequest:
         scenario = self._scenario
         return TrialRequest(
             trial_id=trial_id,
@@ -247,7 +231,6 @@ class Measurer:
             load_fps=load_fps,
             streams=scenario.streams,
             probe_cores=scenario.probed_cores,
-            burst_frames=burst_frames if load_fps == HIGHEST_FPS else None,
         )
 
     def _ledger(self, result: EngineResult, seen: Observation) -> Ledger:
@@ -255,27 +238,20 @@ class Measurer:
         return ledger.build(result, seen.flat(), ports, self._graph, seen.went_back)
 
     def _assemble(
-        self,
-        trial_id: str,
-        phase: str,
-        duration_s: float,
-        load_fps: float,
-        result: EngineResult,
-        observed: Observation,
-        account: Ledger,
+        self, request: TrialRequest, phase: str, result: EngineResult, observed: Observation, account: Ledger
     ) -> Trial:
-        scenario, seen = self._scenario, observed.flat()
+        scenario, seen, load_fps = self._scenario, observed.flat(), request.load_fps
         witness = _witness(result, seen)
         if scenario.engines:  # the device's threads are on no core of an engine elsewhere that has the same number
             witness = replace(witness, siblings_s={})
         judgement = judge(result, account, witness, load_fps, scenario.smallest_ring, scenario.validity)
         return Trial(
-            id=trial_id,
+            id=request.trial_id,
             scenario=scenario.name,
             phase=phase,
-            repeat=sum(t.phase == phase and t.load_fps == load_fps for t in self.trials),
+            repeat=sum(trial.phase == phase and trial.load_fps == load_fps for trial in self.trials),
             started="",
-            duration_s=duration_s,
+            duration_s=request.duration_s,
             load_fps=load_fps,
             sent_duration_s=result.sent_duration_s,
             wall_s=0.0,
@@ -293,29 +269,20 @@ class Measurer:
         )
 
 
-def _answers(trial: Trial) -> bool:
-    return trial.validity is not TrialValidity.ABORTED and trial.phase != WARM_UP
-
-
-def _settled(seen: Observation, late: Observation, graph: HopGraph) -> Observation:
-    """The account's counters as read late; what the host did as read when the frames ended.
-
-    So a trial that lost frames is watched for disturbances no longer than one that lost none.
-    """
-    changes = ledger.settled(seen.differences, late.differences, graph)
-    return replace(seen, differences=changes, went_back=tuple(dict.fromkeys((*seen.went_back, *late.went_back))))
-
-
-def _witness(result: EngineResult, seen: Mapping[str, float]) -> Witness:
-    steal = {
+def stolen_s(seen: Mapping[str, float]) -> dict[int, float]:
+    """By CPU, the time that the hypervisor gave to others, seconds."""
+    return {
         int(name.split("/")[2]): ticks_to_seconds(ticks)
         for name, ticks in seen.items()
         if name.startswith("host/cpu/") and name.endswith("/steal_ticks")
     }
+
+
+def _witness(result: EngineResult, seen: Mapping[str, float]) -> Witness:
     return Witness(
         workers=result.workers,
         dut_threads=cpus.dut_threads(seen, result.probe_occupied_ns),
-        steal_s=steal,
+        steal_s=stolen_s(seen),
         cache_line_before_ns=result.cache_line_before_ns,
         cache_line_after_ns=result.cache_line_after_ns,
         loopback=result.loopback,
@@ -328,11 +295,9 @@ def _engine_facts(result: EngineResult) -> dict[str, float]:
     facts = {f"engine/pacing/{name}": value for name, value in result.pacing.items()}
     for port in result.ports:
         own = {"foreign": port.foreign, "late": port.late, "answered": port.answered, "rx_missed": port.rx_missed}
-        counts: dict[str, int | None] = own | dict(port.stats)
-        facts |= {f"engine/port/{port.name}/{name}": value for name, value in counts.items() if value is not None}
         line = {"speed_bps": port.speed_bps, "tx_share": port.tx_share, "rx_share": port.rx_share}
-        facts |= {f"engine/port/{port.name}/{name}": value for name, value in line.items() if value is not None}
+        told: dict[str, float | None] = {**own, **port.stats, **line, "longest_silence_s": port.longest_silence_s}
         if port.longest_silence_s is not None:
-            facts[f"engine/port/{port.name}/longest_silence_s"] = port.longest_silence_s
-            facts[f"engine/port/{port.name}/longest_silence_at_s"] = port.longest_silence_at_s or 0.0
+            told["longest_silence_at_s"] = port.longest_silence_at_s or 0.0
+        facts |= {f"engine/port/{port.name}/{name}": value for name, value in told.items() if value is not None}
     return facts

@@ -7,9 +7,10 @@ rounds are sent, each no faster than the last one was carried, until one misses 
 
 from pinchpoint.causes.catalogue import by_name
 from pinchpoint.dut.registry import device_of
-from pinchpoint.measure.trial import WARM_UP, Measurer
+from pinchpoint.measure.forwarding import total
+from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import Trial
+from pinchpoint.model.trial import WARM_UP
 
 FIRST_FPS = 1e6  # too little to overload most benches
 SLOWEST_FPS = 10e3
@@ -31,7 +32,7 @@ def warm_up(scenario: Scenario, measurer: Measurer) -> str:
     while True:
         trial = measurer.trial(WARM_UP, duration_s, load_fps)
         left_s -= duration_s
-        missed = _missed(trial)
+        missed = total(load.slow_path for load in trial.threads)  # lookups that no cache answered
         if missed is None or missed <= LEARNT * trial.offered:
             return ""
         if left_s <= 0:
@@ -43,12 +44,6 @@ def warm_up(scenario: Scenario, measurer: Measurer) -> str:
         carried_fps = trial.received / trial.sent_duration_s if trial.sent_duration_s else 0.0
         load_fps = min(load_fps, max(SLOWEST_FPS, carried_fps)) if trial.lost else first_round(scenario)[1]
         duration_s = min(left_s, max(SHORTEST_S, 1.1 * _flows(scenario) / load_fps))
-
-
-def _missed(trial: Trial) -> int | None:
-    """Lookups that no cache answered; None if nobody counts them."""
-    counted = [load.slow_path for load in trial.threads if load.slow_path is not None]
-    return sum(counted) if counted else None
 
 
 def _flows(scenario: Scenario) -> int:

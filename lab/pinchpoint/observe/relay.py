@@ -21,12 +21,13 @@ _Account = TypeVar("_Account")
 
 
 class RelayDirection(msgspec.Struct, frozen=True):
-    """What is counted of it, in frames: received = sent + dropped + too_long + what waits between the two ports."""
+    """What is counted of it, in frames: received = sent + dropped + too_long + waiting."""
 
     received: int
     sent: int
     dropped: int  # the sending port took them too late
     too_long: int  # for the sending port
+    waiting: int  # between the two ports
     held_bursts: int  # not taken at once
 
 

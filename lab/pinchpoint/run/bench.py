@@ -11,8 +11,7 @@ from pinchpoint.dut.setup import EngineEnd, Setup
 from pinchpoint.host.guest import Guest
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.priority import preferred
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Record, Recorded, Standing, Stoppable
+from pinchpoint.measure.standing import Listener, Record, Recorded, Standing, Stoppable
 from pinchpoint.model.errors import PinchpointError
 
 

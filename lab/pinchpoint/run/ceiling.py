@@ -27,10 +27,9 @@ from pinchpoint.host import facts
 from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.processes import ENVIRONMENT_MARK
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.rates.keys import Rates
+from pinchpoint.measure.rates import Rates
 from pinchpoint.measure.rates.metrics import of_the_rates_alone
-from pinchpoint.measure.standing import Stoppable, Undoable
+from pinchpoint.measure.standing import Listener, Stoppable, Undoable
 from pinchpoint.model import units
 from pinchpoint.model.errors import EngineError, InputError, PinchpointError, StoreError
 from pinchpoint.model.result import Ceiling, Limit, Rate, RateStatus, ScenarioResult, Verdict

@@ -15,8 +15,7 @@ from pinchpoint.findings.curves import curves
 from pinchpoint.findings.findings import findings
 from pinchpoint.host import facts
 from pinchpoint.host.interface import Host
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Record, Recorded, Stoppable
+from pinchpoint.measure.standing import Listener, Record, Recorded, Stoppable
 from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Ceiling, Outcome, RunInfo, RunResult

@@ -195,14 +195,15 @@ def results_of(
             rates = (Metric(rate_name(unit.search), rate.unit, rate.value, rate.low, rate.high, rate.interval),)
         sliced_s = math.fsum(part.length_s for stretch in measured for part in stretch.slices if part.side == side)
         own = [trial for trial in trials if trial.scenario == unit.name and trial.phase == ALTERNATING]
-        result = scenario_result(
-            unit,
-            _wall_s(stretches, trials),
+        result = replace(
+            scenario_result(unit, _wall_s(stretches, trials)),
             metrics=rates,
+            trials=len(own),
             traffic_s=sliced_s + math.fsum(trial.sent_duration_s for trial in own),
             warnings=warnings if side == SIDES[0] else (),
+            settings=settings.get(unit.name, {}),
         )
-        results.append(replace(result, settings=settings.get(unit.name, {}), trials=len(own)))
+        results.append(result)
     return tuple(results)
 
 

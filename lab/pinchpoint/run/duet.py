@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from time import monotonic
 
 from pinchpoint.engine.instrument import EngineResult, Slices, TrialRequest
-from pinchpoint.measure.trial import EPOCHS, Interrupted
+from pinchpoint.measure.standing import Interrupted
+from pinchpoint.measure.trial import EPOCHS
 from pinchpoint.model.duet import CALIBRATION, MEASURED, Slice, Slicing, Stretch
 from pinchpoint.model.errors import BenchError, DutError, EngineError
 from pinchpoint.run.paired_benches import SIDES, Pair, of_side, prefix

@@ -18,7 +18,7 @@ from pinchpoint.host.interface import Host, prefix
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import share_priority
 from pinchpoint.host.processes import ENVIRONMENT_MARK, alive, end_processes, session
-from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Listener
 from pinchpoint.model.errors import BenchError, DutError, InputError, RequirementError
 from pinchpoint.model.measurement import Foreign, Sent, Wire
 from pinchpoint.model.scenario import Scenario

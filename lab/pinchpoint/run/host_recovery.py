@@ -10,8 +10,7 @@ from typing import TypeVar
 from pinchpoint.bench.builder import clean
 from pinchpoint.bench.journal import STATE_DIRECTORY, busy, holder, machine_lock, requiring
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.standing import Stoppable, Undoable
-from pinchpoint.measure.trial import Interrupted
+from pinchpoint.measure.standing import Interrupted, Stoppable, Undoable
 from pinchpoint.model.errors import HostLostError, InputError, PinchpointError
 from pinchpoint.model.scenario import LAB, Remote, Scenario
 

@@ -12,9 +12,8 @@ from pinchpoint.dut.setup import Setup
 from pinchpoint.findings.curves import of_repeats
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
-from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.registry import measure_of
-from pinchpoint.measure.standing import Stoppable
+from pinchpoint.measure.standing import Listener, Stoppable
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Level, Point, Scenario
 from pinchpoint.model.study import Bound

@@ -15,6 +15,7 @@ from types import TracebackType
 
 from pinchpoint.causes.experiments import OF_LOSSES
 from pinchpoint.dut import requirements
+from pinchpoint.dut.device import Device
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import prepare
 from pinchpoint.findings.relative import (
@@ -25,10 +26,10 @@ from pinchpoint.findings.relative import (
     surely_not_overloaded,
 )
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.forwarding import Tells, of_trial
+from pinchpoint.measure.forwarding import of_trial
 from pinchpoint.measure.rates.run import measure_rates
 from pinchpoint.measure.standing import RunUnit, Standing
-from pinchpoint.measure.summary import Findings, result_of
+from pinchpoint.measure.summary import result_of
 from pinchpoint.model.causes import Turns
 from pinchpoint.model.duet import RELATIVE, Stretch
 from pinchpoint.model.errors import BenchError, DutError, EngineError, HostLostError, PinchpointError, RequirementError
@@ -130,11 +131,11 @@ class ReferenceBench:
             warnings += tuple(f"no ratio of slices: {metric.note}" for metric in ratio if metric.bound is Bound.REFUSED)
             ratio = tuple(metric for metric in ratio if metric.bound is not Bound.REFUSED)
         metrics = (*ratio, *_explaining(trials, device_of(unit)))
-        result = result_of(unit, trials, Findings(metrics, warnings), wall_s)
+        result = result_of(unit, trials, wall_s, metrics, warnings)
         return replace(result, turns=turns[0] if turns else None)
 
 
-def _explaining(trials: Sequence[Trial], device: Tells) -> tuple[Metric, ...]:
+def _explaining(trials: Sequence[Trial], device: Device) -> tuple[Metric, ...]:
     """Cycles, lookups and tables of the last trial: of the point alone, since slices do not measure them."""
     seen = [trial for trial in trials if trial.validity is not TrialValidity.ABORTED]
     metrics = of_trial(seen[-1], device) if seen else ()

@@ -12,8 +12,7 @@ from pinchpoint.dut.placement import alike_there
 from pinchpoint.host import facts
 from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import RunUnit, Stoppable, Undoable
+from pinchpoint.measure.standing import Listener, RunUnit, Stoppable, Undoable
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.errors import (
@@ -232,4 +231,4 @@ class _Run:
 
 def unmeasured(unit: Scenario, outcome: Outcome, reason: str, wall_s: float) -> ScenarioResult:
     """The result of a unit that yielded no figure."""
-    return scenario_result(unit, wall_s, outcome=outcome, reason=reason)
+    return replace(scenario_result(unit, wall_s), outcome=outcome, reason=reason)

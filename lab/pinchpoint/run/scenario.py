@@ -10,10 +10,9 @@ from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host import facts
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.rates.keys import Rates
+from pinchpoint.measure.rates import Rates
 from pinchpoint.measure.registry import measure_of
-from pinchpoint.measure.standing import Record, Recorded, Standing
+from pinchpoint.measure.standing import Listener, Record, Recorded, Standing
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Ceiling, ScenarioResult
 from pinchpoint.model.scenario import LAB, EngineSite, Remote, Scenario

@@ -19,7 +19,7 @@ from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Reader, Values, lookup
 from pinchpoint.keys.source import Source, read_text, show
 from pinchpoint.measure import registry as measures
-from pinchpoint.measure.checks import needed
+from pinchpoint.measure.kind import needed
 from pinchpoint.model.scenario import (
     LAB,
     Engine,

@@ -13,8 +13,7 @@ from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Values
 from pinchpoint.keys.source import Source
 from pinchpoint.measure import registry as measures
-from pinchpoint.measure.checks import needed
-from pinchpoint.measure.kind import MeasureKind
+from pinchpoint.measure.kind import MeasureKind, needed
 from pinchpoint.model import addresses
 from pinchpoint.model.limits import too_few
 from pinchpoint.model.scenario import Backend, Established, Family, Mode, Range, Scheduler, Segment, Service

@@ -12,7 +12,7 @@ from slices import constant, stretch
 from pinchpoint.cli import compare as compare_command
 from pinchpoint.cli import run as command
 from pinchpoint.cli.main import main
-from pinchpoint.measure.trial import Interrupted
+from pinchpoint.measure.standing import Interrupted
 from pinchpoint.model.comparison import ComparisonKind, HoldsFor
 from pinchpoint.model.duet import FORWARDED
 from pinchpoint.model.errors import RequirementError

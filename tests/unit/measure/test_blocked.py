@@ -11,8 +11,7 @@ from pinchpoint.dut.setup import prepare
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.blocked.run import all_repeats
-from pinchpoint.measure.stopper import Stopper
-from pinchpoint.measure.trial import Interrupted
+from pinchpoint.measure.standing import Interrupted, Stopper
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario import parse

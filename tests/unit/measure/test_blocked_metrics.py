@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from pinchpoint.measure.blocked import metrics as blocking
-from pinchpoint.measure.blocked.metrics import Happened
+from pinchpoint.measure.blocked import run as blocking
+from pinchpoint.measure.blocked.run import Happened
 from pinchpoint.measure.carried import Carried, joined
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import TrialValidity
@@ -51,7 +51,7 @@ def measurement(number, blocked_s, validity=TrialValidity.VALID):
 def test_repeats_give_their_median_without_those_set_aside():
     made = [measurement(n, s) for n, s in enumerate((0.1, 0.2, 0.4), 1)]
     made.append(measurement(4, 3.0, TrialValidity.NOISY_HOST))
-    metrics = {one.name: one for one in blocking.together(made)}
+    metrics = {one.name: one for one in blocking.over_repeats(made)}
     blocked = metrics["blocked time"]
     assert (blocked.low, blocked.value, blocked.high) == pytest.approx((0.1, 0.2, 0.4))
     assert "lowest and highest of 3 repeats" in blocked.note
@@ -61,7 +61,7 @@ def test_repeats_give_their_median_without_those_set_aside():
 
 def test_disturbed_repeats_are_shown_where_there_are_no_others_and_told_as_such():
     made = [measurement(n, s, TrialValidity.NOISY_HOST) for n, s in enumerate((0.1, 0.2), 1)]
-    assert {one.name: one.value for one in blocking.together(made)}["blocked time"] == pytest.approx(0.15)
+    assert {one.name: one.value for one in blocking.over_repeats(made)}["blocked time"] == pytest.approx(0.15)
     assert "of disturbed repeats" in blocking.warnings(made, 2)[0]
 
 

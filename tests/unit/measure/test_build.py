@@ -5,7 +5,7 @@ import pytest
 from engine_accounts import EMPTY, result, worker
 
 from pinchpoint.engine import protocol
-from pinchpoint.measure.build.keys import Build
+from pinchpoint.measure.build import Build
 from pinchpoint.measure.build.run import OwnMemory, probes_of
 from pinchpoint.measure.traffic import Probes, carried, first_taken
 

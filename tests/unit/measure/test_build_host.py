@@ -9,10 +9,9 @@ import pytest
 
 from pinchpoint.account import cpus
 from pinchpoint.host.local import Local
+from pinchpoint.measure.build import Build
 from pinchpoint.measure.build import run as build
-from pinchpoint.measure.build.keys import Build
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Record, Recorded, Standing
+from pinchpoint.measure.standing import Listener, Record, Recorded, Standing
 from pinchpoint.measure.traffic import Traffic
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario.study import load_study

@@ -1,10 +1,12 @@
 """What a build comes to: metrics, and warnings that name their reason."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from pinchpoint.dut.device import made_by
 from pinchpoint.dut.registry import default, device
-from pinchpoint.measure.build.keys import Build
+from pinchpoint.measure.build import Build
 from pinchpoint.measure.build.metrics import Built, Usage, metrics, warnings
 from pinchpoint.measure.carried import Carried, Disturbance, disturbance, judged
 from pinchpoint.model.measurement import Measurement
@@ -15,7 +17,8 @@ def built(what="flows", growth=1.0, disturbed=None, taken=(), peak=50_000_000):
     build = Build(what, "process", 1000, 40, len(taken), 0.0)
     usage = Usage(10_000_000, 12_000_000, peak, 1.5, 3.0)
     shown_by = made_by(device(default()).keys)[what].shown_by
-    return Built(build, shown_by, 2.0, 2.5, growth, 4.0, None, usage, disturbed, taken, 0.01, 0.1)
+    made = SimpleNamespace(returned_s=2.0, visible_s=2.5, look_s=0.1, growth=growth)
+    return Built(build, shown_by, made, SimpleNamespace(visible_s=4.0, growth=None), usage, disturbed, taken, 0.01)
 
 
 def why(build):
@@ -26,7 +29,7 @@ def why(build):
 def measurement(found, account=None, observed=None):
     """The measurement that holds `found`."""
     return Measurement(
-        id="b-0001", scenario="b", kind="build", repeat=1, started="", wall_s=9.0, metrics=metrics(found),
+        id="b-0001", scenario="b", kind="build", repeat=1, started="", wall_s=9.0, metrics=tuple(metrics(found)),
         account=account or {}, observed=observed or {}, threads=(), validity=TrialValidity.VALID, reason="",
     )  # fmt: skip
 

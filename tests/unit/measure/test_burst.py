@@ -8,10 +8,11 @@ from support import Truth
 
 from pinchpoint.engine.simulated import SimulatedInstrument
 from pinchpoint.engine.simulated_queue import StallKind, Stalls
-from pinchpoint.measure.burst.keys import Burst
+from pinchpoint.measure.burst import Burst
 from pinchpoint.measure.burst.run import expected_bursts, measure_bursts
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.trial import Interrupted, Measurer
+from pinchpoint.measure.frames import FrameSession
+from pinchpoint.measure.standing import Interrupted, Listener
+from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.snapshot import Bracket
@@ -38,7 +39,7 @@ def measured(truth=TRUTH, recorded=(), stop_after=None, **changes):
 
     measurer = Measurer(scenario, instrument, Bracket([]), keep, Listener(), recorded)
     try:
-        return measure_bursts(scenario, measurer, Listener(), began=0.0), kept
+        return measure_bursts(FrameSession(scenario, measurer, Listener(), 0.0)), kept
     except Interrupted:
         return None, kept
 

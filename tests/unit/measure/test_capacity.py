@@ -6,9 +6,8 @@ import pytest
 from balancers import Balancer, Opener, bench
 from support import TWO_PORTS as SCENARIO
 
-from pinchpoint.measure.capacity.keys import Capacity
-from pinchpoint.measure.capacity.metrics import Aging, metrics
-from pinchpoint.measure.capacity.run import _Measured
+from pinchpoint.measure.capacity import Capacity
+from pinchpoint.measure.capacity.run import Aging, _Measured, metrics
 from pinchpoint.measure.served import Flush
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.study import Bound
@@ -27,8 +26,7 @@ ASKS = Capacity(
 
 
 def measured(balancer, ceiling_cps=1e9, **changes):
-    opener = Opener(balancer, ceiling_cps)
-    return _Measured(bench(SCENARIO, replace(ASKS, **changes)), opener, opener.limits()).result()
+    return _Measured(bench(SCENARIO, replace(ASKS, **changes)), Opener(balancer, ceiling_cps)).result()
 
 
 def figures(result):

@@ -8,7 +8,7 @@ from support import TWO_PORTS as SCENARIO
 
 from pinchpoint.engine.connections import Load
 from pinchpoint.keys.kinds import MismatchError
-from pinchpoint.measure.connections.keys import Connections, work
+from pinchpoint.measure.connections import Connections, work
 from pinchpoint.measure.connections.run import _Measured
 from pinchpoint.measure.connections.sustained import plan, predicted, why_not
 from pinchpoint.model.limits import Limit, Resource
@@ -35,8 +35,7 @@ ASKS = Connections(
 
 
 def measured(balancer, ceiling_cps=1e9, **changes):
-    opener = Opener(balancer, ceiling_cps)
-    return _Measured(bench(SCENARIO, replace(ASKS, **changes)), opener, opener.limits()).result()
+    return _Measured(bench(SCENARIO, replace(ASKS, **changes)), Opener(balancer, ceiling_cps)).result()
 
 
 def metrics(result):
@@ -147,7 +146,7 @@ def test_a_prediction_is_not_tried_where_that_would_say_nothing(held_s, burst_cp
 
 
 def test_a_ramp_opens_half_as_many_in_its_time():
-    measure = _Measured(bench(SCENARIO, ASKS), Opener(Balancer()), ())
+    measure = _Measured(bench(SCENARIO, ASKS), Opener(Balancer()))
     load = measure._load(1000.0, 3.0, ramp_s=2.0)
     assert load.connections == 2000 and load.opening_s == pytest.approx(3.0)
     assert isinstance(load, Load) and load.one_isn

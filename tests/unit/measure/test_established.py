@@ -7,7 +7,7 @@ import pytest
 
 from pinchpoint.engine.connections import Account, Client, Sources, standing
 from pinchpoint.engine.streams import stream_request
-from pinchpoint.measure.established import judged, require_places
+from pinchpoint.measure.served import next_hop_of, require_places
 from pinchpoint.model.errors import BenchError, EngineError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Backend, Established, Mode, Range, Scheduler, Segment, Service, Stream
@@ -69,18 +69,18 @@ def test_the_frames_continue_the_connections_where_they_were_left():
 
 
 def test_the_frames_go_where_the_connections_went():
-    assert judged(Account(1.0, client(), (), next_hop="02:00:00:00:00:09"), SERVICE, WANTED) == "02:00:00:00:00:09"
+    assert next_hop_of(Account(1.0, client(), (), next_hop="02:00:00:00:00:09"), SERVICE, WANTED) == "02:00:00:00:00:09"
 
 
 def test_a_connection_that_is_not_established_is_an_error_that_says_how():
     found = Account(1.0, client(established=297, completed=297, refused=1, timed_out_connecting=2), (), next_hop="02::")
     with pytest.raises(BenchError, match=r"297 of 300 connections .*: 1 refused, 2 timed out connecting"):
-        judged(found, SERVICE, WANTED)
+        next_hop_of(found, SERVICE, WANTED)
 
 
 def test_a_service_that_nobody_answers_for_is_an_error():
     with pytest.raises(EngineError, match=r"nobody answered for 10\.0\.0\.100"):
-        judged(Account(1.0, None, ()), SERVICE, WANTED)
+        next_hop_of(Account(1.0, None, ()), SERVICE, WANTED)
 
 
 def test_more_connections_than_there_are_places_for_are_refused_before_they_are_opened():

@@ -7,9 +7,10 @@ from support import TWO_PORTS as SCENARIO
 from support import Truth
 
 from pinchpoint.engine.simulated import SimulatedInstrument
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.load.keys import Load
+from pinchpoint.measure.frames import FrameSession
+from pinchpoint.measure.load import Load
 from pinchpoint.measure.load.run import measure_loads
+from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Outcome
 from pinchpoint.observe.snapshot import Bracket
@@ -21,7 +22,7 @@ def measured(at_fps, truth=None, repeats=3, recorded=()):
     instrument.open()
     kept = []
     measurer = Measurer(scenario, instrument, Bracket([]), kept.append, Listener(), recorded)
-    return measure_loads(scenario, measurer, Listener(), began=0.0), kept
+    return measure_loads(FrameSession(scenario, measurer, Listener(), 0.0)), kept
 
 
 def test_each_rate_is_sent_as_often_as_asked_and_its_loss_is_told():
@@ -82,7 +83,7 @@ def beside(slowed, repeats=3):
     instrument.open()
     kept = []
     measurer = Measurer(scenario, instrument, Bracket([]), kept.append, Listener())
-    return measure_loads(scenario, measurer, Listener(), began=0.0), kept, instrument.waits
+    return measure_loads(FrameSession(scenario, measurer, Listener(), 0.0)), kept, instrument.waits
 
 
 def test_trials_beside_a_neighbour_count_and_the_reader_is_informed():

@@ -7,9 +7,10 @@ from support import TWO_PORTS as SCENARIO
 from support import Truth
 
 from pinchpoint.engine.simulated import SimulatedInstrument
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.loss_curve.keys import LossCurve
+from pinchpoint.measure.frames import FrameSession
+from pinchpoint.measure.loss_curve import LossCurve
 from pinchpoint.measure.loss_curve.run import measure_curve
+from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model import units
 from pinchpoint.model.result import Limit, Outcome
@@ -24,7 +25,7 @@ def measured(truth, recorded=(), **changes):
     instrument.open()
     kept = []
     measurer = Measurer(scenario, instrument, Bracket([]), kept.append, Listener(), recorded)
-    return measure_curve(scenario, measurer, Listener(), began=0.0), kept
+    return measure_curve(FrameSession(scenario, measurer, Listener(), 0.0)), kept
 
 
 def metrics(result):

@@ -10,9 +10,10 @@ from support import Truth, search_with
 
 from pinchpoint.account.facts import core_distance_ns
 from pinchpoint.engine.simulated import CoreDistance, SimulatedInstrument
-from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.frames import FrameSession
+from pinchpoint.measure.rates import Rates
 from pinchpoint.measure.rates import run as rates
-from pinchpoint.measure.rates.keys import Rates
+from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Ceiling, Rate, RateStatus
 from pinchpoint.model.scenario import EngineSite, SearchMethod
@@ -93,7 +94,8 @@ def measured(monkeypatch, truth, ceilings=(), recorded=(), **search):
     instrument.open()
     monkeypatch.setattr(rates, "time", SimpleNamespace(monotonic=instrument.now_s))
     measurer = Measurer(scenario, instrument, Bracket([]), lambda trial: None, Listener(), recorded)
-    return rates.measure_scenario(scenario, measurer, Listener(), 0.0, ceilings), measurer.trials
+    session = FrameSession(scenario, measurer, Listener(), 0.0, ceilings)
+    return rates.measure_scenario(session), measurer.trials
 
 
 def test_on_a_machine_with_two_modes_the_band_holds_both_and_the_modes_explain_it(monkeypatch):

@@ -8,7 +8,7 @@ import trials
 
 from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.measure.forwarding import of_trial
-from pinchpoint.measure.load.metrics import of_load
+from pinchpoint.measure.load.run import of_load
 from pinchpoint.measure.rates.metrics import of_rates
 from pinchpoint.model.result import Band, LossFloor, Rate, RateStatus
 from pinchpoint.model.scenario import Segment
@@ -192,9 +192,9 @@ def test_load_is_the_median_of_the_trials_with_their_extremes():
         replace(trials.trial(threads=[trials.thread_load(busy, cycles)]))
         for busy, cycles in ((0.5, 400.0), (0.2, 300.0), (0.3, 350.0))
     ]
-    metrics = found(of_load(200_000, ran, DEVICE.figures))
+    metrics = found(list(of_load(200_000, ran, DEVICE.figures)))
     busy = metrics["thread busy at 200 kpps"]
     assert (busy.value, busy.low, busy.high) == (0.3, 0.2, 0.5)
     assert metrics["cycles per packet at 200 kpps"].value == 350
     assert metrics["loss at 200 kpps"].value == 0
-    assert of_load(200_000, [], DEVICE.figures) == ()
+    assert list(of_load(200_000, [], DEVICE.figures)) == []

@@ -7,9 +7,10 @@ from support import TWO_PORTS, Truth
 
 from pinchpoint.engine.simulated import SimulatedInstrument, Stop
 from pinchpoint.measure import trial as measure
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.recovery.keys import Recovery
-from pinchpoint.measure.recovery.run import recover_scenario
+from pinchpoint.measure.frames import FrameSession
+from pinchpoint.measure.recovery import Recovery
+from pinchpoint.measure.recovery.run import measure_recovery
+from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Outcome
 from pinchpoint.observe.snapshot import Bracket
@@ -29,7 +30,7 @@ def recovered(truth, recovery=SHORT, trials=()):
     instrument.open()
     kept = []
     measurer = Measurer(scenario, instrument, Bracket([]), kept.append, Listener(), trials)
-    return recover_scenario(scenario, measurer, Listener(), 0.0), kept
+    return measure_recovery(FrameSession(scenario, measurer, Listener(), 0.0)), kept
 
 
 def figures(result):

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import trials
 
+from pinchpoint.measure.recovery import Recovery
 from pinchpoint.measure.recovery import metrics as diagnosis
-from pinchpoint.measure.recovery.keys import Recovery
 from pinchpoint.measure.recovery.metrics import Recovered, host_did_it, never_overtaken, recovered
 from pinchpoint.model.trial import Sample
 

@@ -8,10 +8,11 @@ from support import TWO_PORTS, Truth
 from pinchpoint.engine.simulated import PortFailure, SimulatedInstrument, Stop
 from pinchpoint.engine.simulated_queue import StallKind, Stalls
 from pinchpoint.measure import trial as measure
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.soak.keys import Soak
+from pinchpoint.measure.frames import FrameSession
+from pinchpoint.measure.soak import Soak
 from pinchpoint.measure.soak.run import Windows, soak_scenario
-from pinchpoint.measure.trial import Interrupted, Measurer
+from pinchpoint.measure.standing import Interrupted, Listener
+from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.trial import TrialValidity
@@ -82,7 +83,7 @@ def soaked(truth, soak, trials=(), made=(), instrument=None, answers=(10**9, 10*
         instrument.measurer = measurer
     over = Windows(scenario, Bracket([Dying(answers[0])]), windows.append, made)
     try:
-        result = soak_scenario(scenario, measurer, over, Listener(), 0.0, trials)
+        result = soak_scenario(FrameSession(scenario, measurer, Listener(), 0.0), over, trials)
     except (Interrupted, EngineError):
         result = None
     return result, kept, windows

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from pinchpoint.dut.ovs.counters import loads
+from pinchpoint.host.interface import TICKS_PER_S
 from pinchpoint.measure.soak import metrics as soak
 from pinchpoint.measure.soak.metrics import Stop, Window
 from pinchpoint.model.trial import Sample
@@ -21,10 +22,11 @@ def metrics(windows):
 
 def test_a_window_is_what_lies_between_two_samples():
     ends = (Sample(10.0, 1000, 5, 0.2, 0.1), Sample(20.0, 3000, 25, 0.5, 0.3))
-    seen = {"host/thread/pmd-c01/id:9/run_delay_ns": 2e6, "host/thread/pmd-c01/id:9/cpu": 1.0}
-    one = soak.window(40.0, 200.0, ends, seen, 0.03, loads)
+    stolen = {"host/cpu/1/steal_ticks": 0.03 * TICKS_PER_S}
+    seen = {"host/thread/pmd-c01/id:9/run_delay_ns": 2e6, "host/thread/pmd-c01/id:9/cpu": 1.0, **stolen}
+    one = soak.window(40.0, 200.0, ends, seen, loads(seen, 10.0))
     assert (one.at_s, one.span_s, one.offered, one.lost) == (40.0, 10.0, 2000, 20)
-    assert (one.gaps_s, one.gap_max_s, one.steal_s) == (pytest.approx(0.3), 0.3, 0.03)
+    assert (one.gaps_s, one.gap_max_s, one.steal_s) == (pytest.approx(0.3), 0.3, pytest.approx(0.03))
     assert one.delay_s == pytest.approx(2e-3)
 
 

@@ -14,10 +14,9 @@ from pinchpoint.dut.ovs.spec import Datapath, RuleSeries
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.registry import default, device
 from pinchpoint.host.local import Local
+from pinchpoint.measure.sockets import Bandwidth, RequestResponse, windows
 from pinchpoint.measure.sockets import metrics as socket_metrics
 from pinchpoint.measure.sockets import run as sockets
-from pinchpoint.measure.sockets import windows
-from pinchpoint.measure.sockets.keys import Bandwidth, RequestResponse
 from pinchpoint.measure.sockets.metrics import NONE_VALID
 from pinchpoint.measure.sockets.run import Ends, measure_sockets, requests, summary
 from pinchpoint.model.measurement import LevelChange, Measurement
@@ -207,7 +206,7 @@ class Bench:
         self.scenario = SCENARIO
         self.recorded = type("Recorded", (), {"measurements": made})
         self.listener = type("Silent", (), {"phase": lambda *_: None})()
-        self.began = 0.0
+        self.wall_s = 0.0
         self.host = HERE
         self.setup = SimpleNamespace(places=Places("b", PurePosixPath("/b"), HERE))
 

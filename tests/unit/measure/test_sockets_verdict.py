@@ -151,10 +151,6 @@ def test_several_threads_of_a_side_are_numbered():
     assert found.evidence[0].endswith("by 2 pairs of threads")
 
 
-def test_nothing_measured_is_said():
-    assert verdict([], None, 1).headline == "no window was measured"
-
-
 @pytest.mark.parametrize("busy", [0.94, 0.0])
 def test_a_thread_with_headroom_is_no_limit(busy):
     assert judged(pair("stream", client=busy), seen=IDLE).limit is Limit.UNEXPLAINED

@@ -11,8 +11,8 @@ from trials import engine_result, port, stream_counts
 from pinchpoint.account.ledger import unexplained_place
 from pinchpoint.engine.simulated import PortFailure, SimulatedInstrument
 from pinchpoint.measure import trial as measure
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.trial import Interrupted, Measurer
+from pinchpoint.measure.standing import Interrupted, Listener
+from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.trial import Cause, TrialValidity
 from pinchpoint.observe.snapshot import Bracket, Snapshot

@@ -8,7 +8,8 @@ import pytest
 from pinchpoint.dut.places import Places
 from pinchpoint.host.local import Local
 from pinchpoint.measure.verify import ends
-from pinchpoint.measure.verify.programs import Got, checks, label, path, seen
+from pinchpoint.measure.verify.judged import Got, label, path, seen
+from pinchpoint.measure.verify.judged import program_checks as checks
 from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
 
 SERVICE = Service(

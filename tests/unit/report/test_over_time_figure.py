@@ -1,10 +1,9 @@
 """Loss over time as a plot: axes with units, disturbed windows marked, texts escaped."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from trials import trial
 
-from pinchpoint.measure.soak import metrics as soak
 from pinchpoint.measure.soak.metrics import Window
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import Sample, TrialValidity
@@ -13,7 +12,7 @@ from pinchpoint.report.measure_figures import over_time_figure
 
 def window(number, lost=0, validity=TrialValidity.VALID, span_s=10.0):
     one = Window(span_s * (number - 1), span_s, 1e6, 1000, lost, 0.0, 0.0, 0.0, 0.0, None)
-    account, reason = soak.account(one), "<b>busy" if validity is TrialValidity.NOISY_HOST else ""
+    account, reason = asdict(one), "<b>busy" if validity is TrialValidity.NOISY_HOST else ""
     return Measurement(f"w{number}", "s", "soak", number, "", 1.0, (), account, {}, (), validity, reason)
 
 

@@ -10,7 +10,7 @@ from trials import trial
 
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.trial import Interrupted
+from pinchpoint.measure.standing import Interrupted
 from pinchpoint.model.errors import BenchError, EngineError, HostLostError
 from pinchpoint.model.scenario import Remote
 from pinchpoint.run import host_recovery

@@ -13,9 +13,8 @@ from pinchpoint.engine.simulated import CoreDistance, SimulatedInstrument, Truth
 from pinchpoint.engine.simulated_queue import StallKind, Stalls
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.load.keys import Load
-from pinchpoint.measure.standing import Recorded, Undoable
+from pinchpoint.measure.load import Load
+from pinchpoint.measure.standing import Listener, Recorded, Undoable
 from pinchpoint.model.errors import BenchError, RequirementError, StoreError
 from pinchpoint.model.result import Ceiling, Outcome, Rate, RateStatus, ScenarioResult
 from pinchpoint.run.ceiling import MOST_TRIALS, CeilingTest, TooNoisyError, find_ceilings, held_result, key_of

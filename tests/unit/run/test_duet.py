@@ -10,8 +10,7 @@ from support import TWO_PORTS, Truth, scenario_text
 
 from pinchpoint.engine.instrument import EngineResult, SliceCounts, TrialRequest
 from pinchpoint.engine.simulated import SimulatedInstrument
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.trial import Interrupted
+from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.model.duet import CALIBRATION, MEASURED
 from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.scenario import Established

@@ -6,20 +6,20 @@ import pytest
 from sweeps import base, factor, sweep
 
 from pinchpoint.dut.ovs.spec import Datapath, ExtraPorts, RuleSeries
-from pinchpoint.measure.blocked.keys import Blocked
-from pinchpoint.measure.build.keys import Build
-from pinchpoint.measure.burst.keys import Burst
-from pinchpoint.measure.capacity.keys import Capacity
-from pinchpoint.measure.change.keys import Changed
-from pinchpoint.measure.connections.keys import Connections
-from pinchpoint.measure.load.keys import Load
-from pinchpoint.measure.loss_curve.keys import LossCurve
-from pinchpoint.measure.rates.keys import Rates
-from pinchpoint.measure.recovery.keys import Recovery
+from pinchpoint.measure.blocked import Blocked
+from pinchpoint.measure.build import Build
+from pinchpoint.measure.burst import Burst
+from pinchpoint.measure.capacity import Capacity
+from pinchpoint.measure.change import Changed
+from pinchpoint.measure.connections import Connections
+from pinchpoint.measure.load import Load
+from pinchpoint.measure.loss_curve import LossCurve
+from pinchpoint.measure.rates import Rates
+from pinchpoint.measure.recovery import Recovery
 from pinchpoint.measure.registry import measures
-from pinchpoint.measure.soak.keys import Soak
-from pinchpoint.measure.sockets.keys import Bandwidth, ConnectRequestResponse, RequestResponse
-from pinchpoint.measure.verify.keys import Verify
+from pinchpoint.measure.soak import Soak
+from pinchpoint.measure.sockets import Bandwidth, ConnectRequestResponse, RequestResponse
+from pinchpoint.measure.verify import Verify
 from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.run.budget import Forecast, expected_s
 from pinchpoint.run.order import units

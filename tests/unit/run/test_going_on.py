@@ -13,8 +13,7 @@ from pinchpoint.cli.program import Program
 from pinchpoint.host import numa
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.trial import Interrupted
+from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.model.errors import BenchError, DutError, EngineError, InputError, RequirementError, StoreError
 from pinchpoint.model.result import Ceiling, Outcome
 from pinchpoint.model.scenario import NumaPlacement

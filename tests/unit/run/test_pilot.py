@@ -12,7 +12,7 @@ from pinchpoint.dut.ovs.live import OvsLive
 from pinchpoint.dut.setup import prepare
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Listener
 from pinchpoint.model.result import Outcome
 from pinchpoint.run import pilot, scenario
 from pinchpoint.run.pilot import Size, Spent, metrics_of, nested, restart_dut, run_pilot, unit

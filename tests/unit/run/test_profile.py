@@ -7,8 +7,7 @@ from support import scenario_of
 
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.trial import Interrupted
+from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.measurement import FunctionShare, Profile
 from pinchpoint.model.result import Limit, Outcome, RunResult, Verdict

@@ -19,7 +19,7 @@ from pinchpoint.findings.relative import (
 )
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Listener
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.errors import BenchError, HostLostError, RequirementError
 from pinchpoint.model.measurement import Metric

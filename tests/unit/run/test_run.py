@@ -8,9 +8,10 @@ from support import Truth
 from pinchpoint.engine.simulated import SimulatedInstrument
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.frames import FrameSession
 from pinchpoint.measure.rates.run import measure_scenario
-from pinchpoint.measure.trial import Interrupted, Measurer
+from pinchpoint.measure.standing import Interrupted, Listener
+from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import RateStatus
 from pinchpoint.observe.snapshot import Bracket
 from pinchpoint.run.run import describe_run, run_all
@@ -50,7 +51,7 @@ def simulated(stop_after=None, truth=None):
 
         measurer = Measurer(scenario, instrument, Bracket([]), keep, task.listener, task.recorded.trials)
         task.on_stoppable(measurer)
-        return measure_scenario(scenario, measurer, task.listener, began=0.0)
+        return measure_scenario(FrameSession(scenario, measurer, task.listener, 0.0))
 
     return run_one
 

@@ -3,9 +3,9 @@
 import pytest
 from support import scenario_text
 
-from pinchpoint.measure.blocked.keys import Blocked
-from pinchpoint.measure.recovery.keys import Recovery
-from pinchpoint.measure.soak.keys import Soak
+from pinchpoint.measure.blocked import Blocked
+from pinchpoint.measure.recovery import Recovery
+from pinchpoint.measure.soak import Soak
 from pinchpoint.model.errors import InputError
 from pinchpoint.scenario import parse
 

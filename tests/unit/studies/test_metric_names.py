@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import socket_windows
@@ -10,19 +11,18 @@ import trials
 from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.dut.ovs.counters import handled
 from pinchpoint.dut.ovs.counters import metrics as own_metrics
+from pinchpoint.measure.build import Build
 from pinchpoint.measure.build import metrics as building
-from pinchpoint.measure.build.keys import Build
+from pinchpoint.measure.burst import Burst
 from pinchpoint.measure.burst import metrics as bursts
-from pinchpoint.measure.burst.keys import Burst
-from pinchpoint.measure.load.keys import Load
-from pinchpoint.measure.load.metrics import of_load
+from pinchpoint.measure.load import Load
+from pinchpoint.measure.load.run import of_load
+from pinchpoint.measure.loss_curve import LossCurve
 from pinchpoint.measure.loss_curve import metrics as loss_curve
-from pinchpoint.measure.loss_curve.keys import LossCurve
-from pinchpoint.measure.rates.keys import Rates
+from pinchpoint.measure.rates import Rates
 from pinchpoint.measure.rates.metrics import of_rates
+from pinchpoint.measure.sockets import Bandwidth, ConnectRequestResponse, RequestResponse, windows
 from pinchpoint.measure.sockets import metrics as socket_metrics
-from pinchpoint.measure.sockets import windows
-from pinchpoint.measure.sockets.keys import Bandwidth, ConnectRequestResponse, RequestResponse
 from pinchpoint.model.measurement import BurstTest
 from pinchpoint.model.result import LatencyPoint, Rate, RateStatus
 from pinchpoint.scenario.study import load_study
@@ -55,7 +55,8 @@ def of_sockets(scenario):
 
 def of_build(scenario):
     usage = building.Usage(1, 2, 3, 0.1, 0.1)
-    return building.metrics(building.Built(scenario.measure, "", 2.0, 2.5, 1.0, 4.0, 1.0, usage, None, (0.1,), 0.01))
+    timed = SimpleNamespace(returned_s=2.0, visible_s=2.5, look_s=0.0, growth=1.0)
+    return building.metrics(building.Built(scenario.measure, "", timed, timed, usage, None, (0.1,), 0.01))
 
 
 def of_bursts(_scenario):

@@ -1,34 +1,45 @@
 """The measure `blocked`: how long forwarding stands still while something happens to the DUT."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
 
 from pinchpoint.dut.device import Action
 from pinchpoint.host.priority import kept_off
-from pinchpoint.measure.blocked import metrics as blocking
-from pinchpoint.measure.blocked.keys import Blocked
-from pinchpoint.measure.carried import judged
-from pinchpoint.measure.kind import asked
-from pinchpoint.measure.measurements import begin, keep
-from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.stopper import Stopper
-from pinchpoint.measure.summary import Findings, result_of
-from pinchpoint.measure.traffic import LOOK_S, QUIET_S, background
+from pinchpoint.measure.blocked import Blocked, check_keys, table
+from pinchpoint.measure.carried import Carried, disturbance, judged
+from pinchpoint.measure.kind import MeasureKind, asked
+from pinchpoint.measure.standing import Standing, Stopper
+from pinchpoint.measure.summary import by_name, result_of, valid
+from pinchpoint.measure.traffic import QUIET_S, background, pause
 from pinchpoint.model.errors import EngineError
-from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import TrialValidity
-from pinchpoint.observe.snapshot import Bracket, Observation, together
+from pinchpoint.observe.snapshot import Observation, together
+from pinchpoint.stats.estimate import median_interval
 
 WARM_UP_S = 0.5
 PHASE = "blocked"
+_MOST_REASONS = 3
+NAMES = ("blocked time", "longest silence", "longest gap", "action time", "lost frames")
 
 # For estimates, which their own ratio to the time spent corrects.
 REPEAT_S = 4.0  # around an action under traffic: the engine's start, a warm-up, a quiet second
 ACTION_S = 1.0
 MANY, ITEM_S = ("-flows", "-ports"), 1e-3  # actions that have `count` items; of each
+
+
+@dataclass(frozen=True)
+class Happened:
+    """One action under traffic."""
+
+    quiet: Carried  # before it
+    during: Carried  # from a moment before it to a moment after it
+    took_s: float  # the action, until what does it has returned and shows
+    over_line: bool = False  # whether it was asked for over a line to another host
 
 
 def expected_s(scenario: Scenario) -> float:
@@ -40,23 +51,20 @@ def expected_s(scenario: Scenario) -> float:
 
 def measure_blocked(bench: Standing) -> ScenarioResult:
     """Every repeat of the action, and what follows. Raises Interrupted, BenchError, DutError or EngineError."""
-    scenario = bench.scenario
-    blocked = asked(scenario, Blocked)
-    stopper = Stopper()
-    bench.on_stoppable(stopper)
+    scenario, blocked, stopper = bench.scenario, asked(bench.scenario, Blocked), bench.stopper()
     bench.record.note_facts(bench.live.versions())
     bench.listener.phase(PHASE, blocked.repeats)
 
     def repeat(number: int) -> Measurement:
         stopper.check()
-        return keep(bench, _repeat(bench, blocked, number, stopper))
+        return bench.keep(_repeat(bench, blocked, number, stopper))
 
     spare = min(blocked.repeats, scenario.search.max_repeats)
     made = all_repeats(bench.recorded.measurements, blocked.repeats, spare, repeat)
-    metrics, warnings = blocking.together(made), blocking.warnings(made, blocked.repeats)
-    told = any(metric.name == blocking.NAMES[0] for metric in metrics)
-    failed = "" if told else f"no blocked time: {'; '.join(warnings)}\n  hint: lower blocked.load_fps"
-    return result_of(scenario, (), Findings(metrics, warnings, (), failed), time.monotonic() - bench.began)
+    figures, told = tuple(over_repeats(made)), warnings(made, blocked.repeats)
+    is_known = any(metric.name == NAMES[0] for metric in figures)
+    failed = "" if is_known else f"no blocked time: {'; '.join(told)}\n  hint: lower blocked.load_fps"
+    return result_of(scenario, (), bench.wall_s, figures, told, failed=failed)
 
 
 def all_repeats(
@@ -68,61 +76,100 @@ def all_repeats(
     spare one: a run that is resumed because of them would end with them at once.
     """
     made = list(recorded)
-    most = len(made) + wanted - _valid(made) + spare
-    while _valid(made) < wanted and len(made) < most:
+    most = len(made) + wanted - len(valid(made)) + spare
+    while len(valid(made)) < wanted and len(made) < most:
         made.append(repeat(len(made) + 1))
     return made
 
 
-def _valid(made: Sequence[Measurement]) -> int:
-    return sum(measurement.validity is TrialValidity.VALID for measurement in made)
-
-
 def _repeat(bench: Standing, blocked: Blocked, number: int, stopper: Stopper) -> Measurement:
-    scenario, check = bench.scenario, stopper.check
-    begun = begin(bench, number, WARM_UP_S + QUIET_S + blocked.before_s + blocked.after_s)
+    begun = bench.begin(number, WARM_UP_S + QUIET_S + blocked.before_s + blocked.after_s)
     action = bench.live.action(blocked, bench.setup.resources)
-    action.prepare(check)
-    bracket = bench.host_bracket((*scenario.engine.cpus, *scenario.dut.cpus))
-    happened, seen = _under_traffic(bench, blocked, action, bracket, check)
-    action.restore(check)
-    metrics, cannot = blocking.metrics(happened)
+    action.prepare(stopper.check)
+    happened, seen = _under_traffic(bench, blocked, action, stopper.check)
+    action.restore(stopper.check)
+    figures, cannot = metrics(happened)
     validity = TrialValidity.NOISY_HOST if cannot else TrialValidity.VALID
     account = {"blocked": asdict(blocked), **asdict(happened)}
-    ended = begun.ended(metrics, account, seen.flat(), validity=validity, reason=cannot)
+    ended = begun.ended(figures, account, seen.flat(), validity=validity, reason=cannot)
     return ended if cannot else judged(ended, seen.elapsed_s)
 
 
 def _under_traffic(
-    bench: Standing, blocked: Blocked, action: Action, bracket: Bracket, check: Callable[[], None]
-) -> tuple[blocking.Happened, Observation]:
+    bench: Standing, blocked: Blocked, action: Action, check: Callable[[], None]
+) -> tuple[Happened, Observation]:
     """Let it happen while frames are sent, and see what the host does meanwhile."""
+    bracket = bench.host_bracket()
     sending = background(bench, None, blocked.load_fps, renewed=action.ends_processes)
-    with sending as traffic, kept_off(_used(bench.scenario), bench.host):
+    # The action's commands stay off the bench's CPUs where there are others.
+    with sending as traffic, kept_off(bench.cpus, bench.host):
         traffic.warm_up(WARM_UP_S, check)
         traffic.start(check)
         bracket.open()
-        _wait(blocked.before_s, check)
+        pause(blocked.before_s, check)
         # Of a process that ends nobody can be asked afterwards what time it took.
         observed = [bracket.turn()] if action.ends_processes else []
         began = time.monotonic()
         action.act(check)
         took_s = time.monotonic() - began
-        _wait(blocked.after_s, check)
+        pause(blocked.after_s, check)
         seen = traffic.finish(began, check)
         observed.append(bracket.close())  # while the engine is there, whose time is the bench's
-    if seen.quiet is None or seen.building is None:
+    if seen.load is None:
         raise EngineError("nothing was sent", "see engine.log in the run folder")
-    return blocking.Happened(seen.quiet, seen.building, took_s, bool(bench.host.name)), together(observed)
+    return Happened(*seen.load, took_s, bool(bench.host.name)), together(observed)
 
 
-def _used(scenario: Scenario) -> frozenset[int]:
-    """CPUs of what sends and of what forwards: the action's commands stay off them where there are others."""
-    return frozenset({*scenario.engine.cpus, *scenario.dut.cpus})
+def metrics(happened: Happened) -> tuple[tuple[Metric, ...], str]:
+    """A repeat's figures, and why its blocked time is unknown; empty if it is known."""
+    disturbed = disturbance(happened.quiet, happened.during)
+    line = ", what went over the line to its host included" if happened.over_line else ""
+    figures = [Metric("action time", "s", happened.took_s, note=f"until its command has returned and it shows{line}")]
+    figures.append(Metric("lost frames", "count", float(happened.during.lost)))
+    if isinstance(disturbed, str):
+        return tuple(figures), disturbed
+    low_s = max(0.0, disturbed.blocked_s - disturbed.engine_s)
+    note = "lost frames / offered rate, less the loss before"
+    figures.insert(0, Metric("blocked time", "s", disturbed.blocked_s, low_s, disturbed.blocked_s, note))
+    if (silence_s := happened.during.longest_silence_s) is not None:
+        least_s = max(0.0, silence_s - happened.during.engine_longest_s)
+        closed = happened.during.parts == 1
+        before = "" if closed else ", what passed before its link went not counted"
+        note = f"in which a port delivered nothing{before}; the interval leaves out the engine's longest pause"
+        figures.append(Metric("longest silence", "s", silence_s, least_s, silence_s if closed else None, note))
+    if disturbed.longest_gap_s is not None:
+        figures.append(Metric("longest gap", "s", disturbed.longest_gap_s, note="in the received sequence"))
+    return tuple(figures), ""
 
 
-def _wait(for_s: float, check: Callable[[], None]) -> None:
-    until = time.monotonic() + for_s
-    while (left_s := until - time.monotonic()) > 0:
-        check()
-        time.sleep(min(LOOK_S, left_s))
+def over_repeats(made: Sequence[Measurement]) -> Iterator[Metric]:
+    """The figures of all valid repeats: medians with their intervals; of the disturbed ones if none was valid."""
+    named = by_name(measurement.metrics for measurement in valid(made) or made)
+    for name in NAMES:
+        if repeats := named.get(name):
+            middle, latest = median_interval([metric.value for metric in repeats]), repeats[-1]
+            note = "; ".join(filter(None, (latest.note.split(";")[0], middle.words())))
+            yield Metric(name, latest.unit, middle.centre, middle.low, middle.high, note)
+
+
+def warnings(made: Sequence[Measurement], wanted: int) -> tuple[str, ...]:
+    """What to mind about the figures."""
+    usable = len(valid(made))
+    if usable >= wanted:
+        return ()
+    reasons = list(dict.fromkeys(measurement.reason for measurement in made if measurement.reason))
+    shown = "" if usable else " The figures are of disturbed repeats."
+    return (f"{usable} of {wanted} repeats valid; {'; '.join(reasons[:_MOST_REASONS])}.{shown}",)
+
+
+MEASURE: Final = MeasureKind(
+    made=Blocked,
+    finds="how long forwarding stands still while the DUT is changed",
+    table=table,
+    run=measure_blocked,
+    expected_s=expected_s,
+    main=("blocked time", "longest silence", "longest gap", "action time"),
+    check=check_keys,
+    made_of="repeat",
+    has_limit=False,
+)

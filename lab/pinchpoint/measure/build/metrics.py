@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pinchpoint.measure.build.keys import Build
+from pinchpoint.bulk.making import Timed
+from pinchpoint.measure.build import Build
 from pinchpoint.measure.carried import Disturbance
 from pinchpoint.model.measurement import Measurement, Metric
 
@@ -27,46 +28,36 @@ class Built:
 
     build: Build
     shown_by: str  # whoever says whether all items are there, with the verb
-    returned_s: float
-    visible_s: float
-    growth: float | None
-    removed_s: float  # until none showed any more
-    removal_growth: float | None
+    made: Timed
+    removed: Timed
     usage: Usage
-    disturbance: Disturbance | None  # None: no traffic went through, or nothing can be said of it
+    disturbance: Disturbance | str | None  # None: no load was sent meanwhile; or why nothing can be said of it
     taken_s: tuple[float | None, ...]  # when each probed rule took its first frame; None: not at all
     taken_within_s: float  # how finely that is known
-    look_s: float = 0.0  # how long looking whether all show took: visible_s may be later by so much
 
 
-def metrics(built: Built) -> tuple[Metric, ...]:
+def metrics(built: Built) -> Iterator[Metric]:
     """The figures that curves are drawn from."""
-    count, usage = built.build.count, built.usage
-    figures = [
-        Metric("build time", "s", built.returned_s, note="until the last command returned"),
-        _visible(built),
-        Metric("build rate", "1/s", count / built.returned_s),
-        Metric("time per item", "s", built.returned_s / count),
-        Metric("removal time", "s", built.removed_s, note=f"until {built.shown_by} none of them"),
-        Metric("commands' processor time", "s", usage.commands_cpu_s),
-    ]
+    count, usage, made = built.build.count, built.usage, built.made
+    yield Metric("build time", "s", made.returned_s, note="until the last command returned")
+    earliest_s = max(made.returned_s, made.visible_s - made.look_s)
+    note = f"until {built.shown_by} all of them; the interval is the last look at it"
+    yield Metric("visible time", "s", made.visible_s, earliest_s, made.visible_s, note)
+    yield Metric("build rate", "1/s", count / made.returned_s)
+    yield Metric("time per item", "s", made.returned_s / count)
+    yield Metric("removal time", "s", built.removed.visible_s, note=f"until {built.shown_by} none of them")
+    yield Metric("commands' processor time", "s", usage.commands_cpu_s)
     if usage.lab_peak_bytes is not None:
-        figures.append(Metric("lab peak memory", "bytes", float(usage.lab_peak_bytes), note="while making"))
-    if built.growth is not None:
-        figures.append(Metric("growth", "share", built.growth, note="time per item, last quarter / first quarter"))
-    if built.removal_growth is not None:
-        figures.append(Metric("removal growth", "share", built.removal_growth))
+        yield Metric("lab peak memory", "bytes", float(usage.lab_peak_bytes), note="while making")
+    if (growth := made.growth) is not None:
+        yield Metric("growth", "share", growth, note="time per item, last quarter / first quarter")
+    if (growth := built.removed.growth) is not None:
+        yield Metric("removal growth", "share", growth)
     if built.build.what != "veths":  # of which the switch knows nothing
         each = (usage.switch_after_bytes - usage.switch_before_bytes) / count
-        figures.append(Metric("switch memory per item", "bytes", each))
-        figures.append(Metric("switch processor time", "s", usage.switch_cpu_s))
-    return (*figures, *_traffic(built))
-
-
-def _visible(built: Built) -> Metric:
-    earliest_s = max(built.returned_s, built.visible_s - built.look_s)
-    note = f"until {built.shown_by} all of them; the interval is the last look at it"
-    return Metric("visible time", "s", built.visible_s, earliest_s, built.visible_s, note)
+        yield Metric("switch memory per item", "bytes", each)
+        yield Metric("switch processor time", "s", usage.switch_cpu_s)
+    yield from _traffic(built)
 
 
 def _traffic(built: Built) -> Iterator[Metric]:
@@ -75,7 +66,7 @@ def _traffic(built: Built) -> Iterator[Metric]:
         probed = f"{len(taken)} of {len(built.taken_s)} probed rules, known to {built.taken_within_s * 1e3:.0f} ms"
         note = f"until the datapath forwarded by it; {probed}"
         yield Metric("first frame time", "s", max(taken), min(taken), max(taken), note)
-    if built.disturbance is not None:
+    if isinstance(built.disturbance, Disturbance):
         disturbance, note = built.disturbance, "lost frames / offered rate, less the loss before building"
         low_s = disturbance.blocked_s - disturbance.engine_s
         if disturbance.engine_s:

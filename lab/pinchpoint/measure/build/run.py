@@ -1,11 +1,11 @@
 """The measure `build`: many rules, ports or veth pairs made and removed, on a bench that stands."""
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict
 from ipaddress import IPv4Address
-from typing import Any
+from typing import Final
 
 from pinchpoint.bench.resource import Daemon
 from pinchpoint.bulk.making import FIRST_ADDRESS, Bulk, Timed, children_s, timed_make, timed_removal
@@ -14,15 +14,13 @@ from pinchpoint.dut.device import Items, made_by
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.priority import kept_off
 from pinchpoint.host.processes import OwnMemory, Process
+from pinchpoint.measure.build import Build, check_keys, table
 from pinchpoint.measure.build import metrics as building
-from pinchpoint.measure.build.keys import Build
 from pinchpoint.measure.build.metrics import Built, Usage
-from pinchpoint.measure.carried import Disturbance, disturbance, judged
-from pinchpoint.measure.kind import asked
-from pinchpoint.measure.measurements import begin, once
+from pinchpoint.measure.carried import disturbance, judged
+from pinchpoint.measure.kind import MeasureKind, asked
 from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.stopper import Stopper
-from pinchpoint.measure.summary import scenario_result
+from pinchpoint.measure.summary import result_of
 from pinchpoint.measure.traffic import Background, Probes, Traffic, background
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import ScenarioResult
@@ -56,36 +54,36 @@ def measure_build(bench: Standing) -> ScenarioResult:
 
     A build that an interrupted run finished is answered from its record, also one that the host disturbed.
     """
-    return _result(bench, once(bench, lambda: _measure(bench)))
+    build, measurement = asked(bench.scenario, Build), bench.once(lambda: _measure(bench))
+    warnings = building.warnings(measurement, _items(bench, build).why_slower.get(build.method, ""))
+    return result_of(bench.scenario, (), bench.wall_s, measurement.metrics, warnings)
 
 
 def _measure(bench: Standing) -> Measurement:
-    build, stopper = _build(bench), Stopper()
-    bench.on_stoppable(stopper)
+    build, check = asked(bench.scenario, Build), bench.stopper().check
     bench.record.note_facts(bench.live.versions())
-    begun = begin(bench, 1, GUESS_S)
-    probes = probes_of(build)
+    begun, probes = bench.begin(1, GUESS_S), probes_of(build)
     with ExitStack() as held:
         bulk = held.enter_context(items(bench, probes))
         traffic = None
         if probes or build.load_fps:
             traffic = held.enter_context(background(bench, probes, build.load_fps))
             # What makes the items must not take the CPUs of what sends and forwards; the engine has its own by now.
-            held.enter_context(kept_off(_cpus(bench), bench.host))
-        built, account, seen = _make(bench, bulk, traffic, stopper)
+            held.enter_context(kept_off(bench.cpus, bench.host))
+        built, seen, observed = _make(bench, build, bulk, traffic, check)
     used = {f"build/{name}": float(value) for name, value in asdict(built.usage).items() if value is not None}
-    return judged(begun.ended(building.metrics(built), account, {**seen, **used}), built.visible_s)
+    ended = begun.ended(building.metrics(built), _account(built, seen), {**observed, **used})
+    return judged(ended, built.made.visible_s)
 
 
 def _make(
-    bench: Standing, bulk: Bulk, traffic: Background | None, stopper: Stopper
-) -> tuple[Built, Mapping[str, object], Mapping[str, float]]:
+    bench: Standing, build: Build, bulk: Bulk, traffic: Background | None, check: Callable[[], None]
+) -> tuple[Built, Traffic | None, Mapping[str, float]]:
     """Make all, account for the traffic and the host meanwhile, remove all."""
-    build, check = _build(bench), stopper.check
     switch = _process(bench)
     if traffic is not None:
         traffic.start(check)
-    bracket = bench.host_bracket(_cpus(bench))
+    bracket = bench.host_bracket()
     before_bytes, cpu_s, commands_s = switch.resident_bytes(), switch.cpu_s(), children_s(bench.host)
     own = OwnMemory()
     bracket.open()
@@ -101,82 +99,53 @@ def _make(
     )
     seen = traffic.finish(began, check) if traffic is not None else None
     removed = timed_removal(bulk, build.count, check)
-    probes, disturbed = probes_of(build), _disturbance(seen)
+    probes, load = probes_of(build), seen.load if seen else None
     built = Built(
         build=build,
-        shown_by=_items(bench).shown_by,
-        returned_s=made.returned_s,
-        visible_s=made.visible_s,
-        growth=made.growth,
-        removed_s=removed.visible_s,
-        removal_growth=removed.growth,
-        look_s=made.look_s,
+        shown_by=_items(bench, build).shown_by,
+        made=made,
+        removed=removed,
         usage=usage,
-        disturbance=disturbed if isinstance(disturbed, Disturbance) else None,
+        disturbance=disturbance(*load) if load else None,
         taken_s=seen.taken_s if seen else (),
         taken_within_s=probes.interval_s if probes else 0.0,
     )
-    return built, _account(built, made, removed, seen), observed
+    return built, seen, observed
 
 
-def _cpus(bench: Standing) -> tuple[int, ...]:
-    """The bench's own: of what sends and of what forwards."""
-    return tuple(sorted({*bench.scenario.engine.cpus, *bench.scenario.dut.cpus}))
-
-
-def _disturbance(seen: Traffic | None) -> Disturbance | str | None:
-    if seen is None or seen.quiet is None or seen.building is None:
-        return None
-    return disturbance(seen.quiet, seen.building)
-
-
-def _account(built: Built, made: Timed, removed: Timed, seen: Traffic | None) -> dict[str, object]:
+def _account(built: Built, seen: Traffic | None) -> dict[str, object]:
     """Everything that the metrics were made from, as plain data."""
 
     def plain(timed: Timed) -> dict[str, object]:
-        steps = [[step.items, step.seconds] for step in timed.steps]
-        return {
-            "returned_s": timed.returned_s,
-            "visible_s": timed.visible_s,
-            "look_s": timed.look_s,
-            "steps": steps,
-        }
+        return {**asdict(timed), "steps": [[step.items, step.seconds] for step in timed.steps]}
 
-    account: dict[str, Any] = {"build": asdict(built.build), "making": plain(made), "removal": plain(removed)}
+    account: dict[str, object] = {
+        "build": asdict(built.build),
+        "making": plain(built.made),
+        "removal": plain(built.removed),
+    }
     if built.taken_s:
         account["probes"] = {"taken_s": list(built.taken_s), "within_s": built.taken_within_s}
-    if seen is not None and seen.quiet is not None and seen.building is not None:
-        account["load"] = {"quiet": asdict(seen.quiet), "building": asdict(seen.building)}
-        account["quiet_loss"] = seen.quiet.loss
-        disturbed = _disturbance(seen)
-        account["refused"] = disturbed if isinstance(disturbed, str) else ""
+    if seen is not None and seen.load:
+        quiet, meanwhile = seen.load
+        account["load"] = {"quiet": asdict(quiet), "building": asdict(meanwhile)}
+        account["quiet_loss"] = quiet.loss
+        account["refused"] = built.disturbance if isinstance(built.disturbance, str) else ""
     return account
 
 
-def _result(bench: Standing, measurement: Measurement) -> ScenarioResult:
-    return scenario_result(
-        bench.scenario,
-        time.monotonic() - bench.began,
-        metrics=measurement.metrics,
-        warnings=building.warnings(measurement, _items(bench).why_slower.get(_build(bench).method, "")),
-    )
-
-
-@contextmanager
-def items(bench: Standing, probes: Probes | None) -> Iterator[Bulk]:
+def items(bench: Standing, probes: Probes | None) -> AbstractContextManager[Bulk]:
     """What the scenario's `[build]` asks for, ready to be made; the bench takes away what is left of it."""
-    build = _build(bench)
+    build = asked(bench.scenario, Build)
     if build.what == "veths":
         netns = veth_namespaces(bench.setup.places.bench_id)
-        yield Veths(bench.host, *netns, build.count, build.method, build.concurrency)
-        return
-    with bench.live.items(build, probed=probes is not None) as bulk:
-        yield bulk
+        return nullcontext(Veths(bench.host, *netns, build.count, build.method, build.concurrency))
+    return bench.live.items(build, probed=probes is not None)
 
 
-def _items(bench: Standing) -> Items:
+def _items(bench: Standing, build: Build) -> Items:
     """What is known of what the scenario makes."""
-    return made_by(device_of(bench.scenario).keys)[_build(bench).what]
+    return made_by(device_of(bench.scenario).keys)[build.what]
 
 
 def probes_of(build: Build) -> Probes | None:
@@ -189,12 +158,31 @@ def probes_of(build: Build) -> Probes | None:
     return Probes(last - step * (count - 1), step, count)
 
 
-def _build(bench: Standing) -> Build:
-    return asked(bench.scenario, Build)
-
-
 def _process(bench: Standing) -> Process:
     """The device's own; one that has none holds no memory and takes no time."""
     name = device_of(bench.scenario).freezing(bench.scenario).daemon
     daemons = [resource for resource in bench.setup.resources if isinstance(resource, Daemon) and resource.name == name]
     return Process(bench.host, name, daemons[0].pidfile if daemons else None)
+
+
+MEASURE: Final = MeasureKind(
+    made=Build,
+    finds="time to make rules, ports or links",
+    table=table,
+    run=measure_build,
+    expected_s=expected_s,
+    main=(
+        "build time",
+        "visible time",
+        "build rate",
+        "first frame time",
+        "blocked time",
+        "longest gap",
+        "removal time",
+    ),
+    judged_by="time per item",
+    needs={},
+    check=check_keys,
+    made_of="build",
+    has_limit=False,
+)

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import stdev
 
+from pinchpoint.measure.summary import valid
 from pinchpoint.model import units
 from pinchpoint.model.measurement import BurstResult, BurstTest, Metric
 from pinchpoint.model.result import Limit, Rate, RateStatus, Verdict
-from pinchpoint.model.trial import Drop, Trial, TrialValidity
+from pinchpoint.model.trial import Trial
 from pinchpoint.stats.estimate import FEWEST_FOR_INTERVAL, median_interval
 
 FASTER = 1.02  # times the DUT's throughput that a burst must at least have: below it nothing need be buffered
@@ -57,17 +58,16 @@ def burst_result(
     return replace(result, implied_s=implied_s, corrected_s=corrected_s)
 
 
-def metrics(result: BurstResult, ndr: Rate | None) -> tuple[Metric, ...]:
+def metrics(result: BurstResult, ndr: Rate | None) -> Iterator[Metric]:
     """The figures that curves are drawn from; none without a test."""
-    return tuple(_metrics(result, ndr)) if result.tests else ()
-
-
-def _metrics(result: BurstResult, ndr: Rate | None) -> Iterator[Metric]:
+    if not result.tests:
+        return
     lengths = [float(test.longest) for test in result.tests]
     open_ended = sum(test.lost_at is None for test in result.tests)
     n = units.counted(len(lengths), "test")
     if open_ended:
-        yield Metric("longest burst", "count", result.average, min(lengths), None, _open(open_ended, len(lengths)))
+        note = f"at least: bursts of burst.max_frames lost nothing in {open_ended} of {n}"
+        yield Metric("longest burst", "count", result.average, min(lengths), None, note)
     elif len(lengths) == 1:
         yield Metric("longest burst", "count", result.average, lengths[0], result.tests[0].lost_at, "frames; one test")
     else:
@@ -81,14 +81,8 @@ def _metrics(result: BurstResult, ndr: Rate | None) -> Iterator[Metric]:
     if len(lengths) > 1:
         yield Metric("burst standard deviation", "count", stdev(lengths), note=f"frames, over {n}")
     rates = [test.rate_fps for test in result.tests if test.rate_fps is not None]
-    yield Metric(
-        "burst rate",
-        "fps",
-        result.rate_fps,
-        min(rates, default=None),
-        max(rates, default=None),
-        f"{result.rate_words}; median of {n}",
-    )
+    ends = min(rates, default=None), max(rates, default=None)
+    yield Metric("burst rate", "fps", result.rate_fps, *ends, f"{result.rate_words}; median of {n}")
     if result.throughput_fps is not None:
         bounds = (None, None) if ndr is None else (ndr.lower_fps, ndr.upper_fps)
         name = "given throughput" if ndr is None else "NDR"
@@ -102,43 +96,28 @@ def _metrics(result: BurstResult, ndr: Rate | None) -> Iterator[Metric]:
         yield Metric("corrected buffer", "count", frames, note="frames; corrected buffer time x burst rate")
 
 
-def _open(open_ended: int, tests: int) -> str:
-    return f"at least: bursts of burst.max_frames lost nothing in {open_ended} of {units.counted(tests, 'test')}"
-
-
 def verdict(result: BurstResult, trials: Sequence[Trial], ring: int) -> Verdict:
     """What lost the first frames of bursts that were too long; `ring` is the smallest between engine and DUT."""
     if all(test.lost_at is None for test in result.tests):
         headline = f"bursts of up to {units.number(result.average)} frames lost nothing; no longer one was tried"
         return Verdict(Limit.SEARCH_MAXIMUM, headline, (), (), ())
-    valid = [trial for trial in trials if trial.validity is TrialValidity.VALID and trial.burst_frames and trial.lost]
-    lost = sum(trial.lost for trial in valid)
-    drops: dict[str, Drop] = {}
-    by_name: Counter[str] = Counter()
-    for trial in valid:
-        for drop in (drop for hop in trial.ledger.hops for drop in hop.drops):
-            drops[drop.name] = drop
-            by_name[drop.name] += drop.frames
-    evidence = (
-        f"{units.frames(lost)} frames lost in {units.counted(len(valid), 'burst')} that were too long",
-        *(f"{units.frames(count)} of them: {name} ({drops[name].counter})" for name, count in by_name.most_common(4)),
-        *_buffer(result, ring),
-    )
-    ids = tuple(trial.id for trial in valid)
+    lossy = [trial for trial in valid(trials) if trial.burst_frames and trial.lost]
+    lost = sum(trial.lost for trial in lossy)
+    counters, by_name = dict[str, str](), Counter[str]()
+    for drop in (drop for trial in lossy for hop in trial.ledger.hops for drop in hop.drops):
+        counters[drop.name] = drop.counter
+        by_name[drop.name] += drop.frames
+    evidence = [f"{units.frames(lost)} frames lost in {units.counted(len(lossy), 'burst')} that were too long"]
+    evidence += [f"{units.frames(count)} of them: {name} ({counters[name]})" for name, count in by_name.most_common(4)]
+    if result.corrected_s is not None:
+        held = result.corrected_s * result.rate_fps
+        evidence.append(
+            f"the buffer that follows, {units.number(round(held))} frames, is {held / ring:.2f} times the smallest "
+            f"ring between engine and DUT ({units.frames(ring)})"
+        )
     longest = f"beyond {units.number(round(result.average))} frames at {units.fps(result.rate_fps)}"
     name, most = by_name.most_common(1)[0] if by_name else ("", 0)
+    limit, headline = Limit.NAMED_DROP, f"bursts {longest} overflow: {name}"
     if not lost or most < MAJORITY * lost:
-        return Verdict(
-            Limit.UNEXPLAINED, f"unexplained: no counter names what bursts {longest} lost", evidence, (), ids
-        )
-    return Verdict(Limit.NAMED_DROP, f"bursts {longest} overflow: {name}", evidence, (), ids)
-
-
-def _buffer(result: BurstResult, ring: int) -> Iterator[str]:
-    if result.corrected_s is None:
-        return
-    held = result.corrected_s * result.rate_fps
-    yield (
-        f"the buffer that follows, {units.number(round(held))} frames, is {held / ring:.2f} times the smallest ring "
-        f"between engine and DUT ({units.frames(ring)})"
-    )
+        limit, headline = Limit.UNEXPLAINED, f"unexplained: no counter names what bursts {longest} lost"
+    return Verdict(limit, headline, tuple(evidence), (), tuple(trial.id for trial in lossy))

@@ -2,24 +2,26 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Final
 
-from pinchpoint.account.exhausted import Exhausted, exhausted
+from pinchpoint.account.exhausted import exhausted
 from pinchpoint.engine.connections import Load
 from pinchpoint.host.priority import kept_off
-from pinchpoint.measure.capacity import metrics as shown
-from pinchpoint.measure.capacity.keys import Capacity
-from pinchpoint.measure.capacity.metrics import Aging
-from pinchpoint.measure.exhaustion import LIMITS
-from pinchpoint.measure.kind import asked
-from pinchpoint.measure.served import SETUP_S, Opened, Opener
+from pinchpoint.measure.capacity import CAPACITY, Capacity
+from pinchpoint.measure.kind import MeasureKind, asked
+from pinchpoint.measure.served import LIMITS, SETUP_S, Flush, Opened, Opener, held_s, remembered
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model import units
-from pinchpoint.model.limits import Limit as Bound
+from pinchpoint.model.limits import Limit
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.result import Limit, Outcome, ScenarioResult, Verdict
+from pinchpoint.model.result import Limit as Pinch
+from pinchpoint.model.result import Outcome, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.study import Bound
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.search.burst import Bounds, longest_burst
 
@@ -27,31 +29,34 @@ SEARCH, AGING = "capacity", "aging"
 FIRST = 1000  # connections, where no limit is known
 MOST_AGED = 2000  # connections whose aging is looked at
 SLACK = 3.0  # times the time-out that the device reports, before aging is given up
-_POLL_S = 0.05
 _USUAL_TRIALS = 9
+MANY = 1000  # entries: fewer are forgotten in less time than a command takes to start
+CLEAR = 2.0  # times what an empty table takes: a flush from here on shows what the entries take
+
+
+@dataclass(frozen=True)
+class Aging:
+    """How long closed connections were remembered."""
+
+    entries: int | None  # when the traffic had ended
+    lasted_s: float | None  # until none was left, since the engine had ended; None: not measured
+    words: str = ""  # why not; else empty
 
 
 def expected_s(scenario: Scenario) -> float:
     """Seconds on a bench that stands, where the capacity is what local ports allow, or half of the most."""
-    asks = asked(scenario, Capacity)
-    places = _places(scenario) or asks.most / 2
-    trial_s = 2 * places / asks.rate_cps + asks.settle_s + asks.timeout_s + SETUP_S
-    aging_s = (scenario.service.closed_s if scenario.service else None) or 0.0
+    asks, service = asked(scenario, Capacity), scenario.service
+    ports = service.local_ports.count if service and service.local_ports else 0
+    places = ports * len(service.locals) * len(service.backends) if service else 0
+    trial_s = 2 * (places or asks.most / 2) / asks.rate_cps + asks.settle_s + asks.timeout_s + SETUP_S
+    aging_s = (service.closed_s if service else None) or 0.0
     return _USUAL_TRIALS * trial_s + (aging_s if aging_s <= asks.aging_within_s else 0.0)
-
-
-def _places(scenario: Scenario) -> int:
-    service = scenario.service
-    if service is None or service.local_ports is None:
-        return 0
-    return len(service.locals) * service.local_ports.count * len(service.backends)
 
 
 def measure_capacity(bench: Standing) -> ScenarioResult:
     """The capacity of the bench's balancer. Raises what a load raises, finished loads kept."""
     with kept_off(bench.scenario.dut.cpus, bench.host):
-        opener = Opener(bench)
-        return _Measured(bench, opener, opener.limits()).result()
+        return _Measured(bench, Opener(bench, _figures)).result()
 
 
 class _UnusableError(Exception):
@@ -61,30 +66,40 @@ class _UnusableError(Exception):
 class _Measured:
     """The search, then the aging of what it left."""
 
-    def __init__(self, bench: Standing, opener: Opener, limits: Sequence[Bound]) -> None:
-        self._bench, self._opener, self._limits = bench, opener, limits
+    def __init__(self, bench: Standing, opener: Opener) -> None:
+        self._bench, self._opener, self._limits = bench, opener, opener.balancer.limits()
         self._asks = asked(bench.scenario, Capacity)
         self._lossless, self._failed = 0, dict[int, Opened]()
 
     def result(self) -> ScenarioResult:
         """Capacity, tear-down rate and aging time with their verdict; failed where no load was held."""
-        asks, smallest, limited = self._asks, shown.least(self._limits), ""
+        bench, asks, smallest, limited = self._bench, self._asks, least(self._limits), ""
         half = (smallest.size or 0) // 2 if smallest else FIRST
-        self._bench.listener.phase(SEARCH, _USUAL_TRIALS)
+        bench.listener.phase(SEARCH, _USUAL_TRIALS)
         try:
             start = min(asks.start or max(1, half), asks.most)
             bounds = longest_burst(self._fails, start, asks.most, asks.relative_width)
         except _UnusableError as error:
             limited, bounds = str(error), Bounds(self._lossless, None)
-        self._bench.listener.phase(AGING, 1)
-        return self._summary(bounds, limited, self._aging(bounds))
+        bench.listener.phase(AGING, 1)
+        aging, verdict = self._aging(bounds), self._verdict(limited)
+        reason = limited or f"even {bounds.lossy or 1:,} connections at once failed: {verdict.headline}"
+        return replace(
+            scenario_result(bench.scenario, bench.wall_s, self._opener.measurements),
+            verdict=verdict,
+            traffic_s=math.fsum(measurement.wall_s for measurement in self._opener.measurements),
+            warnings=(f"no aging time: {aging.words}",) if aging.words else (),
+            outcome=Outcome.MEASURED if bounds.lossless else Outcome.FAILED,
+            reason="" if bounds.lossless else reason,
+            metrics=tuple(metrics(bounds, self._limits, self._opener.flushes, aging)),
+        )
 
     def _fails(self, connections: int) -> bool:
         """Whether the device cannot hold this many at once."""
         asks = self._asks
         hold_s = connections / asks.rate_cps + asks.settle_s
         load = Load(connections, asks.rate_cps, 1, asks.timeout_s, hold_s=hold_s, one_isn=True)
-        opened = self._opener.valid(SEARCH, load, _figures)
+        opened = self._opener.valid(SEARCH, load)
         if opened.judged.validity is not TrialValidity.VALID:
             raise _UnusableError(opened.judged.reason)
         failed = opened.judged.due - opened.client.completed
@@ -97,62 +112,86 @@ class _Measured:
     def _aging(self, bounds: Bounds) -> Aging:
         """How long it is until no closed connection is remembered."""
         asks, balancer = self._asks, self._opener.balancer
-        held_s = max((limit.held_s for limit in self._limits if limit.held_s is not None), default=None)
-        if held_s is None or held_s > asks.aging_within_s:
-            shown_s = "not known" if held_s is None else f"{held_s:g} s"
+        closed_s = held_s(self._limits)
+        if closed_s is None or closed_s > asks.aging_within_s:
+            shown_s = "not known" if closed_s is None else f"{closed_s:g} s"
             words = f"closed ones are remembered for {shown_s}; capacity.aging_within_s is {asks.aging_within_s:g}"
             return Aging(None, None, words)
         count = max(1, min(bounds.lossless, MOST_AGED))
-        load = Load(count, asks.rate_cps, 1, asks.timeout_s, one_isn=True)
-        began = time.monotonic()
-        self._opener.open(AGING, load, figures=_figures)
+        self._opener.open(AGING, Load(count, asks.rate_cps, 1, asks.timeout_s, one_isn=True))
         ended, entries = time.monotonic(), balancer.tracked()
         if entries is None:
             return Aging(None, None, f"{self._bench.scenario.dut.kind} does not say what it remembers")
-        while balancer.tracked():
-            if time.monotonic() - ended > SLACK * held_s + asks.timeout_s:
-                left = f"{balancer.tracked():,} of {entries:,} are remembered {SLACK * held_s:g} s later"
-                return Aging(entries, None, f"{left}, where {held_s:g} s are set")
-            time.sleep(_POLL_S)
-        now = time.monotonic()
-        return Aging(entries, now - ended, most_s=now - began - load.opening_s)
+        if left := remembered(balancer, SLACK * closed_s + asks.timeout_s):
+            words = f"{left:,} of {entries:,} are remembered {SLACK * closed_s:g} s later, where {closed_s:g} s are set"
+            return Aging(entries, None, words)
+        return Aging(entries, time.monotonic() - ended)
 
-    def _ended(self, limited: str) -> tuple[Limit, Exhausted]:
-        if limited:
-            return Limit.GENERATOR, Exhausted(None, (limited,))
-        if not self._failed:
-            words = f"no more than capacity.most = {self._asks.most:,} were tried"
-            return Limit.SEARCH_MAXIMUM, Exhausted(None, (words,))
-        ended = exhausted(self._limits, [self._failed[min(self._failed)].seen])
-        return LIMITS[ended.resource] if ended.resource else Limit.UNEXPLAINED, ended
-
-    def _summary(self, bounds: Bounds, limited: str, aging: Aging) -> ScenarioResult:
-        measurements = self._opener.measurements
-        limit, ended = self._ended(limited)
-        figures = tuple(shown.metrics(bounds, self._limits, self._opener.flushes, aging))
-        evidence = (
-            *ended.evidence,
-            *(f"limit as read back: {bound.resource}: {bound.source}" for bound in self._limits),
-        )
-        reason = limited or f"even {bounds.lossy or 1:,} connections at once failed: {ended.evidence[0]}"
-        return scenario_result(
-            self._bench.scenario,
-            time.monotonic() - self._bench.began,
-            taken=measurements,
-            verdict=Verdict(limit, ended.evidence[0], evidence, (), ()),
-            traffic_s=math.fsum(measurement.wall_s for measurement in measurements),
-            warnings=(f"no {shown.AGING}: {aging.words}",) if aging.words else (),
-            outcome=Outcome.MEASURED if bounds.lossless else Outcome.FAILED,
-            reason="" if bounds.lossless else reason,
-            metrics=figures,
-        )
+    def _verdict(self, limited: str) -> Verdict:
+        """What ended the search; `limited` says why its last load was not usable."""
+        limit, lines = Pinch.GENERATOR, [limited]
+        if not limited and not self._failed:
+            limit, lines = Pinch.SEARCH_MAXIMUM, [f"no more than capacity.most = {self._asks.most:,} were tried"]
+        elif not limited:
+            ended = exhausted(self._limits, [self._failed[min(self._failed)].seen])
+            limit, lines = LIMITS[ended.resource] if ended.resource else Pinch.UNEXPLAINED, list(ended.evidence)
+        read_back = (f"limit as read back: {bound.resource}: {bound.source}" for bound in self._limits)
+        return Verdict(limit, lines[0], (*lines, *read_back), (), ())
 
 
 def _figures(opened: Opened) -> tuple[Metric, ...]:
     """A load's figures: the most connections open at once, and the share that failed."""
-    client, due = opened.client, max(1, opened.judged.due)
+    client, due = opened.client, opened.judged.due
     note = f"of {units.counted(opened.load.connections, 'connection')}"
     return (
         Metric("held at once", "count", float(client.most_open), note=note),
-        Metric("failed", "share", (opened.judged.due - client.completed) / due),
+        Metric("failed", "share", (due - client.completed) / max(1, due)),
     )
+
+
+def least(limits: Sequence[Limit]) -> Limit | None:
+    """The limit with the fewest places; None where no size is known."""
+    known = [limit for limit in limits if limit.size is not None]
+    return min(known, key=lambda limit: limit.size or 0, default=None)
+
+
+def metrics(bounds: Bounds, limits: Sequence[Limit], flushes: Sequence[Flush], aging: Aging) -> Iterator[Metric]:
+    """Capacity, tear-down rate, aging time, as far as they are known."""
+    smallest = least(limits)
+    note = f"held open at once; {smallest.resource} have {smallest.size:,} places" if smallest else "held open at once"
+    bound = Bound.AT_LEAST if bounds.lossy is None else Bound.FOUND
+    if bounds.lossless:
+        lossless, lossy = float(bounds.lossless), None if bounds.lossy is None else float(bounds.lossy)
+        yield Metric("capacity", "count", lossless, lossless, lossy, note, bound)
+    yield from _tear_down(flushes)
+    if aging.lasted_s is not None:
+        note = f"until none of {aging.entries or 0:,} closed ones was remembered"
+        yield Metric("aging time", "s", aging.lasted_s, note=note)
+
+
+def _tear_down(flushes: Sequence[Flush]) -> Iterator[Metric]:
+    """Of the flush that had most to forget, less what a flush of an empty table takes (RFC 9693)."""
+    full = max((flush for flush in flushes if flush.before), key=lambda flush: flush.before or 0, default=None)
+    if full is None or not full.before:
+        return
+    empty_s = median([flush.took_s for flush in flushes if flush.before == 0] or [0.0])
+    empty = f"of an empty table it takes {units.seconds(empty_s)}"
+    note = f"{full.before:,} connections forgotten in {units.seconds(full.took_s)}, {empty}"
+    if full.before >= MANY and full.took_s >= CLEAR * empty_s:
+        yield Metric("tear-down rate", "1/s", full.before / (full.took_s - empty_s), note=note)
+    else:
+        at_least = full.before / full.took_s
+        yield Metric("tear-down rate", "1/s", at_least, at_least, None, f"at least: {note}", Bound.AT_LEAST)
+
+
+MEASURE: Final = MeasureKind(
+    made=Capacity,
+    finds="how many connections a balancer holds at once, how fast it forgets them, and how they age",
+    table=lambda _: CAPACITY,
+    run=measure_capacity,
+    expected_s=expected_s,
+    main=("capacity", "tear-down rate", "aging time"),
+    needs={"port": 2, "backend": 1},
+    made_of="load",
+    is_served=True,
+)

@@ -5,14 +5,14 @@ Pearson's chi-square test needs. A window is right where no connection failed th
 that serve have equal shares as far as chance allows, and where one that is away has none.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
 from pinchpoint.engine.connections import Sample
-from pinchpoint.measure.change.keys import Changed, Event
+from pinchpoint.measure.change import Changed, Event
+from pinchpoint.measure.served import equal_by_chance
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.scenario import Scheduler, Service
@@ -20,9 +20,8 @@ from pinchpoint.model.study import Bound
 
 WINDOW_S: Final = 0.1
 EXPECTED: Final = 20  # connections of each backend in a window
-CHANCE: Final = (
-    1e-5  # of equal shares as uneven as this; of a hundred windows of a fair hash one in a thousand is taken
-)
+CHANCE: Final = 1e-5
+"""Of equal shares as uneven as this; of a hundred windows of a fair hash one in a thousand is taken."""
 CYCLE_S: Final = 1.0  # after which each tuple of a hash comes again
 _EDGE_S: Final = 0.005  # by which a sample may be early for the window that it ends
 
@@ -64,38 +63,33 @@ def phases(changed: Changed, happened: Sequence[Happened]) -> tuple[Phase, ...]:
 
 
 class Course:
-    """Cumulative counts as functions of the time at which connections were due."""
+    """Cumulative counts as functions of the time at which connections were due, from one sample at least."""
 
     def __init__(self, changed: Changed, samples: Sequence[Sample], backends: int) -> None:
-        self._changed, self._backends = changed, backends
-        self._samples = samples
+        self._changed, self._samples, self.backends = changed, samples, backends
+        self.window_s = window_s(changed, backends)
 
-    def _at(self, due_s: float) -> Sample | None:
+    def _at(self, due_s: float) -> Sample:
         """The first sample not earlier; the last one if there is none."""
         late = (sample for sample in self._samples if sample.elapsed_s >= due_s - _EDGE_S)
-        return next(late, self._samples[-1] if self._samples else None)
+        return next(late, self._samples[-1])
 
     def failed(self, due_s: float) -> int:
         """Connections due until then that failed. One that times out does so when it has waited for that long."""
         changed = self._changed
         soon, late = self._at(due_s + changed.hold_s), self._at(due_s + changed.hold_s + changed.timeout_s)
-        if soon is None or late is None:
-            return 0
         timed_out = late.timed_out_connecting + late.timed_out_answering + late.timed_out_closing
         return soon.refused + soon.reset + timed_out
 
     def dealt(self, due_s: float) -> tuple[int, ...]:
         """Connections due until then that were answered, by backend."""
-        sample = self._at(due_s + self._changed.hold_s)
-        counts = sample.backends if sample else ()
-        return (*counts, *[0] * (self._backends - len(counts)))
+        counts = self._at(due_s + self._changed.hold_s).backends
+        return (*counts, *[0] * (self.backends - len(counts)))
 
     def windows(self, phase: Phase) -> tuple[Window, ...]:
         """The windows of a phase, from the first sample in it."""
-        length_s = window_s(self._changed, self._backends)
-        first_s = next(
-            (sample.elapsed_s for sample in self._samples if sample.elapsed_s >= phase.from_s), phase.until_s
-        )
+        in_phase = (sample.elapsed_s for sample in self._samples if sample.elapsed_s >= phase.from_s)
+        first_s, length_s = next(in_phase, phase.until_s), self.window_s
         count = max(0, int((phase.until_s - first_s) / length_s))
         return tuple(self._window(first_s + n * length_s, first_s + (n + 1) * length_s) for n in range(count))
 
@@ -107,18 +101,12 @@ class Course:
     def moved(self, from_s: float, but: int | None) -> tuple[int, int]:
         """Of the tuples that came again within a cycle, without those of `but`: those that moved, and all."""
         before, after = self._at(from_s), self._at(from_s + CYCLE_S + self._changed.hold_s)
-        if before is None or after is None:
-            return 0, 0
-        left, kept = _grown(before.left, after.left, but), _grown(before.kept, after.kept, but)
-        return left, left + kept
+        left = _without(after.left, but) - _without(before.left, but)
+        return left, left + _without(after.kept, but) - _without(before.kept, but)
 
 
-def _grown(before: Sequence[int], after: Sequence[int], but: int | None) -> int:
-    return sum(after) - sum(before) - (_of(after, but) - _of(before, but))
-
-
-def _of(counts: Sequence[int], backend: int | None) -> int:
-    return 0 if backend is None or backend >= len(counts) else counts[backend]
+def _without(counts: Sequence[int], but: int | None) -> int:
+    return sum(count for backend, count in enumerate(counts) if backend != but)
 
 
 def window_s(changed: Changed, backends: int) -> float:
@@ -135,16 +123,6 @@ def is_right(window: Window, away: int | None) -> bool:
     return equal_by_chance(served) >= CHANCE
 
 
-def equal_by_chance(counts: Sequence[float]) -> float:
-    """That equal shares come out so unevenly or worse: Pearson's chi-square test."""
-    from scipy.special import chdtrc  # half a second that only this needs
-
-    if len(counts) < 2:
-        return 1.0
-    mean = sum(counts) / len(counts)
-    return float(chdtrc(len(counts) - 1, math.fsum((count - mean) ** 2 for count in counts) / mean))
-
-
 def right_after(windows: Sequence[Window], phase: Phase) -> float | None:
     """Seconds from the change to the first window from which on all are right; None: the last one is not."""
     verdicts = [is_right(window, phase.away) for window in windows]
@@ -156,18 +134,15 @@ def right_after(windows: Sequence[Window], phase: Phase) -> float | None:
 
 def metrics(
     changed: Changed, service: Service, happened: Sequence[Happened], samples: Sequence[Sample]
-) -> tuple[Metric, ...]:
+) -> Iterator[Metric]:
     """All figures, from samples of which the last one has every connection's end. None without a sample."""
     if not samples:
-        return ()
-    course = Course(changed, samples, len(service.backends))
-    all_phases = phases(changed, happened)
-    return (
-        *_broken(changed, happened, course, samples[-1]),
-        *(_right(course, phase, changed, len(service.backends)) for phase in all_phases),
-        *_shares(course, all_phases, len(service.backends)),
-        *_moved(changed, service, course, all_phases, samples[-1]),
-    )
+        return
+    course, after = Course(changed, samples, len(service.backends)), phases(changed, happened)
+    yield from _broken(changed, happened, course, samples[-1])
+    yield from (_right(course, phase) for phase in after)
+    yield from _shares(course, after)
+    yield from _moved(changed, service, course, after, samples[-1])
 
 
 def _broken(changed: Changed, happened: Sequence[Happened], course: Course, last: Sample) -> Iterator[Metric]:
@@ -189,33 +164,29 @@ def _broken(changed: Changed, happened: Sequence[Happened], course: Course, last
     yield from (Metric(name, "count", float(count)) for name, count in ways.items())
 
 
-def _right(course: Course, phase: Phase, changed: Changed, backends: int) -> Metric:
-    windows = course.windows(phase)
-    time_s, known_s = right_after(windows, phase), window_s(changed, backends)
+def _right(course: Course, phase: Phase) -> Metric:
+    time_s = right_after(course.windows(phase), phase)
     if time_s is None:
         watched_s = phase.until_s - phase.from_s
         note = "at least: the balance was not right for as long as it was watched"
         return Metric(phase.name, "s", watched_s, watched_s, None, note, Bound.AT_LEAST)
-    return Metric(phase.name, "s", time_s, note=f"known to {known_s:.1f} s", bound=Bound.FOUND)
+    return Metric(phase.name, "s", time_s, note=f"known to {course.window_s:.1f} s", bound=Bound.FOUND)
 
 
-def _shares(course: Course, phases: Sequence[Phase], backends: int) -> Iterator[Metric]:
+def _shares(course: Course, phases: Sequence[Phase]) -> Iterator[Metric]:
     """Of what was answered in the second half of each phase, when whatever happens at once has happened."""
     for phase, when in zip(phases, ("", " after return"), strict=False):
         windows = course.windows(phase)
-        later = windows[len(windows) // 2 :]
-        counts = [sum(window.dealt[number] for window in later) for number in range(backends)]
-        if whole := sum(counts):
-            for number in range(backends):
-                yield Metric(f"share of backend {number}{when}", "share", counts[number] / whole)
+        counts = [sum(dealt) for dealt in zip(*(window.dealt for window in windows[len(windows) // 2 :]), strict=True)]
+        for number, count in enumerate(counts if sum(counts) else ()):
+            yield Metric(f"share of backend {number}{when}", "share", count / sum(counts))
 
 
 def _moved(
     changed: Changed, service: Service, course: Course, phases: Sequence[Phase], last: Sample
 ) -> Iterator[Metric]:
-    yield Metric(
-        "moved connections", "count", float(last.wrong_backend), note="two backends answered requests of the same one"
-    )
+    note = "two backends answered requests of the same one"
+    yield Metric("moved connections", "count", float(last.wrong_backend), note=note)
     if service.scheduler is not Scheduler.HASH:
         return
     joins = 1 / len(service.backends)

@@ -1,34 +1,36 @@
 """The measure `change`: connections are opened at a steady rate while something happens."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
+from typing import Final
 
 import msgspec
 
 from pinchpoint.dut.services import Rebalanced
-from pinchpoint.engine.connections import SPARE_S, Account, Load, Outage, Sample, Watched, command, options
+from pinchpoint.engine.connections import SPARE_S, Account, Load, Outage, Sample, Watched, options
 from pinchpoint.measure.carried import judged
+from pinchpoint.measure.change import CHANGE, Changed, Event, check_keys
 from pinchpoint.measure.change.judged import CYCLE_S, Happened, metrics
-from pinchpoint.measure.change.keys import Changed, Event
-from pinchpoint.measure.ends import ends_of
-from pinchpoint.measure.kind import asked
-from pinchpoint.measure.measurements import begin, once
+from pinchpoint.measure.kind import MeasureKind, asked
+from pinchpoint.measure.served import Ends, answered, ends_of
 from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.stopper import Stopper
-from pinchpoint.measure.summary import Findings, result_of
+from pinchpoint.measure.summary import result_of
 from pinchpoint.model.errors import EngineError, InputError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Range, Scenario, Scheduler, Service
-from pinchpoint.observe.snapshot import Bracket, Observation
+from pinchpoint.observe.snapshot import Observation
 
 SETUP_S = 1.0  # of the engine
 LOOK_S = 0.01
 BEFORE_END_S = 0.2
 
-Check = Callable[[], None]
+Step = tuple[float, Callable[[], None]]
+"""When to do what, seconds since the first connection was due."""
 
 
 def expected_s(scenario: Scenario) -> float:
@@ -39,63 +41,45 @@ def expected_s(scenario: Scenario) -> float:
 
 def measure_change(bench: Standing) -> ScenarioResult:
     """Open the connections, let it happen, and judge. Raises EngineError or BenchError where nothing can be said."""
-    measurement = once(bench, lambda: _measure(bench))
-    return result_of(bench.scenario, (), Findings(measurement.metrics, ()), time.monotonic() - bench.began)
+    measurement = bench.once(lambda: _measure(bench))
+    return result_of(bench.scenario, (), bench.wall_s, measurement.metrics)
 
 
 def _measure(bench: Standing) -> Measurement:
-    scenario, changed, service = bench.scenario, asked(bench.scenario, Changed), _service(bench.scenario)
-    stopper = Stopper()
-    bench.on_stoppable(stopper)
-    begun = begin(bench, 1, expected_s(scenario))
-    bracket = bench.host_bracket((*scenario.engine.cpus, *scenario.dut.cpus))
-    happened, samples, account, seen = _under_connections(bench, changed, service, bracket, stopper.check)
+    changed, check = asked(bench.scenario, Changed), bench.stopper().check
+    begun, ends = bench.begin(1, expected_s(bench.scenario)), ends_of(bench)
+    happened, samples, account, seen = _under_connections(bench, changed, ends, check)
     told = {
         "change": asdict(changed),
         "happened": [asdict(event) for event in happened],
         "samples": msgspec.to_builtins(samples),
         "engine": msgspec.to_builtins(account),
     }
-    return judged(begun.ended(metrics(changed, service, happened, samples), told, seen.flat()), seen.elapsed_s)
-
-
-def _service(scenario: Scenario) -> Service:
-    if scenario.service is None:
-        raise InputError(f"{scenario.path}: expected a [service] to change")
-    return scenario.service
+    return judged(begun.ended(metrics(changed, ends.service, happened, samples), told, seen.flat()), seen.elapsed_s)
 
 
 def _under_connections(
-    bench: Standing, changed: Changed, service: Service, bracket: Bracket, check: Check
+    bench: Standing, changed: Changed, ends: Ends, check: Callable[[], None]
 ) -> tuple[list[Happened], list[Sample], Account, Observation]:
     """Let it happen while connections are opened, and see what the host does meanwhile.
 
     The balancer is left with all of its backends.
     """
-    ports = _ports(changed, service)
-    load = Load(
-        round(changed.rate_cps * changed.opening_s),
-        changed.rate_cps,
-        changed.requests,
-        changed.timeout_s,
-        hold_s=changed.hold_s,
-        client_ports=ports,
-    )
-    ends, core = ends_of(bench, service), bench.scenario.engine.cpus[0]
-    opening = command(bench.engine, core, ends.words, service, load, ends.dpdk)
-    argv = [*opening, *options(ports is not None, _outages(changed))]
-    places = bench.setup.places
+    ports, places = _ports(changed, ends.service), bench.setup.places
+    bracket, seen = bench.host_bracket(), list[Observation]()
+    count, asks = round(changed.rate_cps * changed.opening_s), (changed.rate_cps, changed.requests, changed.timeout_s)
+    load = Load(count, *asks, hold_s=changed.hold_s, client_ports=ports)
+    argv = [*ends.command(load), *options(ports is not None, _outages(changed))]
     with ExitStack() as restored:
         steps = _steps(bench, changed, restored)
         watched = Watched(bench.host, argv, places.environment, f"{places.directory}/connect-{time.monotonic_ns()}")
         restored.callback(watched.end)
         # Of an engine that has ended nobody can be asked what time it took: the host is watched until just before.
-        host = Bracketed(bracket, changed.opening_s - BEFORE_END_S)
-        happened = _follow(watched, steps, host, load.lasting_s + SPARE_S, check)
+        last: Step = (changed.opening_s - BEFORE_END_S, lambda: seen.append(bracket.close()))
+        happened = _follow(watched, [(0.0, bracket.open), *steps, last], load.lasting_s + SPARE_S, check)
     account = watched.account()
-    if not watched.samples or account.client is None or host.seen is None:
-        raise EngineError(f"nobody answered for {service.address}: the engine found no way to the service")
-    return happened, watched.samples, account, host.seen
+    answered(account, ends.service.address)
+    return happened[1 : 1 + len(steps)], watched.samples, account, seen[0]
 
 
 def _ports(changed: Changed, service: Service) -> Range | None:
@@ -112,15 +96,12 @@ def _outages(changed: Changed) -> list[Outage]:
     return [Outage(changed.backend, changed.at_s, changed.at_s + changed.for_s, is_reset)]
 
 
-Step = tuple[float, Callable[[], None]]
-
-
 def _nothing() -> None:
     """What happens to a backend, the engine does by itself."""
 
 
 def _steps(bench: Standing, changed: Changed, restored: ExitStack) -> list[Step]:
-    """When to do what; `restored` gets what undoes it. Raises InputError if the balancer cannot."""
+    """The changes; `restored` gets what undoes them. Raises InputError if the balancer cannot."""
     event, backend = changed.happens, changed.backend
     if event.asks is None:
         return [(changed.at_s, _nothing), (changed.at_s + changed.for_s, _nothing)]
@@ -130,52 +111,32 @@ def _steps(bench: Standing, changed: Changed, restored: ExitStack) -> list[Step]
     if event is Event.RELOAD:
         return [(changed.at_s, balancer.reload)]
     restored.callback(balancer.add, backend)
+    adding = partial(balancer.add, backend)
     if event is Event.ADD:
         balancer.remove(backend)
-        return [(changed.at_s, lambda: balancer.add(backend))]
-    steps = (lambda: balancer.remove(backend), lambda: balancer.add(backend))
-    return [(changed.at_s, steps[0]), (changed.at_s + changed.for_s, steps[1])]
+        return [(changed.at_s, adding)]
+    return [(changed.at_s, partial(balancer.remove, backend)), (changed.at_s + changed.for_s, adding)]
 
 
-class Bracketed:
-    """What the host does from the first connection until `until_s` later."""
+def _follow(watched: Watched, steps: Sequence[Step], limit_s: float, check: Callable[[], None]) -> list[Happened]:
+    """Take each step at its time until the engine has ended. Raises EngineError if it does not.
 
-    def __init__(self, bracket: Bracket, until_s: float) -> None:
-        self._bracket, self._until_s, self._is_open = bracket, until_s, False
-        self.seen: Observation | None = None
-
-    def look(self, elapsed_s: float) -> None:
-        """Read the counters when it is time."""
-        if not self._is_open:
-            self._bracket.open()
-            self._is_open = True
-        elif self.seen is None and elapsed_s >= self._until_s:
-            self.seen = self._bracket.close()
-
-    def end(self) -> None:
-        """Nothing is to be seen any more."""
-        if self._is_open and self.seen is None:
-            self.seen = self._bracket.close()
-
-
-def _follow(watched: Watched, steps: Sequence[Step], host: Bracketed, limit_s: float, check: Check) -> list[Happened]:
-    """Take each step at its time until the engine has ended. Raises EngineError if it does not."""
-    left, happened, until = list(steps), list[Happened](), time.monotonic() + limit_s
+    The last step may be taken when it has: how long ago the first connection was due, is known to be no less.
+    """
+    left, happened, until = deque(steps), list[Happened](), time.monotonic() + limit_s
     while watched.look():
         check()
         if time.monotonic() > until:
             raise EngineError(f"the engine did not end within {limit_s:g} s")
-        if watched.began is not None:
-            host.look(time.monotonic() - watched.began)
         if left and watched.began is not None and time.monotonic() - watched.began >= left[0][0]:
-            at_s, act = left.pop(0)
-            happened.append(_act(watched.began, at_s, act))
+            happened.append(_act(watched.began, *left.popleft()))
             continue
         time.sleep(LOOK_S)
     watched.look()
-    host.end()
-    if left:
+    if len(left) > 1:
         raise EngineError("the engine ended before everything had happened", "see its log in the run folder")
+    for _, act in left:
+        act()
     return happened
 
 
@@ -185,3 +146,31 @@ def _act(began: float, at_s: float, act: Callable[[], None]) -> Happened:
     begun_s = time.monotonic() - began
     act()
     return Happened(begun_s, time.monotonic() - began)
+
+
+MEASURE: Final = MeasureKind(
+    made=Changed,
+    finds="which connections break when a backend leaves or comes, and when the balance is right again",
+    table=lambda _: CHANGE,
+    run=measure_change,
+    expected_s=expected_s,
+    main=(
+        "broken",
+        "refused",
+        "reset",
+        "timed out connecting",
+        "timed out answering",
+        "timed out closing",
+        "right after",
+        "right after return",
+        "moved connections",
+        "tuples moved",
+        "tuples moved at return",
+        "share of backend ",
+    ),
+    needs={"port": 2, "backend": 1},
+    check=check_keys,
+    made_of="connection",
+    has_limit=False,
+    is_served=True,
+)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pinchpoint.account.exhausted import Exhausted
 from pinchpoint.measure.connections.sustained import Confirmation, Prediction
-from pinchpoint.measure.exhaustion import LIMITS
+from pinchpoint.measure.served import LIMITS
 from pinchpoint.model import units
 from pinchpoint.model.limits import Limit as Bounds
 from pinchpoint.model.measurement import Metric
@@ -35,17 +35,15 @@ def ratio_name(ratio: float) -> str:
     return BURST if ratio == 0 else f"{BURST}, {units.loss(ratio)} may fail"
 
 
-def metrics(rates: Sequence[Rate], sustained: Sustained) -> tuple[Metric, ...]:
+def metrics(rates: Sequence[Rate], sustained: Sustained) -> Iterator[Metric]:
     """The burst rates, then the sustained one."""
-    return (*(_burst(rate) for rate in rates if rate.quoted_fps is not None), *_sustained(sustained))
-
-
-def _burst(rate: Rate) -> Metric:
-    value = rate.quoted_fps or 0.0
-    begun = f"half of the {rate.trial_duration_s:g} s trials, each begun with an empty table, fail more"
-    how = "95 % interval" if rate.status is RateStatus.FOUND else status_words(rate)
-    note = f"{how}; {begun}"
-    return Metric(ratio_name(rate.loss_ratio), "1/s", value, rate.lower_fps, rate.upper_fps, note, BOUNDS[rate.status])
+    for rate in rates:
+        if (value := rate.quoted_fps) is not None:
+            how = "95 % interval" if rate.status is RateStatus.FOUND else status_words(rate)
+            begun = f"half of the {rate.trial_duration_s:g} s trials, each begun with an empty table, fail more"
+            ends, bound = (rate.lower_fps, rate.upper_fps), BOUNDS[rate.status]
+            yield Metric(ratio_name(rate.loss_ratio), "1/s", value, *ends, f"{how}; {begun}", bound)
+    yield from _sustained(sustained)
 
 
 def status_words(rate: Rate) -> str:
@@ -81,10 +79,11 @@ def verdict(
     """What ended the burst rate and what ends the sustained one; `burst` None: no trial failed."""
     lines = [f"burst: {line}" for line in burst.evidence] if burst else []
     lines.append(f"sustained: {sustained.words}")
-    if sustained.exhausted:
-        lines += [f"sustained: {line}" for line in sustained.exhausted.evidence]
+    lines += [f"sustained: {line}" for line in sustained.exhausted.evidence] if sustained.exhausted else []
     lines += [sustained.doubling] if sustained.doubling else []
-    lines += [f"limit as read back: {_read_back(bound)}" for bound in bounds]
+    for bound in bounds:
+        bears = f", which bears {units.per_second(bound.sustained_cps)}" if bound.sustained_cps else ""
+        lines.append(f"limit as read back: {bound.resource}: {bound.source}{bears}")
     limit, words = _of_burst(rate, burst)
     return Verdict(limit, f"burst: {words}; sustained: {_of_sustained(sustained)}", tuple(lines), (), tuple(ids))
 
@@ -108,8 +107,3 @@ def _of_sustained(sustained: Sustained) -> str:
     if sustained.confirmation is None:
         return f"{resource}, predicted"
     return f"{resource}, {'confirmed' if sustained.confirmation.agrees else 'not as predicted'}"
-
-
-def _read_back(bound: Bounds) -> str:
-    bears = f", which bears {units.per_second(bound.sustained_cps)}" if bound.sustained_cps else ""
-    return f"{bound.resource}: {bound.source}{bears}"

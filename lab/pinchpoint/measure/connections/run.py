@@ -1,84 +1,96 @@
-"""The measure `connections`: how many connections a second, in a burst and for ever, and what ends either."""
+"""The measure `connections`: how many connections a second, in a burst and for ever, and what ends either.
+
+Loads of connections are trials of a search: a connection that fails is a frame that is lost.
+"""
 
 import math
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
 
 from pinchpoint.account.exhausted import Exhausted, exhausted
 from pinchpoint.dut.services import Doubling
 from pinchpoint.engine.connections import Load
 from pinchpoint.host.priority import kept_off
+from pinchpoint.measure.connections import CONNECTIONS, Connections
 from pinchpoint.measure.connections import metrics as shown
 from pinchpoint.measure.connections import sustained as model
-from pinchpoint.measure.connections.keys import Connections
 from pinchpoint.measure.connections.metrics import Sustained
 from pinchpoint.measure.connections.sustained import Prediction
-from pinchpoint.measure.connections.trials import as_trial, failing
-from pinchpoint.measure.kind import asked
-from pinchpoint.measure.served import SETUP_S, Opened, Opener
+from pinchpoint.measure.kind import MeasureKind, asked
+from pinchpoint.measure.served import SETUP_S, Opened, Opener, percentiles
 from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.summary import scenario_result
+from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError
-from pinchpoint.model.limits import Limit
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.model.trial import Ledger, Trial, TrialValidity, Witness
 from pinchpoint.search import find_rates
+from pinchpoint.stats.receive_rate import USABLE
 
 SEARCH, OVERLOAD, BORNE, DOUBLED = "search", "overload", "borne", "doubled"
 USUAL_SHARE = 0.7  # of the search's traffic, before its interval is narrow enough
+FEWEST = 3  # trials with the lowest loads of those that failed: what ends the rate ends these
 
 
 def expected_s(scenario: Scenario) -> float:
-    """Seconds on a bench that stands."""
-    asks = asked(scenario, Connections)
+    """Seconds on a bench that stands; of the confirmation as far as the scenario says for how long places are held."""
+    asks, held_s = asked(scenario, Connections), scenario.service.closed_s if scenario.service else None
     trials = USUAL_SHARE * asks.max_traffic_s / asks.trial_duration_s
-    trial_s = asks.trial_duration_s + asks.ramp_s + asks.hold_s + asks.timeout_s + SETUP_S
-    return trials * trial_s + _confirming_s(scenario, asks)
-
-
-def _confirming_s(scenario: Scenario, asks: Connections) -> float:
-    """As far as the scenario says for how long places are held."""
-    held_s = scenario.service.closed_s if scenario.service else None
+    searching_s = trials * (asks.trial_duration_s + asks.ramp_s + asks.hold_s + asks.timeout_s + SETUP_S)
     if held_s is None or not asks.is_closing:
-        return 0.0
-    times = model.OVERLOADED_TIMES + model.BORNE_TIMES
-    alone_s = times * held_s
-    return (alone_s + model.OVERLOADED_TIMES * held_s * asks.confirm) if alone_s <= asks.sustain_within_s else 0.0
+        return searching_s
+    confirming_s = (model.OVERLOADED_TIMES + model.BORNE_TIMES) * held_s
+    if confirming_s > asks.sustain_within_s:
+        return searching_s
+    return searching_s + confirming_s + model.OVERLOADED_TIMES * held_s * asks.confirm
 
 
 def measure_connections(bench: Standing) -> ScenarioResult:
     """The rates of the bench's scenario. Raises what a load raises, finished loads kept."""
     with kept_off(bench.scenario.dut.cpus, bench.host):
-        opener = Opener(bench)
-        return _Measured(bench, opener, opener.limits()).result()
+        return _Measured(bench, Opener(bench, _figures)).result()
 
 
 class _Measured:
     """The search, then what confirms the prediction."""
 
-    def __init__(self, bench: Standing, opener: Opener, limits: Sequence[Limit]) -> None:
-        self._bench, self._opener, self._limits = bench, opener, limits
+    def __init__(self, bench: Standing, opener: Opener) -> None:
+        self._bench, self._opener, self._limits = bench, opener, opener.balancer.limits()
         self._asks = asked(bench.scenario, Connections)
         self._trials: list[Trial] = []
         self._loads: dict[str, Opened] = {}
 
     def result(self) -> ScenarioResult:
         """The burst rates, the sustained rate, and what ends either; failed where every rate was refused."""
-        listener, asks = self._bench.listener, self._asks
-        listener.phase(SEARCH, round(USUAL_SHARE * asks.max_traffic_s / asks.trial_duration_s))
+        bench, asks = self._bench, self._asks
+        bench.listener.phase(SEARCH, round(USUAL_SHARE * asks.max_traffic_s / asks.trial_duration_s))
         # Overloaded balancers complete few connections, since each takes several frames: that is no measure of more.
         rates = find_rates(self._trial, asks.search, time.monotonic, overload_measures=False).rates
         burst, ids = self._ended(rates[0])
         sustained = self._sustained(rates)
-        return self._summary(rates, burst, ids, sustained)
+        no_rate, times = all(rate.status is RateStatus.REFUSED for rate in rates), tuple[Metric, ...]()
+        if near := self._at(rates[0]):
+            note = f"since the connection was due, at {units.per_second(near.load.rate_cps)}"
+            times = tuple(percentiles("connect", near.client.connect_ns, note))
+        return replace(
+            scenario_result(bench.scenario, bench.wall_s, self._opener.measurements),
+            threads=self._trials[-1].threads if self._trials else (),
+            verdict=shown.verdict(rates[0], burst, sustained, self._limits, ids),
+            traffic_s=math.fsum(trial.sent_duration_s for trial in self._trials),
+            warnings=tuple(_warnings(rates, asks)),
+            outcome=Outcome.FAILED if no_rate else Outcome.MEASURED,
+            reason=rates[0].reason if no_rate else "",
+            metrics=(*shown.metrics(rates, sustained), *times),
+        )
 
     def _trial(self, duration_s: float, load_cps: float) -> Trial:
         load = self._load(load_cps, duration_s + self._asks.ramp_s, self._asks.ramp_s)
-        opened = self._opener.open(SEARCH, load, figures=_figures)
-        trial = as_trial(self._opener.measurements[-1], opened, duration_s)
+        opened = self._opener.open(SEARCH, load)
+        trial = _as_trial(self._opener.measurements[-1], opened, duration_s)
         self._trials.append(trial)
         self._loads[trial.id] = opened
         return trial
@@ -101,14 +113,15 @@ class _Measured:
 
         Those with the lowest loads; all that failed where these explain nothing, as the few that a busy host failed.
         """
-        every, least = failing(self._trials, rate.loss_ratio, len(self._trials)), failing(self._trials, rate.loss_ratio)
-        if not every:
+        failed = [trial for trial in self._trials if trial.validity in USABLE and trial.loss_ratio > rate.loss_ratio]
+        if not failed:
             return None, []
-        seen = [self._loads[trial.id].seen for trial in every]
-        ended = exhausted(self._limits, seen[: len(least)], seen)
+        failed.sort(key=lambda trial: trial.offered_fps)
+        ids, seen = [trial.id for trial in failed], [self._loads[trial.id].seen for trial in failed]
+        ended = exhausted(self._limits, seen[:FEWEST], seen)
         if ended.resource is None and (further := exhausted(self._limits, seen)).resource is not None:
-            return further, [trial.id for trial in every]
-        return ended, [trial.id for trial in least]
+            return further, ids
+        return ended, ids[:FEWEST]
 
     def _sustained(self, rates: Sequence[Rate]) -> Sustained:
         asks = self._asks
@@ -130,8 +143,8 @@ class _Measured:
     def _confirmed(self, prediction: Prediction) -> Sustained:
         wanted, asks = model.plan(prediction), self._asks
         self._bench.listener.phase("sustained", 2 + asks.confirm)
-        over = self._opener.valid(OVERLOAD, self._load(wanted.overload_cps, wanted.overload_s), _figures)
-        borne = self._opener.valid(BORNE, self._load(wanted.borne_cps, wanted.borne_s), _figures)
+        over = self._opener.valid(OVERLOAD, self._load(wanted.overload_cps, wanted.overload_s))
+        borne = self._opener.valid(BORNE, self._load(wanted.borne_cps, wanted.borne_s))
         carried_cps = over.client.completed / wanted.overload_s
         if over.judged.validity is not TrialValidity.VALID:
             why = f"predicted, not confirmed: of {units.per_second(wanted.overload_cps)} {over.judged.reason}"
@@ -151,61 +164,59 @@ class _Measured:
             return None, f"not confirmed by doubling: {kind} changes nothing while it runs; sweep a key of [service]"
         try:
             with balancer.doubled(resource) as what:
-                now = model.predicted(self._opener.limits(), self._asks.hold_s)
-                wanted = model.plan(now or prediction)
-                over = self._opener.valid(DOUBLED, self._load(wanted.overload_cps, wanted.overload_s), _figures)
+                wanted = model.plan(model.predicted(balancer.limits(), self._asks.hold_s) or prediction)
+                over = self._opener.valid(DOUBLED, self._load(wanted.overload_cps, wanted.overload_s))
         except BenchError as error:
             return None, f"not confirmed by doubling: {error.message}"
         after_cps = over.client.completed / wanted.overload_s
-        return after_cps, model.doubled(carried_cps, after_cps, f"{resource}, {what}")[1]
-
-    def _summary(
-        self, rates: Sequence[Rate], burst: Exhausted | None, ids: Sequence[str], sustained: Sustained
-    ) -> ScenarioResult:
-        no_rate = all(rate.status is RateStatus.REFUSED for rate in rates)
-        return scenario_result(
-            self._bench.scenario,
-            time.monotonic() - self._bench.began,
-            taken=self._opener.measurements,
-            threads=self._trials[-1].threads if self._trials else (),
-            verdict=shown.verdict(rates[0], burst, sustained, self._limits, ids),
-            traffic_s=math.fsum(trial.sent_duration_s for trial in self._trials),
-            warnings=tuple(_warnings(rates, self._asks)),
-            outcome=Outcome.FAILED if no_rate else Outcome.MEASURED,
-            reason=rates[0].reason if no_rate else "",
-            metrics=(*shown.metrics(rates, sustained), *_times(self._at(rates[0]))),
-        )
+        return after_cps, model.doubled(carried_cps, after_cps, f"{resource}, {what}")
 
     def _at(self, rate: Rate) -> Opened | None:
         """The clean trial nearest to a rate."""
-        quoted = rate.quoted_fps
-        clean = [trial for trial in self._trials if trial.validity is TrialValidity.VALID and not trial.lost]
+        quoted, clean = rate.quoted_fps, [trial for trial in valid(self._trials) if not trial.lost]
         if quoted is None or not clean:
             return None
         return self._loads[min(clean, key=lambda trial: abs(trial.offered_fps - quoted)).id]
 
 
-def _figures(opened: Opened) -> tuple[Metric, ...]:
-    """A load's figures: connections completed per second of opening, and the share that failed."""
-    client = opened.client
-    opening_s = (client.opened + client.shortfall) / opened.load.rate_cps
-    cps = client.completed / opening_s if opening_s else 0.0
-    failed = opened.judged.due - client.completed
-    return (
-        Metric("completed", "1/s", cps, note=f"at {units.per_second(opened.load.rate_cps)}"),
-        Metric("failed", "share", failed / opened.judged.due if opened.judged.due else 0.0),
+def _as_trial(measurement: Measurement, opened: Opened, duration_s: float) -> Trial:
+    """One load as the search wants it; rates are those after the ramp.
+
+    What the device did not let in counts as offered and lost, what the generator did not open as not offered.
+    """
+    client, rate_cps, offered = opened.client, opened.load.rate_cps, opened.judged.due
+    due, received = client.opened + client.shortfall, min(client.completed, offered)
+    return Trial(
+        id=measurement.id,
+        scenario=measurement.scenario,
+        phase=str(measurement.account.get("phase", "")),
+        repeat=measurement.repeat,
+        started=measurement.started,
+        duration_s=duration_s,
+        load_fps=rate_cps,
+        sent_duration_s=due / rate_cps,
+        wall_s=measurement.wall_s,
+        intended=due,
+        offered=offered,
+        received=received,
+        streams=(),
+        ledger=Ledger(offered, received, ()),
+        witness=Witness((), (), {}, None, None),
+        threads=measurement.threads,
+        observed=measurement.observed,
+        validity=measurement.validity,
+        reason=measurement.reason,
     )
 
 
-def _times(opened: Opened | None) -> tuple[Metric, ...]:
-    """Latency near the burst rate."""
-    if opened is None or opened.client.connect_ns is None:
-        return ()
-    note = f"since the connection was due, at {units.per_second(opened.load.rate_cps)}"
-    times = opened.client.connect_ns
+def _figures(opened: Opened) -> tuple[Metric, ...]:
+    """A load's figures: connections completed per second of opening, and the share that failed."""
+    client, due, rate_cps = opened.client, opened.judged.due, opened.load.rate_cps
+    opening_s = (client.opened + client.shortfall) / rate_cps
+    cps = client.completed / opening_s if opening_s else 0.0
     return (
-        Metric("connect p50", "ns", float(times.p50), note=note),
-        Metric("connect p99", "ns", float(times.p99), note=note),
+        Metric("completed", "1/s", cps, note=f"at {units.per_second(rate_cps)}"),
+        Metric("failed", "share", (due - client.completed) / due if due else 0.0),
     )
 
 
@@ -215,13 +226,29 @@ def _warnings(rates: Sequence[Rate], asks: Connections) -> Iterator[str]:
         "the interval is wider than connections.relative_width asks for; a longer connections.max_traffic_s narrows it"
     )
     for rate in rates:
+        name, low, high = shown.ratio_name(rate.loss_ratio), rate.lower_fps, rate.upper_fps
         if rate.quoted_fps is None:
-            yield f"{shown.ratio_name(rate.loss_ratio)}: none; {shown.status_words(rate)}"
-        elif _width(rate) > asks.relative_width:
-            yield f"{shown.ratio_name(rate.loss_ratio)}: {why}"
+            yield f"{name}: none; {shown.status_words(rate)}"
+        elif rate.status is RateStatus.FOUND and low is not None and high and high - low > asks.relative_width * high:
+            yield f"{name}: {why}"
 
 
-def _width(rate: Rate) -> float:
-    if rate.status is not RateStatus.FOUND or rate.lower_fps is None or not rate.upper_fps:
-        return 0.0
-    return (rate.upper_fps - rate.lower_fps) / rate.upper_fps
+MEASURE: Final = MeasureKind(
+    made=Connections,
+    finds="how many connections a second a balancer opens, in a burst and for ever, and which resource ends it",
+    table=lambda _: CONNECTIONS,
+    run=measure_connections,
+    expected_s=expected_s,
+    main=(
+        "burst rate",
+        "burst rate, ",
+        "sustained rate",
+        "sustained rate, doubled",
+        "predicted sustained rate",
+        "connect p50",
+        "connect p99",
+    ),
+    needs={"port": 2, "backend": 1},
+    made_of="load",
+    is_served=True,
+)

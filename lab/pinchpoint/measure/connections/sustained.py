@@ -40,11 +40,6 @@ class Plan:
     borne_cps: float
     borne_s: float
 
-    @property
-    def lasting_s(self) -> float:
-        """Seconds of traffic of both loads."""
-        return self.overload_s + self.borne_s
-
 
 def predicted(limits: Sequence[Limit], life_s: float) -> Prediction | None:
     """The least that a limit bears; `life_s` is how long a connection is open. None: no limit says it."""
@@ -69,13 +64,14 @@ def plan(prediction: Prediction) -> Plan:
 def why_not(prediction: Prediction, burst_cps: float | None, within_s: float) -> str:
     """Why a prediction is not tried; empty where it can be."""
     wanted = plan(prediction)
+    lasting_s = wanted.overload_s + wanted.borne_s
     if prediction.cps < LOWEST_CPS:
         return f"{units.per_second(prediction.cps)} is less than the engine's lowest rate, 1 /s"
     if prediction.held_s < LONG_ENOUGH_S:
         return f"places are held for {units.seconds(prediction.held_s)}, too short to tell from a connection's life"
-    if wanted.lasting_s > within_s:
+    if lasting_s > within_s:
         return (
-            f"it would take {wanted.lasting_s:,.0f} s, and connections.sustain_within_s is {within_s:g}; where the "
+            f"it would take {lasting_s:,.0f} s, and connections.sustain_within_s is {within_s:g}; where the "
             "kind has service.closed_s, a smaller one makes it shorter"
         )
     if burst_cps is not None and burst_cps < wanted.borne_cps:
@@ -87,9 +83,7 @@ def why_not(prediction: Prediction, burst_cps: float | None, within_s: float) ->
 class Confirmation:
     """What the two loads came to."""
 
-    carried_cps: float  # of the overload
     borne_cps: float | None  # the lower load; None: connections failed
-    failed: int  # of the lower load
     agrees: bool
     words: str
     is_open: bool  # the overload was none: all of it was carried
@@ -112,12 +106,11 @@ def confirmed(prediction: Prediction, carried_cps: float, failed: int, opened: i
     is_open = carried_cps >= ALL * wanted.overload_cps
     if is_open:
         words = f"at least: {words}"
-    return Confirmation(carried_cps, wanted.borne_cps if is_borne else None, failed, agrees, words, is_open)
+    return Confirmation(wanted.borne_cps if is_borne else None, agrees, words, is_open)
 
 
-def doubled(before_cps: float, after_cps: float, what: str) -> tuple[bool, str]:
-    """Whether a doubled resource doubled the rate, and the words for it."""
+def doubled(before_cps: float, after_cps: float, what: str) -> str:
+    """Whether a doubled resource doubled the rate, in words."""
     ratio = after_cps / before_cps if before_cps else 0.0
-    agrees = abs(ratio / 2 - 1) <= AGREES
-    words = f"{what}: {units.times(ratio)} the rate where 2 x was predicted"
-    return agrees, f"{'confirmed' if agrees else 'not confirmed'} by doubling: {words}"
+    confirmed = "confirmed" if abs(ratio / 2 - 1) <= AGREES else "not confirmed"
+    return f"{confirmed} by doubling: {what}: {units.times(ratio)} the rate where 2 x was predicted"

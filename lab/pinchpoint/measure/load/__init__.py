@@ -1,22 +1,32 @@
-"""What given rates cost the DUT."""
+"""What a scenario says of the measure `load`.
 
-from typing import Final
+What given rates cost the DUT.
+"""
 
-from pinchpoint.measure.kind import MeasureKind
-from pinchpoint.measure.load.keys import LOAD, Load
-from pinchpoint.measure.load.run import expected_s, measure_load
-from pinchpoint.model.terms import THREAD_BUSY
+from dataclasses import dataclass
+from typing import ClassVar, Final
 
-MEASURES: Final = (
-    MeasureKind(
-        made=Load,
-        finds="CPU load of the DUT at given rates",
-        table=lambda _: LOAD,
-        run=measure_load,
-        expected_s=expected_s,
-        main=("cycles per packet at ", f"{THREAD_BUSY} at ", "loss at "),
-        has_limit=False,
-        over_engines=True,
-        through_service=True,
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table
+
+
+@dataclass(frozen=True)
+class Load:
+    """The rates at which the DUT's load is measured."""
+
+    kind: ClassVar[str] = "load"
+    at_fps: tuple[float, ...]
+    duration_s: float
+    repeats: int
+
+
+LOAD: Final = Table(
+    "load",
+    "The rates at which the DUT's load is measured.",
+    (
+        Key("at_fps", kinds.numbers(1, 1e9), "Frames per second, all streams together."),
+        Key("duration_s", kinds.number(0.05, 3600), "Length of each trial, seconds.", 1.0),
+        Key("repeats", kinds.integer(1, 100), "Trials at each rate.", 3),
     ),
+    measures=("load",),
 )

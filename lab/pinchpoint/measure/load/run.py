@@ -1,36 +1,25 @@
 """The measure `load`: what given rates cost the DUT, on a bench that stands."""
 
-import time
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from statistics import median
+from typing import Final
 
 from pinchpoint.dut.registry import device_of
-from pinchpoint.host.priority import kept_off
-from pinchpoint.measure.forwarding import of_trial
-from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.kind import TRIAL_S, asked
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.load.keys import Load
-from pinchpoint.measure.load.metrics import of_load
-from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.summary import Findings, result_of
-from pinchpoint.measure.trial import WARM_UP, Measurer
-from pinchpoint.measure.warm_up import first_round, warm_up
+from pinchpoint.measure.forwarding import of_threads, of_trial
+from pinchpoint.measure.frames import FrameSession, over_frames
+from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
+from pinchpoint.measure.load import LOAD, Load
+from pinchpoint.measure.summary import by_name
+from pinchpoint.measure.warm_up import first_round
 from pinchpoint.model import units
+from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.search.repeat import until_valid
+from pinchpoint.model.terms import THREAD_BUSY
+from pinchpoint.model.trial import ThreadFigure, Trial
 
 PHASE = "load"
-
-
-@dataclass(frozen=True)
-class _Rate:
-    """The trials at one rate, and why there are fewer than asked for."""
-
-    at_fps: float
-    trials: tuple[Trial, ...]  # valid ones
-    why_not: str  # empty if there are as many as the scenario asks for
 
 
 def expected_s(scenario: Scenario) -> float:
@@ -39,51 +28,47 @@ def expected_s(scenario: Scenario) -> float:
     return first_round(scenario)[0] + len(load.at_fps) * load.repeats * (load.duration_s + TRIAL_S)
 
 
-def measure_load(bench: Standing) -> ScenarioResult:
-    """The DUT's load at each of the scenario's rates. Raises what a trial raises, finished trials kept."""
-    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus, bench.host):
-        return measure_loads(bench.scenario, measurer, bench.listener, bench.began)
-
-
-def measure_loads(scenario: Scenario, measurer: Measurer, listener: Listener, began: float) -> ScenarioResult:
+def measure_loads(session: FrameSession) -> ScenarioResult:
     """All trials of one scenario on a bench that stands, and what follows from them."""
-    load = asked(scenario, Load)
-    listener.phase(WARM_UP, 1)
-    not_learnt = warm_up(scenario, measurer)
-    listener.phase(PHASE, len(load.at_fps) * load.repeats)
-    rates = [_at(at_fps, scenario, measurer) for at_fps in load.at_fps]
-    return _summary(scenario, measurer, rates, not_learnt, time.monotonic() - began)
-
-
-def _at(at_fps: float, scenario: Scenario, measurer: Measurer) -> _Rate:
-    """As many valid trials as asked for; fewer if one stays invalid however often it is repeated."""
-    load, valid = asked(scenario, Load), list[Trial]()
-
-    def measure(duration_s: float, load_fps: float) -> Trial:
-        return measurer.trial(PHASE, duration_s, load_fps)
-
-    for _ in range(load.repeats):
-        trial = until_valid(measure, load.duration_s, at_fps, scenario.search.max_repeats)
-        if trial.validity is not TrialValidity.VALID:
-            counted = f"{len(valid)} of {load.repeats} trials valid"
-            return _Rate(at_fps, tuple(valid), f"load at {units.fps(at_fps)}: {counted}; last: {trial.reason}")
-        valid.append(trial)
-    return _Rate(at_fps, tuple(valid), "")
-
-
-def _summary(
-    scenario: Scenario, measurer: Measurer, rates: list[_Rate], not_learnt: str, wall_s: float
-) -> ScenarioResult:
-    valid = [trial for rate in rates for trial in rate.trials]
-    highest = max((rate for rate in rates if rate.trials), key=lambda rate: rate.at_fps, default=None)
-    reasons = "; ".join(rate.why_not for rate in rates)
-    hint, device = "a quieter machine, or lower load.at_fps", device_of(scenario)
-    told = Findings(
-        (
-            *(metric for rate in rates for metric in of_load(rate.at_fps, rate.trials, device.figures)),
-            *(of_trial(highest.trials[0], device) if highest else ()),
-        ),
-        (not_learnt, *(rate.why_not for rate in rates)),
-        failed="" if highest else f"no load could be measured: {reasons}\n  hint: {hint}",
+    load, device = asked(session.scenario, Load), device_of(session.scenario)
+    session.warm_up()
+    session.listener.phase(PHASE, len(load.at_fps) * load.repeats)
+    by_rate, why_not = dict[float, list[Trial]](), list[str]()
+    for at_fps in load.at_fps:
+        trial = partial(session.measurer.trial, PHASE)
+        by_rate[at_fps], invalid = session.repeated(load.repeats, trial, load.duration_s, at_fps)
+        if invalid is not None:
+            counted = f"{len(by_rate[at_fps])} of {load.repeats} trials valid"
+            why_not.append(f"load at {units.fps(at_fps)}: {counted}; last: {invalid.reason}")
+    metrics = [metric for at_fps, trials in by_rate.items() for metric in of_load(at_fps, trials, device.figures)]
+    highest = by_rate[max((at_fps for at_fps in by_rate if by_rate[at_fps]), default=load.at_fps[0])]
+    hint = "a quieter machine, or lower load.at_fps"
+    return session.result(
+        (*metrics, *(of_trial(highest[0], device) if highest else ())),
+        why_not,
+        failed="" if highest else f"no load could be measured: {'; '.join(why_not)}\n  hint: {hint}",
+        of=[trial for trials in by_rate.values() for trial in trials],
     )
-    return result_of(scenario, measurer.trials, told, wall_s, of=valid)
+
+
+def of_load(at_fps: float, trials: Sequence[Trial], figures: Mapping[str, ThreadFigure]) -> Iterator[Metric]:
+    """Metrics at one rate: the medians over `trials`, all valid, with their extremes."""
+    every = [(*of_threads(trial.threads, figures), Metric("loss", "share", trial.loss_ratio)) for trial in trials]
+    for name, metrics in by_name(every).items():
+        values = [metric.value for metric in metrics]
+        note = f"median, lowest and highest of {len(values)} trials" if len(values) > 1 else "one trial"
+        name_there = f"{name} at {units.fps(at_fps)}"
+        yield Metric(name_there, metrics[0].unit, median(values), min(values), max(values), note)
+
+
+MEASURE: Final = MeasureKind(
+    made=Load,
+    finds="CPU load of the DUT at given rates",
+    table=lambda _: LOAD,
+    run=over_frames(measure_loads),
+    expected_s=expected_s,
+    main=("cycles per packet at ", f"{THREAD_BUSY} at ", "loss at "),
+    has_limit=False,
+    over_engines=True,
+    through_service=True,
+)

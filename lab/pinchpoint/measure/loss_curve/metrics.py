@@ -7,6 +7,7 @@ included (estimate.py).
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 
@@ -27,10 +28,8 @@ def point(share: float, load_fps: float, trials: Sequence[Trial], reason: str) -
     forwarded = [trial.received / trial.sent_duration_s for trial in trials]
     loss, through, n = median_interval(losses), median_interval(forwarded), len(trials)
     covers = units.share(min(loss.coverage, through.coverage))
-    return LossPoint(
-        share=share,
-        load_fps=load_fps,
-        offered_fps=median(trial.offered_fps for trial in trials),
+    return replace(
+        unknown(share, load_fps, median(trial.offered_fps for trial in trials), reason),
         loss=loss.centre,
         loss_low=loss.low,
         loss_high=loss.high,
@@ -40,8 +39,6 @@ def point(share: float, load_fps: float, trials: Sequence[Trial], reason: str) -
         trials=n,
         lossless=not any(trial.lost > 0 for trial in trials),
         interval=f"median of {n} trials, and its {covers} interval" if n > 1 else "one trial",
-        reason=reason,
-        generator_limited=False,
     )
 
 
@@ -82,13 +79,11 @@ def as_rate(points: Sequence[LossPoint], duration_s: float) -> Rate:
     return Rate(0.0, status, lower, None, duration_s, duration_s, reason, limited_by=by if free else None)
 
 
-def metrics(points: Sequence[LossPoint]) -> tuple[Metric, ...]:
-    """The figures that curves of sweeps are drawn from."""
+def metrics(points: Sequence[LossPoint]) -> Iterator[Metric]:
+    """The figures that curves of sweeps are drawn from; none without a load that could be judged."""
     judged = [point for point in points if point.loss is not None]
-    return tuple(_metrics(points, judged)) if judged else ()
-
-
-def _metrics(points: Sequence[LossPoint], judged: Sequence[LossPoint]) -> Iterator[Metric]:
+    if not judged:
+        return
     free, losing = loss_free(points)
     if free is not None:
         above = "the interval ends at the next load, which lost" if losing else "at least: no load above it lost"

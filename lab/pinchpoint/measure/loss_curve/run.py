@@ -1,28 +1,24 @@
 """The measure `loss_curve`: frame loss rate against offered load (RFC 2544, 26.3), on a bench that stands."""
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Final
 
 from pinchpoint.causes.verdict import verdict
 from pinchpoint.dut.registry import device_of
-from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.forwarding import of_trial
-from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.kind import TRIAL_S, asked
-from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.frames import FrameSession, over_frames
+from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
+from pinchpoint.measure.loss_curve import LOSS_CURVE, LossCurve
 from pinchpoint.measure.loss_curve import metrics as loss_curve
-from pinchpoint.measure.loss_curve.keys import LossCurve
-from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.summary import Findings, most_offered, result_of
-from pinchpoint.measure.trial import WARM_UP, Measurer
-from pinchpoint.measure.warm_up import first_round, warm_up
+from pinchpoint.measure.summary import valid
+from pinchpoint.measure.warm_up import first_round
 from pinchpoint.model import units
 from pinchpoint.model.measurement import LossPoint
-from pinchpoint.model.result import Rate, ScenarioResult, Verdict
+from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.search.repeat import until_valid
 
 PHASE = "loss curve"
 REACH = "reach"  # the phase that finds what the engine offers in full
@@ -45,107 +41,80 @@ def expected_s(scenario: Scenario) -> float:
     return first_round(scenario)[0] + expected_trials(curve) * trial_s
 
 
-def measure_loss_curve(bench: Standing) -> ScenarioResult:
-    """The loss curve of the bench's scenario. Raises what a trial raises, finished trials kept."""
-    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus, bench.host):
-        return measure_curve(bench.scenario, measurer, bench.listener, bench.began)
-
-
-def measure_curve(scenario: Scenario, measurer: Measurer, listener: Listener, began: float) -> ScenarioResult:
+def measure_curve(session: FrameSession) -> ScenarioResult:
     """All trials of one scenario on a bench that stands, and what follows from them."""
-    listener.phase(WARM_UP, 1)
-    not_learnt = warm_up(scenario, measurer)
-    first = len(measurer.trials)
-    points = _Curve(scenario, asked(scenario, LossCurve), measurer, listener).points()
-    return _summary(scenario, measurer, measurer.trials[first:], points, not_learnt, time.monotonic() - began)
+    curve = asked(session.scenario, LossCurve)
+    session.warm_up()
+    first = len(session.measurer.trials)
+    points = _points(session, curve)
+    judged = [trial for trial in session.measurer.trials[first:] if trial.phase == PHASE]
+    return _summary(session, judged, points)
 
 
-class _Curve:
-    """The loads of one curve, the highest first."""
-
-    def __init__(self, scenario: Scenario, curve: LossCurve, measurer: Measurer, listener: Listener) -> None:
-        self._scenario, self._curve = scenario, curve
-        self._measurer, self._listener = measurer, listener
-
-    def points(self) -> tuple[LossPoint, ...]:
-        """From 100 % down, until two loads in a row lost nothing."""
-        max_load_fps = self._curve.max_load_fps or self._reach_fps()
-        self._listener.phase(PHASE, expected_trials(self._curve))
-        points: list[LossPoint] = []
-        for share in self._shares():
-            points.append(self._point(share, share * max_load_fps))
-            if loss_curve.is_over(points):
-                break
-        return tuple(points)
-
-    def _shares(self) -> Iterator[float]:
-        count = round(1 / self._curve.step)
-        for number in range(count):
-            if (share := round(1 - number * self._curve.step, 9)) > 0:
-                yield share
-
-    def _trial(self, phase: str, load_fps: float) -> Trial:
-        def measure(duration_s: float, load_fps: float) -> Trial:
-            return self._measurer.trial(phase, duration_s, load_fps)
-
-        return until_valid(measure, self._curve.duration_s, load_fps, self._scenario.search.max_repeats)
-
-    def _reach_fps(self) -> float:
-        """The highest load that the engine offers in full, up to search.max_load_fps."""
-        self._listener.phase(REACH, 3)
-        load_fps = self._scenario.search.max_load_fps
-        for _ in range(MOST_LOWERINGS):
-            trial = self._trial(REACH, load_fps)
-            fell_short = sum(stream.shortfall or 0 for stream in trial.streams) > 0
-            if trial.validity is TrialValidity.VALID or not fell_short:
-                break
-            load_fps = max(KEPT_UP * min(trial.offered_fps, load_fps), GENTLE * load_fps)
-        return load_fps
-
-    def _point(self, share: float, load_fps: float) -> LossPoint:
-        valid: list[Trial] = []
-        wanted = self._curve.repeats
-        for _ in range(wanted):
-            trial = self._trial(PHASE, load_fps)
-            if trial.validity is TrialValidity.VALID:
-                valid.append(trial)
-                continue
-            counted = f"{len(valid)} of {wanted} trials valid; last: {trial.reason}"
-            if trial.validity is TrialValidity.GENERATOR_LIMITED and not valid:
-                limited = f"generator-limited: {trial.reason}"
-                return loss_curve.unknown(share, load_fps, trial.offered_fps, limited, generator_limited=True)
-            return loss_curve.point(share, load_fps, valid, counted)
-        return loss_curve.point(share, load_fps, valid, "")
+def _points(session: FrameSession, curve: LossCurve) -> tuple[LossPoint, ...]:
+    """From 100 % down, until two loads in a row lost nothing."""
+    max_load_fps = curve.max_load_fps or _reach_fps(session, curve)
+    session.listener.phase(PHASE, expected_trials(curve))
+    points: list[LossPoint] = []
+    for number in range(round(1 / curve.step)):
+        share = round(1 - number * curve.step, 9)
+        points.append(_point(session, curve, share, share * max_load_fps))
+        if loss_curve.is_over(points):
+            break
+    return tuple(points)
 
 
-def _summary(
-    scenario: Scenario,
-    measurer: Measurer,
-    judged: Sequence[Trial],
-    points: tuple[LossPoint, ...],
-    not_learnt: str,
-    wall_s: float,
-) -> ScenarioResult:
-    curve = [trial for trial in judged if trial.phase == PHASE]
-    valid = [trial for trial in curve if trial.validity is TrialValidity.VALID]
+def _reach_fps(session: FrameSession, curve: LossCurve) -> float:
+    """The highest load that the engine offers in full, up to search.max_load_fps."""
+    session.listener.phase(REACH, 3)
+    load_fps = session.scenario.search.max_load_fps
+    for _ in range(MOST_LOWERINGS):
+        trial = session.valid(partial(session.measurer.trial, REACH), curve.duration_s, load_fps)
+        fell_short = sum(stream.shortfall or 0 for stream in trial.streams) > 0
+        if trial.validity is TrialValidity.VALID or not fell_short:
+            break
+        load_fps = max(KEPT_UP * min(trial.offered_fps, load_fps), GENTLE * load_fps)
+    return load_fps
+
+
+def _point(session: FrameSession, curve: LossCurve, share: float, load_fps: float) -> LossPoint:
+    trial = partial(session.measurer.trial, PHASE)
+    trials, invalid = session.repeated(curve.repeats, trial, curve.duration_s, load_fps)
+    if invalid is None:
+        return loss_curve.point(share, load_fps, trials, "")
+    if invalid.validity is TrialValidity.GENERATOR_LIMITED and not trials:
+        limited = f"generator-limited: {invalid.reason}"
+        return loss_curve.unknown(share, load_fps, invalid.offered_fps, limited, generator_limited=True)
+    counted = f"{len(trials)} of {curve.repeats} trials valid; last: {invalid.reason}"
+    return loss_curve.point(share, load_fps, trials, counted)
+
+
+def _summary(session: FrameSession, judged: Sequence[Trial], points: tuple[LossPoint, ...]) -> ScenarioResult:
+    scenario, device, usable = session.scenario, device_of(session.scenario), valid(judged)
     free, _ = loss_curve.loss_free(points)
-    limit = next((trial for trial in valid if free and trial.load_fps == free.load_fps), None)
-    duration_s = valid[0].duration_s if valid else 0.0
+    limit = next((trial for trial in usable if free and trial.load_fps == free.load_fps), None)
     reasons = "; ".join(f"{units.fps(point.load_fps)}: {point.reason}" for point in points)
-    told = Findings(
-        (*loss_curve.metrics(points), *(of_trial(limit, device_of(scenario)) if limit else ())),
-        (not_learnt, *loss_curve.warnings(points)),
-        failed="" if valid else f"no load could be measured: {reasons}",
+    result = session.result(
+        (*loss_curve.metrics(points), *(of_trial(limit, device) if limit else ())),
+        loss_curve.warnings(points),
+        failed="" if usable else f"no load could be measured: {reasons}",
+        of=judged,
     )
-    return replace(
-        result_of(scenario, measurer.trials, told, wall_s, of=curve),
-        threads=limit.threads if limit else (),
-        verdict=_verdict(loss_curve.as_rate(points, duration_s), curve, scenario) if valid else None,
-        generator_ceiling_fps=most_offered(measurer.trials),
-        loss_curve=points,
-    )
+    if usable:
+        rate, unexplained = loss_curve.as_rate(points, usable[0].duration_s), scenario.validity.unexplained_ratio
+        pinched = verdict(rate, judged, scenario.smallest_ring, unexplained_ratio=unexplained, device=device)
+        result = replace(result, verdict=pinched)
+    threads = limit.threads if limit else ()
+    return replace(result, threads=threads, generator_ceiling_fps=session.most_offered_fps, loss_curve=points)
 
 
-def _verdict(rate: Rate, curve: Sequence[Trial], scenario: Scenario) -> Verdict:
-    limit = scenario.validity.unexplained_ratio
-    return verdict(rate, curve, scenario.smallest_ring, unexplained_ratio=limit, device=device_of(scenario))
+MEASURE: Final = MeasureKind(
+    made=LossCurve,
+    finds="frame loss rate against offered load",
+    table=lambda _: LOSS_CURVE,
+    run=over_frames(measure_curve),
+    expected_s=expected_s,
+    main=("loss-free load", "max load", "highest forwarded", "overload forwarding", "loss at "),
+    over_engines=True,
+    through_service=True,
+)

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from pinchpoint.measure.forwarding import Tells, of_trial
+from pinchpoint.dut.device import Device
+from pinchpoint.measure.forwarding import of_trial
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import BOUNDS, LatencyPoint, PauseGap, Rate, RateStatus, ReceiveRate
@@ -26,7 +27,7 @@ def of_rates(
     rates: Sequence[Rate],
     latency: Sequence[LatencyPoint],
     limit: Trial | None,
-    device: Tells,
+    device: Device,
     streams: Sequence[Stream] = (),
 ) -> tuple[Metric, ...]:
     """Metrics of the measure `rates`; `limit` is the trial at the NDR, None without one, `streams` what it sent."""
@@ -40,20 +41,18 @@ def of_rates(
     return tuple(figures)
 
 
-def of_the_rates_alone(rates: Sequence[Rate]) -> tuple[Metric, ...]:
+def of_the_rates_alone(rates: Sequence[Rate]) -> Iterator[Metric]:
     """Each rate that has a lower end: the number to quote with its interval, then its band if one is known.
 
     Of a DUT that loses frames at any load, the share that it loses.
     """
-    return (
-        *(_rate(rate) for rate in rates if rate.lower_fps is not None),
-        *(metric for rate in rates for metric in _of_band(rate)),
-        *(
-            Metric("loss at any load", "share", rate.floor.loss_ratio, rate.floor.lower, rate.floor.upper)
-            for rate in rates[:1]
-            if rate.floor is not None
-        ),
-    )
+    yield from (_rate(rate) for rate in rates if rate.lower_fps is not None)
+    for rate in rates:
+        if rate.band is not None:
+            for name, fps in zip(band_metrics(rate.name), (rate.band.low_fps, rate.band.high_fps), strict=True):
+                yield Metric(name, "fps", fps)
+    if rates and (floor := rates[0].floor) is not None:
+        yield Metric("loss at any load", "share", floor.loss_ratio, floor.lower, floor.upper)
 
 
 def _rate(rate: Rate) -> Metric:
@@ -64,16 +63,14 @@ def _rate(rate: Rate) -> Metric:
     return Metric(rate.name, "fps", value_fps, rate.lower_fps, rate.upper_fps, note, BOUNDS[rate.status])
 
 
-def of_overload(mrr: ReceiveRate | None, gap: PauseGap | None) -> tuple[Metric, ...]:
+def of_overload(mrr: ReceiveRate | None, gap: PauseGap | None) -> Iterator[Metric]:
     """The MRR with its interval, and the pause that keeps the NDR below it."""
-    figures: list[Metric] = []
     if mrr is not None:
         note = f"at {units.fps(mrr.load_fps)} offered; {units.percent(mrr.confidence)} by ranks, {mrr.trials} trials"
-        figures.append(Metric(MRR, "fps", mrr.estimate_fps, mrr.lower_fps, mrr.upper_fps, note, bound=Bound.FOUND))
+        yield Metric(MRR, "fps", mrr.estimate_fps, mrr.lower_fps, mrr.upper_fps, note, bound=Bound.FOUND)
     if gap is not None:
-        ring = f"ring of {units.frames(gap.ring)} frames at the NDR"
-        figures.append(Metric("longest pause borne", "s", gap.pause_s, note=ring))
-    return tuple(figures)
+        note = f"ring of {units.frames(gap.ring)} frames at the NDR"
+        yield Metric("longest pause borne", "s", gap.pause_s, note=note)
 
 
 def _in_bits(rates: Sequence[Rate], streams: Sequence[Stream]) -> Iterator[Metric]:
@@ -87,19 +84,9 @@ def _in_bits(rates: Sequence[Rate], streams: Sequence[Stream]) -> Iterator[Metri
 
 
 def _p99(of: str, point: LatencyPoint, summary: LatencySummary) -> Metric:
-    return Metric(
-        f"{of} p99 at {point.share:.0%} of NDR",
-        "ns",
-        summary.p99_ns,
-        cautions=(point.note,) if point.note else (),
-        disturbed=point.validity is not TrialValidity.VALID,
-    )
-
-
-def _of_band(rate: Rate) -> Iterator[Metric]:
-    if rate.band is not None:
-        for name, fps in zip(band_metrics(rate.name), (rate.band.low_fps, rate.band.high_fps), strict=True):
-            yield Metric(name, "fps", fps)
+    name, cautions = f"{of} p99 at {point.share:.0%} of NDR", (point.note,) if point.note else ()
+    disturbed = point.validity is not TrialValidity.VALID
+    return Metric(name, "ns", summary.p99_ns, cautions=cautions, disturbed=disturbed)
 
 
 def _five_tuples(limit: Trial, streams: Sequence[Stream]) -> Iterator[Metric]:

@@ -1,48 +1,44 @@
-"""The measure `rates`: warm up, search, latency, verdict, on a bench that stands."""
+"""The measure `rates`: warm up, search, latency, overload, verdict, on a bench that stands.
+
+The trials of the MRR, at the highest load that the engine offers on this bench, are a phase of their own after
+everything else. The search tries its highest loads when it takes the device for fast, so that its overloaded trials
+would bias the figure; and an overload before the search may change what the device carries next.
+"""
 
 import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
 
 from pinchpoint.account.facts import core_distance_ns, core_distances, modes_of, slowed_words
 from pinchpoint.account.ledger import unexplained_share
-from pinchpoint.account.validity import Rejections, held_back, of_search
+from pinchpoint.account.validity import held_back, of_search
 from pinchpoint.causes.bounds import held_against, in_mode, pause_gap
 from pinchpoint.causes.signs import offload_truth
 from pinchpoint.causes.verdict import verdict
-from pinchpoint.dut.device import Device
 from pinchpoint.dut.registry import device_of
-from pinchpoint.host.priority import kept_off
-from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.kind import TRIAL_S, asked
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.rates.keys import Rates
+from pinchpoint.measure.frames import FrameSession, over_frames
+from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
+from pinchpoint.measure.rates import LATENCY, Rates
 from pinchpoint.measure.rates.metrics import of_overload, of_rates
-from pinchpoint.measure.rates.overload import OVERLOADS, highest_load_fps, overloaded, without_rate
-from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.summary import scenario_result
-from pinchpoint.measure.trial import ROUND_TRIP, WARM_UP, Measurer, OverTime
-from pinchpoint.measure.warm_up import first_round, warm_up
+from pinchpoint.measure.summary import scenario_result, valid
+from pinchpoint.measure.trial import ROUND_TRIP, Measurer, OverTime
+from pinchpoint.measure.warm_up import first_round
 from pinchpoint.model import units
-from pinchpoint.model.offload import OffloadTruth
-from pinchpoint.model.result import (
-    Ceiling,
-    LatencyPoint,
-    Rate,
-    RateStatus,
-    ScenarioResult,
-    Verdict,
-)
-from pinchpoint.model.scenario import Scenario, SearchMethod
+from pinchpoint.model.result import Ceiling, LatencyPoint, Rate, RateStatus, ScenarioResult
+from pinchpoint.model.scenario import Scenario, Search, SearchMethod
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search import SearchOutcome, find_rates
 from pinchpoint.search.repeat import until_valid
 from pinchpoint.search.slices import slice_s
-from pinchpoint.stats.receive_rate import receive_rate
+from pinchpoint.stats.receive_rate import USABLE, receive_rate
 
 LATENCY_REPEATS = 1.5  # trials made for each latency, for estimates
 MOST_LATENCY_REPEATS = 3  # the last one is reported even if it is invalid, with a note
+OVERLOADS = 7  # usable trials: the fewest but one that have a 95 % interval by ranks
+MOST_OVERLOADS = 12
 
 
 @dataclass(frozen=True)
@@ -57,8 +53,7 @@ class _RateSearch:
     @property
     def most_offered_fps(self) -> float | None:
         """By a generator that kept up."""
-        valid = (trial.offered_fps for trial in self.searched if trial.validity is TrialValidity.VALID)
-        return max(valid, default=None)
+        return max((trial.offered_fps for trial in valid(self.searched)), default=None)
 
 
 def expected_s(scenario: Scenario) -> float:
@@ -76,54 +71,45 @@ def searching_s(scenario: Scenario) -> float:
     return min(trials_s, search.max_duration_s)
 
 
-def measure_rates(bench: Standing) -> ScenarioResult:
-    """NDR, PDRs and latency of the bench's scenario. Raises what a trial raises, finished trials kept."""
-    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus, bench.host):
-        return measure_scenario(bench.scenario, measurer, bench.listener, bench.began, bench.ceilings)
+def measure_scenario(session: FrameSession) -> ScenarioResult:
+    """All trials of one scenario on a bench that stands, and what follows from them."""
+    scenario, rates = session.scenario, asked(session.scenario, Rates)
+    session.warm_up()
+    search = _search(session, session.ceilings)
+    session.listener.phase("latency", len(rates.at))
+    latency = tuple(_latency(share, search, scenario, session.measurer) for share in rates.at)
+    session.listener.phase("mrr", OVERLOADS)
+    search = replace(search, overloads=_overloaded(session.measurer, scenario.search, search))
+    result = _summary(scenario, session.measurer.trials, search, latency, time.monotonic() - session.began)
+    return replace(result, warnings=tuple(filter(None, (session.not_learnt, *result.warnings))))
 
 
-def measure_scenario(
-    scenario: Scenario, measurer: Measurer, listener: Listener, began: float, ceilings: Sequence[Ceiling] = ()
-) -> ScenarioResult:
-    """All trials of one scenario on a bench that stands, and what follows from them.
-
-    `ceilings` are the generator's own on a bench of this shape, one for each mode of the cores that was met.
-    """
-    listener.phase(WARM_UP, 1)
-    not_learnt = warm_up(scenario, measurer)
-    listener.phase("search", expected_trials(scenario))
-    search = _search(scenario, measurer, ceilings)
-    rates = asked(scenario, Rates)
-    listener.phase("latency", len(rates.at))
-    latency = tuple(_latency(share, search, scenario, measurer) for share in rates.at)
-    listener.phase("mrr", OVERLOADS)
-    load_fps = highest_load_fps(scenario.search, search.ceiling, search.searched)
-    search = replace(search, overloads=overloaded(measurer, scenario.search, load_fps))
-    result = _summary(scenario, measurer.trials, search, latency, time.monotonic() - began)
-    return replace(result, warnings=(not_learnt, *result.warnings)) if not_learnt else result
+measure_rates: Final = over_frames(measure_scenario)
 
 
-def _search(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling]) -> _RateSearch:
+def _search(session: FrameSession, ceilings: Sequence[Ceiling]) -> _RateSearch:
     """The search's outcome and its trials, its rates compared with the generator's highest known ceiling."""
-    is_sliced = scenario.search.method is SearchMethod.THRESHOLD
+    measurer, search = session.measurer, session.scenario.search
+    is_sliced = search.method is SearchMethod.THRESHOLD
+    session.listener.phase("search", expected_trials(session.scenario))
 
     def measure(duration_s: float, load_fps: float) -> Trial:
         return measurer.trial("search", duration_s, load_fps, OverTime(slice_s(duration_s)) if is_sliced else None)
 
     first = len(measurer.trials)
-    if scenario.search.method is SearchMethod.MLRSEARCH:  # it never tries a load above a ceiling that is too low
+    if not is_sliced:  # MLRsearch never tries a load above a ceiling that is too low
         here_ns = core_distance_ns(measurer.latest) if measurer.latest else None
         ceilings = [ceiling for ceiling in ceilings if in_mode([ceiling], here_ns)]
-    outcome = find_rates(measure, scenario.search, time.monotonic, ceilings=ceilings)
+    outcome = find_rates(measure, search, time.monotonic, ceilings=ceilings)
     ceiling = max(ceilings, key=lambda ceiling: ceiling.fps, default=None)
-    search = _RateSearch(outcome, measurer.trials[first:], ceiling)
-    rates = held_against(outcome.rates, ceiling, search.most_offered_fps)
-    return replace(search, outcome=replace(outcome, rates=rates))
+    searched = _RateSearch(outcome, measurer.trials[first:], ceiling)
+    rates = held_against(outcome.rates, ceiling, searched.most_offered_fps)
+    return replace(searched, outcome=replace(outcome, rates=rates))
 
 
-def searched_ndr(scenario: Scenario, measurer: Measurer) -> Rate:
+def searched_ndr(session: FrameSession) -> Rate:
     """The NDR alone, for a measure whose loads are shares of it."""
-    return _search(scenario, measurer, ()).outcome.rates[0]
+    return _search(session, ()).outcome.rates[0]
 
 
 def expected_trials(scenario: Scenario) -> int:
@@ -149,11 +135,8 @@ def _latency(share: float, search: _RateSearch, scenario: Scenario, measurer: Me
     if phase == ROUND_TRIP:
         load_fps /= 2  # each frame crosses the device twice
 
-    def measure(duration_s: float, load: float) -> Trial:
-        return measurer.trial(phase, duration_s, load)
-
     repeats = min(MOST_LATENCY_REPEATS, scenario.search.max_repeats)
-    trial = until_valid(measure, asked(scenario, Rates).duration_s, load_fps, repeats)
+    trial = until_valid(partial(measurer.trial, phase), asked(scenario, Rates).duration_s, load_fps, repeats)
     return LatencyPoint(
         share,
         load_fps,
@@ -202,73 +185,82 @@ def _notes(trial: Trial, is_apart: bool) -> Iterator[str]:
         yield "two engines have no clock in common; engine.clock_error_us says by how much their hosts' are apart"
 
 
+def _overloaded(measurer: Measurer, settings: Search, search: _RateSearch) -> list[Trial]:
+    """Trials until seven have a usable account, or twelve were made. Raises what a trial raises."""
+    over_time, load_fps = OverTime(slice_s(settings.trial_duration_s)), _highest_load_fps(settings, search)
+    made: list[Trial] = []
+    while len(made) < MOST_OVERLOADS and sum(trial.validity in USABLE for trial in made) < OVERLOADS:
+        made.append(measurer.trial("mrr", settings.trial_duration_s, load_fps, over_time))
+    return made
+
+
+def _highest_load_fps(settings: Search, search: _RateSearch) -> float:
+    """What to ask of the engine: the most that it is known to offer, at most search.max_load_fps."""
+    is_limited = any(trial.validity is TrialValidity.GENERATOR_LIMITED for trial in search.searched)
+    if not is_limited and search.ceiling is None:
+        return settings.max_load_fps
+    offered = [trial.offered_fps for trial in search.searched if trial.validity in USABLE]
+    known_fps = max([*offered, *([search.ceiling.fps] if search.ceiling else [])])
+    return max(settings.min_load_fps, min(settings.max_load_fps, known_fps))
+
+
+def _without_mrr(made: Sequence[Trial]) -> str:
+    """Why overloaded trials give no MRR; empty if they do, or none was made."""
+    if not made or receive_rate(made) is not None:
+        return ""
+    usable = sum(trial.validity in USABLE for trial in made)
+    return (
+        f"no MRR: {usable} of {len(made)} trials at {units.fps(made[0].load_fps)} had a usable account; the last one: "
+        f"{made[-1].reason}"
+    )
+
+
 def _summary(
     scenario: Scenario, trials: Sequence[Trial], search: _RateSearch, latency: tuple[LatencyPoint, ...], wall_s: float
 ) -> ScenarioResult:
-    outcome, searched = search.outcome, search.searched
-    cores = core_distances([trial for trial in searched if trial.validity is TrialValidity.VALID])
+    outcome, searched, device = search.outcome, search.searched, device_of(scenario)
     limit = _at_the_limit(outcome.rates[0], searched)
-    rejections = of_search(searched)
     shown = limit or next(reversed(searched), None)
-    figures = of_rates(outcome.rates, latency, limit, device_of(scenario), scenario.streams)
-    modes = modes_of(searched, outcome.track)
-    ndr, *others = _verdicts(outcome.rates, (*searched, *search.overloads), scenario)
+    rejections = of_search(searched)
     mrr = receive_rate(search.overloads)
     gap = pause_gap(outcome.rates[0], mrr, scenario.smallest_ring)
-    result = scenario_result(
-        scenario,
-        wall_s,
-        taken=trials,
+    figures = of_rates(outcome.rates, latency, limit, device, scenario.streams)
+    judged = (*searched, *search.overloads)
+    ndr, *others = (
+        verdict(
+            rate,
+            judged,
+            ring=scenario.smallest_ring,
+            neighbour=slowed_words(judged),
+            unexplained_ratio=scenario.validity.unexplained_ratio,
+            device=device,
+        )
+        for rate in outcome.rates
+    )
+    quoted_fps = next((rate.quoted_fps for rate in outcome.rates if rate.quoted_fps is not None), None)
+    held = held_back(searched, quoted_fps, scenario.search.relative_width)
+    warnings = (*rejections.warnings, _without_mrr(search.overloads), held, slowed_words(searched))
+    return replace(
+        scenario_result(scenario, wall_s, trials),
         metrics=(*figures, *of_overload(mrr, gap), *rejections.metrics),
         rates=outcome.rates,
         latency=latency,
         threads=limit.threads if limit else (),
         verdict=ndr,
+        other_verdicts=tuple(others),
         generator_ceiling_fps=outcome.generator_ceiling_fps or max((t.offered_fps for t in searched), default=None),
         traffic_s=math.fsum(trial.sent_duration_s for trial in trials),
-        cache_line=cores,
-        warnings=_warnings(search, rejections, scenario),
-    )
-    return replace(
-        result,
-        other_verdicts=tuple(others),
-        modes=modes,
+        cache_line=core_distances(valid(searched)),
+        warnings=tuple(filter(None, warnings)),  # the gravest first
+        modes=modes_of(searched, outcome.track),
         track=outcome.track,
         unexplained_share=unexplained_share(searched),
         ceiling=search.ceiling,
         most_offered_fps=search.most_offered_fps,
-        offload=_offload(shown, device_of(scenario)) if shown else None,
+        offload=offload_truth(device.signs(shown.observed), device.offload_limits(shown.observed)) if shown else None,
         mrr=mrr,
         gap=gap,
     )
-
-
-def _offload(trial: Trial, device: Device) -> OffloadTruth | None:
-    return offload_truth(device.signs(trial.observed), device.offload_limits(trial.observed))
-
-
-def _verdicts(rates: Sequence[Rate], searched: Sequence[Trial], scenario: Scenario) -> list[Verdict]:
-    """What pinched each rate, in the order of the rates."""
-    neighbour = slowed_words(searched)
-    return [
-        verdict(
-            rate,
-            searched,
-            ring=scenario.smallest_ring,
-            neighbour=neighbour,
-            unexplained_ratio=scenario.validity.unexplained_ratio,
-            device=device_of(scenario),
-        )
-        for rate in rates
-    ]
-
-
-def _warnings(search: _RateSearch, rejections: Rejections, scenario: Scenario) -> tuple[str, ...]:
-    """What a reader of the rates must know beside them, the gravest first."""
-    quoted_fps = next((rate.quoted_fps for rate in search.outcome.rates if rate.quoted_fps is not None), None)
-    held = held_back(search.searched, quoted_fps, scenario.search.relative_width)
-    every = (*rejections.warnings, without_rate(search.overloads), held, slowed_words(search.searched))
-    return tuple(filter(None, every))
 
 
 def _at_the_limit(ndr: Rate, searched: Sequence[Trial]) -> Trial | None:
@@ -279,7 +271,17 @@ def _at_the_limit(ndr: Rate, searched: Sequence[Trial]) -> Trial | None:
     quoted_fps = ndr.quoted_fps
     if quoted_fps is None or ndr.status not in (RateStatus.FOUND, RateStatus.AT_LEAST):
         return None
-    reached = [
-        trial for trial in searched if trial.validity is TrialValidity.VALID and trial.loss_ratio <= ndr.loss_ratio
-    ]
+    reached = [trial for trial in valid(searched) if trial.loss_ratio <= ndr.loss_ratio]
     return min(reached, key=lambda trial: abs(trial.offered_fps - quoted_fps), default=None)
+
+
+MEASURE: Final = MeasureKind(
+    made=Rates,
+    finds="NDR and PDRs, then latency",
+    table=lambda _: LATENCY,
+    run=measure_rates,
+    expected_s=expected_s,
+    main=(),
+    over_engines=True,
+    through_service=True,
+)

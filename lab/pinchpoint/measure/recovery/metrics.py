@@ -5,18 +5,19 @@ watched: its time is censored, known to be longer than that. All repeats are wat
 long, so such times stand behind all others and the median needs no model of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from statistics import median
 
-from pinchpoint.measure.recovery.keys import Recovery
+from pinchpoint.measure.recovery import Recovery
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.study import Bound
 from pinchpoint.model.trial import Sample, Trial
 from pinchpoint.stats.estimate import median_interval
 
+_NO_SAMPLE = Sample(0.0, 0, None)  # of a trial that ended before the change
 STILL = 0.9  # of the time after the overload: a loss that late means that it did not recover
 
 
@@ -39,29 +40,28 @@ def recovered(trial: Trial, recovery: Recovery) -> Recovered:
     A lost frame is timed by the next one of its stream that arrives: later by one interval
     between frames and by the time on the way.
     """
-    change_s, shares = recovery.overload_s, _shares(trial)
+    change_s = recovery.overload_s
     watched_s = max(0.0, trial.sent_duration_s - change_s)
     time_s = max(0.0, _last_loss_s(trial) - change_s)
     still = time_s > STILL * watched_s or never_overtaken(trial) > 0
-    at_change = _at(trial.samples, change_s)
-    lost_at_change = at_change.lost if at_change else None
-    lost_before = min(trial.lost, trial.lost if lost_at_change is None else lost_at_change)
-    rate_fps = trial.load_fps * recovery.reduced_share / recovery.overload_share * min(shares)
+    at_change = next((sample for sample in trial.samples if sample.elapsed_s >= change_s), _NO_SAMPLE)
+    lost_before = trial.lost if at_change.lost is None else min(trial.lost, at_change.lost)
+    shares = [max(stream.offered, 1) / max(trial.offered, 1) for stream in trial.streams] or [1.0]
     on_the_way_s = trial.latency.p99_ns / 1e9 if trial.latency else 0.0
     return Recovered(
         trial_id=trial.id,
         time_s=watched_s if still else time_s,
-        within_s=1 / rate_fps + on_the_way_s,
+        within_s=1 / (_reduced_fps(trial, recovery) * min(shares)) + on_the_way_s,
         lost_before=lost_before,
         lost_after=trial.lost - lost_before,
         still=still,
-        silent=still and _nothing_came(trial, at_change),
+        silent=still and at_change.received is not None and trial.received <= at_change.received,
     )
 
 
-def _nothing_came(trial: Trial, since: Sample | None) -> bool:
-    """Whether no frame came back since then; False if nobody knows."""
-    return since is not None and since.received is not None and trial.received <= since.received
+def _reduced_fps(trial: Trial, recovery: Recovery) -> float:
+    """The load after the overload."""
+    return trial.load_fps * recovery.reduced_share / recovery.overload_share
 
 
 def _last_loss_s(trial: Trial) -> float:
@@ -76,31 +76,19 @@ def never_overtaken(trial: Trial) -> int:
     return max(0, trial.lost - (trial.samples[-1].lost or 0))
 
 
-def _shares(trial: Trial) -> list[float]:
-    """Of the load, by stream."""
-    return [max(stream.offered, 1) / max(trial.offered, 1) for stream in trial.streams] or [1.0]
-
-
-def _at(samples: Sequence[Sample], change_s: float) -> Sample | None:
-    """The first sample after the change."""
-    return next((sample for sample in samples if sample.elapsed_s >= change_s), None)
-
-
 def host_did_it(trial: Trial, recovery: Recovery, ring: int) -> str:
     """Whether a pause of the engine's core may have caused the last loss after the change; empty if not."""
-    rate_fps = trial.load_fps * recovery.reduced_share / recovery.overload_share
-    if never_overtaken(trial):
+    last_s, is_at_end = _last_loss_s(trial), never_overtaken(trial) > 0
+    if is_at_end:
         pause_s = _longest_pause_s(trial, trial.samples[-1].elapsed_s)
-        pause = units.nanoseconds(pause_s * 1e9)
-        return f"the last frames were lost by a {pause} pause of the engine's core" if pause_s * rate_fps > ring else ""
-    last_s = _last_loss_s(trial)
-    if last_s <= recovery.overload_s:
+    elif last_s > recovery.overload_s:
+        pause_s = next((sample.gap_max_s for sample in trial.samples if sample.elapsed_s >= last_s), 0.0)
+    else:
         return ""
-    around = next((sample for sample in trial.samples if sample.elapsed_s >= last_s), None)
-    if around is None or around.gap_max_s * rate_fps <= ring:
+    if pause_s * _reduced_fps(trial, recovery) <= ring:
         return ""
-    pause = units.nanoseconds(around.gap_max_s * 1e9)
-    return f"the last loss, at {last_s:.3f} s, lies by a {pause} pause of the engine's core"
+    which = "the last frames were lost" if is_at_end else f"the last loss, at {last_s:.3f} s, lies"
+    return f"{which} by a {units.nanoseconds(pause_s * 1e9)} pause of the engine's core"
 
 
 def _longest_pause_s(trial: Trial, from_s: float) -> float:
@@ -117,12 +105,12 @@ def _time(repeats: Sequence[Recovered]) -> Metric:
     unknown_s = min((repeat.time_s for repeat in repeats if repeat.still), default=inf)
     if unknown_s < inf:
         notes.insert(0, _not_recovered(repeats))
-    bound = Bound.AT_LEAST if ranked[len(ranked) // 2].still else Bound.FOUND
-    if bound is Bound.AT_LEAST:
-        notes[0] = f"at least: {notes[0]}"
+    bound = Bound.FOUND
+    if ranked[len(ranked) // 2].still:
+        bound, notes[0] = Bound.AT_LEAST, f"at least: {notes[0]}"
+    ends = min(times.low, unknown_s), times.high if times.high < inf else None
     centre = median(repeat.time_s for repeat in repeats)
-    low = min(times.low, unknown_s)
-    return Metric("recovery time", "s", centre, low, times.high if times.high < inf else None, "; ".join(notes), bound)
+    return Metric("recovery time", "s", centre, *ends, "; ".join(notes), bound)
 
 
 def _not_recovered(repeats: Sequence[Recovered]) -> str:
@@ -131,29 +119,25 @@ def _not_recovered(repeats: Sequence[Recovered]) -> str:
     return f"{len(still)} of {len(repeats)} repeats not recovered within {units.seconds(watched_s)}"
 
 
-def metrics(repeats: Sequence[Recovered], throughput_fps: float) -> tuple[Metric, ...]:
+def metrics(repeats: Sequence[Recovered], throughput_fps: float) -> Iterator[Metric]:
     """The measure's figures; none without a repeat."""
     if not repeats:
-        return ()
+        return
+    yield _time(repeats)
     after = median_interval([float(repeat.lost_after) for repeat in repeats])
+    yield Metric("lost after the overload", "count", after.centre, after.low, after.high, after.words())
     before = median_interval([float(repeat.lost_before) for repeat in repeats])
-    return (
-        _time(repeats),
-        Metric("lost after the overload", "count", after.centre, after.low, after.high, after.words()),
-        Metric("lost in the overload", "count", before.centre, before.low, before.high, before.words()),
-        Metric("throughput", "fps", throughput_fps, note="that the shares are of"),
-    )
+    yield Metric("lost in the overload", "count", before.centre, before.low, before.high, before.words())
+    yield Metric("throughput", "fps", throughput_fps, note="that the shares are of")
 
 
-def warnings(repeats: Sequence[Recovered]) -> tuple[str, ...]:
+def warnings(repeats: Sequence[Recovered]) -> Iterator[str]:
     """What to mind about the figures."""
-    lines = []
     if any(repeat.still for repeat in repeats):
-        lines.append(f"{_not_recovered(repeats)}: they still lost frames at their end")
+        yield f"{_not_recovered(repeats)}: they still lost frames at their end"
     if silent := sum(repeat.silent for repeat in repeats):
-        lines.append(f"in {silent} of {len(repeats)} repeats the switch forwarded nothing after the overload")
+        yield f"in {silent} of {len(repeats)} repeats the switch forwarded nothing after the overload"
     if calm := sum(not repeat.lost_before for repeat in repeats):
-        lines.append(
+        yield (
             f"{calm} of {len(repeats)} overloads lost nothing: raise recovery.overload_share, or the throughput is more"
         )
-    return tuple(lines)

@@ -11,12 +11,13 @@ loss would else be known only at the end.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import ceil, log
 from statistics import fmean
 
 from pinchpoint.account.cpus import dut_threads
+from pinchpoint.measure.trial import stolen_s
 from pinchpoint.model import units
 from pinchpoint.model.levels import CONFIDENCE
 from pinchpoint.model.measurement import Measurement, Metric
@@ -30,10 +31,6 @@ HELD_S = 1.0  # for which a frame may be on its way, whatever room there is
 SKEW_S = 0.01  # between the totals of one sample: workers publish theirs once a millisecond
 SILENT = 10  # frames of which none came back: fewer may all be on their way
 _MOST_STOPS = 3
-
-
-Loads = Callable[[Mapping[str, float], float], Sequence[ThreadLoad]]
-"""How loaded the device's threads were, from counters and seconds of traffic."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +90,8 @@ def settled(sample: Sample, most_under_way: int) -> Sample:
     """The same, all frames that are out being lost if they are more than can be on their way."""
     if sample.received is None:
         return sample
-    out = sample.offered - sample.received - (sample.lost or 0)
-    return replace(sample, lost=(sample.lost or 0) + out) if out > most_under_way else sample
+    missing = sample.offered - sample.received
+    return replace(sample, lost=missing) if missing - (sample.lost or 0) > most_under_way else sample
 
 
 def window(
@@ -102,28 +99,25 @@ def window(
     load_fps: float,
     ends: tuple[Sample, Sample],
     seen: Mapping[str, float],
-    steal_s: float,
-    loads: Loads,
+    threads: Sequence[ThreadLoad],
     *,
     receives_apart: bool = True,
 ) -> Window:
     """The window between two samples, with the counters' growth `seen` in it; see Window for the rest."""
     before, after = ends
-    span_s = after.elapsed_s - before.elapsed_s
-    busy = [load.busy_share for load in loads(seen, span_s) if load.busy_share is not None]
     lost = (after.lost or 0) - (before.lost or 0)
     told = after.received is not None and before.received is not None
     return Window(
         at_s=at_s,
-        span_s=span_s,
+        span_s=after.elapsed_s - before.elapsed_s,
         load_fps=load_fps,
         offered=after.offered - before.offered,
         lost=max(0, lost),
         gaps_s=after.gaps_s - before.gaps_s,
         gap_max_s=after.gap_max_s,
         delay_s=sum((thread.run_delay_ns or 0) - thread.own_delay_ns for thread in dut_threads(seen, {})) / 1e9,
-        steal_s=steal_s,
-        busy=max(busy, default=None),
+        steal_s=math.fsum(stolen_s(seen).values()),
+        busy=max((load.busy_share for load in threads if load.busy_share is not None), default=None),
         received=(after.received or 0) - (before.received or 0) if told else None,
         late=max(0, -lost),
         receives_apart=receives_apart,
@@ -178,21 +172,13 @@ def host_took_time(window: Window, ring: int) -> bool:
     return max(window.delay_s, window.steal_s) * window.load_fps > ring
 
 
-def window_metrics(window: Window) -> tuple[Metric, ...]:
+def window_metrics(window: Window) -> Iterator[Metric]:
     """What a window's row shows."""
-    figures = [
-        Metric("window loss", "share", window.loss),
-        Metric("lost frames", "count", float(window.lost)),
-        Metric("offered load", "fps", window.offered / window.span_s if window.span_s else 0.0),
-    ]
+    yield Metric("window loss", "share", window.loss)
+    yield Metric("lost frames", "count", float(window.lost))
+    yield Metric("offered load", "fps", window.offered / window.span_s if window.span_s else 0.0)
     if window.busy is not None:
-        figures.append(Metric(THREAD_BUSY, "share", window.busy))
-    return tuple(figures)
-
-
-def account(window: Window) -> dict[str, object]:
-    """The window as plain data."""
-    return asdict(window)
+        yield Metric(THREAD_BUSY, "share", window.busy)
 
 
 def read(measurement: Measurement) -> Window:
@@ -201,35 +187,30 @@ def read(measurement: Measurement) -> Window:
     return Window(**{name: value for name, value in measurement.account.items() if name in names})  # type: ignore[arg-type]
 
 
-def metrics(windows: Sequence[Window], ring: int) -> tuple[Metric, ...]:
+def metrics(windows: Sequence[Window], ring: int) -> Iterator[Metric]:
     """The soak's figures; none without a window."""
     if not windows:
-        return ()
+        return
     judged = [window for window in windows if not disturbed(window, ring)]
     longest_s = max(window.span_s for window in windows)
     whole = [window for window in judged if window.span_s >= WHOLE * longest_s]
     offered, lost = sum(window.offered for window in windows), sum(window.lost for window in windows)
     beside = [window for window in judged if host_took_time(window, ring)]
     span_s = math.fsum(window.span_s for window in windows)
-    figures = [
-        *_between_losses(whole),
-        *_longest_stop(stops(windows), span_s),
-        Metric("loss", "share", lost / offered if offered else 0.0, note="of all windows, whoever caused it"),
-        Metric("lost frames", "count", float(lost), note=f"in {units.frames(offered)} offered"),
-        Metric(
-            "lost frames beside the host",
-            "count",
-            float(sum(window.lost for window in beside)),
-            note=f"of them, in {units.counted(len(beside), 'window')} in which the host took time from the DUT "
-            "(its threads waited, or time was stolen) for longer than its ring absorbs",
-        ),
-        Metric("longest loss-free stretch", "s", loss_free_s(windows), note=f"of {span_s:,.0f} s, whole windows"),
-        Metric("disturbed windows", "share", 1 - len(judged) / len(windows), note=f"of {len(windows):,}; discarded"),
-    ]
+    yield from _between_losses(whole)
+    yield from _longest_stop(stops(windows), span_s)
+    yield Metric("loss", "share", lost / offered if offered else 0.0, note="of all windows, whoever caused it")
+    yield Metric("lost frames", "count", float(lost), note=f"in {units.frames(offered)} offered")
+    note = (
+        f"of them, in {units.counted(len(beside), 'window')} in which the host took time from the DUT (its threads "
+        "waited, or time was stolen) for longer than its ring absorbs"
+    )
+    yield Metric("lost frames beside the host", "count", float(sum(window.lost for window in beside)), note=note)
+    yield Metric("longest loss-free stretch", "s", loss_free_s(windows), note=f"of {span_s:,.0f} s, whole windows")
+    yield Metric("disturbed windows", "share", 1 - len(judged) / len(windows), note=f"of {len(windows):,}; discarded")
     busy = [window.busy for window in windows if window.busy is not None]
     if busy:
-        figures.append(Metric(THREAD_BUSY, "share", fmean(busy), min(busy), max(busy), "of windows: mean and extremes"))
-    return tuple(figures)
+        yield Metric(THREAD_BUSY, "share", fmean(busy), min(busy), max(busy), "of windows: mean and extremes")
 
 
 def _longest_stop(stops: Sequence[Stop], span_s: float) -> Iterator[Metric]:

@@ -7,32 +7,27 @@ whether it still forwards is what a soak is about.
 """
 
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import asdict, replace
+from typing import Final
 
 from pinchpoint.dut.registry import device_of
-from pinchpoint.host.priority import kept_off
-from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.kind import asked
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.measurements import Begun, keep
-from pinchpoint.measure.rates.run import expected_trials, searched_ndr, searching_s
+from pinchpoint.measure.frames import FrameSession, frame_session
+from pinchpoint.measure.kind import MeasureKind, asked
+from pinchpoint.measure.rates.run import searched_ndr, searching_s
+from pinchpoint.measure.soak import SOAK, Soak, check_keys
 from pinchpoint.measure.soak import metrics as diagnosis
-from pinchpoint.measure.soak.keys import Soak
 from pinchpoint.measure.soak.metrics import Window
-from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.summary import Findings, result_of
-from pinchpoint.measure.trial import WARM_UP, Measurer, OverTime
-from pinchpoint.measure.warm_up import first_round, warm_up
+from pinchpoint.measure.standing import Begun, Standing
+from pinchpoint.measure.trial import OverTime
+from pinchpoint.measure.warm_up import first_round
 from pinchpoint.model import units
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Rate, ScenarioResult
 from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.terms import THREAD_BUSY
 from pinchpoint.model.trial import Cause, Sample, Trial, TrialValidity
-from pinchpoint.observe.cpu import ticks_to_seconds
 from pinchpoint.observe.snapshot import Bracket
 
 PHASE = "soak"
@@ -46,14 +41,11 @@ class Windows:
         self, scenario: Scenario, bracket: Bracket, keep: Callable[[Measurement], object], made: Sequence[Measurement]
     ) -> None:
         """`made` are those of an interrupted run; `keep` gets every new one."""
-        self._scenario = scenario
-        self._bracket = bracket
-        self._keep = keep
-        self._before = diagnosis.BEGIN
-        self._load_fps = 0.0
-        self._most_under_way = 0
+        self._scenario, self._device = scenario, device_of(scenario)
+        self._bracket, self._keep = bracket, keep
+        self._before, self._load_fps, self._most_under_way = diagnosis.BEGIN, 0.0, 0
         self.made = list(made)
-        self._begun = self._begin(len(self.made) + 1)
+        self._begun = self._begin()
         self.span_s = math.fsum(window.span_s for window in self.all)
         """Of all windows."""
         self.went_back: dict[str, None] = {}
@@ -73,7 +65,7 @@ class Windows:
 
     def begin(self, load_fps: float) -> None:
         """A transmission is about to start."""
-        self._before, self._begun, self._load_fps = diagnosis.BEGIN, self._begin(len(self.made) + 1), load_fps
+        self._before, self._begun, self._load_fps = diagnosis.BEGIN, self._begin(), load_fps
         self._most_under_way = diagnosis.under_way([port.ring for port in self._scenario.ports], load_fps)
         self._bracket.open()
 
@@ -83,27 +75,29 @@ class Windows:
 
     def finish(self, trial: Trial) -> None:
         """The transmission has ended: what came after the last sample is a short window of its own."""
-        ends_s = max(trial.sent_duration_s, self._before.elapsed_s)
         if trial.offered > self._before.offered or trial.lost != (self._before.lost or 0):
             last = trial.samples[-1] if trial.samples else diagnosis.BEGIN
             last = replace(last, offered=trial.offered, lost=trial.lost, received=trial.received)
-            self._end(replace(last, elapsed_s=ends_s))
+            self._end(replace(last, elapsed_s=max(trial.sent_duration_s, self._before.elapsed_s)))
 
     def _end(self, sample: Sample) -> None:
-        seen = self._seen(sample.elapsed_s - self._before.elapsed_s)
-        steal_s = math.fsum(
-            ticks_to_seconds(ticks)
-            for name, ticks in seen.items()
-            if name.startswith("host/cpu/") and name.endswith("/steal_ticks")
-        )
-        ends, apart = (self._before, sample), len(self._scenario.engine.cpus) > 1
-        window = diagnosis.window(
-            self.span_s, self._load_fps, ends, seen, steal_s, device_of(self._scenario).loads, receives_apart=apart
+        ends, span_s = (self._before, sample), sample.elapsed_s - self._before.elapsed_s
+        seen, apart = self._seen(span_s), len(self._scenario.engine.cpus) > 1
+        threads = self._device.loads(seen, span_s)
+        window = diagnosis.window(self.span_s, self._load_fps, ends, seen, threads, receives_apart=apart)
+        reason = diagnosis.disturbed(window, self._scenario.smallest_ring)
+        measurement = self._begun.ended(
+            diagnosis.window_metrics(window),
+            asdict(window),
+            {name: value for name, value in seen.items() if value},
+            threads=threads,
+            validity=TrialValidity.NOISY_HOST if reason else TrialValidity.VALID,
+            reason=reason,
         )
         self._before = sample
         self.span_s += window.span_s
-        measurement = self._measurement(window, seen)
         self.made.append(measurement)
+        self._begun = self._begin()
         self._keep(measurement)
 
     def _seen(self, span_s: float) -> Mapping[str, float]:
@@ -119,19 +113,8 @@ class Windows:
         self.went_back |= dict.fromkeys(seen.went_back)
         return seen.flat()
 
-    def _measurement(self, window: Window, seen: Mapping[str, float]) -> Measurement:
-        begun, reason = self._begun, diagnosis.disturbed(window, self._scenario.smallest_ring)
-        self._begun = self._begin(begun.repeat + 1)
-        return begun.ended(
-            diagnosis.window_metrics(window),
-            diagnosis.account(window),
-            {name: value for name, value in seen.items() if value},
-            threads=device_of(self._scenario).loads(seen, window.span_s),
-            validity=TrialValidity.NOISY_HOST if reason else TrialValidity.VALID,
-            reason=reason,
-        )
-
-    def _begin(self, number: int) -> Begun:
+    def _begin(self) -> Begun:
+        number = len(self.made) + 1
         return Begun(self._scenario, f"{self._scenario.name}-w{number:05d}", number)
 
 
@@ -144,72 +127,58 @@ def expected_s(scenario: Scenario) -> float:
 
 def measure_soak(bench: Standing) -> ScenarioResult:
     """Loss over time at the scenario's load. Raises what a trial raises, finished windows kept."""
-    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus, bench.host):
+    with frame_session(bench) as session:
         recorded = [measurement for measurement in bench.recorded.measurements if measurement.kind == Soak.kind]
-        bracket = bench.witness_bracket()
-        windows = Windows(bench.scenario, bracket, partial(keep, bench), recorded)
-        earlier = bench.recorded.trials
-        return soak_scenario(bench.scenario, measurer, windows, bench.listener, bench.began, earlier)
+        windows = Windows(bench.scenario, bench.witness_bracket(), bench.keep, recorded)
+        return soak_scenario(session, windows, bench.recorded.trials)
 
 
-def soak_scenario(
-    scenario: Scenario,
-    measurer: Measurer,
-    windows: Windows,
-    listener: Listener,
-    began: float,
-    earlier: Sequence[Trial] = (),
-) -> ScenarioResult:
+def soak_scenario(session: FrameSession, windows: Windows, earlier: Sequence[Trial] = ()) -> ScenarioResult:
     """All of one soak on a bench that stands, and what follows from it; `earlier` are an interrupted run's trials."""
-    soak = asked(scenario, Soak)
-    listener.phase(WARM_UP, 1)
-    not_learnt = warm_up(scenario, measurer)
-    rates: tuple[Rate, ...] = ()
+    soak, ring = asked(session.scenario, Soak), session.scenario.smallest_ring
+    session.warm_up()
     load_fps = soak.load_fps
-    if load_fps is None:
-        listener.phase("search", expected_trials(scenario))
-        rates = (searched_ndr(scenario, measurer),)
+    rates: tuple[Rate, ...] = (searched_ndr(session),) if load_fps is None else ()
+    if rates:
         ndr_fps = rates[0].quoted_fps
         load_fps = windows.load_fps or (None if ndr_fps is None else soak.share * ndr_fps)
     if load_fps is None:
         failed = f"no NDR to take {units.share(soak.share)} of: {rates[0].reason}\n  hint: set soak.load_fps"
-        return result_of(scenario, measurer.trials, Findings((), (), rates, failed), time.monotonic() - began)
-    _send(soak, measurer, windows, load_fps, listener)
-    ring = scenario.smallest_ring
-    told = Findings(
+        return session.result(rates=rates, failed=failed)
+    _send(session, soak, windows, load_fps)
+    return session.result(
         diagnosis.metrics(windows.all, ring),
-        (not_learnt, *diagnosis.warnings(windows.all, ring, soak.duration_s), *_apart(measurer, windows, earlier)),
-        rates,
-        "" if windows.made else "no window ended",
+        (*diagnosis.warnings(windows.all, ring, soak.duration_s), *_apart(session, windows, earlier)),
+        rates=rates,
+        failed="" if windows.made else "no window ended",
     )
-    return result_of(scenario, measurer.trials, told, time.monotonic() - began)
 
 
-def _send(soak: Soak, measurer: Measurer, windows: Windows, load_fps: float, listener: Listener) -> None:
+def _send(session: FrameSession, soak: Soak, windows: Windows, load_fps: float) -> None:
     """One transmission of what is left of the time; nothing, if nothing is left.
 
     Raises DutError if the DUT died and the transmission ended with it; one that is only silent is reported later.
     """
-    left_s = soak.duration_s - windows.span_s
-    if left_s < SHORTEST * soak.window_s:
+    shortest_s, left_s = SHORTEST * soak.window_s, soak.duration_s - windows.span_s
+    if left_s < shortest_s:
         return
-    listener.phase(PHASE, 1)
+    session.listener.phase(PHASE, 1)
     windows.begin(load_fps)
     try:
-        windows.finish(measurer.trial(PHASE, left_s, load_fps, OverTime(soak.window_s, windows.heard)))
+        windows.finish(session.measurer.trial(PHASE, left_s, load_fps, OverTime(soak.window_s, windows.heard)))
     except DutError as error:
-        sent = next((trial for trial in measurer.trials if trial.phase == PHASE), None)
+        sent = next((trial for trial in session.measurer.trials if trial.phase == PHASE), None)
         if sent is None:
             raise
         windows.finish(sent)
-        if soak.duration_s - windows.span_s < SHORTEST * soak.window_s:
+        if soak.duration_s - windows.span_s < shortest_s:
             return
         for told in diagnosis.ending(windows.all):
             error.add_note(told)
         raise
 
 
-def _apart(measurer: Measurer, windows: Windows, earlier: Sequence[Trial]) -> Iterator[str]:
+def _apart(session: FrameSession, windows: Windows, earlier: Sequence[Trial]) -> Iterator[str]:
     """What the account of a whole transmission says against it, the host's part left to the windows."""
     for trial in earlier:
         if trial.phase == PHASE and trial.validity is TrialValidity.ABORTED and trial.cause is not Cause.STOPPED:
@@ -220,6 +189,32 @@ def _apart(measurer: Measurer, windows: Windows, earlier: Sequence[Trial]) -> It
         names = ", ".join(windows.went_back)
         yield f"counters went back: a port or the switch was restarted, and what they counted is not known ({names})"
     left_to_windows = (TrialValidity.VALID, TrialValidity.NOISY_HOST)
-    for trial in measurer.trials:
+    for trial in session.measurer.trials:
         if trial.phase == PHASE and trial.validity not in left_to_windows:
             yield f"{trial.id}: {trial.reason}"
+
+
+MEASURE: Final = MeasureKind(
+    made=Soak,
+    finds="loss over a long time",
+    table=lambda _: SOAK,
+    run=measure_soak,
+    expected_s=expected_s,
+    main=(
+        "windows with loss",
+        "mean time between losses",
+        "longest stop",
+        "longest loss-free stretch",
+        "loss",
+        "lost frames beside the host",
+        "disturbed windows",
+        "window loss",
+        "lost frames",
+        "offered load",
+        THREAD_BUSY,
+    ),
+    check=check_keys,
+    by_any_engine=True,
+    has_limit=False,
+    through_service=True,
+)

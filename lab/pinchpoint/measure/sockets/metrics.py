@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pinchpoint.engine.histogram import merged
 from pinchpoint.measure.sockets.windows import MOST_FAILED, Window
+from pinchpoint.measure.summary import by_name
 from pinchpoint.model import units
 from pinchpoint.model.measurement import CARRIED, LevelChange, Metric
 from pinchpoint.model.result import Limit
-from pinchpoint.model.study import Bound, Estimate
+from pinchpoint.model.study import Bound
 from pinchpoint.model.terms import THREAD_BUSY
 from pinchpoint.model.trial import ThreadLoad
 from pinchpoint.stats.estimate import estimate
@@ -30,54 +31,34 @@ def of_window(window: Window, own: Iterable[Metric], handled: int | None) -> tup
 
 def over_repeats(windows: Sequence[Sequence[Metric]], disturbed: bool = False) -> tuple[Metric, ...]:
     """Each metric that every window has, over the windows as curves take repeats; `disturbed`: none was valid."""
-    if not windows:
-        return ()
-    by_name = [{metric.name: metric for metric in metrics} for metrics in windows]
-    return tuple(
-        _over([each[metric.name] for each in by_name], disturbed)
-        for metric in windows[0]
-        if all(metric.name in each for each in by_name)
-    )
+    named = by_name(windows).values()
+    return tuple(_over(repeats, disturbed) for repeats in named if len(repeats) == len(windows))
 
 
 def _over(repeats: Sequence[Metric], disturbed: bool) -> Metric:
     first, several = repeats[0], len(repeats) > 1
     # Their notes say where a figure comes from, not how wide it is.
     estimated = estimate([Metric(metric.name, metric.unit, metric.value) for metric in repeats])
-    trimmed = _without_extremes(estimated)
-    how = estimated.interval.replace("repeats", "windows") if several else "one window"
-    own = next((metric.note for metric in repeats if metric.low is not None), first.note)
-    words = "; ".join(word for word in (how, trimmed, own) if word)
-    low, high = (estimated.low, estimated.high) if several else (None, None)
+    notes = [estimated.interval.replace("repeats", "windows") if several else "one window"]
+    if estimated.trimmed_mean not in (None, estimated.value):  # as some publish it
+        notes.append(f"without lowest and highest {units.quantity(estimated.trimmed_mean, estimated.unit)}")
+    notes.append(next((metric.note for metric in repeats if metric.low is not None), first.note))
     # A window with a range of its own spans at least that.
+    low, high = (estimated.low, estimated.high) if several else (None, None)
     lows = [end for end in (low, *(metric.low for metric in repeats)) if end is not None]
     highs = [end for end in (high, *(metric.high for metric in repeats)) if end is not None]
+    ends = min(lows, default=None), max(highs, default=None)
     cautions = next((metric.cautions for metric in repeats if metric.cautions), ())
-    return Metric(
-        first.name,
-        first.unit,
-        estimated.value,
-        min(lows, default=None),
-        max(highs, default=None),
-        words,
-        Bound.FOUND,
-        (*cautions, NONE_VALID) if disturbed else cautions,
-        disturbed,
-    )
-
-
-def _without_extremes(estimated: Estimate) -> str:
-    """The mean as some publish it, where it is another than the estimate."""
-    if estimated.trimmed_mean is None or estimated.trimmed_mean == estimated.value:
-        return ""
-    return f"without lowest and highest {units.quantity(estimated.trimmed_mean, estimated.unit)}"
+    cautions = (*cautions, NONE_VALID) if disturbed else cautions
+    note = "; ".join(filter(None, notes))
+    return Metric(first.name, first.unit, estimated.value, *ends, note, Bound.FOUND, cautions, disturbed)
 
 
 def invisible(items: Mapping[str, int], flows: int | None, masks: int | None) -> tuple[str, ...]:
     """Warnings about what was built and the datapath never saw; `items` counts, e.g., rules and extra ports."""
     if flows is None or masks is None or flows > FEW_FLOWS:
         return ()
-    carried = f"{flows:,} datapath flow{'s' * (flows != 1)} and {masks:,} mask{'s' * (masks != 1)}"
+    carried = f"{units.counted(flows, 'datapath flow')} and {units.counted(masks, 'mask')}"
     return tuple(
         f"{count:,} {what}, but {carried} carried the traffic: the datapath did not see them"
         for what, count in items.items()
@@ -86,7 +67,7 @@ def invisible(items: Mapping[str, int], flows: int | None, masks: int | None) ->
 
 
 def _traffic(window: Window) -> Iterator[Metric]:
-    if any(run.transactions is not None for run in window.runs):
+    if window.has_answers:
         yield _rate("transactions", "1/s", window.transactions_per_s, window.change)
         yield from _latency(window)
         limit = (f"RFC 9411 allows less than {units.loss(MOST_FAILED)}",) if window.failed_share >= MOST_FAILED else ()

@@ -1,12 +1,11 @@
 """The measures `bandwidth`, `rr` and `crr`: windows of a socket workload between two hosts of a bench that stands."""
 
 import math
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median_low
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -18,21 +17,27 @@ from pinchpoint.engine.sockets import Place, SocketsRequest, SocketsResult
 from pinchpoint.engine.workloads import Apart, Pairs, Workloads
 from pinchpoint.host.interface import TICKS_PER_S
 from pinchpoint.host.priority import kept_off
-from pinchpoint.host.processes import ENVIRONMENT_MARK
-from pinchpoint.measure.kind import asked
-from pinchpoint.measure.measurements import Begun, begin, keep
+from pinchpoint.measure.kind import TWO_HOSTS, MeasureKind, asked
+from pinchpoint.measure.sockets import (
+    SOCKETS,
+    Bandwidth,
+    ConnectRequestResponse,
+    RequestResponse,
+    Sockets,
+    check_requests,
+    check_stream,
+    windows,
+)
 from pinchpoint.measure.sockets import metrics as socket_metrics
-from pinchpoint.measure.sockets import windows
-from pinchpoint.measure.sockets.keys import Bandwidth, ConnectRequestResponse, RequestResponse, Sockets
 from pinchpoint.measure.sockets.verdict import moved, source_ports, verdict
 from pinchpoint.measure.sockets.windows import Window
-from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.summary import scenario_result
-from pinchpoint.measure.trial import Interrupted
+from pinchpoint.measure.standing import Begun, Interrupted, Standing
+from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.model.errors import BenchError, DutError, RequirementError, UnreachableError
 from pinchpoint.model.measurement import Measurement
-from pinchpoint.model.result import Outcome, ScenarioResult
-from pinchpoint.model.scenario import Host, Scenario
+from pinchpoint.model.result import Outcome, ScenarioResult, Verdict
+from pinchpoint.model.scenario import EngineSite, Host, Scenario
+from pinchpoint.model.terms import THREAD_BUSY
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.snapshot import Bracket
 
@@ -62,24 +67,21 @@ class Ends:
         return cls(scenario, sockets, hosts[sockets.client], hosts[sockets.server])
 
     @property
-    def machines(self) -> dict[str, str]:
-        """Of client and server, as the scenario names them; empty where both are on the switch's."""
+    def sites(self) -> dict[str, EngineSite]:
+        """The machines of client and server; none where both are on the switch's."""
         ends = {"client": self.client, "server": self.server}
         sites = {name: remote_endpoints.site_of(self.scenario, end) for name, end in ends.items()}
-        return {name: site.host for name, site in sites.items() if site}
+        return {name: site for name, site in sites.items() if site}
 
     @property
     def elsewhere(self) -> dict[str, str]:
         """The machines of those of them that are not on the switch's."""
-        ends = {"client": self.client, "server": self.server}
-        return {
-            name: on for name, on in self.machines.items() if not remote_endpoints.is_here(self.scenario, ends[name])
-        }
+        return {name: site.host for name, site in self.sites.items() if site.remote != self.scenario.remote}
 
     @property
     def words(self) -> tuple[str, str]:
         """Client and server, for people."""
-        where = {name: f" on {machine}" for name, machine in self.machines.items()}
+        where = {name: f" on {site.host}" for name, site in self.sites.items()}
         return self.client.name + where.get("client", ""), self.server.name + where.get("server", "")
 
     @property
@@ -90,18 +92,19 @@ class Ends:
     @property
     def beside_lab(self) -> tuple[int, ...]:
         """CPUs of the lab's own machine that the pairs use."""
-        ends = {"client": self.client, "server": self.server}
-        sites = {name: remote_endpoints.site_of(self.scenario, end) for name, end in ends.items()}
-        here = (end for name, end in ends.items() if (site := sites[name]) and site.remote is None)
-        return tuple(sorted({cpu for end in here for cpu in end.cpus[: self.pairs]}))
+        return tuple(sorted(self._used({name for name, site in self.sites.items() if site.remote is None})))
 
     @property
     def cpus(self) -> tuple[int, ...]:
         """All that take part on the switch's machine: of the pairs, of the switch, of the relay if there is one."""
-        ends = (end for end in (self.client, self.server) if remote_endpoints.is_here(self.scenario, end))
-        used = (cpu for end in ends for cpu in end.cpus[: self.pairs])
+        used = self._used({"client", "server"} - self.elsewhere.keys())
         relay = self.scenario.engine.cpus[:1] if device_of(self.scenario).relayed(self.scenario) else ()
         return tuple(sorted({*used, *self.scenario.dut.cpus, *relay}))
+
+    def _used(self, sides: Set[str]) -> set[int]:
+        """The CPUs of the pairs on these sides."""
+        ends = {"client": self.client, "server": self.server}
+        return {cpu for side in sides for cpu in ends[side].cpus[: self.pairs]}
 
 
 def requests(ends: Ends, netns: tuple[str, str], trial: str) -> tuple[SocketsRequest, ...]:
@@ -140,68 +143,6 @@ def requests(ends: Ends, netns: tuple[str, str], trial: str) -> tuple[SocketsReq
     )
 
 
-class WindowMeasurer:
-    """Makes the windows of one scenario on one bench, and keeps each as it ends."""
-
-    def __init__(self, bench: Standing, ends: Ends, pairs: Pairs, bracket: Bracket) -> None:
-        self._bench = bench
-        self._ends = ends
-        self._pairs = pairs
-        self._bracket = bracket
-        self._count = len(bench.recorded.measurements)
-
-    def stop(self) -> None:
-        """End the running window; `window` then raises Interrupted once its account is kept."""
-        self._pairs.stop()
-
-    def window(self, repeat: int) -> Measurement:
-        """One window, valid or not. Raises Interrupted or DutError after keeping it, else EngineError or BenchError."""
-        self._count += 1
-        measurement, died = self._measured(begin(self._bench, self._count, seconds(self._ends.sockets), repeat))
-        keep(self._bench, measurement)
-        if died is not None:
-            raise died
-        if self._pairs.stop_requested:
-            raise Interrupted("interrupted", "pinchpoint run --resume RUN continues where it stopped")
-        return measurement
-
-    def _measured(self, begun: Begun) -> tuple[Measurement, DutError | None]:
-        places, workload = self._bench.setup.places, self._ends.sockets
-        netns = (places.host_netns(self._ends.client.name), places.host_netns(self._ends.server.name))
-        self._bracket.open()
-        results = self._run(requests(self._ends, netns, begun.id))
-        died: DutError | None = None
-        seen: dict[str, float] = {}
-        try:
-            seen = self._bracket.close().flat()
-        except DutError as error:
-            died = error
-        window_s = max((run.duration_s for result in results for run in result.runs), default=0.0)
-        traffic_s = workload.warm_up_s + window_s
-        account = {
-            "pairs": [msgspec.to_builtins(result) for result in results],
-            "together_share": windows.together(results),
-            "traffic_s": traffic_s,
-            "ticks_per_s": TICKS_PER_S,
-            "elsewhere": self._ends.elsewhere,
-        }
-        ended = begun.ended((), account, seen, threads=device_of(self._bench.scenario).loads(seen, traffic_s))
-        return _judged(ended, died, device_of(self._bench.scenario)), died
-
-    def _run(self, wanted: Sequence[SocketsRequest]) -> list[SocketsResult]:
-        try:
-            return [pair.result for pair in self._pairs.run(wanted)]
-        except RequirementError:
-            self._bracket.close()  # a switch that has died says so here
-            raise
-        except UnreachableError as error:
-            self._bracket.close()
-            # The hosts exist: what keeps them apart is the bench (rules, bridges), not this machine.
-            client, server = self._ends.words
-            hint = "see that the scenario's rules forward both directions, and ARP between the hosts"
-            raise BenchError(f"{client} cannot reach {server}: {error.message}", hint) from error
-
-
 def expected_s(scenario: Scenario) -> float:
     """Seconds on a bench that stands."""
     sockets = asked(scenario, Sockets)
@@ -221,30 +162,76 @@ def measure_sockets(bench: Standing) -> ScenarioResult:
         lab = next((site for site in bench.scenario.engines if site.remote is None), None)
         with kept_off(ends.cpus, bench.host), kept_off(ends.beside_lab, bench.setup.places.at(lab)):
             _measure(bench, ends, measurements)
-    return summary(bench.scenario, ends, measurements, time.monotonic() - bench.began)
+    return summary(bench.scenario, ends, measurements, bench.wall_s)
 
 
 def _measure(bench: Standing, ends: Ends, measurements: list[Measurement]) -> None:
     """Adds windows to `measurements` until they are enough."""
-    places, record = bench.setup.places, bench.record
-    environment = {ENVIRONMENT_MARK: places.bench_id}
-    alone = partial(Workloads, bench.host, command=bench.engine, environment=environment, log=record.engine_log)
-    make = partial(_apart, bench, ends, environment) if ends.machines else alone
+    environment, log = dict(bench.setup.places.environment), bench.record.engine_log
+    alone = partial(Workloads, bench.host, command=bench.engine, environment=environment, log=log)
+    make = partial(_apart, bench, ends, environment) if ends.sites else alone
     with Pairs(ends.pairs, make) as pairs:
-        record.note_facts({**pairs.open(), **bench.live.versions()})
-        measurer = WindowMeasurer(bench, ends, pairs, bench.bracket(*bench.host_time(ends.cpus)))
-        bench.on_stoppable(measurer)
+        bench.record.note_facts({**pairs.open(), **bench.live.versions()})
+        bracket = bench.bracket(*bench.host_time(ends.cpus))
+        bench.on_stoppable(pairs)
+        number = len(bench.recorded.measurements)
         while not _enough(measurements, ends):
-            measurements.append(measurer.window(1 + len(_valid(measurements))))
+            number += 1
+            begun = bench.begin(number, seconds(ends.sockets), 1 + len(valid(measurements)))
+            measurements.append(_window(bench, ends, pairs, bracket, begun))
 
 
 def _apart(bench: Standing, ends: Ends, environment: Mapping[str, str]) -> Apart:
     """A client and a server, each to be started on its own machine."""
-    log, at = bench.record.engine_log, bench.setup.places.at
-    on_client, on_server = (at(remote_endpoints.site_of(ends.scenario, end)) for end in (ends.client, ends.server))
+    log, at, sites = bench.record.engine_log, bench.setup.places.at, ends.sites
+    on_client, on_server = at(sites["client"]), at(sites["server"])
     client = Workloads(on_client, command=[find_engine(on_client)], environment=environment, log=log)
     server = Workloads(on_server, command=[find_engine(on_server)], environment=environment, log=log)
-    return Apart(client, server, ends.machines["client"], ends.machines["server"])
+    return Apart(client, server, sites["client"].host, sites["server"].host)
+
+
+def _window(bench: Standing, ends: Ends, pairs: Pairs, bracket: Bracket, begun: Begun) -> Measurement:
+    """One window, valid or not. Raises Interrupted or DutError after keeping it, else EngineError or BenchError."""
+    places, device = bench.setup.places, device_of(bench.scenario)
+    netns = (places.host_netns(ends.client.name), places.host_netns(ends.server.name))
+    bracket.open()
+    results = _run(pairs, requests(ends, netns, begun.id), bracket, ends)
+    died: DutError | None = None
+    seen: dict[str, float] = {}
+    try:
+        seen = bracket.close().flat()
+    except DutError as error:
+        died = error
+    window_s = max((run.duration_s for result in results for run in result.runs), default=0.0)
+    traffic_s = ends.sockets.warm_up_s + window_s
+    account = {
+        "pairs": [msgspec.to_builtins(result) for result in results],
+        "together_share": windows.together(results),
+        "traffic_s": traffic_s,
+        "ticks_per_s": TICKS_PER_S,
+        "elsewhere": ends.elsewhere,
+    }
+    ended = begun.ended((), account, seen, threads=device.loads(seen, traffic_s))
+    measurement = bench.keep(_judged(ended, died, device))
+    if died is not None:
+        raise died
+    if pairs.stop_requested:
+        raise Interrupted("interrupted", "pinchpoint run --resume RUN continues where it stopped")
+    return measurement
+
+
+def _run(pairs: Pairs, wanted: Sequence[SocketsRequest], bracket: Bracket, ends: Ends) -> list[SocketsResult]:
+    try:
+        return [pair.result for pair in pairs.run(wanted)]
+    except RequirementError:
+        bracket.close()  # a switch that has died says so here
+        raise
+    except UnreachableError as error:
+        bracket.close()
+        # The hosts exist: what keeps them apart is the bench (rules, bridges), not this machine.
+        client, server = ends.words
+        hint = "see that the scenario's rules forward both directions, and ARP between the hosts"
+        raise BenchError(f"{client} cannot reach {server}: {error.message}", hint) from error
 
 
 def seconds(sockets: Sockets) -> float:
@@ -257,11 +244,7 @@ def _enough(measurements: Sequence[Measurement], ends: Ends) -> bool:
     wanted = ends.sockets.repeats
     in_vain = [measurement.validity not in _MENDS_ITSELF for measurement in measurements[-SAME_TROUBLE:]]
     stuck = len(in_vain) == SAME_TROUBLE and all(in_vain)
-    return len(_valid(measurements)) >= wanted or len(measurements) >= wanted + ends.sockets.max_repeats or stuck
-
-
-def _valid(measurements: Sequence[Measurement]) -> list[Measurement]:
-    return [measurement for measurement in measurements if measurement.validity is TrialValidity.VALID]
+    return len(valid(measurements)) >= wanted or len(measurements) >= wanted + ends.sockets.max_repeats or stuck
 
 
 def _judged(measurement: Measurement, died: DutError | None, device: Device) -> Measurement:
@@ -277,59 +260,70 @@ def _judged(measurement: Measurement, died: DutError | None, device: Device) -> 
 
 def summary(scenario: Scenario, ends: Ends, measurements: Sequence[Measurement], wall_s: float) -> ScenarioResult:
     """What the windows say together: the valid ones, or the disturbed ones, named as such, if none was valid."""
-    valid = _valid(measurements)
+    usable, workload = valid(measurements), ends.sockets
     disturbed = [measurement for measurement in measurements if measurement.validity is TrialValidity.NOISY_HOST]
-    judged = valid or disturbed
+    judged = usable or disturbed
     read = [windows.read(measurement) for measurement in judged]
-    limit = _middle(judged)
+    rates = [measurement.metrics[0].value for measurement in judged]
+    limit = judged[rates.index(median_low(rates))] if judged else None
+    if read:
+        pinched: Verdict | None = verdict(read, workload.rate_tps, workload.connections)
+    else:
+        pinched = source_ports([windows.read(measurement) for measurement in measurements])
     # Why nothing can be said, in the words of the last window; a generator at its limit gives no rate of the DUT.
     reason = "" if judged else (measurements[-1].reason if measurements else "no window was measured")
-    return scenario_result(
-        scenario,
-        wall_s,
-        taken=measurements,
+    return replace(
+        scenario_result(scenario, wall_s, measurements),
         outcome=Outcome.MEASURED if judged else Outcome.FAILED,
         reason=reason,
-        metrics=socket_metrics.over_repeats([measurement.metrics for measurement in judged], disturbed=not valid),
+        metrics=socket_metrics.over_repeats([measurement.metrics for measurement in judged], disturbed=not usable),
         threads=limit.threads if limit else (),
-        verdict=(
-            verdict(read, ends.sockets.rate_tps, ends.sockets.connections)
-            if read
-            else source_ports([windows.read(measurement) for measurement in measurements])
-        ),
-        traffic_s=math.fsum(ends.sockets.warm_up_s + ends.sockets.duration_s for _ in measurements),
-        warnings=tuple(_warnings(scenario, ends, measurements, read, limit)),
+        verdict=pinched,
+        traffic_s=math.fsum(workload.warm_up_s + workload.duration_s for _ in measurements),
+        warnings=tuple(_warnings(scenario, workload.repeats, measurements, read, limit)),
     )
-
-
-def _middle(judged: Sequence[Measurement]) -> Measurement | None:
-    if not judged:
-        return None
-    rates = [measurement.metrics[0].value for measurement in judged]
-    return judged[rates.index(median_low(rates))]
 
 
 def _warnings(
     scenario: Scenario,
-    ends: Ends,
+    wanted: int,
     measurements: Sequence[Measurement],
     read: Sequence[Window],
     limit: Measurement | None,
-) -> list[str]:
-    lines = [lost for window in read[:1] if (lost := windows.failures(window))]
-    lines += [f"{window.id}: {lost}" for window in read if (lost := windows.relay_losses(window))]
-    lines += [line for window in read if (line := moved(window))]
-    valid, wanted = len(_valid(measurements)), ends.sockets.repeats
+) -> Iterator[str]:
+    yield from (lost for window in read[:1] if (lost := windows.failures(window)))
+    yield from (f"{window.id}: {lost}" for window in read if (lost := windows.relay_losses(window)))
+    yield from (line for window in read if (line := moved(window)))
+    made, usable = len(measurements), len(valid(measurements))
     reasons = [measurement.reason for measurement in measurements if measurement.validity is not TrialValidity.VALID]
     last = reasons[-1] if reasons else ""
-    if valid < wanted:
-        lines.append(f"{valid} of {len(measurements)} windows were valid, not {wanted}; the last invalid one: {last}")
-    elif len(measurements) > valid:
-        lines.append(
-            f"{len(measurements) - valid} of {len(measurements)} windows discarded and repeated; the last one: {last}"
-        )
+    if usable < wanted:
+        yield f"{usable} of {made} windows were valid, not {wanted}; the last invalid one: {last}"
+    elif made > usable:
+        yield f"{made - usable} of {made} windows discarded and repeated; the last one: {last}"
     if limit is not None:
         counts = {metric.name: int(metric.value) for metric in limit.metrics if metric.unit == "count"}
         built = device_of(scenario).contents(scenario)
-        lines += socket_metrics.invisible(built, counts.get("datapath flows"), counts.get("datapath masks"))
-    return lines
+        yield from socket_metrics.invisible(built, counts.get("datapath flows"), counts.get("datapath masks"))
+
+
+BUSY: Final = ("client busy", "server busy", "relay busy", THREAD_BUSY, "cycles per packet")
+BANDWIDTH: Final = MeasureKind(
+    made=Bandwidth,
+    finds="TCP goodput between two hosts",
+    table=lambda _: SOCKETS,
+    run=measure_sockets,
+    expected_s=expected_s,
+    main=("goodput", "retransmits", *BUSY),
+    needs=TWO_HOSTS,
+    check=check_stream,
+    made_of="window",
+)
+RR: Final = replace(
+    BANDWIDTH,
+    made=RequestResponse,
+    finds="requests over standing connections",
+    main=("transactions", "latency p50", "latency p99", "latency p99.9", "failed share", *BUSY),
+    check=check_requests,
+)
+CRR: Final = replace(RR, made=ConnectRequestResponse, finds="a connection for each request")

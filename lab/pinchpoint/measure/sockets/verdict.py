@@ -28,18 +28,14 @@ _ROLE = {
 
 
 def verdict(windows: Sequence[Window], rate_tps: float | None, connections: int) -> Verdict:
-    """What limited the workload, from the window with the median rate; `rate_tps` is the plan, if there was one."""
-    if not windows:
-        return Verdict(Limit.UNEXPLAINED, "no window was measured", (), (), ())
-    window = _middle(windows)
-    limit, headline = (
-        _planned(window, rate_tps)
-        or _saturated(window)
-        or _others(window)
-        or _full_cpu(window)
-        or _waiting(window, connections)
-    )
-    return Verdict(limit, headline, _evidence(window), _ruled_out(window, limit), (window.id,))
+    """What limited the workload, from the window with the median rate; `rate_tps` is the plan, if there was one.
+
+    That is not the best and not the worst: one outlier does not speak for all.
+    """
+    rates = [window.transactions_per_s or window.goodput_bps for window in windows]
+    window = windows[rates.index(median_low(rates))]
+    limit, headline = next(_limits(window, rate_tps, connections))
+    return Verdict(limit, headline, tuple(_evidence(window)), _ruled_out(window, limit), (window.id,))
 
 
 def source_ports(windows: Sequence[Window]) -> Verdict | None:
@@ -62,7 +58,7 @@ def moved(window: Window) -> str:
     """That the window's rate was not one rate; empty if no change of level was seen."""
     if (change := window.change) is None:
         return ""
-    rate = _per_s if any(run.transactions is not None for run in window.runs) else _bits
+    rate = _per_s if window.has_answers else _bits
     verb = "fell" if change.after < change.before else "rose"
     return (
         f"{window.id}: not stationary: the rate {verb} from {rate(change.before)} to {rate(change.after)} "
@@ -70,46 +66,32 @@ def moved(window: Window) -> str:
     )
 
 
-def _middle(windows: Sequence[Window]) -> Window:
-    """Not the best and not the worst: one outlier does not speak for all."""
-    rates = [window.transactions_per_s or window.goodput_bps for window in windows]
-    return windows[rates.index(median_low(rates))]
-
-
-def _planned(window: Window, rate_tps: float | None) -> tuple[Limit, str] | None:
-    if rate_tps is None or window.transactions_per_s < PLAN_KEPT * rate_tps or failures(window):
-        return None
-    return Limit.PLANNED_RATE, f"the plan of {_per_s(rate_tps)} was kept{_busiest_words(window)}"
-
-
-def _saturated(window: Window) -> tuple[Limit, str] | None:
+def _limits(window: Window, rate_tps: float | None, connections: int) -> Iterator[tuple[Limit, str]]:
+    """What may have limited it, in the order in which it is believed; the last is what remains."""
+    if rate_tps is not None and window.transactions_per_s >= PLAN_KEPT * rate_tps and not failures(window):
+        yield Limit.PLANNED_RATE, f"the plan of {_per_s(rate_tps)} was kept{_busiest_words(window)}"
     full = [thread for thread in window.threads if thread.busy >= SATURATED]
-    if not full:
-        return None
-    thread = max(full, key=lambda thread: thread.busy)
-    others = [other for other in full if other is not thread]
-    beside = f"; so {'is' if len(others) == 1 else 'are'} {_listed(others)}" if others else ""
-    return thread.limit, f"{_named(thread)} is saturated: {units.share(thread.busy)} busy{_where(thread)}{beside}"
-
-
-def _others(window: Window) -> tuple[Limit, str] | None:
-    """The verdict of a disturbed window: only the disturbance is known."""
-    if window.foreign is None or window.foreign <= FOREIGN:
-        return None
-    return Limit.HOST, f"the host: processes outside the bench took {units.share(window.foreign)} of one CPU"
-
-
-def _full_cpu(window: Window) -> tuple[Limit, str] | None:
-    """A CPU without idle time though no thread of it is saturated alone."""
+    if full:
+        thread = max(full, key=lambda thread: thread.busy)
+        others = [other for other in full if other is not thread]
+        beside = f"; so {'is' if len(others) == 1 else 'are'} {_listed(others)}" if others else ""
+        yield thread.limit, f"{_named(thread)} is saturated: {units.share(thread.busy)} busy{_where(thread)}{beside}"
+    if window.foreign is not None and window.foreign > FOREIGN:  # a disturbed window: only the disturbance is known
+        yield Limit.HOST, f"the host: processes outside the bench took {units.share(window.foreign)} of one CPU"
     for busy, cpu in sorted(_full_cpus(window), reverse=True):
-        here = sorted((thread for thread in _here(window) if thread.cpu == cpu), key=lambda thread: -thread.busy)
-        shares = ", ".join(f"{thread.name} {units.share(thread.busy)}" for thread in here)
-        softirq = window.cpus[cpu].softirq if cpu in window.cpus else 0.0
-        shares += f"; {units.share(softirq)} of its time was in softirq" if softirq >= TELLING else ""
-        if len({thread.limit for thread in here}) > 1:
-            return Limit.HOST, f"CPU {cpu} is full ({units.share(busy)}): {_listed(here)} share it ({shares})"
-        return here[0].limit, f"the CPU of {_ROLE[here[0].limit]}, {cpu}, is full ({units.share(busy)}): {shares}"
-    return None
+        yield _full(window, busy, cpu)
+    yield Limit.UNEXPLAINED, _waiting(window, connections)
+
+
+def _full(window: Window, busy: float, cpu: int) -> tuple[Limit, str]:
+    """A CPU without idle time though no thread of it is saturated alone."""
+    here = sorted((thread for thread in _here(window) if thread.cpu == cpu), key=lambda thread: -thread.busy)
+    shares = ", ".join(f"{thread.name} {units.share(thread.busy)}" for thread in here)
+    softirq = window.cpus[cpu].softirq if cpu in window.cpus else 0.0
+    shares += f"; {units.share(softirq)} of its time was in softirq" if softirq >= TELLING else ""
+    if len({thread.limit for thread in here}) > 1:
+        return Limit.HOST, f"CPU {cpu} is full ({units.share(busy)}): {_listed(here)} share it ({shares})"
+    return here[0].limit, f"the CPU of {_ROLE[here[0].limit]}, {cpu}, is full ({units.share(busy)}): {shares}"
 
 
 def _here(window: Window) -> list[Thread]:
@@ -128,21 +110,20 @@ def _full_cpus(window: Window) -> Iterator[tuple[float, int]]:
             yield min(1.0, max(worked, counted)), cpu
 
 
-def _waiting(window: Window, connections: int) -> tuple[Limit, str]:
-    busiest = _busiest_words(window)
-    mean_ns = _mean_latency_ns(window)
+def _waiting(window: Window, connections: int) -> str:
+    busiest, mean_ns, per_s = _busiest_words(window), _mean_latency_ns(window), window.transactions_per_s
     if mean_ns is None:
-        return Limit.UNEXPLAINED, f"unexplained: no thread and no CPU is saturated{busiest}"
-    under_way = window.transactions_per_s * mean_ns / 1e9
+        return f"unexplained: no thread and no CPU is saturated{busiest}"
+    under_way = per_s * mean_ns / 1e9
     if abs(under_way / connections - 1) > CLOSED_LOOP:
-        return Limit.UNEXPLAINED, (
-            f"unexplained: no thread is saturated, and {_per_s(window.transactions_per_s)} x "
-            f"{units.nanoseconds(mean_ns)} keep only {under_way:.1f} of {connections} connections under way{busiest}"
+        return (
+            f"unexplained: no thread is saturated, and {_per_s(per_s)} x {units.nanoseconds(mean_ns)} keep only "
+            f"{under_way:.1f} of {connections} connections under way{busiest}"
         )
     who = "1 connection waits" if connections == 1 else f"{connections} connections wait"
-    return Limit.UNEXPLAINED, (
+    return (
         f"latency bound: no thread is saturated; {who} {units.nanoseconds(mean_ns)} (mean) for each answer, "
-        f"which makes {_per_s(window.transactions_per_s)}; work for each: {_work(window)}"
+        f"which makes {_per_s(per_s)}; work for each: {_work(window)}"
     )
 
 
@@ -154,43 +135,25 @@ def _mean_latency_ns(window: Window) -> float | None:
     return math.fsum(time.mean_ns * time.count for time in known) / count if count else None
 
 
-def _evidence(window: Window) -> tuple[str, ...]:
-    lines = [_rate_line(window)]
-    if told := moved(window):
-        lines.append(told)
-    lines += [
-        f"{thread.name}{_where(thread)} was {units.share(thread.busy)} busy"
-        for thread in sorted(window.threads, key=lambda thread: -thread.busy)
-    ]
+def _evidence(window: Window) -> Iterator[str]:
+    rate = _per_s(window.transactions_per_s) if window.has_answers else _bits(window.goodput_bps)
+    yield f"{window.id}: {rate}" + (f" by {len(window.runs)} pairs of threads" if len(window.runs) > 1 else "")
+    yield from filter(None, (moved(window),))
+    for thread in sorted(window.threads, key=lambda thread: -thread.busy):
+        yield f"{thread.name}{_where(thread)} was {units.share(thread.busy)} busy"
     if work := _work(window):
-        lines.append(f"processor time for each transaction: {work}")
+        yield f"processor time for each transaction: {work}"
     for cpu, share in window.cpus.items():
-        lines.append(f"CPU {cpu} was {units.share(share.busy)} busy, {units.share(share.softirq)} in softirq")
+        yield f"CPU {cpu} was {units.share(share.busy)} busy, {units.share(share.softirq)} in softirq"
     for load in window.forwarding:
         if load.cycles_per_packet:
-            lines.append(f"{load.name} spent {load.cycles_per_packet:.0f} cycles per packet")
-    if lost := failures(window):
-        lines.append(lost)
-    if window.retransmits:
-        lines.append(f"{window.retransmits:,} segments were sent again")
-    if drops := relay_losses(window):
-        lines.append(drops)
+            yield f"{load.name} spent {load.cycles_per_packet:.0f} cycles per packet"
+    again = f"{window.retransmits:,} segments were sent again" if window.retransmits else ""
+    yield from filter(None, (failures(window), again, relay_losses(window)))
     distances = [ns for run in window.runs for ns in run.cache_line_ns if ns is not None]
     if distances:
         near, far = units.nanoseconds(min(distances)), units.nanoseconds(max(distances))
-        lines.append(f"a cache line took {near} to {far} between the CPUs of client and server")
-    return tuple(lines)
-
-
-def _rate_line(window: Window) -> str:
-    if any(run.transactions is not None for run in window.runs):
-        return f"{window.id}: {_per_s(window.transactions_per_s)}{_by(window)}"
-    return f"{window.id}: {_bits(window.goodput_bps)}{_by(window)}"
-
-
-def _by(window: Window) -> str:
-    """How many threads of either side made the rate together."""
-    return f" by {len(window.runs)} pairs of threads" if len(window.runs) > 1 else ""
+        yield f"a cache line took {near} to {far} between the CPUs of client and server"
 
 
 def _work(window: Window) -> str:
@@ -203,9 +166,9 @@ def _work(window: Window) -> str:
 
 
 def _ruled_out(window: Window, limit: Limit) -> tuple[str, ...]:
-    idle = [thread for thread in window.threads if thread.busy < HEADROOM and thread.limit is not limit]
     if limit is Limit.HOST:
         return ()  # what shares a full CPU is not busy, but could not be busier
+    idle = [thread for thread in window.threads if thread.busy < HEADROOM and thread.limit is not limit]
     return tuple(f"{_named(thread)}: {units.share(1 - thread.busy)} of the window idle" for thread in idle)
 
 

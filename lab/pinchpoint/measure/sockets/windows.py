@@ -12,7 +12,8 @@ from typing import Literal
 import msgspec
 
 from pinchpoint.account.cpus import STOLEN, CpuShare, foreign, shares, taken
-from pinchpoint.engine.sockets import SocketsResult, SocketsRun, ThreadWitness
+from pinchpoint.engine.sockets import SocketsResult, SocketsRun
+from pinchpoint.measure.forwarding import total
 from pinchpoint.model import units
 from pinchpoint.model.measurement import LevelChange, Measurement
 from pinchpoint.model.result import Limit
@@ -39,6 +40,7 @@ class Thread:
     busy: float  # share of the window
     polls: bool = False  # its CPU is never idle, which says nothing
     host: str = ""  # the machine that it is on; empty: the switch's, whose CPUs are watched
+    stolen: float = 0.0  # share of the window, from its CPU, as its engine saw it
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,11 @@ class Window:
     def runs(self) -> tuple[SocketsRun, ...]:
         """The first run of each pair of client and server that has one."""
         return tuple(result.runs[0] for result in self.results if result.runs)
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether requests were answered; otherwise bytes went one way."""
+        return any(run.transactions is not None for run in self.runs)
 
     @property
     def goodput_bps(self) -> float:
@@ -91,32 +98,30 @@ class Window:
     @property
     def retransmits(self) -> int | None:
         """Segments that the clients' connections sent again; None if no kernel tells."""
-        known = [
-            connection.retransmits
-            for run in self.runs
-            for connection in run.connections
-            if connection.retransmits is not None
-        ]
-        return sum(known) if known else None
+        return total(connection.retransmits for run in self.runs for connection in run.connections)
 
 
 def read(measurement: Measurement) -> Window:
     """The window that a measurement holds."""
     seen, account = measurement.observed, measurement.account
     results = tuple(msgspec.convert(_with_trends(account["pairs"]), list[SocketsResult]))
+    elsewhere = msgspec.convert(account.get("elsewhere", {}), dict[str, str])  # machines of ends off the switch's
     traffic_s = msgspec.convert(account["traffic_s"], float)
     ticks_per_s = msgspec.convert(account["ticks_per_s"], float)
     as_share = 1 / (ticks_per_s * traffic_s) if traffic_s > 0 else 0.0
     cpus = shares(seen, as_share)
+    # Those of the relay, by port or way and counter.
+    relay = {tuple(key.split("/")[2:]): seen[key] for key in sorted(seen) if key.startswith("host/relay/")}
+    lost = {words: int(count) for words, count in relay.items() if len(words) == 3 and words[2] in _RELAY_DROPS}
     return Window(
         id=measurement.id,
         results=results,
-        threads=(*_ends(results, _elsewhere(account)), *_switch(measurement), *_relays(seen, traffic_s, as_share)),
+        threads=(*_ends(results, elsewhere), *_switch(measurement), *_relays(relay, traffic_s, as_share)),
         cpus=cpus,
         foreign=foreign(seen, cpus, as_share),
         forwarding=measurement.threads,
-        down=_down(seen),
-        relay_drops=_relay_drops(seen),
+        down={words[0]: ns / 1e9 for words, ns in relay.items() if words[-1] == "down_ns" and ns > 0},
+        relay_drops={f"from {a} to {b} ({_RELAY_DROPS[kind]})": count for (a, b, kind), count in lost.items()} or None,
     )
 
 
@@ -127,6 +132,39 @@ def _with_trends(stored: object) -> list[dict[str, object]]:
         {**pair, "runs": [{"trend": None, **run} for run in msgspec.convert(pair["runs"], list[dict[str, object]])]}
         for pair in pairs
     ]
+
+
+def _ends(results: Sequence[SocketsResult], elsewhere: Mapping[str, str]) -> Iterator[Thread]:
+    """Each end's thread: "client" or "server 2"."""
+    for number, result in enumerate(results, start=1):
+        which = f" {number}" if len(results) > 1 else ""
+        for run in result.runs[:1]:
+            for side, limit in (("client", Limit.SENDER_CORE), ("server", Limit.RECEIVER_CORE)):
+                witness, place = getattr(run, side), getattr(result, side)
+                used_s, stolen_s = witness.user_s + witness.system_s, witness.steal_s or 0.0
+                busy, stolen = (s / run.duration_s if run.duration_s else 0.0 for s in (used_s, stolen_s))
+                host = elsewhere.get(side, "")
+                yield Thread(f"{side}{which}", limit, place.core, min(1.0, busy), host=host, stolen=stolen)
+
+
+def _switch(measurement: Measurement) -> Iterator[Thread]:
+    for load in measurement.threads:
+        if load.busy_share is not None and load.received:
+            cpu = measurement.observed.get("host/thread/main/cpu") if load.cpu is None else load.cpu
+            place = None if cpu is None else int(cpu)
+            yield Thread(load.name, Limit.FORWARDING_CORE, place, load.busy_share, polls=load.cpu is not None)
+
+
+def _relays(relay: Mapping[tuple[str, ...], float], traffic_s: float, as_share: float) -> Iterator[Thread]:
+    """By the time in which they moved frames: a relay asks for more also when none come, which is no load.
+
+    That holds the time in which others had its core while it moved some: its own processor time bounds it.
+    """
+    for (name, *counter), busy_ns in relay.items():
+        if counter == ["busy_ns"] and traffic_s > 0:
+            cpu, own = relay.get((name, "cpu")), relay.get((name, "ticks"))
+            busy = min(1.0, busy_ns / 1e9 / traffic_s, 1.0 if own is None else own * as_share)
+            yield Thread(name, Limit.RELAY_CORE, None if cpu is None else int(cpu), busy, polls=True)
 
 
 def together(results: Sequence[SocketsResult]) -> float | None:
@@ -149,7 +187,7 @@ def judge(window: Window) -> tuple[TrialValidity, str]:
     if broken:
         # Where one was aborted, the others were stopped for its sake.
         return TrialValidity.ABORTED, _ended(min(broken, key=lambda result: result.status != "aborted"))
-    noise = _unlinked(window) or _apart(window) or _stolen(window) or taken(window.cpus, window.foreign)
+    noise = next(_noise(window))
     return (TrialValidity.NOISY_HOST, noise) if noise else (TrialValidity.VALID, "")
 
 
@@ -181,8 +219,7 @@ def relay_losses(window: Window) -> str:
     if not lost:
         return ""
     parts = ", ".join(f"{count:,} {where}" for where, count in lost.items())
-    total = sum(lost.values())
-    return f"the relay lost {total:,} frame{'s' * (total != 1)} between host and switch: {parts}"
+    return f"the relay lost {units.counted(sum(lost.values()), 'frame')} between host and switch: {parts}"
 
 
 def _ended(result: SocketsResult) -> str:
@@ -192,84 +229,15 @@ def _ended(result: SocketsResult) -> str:
     return f"{result.reason or 'ended'}{after}" + (f"; {result.hint}" if result.hint else "")
 
 
-def _apart(window: Window) -> str:
+def _noise(window: Window) -> Iterator[str]:
+    """What the host did to the window."""
+    if window.down:
+        told = ", ".join(f"of {name} for {units.nanoseconds(seconds * 1e9)}" for name, seconds in window.down.items())
+        yield f"the relay had no link at the port {told}"
     shared = together(window.results)
-    if shared is None or shared >= TOGETHER:
-        return ""
-    return f"the {len(window.results)} pairs ran together for only {units.share(shared)} of the window"
-
-
-def _unlinked(window: Window) -> str:
-    told = ", ".join(f"of {name} for {units.nanoseconds(seconds * 1e9)}" for name, seconds in window.down.items())
-    return f"the relay had no link at the port {told}" if told else ""
-
-
-def _stolen(window: Window) -> str:
-    """What was stolen from an end's CPU on another machine than the switch's, as its engine saw it."""
-    away = {thread.name: thread for thread in window.threads if thread.host}
-    for name, witness, run in _witnesses(window.results):
-        share = (witness.steal_s or 0.0) / run.duration_s if run.duration_s else 0.0
-        if name in away and share > STOLEN:
-            return f"{units.share(share)} of the window were stolen from CPU {away[name].cpu} of {away[name].host}"
-    return ""
-
-
-def _elsewhere(account: Mapping[str, object]) -> Mapping[str, str]:
-    """The machine of client and server where it is not the switch's."""
-    return msgspec.convert(account.get("elsewhere", {}), dict[str, str])
-
-
-def _witnesses(results: Sequence[SocketsResult]) -> Iterator[tuple[str, ThreadWitness, SocketsRun]]:
-    """Each end's thread by its name, "client" or "server 2"."""
-    for number, result in enumerate(results, start=1):
-        which = f" {number}" if len(results) > 1 else ""
-        for run in result.runs[:1]:
-            for side, witness in (("client", run.client), ("server", run.server)):
-                if witness is not None:
-                    yield f"{side}{which}", witness, run
-
-
-def _ends(results: Sequence[SocketsResult], elsewhere: Mapping[str, str]) -> Iterator[Thread]:
-    for number, result in enumerate(results, start=1):
-        which = f" {number}" if len(results) > 1 else ""
-        for run in result.runs[:1]:
-            for side, limit in (("client", Limit.SENDER_CORE), ("server", Limit.RECEIVER_CORE)):
-                witness, place = getattr(run, side), getattr(result, side)
-                busy = (witness.user_s + witness.system_s) / run.duration_s if run.duration_s else 0.0
-                yield Thread(f"{side}{which}", limit, place.core, min(1.0, busy), host=elsewhere.get(side, ""))
-
-
-def _switch(measurement: Measurement) -> Iterator[Thread]:
-    for load in measurement.threads:
-        if load.busy_share is not None and load.received:
-            cpu = measurement.observed.get("host/thread/main/cpu") if load.cpu is None else load.cpu
-            place = None if cpu is None else int(cpu)
-            yield Thread(load.name, Limit.FORWARDING_CORE, place, load.busy_share, polls=load.cpu is not None)
-
-
-def _down(seen: Mapping[str, float]) -> dict[str, float]:
-    parts = {key: key.split("/") for key in sorted(seen) if key.startswith("host/relay/") and key.endswith("/down_ns")}
-    return {words[2]: seen[key] / 1e9 for key, words in parts.items() if seen[key] > 0}
-
-
-def _relays(seen: Mapping[str, float], traffic_s: float, as_share: float) -> Iterator[Thread]:
-    """By the time in which they moved frames: a relay asks for more also when none come, which is no load.
-
-    That holds the time in which others had its core while it moved some: its own processor time bounds it.
-    """
-    for key in sorted(seen):
-        name = key.removeprefix("host/relay/").removesuffix("/busy_ns")
-        if key == f"host/relay/{name}/busy_ns" and traffic_s > 0:
-            cpu = seen.get(f"host/relay/{name}/cpu")
-            own = seen.get(f"host/relay/{name}/ticks")
-            busy = min(1.0, seen[key] / 1e9 / traffic_s, 1.0 if own is None else own * as_share)
-            yield Thread(name, Limit.RELAY_CORE, None if cpu is None else int(cpu), busy, polls=True)
-
-
-def _relay_drops(seen: Mapping[str, float]) -> dict[str, int] | None:
-    drops: dict[str, int] = {}
-    for key in sorted(seen):
-        parts = key.removeprefix("host/relay/").split("/")
-        if key.startswith("host/relay/") and len(parts) == 3 and parts[2] in _RELAY_DROPS:
-            drops[f"from {parts[0]} to {parts[1]} ({_RELAY_DROPS[parts[2]]})"] = int(seen[key])
-    return drops or None
+    if shared is not None and shared < TOGETHER:
+        yield f"the {len(window.results)} pairs ran together for only {units.share(shared)} of the window"
+    for thread in window.threads:
+        if thread.host and thread.stolen > STOLEN:  # as its engine saw it: CPUs of the switch's machine are watched
+            yield f"{units.share(thread.stolen)} of the window were stolen from CPU {thread.cpu} of {thread.host}"
+    yield taken(window.cpus, window.foreign)

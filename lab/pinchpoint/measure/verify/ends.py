@@ -9,9 +9,8 @@ bench's name where it could not be.
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -25,9 +24,9 @@ from pinchpoint.host.interface import SYS, CommandFailed
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.processes import end_processes
 from pinchpoint.measure.standing import Standing
-from pinchpoint.measure.verify.programs import Got, label, path
+from pinchpoint.measure.verify.judged import REQUESTS, Got, label, path
 from pinchpoint.model.errors import BenchError, InputError, RequirementError
-from pinchpoint.model.scenario import Mode, Service
+from pinchpoint.model.scenario import Backend, Mode, Service
 
 READY_S = 20.0  # for a server to start on a busy host
 _BRIDGE, _LINK = "pp-servers", "pp-server"
@@ -44,69 +43,48 @@ def check_programs(host: Machine) -> None:
             raise RequirementError(f"verify.programs: {probe.name}: {probe.detail}", probe.hint)
 
 
-@dataclass(frozen=True)
-class Ends:
-    """A client and servers that run."""
+def tried(bench: Standing, service: Service, timeout_s: float) -> tuple[tuple[Got, ...], tuple[str, ...]]:
+    """What the client gets of each request, and what each server has logged.
 
-    places: Places
-    service: Service
-    logs: tuple[str, ...]  # of each backend: the file
-
-    @property
-    def client(self) -> str:
-        """The name of the client's network namespace."""
-        return self.places.host_netns("client")
-
-    def get(self, number: int, timeout_s: float) -> Got:
-        """What the client gets when it asks for request `number`."""
-        url = f"http://{self.service.address}:{self.service.port}{path(number)}"
-        words = ["curl", "--silent", "--show-error", "--fail", "--noproxy", "*", "--max-time", f"{timeout_s}", url]
-        try:
-            return Got(self.places.machine.run(words, self.client, self.places.environment))
-        except CommandFailed as error:
-            return Got("", error.output)
-
-    def logged(self) -> tuple[str, ...]:
-        """What each server has logged so far."""
-        return tuple(self.places.machine.read(log) for log in self.logs)
-
-
-@contextmanager
-def ends(bench: Standing, service: Service) -> Iterator[Ends]:
-    """They stand as long as this lasts. Raises BenchError, or InputError where a port is no interface."""
-    places = bench.setup.places
-    client, servers = _attached(bench, service)
-    namespaces = _namespaces(places, service)
+    Raises BenchError, or InputError where a port is no interface.
+    """
+    places, machine = bench.setup.places, bench.host
+    client, servers = (_attached(bench, name) for name in (service.client_port, service.server_port))
+    addresses = dict.fromkeys(backend.address for backend in service.backends)
+    namespaces = {address: places.host_netns(f"server{number}") for number, address in enumerate(addresses)}
+    logs = tuple(f"{places.directory}/server-{number}.log" for number in range(len(service.backends)))
     with ExitStack() as undo:
         _make_client(places, service, client, undo)
         _make_servers(places, service, servers, namespaces, undo)
         pids = list[int]()
-        undo.callback(_end, places.machine, pids)
-        logs = tuple(_start(places, service, number, namespaces, pids) for number in range(len(service.backends)))
-        _await_ready(places.machine, pids, logs)
-        yield Ends(places, service, logs)
+        undo.callback(_end, machine, pids)
+        for number, backend in enumerate(service.backends):
+            pids.append(_start(places, number, backend, namespaces[backend.address], logs[number]))
+        _await_ready(machine, pids, logs)
+        got = tuple(_get(places, service, number, timeout_s) for number in range(1, REQUESTS + 1))
+        return got, tuple(machine.read(log) for log in logs)
 
 
-def _attached(bench: Standing, service: Service) -> tuple[Attachment, Attachment]:
+def _get(places: Places, service: Service, number: int, timeout_s: float) -> Got:
+    """What the client gets when it asks for request `number`."""
+    url = f"http://{service.address}:{service.port}{path(number)}"
+    words = ["curl", "--silent", "--show-error", "--fail", "--noproxy", "*", "--max-time", f"{timeout_s}", url]
+    try:
+        return Got(places.machine.run(words, places.host_netns("client"), places.environment))
+    except CommandFailed as error:
+        return Got("", error.output)
+
+
+def _attached(bench: Standing, name: str) -> Attachment:
     scenario = bench.scenario
-    numbers = {port.name: number for number, port in enumerate(scenario.ports)}
-
-    def end(name: str) -> Attachment:
-        attachment = bench.setup.bench.attachment(numbers[name], scenario.ports[numbers[name]])
-        if attachment.netns is None:
-            raise InputError(
-                f"{scenario.path}: verify.programs: port {name} of {scenario.dut.kind} is no interface of a kernel",
-                "leave out verify.programs: the engine verifies it",
-            )
-        return attachment
-
-    return end(service.client_port), end(service.server_port)
-
-
-def _namespaces(places: Places, service: Service) -> Mapping[str, str]:
-    """Address of a backend -> its namespace."""
-    addresses = dict.fromkeys(backend.address for backend in service.backends)
-    return {address: places.host_netns(f"server{number}") for number, address in enumerate(addresses)}
+    number, port = next((number, port) for number, port in enumerate(scenario.ports) if port.name == name)
+    attachment = bench.setup.bench.attachment(number, port)
+    if attachment.netns is None:
+        raise InputError(
+            f"{scenario.path}: verify.programs: port {name} of {scenario.dut.kind} is no interface of a kernel",
+            "leave out verify.programs: the engine verifies it",
+        )
+    return attachment
 
 
 def _ip(host: Machine, netns: str, *lines: str) -> None:
@@ -114,33 +92,22 @@ def _ip(host: Machine, netns: str, *lines: str) -> None:
         host.run(["ip", "-n", netns, *line.split()])
 
 
-def _undoing(*steps: Callable[[], object]) -> Callable[[], None]:
-    """All steps, whichever of them fail: what is gone needs no removal, and the bench's end takes the rest."""
-
-    def undo() -> None:
-        for step in steps:
-            with suppress(BenchError):
-                step()
-
-    return undo
+def _quietly(step: Callable[..., object], *arguments: object) -> None:
+    """What is gone needs no removal, and the bench's end takes the rest."""
+    with suppress(BenchError):
+        step(*arguments)
 
 
 def _make_client(places: Places, service: Service, end: Attachment, undo: ExitStack) -> None:
     """The first of the clients' addresses, and a route to the service."""
     netns, link, home = places.host_netns("client"), end.device, end.netns or ""
-    machine = places.machine
-    namespace = Namespace(netns)
-    undo.callback(
-        _undoing(
-            lambda: _ip(machine, netns, f"link set dev {link} netns {home}"),
-            lambda: _ip(machine, home, f"link set dev {link} up"),
-            lambda: remove(namespace, machine),
-        )
-    )
+    machine, namespace, address = places.machine, Namespace(netns), IPv4Address(service.clients.first)
+    undo.callback(_quietly, remove, namespace, machine)
+    undo.callback(_quietly, _ip, machine, home, f"link set dev {link} up")
+    undo.callback(_quietly, _ip, machine, netns, f"link set dev {link} netns {home}")
     create(namespace, machine)
     _ip(machine, home, f"link set dev {link} netns {netns}")
     machine.run(["ethtool", "-K", link, "tx", "off", "tso", "off"], netns)
-    address = IPv4Address(service.clients.first)
     _ip(
         machine,
         netns,
@@ -159,8 +126,9 @@ def _make_servers(
         Host(netns, f"{address}/32", f"{_LINK}{number}", home, STANDARD_MTU, offloads=False)
         for number, (address, netns) in enumerate(namespaces.items())
     ]
-    gone = [_remover(endpoint, machine) for endpoint in hosts]
-    undo.callback(_undoing(lambda: _ip(machine, home, f"link delete dev {_BRIDGE}"), *gone))
+    for host in reversed(hosts):
+        undo.callback(_quietly, remove, host, machine)
+    undo.callback(_quietly, _ip, machine, home, f"link delete dev {_BRIDGE}")
     _ip(
         machine,
         home,
@@ -181,18 +149,11 @@ def _make_servers(
             _ip(machine, host.netns, f"neighbour add {neighbour}")
 
 
-def _remover(host: Host, machine: Machine) -> Callable[[], None]:
-    return lambda: remove(host, machine)
-
-
-def _start(places: Places, service: Service, number: int, namespaces: Mapping[str, str], pids: list[int]) -> str:
-    """Start the server of a backend; returns its log."""
-    backend, log = service.backends[number], f"{places.directory}/server-{number}.log"
+def _start(places: Places, number: int, backend: Backend, netns: str, log: str) -> int:
+    """Start the server of a backend; returns its process."""
     python, server = _server(places)
     words = [python, "-I", server, label(number), backend.address, str(backend.port)]
-    argv = ["ip", "netns", "exec", namespaces[backend.address], *words]
-    pids.append(places.machine.spawn(argv, places.environment, log, f"{log}.errors"))
-    return log
+    return places.machine.spawn(["ip", "netns", "exec", netns, *words], places.environment, log, f"{log}.errors")
 
 
 def _server(places: Places) -> tuple[str, str]:

@@ -1,16 +1,19 @@
-"""What the account of connections says about a service. Pure."""
+"""What the account of connections says about a service, and what a real client got through it. Pure."""
 
-import math
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from pinchpoint.engine.connections import Account, Client
-from pinchpoint.model.addresses import number
+from pinchpoint.measure.served import equal_by_chance
+from pinchpoint.model.addresses import number as number_of
 from pinchpoint.model.scenario import Mode, Scheduler, Service
 
 _POOLS: Final = {Mode.FULL_NAT: "local addresses", Mode.DNAT: "clients", Mode.DIRECT: "clients"}
 CHANCE = 1e-3  # of a fair hash that deals as unevenly as this, below which it is not called fair
+REQUESTS = 3  # of a real client
+_SAID = re.compile(r"server (\d+)\s*")
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,9 @@ def checks(service: Service, client: Client, turns: int = 1) -> Iterator[Check]:
     yield _dealt(service, client, turns)
     yield _answers("one backend", client.wrong_backend, client, "by another backend than the one before")
     yield _source(service, client)
-    if client.reused is not None:
-        yield _used_once(client.reused, client)
+    if (reused := client.reused) is not None:  # no two open connections look the same to a backend
+        words = f"{reused:,} from an address and port that an open one had at the same backend"
+        yield Check("source used once", max(0.0, 1 - reused / max(1, client.established)), not reused, words)
     if told := client.toa_right + client.toa_wrong:
         words = f"{client.toa_right:,} of {told:,} answers name the client"
         yield Check("TOA option", client.toa_right / told, not client.toa_wrong, words)
@@ -60,12 +64,6 @@ def forgotten(opened: int, left: int, waited_s: float) -> Check:
     return Check("forgotten", 1 - kept / max(1, opened), not kept, words)
 
 
-def _used_once(reused: int, client: Client) -> Check:
-    """No two open connections look the same to a backend."""
-    words = f"{reused:,} from an address and port that an open one had at the same backend"
-    return Check("source used once", max(0.0, 1 - reused / max(1, client.established)), not reused, words)
-
-
 def _completed(client: Client) -> Check:
     failed = "".join(f", {count:,} {words}" for words, count in client.failures.items())
     words = f"{client.completed:,} of {client.opened:,}{failed}"
@@ -80,38 +78,106 @@ def _answers(name: str, wrong: int, client: Client, words: str) -> Check:
 
 def _dealt(service: Service, client: Client, turns: int) -> Check:
     counts = [*client.backends, *[0] * (len(service.backends) - len(client.backends))]
-    shown = " / ".join(f"{count:,}" for count in counts)
     if not sum(counts):
         return Check("busiest backend", 0.0, False, "no backend answered")
-    busiest = max(counts) / sum(counts)
     if service.scheduler is Scheduler.ROUND_ROBIN:
-        in_turn = max(counts) - min(counts) <= turns  # each turn is at most one connection ahead with each backend
         words = "in turn" if turns == 1 else f"in {turns} turns, one of each worker"
-        return Check("busiest backend", busiest, in_turn, f"{shown}, {'' if in_turn else 'not '}{words}")
-    chance = _chance(counts)
-    odds = f"{shown}, as uneven by a fair hash with a chance of {chance:.2g}"
-    return Check("busiest backend", busiest, chance >= CHANCE, odds)
+        return _in_turn("busiest backend", counts, turns, words)
+    chance = equal_by_chance(counts)
+    odds = f"{_shown(counts)}, as uneven by a fair hash with a chance of {chance:.2g}"
+    return Check("busiest backend", max(counts) / sum(counts), chance >= CHANCE, odds)
 
 
-def _chance(counts: Sequence[int]) -> float:
-    """That chance alone deals so unevenly or worse: Pearson's chi-square test of equal shares."""
-    from scipy.special import chdtrc  # half a second that only this check needs
+def _in_turn(name: str, counts: Sequence[int], turns: int, words: str) -> Check:
+    """Each turn may be at most one ahead with each backend."""
+    is_right = max(counts) - min(counts) <= turns
+    return Check(name, max(counts) / sum(counts), is_right, f"{_shown(counts)}, {'' if is_right else 'not '}{words}")
 
-    if len(counts) < 2:
-        return 1.0
-    mean = sum(counts) / len(counts)
-    return float(chdtrc(len(counts) - 1, math.fsum((count - mean) ** 2 for count in counts) / mean))
+
+def _shown(counts: Sequence[int]) -> str:
+    return " / ".join(f"{count:,}" for count in counts)
 
 
 def _source(service: Service, client: Client) -> Check:
     """Where backends saw the connections come from."""
-    wanted = service.local if service.mode is Mode.FULL_NAT else service.clients
-    assert wanted is not None, "full-NAT has local addresses"
-    seen, last = client.local.listed, wanted.first + wanted.count - 1
-    foreign = [source for source in seen if not wanted.first <= number(source.address) <= last]
-    words = f"{len(seen) - len(foreign):,} of {wanted.count:,} {_POOLS[service.mode]} seen"
+    sources, wanted = client.local.listed, service.local or service.clients
+    foreign = [source for source in sources if not _is_expected(service, source.address)]
+    words = f"{len(sources) - len(foreign):,} of {wanted.count:,} {_POOLS[service.mode]} seen"
     if foreign:
         named = ", ".join(source.address for source in foreign[:3])
         words += f", and {named}{' and others' if len(foreign) > 3 else ''}"
-    share = 1 - sum(source.count for source in foreign) / max(1, sum(source.count for source in seen))
-    return Check("expected source", share, bool(seen) and not foreign, words)
+    share = 1 - sum(source.count for source in foreign) / max(1, sum(source.count for source in sources))
+    return Check("expected source", share, bool(sources) and not foreign, words)
+
+
+def _is_expected(service: Service, address: str) -> bool:
+    """Whether a backend may see it: one of the balancer's local addresses, or without any the client's."""
+    wanted = service.local or service.clients
+    try:
+        return wanted.first <= number_of(address) <= wanted.last
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True)
+class Got:
+    """What a real client has of one request."""
+
+    said: str  # the answer; empty where there is none
+    failed: str = ""  # what the client said instead
+
+
+def path(number: int) -> str:
+    """What request `number` asks for, so that logs name it."""
+    return f"/request-{number}"
+
+
+def label(backend: int) -> str:
+    """What the server of a backend, numbered from 0, calls itself."""
+    return f"{backend + 1:02d}"
+
+
+def seen(logs: Sequence[str], number: int) -> Mapping[int, tuple[str, ...]]:
+    """Backend -> the addresses from which it saw request `number`, one for each line of its log."""
+    by_backend = {}
+    for backend, log in enumerate(logs):
+        lines = (line.split() for line in log.splitlines())
+        if addresses := tuple(words[0] for words in lines if words[1:] == [path(number)]):
+            by_backend[backend] = addresses
+    return by_backend
+
+
+def program_checks(service: Service, got: Sequence[Got], logs: Sequence[str], turns: int = 1) -> Iterator[Check]:
+    """One for each request of a real client, and whether they were dealt in turn; `logs` of real servers, by backend.
+
+    `turns` workers each deal in a turn of their own.
+    """
+    answered = []
+    for number, reply in enumerate(got, start=1):
+        backend, is_right, words = _request(service, reply, seen(logs, number))
+        answered += [] if backend is None else [backend]
+        yield Check(f"request {number}", float(is_right), is_right, words)
+    if service.scheduler is Scheduler.ROUND_ROBIN and answered:
+        counts = [answered.count(number) for number in range(len(service.backends))]
+        yield _in_turn("busiest server", counts, turns, "in turn")
+
+
+def _request(service: Service, got: Got, where: Mapping[int, tuple[str, ...]]) -> tuple[int | None, bool, str]:
+    """The backend that answered, whether that is right, and what to say of it."""
+    logged = "; ".join(f"{_name(service, number)} saw {', '.join(who)}" for number, who in where.items())
+    said = _SAID.fullmatch(got.said)
+    number = int(said[1]) - 1 if said else -1
+    if not 0 <= number < len(service.backends):
+        answer = got.failed.strip() or f"an answer that no server gives: {got.said.strip()[:60]!r}"
+        return None, False, f"{answer}; {logged or 'no server saw it'}"
+    answered, wanted = f"{_name(service, number)} answered", "a local address" if service.local else "the client"
+    if list(where) != [number] or len(where[number]) != 1:
+        return number, False, f"{answered}; {logged or 'no server saw it'}"
+    (address,) = where[number]
+    if not _is_expected(service, address):
+        return number, False, f"{answered} and saw {address}, which is not {wanted}"
+    return number, True, f"{answered} and saw {address}, {wanted}"
+
+
+def _name(service: Service, backend: int) -> str:
+    return f"server {label(backend)} ({service.backends[backend].end})"

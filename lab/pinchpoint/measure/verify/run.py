@@ -1,25 +1,20 @@
 """The measure `verify`: connections through a balancer that stands, and what each says of it."""
 
-import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
+from typing import Final
 
 import msgspec
 
 from pinchpoint.dut.registry import device_of
-from pinchpoint.engine.connections import Client, Load, Times, command, connect
-from pinchpoint.measure.ends import ends_of
-from pinchpoint.measure.kind import asked
-from pinchpoint.measure.measurements import begin, once
-from pinchpoint.measure.served import suffices
+from pinchpoint.engine.connections import Client, Load
+from pinchpoint.measure.kind import MeasureKind, asked
+from pinchpoint.measure.served import answered, ends_of, held_s, percentiles, remembered, suffices
 from pinchpoint.measure.standing import Standing, Undoable
 from pinchpoint.measure.summary import scenario_result
-from pinchpoint.measure.verify import programs
-from pinchpoint.measure.verify.ends import check_programs, ends
-from pinchpoint.measure.verify.judged import Check, checks, direct, forgotten
-from pinchpoint.measure.verify.keys import Verify
-from pinchpoint.measure.verify.programs import Got
-from pinchpoint.model.errors import EngineError, InputError
+from pinchpoint.measure.verify import VERIFY, Verify, wanted
+from pinchpoint.measure.verify.ends import check_programs, tried
+from pinchpoint.measure.verify.judged import Check, checks, direct, forgotten, program_checks
 from pinchpoint.model.limits import Wanted
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, ScenarioResult
@@ -48,48 +43,47 @@ def _hold_s(verify: Verify) -> float:
 
 def measure_verify(bench: Standing) -> ScenarioResult:
     """Open the connections and judge what became of them. Raises EngineError where nothing can be said."""
-    return _result(bench, once(bench, lambda: _measure(bench)))
+    measurement = bench.once(lambda: _measure(bench))
+    names = measurement.account.get("wrong")
+    wrong = list(map(str, names)) if isinstance(names, list | tuple) else []
+    notes = {metric.name: metric.note for metric in measurement.metrics}
+    return replace(
+        scenario_result(bench.scenario, bench.wall_s),
+        outcome=Outcome.WRONG if wrong else Outcome.MEASURED,
+        reason="; ".join(f"{name}: {notes.get(name, '')}" for name in wrong),
+        metrics=measurement.metrics,
+    )
 
 
 def _measure(bench: Standing) -> Measurement:
-    scenario, verify, service = bench.scenario, asked(bench.scenario, Verify), _service(bench.scenario)
+    scenario, verify = bench.scenario, asked(bench.scenario, Verify)
     bench.on_stoppable(Undoable())
     if verify.programs:
         check_programs(bench.host)
-    hold_s = _hold_s(verify)
-    load = Load(
-        verify.connections,
-        verify.rate_cps,
-        verify.requests,
-        verify.timeout_s,
-        hold_s=hold_s,
-        hold_before=int(hold_s > 0),
-    )
-    engine_ends = ends_of(bench, service)
+    hold_s, asks = _hold_s(verify), (verify.connections, verify.rate_cps, verify.requests, verify.timeout_s)
+    load = Load(*asks, hold_s=hold_s, hold_before=int(hold_s > 0))
+    engine_ends = ends_of(bench)
+    service, can = engine_ends.service, device_of(scenario).keys.services
     if balancer := bench.live.balancer():
         suffices(scenario, balancer.limits(), Wanted(verify.rate_cps, verify.connections))
-    core = scenario.engine.cpus[0]
-    argv = command(bench.engine, core, engine_ends.words, service, load, engine_ends.dpdk)
     bench.record.note_facts(bench.live.ready())
-    begun = begin(bench, 1, expected_s(scenario))
+    begun = bench.begin(1, expected_s(scenario))
     bracket = bench.bracket()
     bracket.open()
-    account = connect(bench.host, argv, bench.setup.places.environment, load)
+    account = engine_ends.connect(load)
     observed = bracket.close().flat()
-    client = account.client
-    if client is None:
-        raise EngineError(f"nobody answered for {service.address}: the engine found no way to the service")
-    forgotten_in_time = tuple(_forgotten(bench, client))  # before programs open connections of their own
-    with_programs = _with_programs(bench, service, verify) if verify.programs else Tried((), ())
-    judged = (
-        *checks(service, client, _turns(scenario)),
-        *([direct(account, _entered(scenario, service, observed))] if service.is_direct else ()),
-        *forgotten_in_time,
-        *programs.checks(service, with_programs.got, with_programs.logs, _turns(scenario)),
-    )
+    client = answered(account, service.address)
+    turns = len(scenario.dut.cpus) if can and can.in_turn_by_worker else 1
+    judged = [*checks(service, client, turns)]
+    judged += [direct(account, _entered(scenario, service, observed))] if service.is_direct else []
+    judged += _forgotten(bench, client)  # before programs open connections of their own
+    got, logs = tried(bench, service, verify.timeout_s) if verify.programs else ((), ())
+    judged += program_checks(service, got, logs, turns)
     wrong = [check.name for check in judged if not check.is_right]
-    told = {"wrong": wrong, "engine": msgspec.to_builtins(account), **asdict(with_programs)}
-    return begun.ended((*map(_metric, judged), *_times(client)), told, observed)
+    told = {"wrong": wrong, "engine": msgspec.to_builtins(account), "got": [*map(asdict, got)], "logs": logs}
+    stages = (("connect", client.connect_ns), ("answer", client.answer_ns), ("close", client.close_ns))
+    times = (metric for name, ns in stages for metric in percentiles(name, ns, _SINCE))
+    return begun.ended((*map(_metric, judged), *times), told, observed)
 
 
 def _entered(scenario: Scenario, service: Service, observed: Mapping[str, float]) -> int | None:
@@ -109,71 +103,41 @@ def _forgotten(bench: Standing, client: Client) -> Iterator[Check]:
     balancer = bench.live.balancer()
     if balancer is None or balancer.tracked() is None:
         return
-    held_s = max((limit.held_s for limit in balancer.limits() if limit.held_s is not None), default=None)
-    if held_s is None or held_s > MOST_AWAITED_S:
-        return
-    deadline = time.monotonic() + held_s + SLACK_S
-    while (left := balancer.tracked() or 0) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    yield forgotten(client.opened, left, held_s + SLACK_S)
-
-
-@dataclass(frozen=True)
-class Tried:
-    """What real programs have to say."""
-
-    got: tuple[Got, ...]
-    logs: tuple[str, ...]
-
-
-def _with_programs(bench: Standing, service: Service, verify: Verify) -> Tried:
-    """The same once more, with kernels and programs at both ends."""
-    with ends(bench, service) as both:
-        got = tuple(both.get(number, verify.timeout_s) for number in range(1, programs.REQUESTS + 1))
-        return Tried(got, both.logged())
-
-
-def _service(scenario: Scenario) -> Service:
-    if scenario.service is None:
-        raise InputError(f"{scenario.path}: expected a [service] to verify")
-    return scenario.service
-
-
-def _turns(scenario: Scenario) -> int:
-    """In how many turns the device deals connections to the backends."""
-    can = device_of(scenario).keys.services
-    return len(scenario.dut.cpus) if can and can.in_turn_by_worker else 1
-
-
-def _wrong(measurement: Measurement) -> list[str]:
-    """The checks that the service did not pass."""
-    names = measurement.account.get("wrong")
-    return list(map(str, names)) if isinstance(names, list | tuple) else []
+    closed_s = held_s(balancer.limits())
+    if closed_s is not None and closed_s <= MOST_AWAITED_S:
+        within_s = closed_s + SLACK_S
+        yield forgotten(client.opened, remembered(balancer, within_s), within_s)
 
 
 def _metric(check: Check) -> Metric:
     return Metric(check.name, "share", check.share, note=check.words, cautions=() if check.is_right else ("WRONG",))
 
 
-def _times(client: Client) -> Iterator[Metric]:
-    stages: tuple[tuple[str, Times | None], ...] = (
-        ("connect", client.connect_ns),
-        ("answer", client.answer_ns),
-        ("close", client.close_ns),
-    )
-    for name, times in stages:
-        if times:
-            yield Metric(f"{name} p50", "ns", float(times.p50), note=_SINCE)
-            yield Metric(f"{name} p99", "ns", float(times.p99), note=_SINCE)
-
-
-def _result(bench: Standing, measurement: Measurement) -> ScenarioResult:
-    wrong = _wrong(measurement)
-    notes = {metric.name: metric.note for metric in measurement.metrics}
-    return scenario_result(
-        bench.scenario,
-        time.monotonic() - bench.began,
-        outcome=Outcome.WRONG if wrong else Outcome.MEASURED,
-        reason="; ".join(f"{name}: {notes.get(name, '')}" for name in wrong),
-        metrics=measurement.metrics,
-    )
+MEASURE: Final = MeasureKind(
+    made=Verify,
+    finds="whether a balancer does what its service says, connection by connection",
+    table=lambda _: VERIFY,
+    run=measure_verify,
+    expected_s=expected_s,
+    main=(
+        "completed",
+        "request ",
+        "busiest server",
+        "busiest backend",
+        "expected source",
+        "source used once",
+        "forgotten",
+        "direct return",
+        "payload intact",
+        "one backend",
+        "TOA option",
+        "connect p50",
+        "answer p50",
+        "close p50",
+    ),
+    needs={"port": 2, "backend": 1},
+    made_of="connection",
+    has_limit=False,
+    is_served=True,
+    wanted=wanted,
+)
