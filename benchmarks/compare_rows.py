@@ -27,7 +27,7 @@ from pinchpoint.bench.journal import STATE_DIRECTORY, machine_lock
 from pinchpoint.dut.device import Live
 from pinchpoint.dut.setup import Setup
 from pinchpoint.engine.process import find_engine
-from pinchpoint.findings.comparing import decision_of
+from pinchpoint.findings.judging import decision_of
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import kept_off

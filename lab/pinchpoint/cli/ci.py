@@ -14,7 +14,7 @@ from pinchpoint.cli.compare import METHODS, Settings, Wanted, as_share, both
 from pinchpoint.cli.compared import show_comparison
 from pinchpoint.cli.options import How, gathered, how_options
 from pinchpoint.cli.run import conducted, failed, write_report, wrong
-from pinchpoint.findings.regressions import judged
+from pinchpoint.findings.judging import judged
 from pinchpoint.model.comparison import Comparison, State
 from pinchpoint.model.errors import UNDECIDED, WORSE, InputError, StoreError
 from pinchpoint.report import ci as report

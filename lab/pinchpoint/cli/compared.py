@@ -7,8 +7,7 @@ import click
 from rich.console import Console
 
 from pinchpoint.cli.terminal import PIPED_WIDTH
-from pinchpoint.findings.regressions import is_answer, judged, why_undecided
-from pinchpoint.findings.wording import percent
+from pinchpoint.findings.judging import is_answer, judged, percent, why_undecided
 from pinchpoint.model.comparison import Comparison, Judged, State
 from pinchpoint.model.errors import UNDECIDED, WORSE
 from pinchpoint.report import render_comparison_table

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from time import monotonic
 
-from pinchpoint.findings.comparing_trials import tried
+from pinchpoint.findings.paired_benches import tried
 from pinchpoint.model.trial import ALTERNATING, Trial
 from pinchpoint.run.paired_benches import SIDES, Pair, frozen, measurer_of
 from pinchpoint.stats.alternating import Alternation

@@ -14,10 +14,8 @@ from pinchpoint.dut import requirements
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import Setup
 from pinchpoint.engine.process import find_engine
-from pinchpoint.findings.comparing_slices import rate_metric
-from pinchpoint.findings.comparing_trials import alternation, rate_name, rate_of
 from pinchpoint.findings.curves import curves
-from pinchpoint.findings.relative import why_hopeless
+from pinchpoint.findings.paired_benches import alternation, rate_metric, rate_name, rate_of, why_hopeless
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.keys import Rates

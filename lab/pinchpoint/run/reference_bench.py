@@ -10,7 +10,7 @@ from pinchpoint.causes.explained import OF_LOSSES
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.process import find_engine
-from pinchpoint.findings.relative import is_enough, relative_metrics
+from pinchpoint.findings.paired_benches import is_enough, relative_metrics
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.forwarding import Tells, of_trial

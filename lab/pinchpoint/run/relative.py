@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import TracebackType
 
 from pinchpoint.dut import requirements
-from pinchpoint.findings.relative import not_overloaded, of_reference, surely_not_overloaded
+from pinchpoint.findings.paired_benches import not_overloaded, of_reference, surely_not_overloaded
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.standing import Record, Recorded, RunUnit, Stoppable
