@@ -23,7 +23,7 @@ from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import Foreign
 from pinchpoint.model.result import Ceiling
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.report.generator_words import generator_lines
+from pinchpoint.report.observed import generator_lines
 from pinchpoint.run import external_generator
 from pinchpoint.run.ceiling import CeilingTest
 

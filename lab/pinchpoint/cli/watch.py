@@ -21,8 +21,8 @@ from pinchpoint.host.interface import Host
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.watch import Joined, Reading, Watched
+from pinchpoint.report.observed import WatchView, joined_view, watch_view
 from pinchpoint.report.terminal import caution, draw
-from pinchpoint.report.watch_view import WatchView, joined_view, watch_view
 from pinchpoint.run.watch import Recording, head_of, readings, watched
 from pinchpoint.store.recording import Recorder, read, replace_text
 

@@ -3,7 +3,8 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
+from operator import attrgetter
 from typing import Any, Final
 
 from pinchpoint.export.tables import Column, Frame, Kind, Stored, Table, when
@@ -16,81 +17,61 @@ TEXT, COUNT, NUMBER, TRUTH, TIME = Kind
 
 @dataclass(frozen=True)
 class _Row:
-    """What a row is made of; the tables say which of them they fill."""
+    """What a row is made of."""
 
     run: Stored
-    result: ScenarioResult | None = None
-    trial: Any = None  # a Trial
-    own: Any = None  # what the table has one row for
-    of: Any = None  # what that belongs to
-
-    @cached_property
-    def plain(self) -> Mapping[str, Any]:
-        """The effective scenario; empty where run.json does not have it."""
-        assert self.result is not None
-        name = self.result.scenario
-        plains = (plain for plain in self.run.info.scenarios if plain.get("name") == name)
-        return next(plains, {})
+    of: Any  # the result, trial, measurement or stretch that it belongs to
+    own: Any  # what the table has one row for
+    hop: Any = None  # of a drop
 
 
-def _run(column: str = "run") -> Column:
-    return Column(column, TEXT, "", "the run's id", lambda row: row.run.info.run_id)
+def _field(owner: str, name: str, kind: Kind, unit: str, doc: str, field: str = "") -> Column:
+    """A field of what a row has as `owner`; None where that is, or what the field's path leads over."""
+    return Column(name, kind, unit, doc, lambda row: _read(row, f"{owner}.{field or name}"))
 
 
+def _read(value: Any, path: str) -> object:
+    for name in path.split("."):
+        value = None if value is None else getattr(value, name)
+    return str(value) if isinstance(value, str) else value
+
+
+_own, _of = partial(_field, "own"), partial(_field, "of")
+_RUN: Final = _field("run", "run", TEXT, "", "the run's id", "info.run_id")
 _SCENARIO: Final = (
-    _run(),
-    Column("scenario", TEXT, "", "its name, unique within the run", lambda row: row.result.scenario),
-    Column("group", TEXT, "", "the scenario file's stem: points of one sweep share it", lambda row: row.result.group),
-    Column("repeat", COUNT, "", "from 1", lambda row: row.result.repeat),
+    _RUN,
+    _of("scenario", TEXT, "", "its name, unique within the run"),
+    _of("group", TEXT, "", "the scenario file's stem: points of one sweep share it"),
+    _of("repeat", COUNT, "", "from 1"),
     Column("levels", TEXT, "", "where it stands in its sweep: a JSON object, level by factor",
-           lambda row: json.dumps(dict(row.result.levels), ensure_ascii=False, sort_keys=True)),
+           lambda row: json.dumps(dict(row.of.levels), ensure_ascii=False, sort_keys=True)),
 )  # fmt: skip
 _TRIAL: Final = (
-    _run(),
-    Column("trial", TEXT, "", "its id, unique within the run", lambda row: row.trial.id),
-    Column("scenario", TEXT, "", "that it belongs to", lambda row: row.trial.scenario),
+    _RUN,
+    _of("trial", TEXT, "", "its id, unique within the run", "id"),
+    _of("scenario", TEXT, "", "that it belongs to"),
 )
+_BEGAN: Final = Column("started", TIME, "", "when it began", lambda row: when(row.of.started))
 
 
-def _own(name: str, kind: Kind, unit: str, doc: str, field: str = "") -> Column:
-    """A field of the object that the row is of; None where the object is."""
-    return Column(name, kind, unit, doc, lambda row: _field(row.own, field or name))
-
-
-def _field(own: Any, path: str) -> object:
-    for name in path.split("."):
-        own = None if own is None else getattr(own, name)
-    return str(own) if isinstance(own, str) else own
-
-
-def _of_results(field: str = "") -> Callable[[Stored], Iterator[_Row]]:
-    """A row for each result of a run, or for each object in that field of one."""
+def _each(of: str, field: str = "") -> Callable[[Stored], Iterator[_Row]]:
+    """A row for each of these of a run, or for each object in that field of one."""
 
     def rows(run: Stored) -> Iterator[_Row]:
-        for result in run.result.scenarios:
-            yield from (_Row(run, result, own=own) for own in (getattr(result, field) if field else (result,)))
-
-    return rows
-
-
-def _of_trials(field: str = "") -> Callable[[Stored], Iterator[_Row]]:
-    """The same of a run's trials."""
-
-    def rows(run: Stored) -> Iterator[_Row]:
-        for trial in run.trials:
-            yield from (_Row(run, trial=trial, own=own) for own in (getattr(trial, field) if field else (trial,)))
+        for owner in attrgetter(of)(run):
+            yield from (_Row(run, owner, own) for own in (getattr(owner, field) if field else (owner,)))
 
     return rows
 
 
 SCENARIOS: Final = Table(
-    "scenarios", "a row for each scenario, point or repeat of a run", _of_results(),
+    "scenarios", "a row for each scenario, point or repeat of a run", _each("result.scenarios"),
     (
         *_SCENARIO,
         Column("started", TIME, "", "when the run started", lambda row: when(row.run.info.started)),
         _own("title", TEXT, "", "what the scenario shows"),
         Column("device", TEXT, "", "the kind of the device under test",
-               lambda row: row.plain.get("dut", {}).get("kind")),
+               lambda row: row.run.device(row.of.scenario).get("kind")),
         _own("measure", TEXT, "", "what was measured"),
         _own("outcome", TEXT, "", "`measured`, `impossible`, `skipped`, `failed` or `wrong`"),
         _own("reason", TEXT, "", "why it was not measured; empty if it was"),
@@ -117,15 +98,13 @@ SCENARIOS: Final = Table(
 
 
 def _causes(result: ScenarioResult) -> str | None:
-    return (
-        None
-        if result.verdict is None
-        else json.dumps([former.exported_cause(suspicion.cause) for suspicion in result.verdict.suspicions])
-    )
+    if result.verdict is None:
+        return None
+    return json.dumps([former.exported_cause(suspicion.cause) for suspicion in result.verdict.suspicions])
 
 
 RATES: Final = Table(
-    "rates", "a row for each NDR and PDR", _of_results("rates"),
+    "rates", "a row for each NDR and PDR", _each("result.scenarios", "rates"),
     (
         *_SCENARIO,
         _own("rate", TEXT, "", "`NDR`, or `PDR` with its loss ratio", "name"),
@@ -161,7 +140,9 @@ _METRIC: Final = (
     _own("disturbed", TRUTH, "", "no valid trial or window stands behind it"),
     _own("note", TEXT, "", "what the value and its interval are"),
 )  # fmt: skip
-METRICS: Final = Table("metrics", "a row for each figure of a scenario", _of_results("metrics"), (*_SCENARIO, *_METRIC))
+METRICS: Final = Table(
+    "metrics", "a row for each figure of a scenario", _each("result.scenarios", "metrics"), (*_SCENARIO, *_METRIC)
+)
 
 
 _QUANTILES: Final = ("min", "mean", "p50", "p90", "p99", "p999", "p9999", "max")
@@ -183,7 +164,7 @@ def _words(quantile: str) -> str:
 
 
 LATENCY: Final = Table(
-    "latency", "a row for each share of the NDR at which latency was measured", _of_results("latency"),
+    "latency", "a row for each share of the NDR at which latency was measured", _each("result.scenarios", "latency"),
     (
         *_SCENARIO,
         _own("share_of_ndr", NUMBER, "share", "the load as a share of the NDR", "share"),
@@ -197,12 +178,12 @@ LATENCY: Final = Table(
 
 
 TRIALS: Final = Table(
-    "trials", "a row for each transmission of frames", _of_trials(),
+    "trials", "a row for each transmission of frames", _each("trials"),
     (
         *_TRIAL,
         _own("phase", TEXT, "", "e.g. `warm-up`, `search`, `latency`"),
         _own("repeat", COUNT, "", "how many trials of this phase had this load before"),
-        Column("started", TIME, "", "when it began", lambda row: when(row.trial.started)),
+        _BEGAN,
         _own("duration_s", NUMBER, "s", "intended"),
         _own("sent_duration_s", NUMBER, "s", "as the engine measured it"),
         _own("load_fps", NUMBER, "frames/s", "intended, all streams together"),
@@ -220,15 +201,15 @@ TRIALS: Final = Table(
         _own("reason", TEXT, "", "the same in a sentence"),
         *_latency("latency"),
         Column("gap_max_ns", COUNT, "ns", "the longest in which an engine core did not run its loop",
-               lambda row: max((worker.gap_max_ns for worker in row.trial.witness.workers), default=None)),
-        Column("cache_line_ns", NUMBER, "ns", "one way from the engine's core to the device's, before the trial",
-               lambda row: row.trial.witness.cache_line_before_ns),
+               lambda row: max((worker.gap_max_ns for worker in row.own.witness.workers), default=None)),
+        _own("cache_line_ns", NUMBER, "ns", "one way from the engine's core to the device's, before the trial",
+             "witness.cache_line_before_ns"),
     ),
 )  # fmt: skip
 
 
 STREAMS: Final = Table(
-    "streams", "a row for each stream of a trial", _of_trials("streams"),
+    "streams", "a row for each stream of a trial", _each("trials", "streams"),
     (
         *_TRIAL,
         _own("stream", COUNT, "", "its number, from 0"),
@@ -251,14 +232,14 @@ def _of_drops(run: Stored) -> Iterator[_Row]:
     for trial in run.trials:
         for hop in trial.ledger.hops:
             for drop in hop.drops:
-                yield _Row(run, trial=trial, own=drop, of=hop)
+                yield _Row(run, trial, drop, hop)
 
 
 DROPS: Final = Table(
     "drops", "a row for each place of a trial's path that dropped frames", _of_drops,
     (
         *_TRIAL,
-        Column("hop", TEXT, "", "where on the path", lambda row: row.of.name),
+        _field("hop", "hop", TEXT, "", "where on the path", "name"),
         _own("drop", TEXT, "", "the reason", "name"),
         _own("frames", COUNT, "frames", "dropped"),
         _own("responsible", TEXT, "", "who could not keep up: `dut`, `engine` or `host`; or the `rules` that say so",
@@ -271,7 +252,7 @@ DROPS: Final = Table(
 
 SAMPLES: Final = Table(
     "samples", "a row for each instant of a trial that is looked at over time; counts are totals since its start",
-    _of_trials("samples"),
+    _each("trials", "samples"),
     (
         *_TRIAL,
         _own("elapsed_s", NUMBER, "s", "since the start of the trial"),
@@ -284,23 +265,19 @@ SAMPLES: Final = Table(
 )  # fmt: skip
 
 
-def _measurement(name: str, kind: Kind, unit: str, doc: str, field: str = "") -> Column:
-    return Column(name, kind, unit, doc, lambda row: _field(row.of, field or name))
-
-
 MEASUREMENTS: Final = Table(
     "measurements", "a row for each figure of a window, load or build that is no transmission of frames",
-    lambda run: (_Row(run, own=metric, of=made) for made in run.measurements for metric in made.metrics),
+    _each("measurements", "metrics"),
     (
-        _run(),
-        _measurement("measurement", TEXT, "", "its id, unique within the run", "id"),
-        _measurement("scenario", TEXT, "", "that it belongs to"),
-        _measurement("kind", TEXT, "", "the measure"),
-        _measurement("repeat", COUNT, "", "from 1"),
-        Column("started", TIME, "", "when it began", lambda row: when(row.of.started)),
-        _measurement("wall_s", NUMBER, "s", "that it took"),
-        _measurement("validity", TEXT, "", "`valid`, or why it cannot be used"),
-        _measurement("reason", TEXT, "", "the same in a sentence"),
+        _RUN,
+        _of("measurement", TEXT, "", "its id, unique within the run", "id"),
+        _of("scenario", TEXT, "", "that it belongs to"),
+        _of("kind", TEXT, "", "the measure"),
+        _of("repeat", COUNT, "", "from 1"),
+        _BEGAN,
+        _of("wall_s", NUMBER, "s", "that it took"),
+        _of("validity", TEXT, "", "`valid`, or why it cannot be used"),
+        _of("reason", TEXT, "", "the same in a sentence"),
         *_METRIC[:5],
     ),
 )  # fmt: skip
@@ -308,13 +285,13 @@ MEASUREMENTS: Final = Table(
 
 SLICES: Final = Table(
     "slices", "a row for each slice of a duet: two benches measured in turns of milliseconds",
-    lambda run: (_Row(run, own=part, of=stretch) for stretch in run.stretches for part in stretch.slices),
+    _each("stretches", "slices"),
     (
-        _run(),
-        _measurement("stretch", TEXT, "", "the request that the slice belongs to", "id"),
-        _measurement("phase", TEXT, "", "`calibration` or `measured`"),
-        _measurement("bench", COUNT, "", "which pair of benches, from 1", "benches"),
-        _measurement("load_fps", NUMBER, "frames/s", "offered to the bench whose turn it is"),
+        _RUN,
+        _of("stretch", TEXT, "", "the request that the slice belongs to", "id"),
+        _of("phase", TEXT, "", "`calibration` or `measured`"),
+        _of("bench", COUNT, "", "which pair of benches, from 1", "benches"),
+        _of("load_fps", NUMBER, "frames/s", "offered to the bench whose turn it is"),
         _own("side", TEXT, "", "`A` or `B`"),
         _own("at_s", NUMBER, "s", "since the stretch began"),
         _own("length_s", NUMBER, "s", "of what is counted"),
@@ -338,6 +315,5 @@ def frame(name: str, runs: Iterable[Stored]) -> Frame:
     if name not in TABLES:
         raise InputError(f"{name}: no such table", f"there are {', '.join(TABLES)}")
     table = TABLES[name]
-    return Frame(
-        table, tuple(tuple(column.of(row) for column in table.columns) for run in runs for row in table.rows(run))
-    )
+    rows = (row for run in runs for row in table.rows(run))
+    return Frame(table, tuple(tuple(column.of(row) for column in table.columns) for row in rows))

@@ -10,9 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from pinchpoint.export.tables import Stored, when
-from pinchpoint.model.measurement import Measurement, Metric
+from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, Rate, RateStatus, ScenarioResult
-from pinchpoint.model.trial import Trial
 
 VERSION: Final = "1.4.0"
 _PDR: Final = 0.005  # the loss ratio of the model's PDR
@@ -49,7 +48,7 @@ def _test_case(run: Stored, result: ScenarioResult) -> TestCase:
         result.scenario,
         {
             "duration": result.wall_s,
-            "dut_type": _plain(run, result).get("dut", {}).get("kind", "unknown"),
+            "dut_type": run.device(result.scenario).get("kind", "unknown"),
             "dut_version": _dut_version(run),
             "end_time": _time(began + timedelta(seconds=result.wall_s)),
             "hosts": ["localhost"],
@@ -57,7 +56,10 @@ def _test_case(run: Stored, result: ScenarioResult) -> TestCase:
             "passed": passed,
             "result": outcome,
             "start_time": _time(began),
-            "tags": [result.measure, result.group or result.scenario, *_levels(result)],
+            "tags": [
+                *(result.measure, result.group or result.scenario),
+                *(f"{name}={level}" for name, level in result.levels.items()),
+            ],
             "telemetry": [],
             "test_documentation": result.title,
             "test_id": f"{_name(run.info.run_id)}.{name}",
@@ -89,10 +91,8 @@ def _bounds(rate: Rate | None) -> dict[str, Any] | None:
     """Both ends, aggregate, in packets per second; None without two."""
     if rate is None or rate.status is not RateStatus.FOUND or rate.lower_fps is None or rate.upper_fps is None:
         return None
-    return {
-        end: {"rate": {"value": value, "unit": "pps"}}
-        for end, value in (("lower", rate.lower_fps), ("upper", rate.upper_fps))
-    }
+    ends = {"lower": rate.lower_fps, "upper": rate.upper_fps}
+    return {end: {"rate": {"value": value, "unit": "pps"}} for end, value in ends.items()}
 
 
 def _goodput(result: ScenarioResult, left_out: list[str]) -> dict[str, Any]:
@@ -107,24 +107,13 @@ def _goodput(result: ScenarioResult, left_out: list[str]) -> dict[str, Any]:
 
 
 def _why(result: ScenarioResult) -> str:
-    reasons = [
-        f"{rate.name}: {rate.reason or rate.status}" for rate in result.rates if rate.status is not RateStatus.FOUND
-    ]
+    open_rates = (rate for rate in result.rates if rate.status is not RateStatus.FOUND)
+    reasons = [f"{rate.name}: {rate.reason or rate.status}" for rate in open_rates]
     return "; ".join(reasons) or "no result of a type that the model has"
 
 
-def _levels(result: ScenarioResult) -> list[str]:
-    return [f"{name}={level}" for name, level in result.levels.items()]
-
-
-def _plain(run: Stored, result: ScenarioResult) -> Mapping[str, Any]:
-    return next((scenario for scenario in run.info.scenarios if scenario.get("name") == result.scenario), {})
-
-
 def _began(run: Stored, result: ScenarioResult) -> datetime:
-    made: list[Trial | Measurement] = [*run.trials, *run.measurements]
-    times = [when(measurement.started) for measurement in made if measurement.scenario == result.scenario]
-    known = [moment for moment in times if moment is not None]
+    known = [began for scenario, began, _ in run.times if scenario == result.scenario]
     return min(known) if known else when(run.info.started) or datetime.fromtimestamp(0, UTC)
 
 

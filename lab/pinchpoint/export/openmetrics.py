@@ -6,13 +6,12 @@ have none, as node_exporter's textfile collector wants it.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pinchpoint.export.tables import Stored, when
 from pinchpoint.model import former
-from pinchpoint.model.measurement import Measurement
-from pinchpoint.model.trial import Trial
+from pinchpoint.model.measurement import Metric
 from pinchpoint.model.watch import RecordHead, Watched
 
 _UNITS: Final[Mapping[str, tuple[str, float]]] = {
@@ -82,21 +81,17 @@ def _results(run: Stored, families: dict[str, Family]) -> None:
     for result in run.result.scenarios:
         of = {"run": run.info.run_id, "scenario": result.scenario}
         for metric in result.metrics:
-            ends = (("value", metric.value), ("low", metric.low), ("high", metric.high))
-            for end, value in ends:
+            for end, value in (("value", metric.value), ("low", metric.low), ("high", metric.high)):
                 if value is not None:
                     labels = {**of, "of": end, "bound": str(metric.bound or "")}
-                    _put(families, "", metric.name, metric.unit, labels, value, ended.get(result.scenario))
+                    _put(families, "", replace(metric, value=value), labels, ended.get(result.scenario))
 
 
 def _ends(run: Stored) -> dict[str, float]:
     """Scenario -> when the last of its trials or measurements ended; absent where no time is stored."""
     ends: dict[str, float] = {}
-    made: list[Trial | Measurement] = [*run.trials, *run.measurements]
-    for stamped in made:
-        began = when(stamped.started)
-        if began is not None:
-            ends[stamped.scenario] = max(ends.get(stamped.scenario, 0.0), began.timestamp() + stamped.wall_s)
+    for scenario, began, took_s in run.times:
+        ends[scenario] = max(ends.get(scenario, 0.0), began.timestamp() + took_s)
     return ends
 
 
@@ -107,24 +102,15 @@ def _windows(run: Stored, families: dict[str, Family]) -> None:
             continue
         labels = {"run": run.info.run_id, "scenario": measurement.scenario, "validity": str(measurement.validity)}
         for metric in measurement.metrics:
-            at_s = began.timestamp() + measurement.wall_s
-            _put(families, f"{measurement.kind}_", metric.name, metric.unit, labels, metric.value, at_s)
+            _put(families, f"{measurement.kind}_", metric, labels, began.timestamp() + measurement.wall_s)
 
 
-def _put(
-    families: dict[str, Family],
-    lead: str,
-    metric: str,
-    unit: str,
-    labels: Mapping[str, str],
-    value: float,
-    at_s: float | None,
-) -> None:
-    end, factor = _UNITS.get(unit, (_slug(unit), 1.0))
-    metric = former.exported_metric(metric)
-    name = f"pinchpoint_{'window_' if lead else ''}{_slug(lead + metric)}_{end}".rstrip("_")
-    about = f"{metric} of {'one window, load or build' if lead else 'a scenario'}"
-    families.setdefault(name, Family("gauge", about)).put(labels, value * factor, at_s)
+def _put(families: dict[str, Family], lead: str, metric: Metric, labels: Mapping[str, str], at_s: float | None) -> None:
+    end, factor = _UNITS.get(metric.unit, (_slug(metric.unit), 1.0))
+    called = former.exported_metric(metric.name)
+    name = f"pinchpoint_{'window_' if lead else ''}{_slug(lead + called)}_{end}".rstrip("_")
+    about = f"{called} of {'one window, load or build' if lead else 'a scenario'}"
+    families.setdefault(name, Family("gauge", about)).put(labels, metric.value * factor, at_s)
 
 
 def _slug(words: str) -> str:
@@ -155,25 +141,19 @@ class WatchTotals:
                 labels = {"hop": hop.name, "drop": drop.name, "responsible": drop.limits}
                 self._count("dropped_frames", "for a reason that a counter names", labels, drop.frames)
         for thread in watched.threads:
-            self._thread(thread.name, "received_frames", thread.received)
+            of = {"thread": thread.name}
+            self._count("thread_received_frames", "by a thread of the device", of, thread.received)
             if thread.busy_share is not None:
-                self._gauge("thread_busy_ratio", "share of its time", {"thread": thread.name}, thread.busy_share)
+                self._gauge("thread_busy_ratio", "share of its time", of, thread.busy_share)
         for suspicion in watched.suspicions:
-            self._gauge(
-                "suspected_ratio",
-                "share that a likely cause would explain",
-                {"cause": former.exported_cause(suspicion.cause)},
-                suspicion.share,
-            )
+            cause = {"cause": former.exported_cause(suspicion.cause)}
+            self._gauge("suspected_ratio", "share that a likely cause would explain", cause, suspicion.share)
 
     def text(self) -> str:
         """The exposition: totals since the watch began, gauges of the last reading."""
         info = Family("info", "the device that is watched")
         info.put({"kind": self.head.kind, "place": self.head.place, "host": self.head.host}, 1)
         return text({"pinchpoint_watch": info, **self._counts, **self._gauges})
-
-    def _thread(self, thread: str, name: str, frames: int) -> None:
-        self._count(f"thread_{name}", "by a thread of the device", {"thread": thread}, frames)
 
     def _count(self, name: str, about: str, labels: Mapping[str, str], more: float) -> None:
         points = self._counts.setdefault(f"pinchpoint_watch_{name}", Family("counter", about)).points

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pinchpoint.model.duet import Stretch
+from pinchpoint.model.effective import by_name, table_in
 from pinchpoint.model.errors import InputError, RequirementError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import RunInfo, RunResult
@@ -42,6 +43,18 @@ class Stored:
     trials: Sequence[Trial] = ()
     measurements: Sequence[Measurement] = ()
     stretches: Sequence[Stretch] = ()
+
+    def device(self, scenario: str) -> Mapping[str, Any]:
+        """What the effective scenario of that name says of its device; empty where run.json does not have it."""
+        return table_in(by_name(self.info.scenarios).get(scenario, {}), "dut")
+
+    @property
+    def times(self) -> Iterator[tuple[str, datetime, float]]:
+        """Of each trial and measurement whose time is stored: its scenario, when it began, and seconds that it took."""
+        made: list[Trial | Measurement] = [*self.trials, *self.measurements]
+        for stamped in made:
+            if (began := when(stamped.started)) is not None:
+                yield stamped.scenario, began, stamped.wall_s
 
 
 @dataclass(frozen=True)
@@ -112,11 +125,11 @@ class Frame:
             Kind.TRUTH: pa.bool_(),
             Kind.TIME: pa.timestamp("us", tz="UTC"),
         }
-        fields = [
-            pa.field(column.name, types[column.kind], metadata={"unit": column.unit} | about if column.unit else about)
-            for column in self.table.columns
-            for about in [{"description": column.doc}]
-        ]
+        fields = []
+        for column in self.table.columns:
+            about = {"unit": column.unit, "description": column.doc}
+            told = {key: text for key, text in about.items() if text}
+            fields.append(pa.field(column.name, types[column.kind], metadata=told))
         metadata = {"pinchpoint.table": self.table.name, "pinchpoint.tables_version": TABLES_VERSION}
         columns = [list(column) for column in zip(*self.rows, strict=True)] or [[] for _ in fields]
         try:

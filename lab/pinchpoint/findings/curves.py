@@ -1,21 +1,37 @@
-"""Curves: every metric of a sweep against its factors, repeats put together into estimates."""
+"""Curves: every metric of a sweep against its factors, repeats put together into estimates.
 
-from collections.abc import Sequence
+Did the datapath see the factor? A rule that no frame needs costs nothing, and proves nothing.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pinchpoint.findings.visibility import with_visibility
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
+from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.result import BOUNDS, Outcome, RateStatus, ScenarioResult
+from pinchpoint.model.result import BOUNDS, Outcome, ScenarioResult
 from pinchpoint.model.scenario import Factor, Level
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Refusal, SweepInfo
+from pinchpoint.model.terms import answered_by
 from pinchpoint.stats.estimate import bound_of, estimate
 
 DISTURBED = "disturbed by the host"
 _OF_WINDOWS = ("bandwidth", "rr", "crr")  # measures that had no bounds in runs of earlier releases
 _SENT = "five-tuples sent"
 _WORST_FIRST = (Outcome.FAILED, Outcome.WRONG, Outcome.IMPOSSIBLE, Outcome.SKIPPED)
+# What changes in a datapath that sees a factor, and by how much before it counts as a change.
+_FLOWS, _MASKS = "datapath flows", "datapath masks"
+_COUNTS = (_FLOWS, _MASKS, "conntrack entries")
+MOST_LISTED = 20_000  # flows; of more, their masks are not counted
+_COUNT_NOISE = 2.0  # a neighbour's ARP or ND flow comes and goes
+_NOISE = 0.05  # of a count, and in shares
+_CLEAR = 10  # a factor must have changed by this many times the noise to be missed
+# Factors in these units say how big or fast something is; no datapath flow is expected of them.
+_MAGNITUDES = frozenset({"B", "bytes", "s", "ms", "us", "fps", "pps", "kpps", "Mpps", "bit/s", "1/s", "%"})
+# Tables that say how a workload or a measurement runs. What its connections or loads change between two
+# hosts is seen on the bench's threads; no datapath flow is promised for each.
+_NOT_THE_BENCH = frozenset({"sockets", "load", "search", "latency", "validity", "engine", "burst", "loss_curve"})
 
 
 def curves(sweeps: Sequence[SweepInfo], results: Sequence[ScenarioResult]) -> tuple[Curve, ...]:
@@ -24,9 +40,10 @@ def curves(sweeps: Sequence[SweepInfo], results: Sequence[ScenarioResult]) -> tu
 
 
 def _curve(sweep: SweepInfo, results: Sequence[ScenarioResult]) -> Curve:
-    by_levels: dict[tuple[Level, ...], list[ScenarioResult]] = {}
-    for result in _of_one_reference(results):
-        by_levels.setdefault(tuple(result.levels.get(factor.name, "") for factor in sweep.factors), []).append(result)
+    by_levels = grouped(
+        (tuple(result.levels.get(factor.name, "") for factor in sweep.factors), result)
+        for result in _of_one_reference(results)
+    )
     ordered = sorted(by_levels, key=lambda levels: _place(sweep.factors, levels))
     points = [_point(sorted(by_levels[levels], key=lambda result: result.repeat)) for levels in ordered]
     return Curve(sweep.group, sweep.title, sweep.measure, sweep.factors, with_visibility(sweep.factors, points))
@@ -36,20 +53,15 @@ def _of_one_reference(results: Sequence[ScenarioResult]) -> list[ScenarioResult]
     """The results, relative rates only of one reference: the last one, where an earlier one had to be replaced."""
     references = [result.reference for result in results if result.reference == result.scenario]
     last = references[-1] if references else ""
-    return [
-        result if result.reference in ("", last) else replace(result, metrics=_without_ratio(result))
-        for result in results
-    ]
+    return [result if result.reference in ("", last) else _without_ratio(result) for result in results]
 
 
-def _without_ratio(result: ScenarioResult) -> tuple[Metric, ...]:
-    why = f"relative to {result.reference}, which the engine could not overload"
-    return tuple(
-        replace(metric, value=0.0, low=None, high=None, note=why, bound=Bound.REFUSED)
-        if metric.name == RELATIVE and bound_of(metric) is not Bound.REFUSED
-        else metric
-        for metric in result.metrics
-    )
+def _without_ratio(result: ScenarioResult) -> ScenarioResult:
+    why, metrics = f"relative to {result.reference}, which the engine could not overload", list(result.metrics)
+    for place, metric in enumerate(metrics):
+        if metric.name == RELATIVE and bound_of(metric) is not Bound.REFUSED:
+            metrics[place] = replace(metric, value=0.0, low=None, high=None, note=why, bound=Bound.REFUSED)
+    return replace(result, metrics=tuple(metrics))
 
 
 def _place(factors: Sequence[Factor], levels: Sequence[Level]) -> tuple[int, ...]:
@@ -61,7 +73,8 @@ def _place(factors: Sequence[Factor], levels: Sequence[Level]) -> tuple[int, ...
 
 def _point(repeats: Sequence[ScenarioResult]) -> CurvePoint:
     measured = [result for result in repeats if result.outcome is Outcome.MEASURED]
-    first = measured[0] if measured else _worst(repeats)
+    worst = (result for outcome in _WORST_FIRST for result in repeats if result.outcome is outcome)
+    first = measured[0] if measured else next(worst)
     combined = of_repeats(measured)
     notes, cautions = dict(combined.notes), dict(combined.cautions)
     of_all = list(cautions.get(_SENT, ()))  # what was not sent was not measured either
@@ -86,24 +99,16 @@ def _point(repeats: Sequence[ScenarioResult]) -> CurvePoint:
     )
 
 
-def _worst(repeats: Sequence[ScenarioResult]) -> ScenarioResult:
-    return next(result for outcome in _WORST_FIRST for result in repeats if result.outcome is outcome)
-
-
 def metrics_of(result: ScenarioResult) -> list[Metric]:
     """The result's metrics, and its rates without lower bound, of which no metric tells."""
     known = {metric.name for metric in result.metrics}
-    silent = [rate for rate in result.rates if rate.name not in known]
-    below = [
-        Metric(rate.name, "fps", rate.upper_fps, None, rate.upper_fps, "below the lowest load tried", Bound.BELOW)
-        for rate in silent
-        if rate.status is RateStatus.BELOW_MINIMUM and rate.upper_fps is not None
-    ]
-    refused = [
-        Metric(rate.name, "fps", 0.0, rate.lower_fps, rate.upper_fps, rate.reason, Bound.REFUSED)
-        for rate in silent
-        if rate.status in (RateStatus.REFUSED, RateStatus.LOSES_ALWAYS)
-    ]
+    below, refused = list[Metric](), list[Metric]()
+    for rate in (rate for rate in result.rates if rate.name not in known):
+        low, high, bound = rate.lower_fps, rate.upper_fps, BOUNDS[rate.status]
+        if bound is Bound.BELOW and high is not None:
+            below.append(Metric(rate.name, "fps", high, None, high, "below the lowest load tried", bound))
+        elif bound is Bound.REFUSED:
+            refused.append(Metric(rate.name, "fps", 0.0, low, high, rate.reason, bound))
     return [*below, *refused, *(_typed(metric, result) for metric in result.metrics)]
 
 
@@ -132,38 +137,28 @@ class Repeats:
 
 def of_repeats(measured: Sequence[ScenarioResult]) -> Repeats:
     """Every metric over the repeats of one point."""
-    by_name: dict[str, list[Metric]] = {}
-    for result in measured:
-        for metric in metrics_of(result):
-            by_name.setdefault(metric.name, []).append(metric)
+    by_name = grouped((metric.name, metric) for result in measured for metric in metrics_of(result))
     combined = Repeats({}, {}, {}, {})
     for name, metrics in by_name.items():
+        refused = [metric for metric in metrics if bound_of(metric) is Bound.REFUSED]
         numbers = [metric for metric in metrics if bound_of(metric) is not Bound.REFUSED]
         usable = [metric for metric in numbers if not metric.disturbed] or numbers
-        contradiction, refusal = _contradiction(usable), _refusal(metrics)
-        if usable and not contradiction:
-            combined.estimates[name] = estimate(usable)
-        elif not usable and (within := _between(metrics)):
-            combined.estimates[name] = within
-        if refusal is not None:
-            combined.refusals[name] = refusal
-        minded = [contradiction, _left_out(numbers, usable), *_cautions(usable if not contradiction else ())]
-        if cautions := tuple(dict.fromkeys(filter(None, minded))):
+        remarks, lost = list[str](), len(numbers) - len(usable)
+        if refused:
+            combined.refusals[name] = Refusal(refused[0].note, len(refused), len(metrics))
+            remarks.append(str(combined.refusals[name]))
+        contradiction = _contradiction(usable)
+        together = None if contradiction else (estimate(usable) if usable else _between(metrics))
+        if together is not None:
+            combined.estimates[name] = together
+        minded = [contradiction, f"{lost} of {len(numbers)} repeats left out: {DISTURBED}" if lost else ""]
+        own = [] if contradiction else [caution for metric in usable for caution in metric.cautions]
+        if cautions := tuple(dict.fromkeys(filter(None, (*minded, *own)))):
             combined.cautions[name] = cautions
-        remarks = [str(refusal or ""), *minded[:2]]
-        remarks += _notes(usable, combined.estimates[name]) if usable and name in combined.estimates else []
-        if note := "; ".join(dict.fromkeys(filter(None, (*remarks, *minded[2:])))):
+        remarks += [*minded, *(_notes(usable, together) if usable and together else ()), *own]
+        if note := "; ".join(dict.fromkeys(filter(None, remarks))):
             combined.notes[name] = note
     return combined
-
-
-def _refusal(metrics: Sequence[Metric]) -> Refusal | None:
-    refused = [metric for metric in metrics if bound_of(metric) is Bound.REFUSED]
-    return Refusal(refused[0].note, len(refused), len(metrics)) if refused else None
-
-
-def _cautions(usable: Sequence[Metric]) -> list[str]:
-    return [caution for metric in usable for caution in metric.cautions]
 
 
 def _between(refused: Sequence[Metric]) -> Estimate | None:
@@ -181,15 +176,12 @@ def _between(refused: Sequence[Metric]) -> Estimate | None:
 
 def _contradiction(usable: Sequence[Metric]) -> str:
     """A ceiling in one repeat and a floor in another leave no number between them; empty if there are not both."""
-    kinds = {bound: [metric for metric in usable if bound_of(metric) is bound] for bound in Bound}
-    least, below = kinds[Bound.AT_LEAST], kinds[Bound.BELOW]
+    least = [metric.value for metric in usable if bound_of(metric) is Bound.AT_LEAST]
+    below = [metric.value for metric in usable if bound_of(metric) is Bound.BELOW]
     if not least or not below:
         return ""
-    over, under = min(metric.value for metric in least), max(metric.value for metric in below)
-    return (
-        f"unknown: at least {units.quantity(over, least[0].unit)} in {len(least)} of {len(usable)} repeats, "
-        f"below {units.quantity(under, below[0].unit)} in {len(below)}"
-    )
+    over, under = (units.quantity(value, usable[0].unit) for value in (min(least), max(below)))
+    return f"unknown: at least {over} in {len(least)} of {len(usable)} repeats, below {under} in {len(below)}"
 
 
 def _notes(usable: Sequence[Metric], estimate: Estimate) -> list[str]:
@@ -200,8 +192,62 @@ def _notes(usable: Sequence[Metric], estimate: Estimate) -> list[str]:
     return [part for part in parts if part not in estimate.interval]
 
 
-def _left_out(numbers: Sequence[Metric], usable: Sequence[Metric]) -> str:
-    lost = len(numbers) - len(usable)
-    if not lost:
-        return ""
-    return f"{lost} of {len(numbers)} repeats left out: {DISTURBED}"
+def with_visibility(factors: Sequence[Factor], points: Sequence[CurvePoint]) -> tuple[CurvePoint, ...]:
+    """The points, each with the words that a factor was invisible to the datapath, where it was."""
+    return tuple(
+        replace(point, invisible="; ".join(_unseen(factors, points, point)), notes=_with_masks(point))
+        for point in points
+    )
+
+
+def _with_masks(point: CurvePoint) -> Mapping[str, str]:
+    """The point's notes, and why it has no masks where its flows are too many to be listed."""
+    flows = point.estimates.get(_FLOWS)
+    if flows is None or flows.value <= MOST_LISTED or _MASKS in point.estimates:
+        return point.notes
+    notes = [note for note in (point.notes.get(""), f"masks not counted: more than {MOST_LISTED:,} flows") if note]
+    return {**point.notes, "": "; ".join(notes)}
+
+
+def _unseen(factors: Sequence[Factor], points: Sequence[CurvePoint], point: CurvePoint) -> Iterator[str]:
+    if _FLOWS not in point.estimates or _MASKS not in point.estimates:
+        return
+    flows, masks = point.estimates[_FLOWS].value, point.estimates[_MASKS].value
+    carried = f"{units.counted(flows, 'datapath flow')} and {units.counted(masks, 'mask')} carried the traffic"
+    for factor in filter(_of_the_datapath, factors):
+        first = _first(factor, points, point)
+        if first is not None and _grew(factor, first, point) and not any(_changed(first, point)):
+            before, after = (units.level(at.levels[factor.name]) for at in (first, point))
+            yield f"{after} {factor.name}, but {carried}, as with {before}: the datapath did not see the factor"
+
+
+def _of_the_datapath(factor: Factor) -> bool:
+    """Whether a flow in the datapath is to be expected of the factor; of unknown keys it is."""
+    tables = {key.partition(".")[0].partition("[")[0] for key in factor.keys}
+    return factor.unit not in _MAGNITUDES and not (tables and tables <= _NOT_THE_BENCH)
+
+
+def _first(factor: Factor, points: Sequence[CurvePoint], point: CurvePoint) -> CurvePoint | None:
+    """The point with the factor's first level and all else as in `point`."""
+    other = {**point.levels, factor.name: ""}
+    same = [
+        candidate for candidate in points
+        if {**candidate.levels, factor.name: ""} == other and _FLOWS in candidate.estimates
+    ]  # fmt: skip
+    return same[0] if same and same[0] is not point else None
+
+
+def _grew(factor: Factor, first: CurvePoint, point: CurvePoint) -> bool:
+    before, after = first.levels.get(factor.name), point.levels.get(factor.name)
+    if isinstance(before, str | None) or isinstance(after, str | None):
+        return False
+    noise = max(_COUNT_NOISE, _NOISE * first.estimates[_FLOWS].value)
+    return abs(after - before) > _CLEAR * noise
+
+
+def _changed(first: CurvePoint, point: CurvePoint) -> Iterator[bool]:
+    for name, before in first.estimates.items():
+        is_share, after = bool(answered_by(name)), point.estimates.get(name)
+        if after and (is_share or name in _COUNTS):
+            noise = _NOISE if is_share else max(_COUNT_NOISE, _NOISE * before.value)
+            yield abs(after.value - before.value) > noise

@@ -1,19 +1,18 @@
 """What differs between two benches: effective scenarios, settings in force, programs, hosts; pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from pinchpoint.model.comparison import Difference, Differences
-from pinchpoint.model.effective import defaulted, flat, within
-from pinchpoint.model.result import RunInfo
+from pinchpoint.model.effective import defaulted, flat, table_in, within
+from pinchpoint.model.result import RunInfo, ScenarioResult
 from pinchpoint.model.scenario import Range
 
 NONE = "none"
 _NAMES = ("name", "title", "path", "point", "defaulted")  # say which scenario it is, not what it does
 _PROGRAM = "switch "  # how versions of the switch's own program are named (dut/programs.py)
-# What a number is measured by, wherever a scenario has it: lengths of trials and windows, and who decides.
-_DEFINING = ("measure", "search.method", "search.trial_duration_s", "search.duration_sum_s")
 _LENGTH = "duration_s"  # of the measure's own table, e.g. load.duration_s
 
 Plain = Mapping[str, object]
@@ -31,6 +30,11 @@ def between(
         versions=mappings(a_versions, b_versions),
         host=mappings(infos[0].host, infos[1].host),
     )
+
+
+def in_force(repeats: Sequence[ScenarioResult]) -> Mapping[str, str]:
+    """The settings that the switch told in any repeat."""
+    return next((repeat.settings for repeat in repeats if repeat.settings), {})
 
 
 def mappings(a: Mapping[str, str], b: Mapping[str, str]) -> tuple[Difference, ...]:
@@ -59,60 +63,49 @@ def defining(a: Plain, b: Plain) -> tuple[Difference, ...]:
     """Those keys that say how a number is measured: numbers of different definitions are not compared."""
     measures = {str(plain.get("measure")) for plain in (a, b)}
     tables = {"sockets" if measure in ("bandwidth", "rr", "crr") else measure for measure in measures}
-    keys = (*_DEFINING, *(f"{table}.{_LENGTH}" for table in sorted(tables)))
-    return mappings(
-        *({key: words for key, words in _keys(plain).items() if _defines(key, keys, plain)} for plain in (a, b))
-    )
+    lengths = [f"{table}.{_LENGTH}" for table in sorted(tables)]
+    return mappings(_defining(a, lengths), _defining(b, lengths))
 
 
-def _defines(key: str, keys: Iterable[str], plain: Plain) -> bool:
-    if key.startswith("search.") and plain.get("measure") != "rates":
-        return False
-    if key == "search.duration_sum_s" and _keys(plain).get("search.method") != "mlrsearch":
-        return False
-    return key in keys
+def _defining(plain: Plain, lengths: Sequence[str]) -> dict[str, str]:
+    keys = _keys(plain)
+    wanted = {"measure", *lengths}
+    if plain.get("measure") == "rates":
+        wanted |= {"search.method", "search.trial_duration_s"}
+        wanted |= {"search.duration_sum_s"} if keys.get("search.method") == "mlrsearch" else set()
+    return {key: words for key, words in keys.items() if key in wanted}
 
 
 def _keys(plain: Plain) -> dict[str, str]:
     kept = {name: value for name, value in plain.items() if name not in _NAMES}
-    keys_and_values = dict(flat(_readable(kept)))
-    return {key.replace("dut.tuning.", "dut."): words for key, words in keys_and_values.items()}
+    return {key.replace("dut.tuning.", "dut."): words for key, words in flat(_readable(kept))}
 
 
 def _readable(value: Any, key: str = "") -> Any:
     """The scenario with ranges as people write them, and without rules, which are compared otherwise."""
     if isinstance(value, Mapping):
         if set(value) == {"first", "count"}:
-            return _range(Range(**value), key)
+            span = Range(**value)
+            numbers = str(span.first) if span.count == 1 else f"{span.first}-{span.last}"
+            return span.as_addresses() if "ipv4" in key else numbers
         return {name: _readable(inner, name) for name, inner in value.items() if name not in ("rules", "rule_series")}
     if isinstance(value, list | tuple):
         return [_readable(inner, key) for inner in value]
     return value
 
 
-def _range(span: Range, key: str) -> str:
-    if "ipv4" in key:
-        return span.as_addresses()
-    return str(span.first) if span.count == 1 else f"{span.first}-{span.last}"
-
-
 def _rules(a: Plain, b: Plain) -> Iterator[Difference]:
     mine, other = _rules_of(a), _rules_of(b)
     for bridge in dict.fromkeys((*mine, *other)):
         has_a, has_b = mine.get(bridge, Counter()), other.get(bridge, Counter())
-        lost, new = list((has_a - has_b).elements()), list((has_b - has_a).elements())
-        for place in range(max(len(lost), len(new))):
-            yield Difference(
-                f"rules of {bridge}",
-                lost[place] if place < len(lost) else NONE,
-                new[place] if place < len(new) else NONE,
-            )
+        lost, new = (has_a - has_b).elements(), (has_b - has_a).elements()
+        for gone, came in zip_longest(lost, new, fillvalue=NONE):
+            yield Difference(f"rules of {bridge}", gone, came)
 
 
 def _rules_of(plain: Plain) -> dict[str, Counter[str]]:
-    dut: Any = plain.get("dut") or {}
     rules: dict[str, Counter[str]] = {}
-    for bridge in dut.get("bridges", ()):
+    for bridge in table_in(plain, "dut").get("bridges", ()):
         texts = Counter(str(rule["text"]) for rule in bridge.get("rules", ()))
         series = bridge.get("rule_series", ())  # an older version knew none
         texts.update(f"{rule['count']:,} x {rule['rule']} from i = {rule['first']}" for rule in series)
@@ -122,18 +115,14 @@ def _rules_of(plain: Plain) -> dict[str, Counter[str]]:
 
 def _versions(info: RunInfo, plain: Plain) -> dict[str, str]:
     """The run's versions; of several switch programs the scenario's own, under the same names on either side."""
-    dut: Any = plain.get("dut") or {}
+    dut = table_in(plain, "dut")
     path, default = dut.get("vswitchd"), f"{_PROGRAM}program for {dut.get('datapath')}"
     versions = {key: value for key, value in info.versions.items() if not key.startswith(_PROGRAM)}
+    programs = {key: value for key, value in info.versions.items() if key.startswith(_PROGRAM)}
     if path is None:
-        own = {key: value for key, value in info.versions.items() if _of_default(key)}
-        program = {f"{_PROGRAM}program": info.versions[default]} if default in info.versions else {}
-        return versions | own | program
+        others = (f"{_PROGRAM}/", f"{_PROGRAM}program for ")
+        own = {key: value for key, value in programs.items() if not key.startswith(others)}
+        return versions | own | ({f"{_PROGRAM}program": programs[default]} if default in programs else {})
     start = f"{_PROGRAM}{path} "
-    return versions | {
-        f"{_PROGRAM}{key.removeprefix(start)}": value for key, value in info.versions.items() if key.startswith(start)
-    }
-
-
-def _of_default(key: str) -> bool:
-    return key.startswith(_PROGRAM) and not key.startswith((f"{_PROGRAM}/", f"{_PROGRAM}program for "))
+    own = {key.removeprefix(start): value for key, value in programs.items() if key.startswith(start)}
+    return versions | {f"{_PROGRAM}{key}": value for key, value in own.items()}

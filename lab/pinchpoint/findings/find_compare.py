@@ -19,24 +19,21 @@ def compare(study: Study, curves: Mapping[str, Curve], request: FindingRequest) 
     """`group` over `against` at their largest common level, series by series."""
     for mine, other, level in _pairs(curves, request, request.metric):
         over, under = _estimate(mine, level, request.metric), _estimate(other, level, request.metric)
-        quotient = ratio(over, under)
         if over is None or under is None:
             continue
-        at = f" at {along(mine.factor, level)}" if level is not None else ""
-        label = f" ({mine.label})" if mine.label else ""
-        numbers = f"{said(over)} and {said(under)}"
+        quotient, numbers = ratio(over, under), f"{said(over)} and {said(under)}"
+        where = f"{request.against}{_at(mine, level)}{f' ({mine.label})' if mine.label else ''}"
+        of = f"{request.metric} of {request.group}"
         if quotient is None:
-            of = f"{request.metric} of {request.group} to that of {request.against}{at}{label}"
-            text = f"The ratio of the {of} is unknown: {numbers}."
-            yield Finding(text, warning=True)
+            yield Finding(f"The ratio of the {of} to that of {where} is unknown: {numbers}.", warning=True)
             continue
         beside = _published_ratio(study, mine, other, level, request.metric)
-        yield Finding(
-            f"The {request.metric} of {request.group} is {quotient} that of {request.against}{at}{label}: "
-            f"{numbers}{beside}.",
-            warning=False,
-        )
+        yield Finding(f"The {of} is {quotient} that of {where}: {numbers}{beside}.", warning=False)
         yield from _not_compared(request, mine, other, level)
+
+
+def _at(part: Series, level: Level | None) -> str:
+    return "" if level is None else f" at {along(part.factor, level)}"
 
 
 def _not_compared(request: FindingRequest, mine: Series, other: Series, level: Level | None) -> Iterator[Finding]:
@@ -44,11 +41,9 @@ def _not_compared(request: FindingRequest, mine: Series, other: Series, level: L
     related = _common(mine, other, RELATIVE) if is_rate(request.metric) else []
     if level is None or level not in related or related[-1] == level:
         return
-    yield Finding(
-        f"{request.group} and {request.against} are not compared at {along(mine.factor, related[-1])}: their relative "
-        "rates there are multiples of two references that were not measured beside each other.",
-        warning=True,
-    )
+    why = "their relative rates there are multiples of two references that were not measured beside each other"
+    groups = f"{request.group} and {request.against}"
+    yield Finding(f"{groups} are not compared{_at(mine, related[-1])}: {why}.", warning=True)
 
 
 def _pairs(
@@ -106,12 +101,8 @@ def _published_ratio(study: Study, mine: Series, other: Series, level: Level | N
 def _published_at(study: Study, part: Series, level: Level | None, metric: str) -> tuple[Level, float] | None:
     """The published point at the level, else the last one; for a curve without factors the only one."""
     if level is None or not part.factor.name:
-        values = [
-            p.value
-            for published in study.published
-            if published.group == part.curve.group and published.metric == metric
-            for p in published.points
-        ]
+        own = (figures for figures in study.published if (figures.group, figures.metric) == (part.curve.group, metric))
+        values = [point.value for figures in own for point in figures.points]
         return ("", values[0]) if len(values) == 1 else None
     for _, points in published_for(study.published, part, metric):
         return next(((x, y) for x, y in points if x == level), points[-1])
@@ -126,28 +117,20 @@ def cost(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
     measured ratio of rates.
     """
     for mine, other, level in _pairs(curves, request, CYCLES):
-        if refusal := _refusal(mine, level) or _refusal(other, level):
-            where = f" at {along(mine.factor, level)}" if level is not None else ""
-            text = f"The extra cost of a packet of {request.group} over one of {request.against}{where} is unknown"
+        where = f"{request.against}{_at(mine, level)}"
+        points = [point for part in (mine, other) if (point := _point(part, level))]
+        if refusal := next(filter(None, map(refused_rate, points)), ""):
+            text = f"The extra cost of a packet of {request.group} over one of {where} is unknown"
             yield Finding(f"{text}, since the cycles belong to no rate: {refusal}.", warning=True)
             continue
         over, under = _estimate(mine, level, CYCLES), _estimate(other, level, CYCLES)
         predicted = ratio(over, under)
         if over is None or under is None or predicted is None:
             continue
-        at = f" at {along(mine.factor, level)}" if level is not None else ""
         more = over.value - under.value
-        words = "more" if more >= 0 else "fewer"
-        text = (
-            f"A packet of {request.group} costs {units.number(round(abs(more)))} cycles {words} "
-            f"than one of {request.against}{at} ({said(over)} against {said(under)})"
-        )
+        price = f"{units.number(round(abs(more)))} cycles {'more' if more >= 0 else 'fewer'} than one of {where}"
+        text = f"A packet of {request.group} costs {price} ({said(over)} against {said(under)})"
         yield Finding(text + _explained(mine, other, level, request.metric, predicted) + ".", warning=False)
-
-
-def _refusal(part: Series, level: Level | None) -> str:
-    point = _point(part, level)
-    return refused_rate(point) if point else ""
 
 
 def _explained(mine: Series, other: Series, level: Level | None, metric: str, predicted: Ratio) -> str:
@@ -188,32 +171,33 @@ def method(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -
         behind = [f"{name} {said(estimate)}" for name, estimate in rest if _beats(first, estimate, rising)]
         tail = f"; behind: {'; '.join(behind)}" if behind else ""
         contenders = "; ".join([f"{best} {said(first)}", *level, *unknown])
-        text = f"{request.metric}{where}: the best is unknown, among {contenders}"
-        yield Finding(f"{text}{tail}.", warning=True)
+        yield Finding(f"{request.metric}{where}: the best is unknown, among {contenders}{tail}.", warning=True)
         return
-    parts = []
+    parts = [f"{best} is best with {said(first)}"]
     for name, estimate in rest:
         change = ratio(estimate, first) if rising else ratio(first, estimate)
         parts.append(f"{name} {said(estimate)}" + (f" ({change} {'as much' if rising else 'less'})" if change else ""))
-    yield Finding(f"{request.metric}{where}: {best} is best with {said(first)}; {'; '.join(parts)}.", warning=False)
+    yield Finding(f"{request.metric}{where}: {'; '.join(parts)}.", warning=False)
 
 
-RATES = ("fps", "bit/s", "1/s")
-MORE_IS_BETTER = (
-    *("longest burst", "average burst", "corrected buffer", "implied buffer"),
-    *("longest loss-free", "mean time between losses"),
-)
-
+_RATES = ("fps", "bit/s", "1/s")
+_BURSTS = ("longest burst", "average burst", "corrected buffer", "implied buffer")
+_MORE_IS_BETTER = (*_BURSTS, "longest loss-free", "mean time between losses")
 _COSTS = ("loss", "lost", "windows with loss", "disturbed windows", "failed share", "retransmits", "growth")
 
 
 def less_is_better(metric: str, unit: str) -> bool:
     """Costs are better small; of shares and counts those that count work, loss or repetition."""
+    return direction(metric, unit) < 0
+
+
+def direction(metric: str, unit: str) -> int:
+    """1 if higher numbers of a metric are better, -1 if lower ones are, 0 if neither."""
     name = metric.rpartition(": ")[2]
-    if unit in RATES or name.startswith(MORE_IS_BETTER):
-        return False
-    costs = name.startswith(_COSTS) or "busy" in name
-    return costs or unit in ("s", "ns", "cycles", "bytes")
+    if unit in _RATES or name.startswith(_MORE_IS_BETTER):
+        return 1
+    is_cost = name.startswith(_COSTS) or "busy" in name or unit in ("s", "ns", "cycles", "bytes")
+    return -1 if is_cost else 0
 
 
 def _beats(estimate: Estimate, other: Estimate, less: bool) -> bool:
@@ -230,21 +214,19 @@ def _ends(estimate: Estimate) -> tuple[float, float]:
 
 def _by_group(group_curves: Sequence[Curve], request: FindingRequest) -> tuple[list[tuple[str, Estimate]], str]:
     """Each group at the largest level that all have; at its only point if it has no factor."""
-    points = [
-        {
-            p.levels.get(request.factor, ""): p.estimates[request.metric]
-            for p in curve.points
-            if request.metric in p.estimates
-        }
-        for curve in group_curves
-    ]
-    if len(points) < 2:
+    by_level: dict[str, dict[Level, Estimate]] = {}
+    for curve in group_curves:
+        having = [point for point in curve.points if request.metric in point.estimates]
+        levels = [point.levels.get(request.factor, "") for point in having]
+        by_level[curve.group] = dict(zip(levels, (point.estimates[request.metric] for point in having), strict=True))
+    if len(by_level) < 2:
         return [], ""
-    common = [level for level in points[0] if all(level in other for other in points)]
+    first = next(iter(by_level.values()))
+    common = [level for level in first if all(level in estimates for estimates in by_level.values())]
     if not common:
         return [], ""
     at = f" at {units.level(common[-1])}" if common[-1] != "" else ""
-    return [(curve.group, point[common[-1]]) for curve, point in zip(group_curves, points, strict=True)], at
+    return [(group, estimates[common[-1]]) for group, estimates in by_level.items()], at
 
 
 def _by_level(curve: Curve, request: FindingRequest) -> tuple[list[tuple[str, Estimate]], list[str], str]:

@@ -47,15 +47,11 @@ def said(estimate: Estimate) -> str:
 
     One that was refused a number: `somewhere in 3.05 to 3.20 Mpps`.
     """
-    if estimate.bound is Bound.BETWEEN and estimate.low is not None and estimate.high is not None:
-        return f"somewhere in {units.quantity_range(estimate.low, estimate.high, estimate.unit)}"
-    lead = {Bound.AT_LEAST: "at least ", Bound.BELOW: "below "}.get(estimate.bound, "")
-    spread = ""
-    if estimate.low is not None and estimate.high is not None:
-        spread = f" [{units.quantity_range(estimate.low, estimate.high, estimate.unit)}, n = {estimate.n}]"
-    elif estimate.bound is Bound.FOUND:
-        spread = f" [n = {estimate.n}, no interval]"
-    return f"{lead}{units.quantity(estimate.value, estimate.unit)}{spread}"
+    if estimate.bound is Bound.BETWEEN:
+        return f"somewhere in {estimate.quoted}"
+    if ends := units.ends(estimate.low, estimate.high, estimate.unit):
+        return f"{estimate.quoted} [{ends}, n = {estimate.n}]"
+    return estimate.quoted + (f" [n = {estimate.n}, no interval]" if estimate.bound is Bound.FOUND else "")
 
 
 def refused_rate(point: CurvePoint) -> str:
@@ -68,45 +64,55 @@ def refused_rate(point: CurvePoint) -> str:
     return (refusal.reason.rstrip(".") or "a number was refused") if refusal else ""
 
 
-def _labelled(part: Series) -> str:
-    label = part.label
-    return f"{part.curve.group} ({label})" if label else part.curve.group
+End = tuple[Level, Estimate]  # of a series
+
+
+def _spans(
+    curves: Mapping[str, Curve], request: FindingRequest, relative: bool = False, above_zero: bool = False
+) -> Iterator[tuple[Series, str, End, End]]:
+    """Each series with the metric that its sentence rests on, at the first and at the last level; none of one level."""
+    for part in chosen(curves, request):
+        metric = shape_metric(part, request.metric) if relative else request.metric
+        points = [(level, estimate) for level, estimate in part.having(metric) if estimate.value > 0 or not above_zero]
+        if len(points) > 1:
+            yield part, metric, points[0], points[-1]
+
+
+def named_series(part: Series) -> str:
+    """Its group, with the levels of the other factors."""
+    return f"{part.curve.group} ({part.label})" if part.label else part.curve.group
+
+
+def _from_to(part: Series, first: Level, last: Level) -> str:
+    return f"from {along(part.factor, first)} to {along(part.factor, last)}"
+
+
+def _holds_one(change: Ratio) -> bool:
+    """Whether there is an interval, and no change lies within it."""
+    return change.low is not None and change.high is not None and not change.tells_apart
 
 
 def fall(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
     """One sentence a series: from the first to the last level, the ratio, the published one."""
-    for part in chosen(curves, request):
-        metric = shape_metric(part, request.metric)
-        points = part.having(metric)
-        if len(points) < 2:
-            continue
-        (first, before), (last, after) = points[0], points[-1]
-        span = f"{_labelled(part)}: from {along(part.factor, first)} to {along(part.factor, last)}"
-        falls = after.value < before.value
-        change = ratio(before, after) if falls else ratio(after, before)
+    for part, metric, (first, before), (last, after) in _spans(curves, request, relative=True):
+        span = f"{named_series(part)}: {_from_to(part, first, last)}"
+        verb = "falls" if after.value < before.value else "rises"
+        change = ratio(before, after) if verb == "falls" else ratio(after, before)
         if change is None:
             yield _without_ratio(span, named(metric), before, after)
             continue
-        verb = "falls" if falls else "rises"
-        if change.low is not None and change.high is not None and not change.tells_apart:
-            verb = (
-                "does not change beyond its interval: it falls"
-                if falls
-                else "does not change beyond its interval: it rises"
-            )
+        moves = f"does not change beyond its interval: it {verb}" if _holds_one(change) else verb
         beside = _published_change(study, part, request.metric, metric)
         ends = "" if metric == RELATIVE else f", {said(before)} to {said(after)}"
-        text = f"{span} the {named(metric)} {verb} {change}{ends}{beside}."
-        yield Finding(text, warning=False)
+        yield Finding(f"{span} the {named(metric)} {moves} {change}{ends}{beside}.", warning=False)
 
 
 def _without_ratio(span: str, metric: str, before: Estimate, after: Estimate) -> Finding:
     """Two bounds leave the change unknown; from or to zero there is a change, but no ratio."""
     if before.bound is not Bound.FOUND and after.bound is not Bound.FOUND:
-        both = f"{said(before)} and {said(after)}"
         refused = Bound.BETWEEN in (before.bound, after.bound)
         why = "a number was refused" if refused else "something else ended first at both ends"
-        text = f"{span} the change of {metric} is unknown: {why}, {both}."
+        text = f"{span} the change of {metric} is unknown: {why}, {said(before)} and {said(after)}."
         return Finding(text, warning=True)
     if before.value == after.value:
         return Finding(f"{span} the {metric} stays at {said(before)}.", warning=False)
@@ -118,20 +124,25 @@ def _or_zero(estimate: Estimate) -> str:
     return "0" if estimate.value == 0 and not estimate.high else said(estimate)
 
 
+def _published_ends(study: Study, part: Series, metric: str, ours: str) -> Iterator[tuple[Level, float, Level, float]]:
+    """Of each published curve of the metric the first and the last point, as far as ours reaches."""
+    for _, every in published_for(study.published, part, metric):
+        points = within(every, part.having(ours))
+        if len(points) > 1:
+            yield *points[0], *points[-1]
+
+
 def _published_change(study: Study, part: Series, metric: str, ours: str) -> str:
     """The published change of the metric over its own ends, and that of `ours` there where both have these ends."""
     measured = part.having(ours)
-    for _, every in published_for(study.published, part, metric):
-        points = within(every, measured)
-        if len(points) < 2 or min(points[0][1], points[-1][1]) <= 0:
-            continue
-        (first, before), (last, after) = points[0], points[-1]
-        verb, size = ("falls", before / after) if after <= before else ("rises", after / before)
-        ends = f" from {units.level(first)} to {units.level(last)}"
-        if (measured[0][0], measured[-1][0]) == (first, last):
-            return f"; published: {verb} {units.times(size)}"
-        ours = _ours_between(dict(measured), first, last)
-        return f"; published: {verb} {units.times(size)}{ends}{ours}"
+    for first, before, last, after in _published_ends(study, part, metric, ours):
+        if min(before, after) > 0:
+            verb, size = ("falls", before / after) if after <= before else ("rises", after / before)
+            text = f"; published: {verb} {units.times(size)}"
+            if (measured[0][0], measured[-1][0]) == (first, last):
+                return text
+            there = _ours_between(dict(measured), first, last)
+            return f"{text} from {units.level(first)} to {units.level(last)}{there}"
     return ""
 
 
@@ -139,9 +150,9 @@ def _ours_between(estimates: Mapping[Level, Estimate], first: Level, last: Level
     before, after = estimates.get(first), estimates.get(last)
     if before is None or after is None:
         return ""
-    falls = after.value <= before.value
-    change = ratio(before, after) if falls else ratio(after, before)
-    return f", ours there: {'falls' if falls else 'rises'} {change}" if change else ""
+    verb = "falls" if after.value <= before.value else "rises"
+    change = ratio(before, after) if verb == "falls" else ratio(after, before)
+    return f", ours there: {verb} {change}" if change else ""
 
 
 def knee(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
@@ -151,23 +162,18 @@ def knee(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
     """
     for part in chosen(curves, request):
         metric = shape_metric(part, request.metric)
-        between = any(estimate.bound is Bound.BETWEEN for _, estimate in part.having(metric))
-        if between or part.without(metric):
-            continue
-        steps = list(_steps(part.having(metric)))
-        clear = [step for step in steps if step[2].tells_apart]
-        if not clear:
+        points = part.having(metric)
+        clear = [step for step in _steps(points) if step[2].tells_apart]
+        if not clear or part.without(metric) or any(estimate.bound is Bound.BETWEEN for _, estimate in points):
             continue
         first, last, lost, doublings = max(clear, key=lambda step: math.log2(step[2].value) / step[3])
         each = units.share(1 - lost.value ** (-1 / doublings))
-        yield Finding(
-            f"{_labelled(part)}: the {named(metric)} loses most between {units.level(first)} and "
-            f"{along(part.factor, last)}: {lost} over {doublings:.1f} doublings, {each} for each.",
-            warning=False,
-        )
+        where = f"the {named(metric)} loses most between {units.level(first)} and {along(part.factor, last)}"
+        text = f"{named_series(part)}: {where}: {lost} over {doublings:.1f} doublings, {each} for each."
+        yield Finding(text, warning=False)
 
 
-def _steps(points: Sequence[tuple[Level, Estimate]]) -> Iterator[tuple[Level, Level, Ratio, float]]:
+def _steps(points: Sequence[End]) -> Iterator[tuple[Level, Level, Ratio, float]]:
     for (first, before), (last, after) in pairwise(points):
         if isinstance(first, str | bool) or isinstance(last, str | bool) or first <= 0 or last <= first:
             continue
@@ -178,22 +184,18 @@ def _steps(points: Sequence[tuple[Level, Estimate]]) -> Iterator[tuple[Level, Le
 
 def flat(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
     """That a factor has no effect, and within which bound; or that it has one. Warns if it was not seen."""
-    for part in chosen(curves, request):
-        points = part.having(request.metric)
-        if len(points) < 2:
-            continue
-        (first, before), (last, after) = points[0], points[-1]
+    for part, metric, (first, before), (last, after) in _spans(curves, request):
         change = ratio(after, before)
         if change is None or change.bound is not Bound.FOUND:
             continue
-        span = f"{_labelled(part)}: from {along(part.factor, first)} to {along(part.factor, last)}"
-        change_words = f"{(change.value - 1) * 100:+.1f} %{_percent_interval(change)}"
-        beside = _published_flat(study, part, request.metric)
+        words = f"{(change.value - 1) * 100:+.1f} %{_percent_interval(change)}"
         once = _ONCE if min(before.n, after.n) == 1 and change.low is not None else ""
-        yield Finding(f"{span} {_effect(request.metric, change)}: {change_words}{once}{beside}.", warning=False)
+        effect = f"{_from_to(part, first, last)} {_effect(metric, change)}"
+        beside = _published_flat(study, part, metric)
+        yield Finding(f"{named_series(part)}: {effect}: {words}{once}{beside}.", warning=False)
         last_point = part.at(last)
         if last_point is not None and last_point.invisible:
-            yield Finding(f"{_labelled(part)}: {last_point.invisible}.", warning=True)
+            yield Finding(f"{named_series(part)}: {last_point.invisible}.", warning=True)
 
 
 def _effect(metric: str, change: Ratio) -> str:
@@ -217,33 +219,23 @@ def _percent_interval(change: Ratio) -> str:
 
 
 def _published_flat(study: Study, part: Series, metric: str) -> str:
-    for _, every in published_for(study.published, part, metric):
-        points = within(every, part.having(metric))
-        (first, before), (last, after) = points[0], points[-1]
-        if len(points) > 1 and before > 0:
+    for first, before, last, after in _published_ends(study, part, metric, metric):
+        if before > 0:
             return f"; published: {(after / before - 1) * 100:+.1f} % from {units.level(first)} to {units.level(last)}"
     return ""
 
 
 def growth(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
     """The metric (e.g. time per item) at the largest level over the smallest."""
-    for part in chosen(curves, request):
-        points = [(level, estimate) for level, estimate in part.having(request.metric) if estimate.value > 0]
-        if len(points) < 2:
-            continue
-        (first, before), (last, after) = points[0], points[-1]
+    for part, metric, (first, before), (last, after) in _spans(curves, request, above_zero=True):
         change = ratio(after, before)
         if change is None:
             continue
-        verdict = "grows" if change.value > 1 else "shrinks"
-        if not change.tells_apart and change.low is not None and change.high is not None:
-            verdict = "stays the same within its interval"
-        yield Finding(
-            f"{_labelled(part)}: the {request.metric} {verdict} from {along(part.factor, first)} to "
-            f"{along(part.factor, last)}: {said(before)} to {said(after)}, {change}"
-            f"{_published_growth(study, part, request.metric)}.",
-            warning=False,
-        )
+        moves = "grows" if change.value > 1 else "shrinks"
+        verdict = "stays the same within its interval" if _holds_one(change) else moves
+        beside = _published_growth(study, part, metric)
+        text = f"{named_series(part)}: the {metric} {verdict} {_from_to(part, first, last)}"
+        yield Finding(f"{text}: {said(before)} to {said(after)}, {change}{beside}.", warning=False)
 
 
 def _published_growth(study: Study, part: Series, metric: str) -> str:

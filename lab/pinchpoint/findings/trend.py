@@ -4,12 +4,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
+from statistics import median_high
 
 from pinchpoint.findings import differences
 from pinchpoint.findings.curves import DISTURBED, metrics_of, of_repeats
 from pinchpoint.findings.find_compare import less_is_better
 from pinchpoint.model.comparison import Difference, Trend, TrendChange, TrendRun, TrendSegment
+from pinchpoint.model.effective import by_name
 from pinchpoint.model.errors import InputError
+from pinchpoint.model.groups import grouped
 from pinchpoint.model.result import Outcome, Rate, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Bound, Estimate
 from pinchpoint.stats.change_points import FEWEST_VALUES
@@ -49,19 +52,13 @@ def trends(
     Only runs whose scenario and rate have the definition of the newest run's are compared; the others are
     named with what differs. Raises InputError if nothing was measured, or a scenario or metric is unknown.
     """
-    by_name = _by_scenario(sorted(stored, key=_started))
-    unknown = [name for name in scenarios if name not in by_name]
-    if unknown or not by_name:
-        what = f"no run has measured {', '.join(unknown)}" if unknown else "no run has measured anything"
-        raise InputError(
-            what, f"measured: {', '.join(by_name)}" if by_name else "pinchpoint run --resume RUN finishes a run"
-        )
-    return tuple(
-        trend
-        for name, runs in by_name.items()
-        if not scenarios or name in scenarios
-        for trend in _trends(name, runs, metrics)
-    )
+    measured = grouped(of_run for run in sorted(stored, key=_started) for of_run in _measured(*run))
+    unknown = [name for name in scenarios if name not in measured]
+    if unknown or not measured:
+        hint = f"measured: {', '.join(measured)}" if measured else "pinchpoint run --resume RUN finishes a run"
+        raise InputError(f"no run has measured {', '.join(unknown) or 'anything'}", hint)
+    wanted = [(name, runs) for name, runs in measured.items() if name in scenarios or not scenarios]
+    return tuple(trend for name, runs in wanted for trend in _trends(name, runs, metrics))
 
 
 def _started(run: StoredRun) -> datetime:
@@ -71,19 +68,14 @@ def _started(run: StoredRun) -> datetime:
         raise InputError(f"{run[0].run_id}: run.json: started: {run[0].started!r} is no time") from error
 
 
-def _by_scenario(stored: Sequence[StoredRun]) -> dict[str, list[_Measured]]:
-    measured: dict[str, list[_Measured]] = {}
-    for info, result in stored:
-        points: dict[str, list[ScenarioResult]] = {}
-        for scenario in result.scenarios:
-            if scenario.outcome is Outcome.MEASURED:
-                points.setdefault(_name(scenario), []).append(scenario)
-        plains = {str(plain.get("name")): plain for plain in info.scenarios}
-        for name, repeats in points.items():
-            both = of_repeats(repeats)
-            plain = plains.get(repeats[0].scenario, {})
-            measured.setdefault(name, []).append(_Measured(info, tuple(repeats), plain, both.estimates, both.notes))
-    return measured
+def _measured(info: RunInfo, result: RunResult) -> Iterator[tuple[str, _Measured]]:
+    """The scenarios that a run measured, by name."""
+    plains = by_name(info.scenarios)
+    measured = [scenario for scenario in result.scenarios if scenario.outcome is Outcome.MEASURED]
+    for name, repeats in grouped((_name(scenario), scenario) for scenario in measured).items():
+        both = of_repeats(repeats)
+        plain = plains.get(repeats[0].scenario, {})
+        yield name, _Measured(info, tuple(repeats), plain, both.estimates, both.notes)
 
 
 def _name(result: ScenarioResult) -> str:
@@ -104,10 +96,9 @@ def _trends(name: str, runs: Sequence[_Measured], metrics: Sequence[str]) -> Ite
 def _trend(name: str, metric: str, runs: Sequence[_Measured]) -> Trend:
     reasons = [(run, _incomparable(metric, run, runs[-1])) for run in runs]
     kept = [run for run, reason in reasons if not reason]
-    points = tuple(_run(metric, run, before) for before, run in zip([None, *kept], kept, strict=False))
-    levels = tuple(
-        _segment(points, segment.first, segment.end) for segment in cut([point.value for point in points]) if points
-    )
+    points = tuple(_point(metric, before, run) for before, run in zip([None, *kept], kept, strict=False))
+    values = [point.value for point in points]
+    levels = tuple(_segment(values, segment.first, segment.end) for segment in cut(values) if values)
     unit = next((run.estimates[metric].unit for run in kept), "")
     return Trend(
         scenario=name,
@@ -152,24 +143,18 @@ def _words(other: Sequence[Difference]) -> str:
     return "; ".join(lines[:_MOST_DIFFERENCES]) + more
 
 
-def _run(metric: str, run: _Measured, before: _Measured | None) -> TrendRun:
-    estimate = run.estimates[metric]
-    changed = _changed(before, run) if before else ()
+def _point(metric: str, before: _Measured | None, run: _Measured) -> TrendRun:
+    estimate, changed = run.estimates[metric], _changed(before, run) if before else ()
     return TrendRun(run.info.run_id, run.info.started, estimate.value, estimate.low, estimate.high, changed)
 
 
 def _changed(before: _Measured, now: _Measured) -> tuple[str, ...]:
     """What the two runs were measured on, where it differs: `kernel 6.1 -> 6.2`."""
-    old, new = _conditions(before), _conditions(now)
-    lines = [
-        f"{key} {old.get(key, 'none')} -> {new.get(key, 'none')}"
-        for key in {**old, **new}
-        if old.get(key) != new.get(key)
-    ]
-    near, far = sorted((_distance_ns(before), _distance_ns(now)))
-    if near and far / near > _MODES_APART:
-        apart = " -> ".join(f"{_distance_ns(run):.0f} ns" for run in (before, now))
-        lines.append(f"cores apart {apart}")
+    differing = differences.mappings(_conditions(before), _conditions(now))
+    lines = [f"{difference.what} {difference.a} -> {difference.b}" for difference in differing]
+    old_ns, new_ns = _distance_ns(before), _distance_ns(now)
+    if min(old_ns, new_ns) and max(old_ns, new_ns) / min(old_ns, new_ns) > _MODES_APART:
+        lines.append(f"cores apart {old_ns:.0f} ns -> {new_ns:.0f} ns")
     return tuple(lines)
 
 
@@ -180,12 +165,12 @@ def _conditions(run: _Measured) -> dict[str, str]:
 
 def _distance_ns(run: _Measured) -> float:
     """Of the cores, the median over repeats; 0 if it was not measured."""
-    known = sorted(repeat.cache_line.median_ns for repeat in run.repeats if repeat.cache_line)
-    return known[len(known) // 2] if known else 0.0
+    known = [repeat.cache_line.median_ns for repeat in run.repeats if repeat.cache_line]
+    return median_high(known) if known else 0.0
 
 
-def _segment(points: Sequence[TrendRun], first: int, end: int) -> TrendSegment:
-    interval = median_interval([point.value for point in points[first:end]])
+def _segment(values: Sequence[float], first: int, end: int) -> TrendSegment:
+    interval = median_interval(values[first:end])
     return TrendSegment(first, end, interval.centre, interval.low, interval.high, interval.words("runs"))
 
 

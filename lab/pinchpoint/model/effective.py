@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _FILE_WORDS = {"streams": "stream", "ports": "port", "tx_port": "from", "rx_port": "to"}
@@ -25,6 +26,22 @@ def defaulted(scenario: Mapping[str, object]) -> frozenset[str]:
     """The keys that the file of an effective scenario left to their default, in the file's words."""
     listed = scenario.get("defaulted")
     return frozenset(str(key) for key in listed) if isinstance(listed, list | tuple | set | frozenset) else frozenset()
+
+
+def by_name(scenarios: Iterable[Mapping[str, object]]) -> dict[str, Mapping[str, Any]]:
+    """Effective scenarios by their names."""
+    return {str(scenario.get("name", "")): scenario for scenario in scenarios}
+
+
+def table_in(scenario: Mapping[str, object], name: str) -> Mapping[str, Any]:
+    """One of its tables; empty where it has none."""
+    table = scenario.get(name)
+    return table if isinstance(table, Mapping) else {}
+
+
+def group_of(scenario: Mapping[str, object]) -> str:
+    """The stem of its file, which points of one sweep share; empty where it does not say."""
+    return str(table_in(scenario, "point").get("group", ""))
 
 
 def within(key: str, keys: Collection[str]) -> bool:

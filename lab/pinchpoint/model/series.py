@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pinchpoint.model import units
+from pinchpoint.model.groups import grouped
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Factor, Level
 from pinchpoint.model.study import Curve, CurvePoint, Estimate, Published, PublishedPoint
@@ -47,6 +48,12 @@ def with_unit(level: Level | None, unit: str) -> str:
     return f"{units.level(level)} {unit}".rstrip()
 
 
+def levels_of(curve: Curve, point: CurvePoint) -> str:
+    """Where a point of the curve stands, e.g. `five-tuples 512, numa any`; empty if the curve has no factors."""
+    named = [(factor.name, with_unit(point.levels.get(factor.name), factor.unit)) for factor in curve.factors]
+    return ", ".join(f"{name} {level}" for name, level in named)
+
+
 def factor_of(curve: Curve, name: str) -> Factor | None:
     """The named factor; without a name that of numbers with the most levels, of several the one that spans most."""
     if name:
@@ -65,11 +72,11 @@ def series(curve: Curve, factor_name: str = "") -> tuple[Series, ...]:
     factor = factor_of(curve, factor_name)
     if factor is None:
         return ()
-    parts: dict[tuple[tuple[str, Level], ...], list[CurvePoint]] = {}
-    for point in curve.points:
-        if factor.name in point.levels:
-            others = tuple((name, level) for name, level in point.levels.items() if name != factor.name)
-            parts.setdefault(others, []).append(point)
+    parts = grouped(
+        (tuple((name, level) for name, level in point.levels.items() if name != factor.name), point)
+        for point in curve.points
+        if factor.name in point.levels
+    )
     return tuple(Series(curve, factor, dict(others), tuple(points)) for others, points in parts.items())
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from pinchpoint.model import units
 from pinchpoint.model.scenario import Factor, Level
 
 
@@ -42,6 +43,14 @@ class Estimate:
     interval: str  # what low and high are, e.g. "95 %, of the median by ranks over 7 repeats" or "bounds of the search"
     trimmed_mean: float | None = None  # lowest and highest dropped, as some publish; from 5 repeats on
     bound: Bound = Bound.FOUND  # never REFUSED: a refused number is none
+
+    @property
+    def quoted(self) -> str:
+        """The number to quote: `3.10 Mpps`, `at least 7.10 Mpps` or `below 10.0 kpps`; else `3.05 to 3.20 Mpps`."""
+        if self.bound is Bound.BETWEEN:
+            return units.ends(self.low, self.high, self.unit)
+        lead = {Bound.AT_LEAST: "at least ", Bound.BELOW: "below "}.get(self.bound, "")
+        return f"{lead}{units.quantity(self.value, self.unit)}"
 
 
 @dataclass(frozen=True)

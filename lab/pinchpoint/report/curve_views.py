@@ -6,13 +6,14 @@ from typing import Final
 
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
+from pinchpoint.model.groups import grouped
 from pinchpoint.model.result import Limit, Outcome
-from pinchpoint.model.series import with_unit
-from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Study
+from pinchpoint.model.series import levels_of, with_unit
+from pinchpoint.model.study import Bound, Curve, CurvePoint, Published, Study
 from pinchpoint.model.terms import MRR, THREAD_BUSY, is_band, is_rate
 from pinchpoint.report import words
-from pinchpoint.report.curve_figures import Panel, main_metrics, metric_names, panels
-from pinchpoint.report.tables import ABSENT, Cell, Column, Table, column
+from pinchpoint.report.curve_figures import Panel, interval_words, main_metrics, metric_names, panels
+from pinchpoint.report.tables import ABSENT, Cell, Table, column
 
 # Beside what was looked for, these say most about why it is what it is.
 _TELLING: Final = ("cycles per packet", THREAD_BUSY, "datapath flows", "datapath masks")
@@ -26,7 +27,6 @@ class Row:
     """One point of a curve."""
 
     levels: tuple[str, ...]
-    order: int
     cells: tuple[Cell, ...]  # one a column
     repeats: int
     published_way: str  # the mean without the lowest and the highest repeat; empty if there is none
@@ -42,7 +42,6 @@ class CurveView:
 
     anchor: str
     curve: Curve
-    factors: tuple[str, ...]
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     intervals: tuple[str, ...]
@@ -56,31 +55,20 @@ class CurveView:
 def curve_views(curves: Sequence[Curve], study: Study | None) -> tuple[CurveView, ...]:
     """One view a curve that has points, in their order."""
     published = study.published if study else ()
-    return tuple(
-        _view(f"curve-{place}", curve, panels(curve, published))
-        for place, curve in enumerate(curves, 1)
-        if curve.points
-    )
+    numbered = enumerate(curves, 1)
+    return tuple(_view(f"curve-{place}", curve, published) for place, curve in numbered if curve.points)
 
 
-def _view(anchor: str, curve: Curve, drawn: tuple[Panel, ...]) -> CurveView:
+def _view(anchor: str, curve: Curve, published: Sequence[Published]) -> CurveView:
     columns = table_columns(curve)
     every = metric_names(curve)
     return CurveView(
         anchor=anchor,
         curve=curve,
-        factors=tuple(factor.name for factor in curve.factors),
         columns=columns,
         rows=rows(curve, columns),
-        intervals=tuple(
-            dict.fromkeys(
-                estimate.interval
-                for point in curve.points
-                for name, estimate in point.estimates.items()
-                if name in columns and estimate.interval and estimate.bound is Bound.FOUND
-            )
-        ),
-        panels=drawn,
+        intervals=interval_words(curve, columns),
+        panels=panels(curve, published),
         all_columns=every,
         all_rows=rows(curve, every) if len(every) > len(columns) else (),
         unmeasured=tuple(_unmeasured(curve)),
@@ -107,36 +95,33 @@ def table_columns(curve: Curve) -> tuple[str, ...]:
 
 def rows(curve: Curve, columns: Sequence[str]) -> tuple[Row, ...]:
     """One row a point, in the order of the levels."""
-    return tuple(_row(curve, point, columns, order) for order, point in enumerate(curve.points))
+    return tuple(_row(curve, point, columns) for point in curve.points)
 
 
-def _row(curve: Curve, point: CurvePoint, columns: Sequence[str], order: int) -> Row:
+def _row(curve: Curve, point: CurvePoint, columns: Sequence[str]) -> Row:
     measured = point.outcome == Outcome.MEASURED
     main = next((point.estimates[name] for name in columns if name in point.estimates), None)
+    trimmed = main.trimmed_mean if main else None
+    limit = Limit(point.limit).words if point.limit else "-"
     return Row(
         levels=tuple(with_unit(point.levels.get(factor.name), factor.unit) for factor in curve.factors),
-        order=order,
         cells=tuple(_cell(point, name) for name in columns),
         repeats=main.n if main else 0,
-        published_way=_published_way(main),
+        published_way="" if main is None or trimmed is None else units.quantity(trimmed, main.unit),
         outcome=point.outcome,
-        limit=_limit(point) if measured else words.OUTCOMES[Outcome(point.outcome)],
+        limit=limit if measured else words.OUTCOMES[Outcome(point.outcome)],
         verdict=point.verdict if measured else words.plain_reason(point.reason),
-        notes=tuple([*_notes(point, columns), *([UNSEEN] if point.invisible else [])]),
+        notes=tuple(_notes(point, columns)),
     )
 
 
 def _notes(point: CurvePoint, columns: Sequence[str]) -> Iterator[str]:
     """What to mind about the point and its numbers; "at least" stands with its number, and why in the verdict."""
-    of_all = point.notes.get("", "")
-    if of_all:
+    if of_all := point.notes.get("", ""):
         yield of_all
-    notes: dict[str, list[str]] = {}
-    for name in filter(None, point.notes):
-        refusal = [str(point.refusals[name])] if name in point.refusals and name in columns else []
-        for caution in (*refusal, *point.to_mind(name)):
-            notes.setdefault(caution, []).append(name)
-    for caution, names in notes.items():
+    refusals = {name: [str(refusal)] for name, refusal in point.refusals.items() if name in columns}
+    noted = ((name, (*refusals.get(name, ()), *point.to_mind(name))) for name in point.notes if name)
+    for caution, names in grouped((caution, name) for name, cautions in noted for caution in cautions).items():
         if caution in point.to_mind(""):
             continue
         shown = [name for name in names if name in columns]
@@ -144,32 +129,21 @@ def _notes(point: CurvePoint, columns: Sequence[str]) -> Iterator[str]:
             yield caution
         else:
             yield f"{', '.join(shown or names[:_FEW])}: {caution}"
+    if point.invisible:
+        yield UNSEEN
 
 
 def curve_table(view: CurveView) -> Table:
     """One row a point: levels, each number with its interval, the repeats, what pinched it and what to mind."""
-    limits = (
-        Cell(row.limit if row.outcome == Outcome.MEASURED else f"{row.limit}: {row.verdict}", notes=row.notes)
-        for row in view.rows
-    )
-    levels = [
-        column("level", name, (row.levels[place] for row in view.rows)) for place, name in enumerate(view.factors)
-    ]
-    metrics = [Column("metric", name, tuple(row.cells[place] for row in view.rows))
-               for place, name in enumerate(view.columns)]  # fmt: skip
-    repeats = column("repeats", "n", (str(row.repeats or ABSENT) for row in view.rows))
-    limit = Column("limit", "pinched by", tuple(limits), is_number=False)
-    return Table((*levels, *metrics, repeats, limit), view.curve.group, view.curve.title)
-
-
-def _limit(point: CurvePoint) -> str:
-    return Limit(point.limit).words if point.limit else "-"
-
-
-def _published_way(estimate: Estimate | None) -> str:
-    if estimate is None or estimate.trimmed_mean is None:
-        return ""
-    return units.quantity(estimate.trimmed_mean, estimate.unit)
+    verdicts = ("" if row.outcome == Outcome.MEASURED else f": {row.verdict}" for row in view.rows)
+    limits = [Cell(row.limit + why, notes=row.notes) for row, why in zip(view.rows, verdicts, strict=True)]
+    columns = [column("level", factor.name, [row.levels[place] for row in view.rows])
+               for place, factor in enumerate(view.curve.factors)]  # fmt: skip
+    columns += [column("metric", name, [row.cells[place] for row in view.rows])
+                for place, name in enumerate(view.columns)]  # fmt: skip
+    columns.append(column("repeats", "n", (str(row.repeats or ABSENT) for row in view.rows)))
+    columns.append(column("limit", "pinched by", limits, is_number=False))
+    return Table(tuple(columns), view.curve.group, view.curve.title)
 
 
 def _cell(point: CurvePoint, name: str) -> Cell:
@@ -177,7 +151,7 @@ def _cell(point: CurvePoint, name: str) -> Cell:
     if estimate is None:
         refused = name in point.refusals
         return Cell("refused", mark=Bound.REFUSED) if refused else Cell(ABSENT)
-    return Cell(words.estimated(estimate), words.spread(estimate), estimate.bound, f"{estimate.value:.10g}")
+    return Cell(estimate.quoted, words.spread(estimate), estimate.bound, f"{estimate.value:.10g}")
 
 
 def _unseen(curve: Curve) -> str:
@@ -191,14 +165,9 @@ def _unseen(curve: Curve) -> str:
 
 def _unmeasured(curve: Curve) -> list[tuple[str, str]]:
     """Points without a number by outcome and reason: how many, which, why."""
-    unmeasured: dict[tuple[str, str], list[str]] = {}
-    for point in curve.points:
-        if point.outcome != Outcome.MEASURED:
-            unmeasured.setdefault((point.outcome, words.plain_reason(point.reason)), []).append(
-                ", ".join(f"{factor.name} {with_unit(point.levels.get(factor.name), factor.unit)}"
-                          for factor in curve.factors) or curve.group
-            )  # fmt: skip
-    return [
-        (f"{'; '.join(places)}: {words.OUTCOMES[Outcome(outcome)]}", reason)
-        for (outcome, reason), places in unmeasured.items()
-    ]
+    unmeasured = grouped(
+        ((words.OUTCOMES[Outcome(point.outcome)], words.plain_reason(point.reason)), levels_of(curve, point))
+        for point in curve.points
+        if point.outcome != Outcome.MEASURED
+    )
+    return [(f"{'; '.join(at)}: {outcome}", reason) for (outcome, reason), at in unmeasured.items()]

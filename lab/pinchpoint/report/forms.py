@@ -7,12 +7,13 @@ departs from the RFC.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from pinchpoint.model import units
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.effective import by_name, table_in
 from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.trial import Trial
+from pinchpoint.report.number_views import MetricRow, named
 from pinchpoint.report.page import environment
 
 LEAST_TRIAL_S: Final = 60.0  # RFC 2544, 24
@@ -92,52 +93,34 @@ TITLES: Final[Mapping[Form, str]] = {
 
 
 @dataclass(frozen=True)
-class Row:
-    """One figure of a section."""
-
-    scenario: str
-    frames: str  # their sizes; empty: the scenario sends none of a given size
-    name: str
-    value: str
-    interval: str
-    note: str
-
-
-@dataclass(frozen=True)
 class Filled:
     """A section with what the run has for it."""
 
     section: Section
-    rows: tuple[Row, ...]
+    rows: tuple[tuple[str, str, MetricRow], ...]  # scenario, frame sizes (empty: of no given size), and a figure
     missing: tuple[str, ...]  # scenarios of its measures without a figure, each with the reason
 
 
 def render_form(form: Form, info: RunInfo, result: RunResult, trials: Sequence[Trial]) -> str:
     """The page as text: no scripts, no network; every text from outside is escaped."""
-    sections = [_filled(section, info, result) for section in SECTIONS[form]]
     template = environment().get_template("form.html.j2")
     return template.render(
-        form=form.value,
         rfc=form.value.removeprefix("rfc"),
         title=TITLES[form],
         info=info,
-        result=result,
-        sections=sections,
+        sections=[_filled(section, info, result) for section in SECTIONS[form]],
         setup=tuple(_setup(info)),
         remarks=tuple(_remarks(form, result, trials)),
     )
 
 
 def _filled(section: Section, info: RunInfo, result: RunResult) -> Filled:
-    rows, missing = list[Row](), list[str]()
-    for scenario in result.scenarios:
-        if scenario.measure not in section.measures:
-            continue
-        filled = list(_latency(scenario, info) if section.is_latency else _figures(section, scenario, info))
-        rows += filled
-        if not filled:
-            missing.append(f"{scenario.scenario}: {_why(scenario)}")
-    return Filled(section, tuple(rows), tuple(missing))
+    rows_of = _latency if section.is_latency else _figures
+    own = [scenario for scenario in result.scenarios if scenario.measure in section.measures]
+    filled = [(scenario, tuple(rows_of(section, scenario))) for scenario in own]
+    missing = tuple(f"{scenario.scenario}: {_why(scenario)}" for scenario, rows in filled if not rows)
+    told = [(scenario.scenario, _frames(info, scenario.scenario), row) for scenario, rows in filled for row in rows]
+    return Filled(section, tuple(told), missing)
 
 
 def _why(result: ScenarioResult) -> str:
@@ -146,55 +129,35 @@ def _why(result: ScenarioResult) -> str:
     return "; ".join(rate.reason for rate in result.rates[:1] if rate.reason) or "no such figure was found"
 
 
-def _figures(section: Section, result: ScenarioResult, info: RunInfo) -> Iterator[Row]:
-    sizes = _frames(info, result.scenario)
-    for name in section.metrics:
-        for metric in result.metrics:
-            if metric.name == name or (name.endswith(" ") and metric.name.startswith(name)):
-                remarks = "; ".join(metric.remarks)
-                yield Row(result.scenario, sizes, metric.name, _value(metric), _interval(metric), remarks)
+def _figures(section: Section, result: ScenarioResult) -> Iterator[MetricRow]:
+    for metric in named(result.metrics, section.metrics):
+        interval = units.ends(metric.low, metric.high, metric.unit)
+        yield MetricRow(metric.name, units.quantity(metric.value, metric.unit), interval, "; ".join(metric.remarks))
 
 
-def _latency(result: ScenarioResult, info: RunInfo) -> Iterator[Row]:
-    sizes = _frames(info, result.scenario)
+def _latency(section: Section, result: ScenarioResult) -> Iterator[MetricRow]:
     for point in result.latency:
         name = f"at {units.share(point.share)} of the throughput"
         histogram = point.latency
         if histogram is None:
-            yield Row(result.scenario, sizes, name, "not measured", "", point.note)
+            yield MetricRow(name, "not measured", "", point.note)
             continue
         value = f"mean {units.nanoseconds(histogram.mean_ns)}, p50 {units.nanoseconds(histogram.p50_ns)}"
         ends = (("min", histogram.min_ns), ("p99", histogram.p99_ns), ("max", histogram.max_ns))
         spread = ", ".join(f"{end} {units.nanoseconds(length)}" for end, length in ends)
-        yield Row(result.scenario, sizes, name, value, spread, point.note)
-
-
-def _value(metric: Metric) -> str:
-    return units.quantity(metric.value, metric.unit)
-
-
-def _interval(metric: Metric) -> str:
-    if metric.low is None or metric.high is None:
-        return ""
-    return units.quantity_range(metric.low, metric.high, metric.unit)
+        yield MetricRow(name, value, spread, point.note)
 
 
 def _frames(info: RunInfo, scenario: str) -> str:
     """The frame sizes of a scenario's streams, in bytes with the check sequence (RFC 2544, 9)."""
-    plain: Mapping[str, Any] = next(
-        (scenario_file for scenario_file in info.scenarios if scenario_file.get("name") == scenario), {}
-    )
-    sizes = list(dict.fromkeys(str(stream.get("frame_bytes")) for stream in plain.get("streams", ())))
-    return ", ".join(f"{size} B" for size in sizes)
+    streams = by_name(info.scenarios).get(scenario, {}).get("streams", ())
+    return ", ".join(dict.fromkeys(f"{stream.get('frame_bytes')} B" for stream in streams))
 
 
 def _setup(info: RunInfo) -> Iterator[tuple[str, str]]:
     """What an RFC wants to be known of the setup, as it was recorded."""
-    kinds: list[str] = []
-    for scenario in info.scenarios:
-        dut = scenario.get("dut")
-        if isinstance(dut, Mapping) and str(dut.get("kind")) not in kinds:
-            kinds.append(str(dut.get("kind")))
+    devices = (table_in(scenario, "dut") for scenario in info.scenarios)
+    kinds = dict.fromkeys(str(dut.get("kind")) for dut in devices if dut)
     yield "Device under test", ", ".join(kinds) or "not recorded"
     yield "Run", f"{info.run_id}, started {info.started}"
     yield "Command", " ".join(info.argv)

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 
 from pinchpoint.model import units
 from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.study import Study
 from pinchpoint.model.trial import Trial
-from pinchpoint.report import rate_views, words
+from pinchpoint.report import number_views, words
 from pinchpoint.report.curve_views import CurveView, curve_table
-from pinchpoint.report.metric_views import metric_table
-from pinchpoint.report.rate_views import rate_table
+from pinchpoint.report.number_views import metric_table, rate_table
 from pinchpoint.report.tables import Cell, Table
 from pinchpoint.report.view import RunView, ScenarioView, run_view
 
@@ -22,61 +22,52 @@ def render_markdown(info: RunInfo, result: RunResult, trials: Sequence[Trial]) -
     parts = [f"### Pinchpoint: {plain(view.run_id)}"]
     if not view.finished:
         parts.append("**Unfinished:** the run was interrupted; these are the scenarios that were measured.")
-    parts += _study(view)
+    parts += _study(view, info.study)
     measured = [(section, section.result) for section in view.plain if section.result]
-    if rates := [result for _, result in measured if result.measure == "rates"]:
-        parts.append(_table(rate_table(rates)))
+    if searched := [result for _, result in measured if result.measure == "rates"]:
+        parts.append(table_text(rate_table(searched)))
     parts += [_metrics(section, result) for section, result in measured if result.measure != "rates" and result.metrics]
     if measured:
         parts.append("\n".join(_sentence(section, result) for section, result in measured))
     if view.unmeasured:
         parts.append("Not measured: " + ", ".join(map(plain, view.unmeasured)))
+    rates = [rate for scenario in result.scenarios for rate in scenario.rates]
     lines = [
         f"Method: {view.method}.",
-        *(f"{line}." for line in words.definitions(rate for scenario in result.scenarios for rate in scenario.rates)),
-        *(
-            [f"{rate_views.INTERVALS}."]
-            if any(rate.confidence for scenario in result.scenarios for rate in scenario.rates)
-            else []
-        ),
-        f"Versions: {_facts(view.versions)}.",
-        f"Host: {_facts(view.host)}.",
+        *(f"{line}." for line in words.definitions(rates)),
+        *([f"{number_views.INTERVALS}."] if any(rate.confidence for rate in rates) else []),
+        f"Versions: {_facts(info.versions)}.",
+        f"Host: {_facts(info.host)}.",
     ]
     return "\n\n".join([*parts, "  \n".join(lines)]) + "\n"
 
 
-def _study(view: RunView) -> list[str]:
+def _study(view: RunView, study: Study | None) -> list[str]:
     """Findings, then a table for each curve."""
-    parts = []
-    if view.study:
-        parts.append(f"**{plain(view.study.title)}**{' (short form)' if view.study.quick else ''}")
-    if view.findings:
-        parts.append(
-            "\n".join(
-                f"- {'**Warning:** ' if finding.warning else ''}{plain(finding.text)}" for finding in view.findings
-            )
-        )
+    parts = [f"**{plain(study.title)}**{' (short form)' if study.quick else ''}"] if study else []
+    lines = [f"- {'**Warning:** ' if finding.warning else ''}{plain(finding.text)}" for finding in view.findings]
+    parts += ["\n".join(lines)] if lines else []
     for why in view.why:
         branches = (f"- {plain(branch.sentence)}" for branch in why.branches)
         parts.append("\n".join((f"**Why {plain(why.scenario)} is no faster**\n", *branches)))
         if why.profile.table.columns:
-            parts.append(_table(why.profile.table))
+            parts.append(table_text(why.profile.table))
         parts += [f"{plain(sentence)}." for sentence in why.profile.sentences]
     return parts + list(map(_curve, view.curves))
 
 
 def _curve(view: CurveView) -> str:
     unseen = [f"Warning: {plain(view.unseen)}."] if view.unseen else []
-    return "\n\n".join([_table(curve_table(view)), *unseen])
+    return "\n\n".join([table_text(curve_table(view)), *unseen])
 
 
 def _metrics(view: ScenarioView, result: ScenarioResult) -> str:
     """One row a main metric, then what is true of all of them."""
     about = "; ".join(text for text in (view.metrics.about, words.judged(result)) if text)
-    return "\n\n".join([_table(metric_table(result, view.metrics)), *([f"{plain(about)}."] if about else [])])
+    return "\n\n".join([table_text(metric_table(result, view.metrics)), *([f"{plain(about)}."] if about else [])])
 
 
-def _table(table: Table) -> str:
+def table_text(table: Table) -> str:
     """A table under its title, if it has one."""
     heading = f"#### {plain(table.name)}: {plain(table.title)}\n\n" if table.name else ""
     rows = [
@@ -96,7 +87,7 @@ def _sentence(view: ScenarioView, result: ScenarioResult) -> str:
     modes = words.mode_lines(result)
     parts = [
         plain(verdict) + ("" if verdict.endswith(".") else "."),
-        *(f"{plain(line)}." for line in (*view.others, *view.facts)),
+        *(f"{plain(line)}." for line in (*words.other_verdicts(result), *view.facts)),
         *(f"Path of {plain(path.trial.id)}: {plain(path.line)}." for path in view.paths if path.trial.lost > 0),
         *_latency(result),
         *([f"Modes: {plain('; '.join(modes))}."] if modes else []),

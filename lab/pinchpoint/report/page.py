@@ -2,28 +2,25 @@
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import resources
-from typing import Any, Final
+from typing import Final
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from pinchpoint.model import units
+from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.trial import LatencySummary, Trial
-from pinchpoint.report import figures, measure_figures, rate_figures, rate_views, words
-from pinchpoint.report.figures import Figure
-from pinchpoint.report.losing_figure import losing_figure
-from pinchpoint.report.measure_figures import over_time_figure
-from pinchpoint.report.path import SIZE
-from pinchpoint.report.view import ScenarioView, run_view
+from pinchpoint.report import loss_figures, number_views, rate_figures, trial_figures, words
+from pinchpoint.report.plot import Figure
+from pinchpoint.report.trial_views import SIZE
+from pinchpoint.report.view import RunView, ScenarioView, run_view
 
-_PLOTLY: Final = "plotly-basic.min.js"
-_OWN_SCRIPT: Final = "report.js"
 _LATENCIES: Final = (
     ("p50", "p50_ns"), ("p90", "p90_ns"), ("p99", "p99_ns"),
     ("p99.9", "p999_ns"), ("p99.99", "p9999_ns"), ("max", "max_ns"),
@@ -35,54 +32,59 @@ def render_html(
 ) -> str:
     """The whole page as text. Every text from outside is escaped; scripts run only by their hash."""
     view = run_view(result, info, trials, measurements)
-    overview = _overview(view.plain)
+    drawn = plots_of_run(view, view.rated[0][1].name if view.rated else "")
     plots = {section.anchor: plots_of(section) for section in view.scenarios}
-    drawn = [{"id": "rates", **overview}] if overview else []
-    drawn += [{"id": f"{curve.anchor}-{panel.key}", **panel.figure} for curve in view.curves for panel in curve.panels]
-    drawn += [{"id": f"{anchor}-{name}", **figure} for anchor, own in plots.items() for name, figure in own.items()]
+    for anchor, own in plots.items():
+        drawn += with_ids(own.items(), f"{anchor}-")
     return filled(
         "report.html.j2",
         drawn,
         info=info,
         view=view,
         plots_of=plots,
-        overview=overview,
-        bands=any(rate.band for section in view.plain for rate in section.rates),
-        swept={
-            curve.curve.group: [
-                section for section in view.scenarios if section.swept and section.group == curve.curve.group
-            ]
-            for curve in view.curves
-        },
+        overview=has_overview(drawn),
+        bands=any(number_views.band(rate) for section in view.plain for rate in section.rates),
+        swept=grouped((section.group, section) for section in view.scenarios if section.swept),
         rate_names=words.rate_names(result.scenarios),
         rates=[rate for scenario in result.scenarios for rate in scenario.rates],
         has_mrr=any(scenario.mrr for scenario in result.scenarios),
     )
 
 
-def filled(template: str, drawn: Sequence[Mapping[str, Any]], **values: object) -> str:
+def plots_of_run(view: RunView, title: str) -> list[Figure]:
+    """The plots of a run but for those of single scenarios: its rates, called `title`, if there are any; its curves."""
+    drawn = with_ids([("rates", rate_figures.overview_figure(view.rated, title))])
+    for curve in view.curves:
+        drawn += with_ids(((panel.key, panel.figure) for panel in curve.panels), f"{curve.anchor}-")
+    return drawn
+
+
+def has_overview(drawn: Sequence[Figure]) -> bool:
+    """Whether there is a plot of the rates of a run."""
+    return any(figure["id"] == "rates" for figure in drawn)
+
+
+def with_ids(plots: Iterable[tuple[str, Figure | None]], lead: str = "") -> list[Figure]:
+    """Named plots with the ids of their elements, `lead` and the name; what there is not is left out."""
+    return [{"id": f"{lead}{name}", **figure} for name, figure in plots if figure]
+
+
+def filled(template: str, drawn: Sequence[Figure], **values: object) -> str:
     """A page from one of the templates; `drawn` are its plots, each with the id of its element."""
-    scripts = (_asset(_PLOTLY), _asset(_OWN_SCRIPT))
-    return (
-        environment()
-        .get_template(template)
-        .render(
-            **values,
-            policy=_policy(scripts),
-            css=Markup(_asset("report.css")),
-            scripts=[Markup(script) for script in scripts],
-            figures=htmlsafe_json_dumps(list(drawn), allow_nan=False, separators=(",", ":")),
-        )
+    scripts = (asset("plotly-basic.min.js"), asset("report.js"))
+    made = environment().get_template(template)
+    return made.render(
+        **values,
+        policy=_policy(scripts),
+        css=Markup(asset("report.css")),
+        scripts=[Markup(script) for script in scripts],
+        figures=as_json(drawn),
     )
 
 
-def _overview(sections: Sequence[ScenarioView]) -> Figure | None:
-    """The first rate of every scenario on one axis."""
-    rated = [(section.name, section.result.rates[0]) for section in sections if section.result and section.result.rates]
-    title = rated[0][1].name if rated else ""
-    return rate_figures.rates_figure(
-        [rate_figures.spread_of(name, rate) for name, rate in rated], title, from_zero=True
-    )
+def as_json(drawn: Sequence[Figure]) -> Markup:
+    """Plots as a page holds them, in a script element of its own."""
+    return htmlsafe_json_dumps(list(drawn), allow_nan=False, separators=(",", ":"))
 
 
 def plots_of(view: ScenarioView) -> dict[str, Figure]:
@@ -92,18 +94,18 @@ def plots_of(view: ScenarioView) -> dict[str, Figure]:
     if not view.brief:
         drawn["spread"] = rate_figures.rates_figure(rate_figures.scenario_spreads(result)) if result else None
         drawn["search"] = rate_figures.search_figure(result, trials)
-    drawn["time"] = over_time_figure(trials, view.measurements.made)
+    drawn["time"] = trial_figures.over_time_figure(trials, view.measurements)
     if trials:
-        loss = figures.loss_figure(result, [trial for trial in trials if trial.burst_frames is None])
-        near = figures.close_up(loss["layout"], result.rates) if result else None
+        loss = loss_figures.loss_figure(result, [trial for trial in trials if trial.burst_frames is None])
+        near = loss_figures.close_up(loss["layout"], result.rates) if result else None
         drawn |= {
-            "losing": losing_figure(result, trials),
+            "losing": loss_figures.losing_figure(result, trials),
             "loss": loss,
             "near": near and {"data_of": f"{view.anchor}-loss", "layout": near},
         }
-    drawn |= dict(measure_figures.figures_of(result, trials))
-    drawn["latency"] = figures.latency_figure(result.latency) if result else None
-    drawn["cores"] = figures.cache_line_figure(trials)
+    drawn |= dict(loss_figures.figures_of(result, trials))
+    drawn["latency"] = trial_figures.latency_figure(result.latency) if result else None
+    drawn["cores"] = trial_figures.cache_line_figure(trials)
     return {name: figure for name, figure in drawn.items() if figure}
 
 
@@ -122,13 +124,9 @@ def _policy(scripts: Sequence[str]) -> str:
 
 
 @cache
-def _asset(name: str) -> str:
-    return resources.files("pinchpoint.report").joinpath("assets", name).read_text("utf-8")
-
-
-def asset(name: str) -> str:
-    """The text of one of the page's own files."""
-    return _asset(name)
+def asset(name: str, package: str = "pinchpoint.report") -> str:
+    """The text of one of the files that pages are made of."""
+    return resources.files(package).joinpath("assets", name).read_text("utf-8")
 
 
 @cache
@@ -144,9 +142,7 @@ def environment(package: str = "pinchpoint.report") -> Environment:
     environment.globals |= {
         "units": units,
         "words": words,
-        "rate_views": rate_views,
-        "busy": rate_views.busy,
-        "cycles": rate_views.cycles,
+        "number_views": number_views,
         "search_words": rate_figures.search_words,
         "latency_cells": _latency_cells,
         "path_size": SIZE,

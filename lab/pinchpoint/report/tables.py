@@ -1,6 +1,6 @@
 """Tables as plain values; the page, Markdown and the terminal only place them."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,6 +42,24 @@ class Table:
     title: str = ""
 
 
-def column(key: str, heading: str, texts: Iterable[str], is_number: bool = True) -> Column:
+def column(key: str, heading: str, texts: Iterable[str | Cell], is_number: bool = True) -> Column:
     """A column of texts; an empty one is written as absent in columns of numbers."""
-    return Column(key, heading, tuple(Cell(text or (ABSENT if is_number else "")) for text in texts), is_number)
+    empty = ABSENT if is_number else ""
+    cells = (text if isinstance(text, Cell) else Cell(text or empty) for text in texts)
+    return Column(key, heading, tuple(cells), is_number)
+
+
+def table_of(
+    headings: Mapping[str, str],
+    rows: Iterable[Sequence[str | Cell]],
+    words: Collection[str] = (),
+    name: str = "",
+    title: str = "",
+) -> Table:
+    """A table of these rows, with a column for each key of `headings`; columns in `words` hold no numbers."""
+    made = list(rows)
+    columns = [
+        column(key, heading, [row[place] for row in made], key not in words)
+        for place, (key, heading) in enumerate(headings.items())
+    ]
+    return Table(tuple(columns), name, title)

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from rich import box
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table as Drawn
@@ -15,11 +15,10 @@ from pinchpoint.model import units
 from pinchpoint.model.comparison import Compared, Comparison, Differences
 from pinchpoint.model.result import RunResult, ScenarioResult
 from pinchpoint.model.study import Finding
-from pinchpoint.report import comparison_views as views
-from pinchpoint.report import rate_views, words
+from pinchpoint.report import comparison as views
+from pinchpoint.report import number_views, words
 from pinchpoint.report.curve_views import CurveView, curve_table
-from pinchpoint.report.metric_views import metric_table
-from pinchpoint.report.rate_views import rate_table
+from pinchpoint.report.number_views import metric_table, rate_table
 from pinchpoint.report.tables import ABSENT, Cell, Column, Table
 from pinchpoint.report.view import ScenarioView, run_view
 from pinchpoint.report.why import ProfileView, WhyView
@@ -63,10 +62,8 @@ def _why(view: WhyView) -> RenderableType:
     lines = [Text(f"why {view.scenario} is no faster", style="bold")]
     for branch in view.branches:
         style = {"confirmed": "green bold", "excluded": "dim"}.get(branch.standing, "yellow")
-        explains = f", {branch.explains}" if branch.explains else ""
-        lines.append(
-            Text.assemble((f"{branch.standing}: ", style), (branch.title, "bold"), f"{explains}. {branch.tried}")
-        )
+        standing, rest = (f"{branch.standing}: ", style), f"{branch.explained}. {branch.tried}"
+        lines.append(Text.assemble(standing, (branch.title, "bold"), rest))
         lines += [Text(f"  {sentence}", style="dim") for sentence in branch.evidence]
         lines += [Text(f"  what to do: {branch.mend}")] if branch.mend else []
     return _below([*lines, *map(Text, view.costs)])
@@ -84,15 +81,12 @@ def draw(table: Table, columns: Sequence[Column] | None = None, wraps: bool = Tr
     """A table, or some of its columns; `wraps`: numbers may go on the next line where there is no room."""
     columns = table.columns if columns is None else columns
     title = Text.assemble((table.name, "bold"), f": {table.title}") if table.name else None
-    drawn = Drawn(
-        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), title=title, title_justify="left", title_style=""
-    )
+    look: dict[str, Any] = {"box": box.SIMPLE_HEAD, "pad_edge": False, "padding": (0, 1, 0, 0), "title_style": ""}
+    drawn = Drawn(title=title, title_justify="left", **look)
     for column in columns:
-        number, least = column.is_number, _LEAST.get(column.key)
-        drawn.add_column(
-            Text(column.heading), justify="right" if number else "left", overflow="fold", min_width=least,
-            no_wrap=number and not wraps,
-        )  # fmt: skip
+        justify: JustifyMethod = "right" if column.is_number else "left"
+        no_wrap, least = column.is_number and not wraps, _LEAST.get(column.key)
+        drawn.add_column(Text(column.heading), justify=justify, overflow="fold", min_width=least, no_wrap=no_wrap)
     for cells in zip(*(column.cells for column in columns), strict=True):
         drawn.add_row(*map(_cell, cells))
     return drawn
@@ -124,26 +118,23 @@ class _Rates:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         results = [scenario.result for scenario in self.scenarios if scenario.result]
-        table = rate_table(results)
-        shown = [column for column in table.columns if column.key != "other"]
-        tables = [
-            (draw(table, [column for column in shown if column.key not in left_out]), "limit" in left_out)
-            for left_out in (_LEAST_FIRST[:count] for count in range(len(_LEAST_FIRST) + 1))
-        ]
-        unbounded = options.update(max_width=_UNBOUNDED)
-        fits = (shown for shown in tables if Measurement.get(console, unbounded, shown[0]).maximum <= options.max_width)
-        drawn, with_limit = next(fits, tables[-1])
+        table, unbounded = rate_table(results), options.update(max_width=_UNBOUNDED)
+        for count in range(len(_LEAST_FIRST) + 1):
+            left_out = ("other", *_LEAST_FIRST[:count])
+            drawn = draw(table, [column for column in table.columns if column.key not in left_out])
+            if Measurement.get(console, unbounded, drawn).maximum <= options.max_width:
+                break
         yield drawn
         others = [column for column in table.columns if column.key == "other"]
         dim = [f"{column.heading}: {_of_each(results, [cell.text for cell in column.cells])}" for column in others]
         dim += [*_latency(results), *words.definitions(rate for result in results for rate in result.rates[:1])]
         if any(rate.confidence and rate.lower_fps for result in results for rate in result.rates):
-            dim.append(rate_views.INTERVALS)
+            dim.append(number_views.INTERVALS)
         if dim:
             yield _below(Text(line, style="dim") for line in dim)
         for scenario in self.scenarios:
             facts = (Text(f"  {line}", style="dim") for line in scenario.facts)
-            lines = (_verdict(scenario, with_limit), *facts, *_warnings(scenario))
+            lines = (_verdict(scenario, "limit" in left_out), *facts, *_warnings(scenario))
             yield from (Padding(line, (0, 0, 0, 1), expand=False) for line in lines)
 
 
@@ -154,9 +145,8 @@ def _of_each(results: Sequence[ScenarioResult], texts: Sequence[str]) -> str:
 
 def _latency(results: Sequence[ScenarioResult]) -> list[str]:
     """One line a share of the NDR; more percentiles, and the engine's own part, are in the report."""
-    shares = dict.fromkeys(point.share for result in results for point in result.latency)
     lines = []
-    for share in shares:
+    for share in dict.fromkeys(point.share for result in results for point in result.latency):
         histograms = [{point.share: point.latency for point in result.latency}.get(share) for result in results]
         texts = [units.nanoseconds(latency.p99_ns) if latency else ABSENT for latency in histograms]
         if latencies := _of_each(results, texts):
@@ -224,7 +214,7 @@ def render_comparison_table(comparison: Comparison) -> Group:
 
 
 def _differences(differences: Differences, title: str) -> RenderableType:
-    if views.nothing_differs(differences):
+    if not views.places(differences):
         return Padding(Text(f"{title}: nothing that is known"), (1, 0, 0, 0))
     return draw(views.difference_table(differences, title))
 

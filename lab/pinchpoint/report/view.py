@@ -2,42 +2,40 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final
 
+from pinchpoint.model.effective import by_name, group_of
+from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.offload import Offload
-from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
-from pinchpoint.model.study import Finding, Study
+from pinchpoint.model.result import Rate, RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.study import Finding
 from pinchpoint.model.trial import Trial
-from pinchpoint.report import bench_views, rate_views, words
+from pinchpoint.report import number_views, trial_views, words
 from pinchpoint.report.curve_views import CurveView, curve_views
-from pinchpoint.report.metric_views import MeasurementsView, MetricsView, measurements_view, metrics_view
-from pinchpoint.report.path import PathView, paths
-from pinchpoint.report.rate_views import RateView, rate_view
+from pinchpoint.report.number_views import MetricsView
+from pinchpoint.report.trial_views import PathView, paths
 from pinchpoint.report.why import WhyView, why_view
 
 # From this many trials on, units of a sweep keep only the trials near their rates, and one path.
 MANY_TRIALS: Final = 1500
 _NEAR: Final = 0.1  # relative to the rates' bounds
 
-Own = TypeVar("Own", Trial, Measurement)
-
 
 @dataclass(frozen=True)
 class ScenarioView:
     """One scenario; `result` is None when the run ended before it was finished."""
 
-    anchor: str
     name: str
     title: str
     group: str
     result: ScenarioResult | None
-    rates: tuple[RateView, ...]
+    rates: tuple[Rate, ...]
     metrics: MetricsView
-    measurements: MeasurementsView
+    measurements: tuple[Measurement, ...]
     limit: str
     sentence: str
-    others: tuple[str, ...]  # a line for each rate after the first: what pinched it
+
     unexplained: str  # share of the offered frames; empty without trials
     checks: tuple[words.Check, ...]
     paths: tuple[PathView, ...]
@@ -45,10 +43,11 @@ class ScenarioView:
     discarded: tuple[tuple[str, int, str, str], ...]
     trials: tuple[Trial, ...]  # those shown
     made: int  # those there are
-    plan: tuple[str, ...]
-    settings: tuple[bench_views.Setting, ...]
-    threads: tuple[bench_views.ThreadView, ...]  # those of the result
+    settings: tuple[tuple[str, str, bool], ...]
+    threads: tuple[trial_views.ThreadView, ...]  # those of the result
     in_force: tuple[tuple[str, str], ...]  # read back from the switch; empty: as under `like`, or none was read
+    anchor: str = ""
+    plan: tuple[str, ...] = ()
     brief: bool = False  # a unit of a big sweep: its search is not drawn
     swept: bool = False  # a curve shows it: its details are folded away
     like: str = ""  # another unit of the same sweep, under which plan and settings stand; empty: here
@@ -64,12 +63,12 @@ class ScenarioView:
         if self.result is None:
             return ()
         told = self.offload if self.result.offload and self.result.offload.word is not Offload.PROVEN else ""
-        return (*filter(None, (told,)), *rate_views.warnings(self.result), *self.result.warnings)
+        return (*filter(None, (told,)), *number_views.warnings(self.result), *self.result.warnings)
 
     @property
     def facts(self) -> tuple[str, ...]:
         """What is known beside its rates."""
-        return rate_views.facts(self.result) if self.result else ()
+        return tuple(number_views.facts(self.result)) if self.result else ()
 
     @property
     def offload(self) -> str:
@@ -84,14 +83,11 @@ class RunView:
 
     run_id: str
     finished: bool
-    study: Study | None
     findings: tuple[Finding, ...]
     curves: tuple[CurveView, ...]
     scenarios: tuple[ScenarioView, ...]
     method: str  # how much was measured, and how
     why: tuple[WhyView, ...]  # a tree of causes for each scenario that the run explains
-    versions: Mapping[str, str]
-    host: Mapping[str, str]
 
     @property
     def plain(self) -> tuple[ScenarioView, ...]:
@@ -102,6 +98,11 @@ class RunView:
     def results(self) -> tuple[ScenarioResult, ...]:
         """Of those that no curve shows."""
         return tuple(section.result for section in self.plain if section.result)
+
+    @property
+    def rated(self) -> tuple[tuple[str, Rate], ...]:
+        """Of those that no curve shows: the name of each that has a rate, and its first one."""
+        return tuple((result.scenario, result.rates[0]) for result in self.results if result.rates)
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
@@ -119,25 +120,23 @@ def run_view(
     return RunView(
         run_id=result.run_id,
         finished=result.finished,
-        study=info.study if info else None,
         findings=result.findings,
         curves=curve_views(result.curves, info.study if info else None),
         scenarios=_scenarios(result, info, trials, measurements),
         method=words.method(result),
         why=tuple(why_view(explanation, result.profiles) for explanation in result.explanations),
-        versions=info.versions if info else {},
-        host=info.host if info else {},
     )
 
 
 def _scenarios(
     result: RunResult, info: RunInfo | None, trials: Sequence[Trial], measurements: Sequence[Measurement]
 ) -> tuple[ScenarioView, ...]:
-    asked = {str(scenario.get("name", "")): scenario for scenario in (info.scenarios if info else ())}
+    asked = by_name(info.scenarios if info else ())
     results: dict[str, ScenarioResult | None] = {scenario.scenario: scenario for scenario in result.scenarios}
     results |= {name: None for name in asked if name and name not in results}
     plans = info.plans if info else {}
-    tried, measured = _by_scenario(trials), _by_scenario(measurements)
+    tried = grouped((trial.scenario, trial) for trial in trials)
+    measured = grouped((measurement.scenario, measurement) for measurement in measurements)
     curves = {curve.group for curve in result.curves if curve.points}
     first_of: dict[str, ScenarioView] = {}
     made = []
@@ -148,13 +147,6 @@ def _scenarios(
             view = _folded(view, first_of.setdefault(view.group, view), len(trials) > MANY_TRIALS)
         made.append(view)
     return tuple(made)
-
-
-def _by_scenario(made: Sequence[Own]) -> dict[str, tuple[Own, ...]]:
-    records: dict[str, list[Own]] = {}
-    for record in made:
-        records.setdefault(record.scenario, []).append(record)
-    return {name: tuple(own) for name, own in records.items()}
 
 
 def _folded(view: ScenarioView, first: ScenarioView, many: bool) -> ScenarioView:
@@ -169,44 +161,35 @@ def _folded(view: ScenarioView, first: ScenarioView, many: bool) -> ScenarioView
 
 def _near_rates(result: ScenarioResult | None, trials: tuple[Trial, ...]) -> tuple[Trial, ...]:
     """The trials within a tenth of the rates' bounds; all, where there are no bounds."""
-    ends = words.bounds(result.rates) if result else []
-    if not ends:
-        return trials
-    low = min(lower for lower, _ in ends) * (1 - _NEAR)
-    high = max(upper for _, upper in ends) * (1 + _NEAR)
-    return tuple(trial for trial in trials if low <= trial.offered_fps <= high)
+    ends = words.around(result.rates, _NEAR) if result else None
+    return tuple(trial for trial in trials if ends is None or ends[0] <= trial.offered_fps <= ends[1])
 
 
 def _scenario(
     name: str,
     result: ScenarioResult | None,
     asked: Mapping[str, object],
-    trials: tuple[Trial, ...],
-    measurements: tuple[Measurement, ...],
+    trials: Sequence[Trial],
+    measurements: Sequence[Measurement],
 ) -> ScenarioView:
-    point = asked.get("point")
-    group = str(point.get("group", "")) if isinstance(point, Mapping) else ""
     return ScenarioView(
-        anchor="",
         name=name,
         title=result.title if result else str(asked.get("title", name)),
-        group=result.group if result else group,
+        group=result.group if result else group_of(asked),
         result=result,
-        rates=tuple(map(rate_view, result.rates)) if result else (),
-        metrics=metrics_view(result.metrics if result else (), result.measure if result else ""),
-        measurements=measurements_view(measurements),
+        rates=result.rates if result else (),
+        metrics=number_views.metrics_view(result.metrics if result else (), result.measure if result else ""),
+        measurements=tuple(measurements),
         limit=words.pinched_by(result) if result else words.NOT_MEASURED,
         sentence=words.verdict_sentence(result) if result else "",
-        others=words.other_verdicts(result) if result else (),
         unexplained=words.unexplained(result, trials),
         checks=words.checks(result, trials) if result else (),
         paths=paths(trials),
-        witness=bench_views.witness_rows(trials),
+        witness=trial_views.witness_rows(trials),
         discarded=words.discarded(trials),
-        trials=trials,
+        trials=tuple(trials),
         made=len(trials),
-        plan=(),
-        settings=bench_views.settings(asked),
-        threads=bench_views.thread_views(result.threads, asked) if result else (),
+        settings=trial_views.settings(asked),
+        threads=trial_views.thread_views(result.threads, asked) if result else (),
         in_force=tuple(result.settings.items()) if result else (),
     )

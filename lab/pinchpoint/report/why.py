@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pinchpoint.model import units
-from pinchpoint.model.causes import CYCLES, LOSS, Branch, CostOfAPass, Explanation, Standing, Suspicion, Tried
+from pinchpoint.model.causes import CYCLES, LOSS, Branch, Explanation, Standing, Suspicion, Tried
 from pinchpoint.model.measurement import Profile
-from pinchpoint.report.tables import Table, column
+from pinchpoint.report.tables import Table, table_of
 
 MOST_FUNCTIONS: Final = 12  # rows; all are in the stored file
 MOST_REASONS = 6  # for which the kernel drops, that are shown
@@ -30,10 +30,14 @@ class BranchView:
     mend: str  # empty unless it is confirmed
 
     @property
+    def explained(self) -> str:
+        """What it explains, behind its title."""
+        return f", {self.explains}" if self.explains else ""
+
+    @property
     def sentence(self) -> str:
         """All of it in one line."""
-        explains = f", {self.explains}" if self.explains else ""
-        return f"{self.standing}: {self.title}{explains}. {self.tried}"
+        return f"{self.standing}: {self.title}{self.explained}. {self.tried}"
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,9 @@ class WhyView:
 
 def why_view(explanation: Explanation, profiles: Sequence[Profile] = ()) -> WhyView:
     """The view; `profiles` are the run's, of all scenarios."""
-    own = next(
-        (profile_view(profile) for profile in profiles if profile.scenario == explanation.scenario), ProfileView()
-    )
-    return WhyView(explanation.scenario, tuple(map(_branch, explanation.branches)), tuple(_costs(explanation)), own)
+    own = [profile for profile in profiles if profile.scenario == explanation.scenario]
+    branches, costs = tuple(map(_branch, explanation.branches)), tuple(_costs(explanation))
+    return WhyView(explanation.scenario, branches, costs, profile_view(own[0]) if own else ProfileView())
 
 
 def profile_view(profile: Profile) -> ProfileView:
@@ -72,14 +75,10 @@ def profile_view(profile: Profile) -> ProfileView:
     if rest := profile.functions[MOST_FUNCTIONS:]:
         samples = sum(function.samples for function in rest)
         rows.append((units.counted(len(rest), "further function"), samples / profile.samples, "", samples))
-    functions, shares, sources, samples_of = zip(*rows, strict=True)
-    columns = (
-        column("function", "Function", functions, is_number=False),
-        column("share", "Share", map(units.share, shares)),
-        column("source", "Source", sources, is_number=False),
-        column("samples", "Samples", (f"{count:,}" for count in samples_of)),
-    )
-    return ProfileView(Table(columns), (*_about_samples(profile), *drops))
+    told = [(function, units.share(share), source, f"{samples:,}") for function, share, source, samples in rows]
+    headings = {"function": "Function", "share": "Share", "source": "Source", "samples": "Samples"}
+    table = table_of(headings, told, words=("function", "source"))
+    return ProfileView(table, (*_about_samples(profile), *drops))
 
 
 def _about_drops(profile: Profile) -> Iterator[str]:
@@ -110,43 +109,35 @@ def suspected_view(scenario: str, suspicions: Sequence[Suspicion]) -> WhyView:
 
 
 def _suspected(suspicion: Suspicion) -> BranchView:
-    would = (
-        f"{suspicion.experiment.words[0].upper()}{suspicion.experiment.words[1:]} would tell"
-        if suspicion.experiment
-        else ""
-    )
-    tried = f"Not tried. {would}." if would else "Not tried: no counter-experiment can tell."
+    tried = "Not tried: no counter-experiment can tell."
+    if suspicion.experiment:
+        words = suspicion.experiment.words
+        tried = f"Not tried. {words[0].upper()}{words[1:]} would tell."
     explains = f"would explain {units.share(suspicion.share)}"
     return BranchView(SUSPECTED, suspicion.title, tried, explains, suspicion.evidence, suspicion.mend)
 
 
 def _branch(branch: Branch) -> BranchView:
-    is_confirmed = branch.standing is Standing.CONFIRMED
-    explains = branch.explains if is_confirmed and branch.tried is not None and branch.tried.is_of_time else None
-    return BranchView(
-        str(branch.standing),
-        branch.suspicion.title,
-        _tried(branch.tried) if branch.tried else branch.reason,
-        "" if explains is None else f"{_at_least(branch)}{units.share(explains)} of the time for a frame",
-        branch.suspicion.evidence,
-        branch.suspicion.mend if is_confirmed else "",
-    )
-
-
-def _at_least(branch: Branch) -> str:
-    """Where the ratio is a bound, so is what follows from it."""
-    return "at least " if branch.tried is not None and branch.tried.high is None else ""
+    is_confirmed, tried, suspicion = branch.standing is Standing.CONFIRMED, branch.tried, branch.suspicion
+    explains = ""
+    if is_confirmed and tried is not None and tried.is_of_time and branch.explains is not None:
+        least = "at least " if tried.high is None else ""  # where the ratio is a bound, so is what follows from it
+        explains = f"{least}{units.share(branch.explains)} of the time for a frame"
+    told, mend = _tried(tried) if tried else branch.reason, suspicion.mend if is_confirmed else ""
+    return BranchView(str(branch.standing), suspicion.title, told, explains, suspicion.evidence, mend)
 
 
 def _tried(tried: Tried) -> str:
     if tried.pairs and tried.ratio is not None:
         pairs = f"median of {units.counted(tried.pairs, 'pair')} of interleaved trials"
-        return f"With {tried.experiment.words}: {_changed(tried.figure, tried.ratio)} ({pairs})"
-    if tried.ratio is None or tried.low is None:
-        return f"With {tried.experiment.words}: no ratio ({tried.reason})"
-    if tried.high is None:  # the engine could not overload the changed bench
-        return f"With {tried.experiment.words}: {tried.figure} at least x {tried.low:.3g}"
-    return f"With {tried.experiment.words}: {tried.figure} x {tried.ratio:.3g} [{tried.low:.3g} .. {tried.high:.3g}]"
+        gave = f"{_changed(tried.figure, tried.ratio)} ({pairs})"
+    elif tried.ratio is None or tried.low is None:
+        gave = f"no ratio ({tried.reason})"
+    elif tried.high is None:  # the engine could not overload the changed bench
+        gave = f"{tried.figure} at least x {tried.low:.3g}"
+    else:
+        gave = f"{tried.figure} x {tried.ratio:.3g} [{tried.low:.3g} .. {tried.high:.3g}]"
+    return f"With {tried.experiment.words}: {gave}"
 
 
 def _changed(figure: str, gain: float) -> str:
@@ -160,14 +151,8 @@ def _changed(figure: str, gain: float) -> str:
 
 
 def _costs(explanation: Explanation) -> Iterator[str]:
-    if explanation.passes is not None:
-        yield _pass(explanation.passes)
+    if cost := explanation.passes:
+        each = f"each further pass costs {cost.each:,.0f} [{cost.low:,.0f} .. {cost.high:,.0f}]"
+        yield f"{cost.cycles:,.0f} cycles a frame in {cost.passes:.3g} passes through the datapath; {each}"
     if explanation.control is not None and explanation.control.ratio is not None:
         yield f"Control. {_tried(explanation.control)}"
-
-
-def _pass(cost: CostOfAPass) -> str:
-    return (
-        f"{cost.cycles:,.0f} cycles a frame in {cost.passes:.3g} passes through the datapath; each further pass costs "
-        f"{cost.each:,.0f} [{cost.low:,.0f} .. {cost.high:,.0f}]"
-    )

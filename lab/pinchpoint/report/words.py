@@ -8,11 +8,11 @@ from typing import Final
 
 from pinchpoint.measure import registry
 from pinchpoint.model import units
+from pinchpoint.model.groups import grouped
 from pinchpoint.model.offload import Offload, OffloadTruth
 from pinchpoint.model.result import (
     CacheLine,
     Limit,
-    LossFloor,
     ModeRates,
     Outcome,
     Rate,
@@ -42,6 +42,14 @@ SIDES: Final[Mapping[str, str]] = {
 }
 
 
+_OPEN: Final = {
+    RateStatus.FOUND: "upper bound not measured",
+    RateStatus.AT_LEAST: "no upper bound",
+    RateStatus.BELOW_MINIMUM: "even the lowest load lost too much",
+    RateStatus.LOSES_ALWAYS: "frames are lost at any load",
+    RateStatus.REFUSED: "refused",
+}
+"""Why a rate has not two bounds."""
 # Below these a reader should look twice; they mark, they do not judge.
 ENOUGH_HEADROOM: Final = 1.1
 ENOUGH_VALID: Final = 0.75
@@ -68,10 +76,8 @@ def quoted(rate: Rate) -> str:
 
 def qualified(rate: Rate) -> tuple[str, str]:
     """The same as qualifier and number with its unit, e.g. `("at least", "7.10 Mpps")`."""
-    if rate.status is RateStatus.FOUND and rate.quoted_fps is not None:
-        return "", units.fps(rate.quoted_fps)
-    if rate.status is RateStatus.AT_LEAST and rate.quoted_fps is not None:
-        return "at least", units.fps(rate.quoted_fps)
+    if rate.status in (RateStatus.FOUND, RateStatus.AT_LEAST) and rate.quoted_fps is not None:
+        return "at least" if rate.status is RateStatus.AT_LEAST else "", units.fps(rate.quoted_fps)
     if rate.status is RateStatus.BELOW_MINIMUM and rate.upper_fps is not None:
         return "below", units.fps(rate.upper_fps)
     if rate.status is RateStatus.LOSES_ALWAYS and rate.floor is not None:
@@ -86,56 +92,41 @@ def interval(rate: Rate) -> str:
         why = f"; {rate.reason}" if rate.reason else ""
         return f"{kind} {units.fps_range(rate.lower_fps, rate.upper_fps)} ({units.share(width(rate))} wide){why}"
     if rate.status is RateStatus.LOSES_ALWAYS and rate.floor is not None:
-        return f"of its frames at any load ({_floor(rate.floor)})"
-    words = {
-        RateStatus.FOUND: "upper bound not measured",
-        RateStatus.AT_LEAST: "no upper bound",
-        RateStatus.BELOW_MINIMUM: "even the lowest load lost too much",
-        RateStatus.LOSES_ALWAYS: "frames are lost at any load",
-        RateStatus.REFUSED: "refused",
-    }[rate.status]
-    return f"{words} ({rate.reason})" if rate.reason else words
-
-
-def _floor(floor: LossFloor) -> str:
-    ends = units.quantity_range(floor.lower, floor.upper, "share")
-    return f"{ends} in {units.counted(floor.trials, 'trial')} at {units.fps(floor.load_fps)}, the lowest load tried"
+        floor = rate.floor
+        lost = f"{units.quantity_range(floor.lower, floor.upper, 'share')} in {units.counted(floor.trials, 'trial')}"
+        return f"of its frames at any load ({lost} at {units.fps(floor.load_fps)}, the lowest load tried)"
+    return _OPEN[rate.status] + (f" ({rate.reason})" if rate.reason else "")
 
 
 def band(rate: Rate) -> str:
     """The shoulder of the loss curve, e.g. `10 to 90 % of the trials lose from 3.98 to 6.02 Mpps`; empty: not known."""
-    if rate.band is None:
-        return ""
-    return f"10 to 90 % of the trials lose from {units.fps_range(rate.band.low_fps, rate.band.high_fps)}"
+    ends = units.fps_range(rate.band.low_fps, rate.band.high_fps) if rate.band else ""
+    return f"10 to 90 % of the trials lose from {ends}" if ends else ""
 
 
 def width(rate: Rate) -> float | None:
     """The width of the interval, relative to its upper bound; None without both bounds."""
-    if not rate.lower_fps or not rate.upper_fps:
+    return (rate.upper_fps - rate.lower_fps) / rate.upper_fps if rate.lower_fps and rate.upper_fps else None
+
+
+def around(rates: Sequence[Rate], margin: float) -> tuple[float, float] | None:
+    """From the lowest lower bound to the highest upper one, wider by `margin` of each; None without both bounds."""
+    bounds = [(rate.lower_fps, rate.upper_fps) for rate in rates if rate.lower_fps and rate.upper_fps]
+    if not bounds:
         return None
-    return (rate.upper_fps - rate.lower_fps) / rate.upper_fps
-
-
-def bounds(rates: Sequence[Rate]) -> list[tuple[float, float]]:
-    """Lower and upper bound, frames per second, of the rates that have both."""
-    return [(rate.lower_fps, rate.upper_fps) for rate in rates if rate.lower_fps and rate.upper_fps]
+    return min(lower for lower, _ in bounds) * (1 - margin), max(upper for _, upper in bounds) * (1 + margin)
 
 
 def definitions(rates: Iterable[Rate]) -> tuple[str, ...]:
     """What the rates mean, each definition once with the names of those that have it."""
-    named: dict[str, list[str]] = {}
-    for rate in rates:
-        named.setdefault(rate.decided, []).append(rate.name)
+    named = grouped((rate.decided, rate.name) for rate in rates)
     return tuple(f"{' and '.join(dict.fromkeys(names))}: {decided}" for decided, names in named.items())
 
 
 def mode_lines(result: ScenarioResult) -> tuple[str, ...]:
     """One line for each mode of the cores, if the search met several: they explain the band."""
-    if len(result.modes) < 2:
-        return ()
-    return tuple(
-        f"{mode.label}: {mode_rate(mode)} ({mode_share(mode, result.modes)} of the time)" for mode in result.modes
-    )
+    modes = result.modes if len(result.modes) > 1 else ()
+    return tuple(f"{mode.label}: {mode_rate(mode)} ({mode_share(mode, modes)} of the time)" for mode in modes)
 
 
 def mode_rate(mode: ModeRates) -> str:
@@ -153,21 +144,11 @@ def mode_share(mode: ModeRates, every: Sequence[ModeRates]) -> str:
     return f"{share * 100:.0f} %"
 
 
-def estimated(estimate: Estimate) -> str:
-    """The number to quote: `3.10 Mpps`, `at least 7.10 Mpps` or `below 10.0 kpps`; else `3.05 to 3.20 Mpps`."""
-    if estimate.bound is Bound.BETWEEN and estimate.low is not None and estimate.high is not None:
-        return units.quantity_range(estimate.low, estimate.high, estimate.unit)
-    lead = {Bound.AT_LEAST: "at least ", Bound.BELOW: "below "}.get(estimate.bound, "")
-    return f"{lead}{units.quantity(estimate.value, estimate.unit)}"
-
-
 def spread(estimate: Estimate) -> str:
     """The interval, e.g. `3.10 to 3.12 Mpps`; empty if it has not two ends; `no number` if refused."""
     if estimate.bound is Bound.BETWEEN:
-        return "no number"
-    if estimate.low is None or estimate.high is None or estimate.low == estimate.high:
-        return ""
-    return units.quantity_range(estimate.low, estimate.high, estimate.unit)
+        return NO_NUMBER
+    return units.ends(estimate.low, estimate.high, estimate.unit) if estimate.low != estimate.high else ""
 
 
 def plain_reason(reason: str) -> str:
@@ -199,9 +180,10 @@ def offload_sentence(truth: OffloadTruth) -> str:
     claim = f"{units.share(truth.claimed)} of the flows are said to be offloaded"
     kept = [f"{limit} ({units.share(share)} of the frames)" for limit, share in truth.limits.items()]
     limits = f"; known to stay in software: {', '.join(kept)}" if kept else ""
-    if truth.hardware is None:
-        return f"{truth.word}: {claim}, and {truth.missing}{limits}"
-    return f"{truth.word}: hardware forwarded {units.share(truth.hardware)} of the frames, and {claim}{limits}"
+    seen = f"{claim}, and {truth.missing}"
+    if truth.hardware is not None:
+        seen = f"hardware forwarded {units.share(truth.hardware)} of the frames, and {claim}"
+    return f"{truth.word}: {seen}{limits}"
 
 
 def verdict_sentence(result: ScenarioResult) -> str:
@@ -229,10 +211,10 @@ def core_distance(cache_line: CacheLine | None) -> str:
     """How far apart the engine's and the DUT's cores were."""
     if cache_line is None:
         return f"core distance {NOT_MEASURED}"
-    low, high = units.nanoseconds(cache_line.min_ns), units.nanoseconds(cache_line.max_ns)
-    near = f"cores {units.nanoseconds(cache_line.median_ns)} apart ({low} to {high})"
+    ends = (cache_line.median_ns, cache_line.min_ns, cache_line.max_ns)
+    median, low, high = map(units.nanoseconds, ends)
     far = f", far in {units.share(cache_line.far_share)} of probes" if cache_line.far_share else ""
-    return near + far
+    return f"cores {median} apart ({low} to {high}){far}"
 
 
 def engine_times(loopback: Loopback | None) -> str:
@@ -252,19 +234,13 @@ def checks(result: ScenarioResult, trials: Sequence[Trial]) -> tuple[Check, ...]
     if share := unexplained(result, trials):
         none = share == units.loss(0)
         # A share that is small enough for a verdict is no doubt; older runs do not say which is.
-        judged_small = result.unexplained_share is not None and _is_explained(result.verdict)
-        marks.append(
-            Check(
-                none or judged_small, f"ledger: {'no frame' if none else f'{share} of the offered frames'} unexplained"
-            )
-        )
-    proven = result.offload is not None and result.offload.word is Offload.PROVEN
-    truth = (Check(True, f"offload {offload_sentence(result.offload)}"),) if result.offload and proven else ()
-    return (*marks, *truth, _cores(result))
-
-
-def _is_explained(verdict: Verdict | None) -> bool:
-    return verdict is not None and verdict.limit is not Limit.UNEXPLAINED
+        explained = result.verdict is not None and result.verdict.limit is not Limit.UNEXPLAINED
+        small = result.unexplained_share is not None and explained
+        told = "no frame" if none else f"{share} of the offered frames"
+        marks.append(Check(none or small, f"ledger: {told} unexplained"))
+    if result.offload and result.offload.word is Offload.PROVEN:
+        marks.append(Check(True, f"offload {offload_sentence(result.offload)}"))
+    return (*marks, _cores(result))
 
 
 def unexplained(result: ScenarioResult | None, trials: Sequence[Trial]) -> str:
@@ -292,23 +268,21 @@ def _rate_checks(result: ScenarioResult) -> list[Check]:
 
 def _headroom(result: ScenarioResult) -> Check:
     known = result.ceiling
-    seen = result.generator_ceiling_fps
-    ceiling = max((fps for fps in (seen, known.fps if known else None) if fps is not None), default=None)
-    ndr = result.rates[0].quoted_fps if result.rates else None
+    seen = (result.generator_ceiling_fps, known.fps if known else None)
+    ceiling = max((fps for fps in seen if fps is not None), default=None)
     if ceiling is None:
         return Check(False, f"generator ceiling {NOT_MEASURED}")
+    ndr = result.rates[0].quoted_fps if result.rates else None
+    times = f", {ceiling / ndr:.2f} times the NDR" if ndr else ""
     how = f" (without the device {units.fps(known.fps)}, measured {known.measured[:16]})" if known else ""
-    if not ndr:
-        return Check(True, f"generator reaches {units.fps(ceiling)}{how}")
-    ratio = ceiling / ndr
-    text = f"generator reaches {units.fps(ceiling)}, {ratio:.2f} times the NDR{how}"
-    return Check(ratio >= ENOUGH_HEADROOM, text)
+    text = f"generator reaches {units.fps(ceiling)}{times}{how}"
+    return Check(not ndr or ceiling / ndr >= ENOUGH_HEADROOM, text)
 
 
 def _validity(result: ScenarioResult) -> Check:
-    invalid = sum(result.invalid_trials.values())
-    good = result.trials > 0 and (result.trials - invalid) / result.trials >= ENOUGH_VALID
-    return Check(good, f"{result.trials - invalid} of {units.counted(result.trials, _made(result))} valid")
+    valid = result.trials - sum(result.invalid_trials.values())
+    good = result.trials > 0 and valid / result.trials >= ENOUGH_VALID
+    return Check(good, f"{valid} of {units.counted(result.trials, _made(result))} valid")
 
 
 def _made(result: ScenarioResult) -> str:
@@ -324,11 +298,9 @@ def _has_limit(result: ScenarioResult) -> bool:
 
 def _cores(result: ScenarioResult) -> Check:
     """Two distances of the cores are in a band already; without one they are a doubt."""
-    cores, text = result.cache_line, core_distance(result.cache_line)
-    if cores is None:
-        return Check(False, text)
-    in_band = any(rate.band for rate in result.rates)
-    return Check(in_band or cores.max_ns < FAR_CORES_RATIO * cores.min_ns, text)
+    cores, in_band = result.cache_line, any(rate.band for rate in result.rates)
+    good = cores is not None and (in_band or cores.max_ns < FAR_CORES_RATIO * cores.min_ns)
+    return Check(good, core_distance(cores))
 
 
 def rate_names(results: Sequence[ScenarioResult]) -> tuple[str, ...]:
@@ -344,12 +316,9 @@ def rate_named(result: ScenarioResult, name: str) -> Rate | None:
 
 def judged(result: ScenarioResult) -> str:
     """How many trials or windows were valid, and what was wrong with the others; empty if none was made."""
-    if not result.trials:
-        return ""
-    invalid = sum(result.invalid_trials.values())
     kinds = (f"{number} {VALIDITIES[TrialValidity(kind)]}" for kind, number in result.invalid_trials.items())
-    aside = f" ({', '.join(kinds)})" if invalid else ""
-    return f"{result.trials - invalid} of {units.counted(result.trials, _made(result))} valid{aside}"
+    aside = f" ({', '.join(kinds)})" if any(result.invalid_trials.values()) else ""
+    return f"{_validity(result).text}{aside}" if result.trials else ""
 
 
 def _goal(rate: Rate) -> str:
@@ -364,9 +333,8 @@ def method(result: RunResult) -> str:
     goals = " and ".join(sorted({_goal(rate) for rate in rates}))
     made: Counter[str] = Counter()
     for scenario in result.scenarios:
-        made[_made(scenario)] += (
-            scenario.outcome is Outcome.MEASURED if scenario.measure == "build" else scenario.trials
-        )
+        is_build, is_measured = scenario.measure == "build", scenario.outcome is Outcome.MEASURED
+        made[_made(scenario)] += is_measured if is_build else scenario.trials
     counted = ", ".join(units.counted(number, what) for what, number in made.items() if number)
     traffic_s = math.fsum(scenario.traffic_s for scenario in result.scenarios)
     wall_s = math.fsum(scenario.wall_s for scenario in result.scenarios)
@@ -378,13 +346,7 @@ def method(result: RunResult) -> str:
 
 def discarded(trials: Sequence[Trial]) -> tuple[tuple[str, int, str, str], ...]:
     """Why trials were discarded, the most frequent first: kind, how many, their share, the first one's reason."""
-    kinds: dict[str, list[Trial]] = {}
-    for trial in trials:
-        if trial.validity is not TrialValidity.VALID:
-            why = CAUSES[trial.cause] if trial.cause else VALIDITIES[trial.validity]
-            kinds.setdefault(why, []).append(trial)
+    invalid = [trial for trial in trials if trial.validity is not TrialValidity.VALID]
+    kinds = grouped((CAUSES[trial.cause] if trial.cause else VALIDITIES[trial.validity], trial) for trial in invalid)
     ranked = sorted(kinds.items(), key=lambda kind: -len(kind[1]))
-    return tuple(
-        (why, len(trials_of), units.share(len(trials_of) / len(trials)), trials_of[0].reason)
-        for why, trials_of in ranked
-    )
+    return tuple((why, len(own), units.share(len(own) / len(trials)), own[0].reason) for why, own in ranked)

@@ -12,9 +12,7 @@ from functools import partial
 from types import MappingProxyType
 
 from pinchpoint.dut.setup import Setup, prepare
-from pinchpoint.findings.comparing_slices import rate_metric
-from pinchpoint.findings.comparing_trials import alternation, rate_name, rate_of, tried
-from pinchpoint.findings.relative import why_hopeless
+from pinchpoint.findings.paired_benches import alternation, rate_metric, rate_name, rate_of, tried, why_hopeless
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import scenario_result

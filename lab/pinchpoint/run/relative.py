@@ -18,7 +18,7 @@ from pinchpoint.dut import requirements
 from pinchpoint.dut.device import Device
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import prepare
-from pinchpoint.findings.relative import (
+from pinchpoint.findings.paired_benches import (
     is_enough,
     not_overloaded,
     of_reference,

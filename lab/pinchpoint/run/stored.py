@@ -6,8 +6,7 @@ from functools import cached_property
 import msgspec
 
 from pinchpoint.findings import comparing, differences, stored_runs
-from pinchpoint.findings.comparing_slices import of_duet
-from pinchpoint.findings.comparing_trials import alternation, of_trials
+from pinchpoint.findings.paired_benches import alternation, of_duet, of_trials
 from pinchpoint.model.comparison import Comparison, Method
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult

@@ -2,8 +2,7 @@
 
 `shelf`     the runs' folder, none of whose files leads outside; the studies that ship
 `index`     SQLite over the run folders, for lists and filters; rebuilt at any time
-`pages`     what each page shows; templates and figures are the report's wherever it has them
-`live`      a run in progress: its state, its time left, its search
+`pages`     what each page shows, a run in progress too; templates and figures are the report's wherever it has them
 `form`      a scenario from a form that the tables of keys make
 `acts`      stop, resume, start
 `guard`     Host, Origin, token, headers: before any page is made

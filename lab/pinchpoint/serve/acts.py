@@ -4,8 +4,10 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from pinchpoint.host.local import Local
@@ -43,11 +45,8 @@ class Acts:
         if owner(folder.path) is not None:
             raise InputError(f"{run}: it is being measured", "wait, or stop it first")
         result = folder.read_result()
-        if (
-            result is not None
-            and result.finished
-            and not any(scenario.outcome == "failed" for scenario in result.scenarios)
-        ):
+        failed = result is not None and any(scenario.outcome == "failed" for scenario in result.scenarios)
+        if result is not None and result.finished and not failed:
             raise InputError(f"{run}: it has finished", "start its scenario again for a new run")
         command = "run"
         if is_campaign(folder.path):
@@ -73,18 +72,9 @@ class Acts:
             raise InputError(
                 f"{name!r} cannot be a scenario's name", "use letters, digits, '.', '_' and '-', at most 64 in all"
             )
-        folder = self.shelf.root / FOLDER
-        if folder.is_symlink():
-            raise InputError(f"{folder} is a link", "remove it; scenarios are written below the runs' folder only")
-        try:
-            folder.mkdir(exist_ok=True)
-            name = self._write(name, text)
-        except OSError as error:
-            raise StoreError(f"cannot write {folder}: {error.strerror}", "choose a folder that is writable") from error
-        options = ("--quick",) if quick else ()
-        return self._spawn(
-            name, ("run", str(folder / f"{name}.toml"), "--out", str(self.shelf.root), "--quiet", *options)
-        )
+        path = self._write(name, text)
+        options = ("--out", str(self.shelf.root), "--quiet", *(("--quick",) if quick else ()))
+        return self._spawn(path.stem, ("run", str(path), *options))
 
     def start_study(self, name: str, only: Sequence[str], quick: bool, budget: str) -> str:
         """Run a study that was checked, or some of its groups; returns the name of its log. Raises InputError."""
@@ -116,28 +106,37 @@ class Acts:
             file.seek(max(0, os.fstat(descriptor).st_size - LOG_SHOWN))
             return pid, file.read(LOG_SHOWN).decode(errors="replace")
 
-    def _write(self, name: str, text: str) -> str:
-        number = 1
-        while True:
-            tried = name if number == 1 else f"{name}-{number}"
-            path = self.shelf.root / FOLDER / f"{tried}.toml"
-            try:
-                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-            except FileExistsError:
-                number += 1
-                continue
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            return tried
-
-    def _spawn(self, name: str, options: Sequence[str]) -> str:
+    @contextmanager
+    def _folder(self) -> Iterator[Path]:
+        """The folder of scenarios and logs, made where it is missing. Raises InputError, StoreError."""
         folder = self.shelf.root / FOLDER
+        if folder.is_symlink():
+            raise InputError(f"{folder} is a link", "remove it; scenarios are written below the runs' folder only")
         try:
             folder.mkdir(exist_ok=True)
+            yield folder
         except OSError as error:
             raise StoreError(f"cannot write {folder}: {error.strerror}", "choose a folder that is writable") from error
-        log = folder / f"{name}.log"
-        if folder.is_symlink() or log.is_symlink():
+
+    def _write(self, name: str, text: str) -> Path:
+        """A new file; where there is one of this name, the name gets a number."""
+        with self._folder() as folder:
+            number = 1
+            while True:
+                path = folder / (f"{name}.toml" if number == 1 else f"{name}-{number}.toml")
+                try:
+                    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+                except FileExistsError:
+                    number += 1
+                    continue
+                with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                    file.write(text)
+                return path
+
+    def _spawn(self, name: str, options: Sequence[str]) -> str:
+        with self._folder() as folder:
+            log = folder / f"{name}.log"
+        if log.is_symlink():
             raise InputError(f"{log} is a link", "remove it; logs are written below the runs' folder only")
         pid = self._host.spawn((*self.command, *options), (), str(log), str(log))
         with self._lock:

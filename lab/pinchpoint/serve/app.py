@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from typing import Final
 
 from starlette.applications import Starlette
@@ -22,7 +21,7 @@ from pinchpoint.serve import form
 from pinchpoint.serve.acts import Acts
 from pinchpoint.serve.guard import HEADERS, LARGEST_FORM, Guard, RefusedError, form_of
 from pinchpoint.serve.index import Wanted
-from pinchpoint.serve.pages import Pages, Viewer, segment
+from pinchpoint.serve.pages import Pages, segment
 from pinchpoint.serve.shelf import FILES, Shown, Studies
 
 ASSETS: Final = {
@@ -44,9 +43,21 @@ class Workshop:
     guard: Guard
     studies: Studies = field(default_factory=lambda: Studies(dict))
 
-    def viewer(self, request: Request) -> Viewer:
-        """What the browser may do."""
-        return Viewer(self.guard.word if self.guard.knows(request.headers) else "")
+    def word(self, request: Request) -> str:
+        """What the browser may act with; empty if it may only look."""
+        return self.guard.word if self.guard.knows(request.headers) else ""
+
+    def page(self, text_of: Callable[..., str], *names: str) -> Callable[[Request], Response]:
+        """A handler that answers with a page about what these parts of the address name."""
+
+        def handler(request: Request) -> Response:
+            return HTMLResponse(text_of(self.word(request), *(request.path_params[name] for name in names)))
+
+        return handler
+
+    def filled(self, request: Request, template: str, values: Mapping[str, object], status: int = 200) -> Response:
+        """A page that shows no run."""
+        return HTMLResponse(self.pages.filled(template, self.word(request), (), **values), status)
 
     def runs(self, request: Request) -> Response:
         """The list; with the printed token in its address, the browser may act from then on."""
@@ -56,21 +67,10 @@ class Workshop:
             response = RedirectResponse("/", 303)
             response.set_cookie(self.guard.cookie, token, httponly=True, samesite="strict")
             return response
-        return HTMLResponse(self.pages.list(self.viewer(request), _wanted(request.query_params)))
-
-    def run(self, request: Request) -> Response:
-        return HTMLResponse(self.pages.run(self.viewer(request), request.path_params["run"]))
+        return HTMLResponse(self.pages.list(self.word(request), _wanted(request.query_params)))
 
     def live(self, request: Request) -> Response:
-        return JSONResponse(self.pages.live(self.viewer(request), request.path_params["run"]))
-
-    def scenario(self, request: Request) -> Response:
-        asked = request.path_params
-        return HTMLResponse(self.pages.scenario(self.viewer(request), asked["run"], asked["scenario"]))
-
-    def trial(self, request: Request) -> Response:
-        asked = request.path_params
-        return HTMLResponse(self.pages.trial(self.viewer(request), asked["run"], asked["trial"]))
+        return JSONResponse(self.pages.live(self.word(request), request.path_params["run"]))
 
     def file(self, request: Request) -> Response:
         run, name = request.path_params["run"], request.path_params["file"]
@@ -83,43 +83,45 @@ class Workshop:
         return Response(text, media_type="text/csv", headers={"Content-Disposition": "attachment; filename=ledger.csv"})
 
     def compare(self, request: Request) -> Response:
-        return HTMLResponse(self.pages.compare(self.viewer(request), request.query_params.getlist("run")))
+        return HTMLResponse(self.pages.compare(self.word(request), request.query_params.getlist("run")))
 
     def trend(self, request: Request) -> Response:
         asked = request.query_params
-        return HTMLResponse(self.pages.trend(self.viewer(request), asked.get("scenario", ""), asked.get("metric", "")))
+        return HTMLResponse(self.pages.trend(self.word(request), asked.get("scenario", ""), asked.get("metric", "")))
 
     def new(self, request: Request) -> Response:
         """The empty form; or that of a file of a shipped study or of a run."""
         asked = dict(request.query_params)
         if "group" in asked and "study" in asked:
+            file = f"{asked['study']}/{asked['group']}.toml"
             text = self.studies.text(asked["study"], asked["group"])
-            fields = form.fields_of(text, f"{asked['study']}/{asked['group']}.toml")
-            return self._form(request, {"name": asked["group"][:64]} | fields, None)
-        if "run" in asked:
-            text, name = self.pages.source(asked["run"], asked.get("file", "")), asked.get("file", "")
-            stem = name.rpartition("/")[2].removesuffix(".toml")[:64]
-            return self._form(request, {"name": stem} | form.fields_of(text, name), None)
-        return self._form(request, asked, None)
+        elif "run" in asked:
+            file = asked.get("file", "")
+            text = self.pages.source(asked["run"], file)
+        else:
+            return self._form(request, asked, None)
+        stem = file.rpartition("/")[2].removesuffix(".toml")[:64]
+        return self._form(request, {"name": stem} | form.fields_of(text, file), None)
 
     def all_studies(self, request: Request) -> Response:
-        return HTMLResponse(self.pages.studies(self.viewer(request), self.studies.shown()))
+        return self.filled(request, "studies.html.j2", {"studies": self.studies.shown()})
 
     def study(self, request: Request) -> Response:
         name = request.path_params["study"]
         return self._study(request, {}, self.studies.checked(name, (), quick=False), None)
 
     def _study(self, request: Request, fields: Mapping[str, str], shown: Shown, do: str | None) -> Response:
-        only = [group for group in shown.groups if fields.get(f"group-{group}") == "on"]
-        values = {"only": only, "quick": fields.get("quick") == "on", "budget": fields.get("budget", ""), "asked": do}
-        html = self.pages.study(self.viewer(request), shown, values)
-        return HTMLResponse(html, 422 if shown.problems and do else 200)
+        values = {
+            "study": shown, "only": _chosen(shown, fields), "quick": fields.get("quick") == "on",
+            "budget": fields.get("budget", ""), "asked": do,
+        }  # fmt: skip
+        return self.filled(request, "study.html.j2", values, 422 if shown.problems and do else 200)
 
     def _study_act(self, request: Request, fields: Mapping[str, str]) -> Response:
         name, quick = fields.get("study", ""), fields.get("quick") == "on"
-        groups = self.studies.checked(name, (), quick).groups
-        only = [group for group in groups if fields.get(f"group-{group}") == "on"]
-        chosen = () if len(only) == len(groups) else only
+        whole = self.studies.checked(name, (), quick)
+        only = _chosen(whole, fields)
+        chosen = () if len(only) == len(whole.groups) else only
         shown = self.studies.checked(name, chosen, quick)
         if fields.get("do") == "start" and not shown.problems:
             begun = self.acts.start_study(name, chosen, quick, fields.get("budget", "").strip())
@@ -128,7 +130,7 @@ class Workshop:
 
     def started(self, request: Request) -> Response:
         name = request.path_params["name"]
-        return HTMLResponse(self.pages.started(self.viewer(request), name, *self.acts.state(name)))
+        return HTMLResponse(self.pages.started(self.word(request), name, *self.acts.state(name)))
 
     def act(self, request: Request, fields: Mapping[str, str]) -> Response:
         """Whatever changes something; `form_of` and the guard have been before."""
@@ -155,8 +157,7 @@ class Workshop:
             "sweep": sweep, "asked": do, "kinds": registry.kinds(), "measures": measures.measures(),
             "quick": fields.get("quick") == "on", "most": form.MOST_ELEMENTS,
         }  # fmt: skip
-        html = self.pages.form(self.viewer(request), values)
-        return HTMLResponse(html, 422 if problems else 200)
+        return self.filled(request, "new.html.j2", values, 422 if problems else 200)
 
     async def acting(self, request: Request) -> Response:
         """A POST: first who asks, then what."""
@@ -177,18 +178,19 @@ class Workshop:
         else:
             status, title = 500, "pinchpoint failed here"
             advice = "The terminal of `pinchpoint serve` shows where. Other pages still work."
-        viewer = Viewer("") if isinstance(error, RefusedError) else self.viewer(request)
-        return HTMLResponse(self.pages.error(viewer, title, advice), status)
+        word = "" if isinstance(error, RefusedError) else self.word(request)
+        return HTMLResponse(self.pages.filled("error.html.j2", word, title=title, advice=advice), status)
 
 
 def application(workshop: Workshop) -> ASGIApp:
     """The application: its routes behind the guard."""
+    pages = workshop.pages
     routes = [
         Route("/", workshop.runs),
-        Route("/run/{run}", workshop.run),
+        Route("/run/{run}", workshop.page(pages.run, "run")),
         Route("/run/{run}/live", workshop.live),
-        Route("/run/{run}/scenario/{scenario:path}", workshop.scenario),
-        Route("/run/{run}/trial/{trial:path}", workshop.trial),
+        Route("/run/{run}/scenario/{scenario:path}", workshop.page(pages.scenario, "run", "scenario")),
+        Route("/run/{run}/trial/{trial:path}", workshop.page(pages.trial, "run", "trial")),
         Route("/run/{run}/file/{file}", workshop.file),
         Route("/compare", workshop.compare),
         Route("/trend", workshop.trend),
@@ -200,9 +202,8 @@ def application(workshop: Workshop) -> ASGIApp:
         Route("/asset/{name}", _asset),
         Route("/act/{act:str}", workshop.acting, methods=["POST"]),
     ]
-    kinds: tuple[type[Exception], ...] = (RefusedError, PinchpointError, HTTPException)
+    kinds: tuple[type[Exception], ...] = (RefusedError, PinchpointError, HTTPException, Exception)
     handlers: dict[type[Exception], Callable[[Request, Exception], Response]] = dict.fromkeys(kinds, workshop.refused)
-    handlers[Exception] = workshop.refused
     return _Guarded(Starlette(routes=routes, exception_handlers=handlers), workshop)
 
 
@@ -243,12 +244,12 @@ def _asset(request: Request) -> Response:
     if name not in ASSETS:
         raise HTTPException(404)
     package, media_type = ASSETS[name]
-    text = page.asset(name) if package == "pinchpoint.report" else _own(name)
-    return Response(text, media_type=media_type, headers={"Cache-Control": "no-cache"})
+    return Response(page.asset(name, package), media_type=media_type, headers={"Cache-Control": "no-cache"})
 
 
-def _own(name: str) -> str:
-    return resources.files("pinchpoint.serve").joinpath("assets", name).read_text("utf-8")
+def _chosen(study: Shown, fields: Mapping[str, str]) -> list[str]:
+    """The groups that a form chooses."""
+    return [group for group in study.groups if fields.get(f"group-{group}") == "on"]
 
 
 def _wanted(asked: Mapping[str, str]) -> Wanted:
@@ -256,6 +257,5 @@ def _wanted(asked: Mapping[str, str]) -> Wanted:
     texts = {name: asked.get(name, "")[:200] for name in ("text", "kind", "study", "verdict", "host", "tag")}
     dates = {name: text for name in ("since", "until") if _DATE.fullmatch(text := asked.get(name, ""))}
     number = asked.get("page", "1")
-    return Wanted(
-        **texts, **dates, page=int(number) if number.isascii() and number.isdigit() and len(number) < 7 else 1
-    )
+    is_number = number.isascii() and number.isdigit() and len(number) < 7
+    return Wanted(**texts, **dates, page=int(number) if is_number else 1)

@@ -62,22 +62,17 @@ class Shape:
 
 def shape_of(form: Mapping[str, str]) -> Shape:
     """As asked for; else the default device and measure with what they need."""
-    kind = form.get("kind", registry.default())
+    kind, measure = form.get("kind", ""), form.get("measure", "")
     kind = kind if kind in registry.kinds() else registry.default()
-    names = [measure.name for measure in measures.measures()]
-    measure = form.get("measure", measures.DEFAULT)
-    measure = measure if measure in names else measures.DEFAULT
+    measure = measure if measures.find(measure) else measures.DEFAULT
     counts = {table.name: _count(table, measure, form) for table in _tables(kind, measure) if table.at_most}
     return Shape(kind, measure, counts)
 
 
 def parts(shape: Shape, form: Mapping[str, str]) -> tuple[Part, ...]:
     """The form, table by table."""
-    return tuple(
-        part
-        for table in _tables(shape.kind, shape.measure)
-        for part in _parts(table, shape.counts.get(table.name), form)
-    )
+    tables = _tables(shape.kind, shape.measure)
+    return tuple(part for table in tables for part in _parts(table, shape.counts.get(table.name), form))
 
 
 def text_of(shape: Shape, form: Mapping[str, str]) -> str:
@@ -109,10 +104,8 @@ def fields_of(text: str, path: str) -> dict[str, str]:
     made = tomllib.loads(text_of(shape_of(form), form))
     made.setdefault("measure", measures.DEFAULT)
     if made != data:
-        raise InputError(
-            f"{path}: the form cannot hold all of it",
-            f"copy the file, change it there, and run it: pinchpoint run {path}",
-        )
+        hint = f"copy the file, change it there, and run it: pinchpoint run {path}"
+        raise InputError(f"{path}: the form cannot hold all of it", hint)
     return form
 
 
@@ -173,8 +166,7 @@ def _tables(kind: str, measure: str) -> Iterator[Table]:
 
 
 def _count(table: Table, measure: str, form: Mapping[str, str]) -> int:
-    needs = next(kind for kind in measures.measures() if kind.name == measure).needs
-    usual = (2 if table.name in ("port", "host") else 1) if table.name in needs else 0
+    usual = (2 if table.name in ("port", "host") else 1) if table.name in measures.measure(measure).needs else 0
     asked = form.get(f"count-{table.name}", "")
     return min(int(asked), table.at_most, MOST_ELEMENTS) if asked.isascii() and asked.isdigit() else usual
 
@@ -198,29 +190,21 @@ def _is_asked(table: Table, key: Key) -> bool:
 
 
 def _field(place: str, key: Key, form: Mapping[str, str]) -> Field:
-    name = f"{place}.{key.name}" if place else key.name
-    if isinstance(key.default, Required):
-        default = ""
-    else:
+    name, expected = f"{place}.{key.name}" if place else key.name, key.kind.expected
+    is_required, default = isinstance(key.default, Required), ""
+    if not is_required:
         default = key.default.words if isinstance(key.default, Computed | Unset) else toml_of(key.default)
-    choices = tuple(re.findall(r'"([^"]+)"', key.kind.expected)) if _WORDS.fullmatch(key.kind.expected) else ()
-    value = form.get(f"field-{name}", "")
-    return Field(
-        name, key.name, value, default, isinstance(key.default, Required), key.doc, key.kind.expected, choices,
-        _is_long(key),
-    )  # fmt: skip
+    choices = tuple(re.findall(r'"([^"]+)"', expected)) if _WORDS.fullmatch(expected) else ()
+    value, is_long = form.get(f"field-{name}", ""), _takes(key, "a\nb") and _takes(key, "a\n\n{b}=")
+    return Field(name, key.name, value, default, is_required, key.doc, expected, choices, is_long)
 
 
-def _is_long(key: Key) -> bool:
-    return not _refuses(key, "a\nb") and not _refuses(key, "a\n\n{b}=")
-
-
-def _refuses(key: Key, value: object) -> bool:
+def _takes(key: Key, value: object) -> bool:
     try:
         key.kind.read(value)
     except MismatchError:
-        return True
-    return False
+        return False
+    return True
 
 
 def _other(place: str, form: Mapping[str, str]) -> Field:

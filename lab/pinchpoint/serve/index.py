@@ -9,17 +9,18 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from pinchpoint.dut import registry
+from pinchpoint.model.effective import table_in
 from pinchpoint.model.errors import InputError, PinchpointError, StoreError
 from pinchpoint.model.result import RunResult, ScenarioResult
 from pinchpoint.report import words
-from pinchpoint.report.metric_views import metrics_view
+from pinchpoint.report.number_views import metrics_view
 from pinchpoint.serve.shelf import Shelf
 from pinchpoint.store.ceilings import default_path
 from pinchpoint.store.folder import RESULT, TAGS_FILE, tags_or_fault
@@ -64,14 +65,14 @@ class Row:
     started: str
     title: str
     state: str  # finished, unfinished, unreadable
-    host: str
-    study: str
-    kinds: str
-    verdicts: str
-    scenarios: int
-    trials: int
-    number: str  # the first one of the first scenario
-    error: str
+    host: str = ""
+    study: str = ""
+    kinds: str = ""
+    verdicts: str = ""
+    scenarios: int = 0
+    trials: int = 0
+    number: str = ""  # the first one of the first scenario
+    error: str = ""
     tags: str = ""  # as a list of JSON, so that any tag can be among them
 
     @property
@@ -128,7 +129,7 @@ class Index:
             changed = [name for name, stamp in there.items() if known.get(name) != stamp]
             for name in changed:
                 _forget(base, name)
-                _keep(base, name, there[name], _read(self.shelf, name))
+                _keep(base, there[name], *_read(self.shelf, name))
             base.commit()
         return len(changed)
 
@@ -138,10 +139,8 @@ class Index:
         columns = ", ".join(field.name for field in fields(Row))
         with self._open() as base:
             (total,) = base.execute(f"select count(*) from runs {where}", values).fetchone()
-            rows = base.execute(
-                f"select {columns} from runs {where} order by started desc, id desc limit ? offset ?",
-                (*values, PAGE, PAGE * (max(wanted.page, 1) - 1)),
-            ).fetchall()
+            asked = f"select {columns} from runs {where} order by started desc, id desc limit ? offset ?"
+            rows = base.execute(asked, (*values, PAGE, PAGE * (max(wanted.page, 1) - 1))).fetchall()
             labels = base.execute("select distinct field, value from labels order by field, value").fetchall()
         choices = {name: tuple(value for of, value in labels if of == name) for name in _FIELDS}
         return Listed(tuple(Row(*row) for row in rows), total, max(1, -(-total // PAGE)), choices)
@@ -171,9 +170,8 @@ class Index:
         try:
             base = self._ready()
         except (sqlite3.DatabaseError, OSError) as error:
-            raise StoreError(
-                f"{self.path}: {error}", "remove it, or set XDG_CACHE_HOME to a writable folder"
-            ) from error
+            hint = "remove it, or set XDG_CACHE_HOME to a writable folder"
+            raise StoreError(f"{self.path}: {error}", hint) from error
         with closing(base):
             yield base
 
@@ -211,49 +209,36 @@ def _one_stamp(path: Path) -> str:
 
 
 def _conditions(wanted: Wanted) -> tuple[str, list[object]]:
-    parts: list[str] = []
-    values: list[object] = []
-    for name in _FIELDS:
-        if value := getattr(wanted, name):
-            parts.append("id in (select run from labels where field = ? and value = ?)")
-            values += [name, value]
-    for word in wanted.text.casefold().split()[:16]:
-        parts.append("instr(words, ?) > 0")
-        values.append(word)
-    if wanted.since:
-        parts.append("started >= ?")
-        values.append(wanted.since)
-    if wanted.until:
-        parts.append("substr(started, 1, 10) <= ?")
-        values.append(wanted.until)
-    return ("where " + " and ".join(parts) if parts else ""), values
+    labels = [(name, getattr(wanted, name)) for name in _FIELDS if getattr(wanted, name)]
+    labelled = "id in (select run from labels where field = ? and value = ?)"
+    conditions: list[tuple[str, Sequence[object]]] = [(labelled, label) for label in labels]
+    conditions += [("instr(words, ?) > 0", [word]) for word in wanted.text.casefold().split()[:16]]
+    conditions += [("started >= ?", [wanted.since])] if wanted.since else []
+    conditions += [("substr(started, 1, 10) <= ?", [wanted.until])] if wanted.until else []
+    where = " and ".join(condition for condition, _ in conditions)
+    return (f"where {where}" if where else ""), [value for _, values in conditions for value in values]
 
 
 def _forget(base: sqlite3.Connection, name: str) -> None:
-    base.execute("delete from runs where id = ?", (name,))
-    base.execute("delete from labels where run = ?", (name,))
-    base.execute("delete from made where run = ?", (name,))
+    for table, key in (("runs", "id"), ("labels", "run"), ("made", "run")):
+        base.execute(f"delete from {table} where {key} = ?", (name,))
 
 
-@dataclass(frozen=True)
-class _Entry:
-    row: Row
-    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    made: Sequence[tuple[str, str]] = ()
+Labels = Mapping[str, Sequence[str]]  # by filter
+Made = Sequence[tuple[str, str]]  # scenarios with their metrics
 
 
-def _keep(base: sqlite3.Connection, name: str, stamp: str, entry: _Entry) -> None:
-    row = entry.row
-    labels = [(name, of, value) for of, values in entry.labels.items() for value in values]
-    made = [(name, *number) for number in entry.made]
-    every = " ".join((*(str(getattr(row, field.name)) for field in fields(row)), *dict(entry.made)))
-    mine = {field.name: getattr(row, field.name) for field in fields(row)} | {"stamp": stamp, "words": every.casefold()}
+def _keep(base: sqlite3.Connection, stamp: str, row: Row, labels: Labels, made: Made) -> None:
+    mine = {field.name: getattr(row, field.name) for field in fields(row)}
+    every = " ".join((*map(str, mine.values()), *dict(made)))
+    mine |= {"stamp": stamp, "words": every.casefold()}
     base.execute(f"insert into runs ({', '.join(mine)}) values ({', '.join('?' * len(mine))})", [*mine.values()])
-    base.executemany("insert into labels values (?, ?, ?)", labels)
-    base.executemany("insert into made values (?, ?, ?)", made)
+    labelled = [(row.id, of, value) for of, values in labels.items() for value in values]
+    base.executemany("insert into labels values (?, ?, ?)", labelled)
+    base.executemany("insert into made values (?, ?, ?)", [(row.id, *number) for number in made])
 
 
-def _read(shelf: Shelf, name: str) -> _Entry:
+def _read(shelf: Shelf, name: str) -> tuple[Row, Labels, Made]:
     try:
         folder = shelf.run(name)
         path, (own, fault) = folder.path, tags_or_fault(folder)
@@ -261,14 +246,15 @@ def _read(shelf: Shelf, name: str) -> _Entry:
         file = path / "result.json"
         result = RESULT.decode(file.read_bytes(), f"{name}/result.json") if file.exists() else None
         trials = path / "trials.jsonl"
-        entry = _entry(name, info, result, trials.read_bytes().count(b"\n") if trials.exists() else 0, own)
-        return replace(entry, row=replace(entry.row, error=fault))
+        return _entry(name, info, result, trials.read_bytes().count(b"\n") if trials.exists() else 0, own, fault)
     except (msgspec.DecodeError, UnicodeDecodeError, OSError, PinchpointError) as error:
         text = error.message if isinstance(error, InputError | StoreError) else f"run.json: {error}"
-        return _Entry(Row(name, "", name, "unreadable", "", "", "", "", 0, 0, "", text))
+        return Row(name, "", name, "unreadable", error=text), {}, ()
 
 
-def _entry(name: str, info: _Info, result: RunResult | None, trials: int, own: Sequence[str] = ()) -> _Entry:
+def _entry(
+    name: str, info: _Info, result: RunResult | None, trials: int, own: Sequence[str], fault: str
+) -> tuple[Row, Labels, Made]:
     done = result.scenarios if result else ()
     kinds = sorted({_kind(scenario) for scenario in info.scenarios})
     verdicts = sorted({limit for result in done if (limit := words.pinched_by(result))})
@@ -281,15 +267,14 @@ def _entry(name: str, info: _Info, result: RunResult | None, trials: int, own: S
     row = Row(
         id=name, started=info.started, title=title, state="finished" if result and result.finished else "unfinished",
         host=host, study=study, kinds=", ".join(kinds), verdicts=", ".join(verdicts), scenarios=len(info.scenarios),
-        trials=trials, number=next(filter(None, map(number_of, done)), ""), error="",
+        trials=trials, number=next(filter(None, map(number_of, done)), ""), error=fault,
         tags=msgspec.json.encode(list(own)).decode(),
     )  # fmt: skip
-    return _Entry(row, labels, [made for result in done for made in _made(result)])
+    return row, labels, [made for result in done for made in _made(result)]
 
 
 def _kind(scenario: Mapping[str, Any]) -> str:
-    dut = scenario.get("dut")
-    return str(dut.get("kind", registry.default())) if isinstance(dut, Mapping) else registry.default()
+    return str(table_in(scenario, "dut").get("kind", registry.default()))
 
 
 def _made(result: ScenarioResult) -> Iterator[tuple[str, str]]:

@@ -2,16 +2,19 @@
 
 import csv
 import io
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from pinchpoint.model.groups import grouped
 from pinchpoint.model.result import RunResult, ScenarioResult
-from pinchpoint.model.study import Curve
 from pinchpoint.model.trial import Ledger
-from pinchpoint.report import rate_figures, words
+from pinchpoint.report import words
 from pinchpoint.report.curve_figures import Panel, overlaid
-from pinchpoint.report.metric_views import metrics_view
+from pinchpoint.report.number_views import main_metrics, metrics_view
+from pinchpoint.report.page import with_ids
+from pinchpoint.report.plot import Figure
+from pinchpoint.report.rate_figures import overview_figure
 
 MOST_PLOTS: Final = 40
 MOST_METRICS: Final = 4
@@ -22,10 +25,10 @@ class Cell:
     """What one run says of a scenario."""
 
     run: str
-    numbers: tuple[tuple[str, str, str], ...]  # name, value and interval; the number to quote first
-    against: str  # the first number against that of the first run; empty where there are not two
-    pinched_by: str
-    there: bool  # whether the run has the scenario
+    there: bool = False  # whether the run has the scenario
+    numbers: tuple[tuple[str, str, str], ...] = ()  # name, value and interval; the number to quote first
+    against: str = ""  # the first number against that of the first run; empty where there are not two
+    pinched_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -39,62 +42,51 @@ class Beside:
 
 def parts(
     results: Mapping[str, RunResult | None],
-) -> tuple[list[Beside], list[tuple[str, Panel]], list[Mapping[str, Any]]]:
+) -> tuple[list[Beside], list[tuple[str, Panel]], list[Figure]]:
     """The scenarios and the curves of several runs, and their plots with their ids."""
     done = {
         name: {point.scenario: point for point in result.scenarios} if result else {}
         for name, result in results.items()
     }
-    curves = list(_curves({name: result.curves if result else () for name, result in results.items()}))
+    curves = list(_curves(results))
     swept = {panel.key for _, panel in curves}
     names = dict.fromkeys(name for own in done.values() for name in own)
     scenarios = sorted((_compared(name, done, swept) for name in names), key=lambda section: section.swept)
-    drawn: list[Mapping[str, Any]] = [{"id": name, **panel.figure} for name, panel in curves]
+    plots: list[tuple[str, Figure | None]] = [(name, panel.figure) for name, panel in curves]
     for number, section in enumerate([section for section in scenarios if not section.swept][:MOST_PLOTS]):
-        spreads = [
-            rate_figures.spread_of(run, own[section.name].rates[0])
-            for run, own in done.items()
-            if section.name in own and own[section.name].rates
-        ]
-        if figure := rate_figures.rates_figure(spreads, "rate", from_zero=True):
-            drawn.append({"id": f"beside-{number}", **figure})
-    return scenarios, curves, drawn
+        own = [(run, of_run[section.name]) for run, of_run in done.items() if section.name in of_run]
+        rates = [(run, result.rates[0]) for run, result in own if result.rates]
+        plots.append((f"beside-{number}", overview_figure(rates, "rate")))
+    return scenarios, curves, with_ids(plots)
 
 
-def _curves(by_group: Mapping[str, Sequence[Curve]]) -> Iterator[tuple[str, Panel]]:
-    groups = dict.fromkeys(curve.group for curves in by_group.values() for curve in curves)
-    for number, group in enumerate(groups):
-        own = [(run, curve) for run, curves in by_group.items() for curve in curves if curve.group == group]
+def _curves(results: Mapping[str, RunResult | None]) -> Iterator[tuple[str, Panel]]:
+    every = ((run, curve) for run, result in results.items() if result for curve in result.curves)
+    for number, own in enumerate(grouped((curve.group, (run, curve)) for run, curve in every).values()):
         if len(own) > 1 and (panel := overlaid(own)):
             yield f"curve-{number}", panel
 
 
 def _compared(scenario: str, done: Mapping[str, Mapping[str, ScenarioResult]], swept: Collection[str]) -> Beside:
-    first = next((value for own in done.values() if scenario in own and (value := _value(own[scenario]))), None)
-    cells = []
-    for run, own in done.items():
-        result = own.get(scenario)
-        value = _value(result) if result else None
-        against = f"x {value / first:.3g}" if value and first else ""
-        cells.append(
-            Cell(
-                run,
-                _numbers(result) if result else (),
-                against,
-                words.pinched_by(result) if result else "",
-                result is not None,
-            )
-        )
-    is_swept = any(own[scenario].group in swept for own in done.values() if scenario in own)
-    return Beside(scenario, tuple(cells), is_swept)
+    results = {run: own.get(scenario) for run, own in done.items()}
+    first = next(filter(None, (_value(result) for result in results.values() if result)), None)
+    cells = tuple(_cell_of(run, result, first) for run, result in results.items())
+    return Beside(scenario, cells, any(result.group in swept for result in results.values() if result))
+
+
+def _cell_of(run: str, result: ScenarioResult | None, first: float | None) -> Cell:
+    if result is None:
+        return Cell(run)
+    value = _value(result)
+    against = f"x {value / first:.3g}" if value and first else ""
+    return Cell(run, True, _numbers(result), against, words.pinched_by(result))
 
 
 def _value(result: ScenarioResult) -> float | None:
     """The number to quote, in its unit."""
     if result.rates:
         return result.rates[0].quoted_fps
-    named = metrics_view(result.metrics, result.measure).main[:1]
-    return next((metric.value for metric in result.metrics for row in named if metric.name == row.name), None)
+    return next((metric.value for metric in main_metrics(result.measure, result.metrics)), None)
 
 
 def _numbers(result: ScenarioResult) -> tuple[tuple[str, str, str], ...]:

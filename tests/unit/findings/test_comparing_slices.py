@@ -6,8 +6,7 @@ import pytest
 from comparisons import paired_run
 from slices import constant, stretch
 
-from pinchpoint.findings.comparing_slices import of_duet
-from pinchpoint.findings.relative import why_hopeless
+from pinchpoint.findings.paired_benches import of_duet, why_hopeless
 from pinchpoint.model.comparison import ComparisonKind, Decision, HoldsFor, Method
 from pinchpoint.model.duet import FORWARDED
 

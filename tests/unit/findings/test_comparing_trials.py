@@ -8,7 +8,7 @@ from simulated_turns import Benches
 from sweeps import base
 from trials import stream_counts, thread_load, trial
 
-from pinchpoint.findings.comparing_trials import alternation, of_trials, tried
+from pinchpoint.findings.paired_benches import alternation, of_trials, tried
 from pinchpoint.model.comparison import ComparisonKind, Decision, HoldsFor, Method
 from pinchpoint.model.trial import ALTERNATING, WARM_UP, TrialValidity
 

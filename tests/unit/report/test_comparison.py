@@ -12,7 +12,7 @@ from sweeps import base
 from pinchpoint.findings.comparing import of_run
 from pinchpoint.findings.stored_runs import of_runs
 from pinchpoint.report import render_comparison, render_comparison_table
-from pinchpoint.report.comparison_page import pairs_figure, ratios_figure
+from pinchpoint.report.comparison import pairs_figure, ratios_figure
 
 A = [500.0, 501.0, 499.0, 500.5, 499.5, 500.2, 500.8, 499.9]
 HOSTILE = "<script>alert('x')</script>"

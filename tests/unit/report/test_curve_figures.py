@@ -14,8 +14,8 @@ from sample_study import study_run
 from pinchpoint.model.scenario import Factor, Level
 from pinchpoint.model.study import Bound, Curve, Published
 from pinchpoint.model.terms import lookup_share
-from pinchpoint.report.axes import level_axis, value_axis
 from pinchpoint.report.curve_figures import Panel, metric_names, panels
+from pinchpoint.report.plot import level_axis, value_axis
 
 INFO, RESULT, _ = study_run()
 BY_GROUP = {one.group: one for one in RESULT.curves}

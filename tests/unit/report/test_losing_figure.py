@@ -3,7 +3,7 @@
 import pytest
 from sample_shared import shared_run
 
-from pinchpoint.report.losing_figure import Point, losing_figure, points, usable
+from pinchpoint.report.loss_figures import Point, losing_figure, points, usable
 
 _, RESULT, TRIALS = shared_run()
 FOUND = RESULT.scenarios[0]

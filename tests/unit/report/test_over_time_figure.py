@@ -7,7 +7,7 @@ from trials import trial
 from pinchpoint.measure.soak.metrics import Window
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import Sample, TrialValidity
-from pinchpoint.report.measure_figures import over_time_figure
+from pinchpoint.report.trial_figures import over_time_figure
 
 
 def window(number, lost=0, validity=TrialValidity.VALID, span_s=10.0):

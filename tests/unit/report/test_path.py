@@ -13,7 +13,7 @@ from pinchpoint.model.hops import PORT, Party
 from pinchpoint.model.result import RunResult
 from pinchpoint.model.trial import Drop, Hop, Ledger, TrialValidity
 from pinchpoint.report import render_html, render_markdown
-from pinchpoint.report.path import FOREIGN, UNEXPLAINED, PathView, path_of, paths
+from pinchpoint.report.trial_views import FOREIGN, UNEXPLAINED, PathView, path_of, paths
 
 INFO, RESULT, TRIALS = sample_run()
 SNAT = tuple(trial for trial in TRIALS if trial.scenario == "snat-255")

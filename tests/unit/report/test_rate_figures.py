@@ -8,7 +8,7 @@ from sample_shared import every_status, shared_run
 from pinchpoint.model.result import RateStatus
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.report import words
-from pinchpoint.report.figures import Figure
+from pinchpoint.report.plot import Figure
 from pinchpoint.report.rate_figures import rates_figure, scenario_spreads, search_figure, search_words, spread_of
 
 INFO, RESULT, TRIALS = shared_run()

@@ -9,7 +9,7 @@ from sample import sample_run
 from pinchpoint.measure.loss_curve.metrics import unknown
 from pinchpoint.model.measurement import BurstResult, BurstTest
 from pinchpoint.model.trial import TrialValidity
-from pinchpoint.report.measure_figures import burst_figure, loss_curve_figure
+from pinchpoint.report.loss_figures import burst_figure, loss_curve_figure
 from pinchpoint.report.page import render_html
 from pinchpoint.report.terminal import render_table
 

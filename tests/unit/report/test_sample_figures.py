@@ -5,7 +5,7 @@ from sample_shared import shared_run
 from served import sampled
 
 from pinchpoint.report.rate_figures import narrowing
-from pinchpoint.report.sample_figures import samples_figure, trials_figure
+from pinchpoint.report.trial_figures import samples_figure, trials_figure
 
 _, RESULT, TRIALS = shared_run()
 OWN = [trial for trial in TRIALS if trial.scenario == RESULT.scenarios[1].scenario]

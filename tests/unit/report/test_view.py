@@ -6,6 +6,7 @@ from sample import sample_run
 from sample_measures import measures_run
 from sample_study import study_run
 
+from pinchpoint.report import words
 from pinchpoint.report.view import run_view
 
 INFO, RESULT, TRIALS = sample_run()
@@ -21,7 +22,7 @@ def test_scenarios_without_result_are_named_and_come_last() -> None:
 def test_a_result_alone_is_enough_for_a_view() -> None:
     view = run_view(RESULT)
     assert [one.name for one in view.plain] == ["forward", "snat-255", "snat-65536"]
-    assert view.scenarios[1].paths == () and view.scenarios[1].rates[0].quoted == "3.10 Mpps"
+    assert view.scenarios[1].paths == () and words.quoted(view.scenarios[1].rates[0]) == "3.10 Mpps"
 
 
 def test_scenarios_of_a_curve_are_folded_and_share_their_settings() -> None:
@@ -49,4 +50,4 @@ def test_what_to_mind_are_the_doubts_and_then_the_warnings() -> None:
 def test_measurements_belong_to_their_scenario() -> None:
     info, result, made = measures_run()
     view = run_view(result, info, (), made)
-    assert sum(len(one.measurements.rows) for one in view.scenarios) == len(made)
+    assert sum(len(one.measurements) for one in view.scenarios) == len(made)

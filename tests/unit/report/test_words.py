@@ -224,8 +224,8 @@ def test_two_ends_share_one_unit(low: float, high: float, unit: str, text: str) 
 
 
 def test_an_estimate_is_quoted_with_its_bound() -> None:
-    assert words.estimated(number(7.1e6, bound=Bound.AT_LEAST)) == "at least 7.10 Mpps"
-    assert words.estimated(number(1e4, bound=Bound.BELOW)) == "below 10.0 kpps"
+    assert number(7.1e6, bound=Bound.AT_LEAST).quoted == "at least 7.10 Mpps"
+    assert number(1e4, bound=Bound.BELOW).quoted == "below 10.0 kpps"
     assert words.spread(number(7.1e6, bound=Bound.AT_LEAST)) == words.spread(number(7.1e6, 0.0)) == ""
     assert words.spread(number(3e6)) == "2.94 to 3.06 Mpps"
 

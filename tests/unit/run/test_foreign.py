@@ -8,7 +8,7 @@ from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError, RequirementError
 from pinchpoint.model.measurement import Foreign, Wire
 from pinchpoint.observe.relay import InspectedPort, SeenAtPort
-from pinchpoint.report.generator_words import generator_lines
+from pinchpoint.report.observed import generator_lines
 from pinchpoint.run.external_generator import _sent, arguments
 
 KERNEL = Wire(carries=False, busy=0.4, still=0.0)

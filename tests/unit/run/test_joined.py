@@ -12,7 +12,7 @@ from pinchpoint.cli.main import main
 from pinchpoint.dut.registry import device
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.watch import Reading, RecordHead
-from pinchpoint.report.watch_view import joined_view
+from pinchpoint.report.observed import joined_view
 from pinchpoint.run.joined import joined
 from pinchpoint.run.watch import Recording
 from pinchpoint.store.codec import SCHEMA

@@ -9,7 +9,7 @@ from sweeps import factor, measured, sweep
 
 from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.findings.curves import curves
-from pinchpoint.findings.relative import (
+from pinchpoint.findings.paired_benches import (
     NARROW,
     UNIT,
     is_enough,

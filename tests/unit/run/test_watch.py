@@ -9,7 +9,7 @@ from pinchpoint.model.errors import InputError
 from pinchpoint.model.hops import DropKind
 from pinchpoint.model.watch import Reading, RecordHead
 from pinchpoint.observe.snapshot import Snapshot
-from pinchpoint.report.watch_view import watch_view
+from pinchpoint.report.observed import watch_view
 from pinchpoint.run.watch import readings, watched
 from pinchpoint.store.codec import SCHEMA
 

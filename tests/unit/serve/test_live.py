@@ -12,7 +12,7 @@ from pinchpoint.model.campaign import MachineProgress
 from pinchpoint.run.budget import expected_s
 from pinchpoint.scenario import load
 from pinchpoint.scenario.plain import to_plain
-from pinchpoint.serve.live import live
+from pinchpoint.serve.pages import live
 from pinchpoint.store.folder import owned, owner
 
 MEASURES = """

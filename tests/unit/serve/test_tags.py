@@ -4,7 +4,6 @@ from served import answered, keep, workshop
 
 from pinchpoint.model.errors import InputError
 from pinchpoint.serve.index import Wanted
-from pinchpoint.serve.pages import Viewer
 from pinchpoint.store.folder import read_tags, write_tags
 
 
@@ -44,7 +43,7 @@ def test_a_file_that_is_no_list_of_tags_is_named(folder):
 def test_a_run_whose_tags_are_damaged_is_shown_and_listed_with_the_error(folder, tmp_path):
     (folder.path / "tags.json").write_text("[")
     parts = workshop(tmp_path / "runs")
-    page = parts.pages.run(Viewer(""), "one")
+    page = parts.pages.run("", "one")
     assert "tags.json cannot be read" in page and "remove the file" in page
     parts.pages.index.refresh()
     (row,) = parts.pages.index.list(Wanted()).rows

@@ -1,12 +1,18 @@
-"""The path of a trial's frames, from the engine's sending over the device's places to the engine's receiving."""
+"""What is shown of trials, as plain values: the path of their frames, the threads, what the host did; and settings.
 
-from collections.abc import Iterator, Sequence
+The path leads from the engine's sending over the device's places to the engine's receiving.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Final
 
+from pinchpoint.measure.forwarding import figures_of
 from pinchpoint.model import units
-from pinchpoint.model.trial import Drop, Hop, Ledger, Trial, TrialValidity
+from pinchpoint.model.effective import defaulted, flat, table_in, within
+from pinchpoint.model.trial import BusyBy, Drop, Hop, Ledger, ThreadFigure, ThreadLoad, Trial, TrialValidity
 from pinchpoint.report import words
 
 UNKNOWN: Final = "unknown"
@@ -95,9 +101,9 @@ def paths(trials: Sequence[Trial]) -> tuple[PathView, ...]:
     judged = [trial for trial in sent if trial.validity is TrialValidity.VALID]
     clean = max((t for t in judged if t.lost <= 0), key=lambda t: t.load_fps, default=None)
     losing = min((t for t in judged if t.lost > 0), key=lambda t: t.load_fps, default=None)
-    named = [("Highest load without loss", clean), ("Lowest load with loss", losing)]
-    if sent and not judged:
-        named = [(f"Last trial, {words.VALIDITIES[sent[-1].validity]}", sent[-1])]
+    last = sent[-1] if sent and not judged else None
+    last_title = f"Last trial, {words.VALIDITIES[last.validity]}" if last else ""
+    named = (("Highest load without loss", clean), ("Lowest load with loss", losing), (last_title, last))
     return tuple(path_of(trial, title) for title, trial in named if trial)
 
 
@@ -114,7 +120,7 @@ def _places(hops: Sequence[Hop], account: Ledger) -> Iterator[Place]:
     balance = _Balance(account.offered)
     for number, hop in enumerate(hops):
         on_the_way = tuple(balance.against(hop.frames_in, "on the way to", hop.name))
-        balance.take(sum(drop.frames for drop in hop.drops))
+        balance.frames -= sum(drop.frames for drop in hop.drops)
         inside = tuple(balance.against(hop.frames_out, "in", hop.name))
         if number == len(hops) - 1:
             inside += tuple(balance.against(account.received, "after", hop.name))
@@ -129,10 +135,6 @@ class _Balance:
         self.frames = frames
         self.missed = 0  # unexplained
         self.foreign = 0  # more than the trial sent: their end is no loss of the trial
-
-    def take(self, dropped: int) -> None:
-        """Named drops leave the path."""
-        self.frames -= dropped
 
     def against(self, counted: int | None, where: str, place: str) -> Iterator[Loss]:
         """What a count has less or more than there should be; nothing where it is unknown."""
@@ -154,26 +156,23 @@ class _Balance:
 
 
 def _dropped(drop: Drop) -> Loss:
-    known = drop.limits in words.SIDES
-    about = f"{words.SIDES.get(drop.limits, drop.limits)}; {drop.counter}"
-    return Loss(drop.frames, drop.limits if known else "other", drop.name, about)
+    kind, about = drop.limits if drop.limits in words.SIDES else "other", words.SIDES.get(drop.limits, drop.limits)
+    return Loss(drop.frames, kind, drop.name, f"{about}; {drop.counter}")
 
 
 def _line(places: Sequence[Place], offered: int) -> str:
     parts = [f"{units.frames(offered)} offered"]
     for place in places:
-        if place.on_the_way:
-            parts.append(_bracket(place.on_the_way))
-        parts.append(f"{place.name} {_count(place.left)} {_bracket(place.inside)}".rstrip())
-    return " → ".join(parts)
+        parts += [_bracket(place.on_the_way), f"{place.name} {_count(place.left)} {_bracket(place.inside)}".rstrip()]
+    return " → ".join(filter(None, parts))
 
 
 def _bracket(losses: Sequence[Loss]) -> str:
     return f"({', '.join(f'{units.frames(loss.frames)} {loss.reason}' for loss in losses)})" if losses else ""
 
 
-def _count(frames: int | None) -> str:
-    return UNKNOWN if frames is None else units.frames(frames)
+def _count(frames: int | None, noun: str = "") -> str:
+    return UNKNOWN if frames is None else f"{units.frames(frames)}{noun}"
 
 
 def _picture(places: Sequence[Place], offered: int) -> tuple[tuple[Box, ...], tuple[Link, ...], tuple[Mark, ...], int]:
@@ -191,10 +190,8 @@ def _picture(places: Sequence[Place], offered: int) -> tuple[tuple[Box, ...], tu
             marks += beside
             y = end
         name = tuple(wrap(place.name, _IN_BOX))
-        counts = tuple(
-            f"{which} {_count(frames)}{' frames' if frames is not None else ''}"
-            for which, frames in (("in", place.arrived), ("out", place.left))
-        )
+        came, left = (_count(count, " frames") for count in (place.arrived, place.left))
+        counts = (f"in {came}", f"out {left}")
         beside, end = _marks(place.inside, True, y + _PADDING, offered)
         height = max(SIZE["line"] * len([*name, *counts]) + 2 * _PADDING, end - y)
         boxes.append(Box(y, height, name, counts))
@@ -217,3 +214,118 @@ def _marks(losses: Sequence[Loss], inside: bool, y: int, offered: int) -> tuple[
 def _width(frames: int | None, offered: int) -> float:
     share = min(1.0, max(0, frames or 0) / offered) if offered else 0.0
     return round(max(_THINNEST, _WIDEST * share), 1)
+
+
+@dataclass(frozen=True)
+class Share:
+    """One part of a bar: its share of the whole, 0..1."""
+
+    figure: ThreadFigure
+    count: str
+    share: float
+
+    @property
+    def text(self) -> str:
+        """The share in words."""
+        if not self.share:
+            return "0"
+        return units.share(self.share) if self.share >= 1e-4 else "under 0.01 %"
+
+
+@dataclass(frozen=True)
+class ThreadView:
+    """One forwarding thread; who answered its lookups as parts of a bar."""
+
+    name: str
+    rows: tuple[tuple[str, str], ...]
+    hits: tuple[Share, ...]
+    uncounted: str  # the names of what could not be counted
+
+
+_BUSY_BY: Final = {BusyBy.CYCLES: "its own count of cycles", BusyBy.PROCESSOR_TIME: "its processor time"}
+
+
+def thread_views(loads: Sequence[ThreadLoad], scenario: Mapping[str, object]) -> tuple[ThreadView, ...]:
+    """Each thread's, in the words of the device of an effective scenario."""
+    figures = figures_of(str(table_in(scenario, "dut").get("kind", "")))
+    return tuple(thread_view(load, figures) for load in loads)
+
+
+def thread_view(load: ThreadLoad, figures: Mapping[str, ThreadFigure]) -> ThreadView:
+    """The thread's load, and the device's own figures of it, called as `figures` says; others by their keys."""
+    passes = None if load.recirculated is None or not load.received else 1 + load.recirculated / load.received
+    cycles = words.NOT_COUNTABLE if load.cycles_per_packet is None else f"{load.cycles_per_packet:,.0f} cycles"
+    every = {**{key: ThreadFigure(key.replace("_", " "), "") for key in load.detail}, **figures}
+    own = [
+        (figure.title, load.detail[key]) for key, figure in every.items() if key in load.detail and not figure.answers
+    ]
+    rows = (
+        ("Busy", words.NOT_COUNTABLE if load.busy_share is None else units.share(load.busy_share)),
+        *((("Busy by", _BUSY_BY[load.busy_by]),) if load.busy_by else ()),
+        ("Per packet", cycles),
+        ("Clock", words.NOT_MEASURED if load.clock_hz is None else f"{load.clock_hz / 1e9:.2f} GHz"),
+        ("Received", f"{words.count(load.received)} frames"),
+        ("Passes per packet", words.NOT_COUNTABLE if passes is None else f"{passes:.2f}"),
+        *((title, f"{value:,.10g}") for title, value in own),
+    )
+    uncounted = ", ".join(figure.title for key, figure in figures.items() if key not in load.detail)
+    return ThreadView(load.name, rows, _hits(load, figures), uncounted)
+
+
+def _hits(load: ThreadLoad, figures: Mapping[str, ThreadFigure]) -> tuple[Share, ...]:
+    """Of its lookups, in the device's order."""
+    counted = [(figure, load.detail[key]) for key, figure in figures.items() if figure.answers and key in load.detail]
+    total = math.fsum(count for _, count in counted) or 1.0
+    return tuple(Share(figure, units.frames(round(count)), count / total) for figure, count in counted)
+
+
+def witness_rows(trials: Sequence[Trial]) -> tuple[tuple[str, str], ...]:
+    """What the host did to the trials: each quantity, and where it was worst."""
+    workers = [(trial, worker) for trial in trials for worker in trial.witness.workers]
+    threads = [(trial, thread) for trial in trials for thread in trial.witness.dut_threads]
+    gaps = sum(worker.gaps for _, worker in workers)
+    threshold = max((worker.gap_threshold_ns for _, worker in workers), default=0)
+    longest = [(float(worker.gap_max_ns), trial.id) for trial, worker in workers]
+    stolen = [(math.fsum(t.witness.steal_s.values()) * 1e9, t.id) for t in trials if t.witness.steal_s]
+    delays = [(float(th.run_delay_ns), t.id) for t, th in threads if th.run_delay_ns is not None]
+    return (
+        (f"Engine loop gaps over {units.nanoseconds(threshold)}", words.count(gaps if workers else None)),
+        ("Longest engine loop gap", _worst(longest)),
+        ("Time stolen from the bench's CPUs, worst trial", _worst(stolen)),
+        ("Clock of the engine's cores", _clock([worker.frequency_hz for _, worker in workers])),
+        ("Engine cores descheduled", _sum([worker.involuntary_switches for _, worker in workers], "times")),
+        ("DUT threads descheduled", _sum([thread.involuntary_switches for _, thread in threads], "times")),
+        ("DUT thread waiting to run, worst trial", _worst(delays)),
+    )
+
+
+def _clock(clocks: Sequence[int | None]) -> str:
+    known = [value / 1e9 for value in clocks if value is not None]
+    if not known:
+        return words.NOT_COUNTABLE
+    low, high = f"{min(known):.2f}", f"{max(known):.2f}"
+    return f"{low} GHz" if low == high else f"{low} to {high} GHz"
+
+
+def _worst(gaps: Sequence[tuple[float, str]]) -> str:
+    if not gaps:
+        return words.NOT_COUNTABLE
+    value, trial_id = max(gaps)
+    return f"{units.nanoseconds(value)} ({trial_id})" if value else "none"
+
+
+def _sum(counts: Sequence[int | None], unit: str) -> str:
+    known = [value for value in counts if value is not None]
+    blind = len(counts) - len(known)
+    note = f" ({words.NOT_COUNTABLE} in {blind} of {len(counts)} trials)" if blind else ""
+    return f"{units.frames(sum(known))} {unit}{note}" if known else words.NOT_COUNTABLE
+
+
+def settings(scenario: Mapping[str, object]) -> tuple[tuple[str, str, bool], ...]:
+    """The effective scenario, one row a key in the file's words: key, value, and whether the file left it out.
+
+    Array elements count from 1, as in the file's errors.
+    """
+    rest = {key: value for key, value in scenario.items() if key != "defaulted"}
+    unset = defaulted(scenario)
+    return tuple((key, value, within(key, unset)) for key, value in flat(rest))

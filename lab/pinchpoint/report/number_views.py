@@ -1,0 +1,222 @@
+"""What is shown of numbers, as plain values: rates with what is known beside them, metrics, single measurements."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pinchpoint.measure import registry
+from pinchpoint.model import units
+from pinchpoint.model.measurement import Measurement, Metric
+from pinchpoint.model.result import Rate, RateStatus, ReceiveRate, ScenarioResult
+from pinchpoint.report import words
+from pinchpoint.report.tables import ABSENT, Cell, Column, Table, column, table_of
+
+LOADED: Final = 0.99  # of the load: a device that forwards more was not overloaded, and the MRR is the generator's
+INTERVALS: Final = (
+    "Intervals are of this measured time on this host. For the next run: --repeats N, or pinchpoint pilot, which also "
+    "says how many repeats are enough"
+)
+_FEW: Final = 4  # metrics of a measure that is not listed, and columns of measurements
+
+
+def parts(rate: Rate) -> tuple[str, str, str]:
+    """The number to quote as qualifier, number and unit, e.g. `("at least", "7.10", "Mpps")`."""
+    qualifier, quoted = words.qualified(rate)
+    number, _, unit = (quoted, "", "") if quoted == words.NO_NUMBER else quoted.partition(" ")
+    return qualifier, number, unit
+
+
+def ends(rate: Rate) -> str:
+    """Of the interval, in the unit of the number, e.g. `4.71 .. 5.02`; empty if it has not two."""
+    if rate.status is RateStatus.LOSES_ALWAYS and rate.floor is not None:
+        return units.beside(rate.floor.loss_ratio, rate.floor.lower, rate.floor.upper, unit="share")
+    if rate.status is not RateStatus.FOUND or not (rate.quoted_fps and rate.lower_fps and rate.upper_fps):
+        return ""
+    return units.beside(rate.quoted_fps, rate.lower_fps, rate.upper_fps, unit="fps")
+
+
+def band(rate: Rate) -> str:
+    """Loads at which 10 % and 90 % of the trials lose, in the unit of the number; empty if not known."""
+    if not rate.quoted_fps or not rate.band:
+        return ""
+    return units.beside(rate.quoted_fps, rate.band.low_fps, rate.band.high_fps, unit="fps")
+
+
+def rate_table(results: Sequence[ScenarioResult]) -> Table:
+    """One row a scenario; the first rate, most often the NDR, has all that is known of it.
+
+    A column in which nothing is known is left out. Those of further rates have the key "other".
+    """
+    names = words.rate_names(results) or ("NDR",)
+    every = [rate for result in results for rate in result.rates]
+    main = [words.rate_named(result, names[0]) for result in results]
+
+    def of_rate(key: str, heading: str, text: Callable[[Rate], str | Cell], name: str = names[0]) -> Column:
+        rates = (words.rate_named(result, name) for result in results)
+        return column(key, heading, (text(rate) if rate else "" for rate in rates))
+
+    columns = [
+        column("scenario", "scenario", (result.scenario for result in results), is_number=False),
+        of_rate("rate", headed(names[0], every), lambda rate: Cell(words.quoted(rate), mark=rate.status)),
+        of_rate("interval", _interval_heading(main), ends),
+        of_rate("band", "10 to 90 %\nlose", band),
+        column("mrr", "MRR", (receive_rate(result.mrr) for result in results)),
+        column("busy", "thread\nbusy", map(busy, results)),
+        column("cycles", "cycles/\npacket", map(cycles, results)),
+        *(of_rate("other", headed(name, every), words.quoted, name) for name in names[1:]),
+        column("limit", "pinched by", map(words.pinched_by, results), is_number=False),
+    ]
+    always = ("scenario", "rate", "other")
+    return Table(tuple(candidate for candidate in columns if candidate.key in always or candidate.is_known))
+
+
+def _interval_heading(rates: Sequence[Rate | None]) -> str:
+    sure = {rate.confidence for rate in rates if rate and rate.status is RateStatus.FOUND}
+    confidence = sure.pop() if len(sure) == 1 else None
+    return f"{units.percent(confidence)},\nthis time" if confidence else "interval"
+
+
+def busy(result: ScenarioResult) -> str:
+    """How busy the busiest thread that forwards was."""
+    return units.share(max((load.busy_share for load in result.threads if load.busy_share is not None), default=None))
+
+
+def cycles(result: ScenarioResult) -> str:
+    """What a packet cost that thread."""
+    busiest = max(result.threads, key=lambda load: load.busy_share or 0.0, default=None)
+    if busiest is None or busiest.cycles_per_packet is None:
+        return ABSENT
+    return f"{busiest.cycles_per_packet:,.0f}"
+
+
+def headed(name: str, rates: Sequence[Rate]) -> str:
+    """A rate's name with the trial length that belongs to it, e.g. `NDR (0.2 s)`; without, where lengths differ."""
+    lengths = {rate.trial_duration_s for rate in rates if rate.name == name}
+    return f"{name} ({lengths.pop():g} s)" if len(lengths) == 1 else name
+
+
+def receive_rate(mrr: ReceiveRate | None) -> str:
+    """The MRR, e.g. `10.0 Mpps`; `at least` where the engine could not overload the device; empty if not measured."""
+    if mrr is None:
+        return ""
+    least = "at least " if mrr.estimate_fps >= LOADED * mrr.load_fps else ""
+    return f"{least}{units.fps(mrr.estimate_fps)}"
+
+
+def receive_rate_interval(mrr: ReceiveRate) -> str:
+    """How sharply the MRR is known, and at which load."""
+    interval = f"{units.percent(mrr.confidence)} interval {units.fps_range(mrr.lower_fps, mrr.upper_fps)}"
+    trials = f"median of {mrr.trials} trials of {mrr.trial_duration_s:g} s"
+    return f"{interval}; forwarded at {units.fps(mrr.load_fps)} offered, {trials}"
+
+
+def facts(result: ScenarioResult) -> Iterator[str]:
+    """What is known beside the rates, a sentence each, without a full stop."""
+    for ndr in result.rates[:1]:
+        if (gap := result.gap) and result.mrr:
+            yield (
+                f"Loses from {units.fps(ndr.quoted_fps)} on: a ring of {units.frames(gap.ring)} frames bears a pause "
+                f"of {units.seconds(gap.pause_s)} up to there; under overload the device forwards "
+                f"{units.fps(result.mrr.estimate_fps)}. If pauses are the cause, a ring of "
+                f"{units.frames(gap.longer_ring)} gives {units.fps(gap.longer_ring_fps)} "
+                "(a prediction that pinchpoint explain can test)"
+            )
+        if (half := ndr.at_half) and half.losing:
+            counts = f"{half.losing} of {half.trials} at {units.fps(half.load_fps)}, half of the {ndr.name}"
+            yield f"{units.share(half.share)} of the trials lose at any load that was tried: {counts}"
+        if ndr.unusable_share:
+            share = units.share(ndr.unusable_share)
+            yield f"{share} of the trials were not usable: the engine's receiving core stood still"
+
+
+def warnings(result: ScenarioResult) -> Iterator[str]:
+    """Where the rates need care: the counts contradict them, the load before matters, overload makes it slower."""
+    for rate in result.rates:
+        if rate.claim and not rate.claim.holds:
+            below, above = rate.claim.below, rate.claim.above
+            lost = f"at most 3 % below it {below.losing} of {below.trials} lost"
+            lost += f", at most 3 % above it {above.losing} of {above.trials}"
+            yield f"the trials beside the {rate.name} contradict it: {lost}"
+        if memory := rate.memory:
+            rested, sustained = units.fps(memory.rested_fps), units.fps(memory.sustained_fps)
+            after = f"{rested} after rests, {sustained} after overloads, which is the {rate.name}"
+            yield f"the load before a trial decides: {after}"
+        if rate.floor and rate.status is RateStatus.FOUND:
+            ratio = rate.floor.loss_ratio  # a constant one, beside a literal rate
+            useful = next((other for other in result.rates if other.loss_ratio > ratio and other.quoted_fps), None)
+            told = f": the useful rate is {useful.name}, {units.fps(useful.quoted_fps)}" if useful else ""
+            lost = f"loses {units.loss(ratio)} of its frames at any load"
+            yield f"{lost}, so the {rate.name} depends on the trial length{told}"
+    ndr, mrr = next(iter(result.rates), None), result.mrr
+    if ndr and mrr and ndr.status is RateStatus.FOUND and ndr.lower_fps and mrr.upper_fps < ndr.lower_fps:
+        load, forwarded = units.fps(mrr.load_fps), units.fps(mrr.estimate_fps)
+        yield f"collapses under overload: at {load} offered it forwards {forwarded}, less than its NDR"
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """A metric as a row of a table, its value with its unit."""
+
+    name: str
+    value: str  # with its unit
+    interval: str  # empty if none is known
+    note: str  # what to mind about this one
+
+
+@dataclass(frozen=True)
+class MetricsView:
+    """The metrics of a scenario: the main ones, all of them, and the note that they share."""
+
+    main: tuple[MetricRow, ...]
+    every: tuple[MetricRow, ...]
+    about: str  # what is true of all of them, e.g. what their intervals are
+
+
+def metrics_view(listed: Sequence[Metric], measure: str) -> MetricsView:
+    """Everything that a scenario found; notes that all metrics share stand once."""
+    notes = [metric.remarks for metric in listed]
+    shared = [note for note in notes[0] if note and all(note in each for each in notes)] if len(notes) > 1 else []
+    main = tuple(_row(metric, shared) for metric in main_metrics(measure, listed))
+    return MetricsView(main, tuple(_row(metric, shared) for metric in listed), "; ".join(shared))
+
+
+def _row(metric: Metric, shared: Sequence[str]) -> MetricRow:
+    note = "; ".join(remark for remark in metric.remarks if remark not in shared)
+    interval = units.ends(metric.low, metric.high, metric.unit) if metric.low != metric.high else ""
+    return MetricRow(metric.name, units.quantity(metric.value, metric.unit), interval, note)
+
+
+def metric_table(result: ScenarioResult, view: MetricsView) -> Table:
+    """One row a main metric."""
+    values = [Cell(row.value, mark="" if place else "strong") for place, row in enumerate(view.main)]
+    rows = [(row.name, value, row.interval, row.note) for row, value in zip(view.main, values, strict=True)]
+    headings = {"metric": result.measure, "found": "found", "interval": "interval", "note": "note"}
+    return table_of(headings, rows, words=("metric", "note"), name=result.scenario, title=result.title)
+
+
+def main_metrics(measure: str, metrics: Sequence[Metric]) -> tuple[Metric, ...]:
+    """The metrics that the measure is about, the most important first."""
+    declared = registry.find(measure)
+    wanted = declared.main if declared else ()
+    return tuple(named(metrics, wanted) or metrics[:_FEW])
+
+
+def named(metrics: Sequence[Metric], wanted: Sequence[str]) -> list[Metric]:
+    """The metrics of these names; a name that ends in a space is of several."""
+    return [metric for name in wanted for metric in metrics if _is_named(metric.name, name)]
+
+
+def _is_named(name: str, wanted: str) -> bool:
+    return name.startswith(wanted) if wanted.endswith(" ") else name == wanted
+
+
+def main_columns(made: Sequence[Measurement]) -> tuple[str, ...]:
+    """The names of the main figures of these measurements."""
+    main = [metric.name for measurement in made for metric in main_metrics(measurement.kind, measurement.metrics)]
+    return tuple(dict.fromkeys(main))[:_FEW]
+
+
+def figure(measurement: Measurement, name: str) -> tuple[str, str]:
+    """What a measurement found of a metric, and what to sort it by."""
+    metric = {metric.name: metric for metric in measurement.metrics}.get(name)
+    return (units.quantity(metric.value, metric.unit), f"{metric.value:.10g}") if metric else (ABSENT, "")
