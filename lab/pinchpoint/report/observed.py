@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pinchpoint.model import units
+from pinchpoint.model import measurement, units
 from pinchpoint.model.causes import Sign, Suspicion
 from pinchpoint.model.limits import SATURATED
-from pinchpoint.model.measurement import Foreign, Sent, Wire
+from pinchpoint.model.measurement import Foreign, Sent
 from pinchpoint.model.trial import ThreadLoad
 from pinchpoint.model.watch import Crossing, Joined, Watched, Wire
 from pinchpoint.report.tables import ABSENT, Cell, Table, table_of
@@ -177,7 +177,7 @@ def generator_lines(traffic: Foreign, own_fps: float | None) -> Iterator[str]:
         yield f"it sent {times:.2f} times the {units.fps(own_fps)} of the scenario's frames that the engine offers here"
 
 
-def _limit(wire: Wire) -> str:
+def _limit(wire: measurement.Wire) -> str:
     """Why the wire itself may have been the limit; empty if it was not."""
     if not wire.carries:
         return ""
@@ -224,7 +224,7 @@ def _checksums(stream: Sent) -> str:
     return f"{wrong} in {stream.checked:,} frames"
 
 
-def _evenness(stream: Sent, wire: Wire) -> str:
+def _evenness(stream: Sent, wire: measurement.Wire) -> str:
     if wire.still > STILL:
         return f"how evenly is not known: the reading core stood still for {units.share(wire.still)} of the time"
     silence = f"longest silence {units.seconds(stream.longest_silence_s)}"
