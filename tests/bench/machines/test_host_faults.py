@@ -70,7 +70,7 @@ def scenario(tmp_path):
 
 def python_of_the_host(planted):
     """Commands of a host whose python3 does that before the agent begins; its arguments are `-I -S -c AGENT`."""
-    script = f"{planted}; import sys; exec(compile(sys.argv[1], 'agent', 'exec'))"
+    script = f"{planted}; import sys; exec(compile(sys.argv.pop(1), 'agent', 'exec'))"
     lines = f'#!/bin/sh\nexec /usr/bin/python3 "$1" "$2" "$3" "{script}" "$4"\n'
     return f"mkdir /run/login/bin\ncat >/run/login/bin/python3 <<'END'\n{lines}END\nchmod +x /run/login/bin/python3\n"
 
