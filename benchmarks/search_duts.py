@@ -6,11 +6,11 @@ from pathlib import Path
 from statistics import median
 
 from search_truth import Array, begins_s, thresholds_fps
+from simulated import CoreDistance, RandomLoss, SimulatedInstrument, SimulatedTrial, Truth
+from simulated_queue import Collapse, Jumps, Lengths, RandomWalk, Replay, Sine, StallKind, Stalls
 
 from pinchpoint.account.validity import judge
 from pinchpoint.engine.instrument import EngineResult, TrialRequest
-from pinchpoint.engine.simulated import CoreDistance, RandomLoss, SimulatedInstrument, SimulatedTrial, Truth
-from pinchpoint.engine.simulated_queue import Collapse, Jumps, Lengths, RandomWalk, Replay, Sine, StallKind, Stalls
 from pinchpoint.model.scenario import Range, Stream, Validity
 from pinchpoint.model.trial import Drop, Hop, Ledger, StreamCounts, Trial, Witness
 from pinchpoint.search.slices import slice_s

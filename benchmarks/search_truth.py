@@ -9,9 +9,8 @@ from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
-
-from pinchpoint.engine.simulated import SimulatedInstrument, Truth
-from pinchpoint.engine.simulated_queue import StallKind, paused
+from simulated import SimulatedInstrument, Truth
+from simulated_queue import StallKind, paused
 
 Array = NDArray[np.float64]
 BETWEEN_S = 0.02  # from one beginning to the next, in the mean

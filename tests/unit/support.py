@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from simulated import SimulatedInstrument, Truth
+
 from pinchpoint.account.validity import judge
 from pinchpoint.engine.instrument import EngineResult, TrialRequest
-from pinchpoint.engine.simulated import SimulatedInstrument, Truth
 from pinchpoint.model.scenario import Range, Scenario, Search, SearchMethod, Stream, Validity
 from pinchpoint.model.trial import Drop, Hop, Ledger, Sample, Trial, Witness
 from pinchpoint.scenario import parse

@@ -9,5 +9,6 @@
 `histogram`    latencies of several engines, added up
 `workloads`    workloads over kernel sockets, which need no ports
 `connections`  the engine's command `connect`
-`simulated`    a twin with a virtual clock, for the logic around the measurement
+
+A twin with a virtual clock, for tests of the logic around a measurement, is benchmarks/simulated.py.
 """

@@ -1,7 +1,7 @@
 """The seam between deciding and acting: everything that can run a trial is an Instrument.
 
-`ProcessInstrument` (process.py) is the real engine behind its JSON lines;
-`SimulatedInstrument` (simulated.py) has a virtual clock and a known truth.
+`ProcessInstrument` (process.py) is the real engine behind its JSON lines, `JoinedInstrument` (multi_engine.py)
+several of them; `SimulatedInstrument` (benchmarks/simulated.py) has a virtual clock and a known truth.
 Nothing above this interface can tell which one it talks to.
 """
 

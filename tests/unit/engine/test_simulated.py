@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from simulated import CoreDistance, PortFailure, SimulatedInstrument, Stop, Truth
+from simulated_queue import StallKind, Stalls
 from support import request, stream
 
 from pinchpoint.engine.instrument import EngineResult, Instrument
-from pinchpoint.engine.simulated import CoreDistance, PortFailure, SimulatedInstrument, Stop, Truth
-from pinchpoint.engine.simulated_queue import StallKind, Stalls
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.trial import Sample
 

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from simulated import SimulatedInstrument
+from simulated_queue import StallKind, Stalls
 from support import TWO_PORTS as SCENARIO
 from support import Truth
 
-from pinchpoint.engine.simulated import SimulatedInstrument
-from pinchpoint.engine.simulated_queue import StallKind, Stalls
 from pinchpoint.measure.burst import Burst
 from pinchpoint.measure.burst.run import expected_bursts, measure_bursts
 from pinchpoint.measure.frames import FrameSession

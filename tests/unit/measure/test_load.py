@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from simulated import SimulatedInstrument
 from support import TWO_PORTS as SCENARIO
 from support import Truth
 
-from pinchpoint.engine.simulated import SimulatedInstrument
 from pinchpoint.measure.frames import FrameSession
 from pinchpoint.measure.load import Load
 from pinchpoint.measure.load.run import measure_loads

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from simulated import SimulatedInstrument
 from support import TWO_PORTS as SCENARIO
 from support import Truth
 
-from pinchpoint.engine.simulated import SimulatedInstrument
 from pinchpoint.measure.frames import FrameSession
 from pinchpoint.measure.loss_curve import LossCurve
 from pinchpoint.measure.loss_curve.run import measure_curve

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 import trials
+from simulated import CoreDistance, SimulatedInstrument
 from support import TWO_PORTS as SCENARIO
 from support import Truth, search_with
 
 from pinchpoint.account.facts import core_distance_ns
-from pinchpoint.engine.simulated import CoreDistance, SimulatedInstrument
 from pinchpoint.measure.frames import FrameSession
 from pinchpoint.measure.rates import Rates
 from pinchpoint.measure.rates import run as rates

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from simulated import SimulatedInstrument, Stop
 from support import TWO_PORTS, Truth
 
-from pinchpoint.engine.simulated import SimulatedInstrument, Stop
 from pinchpoint.measure import trial as measure
 from pinchpoint.measure.frames import FrameSession
 from pinchpoint.measure.recovery import Recovery

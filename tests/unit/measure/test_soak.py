@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from simulated import PortFailure, SimulatedInstrument, Stop
+from simulated_queue import StallKind, Stalls
 from support import TWO_PORTS, Truth
 
-from pinchpoint.engine.simulated import PortFailure, SimulatedInstrument, Stop
-from pinchpoint.engine.simulated_queue import StallKind, Stalls
 from pinchpoint.measure import trial as measure
 from pinchpoint.measure.frames import FrameSession
 from pinchpoint.measure.soak import Soak

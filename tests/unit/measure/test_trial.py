@@ -4,12 +4,12 @@ import time
 from dataclasses import replace
 
 import pytest
+from simulated import PortFailure, SimulatedInstrument
 from support import TWO_PORTS as SCENARIO
 from support import Truth
 from trials import engine_result, port, stream_counts
 
 from pinchpoint.account.ledger import unexplained_place
-from pinchpoint.engine.simulated import PortFailure, SimulatedInstrument
 from pinchpoint.measure import trial as measure
 from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.measure.trial import Measurer

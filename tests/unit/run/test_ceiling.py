@@ -4,13 +4,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from simulated import CoreDistance, SimulatedInstrument, Truth
+from simulated_queue import StallKind, Stalls
 from support import RULES, TWO_PORTS, request
 from trials import trial
 
 from pinchpoint.account.facts import core_distances
 from pinchpoint.cli.run import _Stopper
-from pinchpoint.engine.simulated import CoreDistance, SimulatedInstrument, Truth
-from pinchpoint.engine.simulated_queue import StallKind, Stalls
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.load import Load

@@ -6,10 +6,10 @@ from random import Random
 from types import SimpleNamespace
 
 import pytest
+from simulated import SimulatedInstrument
 from support import TWO_PORTS, Truth, scenario_text
 
 from pinchpoint.engine.instrument import EngineResult, SliceCounts, TrialRequest
-from pinchpoint.engine.simulated import SimulatedInstrument
 from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.model.duet import CALIBRATION, MEASURED
 from pinchpoint.model.errors import DutError, EngineError

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
+from simulated import SimulatedInstrument
 from support import Truth
 
-from pinchpoint.engine.simulated import SimulatedInstrument
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.frames import FrameSession

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from simulated import Truth
 from support import Bench
 
-from pinchpoint.engine.simulated import Truth
 from pinchpoint.search.memory import BOTH, PAIR, PAIRS, Memory, Role
 
 GOOD = Bench(Truth(5e6)).measure(0.2, 1e6)

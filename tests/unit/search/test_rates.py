@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulated import CoreDistance, PortFailure, Truth
+from simulated_queue import StallKind, Stalls
 from support import Bench, search_with
 
 from pinchpoint.account.facts import waited_s
 from pinchpoint.account.ledger import unexplained_share
-from pinchpoint.engine.simulated import CoreDistance, PortFailure, Truth
-from pinchpoint.engine.simulated_queue import StallKind, Stalls
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.result import Rate, RateStatus
 from pinchpoint.model.scenario import Search, SearchMethod

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from simulated import Truth
 from support import Bench
 
-from pinchpoint.engine.simulated import Truth
 from pinchpoint.model.trial import Cause, Trial, TrialValidity
 from pinchpoint.search import until_valid
 

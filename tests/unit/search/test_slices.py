@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from simulated import Truth
+from simulated_queue import RandomWalk, Replay, StallKind, Stalls
 from support import Bench
 
-from pinchpoint.engine.simulated import Truth
-from pinchpoint.engine.simulated_queue import RandomWalk, Replay, StallKind, Stalls
 from pinchpoint.model.trial import Trial
 from pinchpoint.search.slices import SLICES, late_fps, loss_of, most_waiting
 

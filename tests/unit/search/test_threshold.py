@@ -9,10 +9,10 @@ from statistics import median
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from simulated import RandomLoss, Truth
+from simulated_queue import Collapse, Jumps, RandomWalk, StallKind, Stalls
 from support import Bench, search_with
 
-from pinchpoint.engine.simulated import RandomLoss, Truth
-from pinchpoint.engine.simulated_queue import Collapse, Jumps, RandomWalk, StallKind, Stalls
 from pinchpoint.model.result import Ceiling, Limit, Rate, RateStatus
 from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.model.trial import Cause, Trial, TrialValidity

@@ -37,8 +37,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
 
+from simulated_queue import Collapse, Moves, Path, Queue, Stall, Stalling, StallKind, Stalls, paused
+
 from pinchpoint.engine.instrument import EngineResult, Heard, PortCounts, TrialRequest, duration_of
-from pinchpoint.engine.simulated_queue import Collapse, Moves, Path, Queue, Stall, Stalling, StallKind, Stalls, paused
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.trial import LatencySummary, Sample, StreamCounts, ThreadWitness, WorkerWitness
 
