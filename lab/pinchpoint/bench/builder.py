@@ -12,7 +12,7 @@ from pinchpoint.bench.plan import Action, Create, plan
 from pinchpoint.bench.resource import AnyResource, GuestKernel, Hugepages, Inside, MarkedProcesses
 from pinchpoint.host.guest import Guest
 from pinchpoint.host.interface import Host
-from pinchpoint.host.local import signals_wait
+from pinchpoint.host.signals import signals_wait
 from pinchpoint.model.errors import BenchError, PinchpointError
 
 _COMPARE = (

@@ -26,17 +26,13 @@ from typing import Any
 
 from pinchpoint.host import lease
 from pinchpoint.host.guest_line import CREDIT, PIECE, READY, LineError, answer, refusal, to_bytes, to_text
-from pinchpoint.host.interface import Connection, Host, Kept
+from pinchpoint.host.interface import OPERATIONS, Connection, Host, Kept
 from pinchpoint.host.jobs import Job, children_s
-from pinchpoint.host.local import ENDING, Local
+from pinchpoint.host.local import Local
 from pinchpoint.host.locked import LockedFile
 from pinchpoint.host.netlink import count_links
+from pinchpoint.host.signals import ENDING
 
-_AS_THEY_ARE = (
-    *("run", "read", "size", "write", "names", "exists", "make_folder", "remove_folder"),
-    *("spawn", "ended", "signal", "which", "release"),
-    *("remove_file", "modified_s", "keep_to", "bind_memory"),
-)
 _CHUNK = 1 << 20
 _SYSTEM_PATHS = "/usr/local/sbin:/usr/sbin:/sbin"  # where a user's own PATH may not lead
 _PREFERRED = -20  # nice(2): as the lab's own machine runs a bench
@@ -52,7 +48,7 @@ class Agent:
         self._held: dict[int, Any] = {}  # connections, locked files and jobs, none of which gets the number of another
         self._numbers = count(1)
         self._calls: Mapping[str, Callable[..., Any]] = {
-            **{name: getattr(host, name) for name in _AS_THEY_ARE},
+            **{name: getattr(host, name) for name in OPERATIONS},
             "read_bytes": lambda path, offset: to_text(host.read_bytes(path, offset)),
             "cpus": lambda: sorted(host.cpus()),
             "connect": lambda path, packets: self._hold(host.connect(path, packets=packets)),

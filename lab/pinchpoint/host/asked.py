@@ -4,16 +4,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import wraps
 from inspect import signature
-from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from pinchpoint.host.guest_line import LineError, to_text
-from pinchpoint.host.interface import Host
+from pinchpoint.host.interface import OPERATIONS, Host
 from pinchpoint.model.errors import PinchpointError
 
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 Seconds = Annotated[float, msgspec.Meta(ge=0, lt=1 << 53)]
 ANSWER_TIMEOUT_S = 60.0  # of an agent whose one CPU may be busy with frames
 
@@ -79,33 +77,11 @@ class AgentsJob(_Held):
         return state
 
 
-def _asks(
-    operation: Callable[Concatenate[Host, _P], _T],
-    kind: Any = None,
-    held: Callable[["AskedHost", int], Any] | None = None,
-) -> Callable[Concatenate["AskedHost", _P], _T]:
-    """A host's operation as a request: its name and its arguments go over the line, and the answer is of its type.
+class AskedHost(Host):
+    """What every carrier of the line has in common; it says how a request is put, and what a lost line is.
 
-    `kind`: the type of the answer where that is not the operation's. `held`: what stands for what the agent holds by
-    the number that is its answer.
+    Every operation of a host is a request (see below): none is this machine's.
     """
-    parameters, returned = signature(operation), kind or operation.__annotations__["return"] or type(None)
-
-    @wraps(operation)
-    def ask(host: "AskedHost", /, *args: _P.args, **named: _P.kwargs) -> _T:
-        bound = parameters.bind(host, *args, **named)
-        bound.apply_defaults()
-        arguments = {name: value for name, value in bound.arguments.items() if name != "self"}
-        timeout_s = arguments.get("timeout_s", 0.0) + ANSWER_TIMEOUT_S
-        answer = host._checked(returned, host._ask(operation.__name__, arguments, timeout_s))
-        result: _T = answer if held is None or answer is None else held(host, answer)
-        return result
-
-    return ask
-
-
-class AskedHost:
-    """What every carrier of the line has in common; it says how a request is put, and what a lost line is."""
 
     @property
     def is_started(self) -> bool:
@@ -130,30 +106,37 @@ class AskedHost:
         except msgspec.ValidationError as error:
             raise self._lost(LineError(f"expected another answer: {error}")) from None
 
-    run = _asks(Host.run)
-    read_bytes = _asks(Host.read_bytes)
-    read = _asks(Host.read)
-    size = _asks(Host.size)
-    write = _asks(Host.write)
-    names = _asks(Host.names)
-    exists = _asks(Host.exists)
-    make_folder = _asks(Host.make_folder)
-    remove_folder = _asks(Host.remove_folder)
-    spawn = _asks(Host.spawn)
-    ended = _asks(Host.ended)
-    signal = _asks(Host.signal)
-    which = _asks(Host.which)
-    cpus = _asks(Host.cpus)
-    release = _asks(Host.release)
-    remove_file = _asks(Host.remove_file)
-    modified_s = _asks(Host.modified_s, Seconds)
-    keep_to = _asks(Host.keep_to)
-    bind_memory = _asks(Host.bind_memory)
-    connect = _asks(Host.connect, int, _AgentsConnection)
-    start_file = _asks(Host.start_file, int, _AgentsFile)
-    take_file = _asks(Host.take_file, int | None, _AgentsFile)
-    hold = _asks(Host.hold, int, _AgentsFile)
-
     def _number(self, call: str, arguments: Mapping[str, Any], timeout_s: float = ANSWER_TIMEOUT_S) -> int:
         number: int = self._checked(int, self._ask(call, arguments, timeout_s))
         return number
+
+
+# Where the type of the answer is not the operation's: that type, and what stands for what the agent holds by a number.
+_ANSWERS: Final[Mapping[str, tuple[Any, Callable[[AskedHost, int], _Held] | None]]] = {
+    "modified_s": (Seconds, None),
+    "connect": (int, _AgentsConnection),
+    "start_file": (int, _AgentsFile),
+    "take_file": (int | None, _AgentsFile),
+    "hold": (int, _AgentsFile),
+}
+
+
+def _asked(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """A host's operation as a request: its name and its arguments go over the line, and the answer is of its type."""
+    name, parameters = operation.__name__, signature(operation)
+    kind, held = _ANSWERS.get(name, (operation.__annotations__["return"] or type(None), None))
+
+    @wraps(operation)
+    def ask(host: AskedHost, /, *args: Any, **named: Any) -> Any:
+        bound = parameters.bind(host, *args, **named)
+        bound.apply_defaults()
+        arguments = {word: value for word, value in bound.arguments.items() if word != "self"}
+        timeout_s = arguments.get("timeout_s", 0.0) + ANSWER_TIMEOUT_S
+        answer = host._checked(kind, host._ask(name, arguments, timeout_s))
+        return answer if held is None or answer is None else held(host, answer)
+
+    return ask
+
+
+for _name in OPERATIONS:
+    setattr(AskedHost, _name, _asked(getattr(Host, _name)))

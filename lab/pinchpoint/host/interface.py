@@ -1,12 +1,22 @@
-"""What every kind of host offers. A path names a file of that host; a process id, one of its processes."""
+"""A host, and what it offers. A path names a file of that host; a process id, one of its processes."""
 
+import os
 import shlex
+import shutil
+import socket
+import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Final, Protocol
 
-from pinchpoint.model.errors import BenchError
+from pinchpoint.host import memory_policy
+from pinchpoint.host.locked import LockedFile
+from pinchpoint.host.signals import signals_later
+from pinchpoint.model.errors import BenchError, RequirementError
 
 COMMAND_TIMEOUT_S = 120.0  # of a command that does not say otherwise
+_CONNECT_TIMEOUT_S = 10.0
 MOST_WORDS = 1_000  # of a command that people are shown
 PROC: Final = "/proc"  # proc(5)
 SYS: Final = "/sys"  # sysfs(5)
@@ -54,12 +64,11 @@ class Kept(Protocol):
         """Give up the lock and leave the file."""
 
 
-class Host(Protocol):
-    """A machine, or a kernel of its own on one."""
+class Host:
+    """The machine on which this process runs. A host that is asked over a line offers the same (`asked`)."""
 
-    @property
-    def name(self) -> str:
-        """The scenario's word for it; empty: the machine on which the lab runs."""
+    name = ""
+    """The scenario's word for it; empty: the machine on which the lab runs."""
 
     def run(
         self,
@@ -70,78 +79,165 @@ class Host(Protocol):
         timeout_s: float = COMMAND_TIMEOUT_S,
     ) -> str:
         """Run a command without a shell; returns its stdout. Raises CommandFailed or RequirementError."""
+        process: subprocess.Popen[str] | None = None
+        try:
+            with signals_later():
+                process = subprocess.Popen(
+                    [*prefix(netns, cpus), *argv],
+                    env={**os.environ, **dict(environment)},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    errors="replace",
+                    # Ctrl-C is for the lab: a half-run command would leave the bench undefined. A session of its own
+                    # would have the weight of a session of priority 0 (sched(7), autogroup), whatever the command has.
+                    process_group=0,
+                )
+            stdout, stderr = process.communicate(timeout=timeout_s)
+        except FileNotFoundError as error:
+            raise _not_installed(error.filename) from error
+        except subprocess.TimeoutExpired as error:
+            raise CommandFailed(argv, f"it did not end within {timeout_s:g} s") from error
+        finally:
+            if process is not None and process.poll() is None:
+                process.kill()
+                process.wait()
+        if process.returncode != 0:
+            raise CommandFailed(argv, stderr or stdout)
+        return stdout
 
     def read_bytes(self, path: str, offset: int = 0) -> bytes:
         """A file from `offset` to its end. Raises OSError."""
+        with open(path, "rb") as file:
+            if offset:
+                file.seek(offset)
+            return file.read()
 
     def read(self, path: str) -> str:
         """A file as text; bytes that are not UTF-8 are replaced. Raises OSError."""
+        return self.read_bytes(path).decode(errors="replace")
 
     def size(self, path: str) -> int:
         """Bytes of a file. Raises OSError."""
+        return Path(path).stat().st_size
 
     def write(self, path: str, text: str) -> None:
         """Replace what a file holds. Raises OSError."""
+        Path(path).write_text(text, encoding="utf-8")
 
     def names(self, folder: str) -> list[str]:
         """What a folder holds. Raises OSError."""
+        return [place.name for place in Path(folder).iterdir()]
 
     def exists(self, path: str) -> bool:
         """Whether there is such a file or folder."""
+        return Path(path).exists()
 
     def make_folder(self, path: str) -> None:
         """Make a folder that only its owner may enter, with its parents. Raises OSError, also where it exists."""
+        Path(path).mkdir(mode=0o700, parents=True)
 
     def remove_folder(self, path: str) -> None:
         """Remove a folder with all that it holds; one that is absent is no error. Raises OSError."""
+        shutil.rmtree(path, ignore_errors=True)
+        if Path(path).exists():
+            shutil.rmtree(path)  # raises what kept it
 
     def spawn(self, argv: Sequence[str], environment: Environment, output: str, errors: str) -> int:
         """Start a process of a session of its own; both files are appended to. Returns its id.
 
         Raises RequirementError if there is no such program.
         """
+        new = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        files = [
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, output, new, 0o600),
+            (os.POSIX_SPAWN_OPEN, 2, errors, new, 0o600),
+        ]
+        words = {**os.environ, **dict(environment)}
+        try:
+            return os.posix_spawnp(argv[0], [*argv], words, file_actions=files, setsid=True, setsigmask=())
+        except FileNotFoundError as error:
+            raise _not_installed(argv[0]) from error
 
     def ended(self, pid: int) -> bool:
         """Whether a process that `spawn` started has ended; then it is forgotten. False of any other."""
+        with suppress(ChildProcessError):
+            return os.waitpid(pid, os.WNOHANG)[0] != 0
+        return False
 
     def signal(self, pids: Sequence[int], number: int) -> list[int]:
         """Send a signal to each. Returns those that are gone."""
+        gone = []
+        for pid in pids:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                gone.append(pid)
+        return gone
 
     def connect(self, path: str, *, packets: bool = False) -> Connection:
         """Connect to a Unix socket: a stream, or one that keeps packets apart. Raises OSError."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET if packets else socket.SOCK_STREAM)
+        connection.settimeout(_CONNECT_TIMEOUT_S)
+        try:
+            connection.connect(path)
+        except OSError:
+            connection.close()
+            raise
+        return connection
 
     def which(self, program: str) -> str | None:
         """Where a program is found."""
+        return shutil.which(program)
 
     def cpus(self) -> frozenset[int]:
-        """CPUs that may be used."""
+        """CPUs that this process may use."""
+        return frozenset(os.sched_getaffinity(0))
 
     def release(self) -> str:
         """The kernel's release (uname(2))."""
+        return os.uname().release
 
     def start_file(self, path: str, unborn: str) -> Kept:
         """A new file, which has the name `unborn` until it is locked. Raises OSError."""
+        return LockedFile.start(path, unborn)
 
     def take_file(self, path: str) -> Kept | None:
         """A dead owner's file, locked, a torn last line cut off; None while its owner lives. Raises OSError."""
+        return LockedFile.take(path)
 
     def hold(self, path: str, holder: str, token: str) -> Kept:
         """A lock in the name of `holder`; who has the same token gives it up. Raises BlockingIOError naming the holder.
 
         Its file stays.
         """
+        return LockedFile.hold(path, holder, token)
 
     def remove_file(self, path: str) -> None:
         """Remove a file; one that is absent is no error. Raises OSError."""
+        Path(path).unlink(missing_ok=True)
 
     def modified_s(self, path: str) -> float:
         """When a file was last written, seconds since 1970. Raises OSError."""
+        return Path(path).stat().st_mtime
 
     def keep_to(self, cpus: Sequence[int]) -> None:
         """Run on these CPUs from now on, with all that is started. Raises OSError."""
+        os.sched_setaffinity(0, cpus)
 
     def bind_memory(self, nodes: Sequence[int]) -> None:
         """Start what follows with its memory on these NUMA nodes; none: on any. Raises RequirementError."""
+        memory_policy.bind(nodes)
+
+
+OPERATIONS: Final = tuple(name for name, member in vars(Host).items() if callable(member) and not name.startswith("_"))
+"""What is asked of a host, by the names of its methods."""
+
+
+def _not_installed(program: str) -> RequirementError:
+    return RequirementError(f"{program}: not installed", "pinchpoint doctor")
 
 
 def text_at(host: Host, path: str) -> str:

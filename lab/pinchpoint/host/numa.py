@@ -1,24 +1,17 @@
 """NUMA: which nodes a host has, and on which of them memory is taken.
 
-Sources: Documentation/ABI/stable/sysfs-devices-node, set_mempolicy(2).
+Source: Documentation/ABI/stable/sysfs-devices-node.
 """
 
-import ctypes
-import os
-import platform
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from pinchpoint.host import memory_policy
 from pinchpoint.host.interface import SYS, Host, names_in
-from pinchpoint.model.errors import DutError, HostLostError, InputError, RequirementError
+from pinchpoint.model.errors import DutError, HostLostError, InputError
 
 NODES = f"{SYS}/devices/system/node"
-_MPOL_DEFAULT, _MPOL_BIND = 0, 2
-_SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "riscv64": 237, "ppc64le": 261, "s390x": 270}
-_GET_MEMPOLICY = {"x86_64": 239, "aarch64": 236, "riscv64": 236, "ppc64le": 260, "s390x": 269}
-_MASK_BITS = 1024  # nodes that a kernel can be built for
-_WORD_BITS = 8 * ctypes.sizeof(ctypes.c_ulong)
 
 
 @dataclass(frozen=True)
@@ -93,49 +86,9 @@ def memory_on(nodes: Collection[int] | None, host: Host) -> Iterator[None]:
             with suppress(HostLostError, DutError):  # its policy ended with the agent
                 host.bind_memory(())
         return
-    before = _policy()
-    _set_policy(_MPOL_BIND, nodes)
+    before = memory_policy.current()
+    memory_policy.bind(nodes)
     try:
         yield
     finally:
-        _set_policy(*before)
-
-
-def bind_memory(nodes: Collection[int]) -> None:
-    """The same from now on; no nodes: the default policy."""
-    _set_policy(_MPOL_BIND if nodes else _MPOL_DEFAULT, nodes)
-
-
-def _policy() -> tuple[int, tuple[int, ...]]:
-    """(mode, nodes) of the calling thread."""
-    mode, mask = ctypes.c_int(), _mask(())
-    _system_call(_GET_MEMPOLICY, ctypes.byref(mode), mask, _MASK_BITS, None, 0)
-    nodes = tuple(bit for bit in range(_MASK_BITS) if mask[bit // _WORD_BITS] >> bit % _WORD_BITS & 1)
-    return mode.value, nodes
-
-
-def _set_policy(mode: int, nodes: Collection[int]) -> None:
-    if mode == _MPOL_DEFAULT or not nodes:
-        _system_call(_SET_MEMPOLICY, mode, None, 0)
-    else:
-        # The kernel reads one bit less than the length passed to it.
-        _system_call(_SET_MEMPOLICY, mode, _mask(nodes), _MASK_BITS + 1)
-
-
-def _mask(nodes: Collection[int]) -> "ctypes.Array[ctypes.c_ulong]":
-    words = (ctypes.c_ulong * (_MASK_BITS // _WORD_BITS + 1))()
-    for node in nodes:
-        words[node // _WORD_BITS] |= 1 << node % _WORD_BITS
-    return words
-
-
-def _system_call(numbers: Mapping[str, int], *arguments: object) -> None:
-    machine = platform.machine()
-    if machine not in numbers:
-        raise RequirementError(f"binding memory to NUMA nodes is not known for {machine}", 'numa = "any"')
-    call = ctypes.CDLL(None, use_errno=True).syscall
-    # Each of the arguments is as wide as a register.
-    wide = [ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments]
-    if call(ctypes.c_long(numbers[machine]), *wide) < 0:
-        reason = os.strerror(ctypes.get_errno())
-        raise RequirementError(f"the kernel does not bind memory to a NUMA node: {reason}", 'numa = "any"')
+        memory_policy.set_to(*before)

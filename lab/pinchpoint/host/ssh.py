@@ -27,7 +27,7 @@ from typing import IO, Any, Final
 
 from pinchpoint.host.asked import ANSWER_TIMEOUT_S, AgentsJob, AskedHost, Seconds
 from pinchpoint.host.guest_line import LONGEST, Line, LineError, to_text
-from pinchpoint.host.local import signals_later
+from pinchpoint.host.signals import signals_later
 from pinchpoint.model.errors import HostLostError, InputError, PinchpointError, RequirementError
 
 PROGRAM: Final = "ssh"
@@ -41,8 +41,8 @@ _ALIVE_MISSED = 3  # ServerAliveCountMax: with three messages in half of a lease
 _MOST_SAID = 6  # lines of ssh's own words
 _SSH_FAILED = 255
 _HOST_MODULES: Final = (
-    *("__init__", "interface", "numa", "locked", "local", "processes", "hugepages", "lease", "interfaces"),
-    *("many", "netlink", "jobs", "guest_line", "agent"),
+    *("__init__", "interface", "signals", "memory_policy", "locked", "local", "processes", "hugepages", "lease"),
+    *("interfaces", "many", "netlink", "jobs", "guest_line", "agent"),
 )
 _SENT: Final = (
     *("pinchpoint.__init__", "pinchpoint.model.__init__", "pinchpoint.model.errors"),
