@@ -33,7 +33,10 @@ class Instruction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_f
     line: Line
 
 
-class Variable(Instruction, frozen=True, tag="variable"):
+_AS_CALLED: Final = {"first": "init_value", "least": "min_value", "most": "max_value"}
+
+
+class Variable(Instruction, frozen=True, tag="variable", rename=_AS_CALLED):
     """Counts from `first` (None: `least`) by `step` through `least` to `most`."""
 
     name: Word

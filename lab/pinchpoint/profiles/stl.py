@@ -9,7 +9,7 @@ import ipaddress
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 MARK: Final = "__profile__"  # a name of the profile's module, by which its frames are known
 
@@ -120,12 +120,7 @@ class Raw(Layer):
 
 def _layer(name: str, header_bytes: int, **fields: Any) -> type[Layer]:
     """A header with these fields, each with what it is where the profile says nothing."""
-
-    class Header(Layer):
-        pass
-
-    Header.__name__, Header.header_bytes, Header.fields = name, header_bytes, fields
-    return Header
+    return type(name, (Layer,), {"header_bytes": header_bytes, "fields": fields})
 
 
 _IP: Final = {"src": "127.0.0.1", "dst": "127.0.0.1", "ttl": 64, "tos": 0, "id": 1, "flags": 0, "proto": 17}
@@ -163,6 +158,9 @@ def _number(value: Any) -> int:
     raise UnsupportedError(f"{str(value)[:40]}: expected a number or an IPv4 address")
 
 
+_Call = TypeVar("_Call", bound="Recorded")
+
+
 class Recorded:
     """The arguments of one call. `defaults` are the arguments in their order; `...`: it must be given."""
 
@@ -184,14 +182,33 @@ class Recorded:
         self.args = {**self.defaults, **fields}
 
 
+def _call(base: type[_Call], name: str, kind: str = "", **defaults: Any) -> type[_Call]:
+    """A call of the API with these arguments."""
+    return type(name, (base,), {"kind": kind, "defaults": defaults})
+
+
+_NUMBERS: Final = ("init_value", "min_value", "max_value", "ip_min", "ip_max")  # arguments that may be addresses
+
+
 class Instruction(Recorded):
     """One instruction that changes packets."""
 
     kind = ""
+    kept: ClassVar[Sequence[str] | None] = None  # arguments that the lab is told; None: all
+    refused: ClassVar[Mapping[str, str]] = {}  # those that must be left out: how the refusal goes on after the word
 
     def out(self) -> dict[str, Any]:
-        """As the lab reads it."""
-        return {"kind": self.kind, "line": self.line, **self.args}
+        """As the lab reads it. Raises UnsupportedError."""
+        for name, words in self.refused.items():
+            if self.args[name] != self.defaults[name]:
+                raise UnsupportedError(f"{type(self).__name__}({name}={words.format(self.args[name])}")
+        names = self.defaults if self.kept is None else self.kept
+        return {"kind": self.kind, "line": self.line, **{name: self._told(name) for name in names}}
+
+    def _told(self, name: str) -> Any:
+        value = self.args[name]
+        is_left_out = value is None and self.defaults[name] is None
+        return value if name not in _NUMBERS or is_left_out else _number(value)
 
 
 class STLVmFlowVar(Instruction):
@@ -202,19 +219,8 @@ class STLVmFlowVar(Instruction):
         "name": ..., "init_value": None, "min_value": 0, "max_value": 255, "size": 4, "step": 1, "op": "inc",
         "value_list": None, "split_to_cores": True, "next_var": None,
     }  # fmt: skip
-
-    def out(self) -> dict[str, Any]:
-        """As the lab reads it."""
-        args = self.args
-        for name in ("value_list", "next_var"):
-            if args[name] is not None:
-                raise UnsupportedError(f"STLVmFlowVar({name}=...): not supported: variables count through a range")
-        first = None if args["init_value"] is None else _number(args["init_value"])
-        return {
-            "kind": self.kind, "line": self.line, "name": args["name"], "first": first, "size": args["size"],
-            "least": _number(args["min_value"]), "most": _number(args["max_value"]), "step": args["step"],
-            "op": args["op"],
-        }  # fmt: skip
+    kept = ("name", "init_value", "min_value", "max_value", "size", "step", "op")
+    refused = dict.fromkeys(("value_list", "next_var"), "...): not supported: variables count through a range")
 
 
 class STLVmTupleGen(Instruction):
@@ -225,34 +231,16 @@ class STLVmTupleGen(Instruction):
         "name": ..., "ip_min": "0.0.0.1", "ip_max": "0.0.0.10", "port_min": 1025, "port_max": 65535,
         "limit_flows": 100_000, "flags": 0,
     }  # fmt: skip
-
-    def out(self) -> dict[str, Any]:
-        """As the lab reads it."""
-        args = {name: value for name, value in self.args.items() if name != "flags"}
-        if self.args["flags"]:
-            raise UnsupportedError(f"STLVmTupleGen(flags={self.args['flags']}): not supported, expected 0")
-        args |= {"ip_min": _number(args["ip_min"]), "ip_max": _number(args["ip_max"])}
-        return {"kind": self.kind, "line": self.line, **args}
-
-
-class STLVmWrFlowVar(Instruction):
-    """Writes a variable into the packet."""
-
-    kind = "write"
-    defaults: ClassVar[Mapping[str, Any]] = {
-        "fv_name": ..., "pkt_offset": ..., "offset_fixup": 0, "add_val": 0, "is_big": True,
-    }  # fmt: skip
+    kept = ("name", "ip_min", "ip_max", "port_min", "port_max", "limit_flows")
+    refused: ClassVar[Mapping[str, str]] = {"flags": "{}): not supported, expected 0"}
 
 
 class STLVmFixIpv4(Instruction):
-    """The header's checksum is right again."""
+    """The header's checksum is right again: it always is."""
 
     kind = "checksum"
     defaults: ClassVar[Mapping[str, Any]] = {"offset": ...}
-
-    def out(self) -> dict[str, Any]:
-        """As the lab reads it: checksums are always right."""
-        return {"kind": self.kind, "line": self.line}
+    kept = ()
 
 
 class STLVmFixChecksumHw(STLVmFixIpv4):
@@ -261,6 +249,10 @@ class STLVmFixChecksumHw(STLVmFixIpv4):
     defaults: ClassVar[Mapping[str, Any]] = {"l3_offset": ..., "l4_offset": ..., "l4_type": ...}
 
 
+STLVmWrFlowVar: Final = _call(
+    Instruction, "STLVmWrFlowVar", "write", fv_name=..., pkt_offset=..., offset_fixup=0, add_val=0, is_big=True
+)
+"""Writes a variable into the packet."""
 _REFUSED: Final = {
     "STLVmTrimPktSize": "a stream has one frame size; write a stream for each",
     "STLVmWrMaskFlowVar": "variables are written as whole bytes",
@@ -314,12 +306,10 @@ class STLVM(Recorded):
         """Packets made in advance: the same packets."""
 
 
-class STLPktBuilder(Recorded):
-    """A packet, and what changes it."""
-
-    defaults: ClassVar[Mapping[str, Any]] = {
-        "pkt": None, "pkt_buffer": None, "vm": None, "build_raw": True, "remove_fcs": True,
-    }  # fmt: skip
+STLPktBuilder: Final = _call(
+    Recorded, "STLPktBuilder", pkt=None, pkt_buffer=None, vm=None, build_raw=True, remove_fcs=True
+)
+"""A packet, and what changes it."""
 
 
 class Mode(Recorded):
@@ -336,35 +326,12 @@ class Mode(Recorded):
         ((self.unit, self.rate),) = rate.items()
 
 
-class STLTXCont(Mode):
-    """Sends at a steady rate until the trial ends."""
-
-    kind = "continuous"
-    defaults: ClassVar[Mapping[str, Any]] = Mode.rates
-
-
-class STLTXSingleBurst(Mode):
-    """A number of packets."""
-
-    kind = "single burst"
-    defaults: ClassVar[Mapping[str, Any]] = {"total_pkts": 1, **Mode.rates}
-
-
-class STLTXMultiBurst(Mode):
-    """Sends bursts with pauses between them."""
-
-    kind = "bursts"
-    defaults: ClassVar[Mapping[str, Any]] = {"pkts_per_burst": 1, "ibg": 0.0, "count": 1, **Mode.rates}
-
-
-class STLFlowStats(Recorded):
-    """Counts of a stream: the engine always has them."""
-
-    defaults: ClassVar[Mapping[str, Any]] = {"pg_id": ..., "vxlan": False}
-
-
-class STLFlowLatencyStats(STLFlowStats):
-    """Latency of a stream: the engine always has it."""
+STLTXCont: Final = _call(Mode, "STLTXCont", "continuous", **Mode.rates)
+STLTXSingleBurst: Final = _call(Mode, "STLTXSingleBurst", "single burst", total_pkts=1, **Mode.rates)
+STLTXMultiBurst: Final = _call(Mode, "STLTXMultiBurst", "bursts", pkts_per_burst=1, ibg=0.0, count=1, **Mode.rates)
+# Counts and latency of a stream: the engine always has them.
+STLFlowStats: Final = _call(Recorded, "STLFlowStats", pg_id=..., vxlan=False)
+STLFlowLatencyStats: Final = _call(Recorded, "STLFlowLatencyStats", pg_id=..., vxlan=False)
 
 
 class STLStream(Recorded):
