@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Concatenate, NamedTuple, ParamSpec, Protocol
 
-from pinchpoint.host import jobs, many, netlink
+from pinchpoint.host import jobs, many
 from pinchpoint.host.interface import Host
 from pinchpoint.host.ssh import Ssh
 from pinchpoint.model.errors import DutError
@@ -207,13 +207,3 @@ def growth(steps: Sequence[Step]) -> float | None:
     opening = seconds_at(curve, first + quarter) - curve[0].seconds
     closing = curve[-1].seconds - seconds_at(curve, last - quarter)
     return closing / opening if opening > 0 else None
-
-
-def count_links(host: Host, netns: str) -> int:
-    """Links of a namespace of the host, lo included; 0 where there is no such namespace."""
-    return host.count_links(netns) if isinstance(host, Ssh) else netlink.count_links(netns)
-
-
-def children_s(host: Host) -> float:
-    """Processor time of all processes that have ended of those that the lab, or its agent there, started."""
-    return host.children_s() if isinstance(host, Ssh) else jobs.children_s()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from pinchpoint.bench.resource import AnyResource, Namespace
-from pinchpoint.bulk.making import Watch, count_links
+from pinchpoint.bulk.making import Watch
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.host.many import run_fed, run_many
 from pinchpoint.host.netlink import FIRST_GROUP, GROUP_SIZE, create_veths, remove_groups
@@ -91,7 +91,7 @@ class Veths:
 
     def shown(self) -> int:
         """Pairs of which both ends are listed; -1 while one namespace lists more than the other."""
-        near, far = count_links(self.host, self.netns), count_links(self.host, self.peer_netns)
+        near, far = self.host.count_links(self.netns), self.host.count_links(self.peer_netns)
         return near - 1 if near == far else -1  # lo is no pair's
 
 

@@ -27,10 +27,9 @@ from typing import Any
 from pinchpoint.host import lease
 from pinchpoint.host.guest_line import CREDIT, PIECE, READY, LineError, answer, refusal, to_bytes, to_text
 from pinchpoint.host.interface import OPERATIONS, Connection, Host, Kept
-from pinchpoint.host.jobs import Job, children_s
+from pinchpoint.host.jobs import Job
 from pinchpoint.host.local import Local
 from pinchpoint.host.locked import LockedFile
-from pinchpoint.host.netlink import count_links
 from pinchpoint.host.signals import ENDING
 
 _CHUNK = 1 << 20
@@ -66,8 +65,6 @@ class Agent:
             "ping": lambda: None,
             "sha256": _sha256,
             "put": _put,
-            "count_links": count_links,
-            "children_s": children_s,
         }
 
     def answer(self, line: bytes) -> bytes:

@@ -106,14 +106,11 @@ class AskedHost(Host):
         except msgspec.ValidationError as error:
             raise self._lost(LineError(f"expected another answer: {error}")) from None
 
-    def _number(self, call: str, arguments: Mapping[str, Any], timeout_s: float = ANSWER_TIMEOUT_S) -> int:
-        number: int = self._checked(int, self._ask(call, arguments, timeout_s))
-        return number
-
 
 # Where the type of the answer is not the operation's: that type, and what stands for what the agent holds by a number.
 _ANSWERS: Final[Mapping[str, tuple[Any, Callable[[AskedHost, int], _Held] | None]]] = {
     "modified_s": (Seconds, None),
+    "children_s": (Seconds, None),
     "connect": (int, _AgentsConnection),
     "start_file": (int, _AgentsFile),
     "take_file": (int | None, _AgentsFile),

@@ -1,6 +1,7 @@
 """A host, and what it offers. A path names a file of that host; a process id, one of its processes."""
 
 import os
+import resource
 import shlex
 import shutil
 import socket
@@ -10,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-from pinchpoint.host import memory_policy
+from pinchpoint.host import memory_policy, netlink
 from pinchpoint.host.locked import LockedFile
 from pinchpoint.host.signals import signals_later
 from pinchpoint.model.errors import BenchError, RequirementError
@@ -21,7 +22,7 @@ MOST_WORDS = 1_000  # of a command that people are shown
 PROC: Final = "/proc"  # proc(5)
 SYS: Final = "/sys"  # sysfs(5)
 TICKS_PER_S: Final = 100  # in which Linux counts processor time for processes: USER_HZ, but for Alpha
-NAMESPACES: Final = "/run/netns"  # ip-netns(8)
+NAMESPACES: Final = netlink.NAMESPACES
 Environment = Sequence[tuple[str, str]]
 
 
@@ -230,6 +231,15 @@ class Host:
     def bind_memory(self, nodes: Sequence[int]) -> None:
         """Start what follows with its memory on these NUMA nodes; none: on any. Raises RequirementError."""
         memory_policy.bind(nodes)
+
+    def count_links(self, netns: str) -> int:
+        """Links of a namespace, lo included; 0 where there is no such namespace."""
+        return netlink.count_links(netns)
+
+    def children_s(self) -> float:
+        """Processor time of all processes that were started here and have ended."""
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
 
 
 OPERATIONS: Final = tuple(name for name, member in vars(Host).items() if callable(member) and not name.startswith("_"))

@@ -4,7 +4,6 @@ The lab asks meanwhile how far it is, and looks at what is made. Nothing but the
 """
 
 import json
-import resource
 import threading
 import time
 import zlib
@@ -22,12 +21,6 @@ _END_S: Final = 10.0  # for work that is stopped to end: a group of links is rem
 def pack(arguments: Sequence[object], named: Mapping[str, object]) -> str:
     """What a piece of work is given, as it goes over the line: commands and rules are alike."""
     return to_text(zlib.compress(json.dumps([arguments, named], default=list).encode(), 1))
-
-
-def children_s() -> float:
-    """Processor time of all processes that this one started and that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 _WORKS: Final[Sequence[Callable[..., None]]] = (run_many, run_fed, create_veths, remove_groups, remove_kind)

@@ -18,10 +18,11 @@ import struct
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
-from pinchpoint.host.interface import NAMESPACES
 from pinchpoint.model.errors import BenchError
 
+NAMESPACES: Final = "/run/netns"  # ip-netns(8)
 GROUP_SIZE = 1000  # links removed at once: a third of a second
 FIRST_GROUP = 0x70700000  # link groups of this module; iproute2's named ones are small numbers
 _LEAVING_GROUP = FIRST_GROUP - 1  # of links about to be removed, which may have been made by others

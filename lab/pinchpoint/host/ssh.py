@@ -185,15 +185,8 @@ class Ssh(AskedHost):
 
     def begin(self, work: str, packed: str) -> AgentsJob:
         """Let the agent begin work, by its name and what it is given (`jobs.pack`), beside its answers."""
-        return AgentsJob(self, self._number("begin", {"work": work, "packed": packed}, _PUT_TIMEOUT_S))
-
-    def count_links(self, netns: str) -> int:
-        """Links of a namespace, lo included."""
-        return self._number("count_links", {"netns": netns})
-
-    def children_s(self) -> float:
-        """Processor time of all processes that the agent started and that have ended."""
-        return float(self._checked(Seconds, self._ask("children_s", {})))
+        number = self._ask("begin", {"work": work, "packed": packed}, _PUT_TIMEOUT_S)
+        return AgentsJob(self, self._checked(int, number))
 
     def close(self) -> None:
         """End the connection. The agent undoes what it still holds."""

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pinchpoint.bulk.making import Watch, children_s, count_links
+from pinchpoint.bulk.making import Watch
 from pinchpoint.bulk.veths import most_fed
 from pinchpoint.host import agent, lease, ssh
 from pinchpoint.host.guest_line import to_text
@@ -224,11 +224,11 @@ def test_many_processes_are_started_there_and_timed_there(reached, tmp_path):
     watch, commands = Watch(9), [["touch", str(tmp_path / f"made{n}")] for n in range(9)]
     watch.run(host, watch.reach, run_many, commands, 3, ())
     assert 0 < watch._taken_s < 60
-    assert children_s(host) > 0
+    assert host.children_s() > 0
     assert most_fed(host) > 9
     with pytest.raises(CommandFailed, match="no-such-folder"):
         watch.run(host, watch.reach, run_many, [["ls", "/no-such-folder"]], 1, ())
-    assert count_links(host, "no-such-namespace") == 0
+    assert host.count_links("no-such-namespace") == 0
     assert len(list(tmp_path.glob("made*"))) == 9
 
 

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address
 from typing import Final
 
 from pinchpoint.bench.resource import Daemon
-from pinchpoint.bulk.making import FIRST_ADDRESS, Bulk, Timed, children_s, timed_make, timed_removal
+from pinchpoint.bulk.making import FIRST_ADDRESS, Bulk, Timed, timed_make, timed_removal
 from pinchpoint.bulk.veths import Veths, veth_namespaces
 from pinchpoint.dut.device import Items, made_by
 from pinchpoint.dut.registry import device_of
@@ -84,7 +84,7 @@ def _make(
     if traffic is not None:
         traffic.start(check)
     bracket = bench.host_bracket()
-    before_bytes, cpu_s, commands_s = switch.resident_bytes(), switch.cpu_s(), children_s(bench.host)
+    before_bytes, cpu_s, commands_s = switch.resident_bytes(), switch.cpu_s(), bench.host.children_s()
     own = OwnMemory()
     bracket.open()
     began = time.monotonic()
@@ -95,7 +95,7 @@ def _make(
         switch_after_bytes=switch.resident_bytes(),
         lab_peak_bytes=None if bench.host.name else own.peak_bytes(),  # what makes them there is not the lab
         switch_cpu_s=switch.cpu_s() - cpu_s,
-        commands_cpu_s=children_s(bench.host) - commands_s,
+        commands_cpu_s=bench.host.children_s() - commands_s,
     )
     seen = traffic.finish(began, check) if traffic is not None else None
     removed = timed_removal(bulk, build.count, check)
