@@ -4,6 +4,7 @@ from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
+from typing import get_type_hints
 
 from support import RULES
 
@@ -100,7 +101,7 @@ class Opener:
 
 
 def _client(load, opened, borne, most):
-    counts = {name: 0 for name, kind in Client.__annotations__.items() if kind is int}
+    counts = {name: 0 for name, kind in get_type_hints(Client).items() if kind is int}
     counts |= {"opened": opened, "shortfall": load.connections - opened, "established": borne, "answered": borne}
     counts |= {"completed": borne, "timed_out_connecting": opened - borne, "most_open": most}
     times = Times(borne, 50_000, 90_000, 100_000)

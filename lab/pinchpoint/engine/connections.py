@@ -100,27 +100,32 @@ class Sources(msgspec.Struct, frozen=True):
     others: int
 
 
-class Client(msgspec.Struct, frozen=True):
-    """What became of the connections: opened = completed + refused + reset + timed out + unfinished."""
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is counted of connections while they are opened, and in the end."""
 
     opened: int
     shortfall: int
-    established: int
     answered: int
-    completed: int
     refused: int
     reset: int
     timed_out_connecting: int
     timed_out_answering: int
     timed_out_closing: int
+    wrong_backend: int
+    backends: tuple[int, ...]  # that answered, up to the last that did
+
+
+class Client(Counts, frozen=True, kw_only=True):
+    """What became of the connections: opened = completed + refused + reset + timed out + unfinished."""
+
+    established: int
+    completed: int
     unfinished: int
     wrong_payload: int
-    wrong_backend: int
     toa_right: int
     toa_wrong: int
     duplicated: int
     foreign: int
-    backends: tuple[int, ...]
     local: Sources
     connect_ns: Times | None
     answer_ns: Times | None
@@ -285,20 +290,10 @@ class Outage:
         return f"{self.backend}@{self.from_s:.3f}s-{self.until_s:.3f}s" + (":reset" if self.resets else "")
 
 
-class Sample(msgspec.Struct, frozen=True):
+class Sample(Counts, frozen=True, kw_only=True):
     """Counts since the first connection was due, as of `elapsed_s`; by backend where there are several."""
 
     elapsed_s: float
-    opened: int
-    shortfall: int
-    answered: int
-    refused: int
-    reset: int
-    timed_out_connecting: int
-    timed_out_answering: int
-    timed_out_closing: int
-    wrong_backend: int
-    backends: tuple[int, ...]  # that answered, up to the last that did
     kept: tuple[int, ...] = ()  # answered by the backend that the tuple's connection before had, by that backend
     left: tuple[int, ...] = ()  # and by another one
 

@@ -36,14 +36,6 @@ NOT_SERVED: Final = {
 }
 
 
-class BodyError(Exception):
-    """A request that is not taken: its status, and why."""
-
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status, self.why = status, why
-
-
 @dataclass(frozen=True)
 class Server:
     """What is answered at each address."""
@@ -84,7 +76,7 @@ def application(generator: Generator, port: int) -> ASGIApp:
         Route("/monitor/metrics", server.metrics, methods=["POST"]),
         Route("/capabilities/version", server.version),
     ]
-    kinds: tuple[type[Exception], ...] = (RefusedError, BodyError, HTTPException, Exception)
+    kinds: tuple[type[Exception], ...] = (RefusedError, HTTPException, Exception)
     return _Guarded(Starlette(routes=routes, exception_handlers=dict.fromkeys(kinds, _failed)), hosts)
 
 
@@ -114,9 +106,7 @@ def _error(status: int, kind: str, lines: list[str]) -> JSONResponse:
 
 def _failed(request: Request, error: Exception) -> Response:
     if isinstance(error, RefusedError):
-        return _error(400, "validation", list(error.lines))
-    if isinstance(error, BodyError):
-        return _error(error.status, "validation", [error.why])
+        return _error(error.status, "validation", list(error.lines))
     if isinstance(error, HTTPException):
         why = NOT_SERVED.get((request.url.path, request.method), "no such address; docs/otg.md has the list")
         return _error(error.status_code, "validation", [f"{request.method} {request.url.path[:80]}: {why}"])
@@ -126,29 +116,29 @@ def _failed(request: Request, error: Exception) -> Response:
 
 
 async def _json(request: Request) -> Any:
-    """The body. Raises BodyError."""
+    """The body. Raises RefusedError."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise BodyError(415, "Content-Type: expected application/json")
+        raise RefusedError(["Content-Type: expected application/json"], 415)
     body = bytearray()
     try:
         async for chunk in request.stream():
             body += chunk
             if len(body) > LARGEST_BODY:
-                raise BodyError(413, f"body: expected at most {LARGEST_BODY:,} bytes")
+                raise RefusedError([f"body: expected at most {LARGEST_BODY:,} bytes"], 413)
     except ClientDisconnect:
-        raise BodyError(400, "body: it was cut off") from None
+        raise RefusedError(["body: it was cut off"]) from None
     return parsed(bytes(body))
 
 
 def parsed(body: bytes) -> Any:
-    """JSON as RFC 8259 has it, of limited depth, without repeated names. Raises BodyError."""
-    too_deep = BodyError(400, f"body: nested more than {DEEPEST} deep")
+    """JSON as RFC 8259 has it, of limited depth, without repeated names. Raises RefusedError."""
+    too_deep = RefusedError([f"body: nested more than {DEEPEST} deep"])
     try:
         value = json.loads(body.decode(), object_pairs_hook=_unique, parse_constant=_constant)
     except RecursionError:
         raise too_deep from None
     except ValueError as error:
-        raise BodyError(400, f"body: {error}"[:200]) from None
+        raise RefusedError([f"body: {error}"[:200]]) from None
     if _is_too_deep(value):
         raise too_deep
     return value

@@ -85,11 +85,14 @@ def _parsed(word: str) -> tuple[str, Place]:
 
 
 class RefusedError(Exception):
-    """A body that cannot be done; `lines` say why, each with the path of its field."""
+    """A body that cannot be done, or is not taken; `lines` say why, each with the path of its field.
 
-    def __init__(self, lines: Sequence[str]) -> None:
+    `status` is that of the answer (HTTP).
+    """
+
+    def __init__(self, lines: Sequence[str], status: int = 400) -> None:
         super().__init__("; ".join(lines))
-        self.lines = tuple(lines)
+        self.lines, self.status = tuple(lines), status
 
 
 @dataclass

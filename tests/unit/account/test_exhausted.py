@@ -1,5 +1,7 @@
 """Which resource ended a load of connections."""
 
+from typing import get_type_hints
+
 import pytest
 
 from pinchpoint.account.exhausted import Seen, exhausted, pushed_back
@@ -15,7 +17,7 @@ LIMITS = (PORTS, TABLE, SOFTIRQ)
 
 
 def client(**changed):
-    counts = {name: 0 for name, kind in Client.__annotations__.items() if kind is int}
+    counts = {name: 0 for name, kind in get_type_hints(Client).items() if kind is int}
     rest = {"backends": (), "local": Sources((), 0), "connect_ns": None, "answer_ns": None, "close_ns": None}
     return Client(**{**counts, "opened": 100, "completed": 80, **rest, **changed})
 

@@ -2,6 +2,7 @@
 
 import json
 import time
+from typing import get_type_hints
 
 import pytest
 
@@ -29,7 +30,7 @@ class Printing:
 
 
 def sample(elapsed_s):
-    counts = {name: 0 for name, kind in Sample.__annotations__.items() if kind is int}
+    counts = {name: 0 for name, kind in get_type_hints(Sample).items() if kind is int}
     told = {"type": "sample", **counts, "elapsed_s": elapsed_s, "backends": [3, 4], "unknown": 1}
     return json.dumps(told, separators=(",", ":")).encode() + b"\n"
 

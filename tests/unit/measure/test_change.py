@@ -1,5 +1,7 @@
 """What is said of a change, from samples of connections that were opened meanwhile."""
 
+from typing import get_type_hints
+
 import pytest
 
 from pinchpoint.engine.connections import Outage, Sample, options
@@ -48,7 +50,7 @@ def course(dealt, until_s=6.0, failing=(), **tuples):
                 answered[number] += count
         due_failed.append(failed)
         timed_out = round(sum(due_failed[: max(0, tenth - round(TIMEOUT_S * 10))]))
-        counts = {name: 0 for name, kind in Sample.__annotations__.items() if kind is int}
+        counts = {name: 0 for name, kind in get_type_hints(Sample).items() if kind is int}
         counts |= {"opened": round(min(now_s, until_s) * RATE), "timed_out_connecting": timed_out}
         backends = tuple(map(round, answered))
         with_tuples = {name: by(now_s) for name, by in tuples.items()}

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import get_type_hints
 
 import pytest
 
@@ -42,7 +43,7 @@ STREAM = Stream(
 
 
 def client(**changed):
-    counts = {name: 0 for name, kind in Client.__annotations__.items() if kind is int}
+    counts = {name: 0 for name, kind in get_type_hints(Client).items() if kind is int}
     counts |= {"opened": 300, "established": 300, "completed": 300}
     ended = {
         "backends": (),

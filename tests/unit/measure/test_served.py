@@ -1,5 +1,7 @@
 """Whether the account of a load of connections can be used, and for whom what is missing counts."""
 
+from typing import get_type_hints
+
 import pytest
 from support import RULES, scenario_text
 
@@ -13,7 +15,7 @@ from pinchpoint.scenario import parse
 
 
 def seen(busy=0.2, missed=0, refused_sends=0, **changed):
-    counts = {name: 0 for name, kind in Client.__annotations__.items() if kind is int}
+    counts = {name: 0 for name, kind in get_type_hints(Client).items() if kind is int}
     rest = {"backends": (), "local": Sources((), 0), "connect_ns": None, "answer_ns": None, "close_ns": None}
     client = Client(**{**counts, "opened": 1000, "completed": 1000, **rest, **changed})
     ports = (PortCounts("clients", missed, {"tx_no_buffers": refused_sends}), PortCounts("servers", 0))

@@ -1,6 +1,7 @@
 """What is said of a service, from the account of its connections."""
 
 from dataclasses import replace
+from typing import get_type_hints
 
 import pytest
 
@@ -23,7 +24,7 @@ SERVICE = Service(
 
 
 def client(**changed):
-    counts = {name: 0 for name, kind in Client.__annotations__.items() if kind is int}
+    counts = {name: 0 for name, kind in get_type_hints(Client).items() if kind is int}
     counts |= {"opened": 300, "established": 300, "answered": 300, "completed": 300}
     local = Sources((Source("10.1.0.240", 150), Source("10.1.0.241", 150)), 0)
     counts["reused"] = None
