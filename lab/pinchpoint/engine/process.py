@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypedDict, TypeVar, Unpack
 
 import msgspec
 
@@ -95,24 +95,25 @@ def named(where: str, do: Callable[_P, _T], *args: _P.args, **options: _P.kwargs
         raise
 
 
+class Start(TypedDict, total=False):
+    """How an engine is started; None, or left out: as it is installed, in this process's environment, without a log."""
+
+    command: Sequence[str] | None
+    environment: Mapping[str, str] | None  # added to this process's own
+    log: Path | None  # takes the engine's stderr
+
+
 class EngineProcess:
     """One engine process: its start, its lines, its end. What it is asked for is up to those who build on this."""
 
     _BYE = msgspec.json.encode(protocol.LabBye()) + b"\n"
 
-    def __init__(
-        self,
-        host: Host,
-        *,
-        command: Sequence[str] | None = None,
-        environment: Mapping[str, str] | None = None,
-        log: Path | None = None,
-    ) -> None:
-        """It is to run on `host`. `log` takes the engine's stderr; `environment` is added to this process's own."""
+    def __init__(self, host: Host, **start: Unpack[Start]) -> None:
+        """It is to run on `host`."""
         self._host = host
-        self._command = list(command) if command else [find_engine(host)]
-        self._environment = dict(environment or {})
-        self._log_path = log
+        self._command = list(start.get("command") or [find_engine(host)])
+        self._environment = dict(start.get("environment") or {})
+        self._log_path = start.get("log")
         self._process: subprocess.Popen[bytes] | None = None
         self._buffer = bytearray()
         self._may_be_late = False  # whether what was asked last may find no trial that it is for
@@ -276,16 +277,8 @@ class EngineProcess:
 class ProcessInstrument(EngineProcess):
     """One engine process with its ports open."""
 
-    def __init__(
-        self,
-        request: protocol.Open,
-        host: Host,
-        *,
-        command: Sequence[str] | None = None,
-        environment: Mapping[str, str] | None = None,
-        log: Path | None = None,
-    ) -> None:
-        super().__init__(host, command=command, environment=environment, log=log)
+    def __init__(self, request: protocol.Open, host: Host, **start: Unpack[Start]) -> None:
+        super().__init__(host, **start)
         self._request = request
         self.ports: tuple[protocol.OpenedPort, ...] = ()  # as the engine got them
         self._held: tuple[int, ...] = ()  # processes that the running trial stops by turns
