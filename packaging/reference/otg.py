@@ -7,8 +7,9 @@ from typing import Final
 
 from pinchpoint.otg import fields
 from pinchpoint.otg.app import NOT_SERVED
-from pinchpoint.otg.shape import Kind, Row
+from pinchpoint.otg.shape import Choice, Kind, Leaf, Many, Record, Refused, join
 
+Row = tuple[str, str, str]  # path, what is supported, note
 BEGIN = "<!-- begin: python packaging/reference/otg.py -->"
 END = "<!-- end -->"
 _TABLES: tuple[tuple[str, str, Kind], ...] = (
@@ -27,13 +28,30 @@ def table() -> str:
     parts = [BEGIN, f"Written against version {fields.MODEL} of the models."]
     for title, path, kind in _TABLES:
         parts.append(f"\n### {title}\n\n| field | supported | note |\n|---|---|---|")
-        others = (row for row in kind.rows(path) if not _MEMBER.match(row[0]))
+        others = (row for row in _rows(kind, path) if not _MEMBER.match(row[0]))
         parts.extend(f"| {place} | {yes} | {note} |" for place, yes, note in _shared(others))
     parts.append("\n### Header fields: `flows[].packet[]`\n\n| field | takes; any other member is refused |\n|---|---|")
-    parts.extend(f"| {names} | {members} |" for names, members in _headers(fields.CONFIG.rows("")))
+    parts.extend(f"| {names} | {members} |" for names, members in _headers(_rows(fields.CONFIG, "")))
     parts.append("\n### Not served\n\n| request | instead |\n|---|---|")
     parts.extend(f"| `{method} {path}` | {why} |" for (path, method), why in NOT_SERVED.items())
     return "\n".join([*parts, END])
+
+
+def _rows(kind: Kind, path: str) -> Iterator[Row]:
+    """Every field of a table."""
+    match kind:
+        case Leaf():
+            yield path, f"only {kind.expected}" if kind.is_limited else "yes", kind.note
+        case Refused():
+            yield path, "no", kind.why
+        case Many():
+            yield from _rows(kind.kind, f"{path}[]")
+        case Record():
+            for name, member in kind.fields.items():
+                yield from _rows(member, join(path, name))
+        case Choice():
+            for name, member in (*kind.options.items(), *kind.always.items()):
+                yield from _rows(member, join(path, name))
 
 
 def _shared(rows: Iterable[Row]) -> Iterator[Row]:

@@ -1,17 +1,16 @@
 """Strict reading of a JSON body: tables say of every field of the model whether it is supported.
 
 A table is a tree of kinds. Reading notes every problem with the path of its field, and the same tree is printed as the
-table of conformance. What is read comes back as plain dictionaries and lists in which defaults are filled in; a choice
+table of conformance (packaging/reference/otg.py). What is read comes back as plain dictionaries and lists in which defaults are filled in; a choice
 is a dictionary of `choice` and the chosen field. What is wrong is None.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 SHOWN = 60  # characters of a value in an error
 MOST_PROBLEMS = 50
-Row = tuple[str, str, str]  # path, what is supported, note
 
 
 @dataclass
@@ -57,9 +56,6 @@ class Leaf:
             problems.note(path, f"expected {self.expected}, got {shown(value)}")
         return converted
 
-    def rows(self, path: str) -> Iterator[Row]:
-        yield path, f"only {self.expected}" if self.is_limited else "yes", self.note
-
 
 @dataclass(frozen=True)
 class Refused:
@@ -70,9 +66,6 @@ class Refused:
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         if value is not None and value != []:
             problems.note(path, f"not supported: {self.why}")
-
-    def rows(self, path: str) -> Iterator[Row]:
-        yield path, "no", self.why
 
 
 @dataclass(frozen=True)
@@ -99,10 +92,6 @@ class Record:
                 problems.note(join(path, name), "is missing")
         return fields
 
-    def rows(self, path: str) -> Iterator[Row]:
-        for name, kind in self.fields.items():
-            yield from kind.rows(join(path, name))
-
 
 @dataclass(frozen=True)
 class Many:
@@ -117,9 +106,6 @@ class Many:
             problems.note(path, f"expected a list of at most {self.most}, got {got}")
             return []
         return [self.kind.read(item, f"{path}[{number}]", problems) for number, item in enumerate(value)]
-
-    def rows(self, path: str) -> Iterator[Row]:
-        yield from self.kind.rows(f"{path}[]")
 
 
 @dataclass(frozen=True)
@@ -154,10 +140,6 @@ class Choice:
                 kind.read(value[name], join(path, name), problems)
         content = value.get(chosen, self.defaults.get(chosen, {}))
         return {"choice": chosen, chosen: self.options[chosen].read(content, join(path, chosen), problems)}
-
-    def rows(self, path: str) -> Iterator[Row]:
-        for name, kind in (*self.options.items(), *self.always.items()):
-            yield from kind.rows(join(path, name))
 
 
 Kind = Leaf | Refused | Record | Many | Choice  # what a field may hold
