@@ -1,8 +1,8 @@
 """Strict reading of a JSON body: tables say of every field of the model whether it is supported.
 
-A table is a tree of kinds. Reading notes every problem with the path of its field, and the same tree is printed as the
-table of conformance (packaging/reference/otg.py). What is read comes back as plain dictionaries and lists in which defaults are filled in; a choice
-is a dictionary of `choice` and the chosen field. What is wrong is None.
+A table is a tree of kinds. Reading notes every problem with the path of its field; the table of conformance is printed
+from the same tree (packaging/reference/otg.py). What is read comes back as plain dictionaries and lists in which
+defaults are filled in; a choice is a dictionary of `choice` and the chosen field. What is wrong is None.
 """
 
 from collections.abc import Callable, Mapping, Sequence
