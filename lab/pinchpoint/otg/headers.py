@@ -187,34 +187,29 @@ HEADERS: Final[Mapping[str, HeaderKind]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Packet:
-    """What the frames of a flow are."""
-
-    layers: tuple[Layer, ...]
-    fields: tuple[FieldProgram, ...]
-    flows: int
-    seed: int
-    wrong: tuple[Checksum, ...]
-    bytes: int  # of all headers
-
-
 @dataclass
-class _Reading:
-    """What is gathered while headers are read in order."""
+class Packet:
+    """What the frames of a flow are, gathered while their headers are read in order."""
 
     path: str
     problems: Problems
     where: str = ""  # the path of the header that is being read
     place: str = ""  # the same header to field programs, e.g. "vlan[1]"
     seen: Counter[str] = field(default_factory=Counter)
+    layers: list[Layer] = field(default_factory=list)
     fields: list[FieldProgram] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
-    seeds: dict[int, str] = field(default_factory=dict)
+    counts: list[int] = field(default_factory=list)  # after which each of the fields repeats
+    seeds: dict[int, str] = field(default_factory=dict)  # and the path of the first that has it
     wrong: set[Checksum] = field(default_factory=set)
+    bytes: int = 0  # of all headers
 
-    def header(self, number: int, name: str, values: Mapping[str, Any]) -> Layer:
-        """The engine's layer of one header."""
+    @property
+    def flows(self) -> int:
+        """After how many frames all of it repeats."""
+        return math.lcm(*self.counts)
+
+    def add(self, number: int, name: str, values: Mapping[str, Any]) -> None:
+        """The next header, as a layer of the engine."""
         nth, self.seen[name] = self.seen[name], self.seen[name] + 1
         self.where = f"{self.path}.packet[{number}].{name}"
         self.place = ("eth" if name == "ethernet" else name) + (f"[{nth}]" if nth else "")
@@ -233,7 +228,8 @@ class _Reading:
             attributes["dscp"], attributes["ecn"] = divmod(attributes.pop("traffic_class"), 4)
         elif name == "tcp":
             attributes["flags"] = tuple(flag for key, flag in TCP_FLAGS.items() if self.number(values, key, _SET))
-        return Layer(**{name: HEADERS[name].layer(**attributes)})
+        self.layers.append(Layer(**{name: HEADERS[name].layer(**attributes)}))
+        self.bytes += HEADERS[name].bytes
 
     def number(self, values: Mapping[str, Any], name: str, described: HeaderField) -> int | None:
         """The template's value of a field; its program is kept, if it varies."""
@@ -265,17 +261,14 @@ class _Reading:
 
 def packet(headers: Sequence[Header], path: str, problems: Problems) -> Packet:
     """The frames of headers in order, the outermost first. What is wrong is noted; then the result is of no use."""
-    reading = _Reading(path, problems)
-    layers = tuple(reading.header(number, name, values) for number, (name, values) in enumerate(headers))
+    frames = Packet(path, problems)
+    for number, (name, values) in enumerate(headers):
+        frames.add(number, name, values)
     if not headers or headers[0][0] != "ethernet":
         problems.note(f"{path}.packet[0]", "expected ethernet: frames begin with it")
-    flows = math.lcm(*reading.counts)
-    if flows > MOST_TUPLES:
+    if (flows := frames.flows) > MOST_TUPLES:
         problems.note(f"{path}.packet", f"the patterns repeat after {flows} frames, expected at most {MOST_TUPLES}")
-    if len(reading.seeds) > 1:
-        seeds, where = ", ".join(map(str, reading.seeds)), list(reading.seeds.values())[-1]
+    if len(frames.seeds) > 1:
+        seeds, where = ", ".join(map(str, frames.seeds)), list(frames.seeds.values())[-1]
         problems.note(f"{where}.random.seed", f"expected one seed in a flow, got {seeds}")
-    return Packet(
-        layers, tuple(reading.fields), flows, next(iter(reading.seeds), 0), tuple(sorted(reading.wrong)),
-        sum(HEADERS[name].bytes for name, _ in headers),
-    )  # fmt: skip
+    return frames

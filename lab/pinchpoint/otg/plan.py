@@ -107,9 +107,9 @@ def _flow(number: int, flow: Mapping[str, Any], ports: Ports, problems: Problems
     stream = StreamRequest(
         id=number, tx_port=tx_port, rx_port=rx_ports[0] if len(rx_ports) == 1 and stamped else None,
         rx_ports=rx_ports if len(rx_ports) > 1 and stamped else (), rate=Rate(fps=timing.rate_fps), shape=timing.shape,
-        size=size, template=Template(layers=frames.layers), stamped=stamped, wrong_checksums=frames.wrong,
-        seed=frames.seed, flows=frames.flows, fields=frames.fields, tracked_flows=0, limit_frames=timing.frames,
-        together=len(frames.fields) > 1,
+        size=size, template=Template(layers=tuple(frames.layers)), stamped=stamped,
+        wrong_checksums=tuple(sorted(frames.wrong)), seed=next(iter(frames.seeds), 0), flows=frames.flows,
+        fields=tuple(frames.fields), tracked_flows=0, limit_frames=timing.frames, together=len(frames.fields) > 1,
     )  # fmt: skip
     return Planned(
         flow["name"], tx_port, rx_ports, stream, mean, timing.needs_s, timing.seconds, stamped,
