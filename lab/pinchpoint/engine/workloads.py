@@ -4,11 +4,9 @@
 `Pairs` are several of either at once, each one client thread and one server thread: a workload on many cores.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 
 import msgspec
 
@@ -189,15 +187,6 @@ def _run(run: SocketsRun, window: ServedWindow) -> SocketsRun:
     return msgspec.structs.replace(run, **arrived)
 
 
-@dataclass(frozen=True)
-class PairRun:
-    """One pair's account, and the span in which it must lie; nanoseconds of CLOCK_MONOTONIC."""
-
-    result: SocketsResult
-    asked_ns: int
-    answered_ns: int
-
-
 class Pairs:
     """Pairs of threads that run one workload each, together; `stop` ends them all.
 
@@ -225,7 +214,7 @@ class Pairs:
             raise
         return facts[0]
 
-    def run(self, requests: Sequence[SocketsRequest]) -> tuple[PairRun, ...]:
+    def run(self, requests: Sequence[SocketsRequest]) -> tuple[SocketsResult, ...]:
         """All workloads begun together, to the end of the last; if one fails, the others are stopped first.
 
         Raises as `Workloads.run`.
@@ -253,7 +242,7 @@ class Pairs:
             engine.close()
         self._pool.shutdown(wait=True)
 
-    def _watch(self, futures: "Sequence[Future[PairRun]]") -> None:
+    def _watch(self, futures: "Sequence[Future[SocketsResult]]") -> None:
         left = set(futures)
         while left:
             _, left = wait(left, timeout=LOOK_S, return_when=FIRST_COMPLETED)
@@ -265,12 +254,10 @@ class Pairs:
                             engine.stop()
 
 
-def _ended_early(future: "Future[PairRun]") -> bool:
+def _ended_early(future: "Future[SocketsResult]") -> bool:
     """Whether a pair failed or was aborted: the others' sum would be of fewer pairs."""
-    return future.done() and (future.exception() is not None or future.result().result.status != "completed")
+    return future.done() and (future.exception() is not None or future.result().status != "completed")
 
 
-def _run_pair(engine: Workloads | Apart, request: SocketsRequest) -> PairRun:
-    asked_ns = time.monotonic_ns()
-    result = engine.run(request)
-    return PairRun(result, asked_ns, time.monotonic_ns())
+def _run_pair(engine: Workloads | Apart, request: SocketsRequest) -> SocketsResult:
+    return engine.run(request)

@@ -185,8 +185,8 @@ def test_real_engines_have_an_end_each_window_after_window(kind):
         pairs.open()
         for number in range(2):
             (found,) = pairs.run([msgspec.structs.replace(wanted, trial=f"t-{number}")])
-            assert (found.result.status, found.result.reason) == ("completed", None)
-            (run,) = found.result.runs
+            assert (found.status, found.reason) == ("completed", None)
+            (run,) = found.runs
             assert run.received_bytes is not None
             assert run.received_bytes > 0
             assert run.server is not None

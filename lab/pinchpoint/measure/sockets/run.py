@@ -222,7 +222,7 @@ def _window(bench: Standing, ends: Ends, pairs: Pairs, bracket: Bracket, begun: 
 
 def _run(pairs: Pairs, wanted: Sequence[SocketsRequest], bracket: Bracket, ends: Ends) -> list[SocketsResult]:
     try:
-        return [pair.result for pair in pairs.run(wanted)]
+        return list(pairs.run(wanted))
     except RequirementError:
         bracket.close()  # a switch that has died says so here
         raise
