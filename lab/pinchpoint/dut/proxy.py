@@ -47,27 +47,15 @@ _TOOLS = {  # with which its bench is made and read
 }
 
 KEYS = (
-    Key(
-        "cpus",
-        kinds.cpus(),
+    Key("cpus", kinds.cpus(),
         "CPUs of its workers, one for each; they are also set as rps_cpus of every port, so that the kernel's TCP runs "
-        "there.",
-        [1],
-    ),
-    Key(
-        "descriptors",
-        kinds.integer(256, _MOST_DESCRIPTORS),
-        "Files that each of its processes may open (RLIMIT_NOFILE). A connection takes two.",
-        16_384,
-    ),
-    Key(
-        "backlog",
-        kinds.integer(1, 65_535),
+        "there.", [1]),
+    Key("descriptors", kinds.integer(256, _MOST_DESCRIPTORS),
+        "Files that each of its processes may open (RLIMIT_NOFILE). A connection takes two.", 16_384),
+    Key("backlog", kinds.integer(1, 65_535),
         "Places in the accept queue of each listening socket: the backlog of listen(2), and net.core.somaxconn and "
-        "net.ipv4.tcp_max_syn_backlog of the namespace.",
-        4096,
-    ),
-)
+        "net.ipv4.tcp_max_syn_backlog of the namespace.", 4096),
+)  # fmt: skip
 ACTIONS = {RELOAD: "it loads its configuration again, while the processes before serve the connections that they have"}
 OPTIONS = (Option.LOCAL_PORTS, Option.MAX_CONNECTIONS, Option.ESTABLISHED_S)
 SERVICES = Services(tuple(Scheduler), (Mode.FULL_NAT,), OPTIONS, terminates=True, families=tuple(Family))

@@ -31,13 +31,10 @@ from pinchpoint.observe.cpu import CpuTime, irq_time_is_separate, ticks_to_secon
 from pinchpoint.observe.printed import Links, Queues
 from pinchpoint.observe.snapshot import Collector, Forwarding, Snapshot, origin
 
-CPUS = Key(
-    "cpus",
-    kinds.cpus(),
+CPUS = Key("cpus", kinds.cpus(),
     "CPUs on which the kernel forwards. Over veth the receive softirq runs on the CPU that sends, unless receive "
     "packet steering moves it: these CPUs are set as rps_cpus of every port. One flow is always on one CPU.",
-    [1],
-)
+    [1])  # fmt: skip
 RECEIVED = "host/link/dut/{port}/rx_packets"
 SENT_OR_DROPPED = ("host/link/dut/{port}/tx_packets", "host/link/dut/{port}/tx_dropped")
 SETTLES = ("host/link/", "host/queue/")

@@ -181,26 +181,16 @@ def what_is_wrong(host: Host, path: str) -> str:
 _KEYS = Keys(
     dut=(
         Key("cpus", kinds.cpus(), "The CPU of its worker.", [1]),
-        Key(
-            "control_cpu",
-            kinds.integer(0, 4095),
+        Key("control_cpu", kinds.integer(0, 4095),
             "CPU of its master, which polls too: shared with the engine, it takes up to half of that CPU.",
-            Unset("the engine's first"),
-        ),
+            Unset("the engine's first")),
         Key("memory_mb", kinds.integer(512, 1_048_576), "Memory, MiB, in pages of 4 KiB (--no-huge).", 1024),
-        Key(
-            "program",
-            kinds.absolute_path(),
+        Key("program", kinds.absolute_path(),
             "The program, with `dpip` and `ipvsadm` beside it, as packaging/build-dpvs leaves them. Taken from the "
             "command line only (`--set dut.program=/path/to/dpvs`): a file must not choose what runs as root.",
-            Unset("none: it has to be given"),
-            command_line_only=True,
-        ),
+            Unset("none: it has to be given"), command_line_only=True),
     ),
-    services=Services(
-        (Scheduler.ROUND_ROBIN,),
-        (Mode.FULL_NAT,),
-        (Option.MAX_CONNECTIONS, Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S),
-    ),
-)
+    services=Services((Scheduler.ROUND_ROBIN,), (Mode.FULL_NAT,),
+        (Option.MAX_CONNECTIONS, Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S)),
+)  # fmt: skip
 DEVICE = DpvsDevice("dpvs", "DPVS", Types(DpvsDut), _KEYS)

@@ -220,12 +220,8 @@ def _other_kernels(module: str, guest: Guest | None) -> str:
 
 
 _SERVICES = Services(tuple(Scheduler), tuple(Mode), tuple(Option), families=(Family.IPV4, Family.IPV6))
-_CHAINS = Key(
-    "conn_tab_bits",
-    kinds.integer(8, 20),
+_CHAINS = Key("conn_tab_bits", kinds.integer(8, 20),
     "The table of connections has 2 to the power of this many chains (a parameter of the module ip_vs). A chain is "
-    "searched from its beginning for each frame.",
-    Unset("the module's own"),
-)
+    "searched from its beginning for each frame.", Unset("the module's own"))  # fmt: skip
 _KEYS = Keys(dut=(softirq.CPUS, _CHAINS), services=_SERVICES)
 DEVICE = IpvsDevice("ipvs", "IPVS in a namespace", Types(IpvsDut), _KEYS)

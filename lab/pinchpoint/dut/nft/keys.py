@@ -37,35 +37,24 @@ KEYS: Final = Keys(
     cabled=lambda _: True,
     dut=(
         softirq.CPUS,
-        Key(
-            "rules",
-            kinds.lines(),
+        Key("rules", kinds.lines(),
             "What `nft -f` loads: tables, chains, rules, as in nft(8). `{left}` stands for the interface of the port "
             "left, in quotes. What rules drop is accounted for by their named counters whose names begin with drop. "
-            "The limit of tracked connections is the host's (net.netfilter.nf_conntrack_max): it is recorded.",
-            "",
-        ),
-        Key(
-            "syn_proxy",
-            kinds.boolean(),
+            "The limit of tracked connections is the host's (net.netfilter.nf_conntrack_max): it is recorded.", ""),
+        Key("syn_proxy", kinds.boolean(),
             "With a [service]: the kernel answers SYNs itself, by cookies, and opens a connection to a backend once "
-            "the client has completed the handshake (nft(8), SYNPROXY STATEMENT).",
-            False,
-        ),
+            "the client has completed the handshake (nft(8), SYNPROXY STATEMENT).", False),
     ),
     arrays=(
-        Table(
-            "route",
+        Table("route",
             "Addresses behind a port, those that rules translate to among them. Without any, each stream's "
             "destinations are behind its receiving port.",
             (Key("to", _prefix(), "Where to."), Key("port", kinds.port_name(), "The port that leads there.")),
-            at_most=1024,
-        ),
+            at_most=1024),
     ),
-    services=Services(
-        tuple(Scheduler), NAT, _OPTIONS, changes=tuple(Reconfiguration), families=(Family.IPV4, Family.IPV6)
-    ),
-)
+    services=Services(tuple(Scheduler), NAT, _OPTIONS, changes=tuple(Reconfiguration),
+        families=(Family.IPV4, Family.IPV6)),
+)  # fmt: skip
 
 
 def needs(host: Host, guest: Guest | None, has_rules: bool, balances: bool = False) -> Iterator[Probe]:

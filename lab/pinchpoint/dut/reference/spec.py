@@ -137,35 +137,21 @@ BALANCING = (
     Key("new_connection_us", kinds.number(0, 1e6), "As a balancer: what a new connection takes, microseconds.", 0.0),
     Key("toa", kinds.boolean(), "As a balancer: whether a TOA option tells backends the client's end.", False),
     Key("rewrites_seq", kinds.boolean(), "As a balancer: whether it rewrites the client's sequence numbers.", False),
-    Key(
-        "unfair",
-        _weights(),
+    Key("unfair", _weights(),
         "As a balancer, wrong on purpose: connections of each backend in a round of the scheduler; empty: one each.",
-        [],
-    ),
+        []),
     Key("leaks", kinds.boolean(), "As a balancer, wrong on purpose: whether it never forgets a connection.", False),
-    Key(
-        "reuses_after",
-        kinds.integer(1, 1_000_000),
+    Key("reuses_after", kinds.integer(1, 1_000_000),
         "As a balancer, wrong on purpose: connections to a backend after which the local addresses and ports begin "
-        "again, whether in use or not.",
-        _NEVER,
-    ),
-    Key(
-        "breaks_payload",
-        _EVERY,
+        "again, whether in use or not.", _NEVER),
+    Key("breaks_payload", _EVERY,
         "As a balancer, wrong on purpose: of this number of segments to a client, one has a changed bit of payload.",
-        _NEVER,
-    ),
+        _NEVER),
     Key("drops_syn", _EVERY, "As a balancer, wrong on purpose: of this number of SYNs, one is dropped.", _NEVER),
-    Key(
-        "slow_backend",
-        kinds.integer(0, 255),
-        "As a balancer: the number of the backend that is reached late, by slow_ms.",
-        Unset("none"),
-    ),
+    Key("slow_backend", kinds.integer(0, 255),
+        "As a balancer: the number of the backend that is reached late, by slow_ms.", Unset("none")),
     Key("slow_ms", kinds.number(0, 60_000), "As a balancer: how late that backend is reached.", 0.0),
-)
+)  # fmt: skip
 KEYS = Keys(
     dut=(
         Key("cpus", kinds.cpus(), "The CPU of its thread.", [1]),
@@ -178,25 +164,18 @@ KEYS = Keys(
         Key("tx_loss", _SHARE, "Share of frames lost before the other port.", 0.0),
         Key("pause_every_ms", kinds.number(0.001, 1e6), "It stands still once in this time.", Unset("never")),
         Key("pause_ms", kinds.number(0, 1e6), "For how long it stands still then.", 0.0),
-        Key(
-            "offload",
-            kinds.word("", "all", "two-way"),
+        Key("offload", kinds.word("", "all", "two-way"),
             "Flows that hardware serves: all from their second frame on, or those whose reply was seen; empty: none.",
-            "",
-        ),
-        Key(
-            "offload_rate_fps",
-            kinds.number(1, 1e9),
-            "Frames that the hardware serves a second in each direction.",
-            Unset("as they come"),
-        ),
+            ""),
+        Key("offload_rate_fps", kinds.number(1, 1e9), "Frames that the hardware serves a second in each direction.",
+            Unset("as they come")),
         Key("offloaded", kinds.boolean(), "Whether it says that every flow is offloaded, whatever is true.", False),
         Key("hides", kinds.word("", *PLACES), "A place whose drops it reports as 0; empty: none.", ""),
         Key("seed", kinds.integer(1, (1 << 31) - 1), "Of the losses, and of a balancer's hashes.", 1),
         *BALANCING,
     ),
     services=Services(tuple(Scheduler), tuple(Mode), tuple(Option), families=(Family.IPV4, Family.IPV6)),
-)
+)  # fmt: skip
 
 
 def _unset(key: Key) -> object:

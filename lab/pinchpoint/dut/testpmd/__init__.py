@@ -250,15 +250,11 @@ _ADVICE: Final[Mapping[str, tuple[str, ...]]] = {
 _KEYS = Keys(
     dut=(
         Key("io", kinds.word(VHOST_USER, MEMIF), "How frames reach it: rings of vhost-user or of memif.", VHOST_USER),
-        Key(
-            "mode",
-            kinds.word("io", "macswap", "mac"),
-            'What it does with a frame: "io": nothing; "macswap": swap its Ethernet addresses; "mac": set them.',
-            "io",
-        ),
+        Key("mode", kinds.word("io", "macswap", "mac"),
+            'What it does with a frame: "io": nothing; "macswap": swap its Ethernet addresses; "mac": set them.', "io"),
         Key("cpus", kinds.cpus(), "CPUs that forward, one or two.", [1]),
         Key("control_cpu", kinds.integer(0, 4095), "CPU of its other threads.", Unset("the engine's first")),
         Key("memory_mb", kinds.integer(64, 1_048_576), "Hugepage memory of testpmd, MiB.", 128),
     ),
-)
+)  # fmt: skip
 DEVICE = TestpmdDevice("testpmd", "DPDK's testpmd", Types(TestpmdDut), _KEYS)

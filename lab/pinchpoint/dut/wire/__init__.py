@@ -216,15 +216,11 @@ class WireDevice(device.Device):
 
 _KEYS = Keys(
     dut=(
-        Key(
-            "io",
-            kinds.word(VHOST_USER, VETH),
+        Key("io", kinds.word(VHOST_USER, VETH),
             f'"{VETH}": two ports are the ends of one veth pair; "{VHOST_USER}": a relay copies between their rings.',
-            VETH,
-        ),
-        Key(
-            "cpus", kinds.cpus(), "CPUs of the relay; over veth, of which the distance to the engine's is probed.", [1]
-        ),
+            VETH),
+        Key("cpus", kinds.cpus(), "CPUs of the relay; over veth, of which the distance to the engine's is probed.",
+            [1]),
     ),
-)
+)  # fmt: skip
 DEVICE = WireDevice("wire", "no device: the ports are joined", Types(WireDut), _KEYS)
