@@ -15,9 +15,8 @@ from ipaddress import IPv4Address
 from pinchpoint.bench.resource import AnyResource, TextFile
 from pinchpoint.dut.ovs.collectors import Asked
 from pinchpoint.dut.ovs.places import BRIDGE, OvsPlaces
-from pinchpoint.dut.ovs.ports import switch_ports
+from pinchpoint.dut.ovs.ports import answers, port_numbers, switch_ports, with_port_numbers
 from pinchpoint.dut.ovs.rpc import Unixctl, UnixctlError
-from pinchpoint.dut.ovs.rules import answers, port_numbers, with_port_numbers
 from pinchpoint.dut.ovs.spec import ArpResponder
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit, Resource

@@ -10,11 +10,11 @@ from pinchpoint.dut.attach import by_dpdk, by_veth
 from pinchpoint.dut.device import Attached, Attachment, Freezing, Pages, RawScenario, Read, Seen, Types
 from pinchpoint.dut.ovs import attached, counters, experiments, hops, needs, reading, vdpa
 from pinchpoint.dut.ovs import bench as made
-from pinchpoint.dut.ovs.daemons import SWITCH
+from pinchpoint.dut.ovs.bench import SWITCH
 from pinchpoint.dut.ovs.keys import KEYS
 from pinchpoint.dut.ovs.live import OvsLive
 from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.rules import refused_rule
+from pinchpoint.dut.ovs.ports import refused_rule
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsDut, OvsHost, OvsPort, pinned_queues, rules, spec
 from pinchpoint.dut.places import Places
 from pinchpoint.host.interface import CommandFailed

@@ -15,11 +15,10 @@ from pinchpoint.dut.attach import engine_links
 from pinchpoint.dut.device import Action, Check, Live
 from pinchpoint.dut.ovs import balancing, settings
 from pinchpoint.dut.ovs.balancing import Connections
-from pinchpoint.dut.ovs.bench import ends_with_the_switch
+from pinchpoint.dut.ovs.bench import ends_with_the_switch, switch_versions
 from pinchpoint.dut.ovs.bulk import Flows
 from pinchpoint.dut.ovs.bulk import Ports as BulkPorts
 from pinchpoint.dut.ovs.collectors import Database, DroppingRules, PmdThreads, Ports, of_datapath
-from pinchpoint.dut.ovs.daemons import switch_versions
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import switch_ports
 from pinchpoint.dut.ovs.rpc import Unixctl, UnixctlError

@@ -8,9 +8,8 @@ from pinchpoint.bench.requirements import Probe, command, hugepages, kernel_modu
 from pinchpoint.dut import nics
 from pinchpoint.dut.attach import pages_of
 from pinchpoint.dut.device import ENGINE_MEMORY_MB, Starter
-from pinchpoint.dut.ovs.bench import hugepages_needed
-from pinchpoint.dut.ovs.daemons import SWITCH, VSWITCHD
-from pinchpoint.dut.ovs.daemons import program as program_of
+from pinchpoint.dut.ovs.bench import SWITCH, VSWITCHD, hugepages_needed
+from pinchpoint.dut.ovs.bench import program as program_of
 from pinchpoint.dut.ovs.keys import DEFAULT_MEMORY_MB
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsPort, spec
 from pinchpoint.dut.ovs.tc import MODULES
