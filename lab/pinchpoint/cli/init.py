@@ -69,9 +69,9 @@ def _write(file: Path | None, text: str, what: str, next_step: str) -> None:
 
 def _starters(kind: str | None) -> list[Starter]:
     """Of one kind, or of all, best first. Raises InputError where there is none."""
-    if kind is not None and (own := list(registry.device(kind).starters())):
+    if kind is not None and (own := list(registry.device(kind).starters)):
         return own
-    every = [(name, starter) for name in registry.kinds() for starter in registry.device(name).starters()]
+    every = [(name, starter) for name in registry.kinds() for starter in registry.device(name).starters]
     if kind is not None or not every:
         able = ", ".join(dict.fromkeys(name for name, _ in every))
         raise InputError(f"init has no plain scenario of {kind}", f"--kind with one of {able}")

@@ -313,6 +313,7 @@ class Device:
     keys: Keys
     figures: Mapping[str, ThreadFigure] = field(default_factory=dict)  # of a thread: by their key in its detail
     is_default: bool = False  # of one kind: it is meant where a scenario names none
+    starters: tuple[Starter, ...] = ()  # plain scenarios of it to begin with
 
     bench_type: ClassVar[type[Bench]]
 
@@ -335,10 +336,6 @@ class Device:
 
     def probes(self, host: Machine) -> Iterator[Probe]:
         """The same of its plainest scenario, for `pinchpoint doctor`."""
-        return iter(())
-
-    def starters(self) -> Iterator[Starter]:
-        """Plain scenarios of it to begin with."""
         return iter(())
 
     def pages(self, scenario: Scenario) -> int:

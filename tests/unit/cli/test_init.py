@@ -14,7 +14,7 @@ from pinchpoint.model.errors import InputError, RequirementError
 from pinchpoint.run.scaffold import place
 from pinchpoint.scenario import load_sweep
 
-STARTERS = [one for kind in registry.kinds() for one in registry.device(kind).starters()]
+STARTERS = [one for kind in registry.kinds() for one in registry.device(kind).starters]
 
 
 def machine(nodes, threads=1, isolated=()):

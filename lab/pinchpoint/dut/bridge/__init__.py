@@ -109,17 +109,6 @@ class BridgeDevice(softirq.KernelDevice):
         yield kernel_module(host, "bridge", "use another dut.kind", guest)
         yield softirq.steering(host, guest)
 
-    def starters(self) -> Iterator[Starter]:
-        """A first scenario on one CPU's softirqs."""
-        yield Starter(
-            rank=30,
-            kind=self.kind,
-            words=self.title,
-            why="every kernel with the module has it",
-            title="The kernel's bridge",
-            dut='kind = "bridge"\ncpus = {cpus}',
-        )
-
 
 _KEYS = Keys(
     dut=(
@@ -128,4 +117,6 @@ _KEYS = Keys(
     ),
     cabled=lambda _: True,
 )
-DEVICE = BridgeDevice("bridge", "the kernel's bridge", Types(BridgeDut), _KEYS)
+_STARTER = Starter(rank=30, kind="bridge", words="the kernel's bridge", title="The kernel's bridge",
+    why="every kernel with the module has it", dut='kind = "bridge"\ncpus = {cpus}')  # fmt: skip
+DEVICE = BridgeDevice("bridge", "the kernel's bridge", Types(BridgeDut), _KEYS, starters=(_STARTER,))

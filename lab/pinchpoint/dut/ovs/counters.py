@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from pinchpoint.dut.device import Device, Seen
 from pinchpoint.dut.ovs.collectors import BY_RULES, BY_TRACKING, MIRRORED
 from pinchpoint.dut.ovs.flows import LIMIT
 from pinchpoint.dut.ovs.tc import HARDWARE, SOFTWARE
@@ -29,7 +30,6 @@ _GAUGES: Final = {
     "datapath flows in the table": "ovs/flows/megaflows",
     "datapath masks in the table": "ovs/flows/masks",
 }
-Seen = Mapping[str, float]
 
 
 def _between(seen: Seen, begin: str, end: str) -> dict[str, float]:
@@ -48,17 +48,6 @@ def _sum(seen: Seen, counter: str) -> float | None:
     """Of all threads; None where none has the counter."""
     known = [seen[name] for thread in _threads(seen) if (name := f"ovs/pmd/{thread}/{counter}") in seen]
     return sum(known) if known else None
-
-
-def loads(seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
-    """The load of each thread that received frames, the PMDs first.
-
-    Snapshots bracket more than the traffic (drain, reading), so a busy share of
-    all cycles would be too low: busy cycles are set against the cycles of
-    `traffic_s` seconds, with the core's clock taken from the counters' own growth.
-    """
-    thread_loads = [_load(thread, seen, traffic_s) for thread in _threads(seen)]
-    return tuple(load for load in thread_loads if load.received > 0 or load.cpu is not None)
 
 
 def _load(thread: str, seen: Seen, traffic_s: float) -> ThreadLoad:
@@ -101,13 +90,6 @@ def _busy(
     # The main thread counts no cycles; it sleeps when idle, so its CPU time is its load.
     run_ns = seen.get("host/thread/main/run_ns") if thread == "main" else None
     return (None, None) if run_ns is None else (min(1.0, run_ns / 1e9 / traffic_s), BusyBy.PROCESSOR_TIME)
-
-
-def metrics(seen: Seen) -> Iterator[Metric]:
-    """Metrics of one trial from `seen`, the differences of ovs-vswitchd's counters; those not seen are left out."""
-    yield from _subtables(seen)
-    yield from _tables(seen)
-    yield from _queues(seen)
 
 
 def _subtables(seen: Seen) -> Iterator[Metric]:
@@ -156,14 +138,8 @@ def _queues(seen: Seen) -> Iterator[Metric]:
                 yield Metric(f"queue share {port}:{number}", "share", frames / total)
 
 
-def handled(seen: Seen) -> int | None:
-    """Lookups of the datapath, for one that no thread counts, and frames that tc took before; None if it has none."""
-    counts = [seen[name] for name in ("ovs/lookups/hit", "ovs/lookups/missed", SOFTWARE, HARDWARE) if name in seen]
-    return int(sum(counts)) if counts else None
-
-
-def signs(seen: Seen) -> Mapping[Sign, float]:
-    """All that causes show by; what was not read is absent."""
+def _signs(seen: Seen) -> dict[Sign, float | None]:
+    """All that causes show by; None: it was not read."""
     by_threads, hits = _sum(seen, "packets_received"), _sum(seen, "megaflow_hits")
     passes = by_threads and by_threads + (_sum(seen, "packet_recirculations") or 0)
     contended = _between(seen, "", "/vhost_tx_contention")
@@ -173,7 +149,7 @@ def signs(seen: Seen) -> Mapping[Sign, float]:
     by_rules, received = seen.get(BY_RULES), _between(seen, "ovs/port/", "/rx_pkts")
     mirrored, entered = sum(received.get(port, 0.0) for port in _between(seen, MIRRORED, "")), sum(received.values())
     flows, claimed = _claims(seen)
-    values = {
+    return {
         Sign.SUBTABLES: _ratio(_sum(seen, "subtable_lookups"), hits, least=1.0),
         Sign.SLOW_PATH_TIME: _upcall_share(seen),
         Sign.FLOWS_OF_LIMIT: _ratio(seen.get("ovs/flows/flows"), seen.get("ovs/flows/flow_limit")),
@@ -187,7 +163,6 @@ def signs(seen: Seen) -> Mapping[Sign, float]:
         Sign.UNTRACKED: _ratio(seen.get("ovs/coverage/conntrack_full", 0.0), by_threads),
         Sign.CONTENDED: _ratio(sum(contended.values()) if contended else None, by_threads),
     }
-    return {sign: value for sign, value in values.items() if value is not None}
 
 
 def _ratio(part: float | None, whole: float | None, least: float = 0.0, most: float = math.inf) -> float | None:
@@ -231,6 +206,34 @@ def _by_software(seen: Seen, by_threads: float | None, entered: float, claimed: 
     return software if software + seen.get(HARDWARE, 0.0) >= entered * (1 - MISSING) else None
 
 
-def offload_limits(seen: Seen) -> Mapping[OffloadLimit, float]:
-    """The share of the frames that each known limit keeps in software."""
-    return {limit: seen[name] for limit in OffloadLimit if (name := LIMIT + limit.name.lower()) in seen}
+class Counters(Device):
+    """What a switch's counters say of a trial."""
+
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
+        """The load of each thread that received frames, the PMDs first.
+
+        Snapshots bracket more than the traffic (drain, reading), so a busy share of
+        all cycles would be too low: busy cycles are set against the cycles of
+        `traffic_s` seconds, with the core's clock taken from the counters' own growth.
+        """
+        thread_loads = [_load(thread, seen, traffic_s) for thread in _threads(seen)]
+        return tuple(load for load in thread_loads if load.received > 0 or load.cpu is not None)
+
+    def metrics(self, seen: Seen) -> Iterator[Metric]:
+        """Metrics of one trial from `seen`, the differences of ovs-vswitchd's counters; those not seen are left out."""
+        yield from _subtables(seen)
+        yield from _tables(seen)
+        yield from _queues(seen)
+
+    def handled(self, seen: Seen) -> int | None:
+        """Lookups of the datapath, for one that no thread counts, and frames that tc took before."""
+        counts = [seen[name] for name in ("ovs/lookups/hit", "ovs/lookups/missed", SOFTWARE, HARDWARE) if name in seen]
+        return int(sum(counts)) if counts else None
+
+    def signs(self, seen: Seen) -> Mapping[Sign, float]:
+        """Subtables, the classifier's share, upcalls, limits and contention; what was not read is absent."""
+        return {sign: value for sign, value in _signs(seen).items() if value is not None}
+
+    def offload_limits(self, seen: Seen) -> Mapping[OffloadLimit, float]:
+        """The share of the frames that each known limit keeps in software."""
+        return {limit: seen[name] for limit in OffloadLimit if (name := LIMIT + limit.name.lower()) in seen}

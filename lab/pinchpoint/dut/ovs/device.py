@@ -1,13 +1,12 @@
 """Open vSwitch as a kind of device: what `pinchpoint.dut.device` asks of every kind."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, TapLinks
 from pinchpoint.dut import device
 from pinchpoint.dut.attach import by_dpdk, by_veth
-from pinchpoint.dut.device import Attached, Attachment, Freezing, Pages, RawScenario, Read, Seen, Types
+from pinchpoint.dut.device import Attached, Attachment, Freezing, Pages, RawScenario, Read, Types
 from pinchpoint.dut.ovs import attached, counters, experiments, hops, needs, reading, vdpa
 from pinchpoint.dut.ovs import bench as made
 from pinchpoint.dut.ovs.bench import SWITCH
@@ -22,13 +21,9 @@ from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.numa import Topology
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
-from pinchpoint.model.causes import Experiment, Sign
 from pinchpoint.model.errors import InputError, PinchpointError
 from pinchpoint.model.hops import HopGraph
-from pinchpoint.model.measurement import Metric
-from pinchpoint.model.offload import OffloadLimit
 from pinchpoint.model.scenario import Batch, Host, Port, Scenario
-from pinchpoint.model.trial import ThreadLoad
 
 # Switch, engine and their removal; DPDK also takes and clears its hugepages.
 _STANDING_S = {Datapath.DPDK: 4.5, Datapath.AF_XDP: 4.0, Datapath.AF_PACKET: 3.0} | dict.fromkeys(IN_KERNEL, 3.0)
@@ -71,7 +66,7 @@ class OvsBench(device.Bench):
 
 
 @dataclass(frozen=True)
-class OvsDevice(device.Device):
+class OvsDevice(counters.Counters, experiments.Remedies, needs.Needs):
     """The kind `ovs`: a private Open vSwitch, with any of its datapaths."""
 
     def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
@@ -81,22 +76,6 @@ class OvsDevice(device.Device):
     def largest_frame(self, dut: Values) -> int:
         """1,518 bytes: its ports keep their MTU of 1500."""
         return 1518
-
-    def needs(self, scenario: Scenario, host: Machine) -> Iterator[Probe]:
-        """Its programs, hugepages or a kernel module."""
-        return needs.needs(scenario, host)
-
-    def probes(self, host: Machine) -> Iterator[Probe]:
-        """Both of its programs, and the hugepages of a scenario that leaves every size at its default."""
-        return needs.probes(host)
-
-    def starters(self) -> Iterator[device.Starter]:
-        """With DPDK; without, over veth."""
-        return needs.starters()
-
-    def pages(self, scenario: Scenario) -> int:
-        """Those of switch, engine and relay."""
-        return made.hugepages_needed(scenario)
 
     def standing_s(self, scenario: Scenario) -> float:
         """By datapath, rules, bridges and idle ports; seen on a machine of two cores."""
@@ -155,33 +134,6 @@ class OvsDevice(device.Device):
         refused_at = {port: refused for port, refused in graph.refused_at.items() if port in at_nics}
         return replace(graph, refused_at=refused_at)
 
-    def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
-        """PMD threads and the main thread."""
-        return counters.loads(seen, traffic_s)
-
-    def metrics(self, seen: Seen) -> Iterator[Metric]:
-        """Subtables, flows, connections and queues."""
-        return counters.metrics(seen)
-
-    def handled(self, seen: Seen) -> int | None:
-        return counters.handled(seen)
-
-    def signs(self, seen: Seen) -> Mapping[Sign, float]:
-        """Subtables, the classifier's share, upcalls, limits and contention."""
-        return counters.signs(seen)
-
-    def advice(self, cause: str, seen: Seen) -> Sequence[str]:
-        """Keys, and settings of its database."""
-        return experiments.advice(cause, seen)
-
-    def offload_limits(self, seen: Seen) -> Mapping[OffloadLimit, float]:
-        """From the matches and actions of the datapath's flows."""
-        return counters.offload_limits(seen)
-
-    def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
-        """Other rules, and limits out of reach."""
-        return experiments.experiments(scenario)
-
     def attach(self, place: str | None, host: Machine) -> Attached:
         """By its run directory."""
         return attached.attach(place, host)
@@ -201,4 +153,5 @@ def _repinned(port: Port, now: Mapping[int, int]) -> Port:
     return replace(port, rxq_affinity=",".join(pairs))
 
 
-DEVICE = OvsDevice("ovs", "Open vSwitch", Types(OvsDut, OvsPort, OvsHost), KEYS, counters.FIGURES, is_default=True)
+_TYPES = Types(OvsDut, OvsPort, OvsHost)
+DEVICE = OvsDevice("ovs", "Open vSwitch", _TYPES, KEYS, counters.FIGURES, is_default=True, starters=needs.STARTERS)

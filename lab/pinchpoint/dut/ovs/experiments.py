@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from pinchpoint.dut.device import Device, Seen
 from pinchpoint.dut.ovs.collectors import CONFIGURED
 from pinchpoint.dut.ovs.keys import FIRST_BRIDGE
 from pinchpoint.dut.ovs.spec import Bridge, OvsPort, Rule, RuleSeries, spec
@@ -32,11 +33,6 @@ _SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "flow-control": ("set options:tx-flow-ctrl=false of the port",),
 }
 """By the name of the cause."""
-
-
-def experiments(scenario: Scenario) -> Mapping[Experiment, Scenario]:
-    """Those that would change anything."""
-    return {kind: changed for kind, changed in _all(scenario) if changed.dut != scenario.dut}
 
 
 def _all(scenario: Scenario) -> Iterator[tuple[Experiment, Scenario]]:
@@ -115,13 +111,20 @@ def _one_output(rule: str) -> str:
     return f"{match}{separator}{re.sub(r',{2,}', ',', actions).strip(',')}"
 
 
-def advice(cause: str, seen: Mapping[str, float]) -> Sequence[str]:
-    """Imperatives, without what is in force."""
-    return (*_SETTINGS.get(cause, ()), *_caches(cause, seen))
-
-
-def _caches(cause: str, seen: Mapping[str, float]) -> Iterator[str]:
+def _caches(cause: str, seen: Seen) -> Iterator[str]:
     if cause in ("masks", "many-flows") and not seen.get(_SMC):
         yield "try dut.smc = true"
     if cause == "many-flows" and seen.get(_EMC) != 0:
         yield "try dut.emc_insert_inv_prob = 0, which saves the vain insertions"
+
+
+class Remedies(Device):
+    """What can be done against a switch's causes."""
+
+    def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
+        """Other rules, and limits out of reach: those that would change anything."""
+        return {kind: changed for kind, changed in _all(scenario) if changed.dut != scenario.dut}
+
+    def advice(self, cause: str, seen: Seen) -> Sequence[str]:
+        """Keys, and settings of its database, without what is in force."""
+        return (*_SETTINGS.get(cause, ()), *_caches(cause, seen))

@@ -7,7 +7,7 @@ from pathlib import Path
 from pinchpoint.bench.requirements import Probe, command, hugepages, kernel_module, packaged
 from pinchpoint.dut import nics
 from pinchpoint.dut.attach import pages_of
-from pinchpoint.dut.device import ENGINE_MEMORY_MB, Starter
+from pinchpoint.dut.device import ENGINE_MEMORY_MB, Device, Starter
 from pinchpoint.dut.ovs.bench import SWITCH, VSWITCHD, hugepages_needed
 from pinchpoint.dut.ovs.bench import program as program_of
 from pinchpoint.dut.ovs.keys import DEFAULT_MEMORY_MB
@@ -25,62 +25,52 @@ _PACKAGES = {
     "ethtool": "ethtool",
 }
 _OTHERWISE = 'set dut.datapath = "af_packet"'
+_STARTING_RULE = 'rules = """\nin_port={left},actions=output:{right}\n"""'
+STARTERS = (
+    Starter(rank=10, kind="ovs", words="Open vSwitch with DPDK", title="Open vSwitch with DPDK, one rule",
+        why="one PMD thread, one rule, vhost-user ports", polls=True, backend="dpdk", ring=4096,
+        dut=f'kind = "ovs"\ndatapath = "dpdk"\npmd_cpus = {{cpus}}\n{_STARTING_RULE}'),
+    Starter(rank=20, kind="ovs", words="Open vSwitch in user space over veth", title="Open vSwitch over veth, one rule",
+        why="one PMD thread, one rule, packet sockets, no hugepages", polls=True, backend="af_packet",
+        dut=f'kind = "ovs"\ndatapath = "af_packet"\npmd_cpus = {{cpus}}\n{_STARTING_RULE}'),
+)  # fmt: skip
 _FIRST_LINE = re.compile(r"\S+ \(Open vSwitch\) \S+")
 
 
-def needs(scenario: Scenario, host: Host) -> Iterator[Probe]:
-    """The programs of its datapath, hugepages or a kernel module, and what that datapath can do."""
-    dut = spec(scenario)
-    yield from (command(host, name, package) for name, package in _PACKAGES.items())
-    yield _own_program(host, dut.vswitchd, dut.datapath) if dut.vswitchd else program(host, dut.datapath)
-    if dut.datapath is Datapath.DPDK:
-        yield hugepages(host, hugepages_needed(scenario), _OTHERWISE)
-        yield from nics.needs(host, nics.beside_device(scenario))
-        ends = [end for port in scenario.ports if isinstance(port, OvsPort) for end in (port.pf, port.vf)]
-        yield from nics.shared(host, (end for end in ends if end))
-    if dut.datapath is Datapath.TC:
-        otherwise = 'set guest.kernel = "qemu", or dut.datapath = "kernel"'
-        yield from (kernel_module(host, name, otherwise, scenario.guest) for name in MODULES)
-        yield command(host, "tc", "iproute2")
-    if dut.datapath in IN_KERNEL:
-        yield kernel_module(host, "openvswitch", _OTHERWISE, scenario.guest)
-        if dut.tunnels:
-            detail = "not possible with the kernel datapath: the kernel delivers packets for its own addresses itself"
-            yield Probe("tunnels", False, detail, 'set dut.datapath = "af_packet", "af_xdp" or "dpdk"')
+class Needs(Device):
+    """What a switch of any datapath needs."""
 
+    def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
+        """The programs of its datapath, hugepages or a kernel module, and what that datapath can do."""
+        dut = spec(scenario)
+        yield from (command(host, name, package) for name, package in _PACKAGES.items())
+        yield _own_program(host, dut.vswitchd, dut.datapath) if dut.vswitchd else program(host, dut.datapath)
+        if dut.datapath is Datapath.DPDK:
+            yield hugepages(host, hugepages_needed(scenario), _OTHERWISE)
+            yield from nics.needs(host, nics.beside_device(scenario))
+            ends = [end for port in scenario.ports if isinstance(port, OvsPort) for end in (port.pf, port.vf)]
+            yield from nics.shared(host, (end for end in ends if end))
+        if dut.datapath is Datapath.TC:
+            otherwise = 'set guest.kernel = "qemu", or dut.datapath = "kernel"'
+            yield from (kernel_module(host, name, otherwise, scenario.guest) for name in MODULES)
+            yield command(host, "tc", "iproute2")
+        if dut.datapath in IN_KERNEL:
+            yield kernel_module(host, "openvswitch", _OTHERWISE, scenario.guest)
+            if dut.tunnels:
+                detail = "not possible with the kernel datapath: the kernel delivers packets for its own addresses "
+                detail += "itself"
+                yield Probe("tunnels", False, detail, 'set dut.datapath = "af_packet", "af_xdp" or "dpdk"')
 
-def probes(host: Host) -> Iterator[Probe]:
-    """Both of its programs, and the hugepages of a scenario that leaves every size at its default."""
-    yield from (command(host, name, package) for name, package in _PACKAGES.items())
-    yield program(host, Datapath.DPDK)
-    yield hugepages(host, pages_of(DEFAULT_MEMORY_MB + ENGINE_MEMORY_MB), _OTHERWISE)
-    yield program(host, Datapath.AF_PACKET)
+    def probes(self, host: Host) -> Iterator[Probe]:
+        """Both of its programs, and the hugepages of a scenario that leaves every size at its default."""
+        yield from (command(host, name, package) for name, package in _PACKAGES.items())
+        yield program(host, Datapath.DPDK)
+        yield hugepages(host, pages_of(DEFAULT_MEMORY_MB + ENGINE_MEMORY_MB), _OTHERWISE)
+        yield program(host, Datapath.AF_PACKET)
 
-
-def starters() -> Iterator[Starter]:
-    """With DPDK; without, over veth."""
-    rules = 'rules = """\nin_port={left},actions=output:{right}\n"""'
-    yield Starter(
-        rank=10,
-        kind="ovs",
-        words="Open vSwitch with DPDK",
-        why="one PMD thread, one rule, vhost-user ports",
-        title="Open vSwitch with DPDK, one rule",
-        dut=f'kind = "ovs"\ndatapath = "dpdk"\npmd_cpus = {{cpus}}\n{rules}',
-        polls=True,
-        backend="dpdk",
-        ring=4096,
-    )
-    yield Starter(
-        rank=20,
-        kind="ovs",
-        words="Open vSwitch in user space over veth",
-        why="one PMD thread, one rule, packet sockets, no hugepages",
-        title="Open vSwitch over veth, one rule",
-        dut=f'kind = "ovs"\ndatapath = "af_packet"\npmd_cpus = {{cpus}}\n{rules}',
-        polls=True,
-        backend="af_packet",
-    )
+    def pages(self, scenario: Scenario) -> int:
+        """Those of switch, engine and relay."""
+        return hugepages_needed(scenario)
 
 
 def program(host: Host, datapath: Datapath) -> Probe:

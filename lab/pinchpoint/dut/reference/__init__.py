@@ -91,20 +91,6 @@ class ReferenceDevice(Device):
         yield command(host, "taskset", "util-linux")
         yield hugepages(host, attach.vhost_pages(scenario), "set engine.memory_mb to less")
 
-    def starters(self) -> Iterator[Starter]:
-        """At a rate that every machine forwards."""
-        yield Starter(
-            rank=50,
-            kind=self.kind,
-            words="the engine's reference device",
-            why="a forwarder of known truth, to see whether the lab finds what is true",
-            title="Reference device, 500 kpps",
-            dut='kind = "reference"\nrate_fps = 500_000\nring = 1024\ncpus = {cpus}',
-            polls=True,
-            backend="dpdk",
-            ring=1024,
-        )
-
     def pages(self, scenario: Scenario) -> int:
         """Those of device and engine."""
         return attach.vhost_pages(scenario)
@@ -139,4 +125,10 @@ class ReferenceDevice(Device):
         return {kind: replace(scenario, dut=changed) for kind, changed in duts.items() if changed != dut}
 
 
-DEVICE = ReferenceDevice("reference", "a forwarder or a balancer of known truth", Types(ReferenceDut), KEYS)
+# At a rate that every machine forwards.
+_STARTER = Starter(rank=50, kind="reference", words="the engine's reference device", title="Reference device, 500 kpps",
+    why="a forwarder of known truth, to see whether the lab finds what is true",
+    dut='kind = "reference"\nrate_fps = 500_000\nring = 1024\ncpus = {cpus}',
+    polls=True, backend="dpdk", ring=1024)  # fmt: skip
+_TITLE = "a forwarder or a balancer of known truth"
+DEVICE = ReferenceDevice("reference", _TITLE, Types(ReferenceDut), KEYS, starters=(_STARTER,))

@@ -179,17 +179,6 @@ class WireDevice(device.Device):
         if raw.dut.get("io") == VHOST_USER:
             checks.one_queue(raw, source, 'dut.io is "vhost-user"')
 
-    def starters(self) -> Iterator[Starter]:
-        """A first scenario on a veth pair alone."""
-        yield Starter(
-            rank=60,
-            kind=self.kind,
-            words="no device, a veth pair",
-            why="what the kernel's links carry before any device on them is accused",
-            title="No device, veth",
-            dut='kind = "wire"\nio = "veth"\ncpus = {cpus}',
-        )
-
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """ip, for a watched veth pair ethtool, for vhost-user hugepages."""
         watched = {"ethtool": "ethtool"} if dut_of(scenario, WireDut).inspects and not scenario.dut.polls else {}
@@ -223,4 +212,7 @@ _KEYS = Keys(
             [1]),
     ),
 )  # fmt: skip
-DEVICE = WireDevice("wire", "no device: the ports are joined", Types(WireDut), _KEYS)
+_STARTER = Starter(rank=60, kind="wire", words="no device, a veth pair", title="No device, veth",
+    why="what the kernel's links carry before any device on them is accused",
+    dut='kind = "wire"\nio = "veth"\ncpus = {cpus}')  # fmt: skip
+DEVICE = WireDevice("wire", "no device: the ports are joined", Types(WireDut), _KEYS, starters=(_STARTER,))
