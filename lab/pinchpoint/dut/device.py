@@ -13,7 +13,7 @@ A kind inherits from each of them and declares what is its own.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 from msgspec import UNSET, UnsetType
 
@@ -46,6 +46,12 @@ Check = Callable[[], None]
 Seen = Mapping[str, float]
 
 
+def between(seen: Seen, begin: str, end: str) -> dict[str, float]:
+    """The counters whose names begin and end so, by what stands between the two."""
+    names = (name for name in seen if name.startswith(begin) and name.endswith(end))
+    return {name.removeprefix(begin).removesuffix(end): seen[name] for name in names}
+
+
 @dataclass(frozen=True)
 class Items:
     """What can be made in bulk."""
@@ -58,11 +64,8 @@ class Items:
 
 _BY_NAME = "because the kernel finds links by name in 256 buckets of a namespace, whatever their number"
 _LINKED = ("process", "file", "netlink")
-VETHS: Final = {
-    "veths": Items(
-        "pairs of linked interfaces", _LINKED, "the kernel listed, at both ends,", dict.fromkeys(_LINKED, _BY_NAME)
-    )
-}
+_SHOWN_BY = "the kernel listed, at both ends,"
+VETHS: Final = {"veths": Items("pairs of linked interfaces", _LINKED, _SHOWN_BY, dict.fromkeys(_LINKED, _BY_NAME))}
 """What the kernel of any bench can make."""
 
 
@@ -149,10 +152,10 @@ class Pages:
     free: int
 
 
-class Action(Protocol):
+class Action:
     """Something that happens to a device; `check` raises when it shall stop."""
 
-    ends_processes: ClassVar[bool]  # of the bench
+    ends_processes: ClassVar[bool] = False  # of the bench
 
     def prepare(self, check: Check) -> None:
         """What must be there before, made without traffic."""

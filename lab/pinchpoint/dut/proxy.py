@@ -13,7 +13,7 @@ from typing import ClassVar
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, Daemon, MarkedProcesses, TextFile
 from pinchpoint.dut import addresses, checks, softirq
-from pinchpoint.dut.device import Device, Freezing, Pages, RawScenario, Seen, dut_of, programs
+from pinchpoint.dut.device import Device, Freezing, Pages, RawScenario, Seen, between, dut_of, programs
 from pinchpoint.dut.program import detached
 from pinchpoint.dut.services import Option, Services, served
 from pinchpoint.host.interface import PROC, Host
@@ -35,16 +35,10 @@ _NR_OPEN = f"{PROC}/sys/fs/nr_open"
 _HARD = re.compile(r"^Max open files\s+\S+\s+(\d+)", re.MULTILINE)
 _CAPABLE = re.compile(r"^CapEff:\s+([0-9a-f]+)", re.MULTILINE)
 _SYS_RESOURCE = 24  # the number of CAP_SYS_RESOURCE (capabilities(7))
-_RUN_NS = re.compile(r"host/thread/worker-(\d+)/run_ns")
 _TOOLS = {  # with which its bench is made and read
-    "ip": "iproute2",
-    "ss": "iproute2",
-    "sysctl": "procps",
-    "ethtool": "ethtool",
-    "prlimit": "util-linux",
-    "taskset": "util-linux",
-    "start-stop-daemon": "dpkg",
-}
+    "ip": "iproute2", "ss": "iproute2", "sysctl": "procps", "ethtool": "ethtool", "prlimit": "util-linux",
+    "taskset": "util-linux", "start-stop-daemon": "dpkg",
+}  # fmt: skip
 
 KEYS = (
     Key("cpus", kinds.cpus(),
@@ -166,7 +160,7 @@ class ProxyDevice(Device):
         Which of them handled a frame is not counted: the frames that the ports received are divided among them in the
         proportion of their times.
         """
-        ran = {int(match[1]): ns for name, ns in seen.items() if (match := _RUN_NS.fullmatch(name))}
+        ran = {int(number): ns for number, ns in between(seen, "host/thread/worker-", "/run_ns").items()}
         frames, everything = softirq.received(seen), sum(ran.values()) or 1.0
         cpu_of = {number: seen.get(f"host/thread/worker-{number}/cpu") for number in ran}
         return tuple(

@@ -12,7 +12,7 @@ from pinchpoint.bench.resource import AnyResource
 from pinchpoint.dut import softirq
 from pinchpoint.dut.addresses import read_sysctls, sysctls_in_force
 from pinchpoint.dut.device import Action, Check, OwnCounters, in_force
-from pinchpoint.dut.program import START_TIMEOUT_S, await_start
+from pinchpoint.dut.program import START_TIMEOUT_S, await_start, kept_log
 from pinchpoint.dut.proxy import RANGE, RELOAD, SOCKET, SPARE_DESCRIPTORS, ProxyBench, sysctls
 from pinchpoint.dut.services import served
 from pinchpoint.dut.tcp_stack import COUNTERS, PORTS, TIME_WAIT_S, TcpStack
@@ -144,9 +144,7 @@ class ProxyLive(softirq.KernelLive):
 
     def log(self) -> tuple[str, str] | None:
         """What the program printed."""
-        with suppress(OSError):
-            return f"{self._daemon.name}.log", self.places.host.read(self._daemon.log)
-        return None
+        return kept_log(self.places.host, f"{self._daemon.name}.log", self._daemon.log)
 
     def balancer(self) -> "ProxyLive":
         """Itself: what bounds its connections are two sockets each, one of which closes first and then waits."""
@@ -263,16 +261,13 @@ class ProxyLive(softirq.KernelLive):
         return max(0, self._stack.remembered() - len(self.backlogs()))
 
 
-class Reload:
+class Reload(Action):
     """The program loads its configuration again; its workers before it serve the connections that they have."""
 
-    ends_processes: ClassVar[bool] = True
+    ends_processes = True
 
     def __init__(self, live: ProxyLive, signal: int) -> None:
         self._live, self._signal = live, signal
-
-    def prepare(self, check: Check) -> None:
-        """Nothing must be there before."""
 
     def act(self, check: Check) -> None:
         """Returns when as many new workers as before serve. Raises DutError if they do not come."""
@@ -288,9 +283,6 @@ class Reload:
                 live.places.host.signal([live.pid], self._signal)
                 asked = now
             time.sleep(0.01)
-
-    def restore(self, check: Check) -> None:
-        """Nothing is left to undo: the configuration is the same."""
 
     def _serves_anew(self, before: frozenset[str]) -> bool:
         with suppress(DutError):

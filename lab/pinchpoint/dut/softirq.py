@@ -15,7 +15,7 @@ from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, Namespace, TextFile
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_veth, engine_links, foundation, veths
-from pinchpoint.dut.device import Attachment, Bench, Device, Live, Pages, RawScenario, Seen
+from pinchpoint.dut.device import Attachment, Bench, Device, Live, Pages, RawScenario, Seen, between
 from pinchpoint.dut.places import Places
 from pinchpoint.host.interface import PROC, SYS, CommandFailed, Host
 from pinchpoint.keys import kinds
@@ -121,7 +121,7 @@ def _steering_file(port: str) -> str:
 
 def received(seen: Seen) -> float:
     """Frames that the device's ends of its ports received."""
-    return sum(n for name, n in seen.items() if name.startswith("host/link/dut/") and name.endswith("/rx_packets"))
+    return sum(between(seen, "host/link/dut/", "/rx_packets").values())
 
 
 def load_by_time(name: str, cpu: float | None, frames: float, spent_s: float | None, traffic_s: float) -> ThreadLoad:
@@ -312,7 +312,7 @@ class KernelDevice(Device):
         The kernel counts frames by CPU for the whole host and on both links, so the ports' frames are divided among
         the CPUs in the proportion of those.
         """
-        handled = {int(name.split("/")[2]): n for name, n in _of_softirqs(seen, "processed").items()}
+        handled = {int(cpu): n for cpu, n in between(seen, "host/softnet/", "/processed").items()}
         frames, everything = received(seen), sum(handled.values()) or 1.0
         return tuple(
             load_by_time(f"softirq on CPU {cpu}", cpu, frames * count / everything, _spent_s(cpu, seen), traffic_s)
@@ -321,10 +321,5 @@ class KernelDevice(Device):
 
     def signs(self, seen: Seen) -> Mapping[Sign, float]:
         """How often softirqs stopped with frames still waiting."""
-        squeezes, elapsed_s = _of_softirqs(seen, "time_squeeze"), seen.get("elapsed_s/softnet")
+        squeezes, elapsed_s = between(seen, "host/softnet/", "/time_squeeze"), seen.get("elapsed_s/softnet")
         return {Sign.SQUEEZES: sum(squeezes.values()) / elapsed_s} if squeezes and elapsed_s else {}
-
-
-def _of_softirqs(seen: Seen, counter: str) -> dict[str, float]:
-    """A counter of each CPU."""
-    return {name: n for name, n in seen.items() if name.startswith("host/softnet/") and name.endswith(f"/{counter}")}

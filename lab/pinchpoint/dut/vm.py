@@ -32,7 +32,7 @@ from pinchpoint.bench.resource import (
 )
 from pinchpoint.dut import softirq
 from pinchpoint.dut.attach import foundation, mtu
-from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Live, Pages, RawScenario, Seen
+from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Live, Pages, RawScenario, Seen, between
 from pinchpoint.dut.places import Places
 from pinchpoint.host.guest import Guest
 from pinchpoint.host.guest_kernels import AUTO, KERNELS, GuestKernels, is_release
@@ -54,7 +54,6 @@ _KERNEL = "guest-kernel"  # the process that is the guest's kernel
 _ANY = re.compile(r".*")
 _LEAST_OF_NODE_MB = 64
 _OPTIONS = ("CONFIG_NUMA", "CONFIG_ACPI_NUMA", "CONFIG_RPS")  # of a kernel with several nodes that forward
-_RUN_NS = re.compile(r"host/thread/(.+)/run_ns")  # of this machine: the guest's process
 _ABOUT_AUTO = (
     "the first of the others that boots on this machine and has what the device needs, the same for all points of a "
     "run; the result names it"
@@ -387,7 +386,7 @@ def _loads(seen: Seen, traffic_s: float, guest: Wanted) -> tuple[ThreadLoad, ...
 
     Frames are divided among several virtual CPUs as the guest's softirqs counted what each handled.
     """
-    runs = {match[1]: n for name, n in seen.items() if (match := _RUN_NS.fullmatch(name))}
+    runs = between(seen, "host/thread/", "/run_ns")  # of this machine: the guest's process
     core_of = {name: seen.get(f"host/thread/{name}/cpu") for name in runs}
     used_s = defaultdict[float | None, float](float)
     for name, run_ns in runs.items():

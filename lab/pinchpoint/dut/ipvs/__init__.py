@@ -12,7 +12,7 @@ from pinchpoint.bench.resource import AnyResource, Command, TextFile
 from pinchpoint.dut import addresses, softirq
 from pinchpoint.dut.device import Keys, Pages, RawScenario, Types, dut_of, programs
 from pinchpoint.dut.ipvs import balancing
-from pinchpoint.dut.services import Option, Services, served
+from pinchpoint.dut.services import Option, Services, is_full, served
 from pinchpoint.host.guest import MODPROBE
 from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.interface import CommandFailed, Host
@@ -52,13 +52,13 @@ class IpvsLive(softirq.KernelLive):
     def own(self) -> list[Collector]:
         """IPVS's counters, and those of connection tracking where that takes part."""
         host, netns = self.places.host, self.places.dut_netns
-        tracked: list[Collector] = [balancing.Tracked(host, netns)] if balancing.is_full(served(self._scenario)) else []
+        tracked: list[Collector] = [balancing.Tracked(host, netns)] if is_full(served(self._scenario)) else []
         return [balancing.Balanced(host, netns), *tracked]
 
     def settings(self) -> Mapping[str, str]:
         """Its sysctls and time-outs, its virtual server. Raises BenchError where one is not in force."""
         service = served(self._scenario)
-        limits = {balancing.LIMIT: _number(service.max_connections)} if balancing.is_full(service) else {}
+        limits = {balancing.LIMIT: _number(service.max_connections)} if is_full(service) else {}
         wanted = balancing.sysctls(service) | limits
         also = (*_RECORDED, *(balancing.RECORDED if limits else ()))
         shown = addresses.sysctls_in_force(self.places.host, self.places.dut_netns, wanted, also)
@@ -94,7 +94,7 @@ class IpvsLive(softirq.KernelLive):
     def dumps(self) -> Mapping[str, str]:
         """Its virtual server with counts, the rules of source NAT, the routes."""
         dumps = {"virtual-server.txt": self._run("ipvsadm", "-Ln", "--stats", "--exact")}
-        if balancing.is_full(served(self._scenario)):
+        if is_full(served(self._scenario)):
             dumps["source-nat.txt"] = self._run(_LISTED[served(self._scenario).family], "-t", "nat", "-S")
         return {**dumps, "routes.txt": self._run("ip", "route", "show")}
 
@@ -125,7 +125,7 @@ class IpvsBench(softirq.KernelBench):
             *softirq.ports(self.scenario, self.places, pages),
             Command((modprobe, "ip_vs", *_parameters(dut_of(self.scenario, IpvsDut)))),
         ]
-        if balancing.is_full(service):
+        if is_full(service):
             rules, lock = f"{self.places.directory}/source-nat.rules", f"{self.places.directory}/xtables.lock"
             resources += [
                 TextFile(rules, tuple(balancing.source_nat(service))),
@@ -200,13 +200,13 @@ def _needs(host: Host, service: Service | None, guest: Guest | None) -> Iterator
     """Its programs, and a kernel with IPVS, its schedulers and, for full-NAT, source NAT of what that sends."""
     family = service.family if service else Family.IPV4
     yield from programs(host, _PROGRAMS)
-    if service is None or balancing.is_full(service):
+    if service is None or is_full(service):
         yield command(host, balancing.restore(family), "iptables")
     yield softirq.steering(host, guest)
     schedulers = [service.scheduler] if service else list(Scheduler)
     for name in ("ip_vs", *(balancing.MODULES[scheduler] for scheduler in schedulers)):
         yield kernel_module(host, name, _other_kernels(name, guest), guest)
-    if service is None or balancing.is_full(service):
+    if service is None or is_full(service):
         # A host's own may be built in; what fails then says so.
         for name in (*_SOURCE_NAT, _TABLE[family]) if guest else _SOURCE_NAT[:1]:
             yield kernel_module(host, name, f'{_other_kernels(name, guest)}, or service.mode = "{Mode.DNAT}"', guest)

@@ -13,12 +13,12 @@ import time
 from collections.abc import Iterator
 
 from pinchpoint.dut import addresses
-from pinchpoint.dut.services import await_forgotten
+from pinchpoint.dut.services import await_forgotten, is_full, local_pool, local_ports
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.model.addresses import alone, bracketed
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Family, Mode, Range, Scheduler, Service
+from pinchpoint.model.scenario import Family, Mode, Scheduler, Service
 from pinchpoint.observe.printed import Printed
 from pinchpoint.observe.snapshot import Snapshot
 
@@ -27,7 +27,6 @@ from pinchpoint.observe.snapshot import Snapshot
 _SCHEDULERS = {Scheduler.ROUND_ROBIN: ("rr",), Scheduler.HASH: ("mh", "-b", "mh-port")}
 _FORWARDING = {Mode.FULL_NAT: "-m", Mode.DNAT: "-m", Mode.DIRECT: "-g"}  # masquerading, gatewaying
 MODULES = {Scheduler.ROUND_ROBIN: "ip_vs_rr", Scheduler.HASH: "ip_vs_mh"}
-_ANY_PORT = Range(1024, 64_512)  # what source NAT takes without a range
 # Fixed times of IPVS's own table for a SYN that is not followed up, and for a connection that both sides have closed
 # (net/netfilter/ipvs/ip_vs_proto_tcp.c, tcp_timeouts). With a connection it forgets the one that is tracked.
 OPENING_S, CLOSED_S = 60, 120
@@ -46,11 +45,6 @@ _NO_PORT = ("host/conntrack/insert_failed",)
 _ENTRIES = "host/conntrack/entries"
 _COLUMNS = ("connections", "packets_in", "packets_out", "bytes_in", "bytes_out")
 _PAIR = re.compile(r"(\w+)=(\d+)")
-
-
-def is_full(service: Service) -> bool:
-    """Whether connections are tracked beside IPVS's own table, for source NAT."""
-    return service.mode is Mode.FULL_NAT
 
 
 def virtual(service: Service) -> tuple[str, str]:
@@ -75,11 +69,6 @@ def timeout(service: Service) -> tuple[str, ...] | None:
     if service.established_s is None:
         return None
     return ("ipvsadm", "--set", str(int(service.established_s)), "0", "0")
-
-
-def local_ports(service: Service) -> Range:
-    """Ports of each local address that source NAT may take."""
-    return service.local_ports or _ANY_PORT
 
 
 def source_nat(service: Service) -> Iterator[str]:
@@ -202,9 +191,7 @@ class Table:
             return (own,)
         most, time_wait_s = (int(self._sysctl(name)) for name in (LIMIT, TIME_WAIT))
         held_s = min(closed_s, float(time_wait_s))
-        ports = local_ports(service).count
-        places = len(service.locals) * ports * len(service.backends)
-        pool = f"{len(service.locals):,} addresses x {ports:,} ports x {len(service.backends):,} backends"
+        places, pool = local_pool(service)
         waits = f"nf_conntrack_tcp_timeout_time_wait = {time_wait_s}"
         table = Limit(Resource.TABLE, most, held_s, f"nf_conntrack_max = {most}, {waits}", _ENTRIES, _FULL)
         return table, Limit(Resource.LOCAL_PORTS, places, held_s, f"{pool}, {waits}", _ENTRIES, _NO_PORT), own

@@ -12,8 +12,9 @@ from typing import Final
 from pinchpoint.dut.addresses import TIMEOUT, read_sysctls
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.program import braced
+from pinchpoint.dut.services import is_full
 from pinchpoint.host.interface import Host
-from pinchpoint.model.scenario import Backend, Established, Family, Mode, Range, Scheduler, Service
+from pinchpoint.model.scenario import Backend, Established, Family, Range, Scheduler, Service
 
 TABLE = "pinchpoint-service"
 UNTRACKED = "pinchpoint-untracked"  # the counter of frames on connections that are not known
@@ -49,7 +50,7 @@ def ruleset(service: Service, established: Established | None = None) -> list[st
         forgotten = f"{_frames_of(service)} counter name {UNTRACKED} drop"
         chains += [f"counter {UNTRACKED} {{ }}", *_chain("input", "filter hook input priority filter", forgotten)]
     chains += _chain("prerouting", "nat hook prerouting priority dstnat", _dealt(service, service.backends))
-    if service.mode is Mode.FULL_NAT:
+    if is_full(service):
         pool = ", ".join(f"{number} : {local}" for number, local in enumerate(service.locals))
         chosen = f"numgen inc mod {len(service.locals)} map {{ {pool} }}"
         ports = f" : {shown_ports(service.local_ports)}" if service.local_ports else ""

@@ -22,13 +22,13 @@ from typing import Final
 
 from pinchpoint.dut import addresses
 from pinchpoint.dut.nft import balancing
-from pinchpoint.dut.services import await_forgotten
+from pinchpoint.dut.services import KERNELS_PORTS, await_forgotten, is_full
 from pinchpoint.dut.softirq import BACKLOG
 from pinchpoint.dut.tcp_stack import snmp_counters
 from pinchpoint.host.interface import PROC, CommandFailed, Host
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Family, Mode, Range, Service
+from pinchpoint.model.scenario import Family, Range, Service
 from pinchpoint.observe.printed import Printed
 from pinchpoint.observe.snapshot import Snapshot
 
@@ -47,7 +47,6 @@ _STATE = ("entries", "chainlength")  # of conntrack's columns: no counters of ev
 ENTRIES = "host/conntrack/entries"
 FULL, NOT_INSERTED = "host/conntrack/table_full", "host/conntrack/insert_failed"
 CLOSED = "nf_conntrack_tcp_timeout_time_wait"
-KERNELS_PORTS = Range(1024, 64512)  # what source NAT takes from where rules give no ports and the client's is taken
 MOST_LISTED = 10_000  # entries: listing them takes 0.1 s
 FLUSHED_WITHIN_S = 10.0
 _POLL_S = 0.02
@@ -191,7 +190,7 @@ class NftBalancer:
             Limit(Resource.TABLE, most, closed_s, table, ENTRIES, (FULL,)),
             Limit(Resource.SOFTIRQ, None, None, backlog, refused=("host/link/*/rx_dropped",)),
         )
-        if service.mode is not Mode.FULL_NAT:
+        if not is_full(service):
             return limits
         ports, local, backends = self._ports().count, len(service.locals), len(service.backends)
         pool = f"{local} address{'' if local == 1 else 'es'} x {ports:,} ports x {backends} backends"

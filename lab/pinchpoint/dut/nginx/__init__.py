@@ -19,7 +19,7 @@ from dataclasses import replace
 from pinchpoint.bench.requirements import Probe, packaged
 from pinchpoint.dut import proxy
 from pinchpoint.dut.device import Keys, OwnCounters, RawScenario, Types, programs
-from pinchpoint.dut.program import LogTail, braced, exchange, get
+from pinchpoint.dut.program import LogTail, braced, exchange, get, kept_log
 from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.dut.services import Reconfiguration, served
 from pinchpoint.dut.tcp_stack import PAIRS
@@ -226,10 +226,7 @@ class NginxLive(ProxyLive):
 
     def log(self) -> tuple[str, str] | None:
         """The error log; what the program printed where there is none."""
-        try:
-            return "nginx-errors.log", self.places.host.read(self._bench.file(_ERRORS))
-        except OSError:
-            return super().log()
+        return kept_log(self.places.host, "nginx-errors.log", self._bench.file(_ERRORS)) or super().log()
 
 
 class NginxDevice(proxy.ProxyDevice):

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from pinchpoint.dut.device import Device, Seen
+from pinchpoint.dut.device import Device, Seen, between
 from pinchpoint.dut.ovs.collectors import BY_RULES, BY_TRACKING, MIRRORED
 from pinchpoint.dut.ovs.flows import LIMIT
 from pinchpoint.dut.ovs.tc import HARDWARE, SOFTWARE
@@ -32,12 +32,6 @@ _GAUGES: Final = {
 }
 
 
-def _between(seen: Seen, begin: str, end: str) -> dict[str, float]:
-    """The counters whose names begin and end so, by what stands between the two."""
-    names = (name for name in seen if name.startswith(begin) and name.endswith(end))
-    return {name.removeprefix(begin).removesuffix(end): seen[name] for name in names}
-
-
 def _threads(seen: Seen) -> list[str]:
     """Those that have counters, the main thread last."""
     threads = {name.split("/")[2] for name in seen if name.startswith("ovs/pmd/")}
@@ -63,7 +57,7 @@ def _load(thread: str, seen: Seen, traffic_s: float) -> ThreadLoad:
     share, by = _busy(thread, busy, clock_hz, seen, traffic_s)
     lookups = {key: count(_COUNTERS.get(key, key)) for key in FIGURES}
     detail = {key: hits for key, hits in lookups.items() if hits is not None}
-    polled = (queue.partition("/")[0] for queue, on in _between(seen, f"ovs/rxq/{thread}/", "/enabled").items() if on)
+    polled = (queue.partition("/")[0] for queue, on in between(seen, f"ovs/rxq/{thread}/", "/enabled").items() if on)
     return ThreadLoad(
         name="main thread" if cpu is None else f"PMD core {cpu}",
         cpu=cpu,
@@ -95,7 +89,7 @@ def _busy(
 def _subtables(seen: Seen) -> Iterator[Metric]:
     """Subtables searched for a megaflow hit, from running averages that are printed rounded."""
     lookups = hits = error = 0.0
-    for thread, searched in _between(seen, "ovs/pmd/", "/subtable_lookups").items():
+    for thread, searched in between(seen, "ovs/pmd/", "/subtable_lookups").items():
         lookups += searched
         hits += seen.get(f"ovs/pmd/{thread}/megaflow_hits", 0)
         error += 2 * _AVERAGE_ROUNDING * seen.get(f"ovs/pmd/{thread}/megaflow_hits_since_start", 0)
@@ -125,12 +119,12 @@ def _tables(seen: Seen) -> Iterator[Metric]:
 
 def _queues(seen: Seen) -> Iterator[Metric]:
     """Of each port's receive queues: the share of its thread's time, and of the port's frames."""
-    for name, percent in sorted(_between(seen, "ovs/rxq/", "/usage_percent").items()):
+    for name, percent in sorted(between(seen, "ovs/rxq/", "/usage_percent").items()):
         _, port, queue = name.split("/")
         note = "of its thread's time, over the last 5 s"
         yield Metric(f"queue usage {port}:{queue}", "share", percent / 100, note=note)
     for port in sorted({name.split("/")[2] for name in seen if name.startswith("ovs/port/")}):
-        counted = _between(seen, f"ovs/port/{port}/rx_q", "_good_packets")
+        counted = between(seen, f"ovs/port/{port}/rx_q", "_good_packets")
         queues = {int(number): frames for number, frames in counted.items() if number.isdigit()}
         total = sum(queues.values())
         if len(queues) > 1 and total:
@@ -142,12 +136,12 @@ def _signs(seen: Seen) -> dict[Sign, float | None]:
     """All that causes show by; None: it was not read."""
     by_threads, hits = _sum(seen, "packets_received"), _sum(seen, "megaflow_hits")
     passes = by_threads and by_threads + (_sum(seen, "packet_recirculations") or 0)
-    contended = _between(seen, "", "/vhost_tx_contention")
-    tracked, limits = (_between(seen, "ovs/conntrack/", end) for end in ("connections", "limit"))
+    contended = between(seen, "", "/vhost_tx_contention")
+    tracked, limits = (between(seen, "ovs/conntrack/", end) for end in ("connections", "limit"))
     fullest = [tracked[where] / limit for where, limit in limits.items() if limit and where in tracked]
     # Whose the drops of the pipeline are: of rules that drop, of those after connection tracking, of mirrors.
-    by_rules, received = seen.get(BY_RULES), _between(seen, "ovs/port/", "/rx_pkts")
-    mirrored, entered = sum(received.get(port, 0.0) for port in _between(seen, MIRRORED, "")), sum(received.values())
+    by_rules, received = seen.get(BY_RULES), between(seen, "ovs/port/", "/rx_pkts")
+    mirrored, entered = sum(received.get(port, 0.0) for port in between(seen, MIRRORED, "")), sum(received.values())
     flows, claimed = _claims(seen)
     return {
         Sign.SUBTABLES: _ratio(_sum(seen, "subtable_lookups"), hits, least=1.0),
@@ -173,7 +167,7 @@ def _ratio(part: float | None, whole: float | None, least: float = 0.0, most: fl
 def _upcall_share(seen: Seen) -> float | None:
     """Of the busiest thread's busy time; its clock is what its own counters grew by."""
     elapsed_s, shares = seen.get("elapsed_s/pmd"), list[float]()
-    for thread, spent_us in _between(seen, "ovs/perf/", "/upcall_us").items():
+    for thread, spent_us in between(seen, "ovs/perf/", "/upcall_us").items():
         busy, idle = (seen.get(f"ovs/pmd/{thread}/{name}_cycles") for name in ("processing", "idle"))
         if elapsed_s and busy and idle is not None:
             shares.append(spent_us / 1e6 / (elapsed_s * busy / (busy + idle)))

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import ClassVar
 
 from pinchpoint.bench.actions import create, remove
 from pinchpoint.bench.resource import AnyResource
@@ -24,6 +23,7 @@ from pinchpoint.dut.ovs.ports import switch_ports
 from pinchpoint.dut.ovs.rpc import Unixctl, UnixctlError
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, ends, rules, spec
 from pinchpoint.dut.ovs.tc import TcFilters
+from pinchpoint.dut.program import kept_log
 from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.scenario import Batch, Change, Scenario
@@ -96,10 +96,7 @@ class OvsLive(Live):
         return {"datapath-flows.txt": self.control.call("dpctl/dump-flows", "-m")}
 
     def log(self) -> tuple[str, str] | None:
-        try:
-            return "ovs-vswitchd.log", self._places.host.read(self._places.log)
-        except OSError:
-            return None
+        return kept_log(self._places.host, "ovs-vswitchd.log", self._places.log)
 
     def action(self, change: Change, resources: Sequence[AnyResource]) -> Action:
         """What happens to the switch: one of a closed list. `resources` are those of its bench."""
@@ -179,10 +176,8 @@ def _nothing(check: Check) -> None:
     """Nothing to do."""
 
 
-class Steps:
+class Steps(Action):
     """An action of steps, each of which returns when what it does shows."""
-
-    ends_processes: ClassVar[bool] = False
 
     def __init__(self, act: Step = _nothing, prepare: Step = _nothing, restore: Step = _nothing) -> None:
         self._act, self._prepare, self._restore = act, prepare, restore
@@ -200,10 +195,8 @@ class Steps:
         self._restore(check)
 
 
-class Set:
+class Set(Action):
     """Settings of Open_vSwitch other_config; ovs-vsctl returns when the switch has taken them over."""
-
-    ends_processes: ClassVar[bool] = False
 
     def __init__(self, places: OvsPlaces, wanted: Mapping[str, str]) -> None:
         self._places, self._settings = places, wanted
@@ -229,19 +222,18 @@ class Set:
             self._places.ask_vsctl("set", "Open_vSwitch", ".", *pairs)
 
 
-class Restarted(Steps):
+class Restarted(Action):
     """The switch ends as on SIGTERM and starts again on its database; what that does not hold is made anew.
 
     The bench's journal names all of this already: nothing else is there meanwhile.
     """
 
-    ends_processes: ClassVar[bool] = True
+    ends_processes = True
 
     def __init__(self, places: OvsPlaces, anew: Sequence[AnyResource], control: Unixctl) -> None:
-        super().__init__(self._restart)
         self._host, self._anew, self._control = places.host, anew, control
 
-    def _restart(self, check: Check) -> None:
+    def act(self, check: Check) -> None:
         for resource in reversed(self._anew):
             remove(resource, self._host)
         self._control.close()  # the next question goes to the new process

@@ -20,10 +20,8 @@ from pinchpoint.model.scenario import Scenario
 _PACKAGES = {
     **dict.fromkeys(("ovs-vsctl", "ovs-ofctl", "ovsdb-server", "ovsdb-tool"), "openvswitch-switch"),
     **dict.fromkeys(("ip", "ss"), "iproute2"),
-    "sysctl": "procps",
-    "taskset": "util-linux",
-    "ethtool": "ethtool",
-}
+    "sysctl": "procps", "taskset": "util-linux", "ethtool": "ethtool",
+}  # fmt: skip
 _OTHERWISE = 'set dut.datapath = "af_packet"'
 _STARTING_RULE = 'rules = """\nin_port={left},actions=output:{right}\n"""'
 STARTERS = (

@@ -10,7 +10,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from pinchpoint.bench.resource import AnyResource, Daemon
 from pinchpoint.dut import checks, device
 from pinchpoint.dut.attach import by_dpdk, foundation, pages_of, port_graph
 from pinchpoint.dut.device import Attachment, Freezing, Keys, Pages, RawScenario, Seen, Types, dut_of, programs
-from pinchpoint.dut.program import await_start, detached
+from pinchpoint.dut.program import await_start, detached, kept_log
 from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
@@ -183,9 +183,7 @@ class TestpmdLive(device.Live):
 
     def log(self) -> tuple[str, str] | None:
         """What it printed, as far as it is written: it prints late."""
-        with suppress(OSError):
-            return "testpmd.log", self._host.read(self._daemon.log)
-        return None
+        return kept_log(self._host, "testpmd.log", self._daemon.log)
 
     def _forwards(self) -> bool:
         """Whether its ports are started; forwarding begins at once."""

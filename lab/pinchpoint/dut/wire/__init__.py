@@ -119,32 +119,29 @@ class WireBench(device.Bench):
         pairs = joined(self.scenario)
         base = attach.foundation(self.places, pages, DEVICE.pages(self.scenario))
         if self.scenario.dut.polls:
-            return [*base, self._relay(pairs, engine)]
+            return [*base, self._process(pairs, engine)]
         queues = {port.name: port.queues for port in self.scenario.ports}
         netns, size = self.places.engine_netns, attach.mtu(self.scenario)
         veths = [Veth(first, netns, second, netns, size, max(queues[first], queues[second])) for first, second in pairs]
         if not dut_of(self.scenario, WireDut).inspects:
             return [*base, Namespace(netns), *veths]
         plain = [plain_frames(name, netns) for pair in pairs for name in pair]
-        return [*base, Namespace(netns), *veths, *plain, self._inspector(pairs, engine)]
+        return [*base, Namespace(netns), *veths, *plain, self._process(pairs, engine)]
 
-    def _inspector(self, pairs: Sequence[tuple[str, str]], engine: Sequence[str]) -> Relay:
-        """Beside the links: each end of a pair receives what the other sends."""
-        names = [name for pair in pairs for name in pair]
-        ports = [f"af_packet:{name}@{self.places.engine_netns}" for name in names]
-        core = self.scenario.dut.cpus[0]
-        options = ("--core", str(core), "--rx-ring", str(INSPECTED_RING), "--json")
-        argv = (*(engine or [find_engine(self.places.machine)]), "inspect", *ports, *options)
-        return attach.engine_process(self.places, INSPECTOR, argv, pairs, core, awaited=True)
-
-    def _relay(self, pairs: Sequence[tuple[str, str]], engine: Sequence[str]) -> Relay:
-        dut = dut_of(self.scenario, WireDut)
-        names = [name for pair in pairs for name in pair]
-        ports, options = attach.at_vhost_sockets(self.scenario, self.places, names)
-        work = ("inspect", "--forward", "--every", INSPECTED_OF_MANY) if dut.inspects else ("relay", "--patience", "0s")
-        # Its links come up when the engine opens its own ends.
-        argv = (*engine, work[0], *ports, *work[1:], *options)
-        return attach.engine_process(self.places, RELAY, argv, pairs, dut.cpus[0], awaited=False)
+    def _process(self, pairs: Sequence[tuple[str, str]], engine: Sequence[str]) -> Relay:
+        """A relay between rings; or an inspector beside links, where each end of a pair receives what the other sends."""
+        dut, names = dut_of(self.scenario, WireDut), [name for pair in pairs for name in pair]
+        if dut.polls:
+            rings, options = attach.at_vhost_sockets(self.scenario, self.places, names)
+            watching, relaying = ("inspect", "--forward", "--every", INSPECTED_OF_MANY), ("relay", "--patience", "0s")
+            word, *rest = watching if dut.inspects else relaying
+            # Its links come up when the engine opens its own ends.
+            argv = (*engine, word, *rings, *rest, *options)
+            return attach.engine_process(self.places, RELAY, argv, pairs, dut.cpus[0], awaited=False)
+        links = [f"af_packet:{name}@{self.places.engine_netns}" for name in names]
+        options = ("--core", str(dut.cpus[0]), "--rx-ring", str(INSPECTED_RING), "--json")
+        argv = (*(engine or [find_engine(self.places.machine)]), "inspect", *links, *options)
+        return attach.engine_process(self.places, INSPECTOR, argv, pairs, dut.cpus[0], awaited=True)
 
     def attachment(self, number: int, port: Port) -> Attachment:
         """The far end of the relay's vhost-user port, or an end of the pair. Raises InputError."""
@@ -154,12 +151,8 @@ class WireBench(device.Bench):
 
     def open(self) -> WireLive:
         """The relay or the inspector, if one stands; a veth pair needs none."""
-        pairs, relay = joined(self.scenario), None
-        if self.scenario.dut.polls:
-            relay = self._relay(pairs, ())
-        elif dut_of(self.scenario, WireDut).inspects:
-            relay = self._inspector(pairs, ())
-        return WireLive(self, relay)
+        pairs, has_process = joined(self.scenario), self.scenario.dut.polls or dut_of(self.scenario, WireDut).inspects
+        return WireLive(self, self._process(pairs, ()) if has_process else None)
 
 
 class WireDevice(device.Device):
