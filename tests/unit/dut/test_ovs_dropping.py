@@ -7,7 +7,7 @@ import pytest
 from pinchpoint.causes.verdict import likely
 from pinchpoint.dut.ovs import DEVICE, text
 from pinchpoint.dut.ovs.collectors import Database, DroppingRules, dropping_rules
-from pinchpoint.dut.ovs.rpc import UnixctlError
+from pinchpoint.dut.ovs.places import UnixctlError
 from pinchpoint.model.causes import Sign, Signs
 from pinchpoint.model.hops import DropKind
 

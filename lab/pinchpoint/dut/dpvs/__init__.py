@@ -1,7 +1,7 @@
 """DPVS, a balancer on DPDK, of the user's own build (packaging/build-dpvs): one worker between veth ports.
 
-`config`  its configuration file, and the commands that describe a service to it
-`live`    one that runs: what its tools print, settings, counters, limits
+`live`  its configuration file and the commands that describe a service to it; one that runs: what its tools print,
+        settings, counters, limits
 
 Sources: conf/dpvs.conf.items and doc/tutorial.md of DPVS 1.10.
 """
@@ -15,7 +15,7 @@ from pinchpoint.bench.resource import AnyResource, Command, Daemon, Namespace, T
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_veth, foundation, port_graph, veths
 from pinchpoint.dut.device import Attachment, Bench, Device, Keys, Pages, RawScenario, Seen, Types, dut_of, programs
-from pinchpoint.dut.dpvs import config
+from pinchpoint.dut.dpvs import live
 from pinchpoint.dut.dpvs.live import DpvsLive, Tools
 from pinchpoint.dut.program import detached
 from pinchpoint.dut.services import Option, Services
@@ -61,13 +61,13 @@ class DpvsBench(Bench):
         """Ports, the configuration file, the process, and what describes the service to it."""
         places, service, tools = self.places, self.scenario.service, self._tools()
         numbers = {port.name: number for number, port in enumerate(self.scenario.ports)}
-        setup = config.setup(service, numbers, tools.dpip, tools.ipvsadm) if service else ()
+        setup = live.setup(service, numbers, tools.dpip, tools.ipvsadm) if service else ()
         wait = ("timeout", f"{_START_S:g}", "sh", "-c", _WAIT, tools.dpip)
         return [
             *foundation(places, pages),
             Namespace(places.dut_netns),
             *veths(self.scenario, places),
-            TextFile(self._file("conf"), tuple(config.lines(service, len(numbers), self._file("log")))),
+            TextFile(self._file("conf"), tuple(live.lines(service, len(numbers), self._file("log")))),
             self._daemon(),
             # Its tools do not wait: they fail until it serves its socket.
             Command(wait, environment=tools.environment, timeout_s=_START_S + 5),
@@ -162,13 +162,13 @@ def _check_service(raw: RawScenario, source: Source) -> None:
     if raw.measure and not service:
         source.problem(("service",), "missing; this kind of device only balances a service")
     most = service.get("max_connections")
-    if most is not None and most < config.SMALLEST_POOL:
-        wanted = f"{config.SMALLEST_POOL:,} or more: DPVS makes no smaller table (conn_pool_size)"
+    if most is not None and most < live.SMALLEST_POOL:
+        wanted = f"{live.SMALLEST_POOL:,} or more: DPVS makes no smaller table (conn_pool_size)"
         source.mismatch(("service", "max_connections"), wanted, most)
     for key in (Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S):
         value = service.get(key)
-        if value is not None and (value != int(value) or not 1 <= value <= config.LONGEST_S):
-            source.mismatch(("service", key), f"whole seconds, 1 to {config.LONGEST_S:,}", value)
+        if value is not None and (value != int(value) or not 1 <= value <= live.LONGEST_S):
+            source.mismatch(("service", key), f"whole seconds, 1 to {live.LONGEST_S:,}", value)
 
 
 def what_is_wrong(host: Host, path: str) -> str:

@@ -3,8 +3,7 @@
 `device`       the kind, as the rest of the lab knows it
 `keys`, `reading`, `spec`   scenario keys, their checks, and what they say
 `bench`        what a bench consists of: `places`, `ports`, `balancing`, `vdpa`
-`live`         the running switch: `rpc`, `settings`, `collectors`, `text`, `flows`, `tc`, `bulk`
-`attached`     a switch that runs already, which is read and never changed
+`live`         the running switch, ours or one in service: `settings`, `collectors`, `text`, `flows`, `tc`, `bulk`
 `hops`, `counters`   where frames are counted, and what its counters mean
 `experiments`  what can be done against a cause
 `needs`        what a machine must have for it

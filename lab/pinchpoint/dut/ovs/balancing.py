@@ -13,9 +13,8 @@ from ipaddress import IPv4Address
 
 from pinchpoint.bench.resource import AnyResource, TextFile
 from pinchpoint.dut.ovs.collectors import Asked
-from pinchpoint.dut.ovs.places import BRIDGE, OvsPlaces
+from pinchpoint.dut.ovs.places import BRIDGE, OvsPlaces, Unixctl, UnixctlError
 from pinchpoint.dut.ovs.ports import answers, port_numbers, switch_ports, with_port_numbers
-from pinchpoint.dut.ovs.rpc import Unixctl, UnixctlError
 from pinchpoint.dut.ovs.spec import ArpResponder
 from pinchpoint.dut.services import await_forgotten, is_full, local_pool, local_ports
 from pinchpoint.model.errors import BenchError

@@ -10,8 +10,7 @@ from typing import ClassVar, Final
 
 from pinchpoint.dut.ovs import text as ovs_text
 from pinchpoint.dut.ovs.flows import FlowListing, datapath_flow_counts
-from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.rpc import Ovsdb, Unixctl, UnixctlError, selected
+from pinchpoint.dut.ovs.places import Ovsdb, OvsPlaces, Unixctl, UnixctlError, selected
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.hops import DROPPED_BY

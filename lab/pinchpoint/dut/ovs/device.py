@@ -7,11 +7,11 @@ from pinchpoint.bench.resource import AnyResource, TapLinks
 from pinchpoint.dut import device
 from pinchpoint.dut.attach import by_dpdk, by_veth
 from pinchpoint.dut.device import Attached, Attachment, Freezing, Pages, RawScenario, Read, Types
-from pinchpoint.dut.ovs import attached, counters, experiments, hops, needs, reading, vdpa
 from pinchpoint.dut.ovs import bench as made
+from pinchpoint.dut.ovs import counters, experiments, hops, needs, reading, vdpa
 from pinchpoint.dut.ovs.bench import SWITCH
 from pinchpoint.dut.ovs.keys import KEYS
-from pinchpoint.dut.ovs.live import OvsLive
+from pinchpoint.dut.ovs.live import OvsLive, attach
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import refused_rule
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsDut, OvsHost, OvsPort, pinned_queues, rules, spec
@@ -136,7 +136,7 @@ class OvsDevice(counters.Counters, experiments.Remedies, needs.Needs):
 
     def attach(self, place: str | None, host: Machine) -> Attached:
         """By its run directory."""
-        return attached.attach(place, host)
+        return attach(place, host)
 
     def watched_graph(self, variant: str) -> HopGraph:
         """By datapath, from where the switch itself counts."""

@@ -129,7 +129,7 @@ class WireBench(device.Bench):
         return [*base, Namespace(netns), *veths, *plain, self._process(pairs, engine)]
 
     def _process(self, pairs: Sequence[tuple[str, str]], engine: Sequence[str]) -> Relay:
-        """A relay between rings; or an inspector beside links, where each end of a pair receives what the other sends."""
+        """A relay between rings; or an inspector beside links, whose ends receive what the others send."""
         dut, names = dut_of(self.scenario, WireDut), [name for pair in pairs for name in pair]
         if dut.polls:
             rings, options = attach.at_vhost_sockets(self.scenario, self.places, names)
