@@ -61,9 +61,9 @@ class OpenFiles(OwnCounters):
         """`processes`: the place of each in /proc."""
         self._host, self._processes = host, processes
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """Gauges of all processes: `host/descriptors/open`; `pairs`, these by twos, as connections have them."""
-        at_s, count = time.monotonic(), 0
+        count = 0
         for place in self._processes():
             with suppress(OSError):  # it has ended meanwhile
                 count += len(self._host.names(f"{place}/fd"))

@@ -6,7 +6,6 @@ are forwarded there, and cross the second veth link there too. `/proc/net/softne
 both links, and those of every other interface of the host.
 """
 
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import ClassVar
@@ -15,7 +14,7 @@ from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, Namespace, TextFile
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_veth, engine_links, foundation, veths
-from pinchpoint.dut.device import Attachment, Bench, Device, Live, Pages, RawScenario, Seen, between
+from pinchpoint.dut.device import Attachment, Bench, Device, Live, Pages, RawScenario, Seen, Timed, between
 from pinchpoint.dut.places import Places
 from pinchpoint.host.interface import PROC, SYS, CommandFailed, Host
 from pinchpoint.keys import kinds
@@ -162,7 +161,7 @@ QUEUES = Place(
 """Between a device and its port (tc(8)); veth has none unless somebody adds one."""
 
 
-class Softnet:
+class Softnet(Timed):
     """What the softirqs of each CPU did with received frames, whatever their interface."""
 
     name = "softnet"
@@ -186,13 +185,12 @@ class Softnet:
         """The softirqs of its CPUs."""
         return Forwarding(cpus=tuple(sorted(self._cpus)))
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`host/softnet/N/{processed,dropped,time_squeeze}`, `host/ksoftirqd/N/run_ns`.
 
         dropped: the CPU's backlog was full; time_squeeze: a softirq ended by its time or budget with frames left.
         Gauge `host/softirq_time_measured`: 0 where the kernel only samples it, or where that is not known.
         """
-        at_s = time.monotonic()
         counters = {
             f"{self._origin}/softnet/{cpu}/{name}": value
             for cpu, values in softnet(self._host.read(self.FILE)).items()

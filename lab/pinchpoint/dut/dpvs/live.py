@@ -220,12 +220,12 @@ class Counters(OwnCounters):
         """`ports`: DPVS's name of a port -> the scenario's."""
         self._tools, self._service, self._ports = tools, service, ports
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`dpvs/port/NAME/COUNTER`, `dpvs/cpu/N/COUNTER`, `dpvs/backend/N/connections`, `dpvs/local/missed`.
 
         Gauge `dpvs/local/used`: local addresses and ports that connections have, closed ones included.
         """
-        at_s, run, tools = time.monotonic(), self._tools.said, self._tools
+        run, tools = self._tools.said, self._tools
         counters: dict[str, int] = {}
         for link, counts in links(run(tools.dpip, "-s", "link", "show")).items():
             counters |= {f"dpvs/port/{self._ports.get(link, link)}/{name}": n for name, n in counts.items()}

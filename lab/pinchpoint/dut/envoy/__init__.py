@@ -8,7 +8,6 @@ backend's family. Each worker deals in a turn of its own. The hash is Maglev's, 
 import json
 import re
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -178,13 +177,12 @@ class Stats(OwnCounters):
         self._host, self._socket, self._stack = host, socket, stack
         self._without_syn = 0
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """As `stats`, and `envoy/without_syn`: connections to backends for which no SYN was sent.
 
         envoy counts one that found no free port as one that failed, as it does where a backend refuses. But the kernel
         sent a SYN for the latter only. Its count is read later: the difference is too small rather than too big.
         """
-        at_s = time.monotonic()
         counters, gauges = stats(get(self._host, self._socket, _STATS))
         total, sent = counters.get("envoy/upstream_cx_total"), self._stack.opened()
         if total is not None and sent is not None:

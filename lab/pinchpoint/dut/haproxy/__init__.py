@@ -8,7 +8,6 @@ other are of different backends: round robin over the lines is round robin over 
 import csv
 import re
 import signal
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -131,14 +130,13 @@ class Stats(OwnCounters):
         self._host, self._socket = host, socket
         self._log, self._without_port = LogTail(host, log), 0
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """As `stat`, and `haproxy/info/{PoolFailed,CumConns}`; gauges CurrConns and Idle_pct, `haproxy/most_open` since
         the last one.
 
         econ: connections to a backend that failed; wretr: attempts that were repeated; wredis: given to another
         backend. `haproxy/no_free_port`: attempts for which no local port was free, as its log says.
         """
-        at_s = time.monotonic()
         self._without_port += self._log.more().count(_NO_PORT)
         told = info(answer(self._host, self._socket, "show info\n"))
         shown = answer(self._host, self._socket, "show stat\n")

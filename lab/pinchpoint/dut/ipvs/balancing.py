@@ -9,10 +9,10 @@ Formats: `/proc/net/ip_vs_stats_percpu` and `/proc/net/ip_vs` in net/netfilter/i
 """
 
 import re
-import time
 from collections.abc import Iterator
 
 from pinchpoint.dut import addresses
+from pinchpoint.dut.device import Timed
 from pinchpoint.dut.services import await_forgotten, is_full, local_pool, local_ports
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.model.addresses import alone, bracketed
@@ -107,7 +107,7 @@ def tracking(service: Service) -> dict[str, str]:
     return addresses.tracking(service) if is_full(service) else {}
 
 
-class Balanced(Printed):
+class Balanced(Timed, Printed):
     """What IPVS did, by CPU, and the connections in its table."""
 
     name = "ipvs"
@@ -115,9 +115,8 @@ class Balanced(Printed):
     def __init__(self, host: Host, netns: str) -> None:
         super().__init__(host, ["cat", _PER_CPU, _SERVERS], netns)
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`ipvs/cpu/N/COLUMN`; gauges `ipvs/connections/{active,inactive}`, which are TCP's established and others."""
-        at_s = time.monotonic()
         said = self._read()
         counters = {
             f"ipvs/cpu/{cpu}/{name}": value for cpu, values in per_cpu(said).items() for name, value in values.items()
@@ -143,7 +142,7 @@ def connections(text: str) -> tuple[int, int]:
     return sum(int(row[-2]) for row in rows), sum(int(row[-1]) for row in rows)
 
 
-class Tracked(Printed):
+class Tracked(Timed, Printed):
     """What connection tracking did, which full-NAT needs."""
 
     name = "conntrack"
@@ -151,9 +150,8 @@ class Tracked(Printed):
     def __init__(self, host: Host, netns: str) -> None:
         super().__init__(host, ["conntrack", "-S"], netns)
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`host/conntrack/COUNTER` of all CPUs, `host/conntrack/table_full` among them; gauge `.../entries`."""
-        at_s = time.monotonic()
         sums = tracked(self._read())
         entries = float(self._host.run(["cat", _CONNECTIONS], self._netns))
         counters = {f"host/conntrack/{name}": value for name, value in sums.items()}

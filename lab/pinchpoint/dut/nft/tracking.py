@@ -13,7 +13,6 @@ namespace.
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,6 +20,7 @@ from functools import partial
 from typing import Final
 
 from pinchpoint.dut import addresses
+from pinchpoint.dut.device import Timed
 from pinchpoint.dut.nft import balancing
 from pinchpoint.dut.services import KERNELS_PORTS, await_forgotten, is_full
 from pinchpoint.dut.softirq import BACKLOG
@@ -54,7 +54,7 @@ _STATES = ("syn_sent", "syn_recv", "established", "time_wait", "close")
 _PORTS = re.compile(r"snat .*to .*:(\d+)-(\d+)")
 
 
-class Routing(Printed):
+class Routing(Timed, Printed):
     """What the namespace's IP layer and connection tracking did."""
 
     name = "routing"
@@ -62,9 +62,8 @@ class Routing(Printed):
     def __init__(self, host: Host, netns: str) -> None:
         super().__init__(host, ["grep", "-H", "", _SNMP, _NETSTAT], netns)
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`host/ip/COUNTER`, `host/conntrack/COUNTER` of all CPUs; gauge `host/conntrack/entries`."""
-        at_s = time.monotonic()
         files = _by_file(self._read())
         counters = {f"host/ip/{name}": value for name, value in ip_counters(files[_SNMP] + files[_NETSTAT]).items()}
         tracked = conntrack_counters(files.get(_CONNTRACK, []))
@@ -107,7 +106,7 @@ def conntrack_counters(lines: list[str]) -> dict[str, int]:
     return counters
 
 
-class NamedCounters(Printed):
+class NamedCounters(Timed, Printed):
     """The rules' own counters that have a name (nft(8), COUNTERS)."""
 
     name = "nft-counters"
@@ -115,9 +114,8 @@ class NamedCounters(Printed):
     def __init__(self, host: Host, netns: str) -> None:
         super().__init__(host, ["nft", "-j", "list", "counters"], netns)
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`nft/counter/NAME` in packets; counters of one name in several tables are added up."""
-        at_s = time.monotonic()
         return Snapshot(at_s, {f"nft/counter/{name}": packets for name, packets in named(self._read()).items()})
 
 
@@ -130,7 +128,7 @@ def named(text: str) -> dict[str, int]:
     return packets
 
 
-class Chains:
+class Chains(Timed):
     """The rules as they stood when the bench was first read: they do not change while frames are sent."""
 
     name = "nft-chains"
@@ -147,9 +145,9 @@ class Chains:
             return error.message
         return None
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """Gauge `nft/rules/walked`: rules on a forwarded frame's way."""
-        return Snapshot(time.monotonic(), gauges={} if self._walked is None else {WALKED: float(self._walked)})
+        return Snapshot(at_s, gauges={} if self._walked is None else {WALKED: float(self._walked)})
 
 
 def walked(ruleset: str) -> int:

@@ -156,12 +156,11 @@ class Status(OwnCounters):
         self._failures, self._errors = LogTail(host, bench.file(_FAILURES)), LogTail(host, bench.file(_ERRORS))
         self._logged = Counter[str]()
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`nginx/{accepted,handled}`, those of the page's own readers among them; what `failures` and `errors` say.
 
         Gauge `nginx/active`. Accepted and not handled: the worker had no place for it.
         """
-        at_s = time.monotonic()
         accepted, handled, active = self._page()
         for told in (failures(self._failures.more()), errors(self._errors.more())):
             self._logged.update(told)

@@ -1,7 +1,6 @@
 """A running reference device: what it prints of itself, its counters, which may lie, and the truth; its hop graphs."""
 
 import signal
-import time
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import ClassVar, Final, Generic, TypeVar
@@ -193,9 +192,9 @@ class Ports(OwnCounters, Generic[Told]):
         """The account so far. Raises DutError."""
         return parse(ask_relay(self._relay, self._host), self._kind)
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """See `counters` and `more` of its account; `reference/busy_ns`: time in turns that moved frames."""
-        at_s, told = time.monotonic(), self.account()
+        told = self.account()
         more, gauges = told.more(self._names)
         busy_ns = round(told.busy_share * told.elapsed_s * 1e9)
         return Snapshot(at_s, {**told.counters(self._names), **more, "reference/busy_ns": busy_ns}, gauges)

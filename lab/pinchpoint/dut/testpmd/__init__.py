@@ -8,7 +8,6 @@ Sources: testpmd_app_ug/run_app and howto/telemetry in DPDK's documentation.
 
 import json
 import re
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -134,15 +133,15 @@ class Ports(device.OwnCounters):
         self._host, self._telemetry, self._names, self._cpus = host, telemetry, names, cpus
         self._refused = dict.fromkeys(names, 0)
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`testpmd/port/NAME/COUNTER` and `testpmd/core/CPU/received`: frames.
 
         Neither driver counts what its ring refused. `.../refused` are the frames that the other port received and
         this one did not send: testpmd drops what a ring does not take, and nothing else. They are too few while
         frames are on their way, and exact once they have ended.
         """
-        at_s, counters = time.monotonic(), dict[str, int]()
-        ports = [self._read(number) for number in range(len(self._names))]
+        counters = dict[str, int]()
+        ports = [self._port(number) for number in range(len(self._names))]
         for number, (name, port) in enumerate(zip(self._names, ports, strict=True)):
             counters |= {f"testpmd/port/{name}/{counter}": int(port[counter]) for counter in _COUNTED}
             # Streams are dealt to the cores in the order of their ports.
@@ -150,11 +149,11 @@ class Ports(device.OwnCounters):
             counters[thread] = counters.get(thread, 0) + int(port["ipackets"])
         for number, name in enumerate(self._names):
             # What left is read after what came: a frame between the two makes the difference too small, never too big.
-            refused = int(ports[1 - number]["ipackets"]) - int(self._read(number)["opackets"])
+            refused = int(ports[1 - number]["ipackets"]) - int(self._port(number)["opackets"])
             counters[f"testpmd/port/{name}/refused"] = self._refused[name] = max(self._refused[name], refused)
         return Snapshot(at_s, counters)
 
-    def _read(self, number: int) -> Any:
+    def _port(self, number: int) -> Any:
         return ask(self._host, self._telemetry, f"/ethdev/stats,{number}")
 
 
