@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pinchpoint.bench import requirements
-from pinchpoint.dut.ovs import needs
+from pinchpoint.dut.ovs import device as needs
 from pinchpoint.dut.ovs.spec import Bridge, Datapath, Tunnel
 from pinchpoint.dut.setup import require
 from pinchpoint.host.local import Local

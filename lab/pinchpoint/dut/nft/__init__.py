@@ -4,8 +4,8 @@ Each port has a next hop of its own, 169.254.0.N with the port's number, which i
 Ethernet address is fixed: nothing asks for it by ARP, and the engine at the far ends has no IP stack. Sources:
 ip-route(8), ip-neighbour(8), ip-sysctl in the kernel.
 
-`balancing`  a [service] as rules and addresses; backends removed and added while it runs
-`tracking`   what its IP layer, connection tracking and rules count; the limits of its connections, and their table
+`tracking`  a [service] as rules; backends removed and added while it runs; what its IP layer, connection tracking and
+            rules count; the limits of its connections, and their table
 """
 
 import re
@@ -18,7 +18,7 @@ from pinchpoint.bench.requirements import Probe, command
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
 from pinchpoint.dut import addresses, softirq
 from pinchpoint.dut.device import Keys, Pages, RawScenario, Read, Seen, Types, dut_of, programs
-from pinchpoint.dut.nft import balancing, tracking
+from pinchpoint.dut.nft import tracking
 from pinchpoint.dut.nft.tracking import WALKED, Chains, NamedCounters, Routing
 from pinchpoint.dut.services import Option, Rebalanced, Reconfiguration, Services
 from pinchpoint.host.guest_kernels import KERNELS
@@ -212,7 +212,7 @@ class NftLive(softirq.KernelLive):
     def settings(self) -> Mapping[str, str]:
         """Its sysctls, and the host's limits of connections. Raises BenchError where one is not in force."""
         host, netns = self.places.host, self.places.dut_netns
-        wanted = _sysctls(self._scenario) | balancing.sysctls(self._scenario.established)
+        wanted = _sysctls(self._scenario) | tracking.sysctls(self._scenario.established)
         limits = {name: path for name in _FOLLOWED if host.exists(path := f"{tracking.FOLDER}/{name}")}
         balancer = self.balancer()
         return {
@@ -220,7 +220,7 @@ class NftLive(softirq.KernelLive):
             **(balancer.settings() if balancer else {}),
             **addresses.sysctls_in_force(host, netns, wanted),
             **{f"net.netfilter.{name}": host.read(path).strip() for name, path in limits.items()},
-            **(balancing.times(host, netns) if self._scenario.established else {}),
+            **(tracking.times(host, netns) if self._scenario.established else {}),
         }
 
     def balancer(self) -> tracking.NftBalancer | None:
@@ -241,7 +241,7 @@ class NftLive(softirq.KernelLive):
     def rebalanced(self) -> Rebalanced | None:
         """Its rules, which can be replaced; with a proxy of SYNs they stand in two chains, and are left alone."""
         service, proxied = self._scenario.service, dut_of(self._scenario, NftDut).syn_proxy
-        return balancing.Rebalancing(service, self.places) if service and not proxied else None
+        return tracking.Rebalancing(service, self.places) if service and not proxied else None
 
 
 class NftBench(softirq.KernelBench):
@@ -263,11 +263,11 @@ class NftBench(softirq.KernelBench):
             *addresses.ip_batch(self.places, "routes.ip", lines),
         ]
         if service:
-            rules = [*balancing.ruleset(service, established)]
-            own = balancing.sysctls(established)
+            rules = [*tracking.ruleset(service, established)]
+            own = tracking.sysctls(established)
             if dut_of(self.scenario, NftDut).syn_proxy:
-                rules += balancing.syn_proxy(service)
-                own |= balancing.SYN_PROXY_SYSCTLS
+                rules += tracking.syn_proxy(service)
+                own |= tracking.SYN_PROXY_SYSCTLS
                 # What the kernel sends itself would cross a veth pair with its checksum unfinished.
                 resources += [Command(("ethtool", "-K", port.name, "tx", "off"), netns) for port in self.scenario.ports]
             resources += self._loaded(f"{self.places.directory}/service.nft", rules)
@@ -297,7 +297,7 @@ class NftBench(softirq.KernelBench):
 
 _DROPS = (
     ("nft/counter/drop*", "{counter}", Party.RULES, DropKind.RULE),
-    (f"nft/counter/{balancing.UNTRACKED}", "on a connection that is not known", Party.DUT, DropKind.TRACKING),
+    (f"nft/counter/{tracking.UNTRACKED}", "on a connection that is not known", Party.DUT, DropKind.TRACKING),
     ("host/ip/InNoRoutes", "no route to the destination", Party.RULES, DropKind.RULE),
     ("host/ip/InAddrErrors", "destination not to be forwarded to", Party.RULES, DropKind.RULE),
     ("host/ip/IPReversePathFilter", "no route back to the source (rp_filter)", Party.RULES, DropKind.SOURCE),
