@@ -29,6 +29,7 @@ from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.numa import Topology
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.kinds import Kind
+from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Values
 from pinchpoint.keys.source import Source
 from pinchpoint.model.causes import Experiment, Sign
@@ -103,12 +104,21 @@ class Types:
 class RawScenario:
     """What a scenario file gives for a device, each value already of its key's kind."""
 
+    source: Source  # notes what is wrong with it
     measure: type[Measure] | None  # None: the file's is wrong
     dut: Values
     ports: Sequence[Element]
     hosts: Sequence[Element]
     arrays: Mapping[str, Sequence[Element]]  # the kind's own, by the name of the table
     tables: Mapping[str, Values]  # of the measures
+
+    def problem(self, at: Path, problem: str) -> None:
+        """Note a problem of the key at a place."""
+        self.source.problem(at, problem)
+
+    def mismatch(self, at: Path, expected: str, value: object) -> None:
+        """Note that the key at a place has another value than expected."""
+        self.source.mismatch(at, expected, value)
 
 
 @dataclass(frozen=True)
@@ -333,13 +343,13 @@ class Device:
 
     bench_type: ClassVar[type[Bench]]
 
-    def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
-        """Check what the file gives, noting problems in `source`; returns what makes the device if there are none."""
-        self.check(raw, source)
+    def read(self, raw: RawScenario) -> Callable[[], Read]:
+        """Check what the file gives, noting its problems; returns what makes the device if there are none."""
+        self.check(raw)
         return lambda: Read(self.types.dut(**raw.dut), tuple(self.types.port(**port.values) for port in raw.ports))
 
-    def check(self, raw: RawScenario, source: Source) -> None:
-        """Whether what the file gives fits together; problems are noted in `source`."""
+    def check(self, raw: RawScenario) -> None:
+        """Whether what the file gives fits together; problems are noted."""
         raise NotImplementedError
 
     def largest_frame(self, dut: Values) -> int:

@@ -19,7 +19,6 @@ from pinchpoint.dut.services import Option, Services, served
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
-from pinchpoint.keys.source import Source
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.scenario import Family, Mode, Scenario, Scheduler
 from pinchpoint.model.trial import ThreadLoad
@@ -123,18 +122,18 @@ class ProxyBench(softirq.KernelBench):
 class ProxyDevice(Device):
     """What kinds of proxies have in common."""
 
-    def check(self, raw: RawScenario, source: Source) -> None:
+    def check(self, raw: RawScenario) -> None:
         """Two ports, a service, and descriptors for its connections."""
-        softirq.check(raw, source, self.kind)
-        checks.two_ports(raw, source)
+        softirq.check(raw, self.kind)
+        checks.two_ports(raw)
         service, descriptors = raw.tables.get("service", {}), raw.dut.get("descriptors")
         if raw.measure and not service:
             problem = f'expected a measure that opens connections where dut.kind is "{self.kind}": it only proxies'
-            source.problem(("measure",), problem)
+            raw.problem(("measure",), problem)
         most = service.get("max_connections")
         if most is not None and descriptors is not None and (least := 2 * most + SPARE_DESCRIPTORS) > descriptors:
             wanted = f"at least {least:,}, two for each of service.max_connections and {SPARE_DESCRIPTORS} others"
-            source.mismatch(("dut", "descriptors"), wanted, descriptors)
+            raw.mismatch(("dut", "descriptors"), wanted, descriptors)
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """The program, and what a namespace with a proxy is made with."""

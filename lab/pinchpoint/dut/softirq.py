@@ -20,7 +20,6 @@ from pinchpoint.host.interface import PROC, SYS, CommandFailed, Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
 from pinchpoint.keys.reader import Values
-from pinchpoint.keys.source import Source
 from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
@@ -59,13 +58,13 @@ def forwarding(name: str, drops: Iterable[tuple[str, str, Party, DropKind]] = ()
     return Place(name, (RECEIVED,), SENT_OR_DROPPED, tuple(DropCounter(*row) for row in drops))
 
 
-def check(raw: RawScenario, source: Source, kind: str) -> None:
+def check(raw: RawScenario, kind: str) -> None:
     """Ports over veth with one queue each, the engine on other CPUs, its backend one that sends over veth."""
     why = f'dut.kind is "{kind}"'
-    checks.between_ports(raw, source, kind, polls=False, ringless=why, are_two=False)
+    checks.between_ports(raw, kind, polls=False, ringless=why, are_two=False)
     backend = raw.tables["engine"].get("backend", "auto")
     if backend not in ("auto", "af_packet"):
-        source.mismatch(("engine", "backend"), f'"auto" or "af_packet" where {why}', backend)
+        raw.mismatch(("engine", "backend"), f'"auto" or "af_packet" where {why}', backend)
 
 
 def steering(host: Host, guest: Guest | None = None) -> Probe:
@@ -292,9 +291,9 @@ class KernelDevice(Device):
     forwards: ClassVar[Place]
     settles: ClassVar[tuple[str, ...]] = SETTLES
 
-    def check(self, raw: RawScenario, source: Source) -> None:
+    def check(self, raw: RawScenario) -> None:
         """Its ports and its CPUs."""
-        check(raw, source, self.kind)
+        check(raw, self.kind)
 
     def why_no_guest(self, dut: Values) -> str:
         """Any guest's kernel is one."""

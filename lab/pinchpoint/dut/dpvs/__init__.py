@@ -23,7 +23,6 @@ from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
 from pinchpoint.keys.reader import Values
-from pinchpoint.keys.source import Source
 from pinchpoint.model.hops import DropKind, HopGraph
 from pinchpoint.model.scenario import Mode, Port, Scenario, Scheduler
 from pinchpoint.model.trial import ThreadLoad
@@ -116,16 +115,16 @@ class DpvsDevice(Device):
 
     bench_type = DpvsBench
 
-    def check(self, raw: RawScenario, source: Source) -> None:
+    def check(self, raw: RawScenario) -> None:
         """A balancer between two ports."""
-        checks.between_ports(raw, source, self.kind, polls=True, ringless='dut.kind is "dpvs"')
-        _check_service(raw, source)
+        checks.between_ports(raw, self.kind, polls=True, ringless='dut.kind is "dpvs"')
+        _check_service(raw)
         cpus, control = raw.dut.get("cpus", ()), raw.dut.get("control_cpu")
         if len(cpus) > 1:
             problem = "one CPU: more workers need ports that steer frames to them (rte_flow), which veth ports do not"
-            source.mismatch(("dut", "cpus"), problem, list(cpus))
+            raw.mismatch(("dut", "cpus"), problem, list(cpus))
         if control in cpus:
-            source.mismatch(("dut", "control_cpu"), "a CPU other than that of dut.cpus", control)
+            raw.mismatch(("dut", "control_cpu"), "a CPU other than that of dut.cpus", control)
 
     def largest_frame(self, dut: Values) -> int:
         """1,518 bytes: its ports have an MTU of 1,500."""
@@ -156,19 +155,19 @@ class DpvsDevice(Device):
         return port_graph("DPVS", "balances", _PORT, _DROPS, _UNSENT)
 
 
-def _check_service(raw: RawScenario, source: Source) -> None:
+def _check_service(raw: RawScenario) -> None:
     """There is one, and DPVS takes its numbers: it would replace others by its defaults."""
     service = raw.tables["service"]
     if raw.measure and not service:
-        source.problem(("service",), "missing; this kind of device only balances a service")
+        raw.problem(("service",), "missing; this kind of device only balances a service")
     most = service.get("max_connections")
     if most is not None and most < live.SMALLEST_POOL:
         wanted = f"{live.SMALLEST_POOL:,} or more: DPVS makes no smaller table (conn_pool_size)"
-        source.mismatch(("service", "max_connections"), wanted, most)
+        raw.mismatch(("service", "max_connections"), wanted, most)
     for key in (Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S):
         value = service.get(key)
         if value is not None and (value != int(value) or not 1 <= value <= live.LONGEST_S):
-            source.mismatch(("service", key), f"whole seconds, 1 to {live.LONGEST_S:,}", value)
+            raw.mismatch(("service", key), f"whole seconds, 1 to {live.LONGEST_S:,}", value)
 
 
 def what_is_wrong(host: Host, path: str) -> str:

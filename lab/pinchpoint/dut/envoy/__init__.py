@@ -21,7 +21,6 @@ from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.dut.services import served
 from pinchpoint.dut.tcp_stack import TcpStack
 from pinchpoint.host.interface import PROC, Host
-from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Scheduler, Service
@@ -247,17 +246,17 @@ class EnvoyDevice(proxy.ProxyDevice):
 
     bench_type = EnvoyBench
 
-    def check(self, raw: RawScenario, source: Source) -> None:
+    def check(self, raw: RawScenario) -> None:
         """A service with one local address."""
         local = raw.tables.get("service", {}).get("local")
         if local is not None and local.count > 1:
-            source.mismatch(("service", "local"), "one address of envoy, whose cluster binds one", local.as_addresses())
+            raw.mismatch(("service", "local"), "one address of envoy, whose cluster binds one", local.as_addresses())
         descriptors, least = raw.dut.get("descriptors"), 2 * BREAKER + proxy.SPARE_DESCRIPTORS
         most = raw.tables.get("service", {}).get("max_connections")
         if most is None and descriptors is not None and descriptors < least:
             words = f"at least {least:,}: envoy takes {BREAKER:,} connections and ends where it can open no file"
-            source.mismatch(("dut", "descriptors"), f"{words}; or a smaller service.max_connections", descriptors)
-        super().check(raw, source)
+            raw.mismatch(("dut", "descriptors"), f"{words}; or a smaller service.max_connections", descriptors)
+        super().check(raw)
 
     def probes(self, host: Host) -> Iterator[Probe]:
         """The program and its tools."""

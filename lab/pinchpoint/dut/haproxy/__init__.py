@@ -20,7 +20,6 @@ from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.dut.services import Reconfiguration, served
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.host.processes import children
-from pinchpoint.keys.source import Source
 from pinchpoint.model.addresses import bracketed
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
@@ -216,13 +215,13 @@ class HaproxyDevice(proxy.ProxyDevice):
 
     bench_type = HaproxyBench
 
-    def check(self, raw: RawScenario, source: Source) -> None:
+    def check(self, raw: RawScenario) -> None:
         """A service with no more server lines than it deals to."""
         local, backends = raw.tables.get("service", {}).get("local"), len(raw.arrays.get("backend", ()))
         if local is not None and local.count * backends > MOST_LINES:
             wanted = f"at most {MOST_LINES // max(1, backends):,} addresses for {backends} backends of haproxy"
-            source.mismatch(("service", "local"), wanted, local.count)
-        super().check(raw, source)
+            raw.mismatch(("service", "local"), wanted, local.count)
+        super().check(raw)
 
     def probes(self, host: Host) -> Iterator[Probe]:
         """The program and its tools."""

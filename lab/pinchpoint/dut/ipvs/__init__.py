@@ -18,7 +18,6 @@ from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
-from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import DropKind, Party
 from pinchpoint.model.scenario import Family, Guest, Mode, Scenario, Scheduler, Service
@@ -159,10 +158,10 @@ class IpvsDevice(softirq.KernelDevice):
     forwards = softirq.forwarding("balancing", _DROPS)
     settles = (*softirq.SETTLES, "host/conntrack/", "ipvs/")
 
-    def check(self, raw: RawScenario, source: Source) -> None:
+    def check(self, raw: RawScenario) -> None:
         """Ports, and what of the service depends on connection tracking."""
-        super().check(raw, source)
-        _check_service(raw, source)
+        super().check(raw)
+        _check_service(raw)
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """Its programs and modules."""
@@ -173,27 +172,27 @@ class IpvsDevice(softirq.KernelDevice):
         return _needs(host, None, None)
 
 
-def _check_service(raw: RawScenario, source: Source) -> None:
+def _check_service(raw: RawScenario) -> None:
     """There is one; time-outs are such as connection tracking keeps to; the table's size is the bench's own."""
     service = raw.tables["service"]
     if not service:
-        source.problem(("service",), "missing; this kind of device only balances a service")
+        raw.problem(("service",), "missing; this kind of device only balances a service")
         return
     set_here = [key for key in _OF_TRACKING if service.get(key) is not None]
     mode = service.get("mode")
     if mode != Mode.FULL_NAT:
         for option in set_here:
-            source.problem(("service", option), f'expected none with mode = "{mode}": IPVS\'s own is fixed')
+            raw.problem(("service", option), f'expected none with mode = "{mode}": IPVS\'s own is fixed')
     if service.get("max_connections") is not None and not raw.tables["guest"].get("kernel"):
         told = "expected none without a [guest]: nf_conntrack_max is the whole machine's"
-        source.problem(("service", "max_connections"), told)
+        raw.problem(("service", "max_connections"), told)
     for key, most in (("opening_s", balancing.OPENING_S), ("closed_s", balancing.CLOSED_S), ("established_s", None)):
         value = service.get(key)
         if value is None:
             continue
         if value != int(value) or (most and value > most):
             limit = f" up to {most}, after which IPVS forgets it" if most else ""
-            source.mismatch(("service", key), f"whole seconds{limit}", value)
+            raw.mismatch(("service", key), f"whole seconds{limit}", value)
 
 
 def _needs(host: Host, service: Service | None, guest: Guest | None) -> Iterator[Probe]:

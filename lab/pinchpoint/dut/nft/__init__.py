@@ -319,18 +319,18 @@ class NftDevice(softirq.KernelDevice):
     forwards = softirq.forwarding("routing and rules", _DROPS)
     settles = (*softirq.SETTLES, "host/ip/", "host/neighbour/", "host/conntrack/", "nft/counter/")
 
-    def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
+    def read(self, raw: RawScenario) -> Callable[[], Read]:
         """Rules, routes and ports."""
-        self.check(raw, source)
+        self.check(raw)
         if raw.dut.get("syn_proxy") and not raw.tables.get("service"):
-            source.problem(("dut", "syn_proxy"), "expected false without a [service]")
+            raw.problem(("dut", "syn_proxy"), "expected false without a [service]")
         if raw.dut.get("syn_proxy") and is_v6(raw.tables.get("service", {}).get("address", "")):
-            source.problem(("dut", "syn_proxy"), "expected false with a service of IPv6: no connection opens")
+            raw.problem(("dut", "syn_proxy"), "expected false with a service of IPv6: no connection opens")
         names = [port.values["name"] for port in raw.ports if "name" in port.values]
         for route in raw.arrays["route"]:
             if (port := route.values.get("port")) and port not in names:
-                source.mismatch((*route.at, "port"), f"the name of a [[port]] ({', '.join(names) or 'none'})", port)
-        lines = _lines(raw.dut.get("rules", ""), names, source)
+                raw.mismatch((*route.at, "port"), f"the name of a [[port]] ({', '.join(names) or 'none'})", port)
+        lines = _lines(raw.dut.get("rules", ""), names, raw.source)
 
         def made() -> Read:
             routes = tuple(Route(**route.values) for route in raw.arrays["route"])

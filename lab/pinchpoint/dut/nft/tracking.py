@@ -7,9 +7,9 @@ net/netfilter/nf_conntrack_standalone.c; libnftables-json(5); nft(8), `-t list r
 
 A service has destination NAT by a counter or a hash, source NAT by a counter: nft(8), NAT STATEMENTS, NUMGEN EXPRESSION
 and HASH EXPRESSIONS. A NAT chain sees the first packet of a connection alone, so `numgen inc` takes the backends
-exactly in turn. With a range of ports, source NAT tries those of the range and drops the first packet where all of them lead to
-the same backend already. `nft -f` takes a file as one transaction, so that rules can be replaced while connections are
-opened.
+exactly in turn. With a range of ports, source NAT tries those of the range and drops the first packet where all of them
+lead to the same backend already. `nft -f` takes a file as one transaction, so that rules can be replaced while
+connections are opened.
 
 Sources: Documentation/networking/nf_conntrack-sysctl.rst; `__nf_conntrack_alloc`, `nf_conntrack_in` in
 net/netfilter/nf_conntrack_core.c; `nf_nat_l4proto_unique_tuple` in net/netfilter/nf_nat_core.c; conntrack(8). Time-outs

@@ -25,7 +25,6 @@ from pinchpoint.dut.services import Reconfiguration, served
 from pinchpoint.dut.tcp_stack import PAIRS
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.host.processes import children
-from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Scenario, Scheduler
@@ -233,13 +232,13 @@ class NginxDevice(proxy.ProxyDevice):
 
     bench_type = NginxBench
 
-    def check(self, raw: RawScenario, source: Source) -> None:
+    def check(self, raw: RawScenario) -> None:
         """A service with no more local addresses than split_clients divides evenly."""
         local = raw.tables.get("service", {}).get("local")
         if local is not None and local.count > _MOST_LOCALS:
             wanted = f"at most {_MOST_LOCALS} addresses of nginx, which divides clients by hundredths of a percent"
-            source.mismatch(("service", "local"), wanted, local.count)
-        super().check(raw, source)
+            raw.mismatch(("service", "local"), wanted, local.count)
+        super().check(raw)
 
     def probes(self, host: Host) -> Iterator[Probe]:
         """The program, its module, its tools."""

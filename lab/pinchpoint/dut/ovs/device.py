@@ -25,7 +25,6 @@ from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.numa import Topology
 from pinchpoint.keys.reader import Values
-from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.scenario import Batch, Host, Port, Scenario
@@ -139,9 +138,9 @@ class OvsBench(device.Bench):
 class OvsDevice(counters.Counters, experiments.Remedies):
     """The kind `ovs`: a private Open vSwitch, with any of its datapaths."""
 
-    def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
+    def read(self, raw: RawScenario) -> Callable[[], Read]:
         """Bridges, rules, ports and settings."""
-        return reading.read(raw, source)
+        return reading.read(raw)
 
     def needs(self, scenario: Scenario, host: Machine) -> Iterator[Probe]:
         """The programs of its datapath, hugepages or a kernel module, and what that datapath can do."""

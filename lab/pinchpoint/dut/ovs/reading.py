@@ -28,22 +28,22 @@ _OF_BENCH = re.compile(r"(idle|idlepeer|pp)[0-9]+|ul[0-9]+[ab](-ul[0-9]+[ab])?|.
 _Arrays = Mapping[str, Sequence[Element]]
 
 
-def read(raw: RawScenario, source: Source) -> Callable[[], Read]:
+def read(raw: RawScenario) -> Callable[[], Read]:
     """Check what the file gives; returns what makes the switch if there are no problems."""
     dut = raw.dut
     arrays = {**raw.arrays, "port": raw.ports, "host": raw.hosts}
     datapath = dut.get("datapath")
-    checks.own_cpus(raw, source, "pmd_cpus", datapath in POLLED)
-    checks.backend(raw, source, "datapath", Datapath.DPDK)
-    _check_names(source, arrays)
-    check_bridges(source, dut, arrays)
-    _check_ports(raw, source)
-    _check_service(raw, source)
+    checks.own_cpus(raw, "pmd_cpus", datapath in POLLED)
+    checks.backend(raw, "datapath", Datapath.DPDK)
+    _check_names(raw.source, arrays)
+    check_bridges(raw.source, dut, arrays)
+    _check_ports(raw)
+    _check_service(raw)
     action = raw.tables["blocked"].get("action")
     if action in NEEDS_PMD and datapath and datapath not in POLLED:
-        source.mismatch(("blocked", "action"), f'another one where dut.datapath is "{datapath}"', action)
+        raw.mismatch(("blocked", "action"), f'another one where dut.datapath is "{datapath}"', action)
     is_batch = raw.measure is not None and issubclass(raw.measure, Batch)
-    made = Rules(source, dut, arrays).bridges(needs_rules=not (raw.tables["service"] or is_batch))
+    made = Rules(raw.source, dut, arrays).bridges(needs_rules=not (raw.tables["service"] or is_batch))
     return lambda: Read(
         _dut(dut, arrays, made),
         tuple(spec.OvsPort(**port.values) for port in raw.ports),
@@ -72,42 +72,42 @@ def _check_names(source: Source, arrays: _Arrays) -> None:
             seen.add(name)
 
 
-def _check_ports(raw: RawScenario, source: Source) -> None:
+def _check_ports(raw: RawScenario) -> None:
     """Queues and NICs are such as the datapath has; tc is the datapath of an offload, and of nothing else."""
     dut = raw.dut
     datapath = dut.get("datapath")
     if datapath == Datapath.TC and dut.get("hw_offload") is False:
-        source.mismatch(("dut", "hw_offload"), f'true where dut.datapath is "{Datapath.TC}"', False)
+        raw.mismatch(("dut", "hw_offload"), f'true where dut.datapath is "{Datapath.TC}"', False)
     if datapath not in (None, Datapath.TC) and dut.get("tc_policy") is not None:
-        source.mismatch(("dut", "tc_policy"), f'dut.datapath = "{Datapath.TC}" with it', dut["tc_policy"])
+        raw.mismatch(("dut", "tc_policy"), f'dut.datapath = "{Datapath.TC}" with it', dut["tc_policy"])
     if datapath and datapath not in POLLED:
-        checks.one_queue(raw, source, f'dut.datapath is "{datapath}"')
+        checks.one_queue(raw, f'dut.datapath is "{datapath}"')
     for port in raw.ports:
-        _check_affinity(source, port, dut)
+        _check_affinity(raw.source, port, dut)
     if datapath and datapath != Datapath.DPDK:
-        checks.no_vhost(raw, source, f'dut.datapath is "{datapath}"')
-    vdpa.check(raw, source)
+        checks.no_vhost(raw, f'dut.datapath is "{datapath}"')
+    vdpa.check(raw)
 
 
-def _check_service(raw: RawScenario, source: Source) -> None:
+def _check_service(raw: RawScenario) -> None:
     """A service is the userspace datapath's, on the first bridge; its settings are such as connection tracking has."""
     service = raw.tables["service"]
     if not service:
         return
     if (datapath := raw.dut.get("datapath")) in IN_KERNEL:
         why = "where there is a [service]: connections are the kernel's own otherwise, and so are their limits"
-        source.mismatch(("dut", "datapath"), f'"dpdk", "af_xdp" or "af_packet" {why}', datapath)
+        raw.mismatch(("dut", "datapath"), f'"dpdk", "af_xdp" or "af_packet" {why}', datapath)
     for port in raw.ports:
         of_service = port.values.get("name") in (service.get("client_port"), service.get("server_port"))
         if of_service and (bridge := port.values.get("bridge", FIRST_BRIDGE)) != FIRST_BRIDGE:
-            source.mismatch((*port.at, "bridge"), f'"{FIRST_BRIDGE}", which balances the [service]', bridge)
+            raw.mismatch((*port.at, "bridge"), f'"{FIRST_BRIDGE}", which balances the [service]', bridge)
     if service.get("mode") == Mode.DNAT and service.get(Option.LOCAL_PORTS) is not None:
-        source.problem(("service", Option.LOCAL_PORTS), f'expected none with mode = "{Mode.DNAT}"')
+        raw.problem(("service", Option.LOCAL_PORTS), f'expected none with mode = "{Mode.DNAT}"')
     if service.get(Option.MAX_CONNECTIONS) is not None and raw.dut.get("conntrack_limit") is not None:
-        source.problem(("dut", "conntrack_limit"), "expected none beside service.max_connections, which sets the same")
+        raw.problem(("dut", "conntrack_limit"), "expected none beside service.max_connections, which sets the same")
     for key in (Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S):
         if (value := service.get(key)) is not None and value != int(value):
-            source.mismatch(("service", key), "whole seconds", value)
+            raw.mismatch(("service", key), "whole seconds", value)
 
 
 def _check_affinity(source: Source, port: Element, dut: Values) -> None:

@@ -18,7 +18,6 @@ from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Pages, Ra
 from pinchpoint.dut.reference import account
 from pinchpoint.dut.reference.spec import KEYS, ReferenceDut, balancing_options, check_balancing
 from pinchpoint.host.interface import Host
-from pinchpoint.keys.source import Source
 from pinchpoint.model.causes import Experiment, Sign
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.scenario import Port, Scenario
@@ -73,18 +72,18 @@ class ReferenceDevice(Device):
 
     bench_type = ReferenceBench
 
-    def check(self, raw: RawScenario, source: Source) -> None:
+    def check(self, raw: RawScenario) -> None:
         """A forwarder or a balancer between two ports."""
         dut = raw.dut
-        checks.between_ports(raw, source, self.kind, polls=True)
+        checks.between_ports(raw, self.kind, polls=True)
         if len(dut.get("cpus", ())) > 1:
-            source.mismatch(("dut", "cpus"), "one CPU", list(dut["cpus"]))
+            raw.mismatch(("dut", "cpus"), "one CPU", list(dut["cpus"]))
         every_ms, pause_ms = dut.get("pause_every_ms"), dut.get("pause_ms", 0.0)
         if dut.get("offload_rate_fps") is not None and not dut.get("offload"):
-            source.mismatch(("dut", "offload"), '"all" or "two-way" with dut.offload_rate_fps', "")
+            raw.mismatch(("dut", "offload"), '"all" or "two-way" with dut.offload_rate_fps', "")
         if (every_ms or 0.0) <= pause_ms and (every_ms is not None or pause_ms):
-            source.mismatch(("dut", "pause_ms"), "less than dut.pause_every_ms", pause_ms)
-        check_balancing(raw, source)
+            raw.mismatch(("dut", "pause_ms"), "less than dut.pause_every_ms", pause_ms)
+        check_balancing(raw)
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """Hugepages, and taskset to pin the process."""

@@ -9,7 +9,6 @@ from pinchpoint.dut.device import Keys, RawScenario
 from pinchpoint.dut.services import Option, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
-from pinchpoint.keys.source import Source
 from pinchpoint.model.scenario import Family, Mode, Range, Scheduler, Service
 
 PLACES = ("rx", "ring", "table", "rules", "tx")
@@ -183,7 +182,7 @@ def _unset(key: Key) -> object:
     return tuple(default) if isinstance(default, list) else default
 
 
-def check_balancing(raw: RawScenario, source: Source) -> None:
+def check_balancing(raw: RawScenario) -> None:
     """A balancer has the keys of one, a forwarder those of the other, and what is asked for fits its memory."""
     dut, service = raw.dut, raw.tables.get("service") or {}
     own = {key.name for key in BALANCING}
@@ -191,30 +190,30 @@ def check_balancing(raw: RawScenario, source: Source) -> None:
         foreign = key.name not in own and key.name not in _OF_BOTH if service else key.name in own
         if foreign and dut.get(key.name) != _unset(key):
             whose = "a [service]: the device balances" if service else "no [service]: the device forwards"
-            source.problem(("dut", key.name), f"expected none with {whose}")
+            raw.problem(("dut", key.name), f"expected none with {whose}")
     if service:
-        _check_service(raw, source)
+        _check_service(raw)
 
 
-def _check_service(raw: RawScenario, source: Source) -> None:
+def _check_service(raw: RawScenario) -> None:
     dut, service, backends = raw.dut, raw.tables["service"], len(raw.arrays.get("backend", ()))
     if (service.get("max_connections") or 0) > LARGEST_TABLE:
         wanted = f"at most {LARGEST_TABLE:,} of reference"
-        source.mismatch(("service", "max_connections"), wanted, service["max_connections"])
+        raw.mismatch(("service", "max_connections"), wanted, service["max_connections"])
     local = service.get("local")
     ports = service.get("local_ports")
     if isinstance(local, Range):
         ends = local.count * (ports.count if isinstance(ports, Range) else _LOCAL_PORTS) * backends
         if ends > MOST_LOCAL_ENDS:
             expected = f"at most {MOST_LOCAL_ENDS:,} local addresses and ports of all backends together"
-            source.problem(("service", "local"), f"expected {expected}, found {ends:,}")
+            raw.problem(("service", "local"), f"expected {expected}, found {ends:,}")
     for key in ("toa", "reuses_after"):
         if dut.get(key) and local is None:
-            source.problem(("dut", key), 'expected none without mode = "full-nat"')
+            raw.problem(("dut", key), 'expected none without mode = "full-nat"')
     weights = dut.get("unfair") or ()
     if weights and (len(weights) != backends or not any(weights)):
         wanted = f"{backends} numbers, one for each [[backend]], and not only zeros"
-        source.mismatch(("dut", "unfair"), wanted, list(weights))
+        raw.mismatch(("dut", "unfair"), wanted, list(weights))
     slow = dut.get("slow_backend")
     if slow is not None and slow >= backends:
-        source.mismatch(("dut", "slow_backend"), f"the number of a [[backend]], 0 to {backends - 1}", slow)
+        raw.mismatch(("dut", "slow_backend"), f"the number of a [[backend]], 0 to {backends - 1}", slow)

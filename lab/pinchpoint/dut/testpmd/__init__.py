@@ -23,7 +23,6 @@ from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
 from pinchpoint.keys.reader import Values
-from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.hops import DropKind, HopGraph, Party
 from pinchpoint.model.scenario import Port, Scenario
@@ -194,15 +193,15 @@ class TestpmdDevice(device.Device):
 
     bench_type = TestpmdBench
 
-    def check(self, raw: RawScenario, source: Source) -> None:
+    def check(self, raw: RawScenario) -> None:
         """A forwarder between two ports."""
         ringless = f'dut.io is "{MEMIF}"' if raw.dut.get("io") == MEMIF else ""
-        checks.between_ports(raw, source, self.kind, polls=True, ringless=ringless)
+        checks.between_ports(raw, self.kind, polls=True, ringless=ringless)
         cpus, control = raw.dut.get("cpus", ()), raw.dut.get("control_cpu")
         if len(cpus) > 2:
-            source.mismatch(("dut", "cpus"), "one CPU or two, since there are two ports of one queue", list(cpus))
+            raw.mismatch(("dut", "cpus"), "one CPU or two, since there are two ports of one queue", list(cpus))
         if control in cpus:
-            source.mismatch(("dut", "control_cpu"), "a CPU other than those of dut.cpus", control)
+            raw.mismatch(("dut", "control_cpu"), "a CPU other than those of dut.cpus", control)
 
     def largest_frame(self, dut: Values) -> int:
         """1,518 bytes: its ports have an MTU of 1,500."""

@@ -22,7 +22,6 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
-from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Port, Scenario
@@ -160,17 +159,17 @@ class WireDevice(device.Device):
 
     bench_type = WireBench
 
-    def check(self, raw: RawScenario, source: Source) -> None:
+    def check(self, raw: RawScenario) -> None:
         """Ports joined to one another, over veth or vhost-user."""
-        checks.own_cpus(raw, source, "cpus", polls=raw.dut.get("io") == VHOST_USER)
+        checks.own_cpus(raw, "cpus", polls=raw.dut.get("io") == VHOST_USER)
         if raw.dut.get("io") == VETH:
-            checks.no_vhost(raw, source, f'dut.io is "{VETH}"')
+            checks.no_vhost(raw, f'dut.io is "{VETH}"')
         else:
-            checks.no_nics(raw, source, 'dut.kind is "wire"')
-        checks.no_hosts(raw, source, "wire")
-        checks.names(raw, source)
+            checks.no_nics(raw, 'dut.kind is "wire"')
+        checks.no_hosts(raw, "wire")
+        checks.names(raw)
         if raw.dut.get("io") == VHOST_USER:
-            checks.one_queue(raw, source, 'dut.io is "vhost-user"')
+            checks.one_queue(raw, 'dut.io is "vhost-user"')
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """ip, for a watched veth pair ethtool, for vhost-user hugepages."""
