@@ -100,8 +100,7 @@ def no_vhost(raw: RawScenario, why: str) -> None:
 def no_hosts(raw: RawScenario, kind: str) -> None:
     """The device has ports alone."""
     if raw.hosts:
-        told = f'expected no [[host]] where dut.kind is "{kind}": socket workloads need another kind'
-        raw.problem(("host",), told)
+        raw.problem(("host",), f'expected no [[host]] where dut.kind is "{kind}": socket workloads need another kind')
 
 
 def two_ports(raw: RawScenario) -> None:

@@ -342,6 +342,7 @@ class Device:
     starters: tuple[Starter, ...] = ()  # plain scenarios of it to begin with
 
     bench_type: ClassVar[type[Bench]]
+    largest_frame: ClassVar[int] = 9022  # bytes that it takes, with the check sequence; of most an MTU of 9,004
 
     def read(self, raw: RawScenario) -> Callable[[], Read]:
         """Check what the file gives, noting its problems; returns what makes the device if there are none."""
@@ -351,10 +352,6 @@ class Device:
     def check(self, raw: RawScenario) -> None:
         """Whether what the file gives fits together; problems are noted."""
         raise NotImplementedError
-
-    def largest_frame(self, dut: Values) -> int:
-        """Bytes of the largest frame it takes, with its check sequence; of most an MTU of 9,004."""
-        return 9022
 
     def needs(self, scenario: Scenario, host: Machine) -> Iterator[Probe]:
         """What the machine of its bench must have for it, each with the command that provides it."""

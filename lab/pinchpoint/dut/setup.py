@@ -96,8 +96,7 @@ def _engine_end(scenario: Scenario, bench: Bench, site: EngineSite) -> EngineEnd
     """What it opens, and what its host has of the bench. Raises RequirementError where an interface cannot be lent."""
     ports = tuple(port for port in scenario.ports if port.name in site.ports)
     cpus = scenario.engine.cpus[: sum(port.queues for port in ports)]
-    mine = replace(scenario, ports=ports, engine=replace(scenario.engine, cpus=cpus))
-    opened = engine_request(bench, mine)
+    opened = engine_request(bench, replace(scenario, ports=ports, engine=replace(scenario.engine, cpus=cpus)))
     is_beside = site.remote == scenario.remote
     resources = () if is_beside else tuple(remote_endpoints.resources(scenario, site, bench.places))
     return EngineEnd(site, bench.places.at(site), opened, resources)

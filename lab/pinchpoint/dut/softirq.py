@@ -45,12 +45,9 @@ REFUSED = Refused("backlog of {port} full", Party.DUT, DropKind.KERNEL_QUEUE)
 # The interface's own rx_dropped holds what its backlog refused (which the engine also knows as refused) and frames
 # that no protocol took: it is left out, so that no frame is counted twice.
 RECEIVE = Place("veth", ("host/link/engine/{port}/tx_packets",), (RECEIVED,))
-SEND = Place(
-    "veth to the engine",
-    SENT_OR_DROPPED,
-    ("host/link/engine/{port}/rx_packets",),
-    (DropCounter(SENT_OR_DROPPED[1], "backlog behind {port} full", Party.DUT, DropKind.KERNEL_QUEUE),),
-)
+SEND = Place("veth to the engine", SENT_OR_DROPPED, ("host/link/engine/{port}/rx_packets",), (
+    DropCounter(SENT_OR_DROPPED[1], "backlog behind {port} full", Party.DUT, DropKind.KERNEL_QUEUE),
+))  # fmt: skip
 
 
 def forwarding(name: str, drops: Iterable[tuple[str, str, Party, DropKind]] = ()) -> Place:
@@ -147,16 +144,12 @@ def _spent_s(cpu: int, seen: Seen) -> float | None:
     return max(elapsed_s - ticks_to_seconds(unused + others), seen.get(f"host/ksoftirqd/{cpu}/run_ns", 0.0) / 1e9)
 
 
-QUEUES = Place(
-    "queueing disciplines",
-    (f"{_QUEUE}/packets", f"{_QUEUE}/shaped", f"{_QUEUE}/full"),
-    (f"{_QUEUE}/packets",),
-    (
-        DropCounter(f"{_QUEUE}/shaped", "beyond the rate limit of {port}", Party.RULES, DropKind.POLICER),
-        DropCounter(f"{_QUEUE}/filtered", "a filter at {port}", Party.RULES, DropKind.RULE),
-        DropCounter(f"{_QUEUE}/full", "queue of {port} full", Party.DUT, DropKind.KERNEL_QUEUE),
-    ),
-)
+_QUEUED = (f"{_QUEUE}/packets", f"{_QUEUE}/shaped", f"{_QUEUE}/full")
+QUEUES = Place("queueing disciplines", _QUEUED, (f"{_QUEUE}/packets",), (
+    DropCounter(f"{_QUEUE}/shaped", "beyond the rate limit of {port}", Party.RULES, DropKind.POLICER),
+    DropCounter(f"{_QUEUE}/filtered", "a filter at {port}", Party.RULES, DropKind.RULE),
+    DropCounter(f"{_QUEUE}/full", "queue of {port} full", Party.DUT, DropKind.KERNEL_QUEUE),
+))  # fmt: skip
 """Between a device and its port (tc(8)); veth has none unless somebody adds one."""
 
 
@@ -245,8 +238,7 @@ class KernelLive(Live):
         """The links' counters at both ends, the kind's own, the CPUs'."""
         names, places = [port.name for port in self._scenario.ports], self.places
         ends = [*engine_links(self._scenario, places), Links(places.host, places.dut_netns, "dut", names)]
-        queues = Queues(places.host, places.dut_netns, "dut", names)
-        return [queues, *ends, *self.own(), *self.witnesses()]
+        return [Queues(places.host, places.dut_netns, "dut", names), *ends, *self.own(), *self.witnesses()]
 
     def own(self) -> list[Collector]:
         """Counters of this kind alone."""

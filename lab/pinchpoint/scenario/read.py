@@ -78,7 +78,7 @@ def scenario_of(source: Source) -> Scenario | None:
     service_keys.check(source, device, tables, arrays)
     if not source.problems:
         arrays["stream"] += service_keys.streams(tables)
-    _check_streams(source, arrays["stream"], arrays["port"], device.largest_frame(dut))
+    _check_streams(source, arrays["stream"], arrays["port"], device.largest_frame)
     _check_hosts(source, arrays["host"])
     own = measure.table(device.keys).name if measure else ""
     if measure:

@@ -22,7 +22,6 @@ from pinchpoint.dut.services import Option, Services
 from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
-from pinchpoint.keys.reader import Values
 from pinchpoint.model.hops import DropKind, HopGraph
 from pinchpoint.model.scenario import Mode, Port, Scenario, Scheduler
 from pinchpoint.model.trial import ThreadLoad
@@ -114,6 +113,7 @@ class DpvsDevice(Device):
     """The kind `dpvs`: a full-NAT balancer on DPDK, one worker between two veth ports."""
 
     bench_type = DpvsBench
+    largest_frame = 1518  # its ports have an MTU of 1,500
 
     def check(self, raw: RawScenario) -> None:
         """A balancer between two ports."""
@@ -125,10 +125,6 @@ class DpvsDevice(Device):
             raw.mismatch(("dut", "cpus"), problem, list(cpus))
         if control in cpus:
             raw.mismatch(("dut", "control_cpu"), "a CPU other than that of dut.cpus", control)
-
-    def largest_frame(self, dut: Values) -> int:
-        """1,518 bytes: its ports have an MTU of 1,500."""
-        return 1518
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """The program with its tools beside it."""

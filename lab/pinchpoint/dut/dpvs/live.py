@@ -277,8 +277,7 @@ class DpvsLive(Live):
 
     def dumps(self) -> Mapping[str, str]:
         """Its configuration, as it wrote it down."""
-        path = f"{self.places.directory}/dpvs.conf"
-        return {"dpvs.conf": self.places.host.read(path)}
+        return {"dpvs.conf": self.places.host.read(f"{self.places.directory}/dpvs.conf")}
 
     def log(self) -> tuple[str, str] | None:
         return "dpvs.log", self.places.host.read(self._log)

@@ -75,8 +75,7 @@ class EnvoyBench(proxy.ProxyBench):
 
     def argv(self) -> Sequence[str]:
         """In the foreground, alone on its host."""
-        workers = str(len(self.scenario.dut.cpus))
-        options = ("--concurrency", workers, "--disable-hot-restart", "--log-level", "warning")
+        options = ("--concurrency", str(len(self.scenario.dut.cpus)), "--disable-hot-restart", "--log-level", "warning")
         return (program(self.places.host) or PROGRAM, "-c", self.config_path, *options)
 
     def open(self) -> "EnvoyLive":

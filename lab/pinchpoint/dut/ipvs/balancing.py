@@ -98,8 +98,7 @@ def table_size(service: Service) -> dict[str, str]:
     """The kernel's own, which no namespace has: places, and as many chains of them as the kernel itself would make."""
     if service.max_connections is None:
         return {}
-    chains = min(service.max_connections, _MOST_CHAINS)
-    return {LIMIT: str(service.max_connections), _CHAINS: str(chains)}
+    return {LIMIT: str(service.max_connections), _CHAINS: str(min(service.max_connections, _MOST_CHAINS))}
 
 
 def tracking(service: Service) -> dict[str, str]:

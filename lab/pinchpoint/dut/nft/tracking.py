@@ -336,8 +336,7 @@ class NftBalancer:
         """Those of each local address, as the rules in force have them."""
         if self._service.local_ports is None:
             return KERNELS_PORTS
-        argv = ["nft", "list", "chain", word(self._service), TABLE, "postrouting"]
-        listed = self._host.run(argv, self._netns)
+        listed = self._host.run(["nft", "list", "chain", word(self._service), TABLE, "postrouting"], self._netns)
         if not (match := _PORTS.search(listed)):
             raise BenchError(f"service.local_ports: no ports are in force: {listed.strip()}")
         return Range(int(match[1]), int(match[2]) - int(match[1]) + 1)

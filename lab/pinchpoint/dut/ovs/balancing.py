@@ -89,8 +89,7 @@ def rules(service: Service) -> Iterator[str]:
         yield f"table={_SOURCE},tcp,actions=ct(zone={_FROM_LOCAL},nat,table={_SOURCED})"
         sources, ports = f"{service.locals[0]}-{service.locals[-1]}", local_ports(service)
         nat = f"nat(src={sources}:{ports.first}-{ports.first + ports.count - 1})"
-        committed = f"ct(commit,zone={_FROM_LOCAL},{nat},table={_TO_BACKEND})"
-        yield from _tracked(_SOURCED, committed, to_backend)
+        yield from _tracked(_SOURCED, f"ct(commit,zone={_FROM_LOCAL},{nat},table={_TO_BACKEND})", to_backend)
     else:
         yield f"table={_SOURCE},tcp,actions={to_backend}"
     yield f"table={_TO_BACKEND},tcp,actions={_routed(_BACKENDS_MAC, servers)}"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from pinchpoint.bench.requirements import Probe, command, hugepages, kernel_module, packaged
 from pinchpoint.bench.resource import AnyResource, TapLinks
@@ -138,6 +139,8 @@ class OvsBench(device.Bench):
 class OvsDevice(counters.Counters, experiments.Remedies):
     """The kind `ovs`: a private Open vSwitch, with any of its datapaths."""
 
+    largest_frame: ClassVar[int] = 1518  # its ports keep their MTU of 1500
+
     def read(self, raw: RawScenario) -> Callable[[], Read]:
         """Bridges, rules, ports and settings."""
         return reading.read(raw)
@@ -173,10 +176,6 @@ class OvsDevice(counters.Counters, experiments.Remedies):
     def pages(self, scenario: Scenario) -> int:
         """Those of switch, engine and relay."""
         return made.hugepages_needed(scenario)
-
-    def largest_frame(self, dut: Values) -> int:
-        """1,518 bytes: its ports keep their MTU of 1500."""
-        return 1518
 
     def standing_s(self, scenario: Scenario) -> float:
         """By datapath, rules, bridges and idle ports; seen on a machine of two cores."""

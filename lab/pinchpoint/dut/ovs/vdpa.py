@@ -38,8 +38,7 @@ def check(raw: RawScenario) -> None:
         if vf and vf in functions:
             raw.problem((*port.at, "vf"), f'expected a function that no other port uses, found "{vf}" again')
         if pf and number is not None and representor in representors:
-            told = f"expected one that no other port uses, found {representor} again"
-            raw.problem((*port.at, "representor"), told)
+            raw.problem((*port.at, "representor"), f"expected one that no other port uses, found {representor} again")
         functions.add(vf)
         representors.add(representor)
 

@@ -22,7 +22,6 @@ from pinchpoint.dut.program import await_start, detached, kept_log
 from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
-from pinchpoint.keys.reader import Values
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.hops import DropKind, HopGraph, Party
 from pinchpoint.model.scenario import Port, Scenario
@@ -192,6 +191,7 @@ class TestpmdDevice(device.Device):
     """The kind `testpmd`: DPDK's forwarder between two ports."""
 
     bench_type = TestpmdBench
+    largest_frame = 1518  # its ports have an MTU of 1,500
 
     def check(self, raw: RawScenario) -> None:
         """A forwarder between two ports."""
@@ -202,10 +202,6 @@ class TestpmdDevice(device.Device):
             raw.mismatch(("dut", "cpus"), "one CPU or two, since there are two ports of one queue", list(cpus))
         if control in cpus:
             raw.mismatch(("dut", "control_cpu"), "a CPU other than those of dut.cpus", control)
-
-    def largest_frame(self, dut: Values) -> int:
-        """1,518 bytes: its ports have an MTU of 1,500."""
-        return 1518
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """The program, what detaches it, and hugepages."""

@@ -57,8 +57,7 @@ def without_device(scenario: Scenario, over_dpdk: bool) -> Scenario:
     Raises RequirementError where they cannot be joined.
     """
     joined(scenario)
-    wire = WireDut(VHOST_USER if over_dpdk else VETH, scenario.dut.cpus)
-    return replace(scenario, dut=wire, hosts=(), guest=None)
+    return replace(scenario, dut=WireDut(VHOST_USER if over_dpdk else VETH, scenario.dut.cpus), hosts=(), guest=None)
 
 
 def inspected(scenario: Scenario) -> Scenario:
