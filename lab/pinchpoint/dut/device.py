@@ -223,8 +223,8 @@ class Live:
         raise InputError(f"{self.words} has no {batch.what}")
 
     def balancer(self) -> Balancer | None:
-        """Where it balances a [service]: its limits and its table of connections."""
-        return None
+        """Where it balances a [service]: its limits, its table of connections. By default itself, if it has them."""
+        return self if isinstance(self, Balancer) else None
 
     def rebalanced(self) -> Rebalanced | None:
         """Its balancer, if that can be changed while it runs."""

@@ -71,7 +71,10 @@ class OpenFiles(OwnCounters):
 
 
 class ProxyLive(softirq.KernelLive):
-    """A proxy that stands; a kind says what its program answers."""
+    """A proxy that stands; a kind says what its program answers.
+
+    As a balancer it has connections of two sockets each, one of which closes first and then waits.
+    """
 
     # Counters that rise where no local port is free, no file can be opened, a backend does not answer:
     no_port: ClassVar[tuple[str, ...]] = ()
@@ -145,10 +148,6 @@ class ProxyLive(softirq.KernelLive):
     def log(self) -> tuple[str, str] | None:
         """What the program printed."""
         return kept_log(self.places.host, f"{self._daemon.name}.log", self._daemon.log)
-
-    def balancer(self) -> "ProxyLive":
-        """Itself: what bounds its connections are two sockets each, one of which closes first and then waits."""
-        return self
 
     def sysctls(self, names: Sequence[str]) -> dict[str, str]:
         """Sysctls of its namespace, by name."""

@@ -42,6 +42,7 @@ class Services:
     changes: tuple[Reconfiguration, ...] = ()  # those that `Rebalanced` of its kind follows
 
 
+@runtime_checkable
 class Balancer(Protocol):
     """A balancer that stands."""
 

@@ -21,7 +21,7 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
 from pinchpoint.keys.reader import Values
 from pinchpoint.model.causes import Sign
-from pinchpoint.model.errors import BenchError, PinchpointError
+from pinchpoint.model.errors import BenchError, InputError, PinchpointError
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Guest, Port, Scenario
 from pinchpoint.model.trial import BusyBy, ThreadLoad
@@ -62,6 +62,14 @@ def check(raw: RawScenario, kind: str) -> None:
     backend = raw.tables["engine"].get("backend", "auto")
     if backend not in ("auto", "af_packet"):
         raw.mismatch(("engine", "backend"), f'"auto" or "af_packet" where {why}', backend)
+
+
+def require_unicast(scenario: Scenario, why: str) -> None:
+    """Raises InputError where a stream is sent to a group address; `why` not."""
+    for stream in scenario.streams:
+        if int(stream.eth_dst[:2], 16) & 1:
+            told = f"{scenario.path}: eth_dst = {stream.eth_dst} is a group address, {why}"
+            raise InputError(told, "give every stream a unicast eth_dst")
 
 
 def steering(host: Host, guest: Guest | None = None) -> Probe:

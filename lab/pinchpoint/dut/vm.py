@@ -17,19 +17,9 @@ from typing import Any, cast
 
 import msgspec
 
+from pinchpoint.bench import resource as bench_resource
 from pinchpoint.bench.requirements import Probe, Remedy, command
-from pinchpoint.bench.resource import (
-    AnyResource,
-    Command,
-    Daemon,
-    GuestKernel,
-    Inside,
-    MarkedProcesses,
-    Namespace,
-    Tap,
-    TextFile,
-    Veth,
-)
+from pinchpoint.bench.resource import AnyResource, Command, Daemon, GuestKernel, Inside, Namespace, TextFile, Veth
 from pinchpoint.dut import softirq
 from pinchpoint.dut.attach import foundation, mtu
 from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Live, Pages, RawScenario, Seen, between
@@ -204,7 +194,7 @@ class GuestedBench(Bench):
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """The guest, and the device's own within it."""
         places = self.places
-        taps = [Tap(port.name, places.engine_netns, mtu(self.scenario)) for port in self.scenario.ports]
+        taps = [bench_resource.Tap(port.name, places.engine_netns, mtu(self.scenario)) for port in self.scenario.ports]
         there = (self._there(resource) for resource in self.device.resources(pages, engine))
         return [
             *foundation(places, pages),
@@ -271,7 +261,7 @@ class GuestedBench(Bench):
         """What stands in the guest for one of the device's resources."""
         places, names = self.places, [port.name for port in self.scenario.ports]
         match resource:
-            case MarkedProcesses() | Namespace(name=places.engine_netns):
+            case bench_resource.MarkedProcesses() | Namespace(name=places.engine_netns):
                 return []
             case Veth(peer_netns=places.engine_netns):
                 interface = _kernel_of(self.scenario).interface(names.index(resource.name))

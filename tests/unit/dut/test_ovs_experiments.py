@@ -6,7 +6,7 @@ import pytest
 from support import scenario_of
 
 from pinchpoint.dut.ovs import DEVICE
-from pinchpoint.dut.ovs.experiments import _one_output, _untracked
+from pinchpoint.dut.ovs.counters import _one_output, _untracked
 from pinchpoint.dut.ovs.spec import Rule, spec
 from pinchpoint.model.causes import Experiment
 

@@ -33,13 +33,9 @@ class BridgeDut(softirq.KernelDut):
 
 def entries(scenario: Scenario) -> dict[str, str]:
     """Where each stream's frames are forwarded: address -> port. Raises InputError where that is not one port."""
+    softirq.require_unicast(scenario, "which a bridge floods")
     ports_by_mac: dict[str, str] = {}
     for stream in scenario.streams:
-        if int(stream.eth_dst[:2], 16) & 1:
-            raise InputError(
-                f"{scenario.path}: eth_dst = {stream.eth_dst} is a group address, which a bridge floods",
-                "give every stream a unicast eth_dst",
-            )
         if (port := ports_by_mac.setdefault(stream.eth_dst, stream.rx_port)) != stream.rx_port:
             raise InputError(
                 f"{scenario.path}: streams to {port} and to {stream.rx_port} have the same eth_dst "

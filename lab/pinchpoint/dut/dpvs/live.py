@@ -282,10 +282,6 @@ class DpvsLive(Live):
     def log(self) -> tuple[str, str] | None:
         return "dpvs.log", self.places.host.read(self._log)
 
-    def balancer(self) -> "DpvsLive":
-        """Itself."""
-        return self
-
     def limits(self) -> tuple[Limit, ...]:
         """Local ports, the table, the worker."""
         local, told = self._pool(), self.told()

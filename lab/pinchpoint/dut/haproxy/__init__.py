@@ -229,6 +229,5 @@ class HaproxyDevice(proxy.ProxyDevice):
         yield from super().probes(host)
 
 
-_CAN = replace(proxy.SERVICES, changes=tuple(Reconfiguration))
-_KEYS = Keys(proxy.KEYS, actions=proxy.ACTIONS, services=_CAN)
+_KEYS = Keys(proxy.KEYS, actions=proxy.ACTIONS, services=replace(proxy.SERVICES, changes=tuple(Reconfiguration)))
 DEVICE = HaproxyDevice("haproxy", "HAProxy, mode tcp", Types(proxy.ProxyDut), _KEYS)

@@ -105,10 +105,6 @@ class IpvsLive(softirq.KernelLive):
         return self.places.host.run(argv, self.places.dut_netns)
 
 
-def _parameters(dut: IpvsDut) -> tuple[str, ...]:
-    return () if dut.conn_tab_bits is None else (f"conn_tab_bits={dut.conn_tab_bits}",)
-
-
 def _number(value: float | None) -> str:
     return "" if value is None else str(int(value))
 
@@ -120,9 +116,10 @@ class IpvsBench(softirq.KernelBench):
         """Ports, the kernel's module, source NAT, sysctls, addresses, the virtual server."""
         service, netns = served(self.scenario), self.places.dut_netns
         modprobe = MODPROBE if self.scenario.guest else "modprobe"
+        bits = dut_of(self.scenario, IpvsDut).conn_tab_bits
         resources = [
             *softirq.ports(self.scenario, self.places, pages),
-            Command((modprobe, "ip_vs", *_parameters(dut_of(self.scenario, IpvsDut)))),
+            Command((modprobe, "ip_vs", *(() if bits is None else (f"conn_tab_bits={bits}",)))),
         ]
         if is_full(service):
             rules, lock = f"{self.places.directory}/source-nat.rules", f"{self.places.directory}/xtables.lock"

@@ -155,13 +155,9 @@ def _overlap(a: Stream, b: Stream) -> bool:
 
 def _macs(scenario: Scenario) -> dict[str, str]:
     """The address that each port must have to take its stream's frames as its own. Raises InputError."""
+    softirq.require_unicast(scenario, "whose frames a router does not take")
     macs: dict[str, str] = {}
     for stream in scenario.streams:
-        if int(stream.eth_dst[:2], 16) & 1:
-            raise InputError(
-                f"{scenario.path}: eth_dst = {stream.eth_dst} is a group address, whose frames a router does not take",
-                "give every stream a unicast eth_dst",
-            )
         if (mac := macs.setdefault(stream.tx_port, stream.eth_dst)) != stream.eth_dst:
             raise InputError(
                 f"{scenario.path}: streams from {stream.tx_port} have two eth_dst, {mac} and {stream.eth_dst}; a "

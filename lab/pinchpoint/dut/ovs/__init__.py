@@ -4,8 +4,7 @@
 `keys`, `reading`, `spec`   scenario keys, their checks, and what they say
 `bench`        what a bench consists of: `places`, `ports`, `balancing`, `vdpa`
 `live`         the running switch, ours or one in service: `settings`, `collectors`, `text`, `flows`, `tc`, `bulk`
-`hops`, `counters`   where frames are counted, and what its counters mean
-`experiments`  what can be done against a cause
+`hops`, `counters`   where frames are counted, what its counters mean, and what can be done against a cause
 """
 
 from pinchpoint.dut.ovs.device import DEVICE

@@ -14,7 +14,7 @@ from pinchpoint.dut import device, nics
 from pinchpoint.dut.attach import by_dpdk, by_veth, pages_of
 from pinchpoint.dut.device import Attached, Attachment, Freezing, Pages, RawScenario, Read, Starter, Types
 from pinchpoint.dut.ovs import bench as made
-from pinchpoint.dut.ovs import counters, experiments, hops, reading, vdpa
+from pinchpoint.dut.ovs import counters, hops, reading, vdpa
 from pinchpoint.dut.ovs.keys import DEFAULT_MEMORY_MB, KEYS
 from pinchpoint.dut.ovs.live import OvsLive, attach
 from pinchpoint.dut.ovs.places import OvsPlaces
@@ -136,7 +136,7 @@ class OvsBench(device.Bench):
 
 
 @dataclass(frozen=True)
-class OvsDevice(counters.Counters, experiments.Remedies):
+class OvsDevice(counters.Counters):
     """The kind `ovs`: a private Open vSwitch, with any of its datapaths."""
 
     largest_frame: ClassVar[int] = 1518  # its ports keep their MTU of 1500
