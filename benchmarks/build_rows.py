@@ -27,8 +27,7 @@ from pinchpoint.bench.resource import Namespace, TapLinks
 from pinchpoint.bulk.making import Bulk, allowed_s, timed_make, timed_removal
 from pinchpoint.bulk.veths import Veths
 from pinchpoint.dut.ovs.bulk import Flows, Ports
-from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.rpc import Unixctl
+from pinchpoint.dut.ovs.places import OvsPlaces, Unixctl
 from pinchpoint.dut.setup import prepare
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pinchpoint.dut.device import Live
-from pinchpoint.dut.nft.balancing import dealt_to
+from pinchpoint.dut.nft.tracking import dealt_to
 from pinchpoint.dut.program import answer
 from pinchpoint.dut.setup import Setup
 from pinchpoint.model.result import Limit

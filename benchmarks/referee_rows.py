@@ -19,8 +19,7 @@ from rich.table import Table
 from table import PLAIN_WIDTH
 
 from pinchpoint.bench.journal import machine_lock
-from pinchpoint.dut import requirements
-from pinchpoint.dut.setup import prepare
+from pinchpoint.dut.setup import prepare, require
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
@@ -254,7 +253,7 @@ def main() -> int:
         scenario = replace(load(path), measure=Rates((), 1.0), search=search)
         if arguments.smoke:
             scenario = replace(scenario, search=replace(search, max_traffic_s=2.0))
-        requirements.require(scenario, Machines(Local()))
+        require(scenario, Machines(Local()))
         with machine_lock(Local()):
             outcomes += measure(scenario, 1 if arguments.smoke else arguments.runs, 0 if arguments.smoke else AT_LEAST)
     misses = [] if arguments.smoke else missed(outcomes)

@@ -17,8 +17,7 @@ from peers import WARM_UP_S, cores_apart, engine, missing, one_worker, peer, str
 
 from pinchpoint.bench.builder import Builder
 from pinchpoint.dut.ovs.collectors import PmdThreads, Ports
-from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.rpc import Unixctl
+from pinchpoint.dut.ovs.places import OvsPlaces, Unixctl
 from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine import streams
 from pinchpoint.host.local import Local

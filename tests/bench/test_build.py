@@ -18,7 +18,7 @@ from pinchpoint.bench.resource import Daemon, Namespace, TapLinks
 from pinchpoint.bulk import veths
 from pinchpoint.bulk.making import timed_make, timed_removal
 from pinchpoint.dut.ovs import bulk
-from pinchpoint.dut.ovs.daemons import SWITCH
+from pinchpoint.dut.ovs.bench import SWITCH
 from pinchpoint.host import netlink
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines

@@ -9,7 +9,7 @@ import pytest
 from bench_tools import run, start_watched
 from scenario_text import one_way
 
-from pinchpoint.dut.ovs.daemons import VSWITCHD
+from pinchpoint.dut.ovs.bench import VSWITCHD
 from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.model.comparison import ComparisonKind, Decision
 from pinchpoint.store.folder import COMPARISON, RunFolder

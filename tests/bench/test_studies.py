@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from bench_tools import ROOT
 
-from pinchpoint.dut.requirements import require
+from pinchpoint.dut.setup import require
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.build import Build

@@ -11,7 +11,7 @@ from scenario_text import one_way
 
 from pinchpoint.bench.actions import daemon_pid
 from pinchpoint.bench.resource import Daemon
-from pinchpoint.dut.ovs.daemons import SWITCH
+from pinchpoint.dut.ovs.bench import SWITCH
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import Local

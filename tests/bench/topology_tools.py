@@ -6,7 +6,7 @@ import time
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
-from pinchpoint.dut.ovs.rpc import Unixctl
+from pinchpoint.dut.ovs.places import Unixctl
 from pinchpoint.dut.ovs.spec import Bridge, Datapath, OvsHost, Rule
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.process import find_engine

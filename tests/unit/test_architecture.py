@@ -226,7 +226,7 @@ def test_a_host_that_nobody_handed_down_is_noticed(text):
 
 KERNELS_FILES = re.compile(r"/(proc|sys/(class|devices|kernel|module)|run/netns)(/|$)")
 REACHES_BENCHES = ("bench", "bulk", "dut", "observe")  # whatever they touch may be another host's
-OWN_FILES = {"bench/journal.py", "dut/ovs/needs.py", "dut/ovs/daemons.py", "dut/registry.py"}
+OWN_FILES = {"bench/journal.py", "dut/ovs/device.py", "dut/ovs/bench.py", "dut/registry.py"}
 
 
 def kernels_files(text):

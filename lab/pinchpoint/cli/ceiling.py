@@ -13,7 +13,7 @@ from pinchpoint.cli.options import FILE, json_option, quiet_option
 from pinchpoint.cli.parameters import Duration
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.run import stop_on_signals
-from pinchpoint.dut import requirements
+from pinchpoint.dut.setup import require
 from pinchpoint.engine import process
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
@@ -79,7 +79,7 @@ def ceiling(
 @contextmanager
 def _measuring(machines: Machines, scenario: Scenario, quiet: bool) -> Iterator[Listener]:
     """Alone on this machine, which has what the bench needs."""
-    requirements.require(scenario, machines)
+    require(scenario, machines)
     with machine_lock(machines.lab), progress(quiet) as listener, stop_on_signals():
         yield listener
 

@@ -11,7 +11,7 @@ from pinchpoint.cli.parameters import Duration, MetricName, RunPath, Setting
 from pinchpoint.cli.program import Program
 from pinchpoint.cli.run import conduct, print_stored, resumed
 from pinchpoint.cli.terminal import gate, gate_of, show_comparison
-from pinchpoint.dut.requirements import lacking_together
+from pinchpoint.dut.setup import lacking_together
 from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.duet import FORWARDED
 from pinchpoint.model.errors import InputError

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from pinchpoint.cli.options import FILE, NEW_FILE
-from pinchpoint.dut import registry, requirements
+from pinchpoint.dut import registry, setup
 from pinchpoint.dut.device import Starter
 from pinchpoint.engine import process
 from pinchpoint.host.facts import Machine, host_facts, look
@@ -69,9 +69,9 @@ def _write(file: Path | None, text: str, what: str, next_step: str) -> None:
 
 def _starters(kind: str | None) -> list[Starter]:
     """Of one kind, or of all, best first. Raises InputError where there is none."""
-    if kind is not None and (own := list(registry.device(kind).starters())):
+    if kind is not None and (own := list(registry.device(kind).starters)):
         return own
-    every = [(name, starter) for name in registry.kinds() for starter in registry.device(name).starters()]
+    every = [(name, starter) for name in registry.kinds() for starter in registry.device(name).starters]
     if kind is not None or not every:
         able = ", ".join(dict.fromkeys(name for name, _ in every))
         raise InputError(f"init has no plain scenario of {kind}", f"--kind with one of {able}")
@@ -85,7 +85,7 @@ def _choice(machine: Machine, starter: Starter, machines: Machines) -> Choice:
         path = Path(folder, "first.toml")
         path.write_text(scaffold.text(machine, facts, (), Choice(starter), ()), encoding="utf-8")
         (scenario,) = load_sweep(path).scenarios
-    lacking = (probe for probe in requirements.lacking(scenario, machines) if probe.name != "root")
+    lacking = (probe for probe in setup.lacking(scenario, machines) if probe.name != "root")
     lacks = [f"{probe.name} ({probe.detail})" for probe in lacking]
     return Choice(starter, (*lacks, *_backend_lacks(starter, machines.lab)))
 

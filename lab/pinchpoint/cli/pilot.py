@@ -19,7 +19,7 @@ from pinchpoint.cli.parameters import RUNS, Duration, MetricName, setting_words
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.run import new_folder, print_plans, report_as_far, stop_on_signals, write_report
 from pinchpoint.cli.terminal import console, tell
-from pinchpoint.dut import requirements
+from pinchpoint.dut.setup import require
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Interrupted
 from pinchpoint.model import units
@@ -120,7 +120,7 @@ def pilot(path: Path, size: Size, within: float, time_s: float | None, metrics: 
     if how.dry_run:
         print_plans([scenario], machines)
         return 0
-    requirements.require(scenario, machines)
+    require(scenario, machines)
     with machine_lock(machines.lab):
         every = [piloted.unit(scenario, *place) for place in size.every]
         folder = new_folder(how, f"{scenario.name}-pilot", every, sources)

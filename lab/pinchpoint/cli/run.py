@@ -19,9 +19,8 @@ from pinchpoint.cli.parameters import RunPath
 from pinchpoint.cli.program import Program
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.terminal import gate_of, print_result, show_comparison, tell
-from pinchpoint.dut import requirements
 from pinchpoint.dut.placement import chosen
-from pinchpoint.dut.setup import prepare
+from pinchpoint.dut.setup import prepare, require
 from pinchpoint.engine import process
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Interrupted, Stoppable
@@ -135,7 +134,7 @@ def resumed(how: How, profiles: bool = False) -> int:
     require_same(info, how.machines.lab)
     if not info.sweeps:
         for unit in units:
-            requirements.require(unit, how.machines)
+            require(unit, how.machines)
     with held(how.machines, units), owned(folder.path):
         interrupted = _measure(units, folder, how, profiles)
     return _show(folder, interrupted, how)
@@ -154,7 +153,7 @@ def require_any(wanted: Program, machines: Machines) -> None:
     lacking: list[RequirementError] = []
     for point in points:
         try:
-            requirements.require(point, machines)
+            require(point, machines)
         except RequirementError as error:
             lacking.append(error)
     if lacking and (wanted.plain or wanted.comparison or len(lacking) == len(points)):

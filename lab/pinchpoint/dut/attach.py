@@ -3,17 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from pinchpoint.bench import resource
 from pinchpoint.bench.relay import relay_memory_mb
-from pinchpoint.bench.resource import (
-    AnyResource,
-    Hugepages,
-    LentInterface,
-    MarkedProcesses,
-    Namespace,
-    Relay,
-    RunDirectory,
-    Veth,
-)
+from pinchpoint.bench.resource import AnyResource, MarkedProcesses, Namespace, Relay, RunDirectory, Veth
 from pinchpoint.dut.device import Attachment, Pages
 from pinchpoint.dut.places import Places
 from pinchpoint.engine.protocol import BackendName
@@ -40,7 +32,7 @@ def pages_of(memory_mb: int) -> int:
 def foundation(places: Places, pages: Pages, needed: int = 0) -> list[AnyResource]:
     """What every bench begins with: its folder, the mark of its processes, hugepages that it lacks."""
     missing = max(0, needed - pages.free)
-    added = [Hugepages(before=pages.total, after=pages.total + missing, needed=needed)] if missing else []
+    added = [resource.Hugepages(before=pages.total, after=pages.total + missing, needed=needed)] if missing else []
     return [RunDirectory(str(places.directory)), MarkedProcesses(places.bench_id), *added]
 
 
@@ -69,11 +61,11 @@ def _ends(scenario: Scenario, places: Places, port: Port) -> list[AnyResource]:
     return [lent(interface, netns, port.name, size, places.machine) for interface, netns in ends]
 
 
-def lent(interface: str, netns: str, name: str, mtu: int, host: Host) -> LentInterface:
+def lent(interface: str, netns: str, name: str, mtu: int, host: Host) -> resource.LentInterface:
     """An interface as it is now. Raises RequirementError where it cannot be lent."""
     state = interfaces.look(host, interface)
     before = (state.mtu, state.is_up, state.addresses, state.steering, state.mac, state.is_promiscuous, state.offloads)
-    return LentInterface(interface, netns, name, max(mtu, state.mtu), *before)
+    return resource.LentInterface(interface, netns, name, max(mtu, state.mtu), *before)
 
 
 def engine_links(scenario: Scenario, places: Places) -> list[Links]:

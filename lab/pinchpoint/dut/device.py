@@ -10,10 +10,11 @@ A kind is a package in this folder, or one that an installed distribution names 
 A kind inherits from each of them and declares what is its own.
 """
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 from msgspec import UNSET, UnsetType
 
@@ -28,6 +29,7 @@ from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.numa import Topology
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.kinds import Kind
+from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Values
 from pinchpoint.keys.source import Source
 from pinchpoint.model.causes import Experiment, Sign
@@ -37,13 +39,19 @@ from pinchpoint.model.measurement import Metric
 from pinchpoint.model.offload import OffloadLimit
 from pinchpoint.model.scenario import Batch, Change, Dut, Host, Measure, Port, Scenario
 from pinchpoint.model.trial import ThreadFigure, ThreadLoad
-from pinchpoint.observe.snapshot import Collector
+from pinchpoint.observe.snapshot import Collector, Snapshot
 
 ENGINE_MEMORY_MB = 256
 """Hugepage memory of the engine where a scenario does not say."""
 
 Check = Callable[[], None]
 Seen = Mapping[str, float]
+
+
+def between(seen: Seen, begin: str, end: str) -> dict[str, float]:
+    """The counters whose names begin and end so, by what stands between the two."""
+    names = (name for name in seen if name.startswith(begin) and name.endswith(end))
+    return {name.removeprefix(begin).removesuffix(end): seen[name] for name in names}
 
 
 @dataclass(frozen=True)
@@ -58,11 +66,8 @@ class Items:
 
 _BY_NAME = "because the kernel finds links by name in 256 buckets of a namespace, whatever their number"
 _LINKED = ("process", "file", "netlink")
-VETHS: Final = {
-    "veths": Items(
-        "pairs of linked interfaces", _LINKED, "the kernel listed, at both ends,", dict.fromkeys(_LINKED, _BY_NAME)
-    )
-}
+_SHOWN_BY = "the kernel listed, at both ends,"
+VETHS: Final = {"veths": Items("pairs of linked interfaces", _LINKED, _SHOWN_BY, dict.fromkeys(_LINKED, _BY_NAME))}
 """What the kernel of any bench can make."""
 
 
@@ -99,12 +104,21 @@ class Types:
 class RawScenario:
     """What a scenario file gives for a device, each value already of its key's kind."""
 
+    source: Source  # notes what is wrong with it
     measure: type[Measure] | None  # None: the file's is wrong
     dut: Values
     ports: Sequence[Element]
     hosts: Sequence[Element]
     arrays: Mapping[str, Sequence[Element]]  # the kind's own, by the name of the table
     tables: Mapping[str, Values]  # of the measures
+
+    def problem(self, at: Path, problem: str) -> None:
+        """Note a problem of the key at a place."""
+        self.source.problem(at, problem)
+
+    def mismatch(self, at: Path, expected: str, value: object) -> None:
+        """Note that the key at a place has another value than expected."""
+        self.source.mismatch(at, expected, value)
 
 
 @dataclass(frozen=True)
@@ -149,10 +163,10 @@ class Pages:
     free: int
 
 
-class Action(Protocol):
+class Action:
     """Something that happens to a device; `check` raises when it shall stop."""
 
-    ends_processes: ClassVar[bool]  # of the bench
+    ends_processes: ClassVar[bool] = False  # of the bench
 
     def prepare(self, check: Check) -> None:
         """What must be there before, made without traffic."""
@@ -209,8 +223,8 @@ class Live:
         raise InputError(f"{self.words} has no {batch.what}")
 
     def balancer(self) -> Balancer | None:
-        """Where it balances a [service]: its limits and its table of connections."""
-        return None
+        """Where it balances a [service]: its limits, its table of connections. By default itself, if it has them."""
+        return self if isinstance(self, Balancer) else None
 
     def rebalanced(self) -> Rebalanced | None:
         """Its balancer, if that can be changed while it runs."""
@@ -221,7 +235,19 @@ class Live:
         """Close every connection to it."""
 
 
-class OwnCounters:
+class Timed:
+    """A collector whose reading has the time at which it began."""
+
+    def snapshot(self) -> Snapshot:
+        """What is counted now. Raises DutError."""
+        return self.read(time.monotonic())
+
+    def read(self, at_s: float) -> Snapshot:
+        """The reading of this moment."""
+        raise NotImplementedError
+
+
+class OwnCounters(Timed):
     """A collector of what a device tells itself."""
 
     def can_run(self) -> str | None:
@@ -313,21 +339,19 @@ class Device:
     keys: Keys
     figures: Mapping[str, ThreadFigure] = field(default_factory=dict)  # of a thread: by their key in its detail
     is_default: bool = False  # of one kind: it is meant where a scenario names none
+    starters: tuple[Starter, ...] = ()  # plain scenarios of it to begin with
 
     bench_type: ClassVar[type[Bench]]
+    largest_frame: ClassVar[int] = 9022  # bytes that it takes, with the check sequence; of most an MTU of 9,004
 
-    def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
-        """Check what the file gives, noting problems in `source`; returns what makes the device if there are none."""
-        self.check(raw, source)
+    def read(self, raw: RawScenario) -> Callable[[], Read]:
+        """Check what the file gives, noting its problems; returns what makes the device if there are none."""
+        self.check(raw)
         return lambda: Read(self.types.dut(**raw.dut), tuple(self.types.port(**port.values) for port in raw.ports))
 
-    def check(self, raw: RawScenario, source: Source) -> None:
-        """Whether what the file gives fits together; problems are noted in `source`."""
+    def check(self, raw: RawScenario) -> None:
+        """Whether what the file gives fits together; problems are noted."""
         raise NotImplementedError
-
-    def largest_frame(self, dut: Values) -> int:
-        """Bytes of the largest frame it takes, with its check sequence; of most an MTU of 9,004."""
-        return 9022
 
     def needs(self, scenario: Scenario, host: Machine) -> Iterator[Probe]:
         """What the machine of its bench must have for it, each with the command that provides it."""
@@ -335,10 +359,6 @@ class Device:
 
     def probes(self, host: Machine) -> Iterator[Probe]:
         """The same of its plainest scenario, for `pinchpoint doctor`."""
-        return iter(())
-
-    def starters(self) -> Iterator[Starter]:
-        """Plain scenarios of it to begin with."""
         return iter(())
 
     def pages(self, scenario: Scenario) -> int:

@@ -117,6 +117,13 @@ def _joined(rest: str, place: str) -> str:
     raise DutError(f"{place} answers with chunks that do not fit together: {rest[at : at + 20]!r}")
 
 
+def kept_log(host: Host, name: str, path: str) -> tuple[str, str] | None:
+    """A log under the name by which it is kept; None where there is none."""
+    with suppress(OSError):
+        return name, host.read(path)
+    return None
+
+
 class LogTail:
     """What was written since the log was last read."""
 

@@ -13,13 +13,12 @@ from typing import ClassVar
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, Daemon, MarkedProcesses, TextFile
 from pinchpoint.dut import addresses, checks, softirq
-from pinchpoint.dut.device import Device, Freezing, Pages, RawScenario, Seen, dut_of, programs
+from pinchpoint.dut.device import Device, Freezing, Pages, RawScenario, Seen, between, dut_of, programs
 from pinchpoint.dut.program import detached
 from pinchpoint.dut.services import Option, Services, served
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
-from pinchpoint.keys.source import Source
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.scenario import Family, Mode, Scenario, Scheduler
 from pinchpoint.model.trial import ThreadLoad
@@ -35,39 +34,21 @@ _NR_OPEN = f"{PROC}/sys/fs/nr_open"
 _HARD = re.compile(r"^Max open files\s+\S+\s+(\d+)", re.MULTILINE)
 _CAPABLE = re.compile(r"^CapEff:\s+([0-9a-f]+)", re.MULTILINE)
 _SYS_RESOURCE = 24  # the number of CAP_SYS_RESOURCE (capabilities(7))
-_RUN_NS = re.compile(r"host/thread/worker-(\d+)/run_ns")
 _TOOLS = {  # with which its bench is made and read
-    "ip": "iproute2",
-    "ss": "iproute2",
-    "sysctl": "procps",
-    "ethtool": "ethtool",
-    "prlimit": "util-linux",
-    "taskset": "util-linux",
-    "start-stop-daemon": "dpkg",
-}
+    "ip": "iproute2", "ss": "iproute2", "sysctl": "procps", "ethtool": "ethtool", "prlimit": "util-linux",
+    "taskset": "util-linux", "start-stop-daemon": "dpkg",
+}  # fmt: skip
 
 KEYS = (
-    Key(
-        "cpus",
-        kinds.cpus(),
+    Key("cpus", kinds.cpus(),
         "CPUs of its workers, one for each; they are also set as rps_cpus of every port, so that the kernel's TCP runs "
-        "there.",
-        [1],
-    ),
-    Key(
-        "descriptors",
-        kinds.integer(256, _MOST_DESCRIPTORS),
-        "Files that each of its processes may open (RLIMIT_NOFILE). A connection takes two.",
-        16_384,
-    ),
-    Key(
-        "backlog",
-        kinds.integer(1, 65_535),
+        "there.", [1]),
+    Key("descriptors", kinds.integer(256, _MOST_DESCRIPTORS),
+        "Files that each of its processes may open (RLIMIT_NOFILE). A connection takes two.", 16_384),
+    Key("backlog", kinds.integer(1, 65_535),
         "Places in the accept queue of each listening socket: the backlog of listen(2), and net.core.somaxconn and "
-        "net.ipv4.tcp_max_syn_backlog of the namespace.",
-        4096,
-    ),
-)
+        "net.ipv4.tcp_max_syn_backlog of the namespace.", 4096),
+)  # fmt: skip
 ACTIONS = {RELOAD: "it loads its configuration again, while the processes before serve the connections that they have"}
 OPTIONS = (Option.LOCAL_PORTS, Option.MAX_CONNECTIONS, Option.ESTABLISHED_S)
 SERVICES = Services(tuple(Scheduler), (Mode.FULL_NAT,), OPTIONS, terminates=True, families=tuple(Family))
@@ -141,18 +122,18 @@ class ProxyBench(softirq.KernelBench):
 class ProxyDevice(Device):
     """What kinds of proxies have in common."""
 
-    def check(self, raw: RawScenario, source: Source) -> None:
+    def check(self, raw: RawScenario) -> None:
         """Two ports, a service, and descriptors for its connections."""
-        softirq.check(raw, source, self.kind)
-        checks.two_ports(raw, source)
+        softirq.check(raw, self.kind)
+        checks.two_ports(raw)
         service, descriptors = raw.tables.get("service", {}), raw.dut.get("descriptors")
         if raw.measure and not service:
             problem = f'expected a measure that opens connections where dut.kind is "{self.kind}": it only proxies'
-            source.problem(("measure",), problem)
+            raw.problem(("measure",), problem)
         most = service.get("max_connections")
         if most is not None and descriptors is not None and (least := 2 * most + SPARE_DESCRIPTORS) > descriptors:
             wanted = f"at least {least:,}, two for each of service.max_connections and {SPARE_DESCRIPTORS} others"
-            source.mismatch(("dut", "descriptors"), wanted, descriptors)
+            raw.mismatch(("dut", "descriptors"), wanted, descriptors)
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """The program, and what a namespace with a proxy is made with."""
@@ -178,7 +159,7 @@ class ProxyDevice(Device):
         Which of them handled a frame is not counted: the frames that the ports received are divided among them in the
         proportion of their times.
         """
-        ran = {int(match[1]): ns for name, ns in seen.items() if (match := _RUN_NS.fullmatch(name))}
+        ran = {int(number): ns for number, ns in between(seen, "host/thread/worker-", "/run_ns").items()}
         frames, everything = softirq.received(seen), sum(ran.values()) or 1.0
         cpu_of = {number: seen.get(f"host/thread/worker-{number}/cpu") for number in ran}
         return tuple(

@@ -12,7 +12,7 @@ from pinchpoint.bench.resource import AnyResource
 from pinchpoint.dut import softirq
 from pinchpoint.dut.addresses import read_sysctls, sysctls_in_force
 from pinchpoint.dut.device import Action, Check, OwnCounters, in_force
-from pinchpoint.dut.program import START_TIMEOUT_S, await_start
+from pinchpoint.dut.program import START_TIMEOUT_S, await_start, kept_log
 from pinchpoint.dut.proxy import RANGE, RELOAD, SOCKET, SPARE_DESCRIPTORS, ProxyBench, sysctls
 from pinchpoint.dut.services import served
 from pinchpoint.dut.tcp_stack import COUNTERS, PORTS, TIME_WAIT_S, TcpStack
@@ -61,9 +61,9 @@ class OpenFiles(OwnCounters):
         """`processes`: the place of each in /proc."""
         self._host, self._processes = host, processes
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """Gauges of all processes: `host/descriptors/open`; `pairs`, these by twos, as connections have them."""
-        at_s, count = time.monotonic(), 0
+        count = 0
         for place in self._processes():
             with suppress(OSError):  # it has ended meanwhile
                 count += len(self._host.names(f"{place}/fd"))
@@ -71,7 +71,10 @@ class OpenFiles(OwnCounters):
 
 
 class ProxyLive(softirq.KernelLive):
-    """A proxy that stands; a kind says what its program answers."""
+    """A proxy that stands; a kind says what its program answers.
+
+    As a balancer it has connections of two sockets each, one of which closes first and then waits.
+    """
 
     # Counters that rise where no local port is free, no file can be opened, a backend does not answer:
     no_port: ClassVar[tuple[str, ...]] = ()
@@ -144,13 +147,7 @@ class ProxyLive(softirq.KernelLive):
 
     def log(self) -> tuple[str, str] | None:
         """What the program printed."""
-        with suppress(OSError):
-            return f"{self._daemon.name}.log", self.places.host.read(self._daemon.log)
-        return None
-
-    def balancer(self) -> "ProxyLive":
-        """Itself: what bounds its connections are two sockets each, one of which closes first and then waits."""
-        return self
+        return kept_log(self.places.host, f"{self._daemon.name}.log", self._daemon.log)
 
     def sysctls(self, names: Sequence[str]) -> dict[str, str]:
         """Sysctls of its namespace, by name."""
@@ -263,16 +260,13 @@ class ProxyLive(softirq.KernelLive):
         return max(0, self._stack.remembered() - len(self.backlogs()))
 
 
-class Reload:
+class Reload(Action):
     """The program loads its configuration again; its workers before it serve the connections that they have."""
 
-    ends_processes: ClassVar[bool] = True
+    ends_processes = True
 
     def __init__(self, live: ProxyLive, signal: int) -> None:
         self._live, self._signal = live, signal
-
-    def prepare(self, check: Check) -> None:
-        """Nothing must be there before."""
 
     def act(self, check: Check) -> None:
         """Returns when as many new workers as before serve. Raises DutError if they do not come."""
@@ -288,9 +282,6 @@ class Reload:
                 live.places.host.signal([live.pid], self._signal)
                 asked = now
             time.sleep(0.01)
-
-    def restore(self, check: Check) -> None:
-        """Nothing is left to undo: the configuration is the same."""
 
     def _serves_anew(self, before: frozenset[str]) -> bool:
         with suppress(DutError):

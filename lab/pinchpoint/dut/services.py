@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Family, Mode, Scenario, Scheduler, Service
+from pinchpoint.model.scenario import Family, Mode, Range, Scenario, Scheduler, Service
 
 
 class Option(StrEnum):
@@ -42,6 +42,7 @@ class Services:
     changes: tuple[Reconfiguration, ...] = ()  # those that `Rebalanced` of its kind follows
 
 
+@runtime_checkable
 class Balancer(Protocol):
     """A balancer that stands."""
 
@@ -96,6 +97,26 @@ def served(scenario: Scenario) -> Service:
     """The [service] of a kind that does nothing but balance: it refuses a file without one."""
     assert scenario.service is not None, "checked as the file was read"
     return scenario.service
+
+
+def is_full(service: Service) -> bool:
+    """Whether sources are translated, too."""
+    return service.mode is Mode.FULL_NAT
+
+
+KERNELS_PORTS = Range(1024, 64_512)
+"""What source NAT takes where rules give no ports."""
+
+
+def local_ports(service: Service) -> Range:
+    """Ports of each local address that source NAT may take."""
+    return service.local_ports or KERNELS_PORTS
+
+
+def local_pool(service: Service) -> tuple[int, str]:
+    """How many connections have a local port at once, and of what that is the product."""
+    local, ports, backends = len(service.locals), local_ports(service).count, len(service.backends)
+    return local * ports * backends, f"{local:,} addresses x {ports:,} ports x {backends:,} backends"
 
 
 def await_forgotten(tracked: Callable[[], int], within_s: float, poll_s: float) -> int:

@@ -6,7 +6,6 @@ are forwarded there, and cross the second veth link there too. `/proc/net/softne
 both links, and those of every other interface of the host.
 """
 
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import ClassVar
@@ -15,15 +14,14 @@ from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, Namespace, TextFile
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_veth, engine_links, foundation, veths
-from pinchpoint.dut.device import Attachment, Bench, Device, Live, Pages, RawScenario, Seen
+from pinchpoint.dut.device import Attachment, Bench, Device, Live, Pages, RawScenario, Seen, Timed, between
 from pinchpoint.dut.places import Places
 from pinchpoint.host.interface import PROC, SYS, CommandFailed, Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
 from pinchpoint.keys.reader import Values
-from pinchpoint.keys.source import Source
 from pinchpoint.model.causes import Sign
-from pinchpoint.model.errors import BenchError, PinchpointError
+from pinchpoint.model.errors import BenchError, InputError, PinchpointError
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Guest, Port, Scenario
 from pinchpoint.model.trial import BusyBy, ThreadLoad
@@ -31,13 +29,10 @@ from pinchpoint.observe.cpu import CpuTime, irq_time_is_separate, ticks_to_secon
 from pinchpoint.observe.printed import Links, Queues
 from pinchpoint.observe.snapshot import Collector, Forwarding, Snapshot, origin
 
-CPUS = Key(
-    "cpus",
-    kinds.cpus(),
+CPUS = Key("cpus", kinds.cpus(),
     "CPUs on which the kernel forwards. Over veth the receive softirq runs on the CPU that sends, unless receive "
     "packet steering moves it: these CPUs are set as rps_cpus of every port. One flow is always on one CPU.",
-    [1],
-)
+    [1])  # fmt: skip
 RECEIVED = "host/link/dut/{port}/rx_packets"
 SENT_OR_DROPPED = ("host/link/dut/{port}/tx_packets", "host/link/dut/{port}/tx_dropped")
 SETTLES = ("host/link/", "host/queue/")
@@ -50,12 +45,9 @@ REFUSED = Refused("backlog of {port} full", Party.DUT, DropKind.KERNEL_QUEUE)
 # The interface's own rx_dropped holds what its backlog refused (which the engine also knows as refused) and frames
 # that no protocol took: it is left out, so that no frame is counted twice.
 RECEIVE = Place("veth", ("host/link/engine/{port}/tx_packets",), (RECEIVED,))
-SEND = Place(
-    "veth to the engine",
-    SENT_OR_DROPPED,
-    ("host/link/engine/{port}/rx_packets",),
-    (DropCounter(SENT_OR_DROPPED[1], "backlog behind {port} full", Party.DUT, DropKind.KERNEL_QUEUE),),
-)
+SEND = Place("veth to the engine", SENT_OR_DROPPED, ("host/link/engine/{port}/rx_packets",), (
+    DropCounter(SENT_OR_DROPPED[1], "backlog behind {port} full", Party.DUT, DropKind.KERNEL_QUEUE),
+))  # fmt: skip
 
 
 def forwarding(name: str, drops: Iterable[tuple[str, str, Party, DropKind]] = ()) -> Place:
@@ -63,13 +55,21 @@ def forwarding(name: str, drops: Iterable[tuple[str, str, Party, DropKind]] = ()
     return Place(name, (RECEIVED,), SENT_OR_DROPPED, tuple(DropCounter(*row) for row in drops))
 
 
-def check(raw: RawScenario, source: Source, kind: str) -> None:
+def check(raw: RawScenario, kind: str) -> None:
     """Ports over veth with one queue each, the engine on other CPUs, its backend one that sends over veth."""
     why = f'dut.kind is "{kind}"'
-    checks.between_ports(raw, source, kind, polls=False, ringless=why, are_two=False)
+    checks.between_ports(raw, kind, polls=False, ringless=why, are_two=False)
     backend = raw.tables["engine"].get("backend", "auto")
     if backend not in ("auto", "af_packet"):
-        source.mismatch(("engine", "backend"), f'"auto" or "af_packet" where {why}', backend)
+        raw.mismatch(("engine", "backend"), f'"auto" or "af_packet" where {why}', backend)
+
+
+def require_unicast(scenario: Scenario, why: str) -> None:
+    """Raises InputError where a stream is sent to a group address; `why` not."""
+    for stream in scenario.streams:
+        if int(stream.eth_dst[:2], 16) & 1:
+            told = f"{scenario.path}: eth_dst = {stream.eth_dst} is a group address, {why}"
+            raise InputError(told, "give every stream a unicast eth_dst")
 
 
 def steering(host: Host, guest: Guest | None = None) -> Probe:
@@ -124,7 +124,7 @@ def _steering_file(port: str) -> str:
 
 def received(seen: Seen) -> float:
     """Frames that the device's ends of its ports received."""
-    return sum(n for name, n in seen.items() if name.startswith("host/link/dut/") and name.endswith("/rx_packets"))
+    return sum(between(seen, "host/link/dut/", "/rx_packets").values())
 
 
 def load_by_time(name: str, cpu: float | None, frames: float, spent_s: float | None, traffic_s: float) -> ThreadLoad:
@@ -152,20 +152,16 @@ def _spent_s(cpu: int, seen: Seen) -> float | None:
     return max(elapsed_s - ticks_to_seconds(unused + others), seen.get(f"host/ksoftirqd/{cpu}/run_ns", 0.0) / 1e9)
 
 
-QUEUES = Place(
-    "queueing disciplines",
-    (f"{_QUEUE}/packets", f"{_QUEUE}/shaped", f"{_QUEUE}/full"),
-    (f"{_QUEUE}/packets",),
-    (
-        DropCounter(f"{_QUEUE}/shaped", "beyond the rate limit of {port}", Party.RULES, DropKind.POLICER),
-        DropCounter(f"{_QUEUE}/filtered", "a filter at {port}", Party.RULES, DropKind.RULE),
-        DropCounter(f"{_QUEUE}/full", "queue of {port} full", Party.DUT, DropKind.KERNEL_QUEUE),
-    ),
-)
+_QUEUED = (f"{_QUEUE}/packets", f"{_QUEUE}/shaped", f"{_QUEUE}/full")
+QUEUES = Place("queueing disciplines", _QUEUED, (f"{_QUEUE}/packets",), (
+    DropCounter(f"{_QUEUE}/shaped", "beyond the rate limit of {port}", Party.RULES, DropKind.POLICER),
+    DropCounter(f"{_QUEUE}/filtered", "a filter at {port}", Party.RULES, DropKind.RULE),
+    DropCounter(f"{_QUEUE}/full", "queue of {port} full", Party.DUT, DropKind.KERNEL_QUEUE),
+))  # fmt: skip
 """Between a device and its port (tc(8)); veth has none unless somebody adds one."""
 
 
-class Softnet:
+class Softnet(Timed):
     """What the softirqs of each CPU did with received frames, whatever their interface."""
 
     name = "softnet"
@@ -189,13 +185,12 @@ class Softnet:
         """The softirqs of its CPUs."""
         return Forwarding(cpus=tuple(sorted(self._cpus)))
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`host/softnet/N/{processed,dropped,time_squeeze}`, `host/ksoftirqd/N/run_ns`.
 
         dropped: the CPU's backlog was full; time_squeeze: a softirq ended by its time or budget with frames left.
         Gauge `host/softirq_time_measured`: 0 where the kernel only samples it, or where that is not known.
         """
-        at_s = time.monotonic()
         counters = {
             f"{self._origin}/softnet/{cpu}/{name}": value
             for cpu, values in softnet(self._host.read(self.FILE)).items()
@@ -251,8 +246,7 @@ class KernelLive(Live):
         """The links' counters at both ends, the kind's own, the CPUs'."""
         names, places = [port.name for port in self._scenario.ports], self.places
         ends = [*engine_links(self._scenario, places), Links(places.host, places.dut_netns, "dut", names)]
-        queues = Queues(places.host, places.dut_netns, "dut", names)
-        return [queues, *ends, *self.own(), *self.witnesses()]
+        return [Queues(places.host, places.dut_netns, "dut", names), *ends, *self.own(), *self.witnesses()]
 
     def own(self) -> list[Collector]:
         """Counters of this kind alone."""
@@ -297,9 +291,9 @@ class KernelDevice(Device):
     forwards: ClassVar[Place]
     settles: ClassVar[tuple[str, ...]] = SETTLES
 
-    def check(self, raw: RawScenario, source: Source) -> None:
+    def check(self, raw: RawScenario) -> None:
         """Its ports and its CPUs."""
-        check(raw, source, self.kind)
+        check(raw, self.kind)
 
     def why_no_guest(self, dut: Values) -> str:
         """Any guest's kernel is one."""
@@ -315,7 +309,7 @@ class KernelDevice(Device):
         The kernel counts frames by CPU for the whole host and on both links, so the ports' frames are divided among
         the CPUs in the proportion of those.
         """
-        handled = {int(name.split("/")[2]): n for name, n in _of_softirqs(seen, "processed").items()}
+        handled = {int(cpu): n for cpu, n in between(seen, "host/softnet/", "/processed").items()}
         frames, everything = received(seen), sum(handled.values()) or 1.0
         return tuple(
             load_by_time(f"softirq on CPU {cpu}", cpu, frames * count / everything, _spent_s(cpu, seen), traffic_s)
@@ -324,10 +318,5 @@ class KernelDevice(Device):
 
     def signs(self, seen: Seen) -> Mapping[Sign, float]:
         """How often softirqs stopped with frames still waiting."""
-        squeezes, elapsed_s = _of_softirqs(seen, "time_squeeze"), seen.get("elapsed_s/softnet")
+        squeezes, elapsed_s = between(seen, "host/softnet/", "/time_squeeze"), seen.get("elapsed_s/softnet")
         return {Sign.SQUEEZES: sum(squeezes.values()) / elapsed_s} if squeezes and elapsed_s else {}
-
-
-def _of_softirqs(seen: Seen, counter: str) -> dict[str, float]:
-    """A counter of each CPU."""
-    return {name: n for name, n in seen.items() if name.startswith("host/softnet/") and name.endswith(f"/{counter}")}

@@ -3,10 +3,10 @@
 Formats: proc_net(5) and Documentation/networking/snmp_counter.rst in the kernel.
 """
 
-import time
 from collections.abc import Collection, Iterable
 from itertools import pairwise
 
+from pinchpoint.dut.device import Timed
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.observe.printed import Printed
@@ -25,7 +25,7 @@ COUNTERS = "host/tcp/"
 PAIRS, PORTS = f"{COUNTERS}pairs", f"{COUNTERS}local_ports"
 
 
-class TcpStack(Printed):
+class TcpStack(Timed, Printed):
     """TCP of the device's namespace."""
 
     name = "tcp"
@@ -34,14 +34,13 @@ class TcpStack(Printed):
         v6 = [_SOCKSTAT6] if host.exists(_SOCKSTAT6) else []  # where the kernel has IPv6
         super().__init__(host, ["cat", _SNMP, _NETSTAT, _SOCKSTAT, *v6], netns)
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`host/tcp/COUNTER`; gauges `host/tcp/{inuse,tw,pairs,local_ports}`.
 
         AttemptFails: connections that the other end refused; a connect(2) without a free port is not among them.
         `pairs` are the sockets in use by twos, since a proxy has two for each connection. `local_ports` are those and
         the ones in TIME_WAIT, each of which occupies a port towards a backend where the proxy closes first.
         """
-        at_s = time.monotonic()
         text = self._read()
         counters = {f"{COUNTERS}{name}": value for name, value in tcp_counters(text).items()}
         sockets = tcp_sockets(text)

@@ -17,29 +17,17 @@ from typing import Any, cast
 
 import msgspec
 
+from pinchpoint.bench import resource as bench_resource
 from pinchpoint.bench.requirements import Probe, Remedy, command
-from pinchpoint.bench.resource import (
-    AnyResource,
-    Command,
-    Daemon,
-    GuestKernel,
-    Inside,
-    MarkedProcesses,
-    Namespace,
-    Tap,
-    TextFile,
-    Veth,
-)
+from pinchpoint.bench.resource import AnyResource, Command, Daemon, GuestKernel, Inside, Namespace, TextFile, Veth
 from pinchpoint.dut import softirq
 from pinchpoint.dut.attach import foundation, mtu
-from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Live, Pages, RawScenario, Seen
+from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Live, Pages, RawScenario, Seen, between
 from pinchpoint.dut.places import Places
 from pinchpoint.host.guest import Guest
 from pinchpoint.host.guest_kernels import AUTO, KERNELS, GuestKernels, is_release
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.host.numa import Topology, read_topology
-from pinchpoint.keys.reader import Values
-from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Batch, Between, Change, NumaPlacement, Port, Scenario
@@ -54,7 +42,6 @@ _KERNEL = "guest-kernel"  # the process that is the guest's kernel
 _ANY = re.compile(r".*")
 _LEAST_OF_NODE_MB = 64
 _OPTIONS = ("CONFIG_NUMA", "CONFIG_ACPI_NUMA", "CONFIG_RPS")  # of a kernel with several nodes that forward
-_RUN_NS = re.compile(r"host/thread/(.+)/run_ns")  # of this machine: the guest's process
 _ABOUT_AUTO = (
     "the first of the others that boots on this machine and has what the device needs, the same for all points of a "
     "run; the result names it"
@@ -65,39 +52,40 @@ _REFUSED = Refused("queue of the tap {port} full", Party.DUT)
 _TAP = Place("tap", ("host/link/engine/{port}/tx_packets",), ("host/link/dut/{port}/rx_packets",))
 
 
-def check(raw: RawScenario, source: Source, device: Device) -> None:
-    """Whether the file asks for a guest that can be; its problems are noted in `source`."""
+def check(raw: RawScenario, device: Device) -> None:
+    """Whether the file asks for a guest that can be; its problems are noted."""
     guest = raw.tables["guest"]
     if not guest.get("kernel"):
         return
-    _check_kernel(guest, source)
+    _check_kernel(raw)
     if why := device.why_no_guest(raw.dut):
-        source.problem(("guest",), f"expected no [guest] where {why}")
+        raw.problem(("guest",), f"expected no [guest] where {why}")
     if raw.measure and issubclass(raw.measure, Batch | Between | Change):
-        source.problem(("guest",), "expected a measure that sends frames and changes nothing where there is a [guest]")
+        raw.problem(("guest",), "expected a measure that sends frames and changes nothing where there is a [guest]")
     backend = raw.tables["engine"].get("backend", "auto")
     if backend not in ("auto", "af_packet"):
-        source.mismatch(("engine", "backend"), '"auto" or "af_packet" where there is a [guest]', backend)
+        raw.mismatch(("engine", "backend"), '"auto" or "af_packet" where there is a [guest]', backend)
 
 
-def _check_kernel(guest: Values, source: Source) -> None:
+def _check_kernel(raw: RawScenario) -> None:
     """Whether the kernel, or one of all where it is left open, can have that memory, these nodes and that release."""
+    guest = raw.tables["guest"]
     word, release, nodes = guest["kernel"], guest.get("release"), guest.get("numa_nodes", 1)
     candidates = [kernel for kernel in KERNELS if _suits(kernel, release, nodes)] if word == AUTO else [word]
     least_mb = min(KERNELS[candidate].LEAST_MB for candidate in candidates)
     if (memory_mb := guest.get("memory_mb", least_mb)) < least_mb:
         wanted = f"at least {least_mb} where guest.kernel is {_words(candidates)}"
-        source.mismatch(("guest", "memory_mb"), wanted, memory_mb)
+        raw.mismatch(("guest", "memory_mb"), wanted, memory_mb)
     if not _suits(candidates[0], None, nodes):
         others = _words(kernel for kernel in KERNELS if _suits(kernel, None, nodes))
         wanted = f'1, or guest.kernel = {others}: "{word}" has one CPU and one NUMA node'
-        source.mismatch(("guest", "numa_nodes"), wanted, nodes)
+        raw.mismatch(("guest", "numa_nodes"), wanted, nodes)
     elif memory_mb < nodes * _LEAST_OF_NODE_MB:
         wanted = f"at least {nodes * _LEAST_OF_NODE_MB} where guest.numa_nodes is {nodes}"
-        source.mismatch(("guest", "memory_mb"), wanted, memory_mb)
+        raw.mismatch(("guest", "memory_mb"), wanted, memory_mb)
     if not _suits(candidates[0], release, 1):
         others = _words(kernel for kernel in KERNELS if _suits(kernel, release, 1))
-        source.mismatch(("guest", "release"), f"none, or guest.kernel = {others}, of which there are several", release)
+        raw.mismatch(("guest", "release"), f"none, or guest.kernel = {others}, of which there are several", release)
 
 
 def _suits(word: str, release: str | None, nodes: int) -> bool:
@@ -206,7 +194,7 @@ class GuestedBench(Bench):
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """The guest, and the device's own within it."""
         places = self.places
-        taps = [Tap(port.name, places.engine_netns, mtu(self.scenario)) for port in self.scenario.ports]
+        taps = [bench_resource.Tap(port.name, places.engine_netns, mtu(self.scenario)) for port in self.scenario.ports]
         there = (self._there(resource) for resource in self.device.resources(pages, engine))
         return [
             *foundation(places, pages),
@@ -273,7 +261,7 @@ class GuestedBench(Bench):
         """What stands in the guest for one of the device's resources."""
         places, names = self.places, [port.name for port in self.scenario.ports]
         match resource:
-            case MarkedProcesses() | Namespace(name=places.engine_netns):
+            case bench_resource.MarkedProcesses() | Namespace(name=places.engine_netns):
                 return []
             case Veth(peer_netns=places.engine_netns):
                 interface = _kernel_of(self.scenario).interface(names.index(resource.name))
@@ -387,7 +375,7 @@ def _loads(seen: Seen, traffic_s: float, guest: Wanted) -> tuple[ThreadLoad, ...
 
     Frames are divided among several virtual CPUs as the guest's softirqs counted what each handled.
     """
-    runs = {match[1]: n for name, n in seen.items() if (match := _RUN_NS.fullmatch(name))}
+    runs = between(seen, "host/thread/", "/run_ns")  # of this machine: the guest's process
     core_of = {name: seen.get(f"host/thread/{name}/cpu") for name in runs}
     used_s = defaultdict[float | None, float](float)
     for name, run_ns in runs.items():

@@ -15,9 +15,8 @@ from itertools import count
 
 from pinchpoint.bench.actions import daemon_pid
 from pinchpoint.bench.resource import Daemon, Relay
-from pinchpoint.dut import requirements
 from pinchpoint.dut.registry import device_of
-from pinchpoint.dut.setup import Setup, await_engine_pages, joint_request, prepare
+from pinchpoint.dut.setup import Setup, await_engine_pages, joint_request, prepare, require_together
 from pinchpoint.engine.instrument import EngineResult, Heard, Instrument, TrialRequest
 from pinchpoint.engine.process import ProcessInstrument
 from pinchpoint.host.machines import Machines
@@ -66,7 +65,7 @@ def require_duet(machines: Machines, a: Scenario, b: Scenario) -> None:
     """Raises InputError where A and B cannot be measured at once, RequirementError where this machine lacks memory."""
     if why := why_no_duet(a, b):
         raise InputError(f"no duet of {a.path} and {b.path}: {why}", "--method turns")
-    requirements.require_together(a, b, machines)
+    require_together(a, b, machines)
 
 
 def prefix(side: str) -> str:

@@ -14,10 +14,10 @@ from functools import partial
 from types import TracebackType
 
 from pinchpoint.causes.experiments import OF_LOSSES
-from pinchpoint.dut import requirements
 from pinchpoint.dut.device import Device
 from pinchpoint.dut.registry import device_of
-from pinchpoint.dut.setup import prepare
+from pinchpoint.dut.setup import lacking_together, prepare
+from pinchpoint.dut.setup import require as require_alone
 from pinchpoint.findings.paired_benches import (
     is_enough,
     not_overloaded,
@@ -152,8 +152,8 @@ class References:
         folder: RunFolder,
         run_one: RunUnit,
         stand: Callable[[Machines, Scenario, Task], ReferenceBench] = ReferenceBench,
-        require: Callable[[Scenario, Machines], None] = requirements.require,
-        lacking: Callable[[Scenario, Scenario, Machines], PinchpointError | None] = requirements.lacking_together,
+        require: Callable[[Scenario, Machines], None] = require_alone,
+        lacking: Callable[[Scenario, Scenario, Machines], PinchpointError | None] = lacking_together,
     ) -> None:
         """`folder` has what an interrupted run has found. `run_one` runs a unit on its own, as `run_scenario` does."""
         self._machines, self._folder, self._run_one = machines, folder, run_one

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from pinchpoint.dut import requirements
 from pinchpoint.dut.placement import alike_there
+from pinchpoint.dut.setup import require as require_alone
 from pinchpoint.host import facts
 from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
@@ -82,7 +82,7 @@ def run_all(
     listener: Listener,
     on_stoppable: Callable[[Stoppable], None],
     run_one: RunUnit,
-    require: Callable[[Scenario, Machines], None] = requirements.require,
+    require: Callable[[Scenario, Machines], None] = require_alone,
     awaited_s: float = AWAITED_S,
     now_s: Clock = time.monotonic,
 ) -> RunResult:

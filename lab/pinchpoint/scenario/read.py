@@ -78,7 +78,7 @@ def scenario_of(source: Source) -> Scenario | None:
     service_keys.check(source, device, tables, arrays)
     if not source.problems:
         arrays["stream"] += service_keys.streams(tables)
-    _check_streams(source, arrays["stream"], arrays["port"], device.largest_frame(dut))
+    _check_streams(source, arrays["stream"], arrays["port"], device.largest_frame)
     _check_hosts(source, arrays["host"])
     own = measure.table(device.keys).name if measure else ""
     if measure:
@@ -86,12 +86,12 @@ def scenario_of(source: Source) -> Scenario | None:
         needed(source, {key: n for key, n in measure.needs.items() if own_streams or key != "stream"}, arrays)
         measure.check(source, tables[own], arrays, device.keys)
         service_keys.check_pool(source, measure, tables[own], tables["service"], arrays["backend"])
-    raw = RawScenario(measure.made if measure else None, dut, arrays["port"], arrays["host"], arrays, tables)
-    made = device.read(raw, source)
-    vm.check(raw, source, device)
+    raw = RawScenario(source, measure.made if measure else None, dut, arrays["port"], arrays["host"], arrays, tables)
+    made = device.read(raw)
+    vm.check(raw, device)
     machines = _machines(reader, tables, arrays)
     over_engines, by_any = bool(measure and measure.over_engines), bool(measure and measure.by_any_engine)
-    check_machines(raw, source, machines, device, over_engines=over_engines, by_any_engine=by_any)
+    check_machines(raw, machines, device, over_engines=over_engines, by_any_engine=by_any)
     if source.problems:
         return None
     assert measure is not None, "a wrong one is a problem"

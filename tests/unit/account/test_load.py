@@ -4,8 +4,9 @@ import pytest
 
 from pinchpoint.account.cpus import dut_threads, siblings_s
 from pinchpoint.dut.ovs import DEVICE
-from pinchpoint.dut.ovs.counters import loads
 from pinchpoint.model.trial import BusyBy
+
+loads = DEVICE.loads
 
 SEEN = {
     "elapsed_s/pmd": 1.25,

@@ -7,7 +7,7 @@ import pytest
 from pinchpoint.bench import builder, requirements
 from pinchpoint.bench.builder import Cleaned
 from pinchpoint.cli import inspect, main
-from pinchpoint.dut.ovs import needs
+from pinchpoint.dut.ovs import device as needs
 from pinchpoint.dut.registry import default, device, device_of
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import BenchError

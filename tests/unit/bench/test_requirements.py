@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from pinchpoint.bench import requirements
-from pinchpoint.dut.ovs import needs
+from pinchpoint.dut.ovs import device as needs
 from pinchpoint.dut.ovs.spec import Bridge, Datapath, Tunnel
-from pinchpoint.dut.requirements import require
+from pinchpoint.dut.setup import require
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.model.errors import RequirementError

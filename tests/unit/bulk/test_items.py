@@ -10,8 +10,7 @@ import pytest
 from pinchpoint.bench.resource import Namespace
 from pinchpoint.bulk import veths
 from pinchpoint.dut.ovs.bulk import Flows, Ports
-from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.rpc import Ovsdb
+from pinchpoint.dut.ovs.places import Ovsdb, OvsPlaces
 from pinchpoint.host.local import Local
 from pinchpoint.measure.build import Build
 from pinchpoint.model.errors import DutError

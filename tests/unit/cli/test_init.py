@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.cli.init import init
-from pinchpoint.dut import registry, requirements
+from pinchpoint.dut import registry, setup
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
 from pinchpoint.host.facts import Machine, Nic
@@ -14,7 +14,7 @@ from pinchpoint.model.errors import InputError, RequirementError
 from pinchpoint.run.scaffold import place
 from pinchpoint.scenario import load_sweep
 
-STARTERS = [one for kind in registry.kinds() for one in registry.device(kind).starters()]
+STARTERS = [one for kind in registry.kinds() for one in registry.device(kind).starters]
 
 
 def machine(nodes, threads=1, isolated=()):
@@ -58,7 +58,7 @@ def able(monkeypatch):
         def of(scenario, machines):
             return [Probe(name, False, "not installed") for name in lacking if name == scenario.dut.kind]
 
-        monkeypatch.setattr(requirements, "lacking", of)
+        monkeypatch.setattr(setup, "lacking", of)
         monkeypatch.setattr(process, "backends", lambda host: [Backend(one, True, "", None, None) for one in backends])
         monkeypatch.setattr("pinchpoint.cli.init.look", lambda host: machine({0: (0, 1, 2, 3)}))
         monkeypatch.setattr("pinchpoint.cli.init._in_service", lambda lab: ["a switch is in service: left alone"])

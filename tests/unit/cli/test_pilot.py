@@ -38,7 +38,7 @@ def pilot(monkeypatch, tmp_path):
         return found, Costs(3.0, 1.0, 10.0)
 
     monkeypatch.setattr(command.piloted, "run_pilot", made_up)
-    monkeypatch.setattr(command.requirements, "require", lambda *_: None)
+    monkeypatch.setattr(command, "require", lambda *_: None)
     monkeypatch.setattr(command, "machine_lock", nullcontext)
 
     def piloted(*words):

@@ -11,7 +11,7 @@ from support import served_text
 
 from pinchpoint.bench.resource import Command, Daemon
 from pinchpoint.dut.device import Pages
-from pinchpoint.dut.dpvs import DEVICE, config, live, what_is_wrong
+from pinchpoint.dut.dpvs import DEVICE, live, what_is_wrong
 from pinchpoint.dut.places import Places
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import DutError, InputError
@@ -73,7 +73,7 @@ def test_nothing_else_is_raised_whatever_is_printed(said):
 
 def test_the_file_has_the_table_and_the_time_outs_of_the_service():
     made = scenario("max_connections = 100_000\nopening_s = 5\nestablished_s = 60\nclosed_s = 2")
-    lines = [line.strip() for line in config.lines(made.service, 2, "/run/b/dpvs.log")]
+    lines = [line.strip() for line in live.lines(made.service, 2, "/run/b/dpvs.log")]
     assert "<init> conn_pool_size 100000" in lines
     assert {"syn_sent 5", "syn_recv 5", "established 60", "time_wait 2", "fin_wait 2"} <= set(lines)
     assert lines.count("{") == 0 and "".join(lines).count("{") == "".join(lines).count("}")
@@ -82,24 +82,24 @@ def test_the_file_has_the_table_and_the_time_outs_of_the_service():
 def test_a_backend_draws_from_one_pool_of_each_local_address():
     backends = [Backend(address=f"10.1.0.{number}", port=8080) for number in (1, 2, 3)]
     counted = live.pool(recorded("addresses"))
-    assert config.local_places(2, backends, counted.used + counted.free) == 2 * 64_511 * 3
+    assert live.local_places(2, backends, counted.used + counted.free) == 2 * 64_511 * 3
 
 
 def test_backends_that_share_a_pool_of_local_ports_empty_it_sooner():
     sharing = [Backend(address="10.1.0.1", port=8080), Backend(address="10.1.0.17", port=8080)]
-    assert config.local_places(1, sharing, 16 * 64_511) == 64_511
-    assert config.local_places(1, [*sharing, Backend(address="10.1.0.2", port=8080)], 16 * 64_511) == 64_511 * 3 // 2
+    assert live.local_places(1, sharing, 16 * 64_511) == 64_511
+    assert live.local_places(1, [*sharing, Backend(address="10.1.0.2", port=8080)], 16 * 64_511) == 64_511 * 3 // 2
 
 
 def test_local_ports_that_are_not_so_many_whole_pools_make_no_limit():
     backends = [Backend(address="10.1.0.1", port=80)]
-    assert config.local_places(1, backends, 64_510) is None
-    assert config.local_places(1, backends, 0) is None
+    assert live.local_places(1, backends, 64_510) is None
+    assert live.local_places(1, backends, 0) is None
 
 
 def test_a_service_is_described_address_by_address():
     service = scenario().service
-    made = [" ".join(argv) for argv in config.setup(service, {"left": 0, "right": 1}, "dpip", "ipvsadm")]
+    made = [" ".join(argv) for argv in live.setup(service, {"left": 0, "right": 1}, "dpip", "ipvsadm")]
     assert made == [
         "dpip addr add 10.0.0.100/32 dev dpdk0",
         "dpip route add 10.0.1.1/32 dev dpdk0",

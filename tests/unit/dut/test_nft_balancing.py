@@ -7,7 +7,7 @@ import pytest
 from support import scenario_of
 
 from pinchpoint.dut import addresses
-from pinchpoint.dut.nft.balancing import UNTRACKED, Rebalancing, again, ruleset, syn_proxy, sysctls
+from pinchpoint.dut.nft.tracking import UNTRACKED, Rebalancing, again, ruleset, syn_proxy, sysctls
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.services import Rebalanced
 from pinchpoint.model.errors import InputError

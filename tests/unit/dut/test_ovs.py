@@ -13,11 +13,10 @@ from pinchpoint.bench.resource import Command, Host, TextFile, Veth
 from pinchpoint.dut.attach import pci_arguments
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.ovs import bench as ovs
-from pinchpoint.dut.ovs import daemons, settings
-from pinchpoint.dut.ovs.daemons import tuned
+from pinchpoint.dut.ovs import settings
+from pinchpoint.dut.ovs.bench import tuned
 from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.ports import switch_ports
-from pinchpoint.dut.ovs.rules import arp_responder, rule_place
+from pinchpoint.dut.ovs.ports import arp_responder, rule_place, switch_ports
 from pinchpoint.dut.ovs.spec import (
     ArpResponder,
     Bridge,
@@ -311,14 +310,14 @@ def test_adding_rules_may_take_the_longer_the_more_they_are(count, at_least_s):
 
 def test_a_switch_without_dpdk_has_no_version_of_it(tmp_path):
     places = OvsPlaces("b1", PurePosixPath(tmp_path), Answering('"3.1.0"\nnone\n'))
-    told = daemons.switch_versions(scenario(), places)
+    told = ovs.switch_versions(scenario(), places)
     assert told == {"switch ovs_version": "3.1.0"}, "another unit's must not be overwritten"
 
 
 def test_the_version_of_a_build_of_ones_own_is_told_apart_from_that_of_the_installed_switch(tmp_path):
     own = scenario(vswitchd="/opt/ovs/sbin/ovs-vswitchd")
     places = OvsPlaces("b1", PurePosixPath(tmp_path), Answering('"3.6.0"\nnone\n'))
-    assert daemons.switch_versions(own, places) == {"switch /opt/ovs/sbin/ovs-vswitchd ovs_version": "3.6.0"}
+    assert ovs.switch_versions(own, places) == {"switch /opt/ovs/sbin/ovs-vswitchd ovs_version": "3.6.0"}
 
 
 @pytest.mark.parametrize("place", ["sbin/vswitch.ovsschema", "share/openvswitch/vswitch.ovsschema"])
@@ -327,9 +326,9 @@ def test_a_build_of_ones_own_brings_its_program_and_its_schema(tmp_path, place):
     path.parent.mkdir(parents=True)
     path.write_text("{}")
     own = scenario(vswitchd=str(tmp_path / "sbin/ovs-vswitchd"))
-    assert daemons.vswitchd(own, PLACES).argv[0] == own.dut.vswitchd
-    assert daemons.schema(own, Local()) == str(path)
-    assert daemons.schema(scenario(), Local()) == daemons.SCHEMA
+    assert ovs.vswitchd(own, PLACES).argv[0] == own.dut.vswitchd
+    assert ovs.schema(own, Local()) == str(path)
+    assert ovs.schema(scenario(), Local()) == ovs.SCHEMA
 
 
 def test_the_schema_of_a_build_of_ones_own_is_looked_for_on_the_benchs_host(tmp_path):
@@ -339,5 +338,5 @@ def test_the_schema_of_a_build_of_ones_own_is_looked_for_on_the_benchs_host(tmp_
         def exists(self, path):
             return path == f"{tmp_path}/share/openvswitch/vswitch.ovsschema"
 
-    found = daemons.schema(scenario(vswitchd=str(tmp_path / "sbin/ovs-vswitchd")), Far())
+    found = ovs.schema(scenario(vswitchd=str(tmp_path / "sbin/ovs-vswitchd")), Far())
     assert found == f"{tmp_path}/share/openvswitch/vswitch.ovsschema"

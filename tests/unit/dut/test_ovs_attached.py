@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinchpoint.dut.ovs.attached import InService, _interface_types, _ports, attach
 from pinchpoint.dut.ovs.hops import in_service
+from pinchpoint.dut.ovs.live import InService, _interface_types, _ports, attach
 from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.model.errors import DutError, RequirementError

@@ -11,8 +11,7 @@ from pinchpoint.dut import registry
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.ovs import balancing
 from pinchpoint.dut.ovs.balancing import CLOSED_S, SWEEP_S, Connections, policies
-from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.rpc import UnixctlError
+from pinchpoint.dut.ovs.places import OvsPlaces, UnixctlError
 from pinchpoint.dut.places import Places
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import BenchError, InputError

@@ -7,10 +7,11 @@ import pytest
 from pinchpoint.causes.verdict import likely
 from pinchpoint.dut.ovs import DEVICE, text
 from pinchpoint.dut.ovs.collectors import Database, DroppingRules, dropping_rules
-from pinchpoint.dut.ovs.counters import signs
-from pinchpoint.dut.ovs.rpc import UnixctlError
+from pinchpoint.dut.ovs.places import UnixctlError
 from pinchpoint.model.causes import Sign, Signs
 from pinchpoint.model.hops import DropKind
+
+signs = DEVICE.signs
 
 FLOWS = """\
 duration=4s, n_packets=4000, n_bytes=424, ip,in_port=1,actions=ct(commit,table=1,zone=1)

@@ -5,9 +5,12 @@ from dataclasses import replace
 import pytest
 from support import scenario_of
 
-from pinchpoint.dut.ovs.experiments import _one_output, _untracked, experiments
+from pinchpoint.dut.ovs import DEVICE
+from pinchpoint.dut.ovs.counters import _one_output, _untracked
 from pinchpoint.dut.ovs.spec import Rule, spec
 from pinchpoint.model.causes import Experiment
+
+experiments = DEVICE.experiments
 
 TRACKED = (
     "table=0,priority=100,ip,in_port={left},actions=ct(commit,table=1,nat(src=10.0.0.1))",

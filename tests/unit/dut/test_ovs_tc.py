@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinchpoint.causes.signs import offload_truth
-from pinchpoint.dut.ovs.counters import signs
+from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.dut.ovs.tc import Filtered, FilterListing, TcFilters, filters
 from pinchpoint.dut.ovs.text import upcall_state
 from pinchpoint.host.interface import CommandFailed
@@ -18,6 +18,8 @@ from pinchpoint.model.errors import InputError
 from pinchpoint.model.offload import Offload
 from pinchpoint.observe.snapshot import Snapshot, difference, together
 from pinchpoint.scenario import parse
+
+signs = DEVICE.signs
 
 CLAIMED = {"ovs/offload/yes": 1.0, "ovs/offload/partial": 0.0, "ovs/offload/no": 0.0}
 ENTERED = {"ovs/port/left/rx_pkts": 1000, "ovs/lookups/hit": 3, "ovs/lookups/missed": 1}

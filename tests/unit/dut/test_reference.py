@@ -10,7 +10,7 @@ from pinchpoint.bench.resource import Relay
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.places import Places
-from pinchpoint.dut.reference.account import Balancer, Direction, Forwarder, parse
+from pinchpoint.dut.reference import Balancer, Direction, Forwarder, parse
 from pinchpoint.host.local import Local
 from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import DutError, InputError

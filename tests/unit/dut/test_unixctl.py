@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from pinchpoint.dut.ovs.rpc import Unixctl, UnixctlError
+from pinchpoint.dut.ovs.places import Unixctl, UnixctlError
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import DutError
 

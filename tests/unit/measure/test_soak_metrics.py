@@ -6,11 +6,13 @@ from random import Random
 
 import pytest
 
-from pinchpoint.dut.ovs.counters import loads
+from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.host.interface import TICKS_PER_S
 from pinchpoint.measure.soak import metrics as soak
 from pinchpoint.measure.soak.metrics import Stop, Window
 from pinchpoint.model.trial import Sample
+
+loads = DEVICE.loads
 
 RING = 1000
 QUIET = Window(0.0, 10.0, 1e6, 10_000_000, 0, 0.0, 0.0, 0.0, 0.0, 0.5)

@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 from socket_windows import cpu, measurement, pair
 
-from pinchpoint.dut.ovs.counters import handled
-from pinchpoint.dut.ovs.counters import metrics as own_metrics
+from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.dut.ovs.spec import Datapath, RuleSeries
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.registry import default, device
@@ -25,6 +24,9 @@ from pinchpoint.model.scenario import EngineSite, Remote
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario import parse
 from pinchpoint.store.codec import Codec
+
+handled = DEVICE.handled
+own_metrics = DEVICE.metrics
 
 TEXT = """
 title = "two hosts"

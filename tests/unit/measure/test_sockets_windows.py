@@ -5,13 +5,15 @@ from dataclasses import replace
 import pytest
 from socket_windows import cpu, main_thread, measurement, pair, rate
 
-from pinchpoint.dut.ovs.counters import handled
-from pinchpoint.dut.ovs.counters import metrics as own_metrics
+from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.measure.sockets import metrics as socket_metrics
 from pinchpoint.measure.sockets import windows
 from pinchpoint.measure.sockets.verdict import verdict
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.trial import TrialValidity
+
+handled = DEVICE.handled
+own_metrics = DEVICE.metrics
 
 QUIET = cpu(0, 0.5) | cpu(1, 0.5) | {"host/process/pinchpoint-engine/ticks": 195, "host/irq_time_separate": 0.0}
 

@@ -9,8 +9,6 @@ import socket_windows
 import trials
 
 from pinchpoint.dut.ovs import DEVICE
-from pinchpoint.dut.ovs.counters import handled
-from pinchpoint.dut.ovs.counters import metrics as own_metrics
 from pinchpoint.measure.build import Build
 from pinchpoint.measure.build import metrics as building
 from pinchpoint.measure.burst import Burst
@@ -26,6 +24,9 @@ from pinchpoint.measure.sockets import metrics as socket_metrics
 from pinchpoint.model.measurement import BurstTest
 from pinchpoint.model.result import LatencyPoint, Rate, RateStatus
 from pinchpoint.scenario.study import load_study
+
+handled = DEVICE.handled
+own_metrics = DEVICE.metrics
 
 STUDIES = Path(__file__).parents[3] / "studies"
 NAMES = ("flow-rules", "io-paths", "bridge-scale", "rfc2544")

@@ -6,8 +6,8 @@ import pytest
 
 from pinchpoint.bench import requirements
 from pinchpoint.dut import placement, setup
-from pinchpoint.dut.ovs import needs
-from pinchpoint.dut.requirements import require
+from pinchpoint.dut.ovs import device as needs
+from pinchpoint.dut.setup import require
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.registry import measures

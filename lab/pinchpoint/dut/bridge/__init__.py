@@ -33,13 +33,9 @@ class BridgeDut(softirq.KernelDut):
 
 def entries(scenario: Scenario) -> dict[str, str]:
     """Where each stream's frames are forwarded: address -> port. Raises InputError where that is not one port."""
+    softirq.require_unicast(scenario, "which a bridge floods")
     ports_by_mac: dict[str, str] = {}
     for stream in scenario.streams:
-        if int(stream.eth_dst[:2], 16) & 1:
-            raise InputError(
-                f"{scenario.path}: eth_dst = {stream.eth_dst} is a group address, which a bridge floods",
-                "give every stream a unicast eth_dst",
-            )
         if (port := ports_by_mac.setdefault(stream.eth_dst, stream.rx_port)) != stream.rx_port:
             raise InputError(
                 f"{scenario.path}: streams to {port} and to {stream.rx_port} have the same eth_dst "
@@ -109,17 +105,6 @@ class BridgeDevice(softirq.KernelDevice):
         yield kernel_module(host, "bridge", "use another dut.kind", guest)
         yield softirq.steering(host, guest)
 
-    def starters(self) -> Iterator[Starter]:
-        """A first scenario on one CPU's softirqs."""
-        yield Starter(
-            rank=30,
-            kind=self.kind,
-            words=self.title,
-            why="every kernel with the module has it",
-            title="The kernel's bridge",
-            dut='kind = "bridge"\ncpus = {cpus}',
-        )
-
 
 _KEYS = Keys(
     dut=(
@@ -128,4 +113,6 @@ _KEYS = Keys(
     ),
     cabled=lambda _: True,
 )
-DEVICE = BridgeDevice("bridge", "the kernel's bridge", Types(BridgeDut), _KEYS)
+_STARTER = Starter(rank=30, kind="bridge", words="the kernel's bridge", title="The kernel's bridge",
+    why="every kernel with the module has it", dut='kind = "bridge"\ncpus = {cpus}')  # fmt: skip
+DEVICE = BridgeDevice("bridge", "the kernel's bridge", Types(BridgeDut), _KEYS, starters=(_STARTER,))

@@ -1,7 +1,7 @@
 """DPVS, a balancer on DPDK, of the user's own build (packaging/build-dpvs): one worker between veth ports.
 
-`config`  its configuration file, and the commands that describe a service to it
-`live`    one that runs: what its tools print, settings, counters, limits
+`live`  its configuration file and the commands that describe a service to it; one that runs: what its tools print,
+        settings, counters, limits
 
 Sources: conf/dpvs.conf.items and doc/tutorial.md of DPVS 1.10.
 """
@@ -15,15 +15,13 @@ from pinchpoint.bench.resource import AnyResource, Command, Daemon, Namespace, T
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_veth, foundation, port_graph, veths
 from pinchpoint.dut.device import Attachment, Bench, Device, Keys, Pages, RawScenario, Seen, Types, dut_of, programs
-from pinchpoint.dut.dpvs import config
+from pinchpoint.dut.dpvs import live
 from pinchpoint.dut.dpvs.live import DpvsLive, Tools
 from pinchpoint.dut.program import detached
 from pinchpoint.dut.services import Option, Services
 from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
-from pinchpoint.keys.reader import Values
-from pinchpoint.keys.source import Source
 from pinchpoint.model.hops import DropKind, HopGraph
 from pinchpoint.model.scenario import Mode, Port, Scenario, Scheduler
 from pinchpoint.model.trial import ThreadLoad
@@ -61,13 +59,13 @@ class DpvsBench(Bench):
         """Ports, the configuration file, the process, and what describes the service to it."""
         places, service, tools = self.places, self.scenario.service, self._tools()
         numbers = {port.name: number for number, port in enumerate(self.scenario.ports)}
-        setup = config.setup(service, numbers, tools.dpip, tools.ipvsadm) if service else ()
+        setup = live.setup(service, numbers, tools.dpip, tools.ipvsadm) if service else ()
         wait = ("timeout", f"{_START_S:g}", "sh", "-c", _WAIT, tools.dpip)
         return [
             *foundation(places, pages),
             Namespace(places.dut_netns),
             *veths(self.scenario, places),
-            TextFile(self._file("conf"), tuple(config.lines(service, len(numbers), self._file("log")))),
+            TextFile(self._file("conf"), tuple(live.lines(service, len(numbers), self._file("log")))),
             self._daemon(),
             # Its tools do not wait: they fail until it serves its socket.
             Command(wait, environment=tools.environment, timeout_s=_START_S + 5),
@@ -115,21 +113,18 @@ class DpvsDevice(Device):
     """The kind `dpvs`: a full-NAT balancer on DPDK, one worker between two veth ports."""
 
     bench_type = DpvsBench
+    largest_frame = 1518  # its ports have an MTU of 1,500
 
-    def check(self, raw: RawScenario, source: Source) -> None:
+    def check(self, raw: RawScenario) -> None:
         """A balancer between two ports."""
-        checks.between_ports(raw, source, self.kind, polls=True, ringless='dut.kind is "dpvs"')
-        _check_service(raw, source)
+        checks.between_ports(raw, self.kind, polls=True, ringless='dut.kind is "dpvs"')
+        _check_service(raw)
         cpus, control = raw.dut.get("cpus", ()), raw.dut.get("control_cpu")
         if len(cpus) > 1:
             problem = "one CPU: more workers need ports that steer frames to them (rte_flow), which veth ports do not"
-            source.mismatch(("dut", "cpus"), problem, list(cpus))
+            raw.mismatch(("dut", "cpus"), problem, list(cpus))
         if control in cpus:
-            source.mismatch(("dut", "control_cpu"), "a CPU other than that of dut.cpus", control)
-
-    def largest_frame(self, dut: Values) -> int:
-        """1,518 bytes: its ports have an MTU of 1,500."""
-        return 1518
+            raw.mismatch(("dut", "control_cpu"), "a CPU other than that of dut.cpus", control)
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """The program with its tools beside it."""
@@ -156,19 +151,19 @@ class DpvsDevice(Device):
         return port_graph("DPVS", "balances", _PORT, _DROPS, _UNSENT)
 
 
-def _check_service(raw: RawScenario, source: Source) -> None:
+def _check_service(raw: RawScenario) -> None:
     """There is one, and DPVS takes its numbers: it would replace others by its defaults."""
     service = raw.tables["service"]
     if raw.measure and not service:
-        source.problem(("service",), "missing; this kind of device only balances a service")
+        raw.problem(("service",), "missing; this kind of device only balances a service")
     most = service.get("max_connections")
-    if most is not None and most < config.SMALLEST_POOL:
-        wanted = f"{config.SMALLEST_POOL:,} or more: DPVS makes no smaller table (conn_pool_size)"
-        source.mismatch(("service", "max_connections"), wanted, most)
+    if most is not None and most < live.SMALLEST_POOL:
+        wanted = f"{live.SMALLEST_POOL:,} or more: DPVS makes no smaller table (conn_pool_size)"
+        raw.mismatch(("service", "max_connections"), wanted, most)
     for key in (Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S):
         value = service.get(key)
-        if value is not None and (value != int(value) or not 1 <= value <= config.LONGEST_S):
-            source.mismatch(("service", key), f"whole seconds, 1 to {config.LONGEST_S:,}", value)
+        if value is not None and (value != int(value) or not 1 <= value <= live.LONGEST_S):
+            raw.mismatch(("service", key), f"whole seconds, 1 to {live.LONGEST_S:,}", value)
 
 
 def what_is_wrong(host: Host, path: str) -> str:
@@ -181,26 +176,16 @@ def what_is_wrong(host: Host, path: str) -> str:
 _KEYS = Keys(
     dut=(
         Key("cpus", kinds.cpus(), "The CPU of its worker.", [1]),
-        Key(
-            "control_cpu",
-            kinds.integer(0, 4095),
+        Key("control_cpu", kinds.integer(0, 4095),
             "CPU of its master, which polls too: shared with the engine, it takes up to half of that CPU.",
-            Unset("the engine's first"),
-        ),
+            Unset("the engine's first")),
         Key("memory_mb", kinds.integer(512, 1_048_576), "Memory, MiB, in pages of 4 KiB (--no-huge).", 1024),
-        Key(
-            "program",
-            kinds.absolute_path(),
+        Key("program", kinds.absolute_path(),
             "The program, with `dpip` and `ipvsadm` beside it, as packaging/build-dpvs leaves them. Taken from the "
             "command line only (`--set dut.program=/path/to/dpvs`): a file must not choose what runs as root.",
-            Unset("none: it has to be given"),
-            command_line_only=True,
-        ),
+            Unset("none: it has to be given"), command_line_only=True),
     ),
-    services=Services(
-        (Scheduler.ROUND_ROBIN,),
-        (Mode.FULL_NAT,),
-        (Option.MAX_CONNECTIONS, Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S),
-    ),
-)
+    services=Services((Scheduler.ROUND_ROBIN,), (Mode.FULL_NAT,),
+        (Option.MAX_CONNECTIONS, Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S)),
+)  # fmt: skip
 DEVICE = DpvsDevice("dpvs", "DPVS", Types(DpvsDut), _KEYS)

@@ -8,7 +8,6 @@ backend's family. Each worker deals in a turn of its own. The hash is Maglev's, 
 import json
 import re
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -22,7 +21,6 @@ from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.dut.services import served
 from pinchpoint.dut.tcp_stack import TcpStack
 from pinchpoint.host.interface import PROC, Host
-from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Scheduler, Service
@@ -77,8 +75,7 @@ class EnvoyBench(proxy.ProxyBench):
 
     def argv(self) -> Sequence[str]:
         """In the foreground, alone on its host."""
-        workers = str(len(self.scenario.dut.cpus))
-        options = ("--concurrency", workers, "--disable-hot-restart", "--log-level", "warning")
+        options = ("--concurrency", str(len(self.scenario.dut.cpus)), "--disable-hot-restart", "--log-level", "warning")
         return (program(self.places.host) or PROGRAM, "-c", self.config_path, *options)
 
     def open(self) -> "EnvoyLive":
@@ -178,13 +175,12 @@ class Stats(OwnCounters):
         self._host, self._socket, self._stack = host, socket, stack
         self._without_syn = 0
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """As `stats`, and `envoy/without_syn`: connections to backends for which no SYN was sent.
 
         envoy counts one that found no free port as one that failed, as it does where a backend refuses. But the kernel
         sent a SYN for the latter only. Its count is read later: the difference is too small rather than too big.
         """
-        at_s = time.monotonic()
         counters, gauges = stats(get(self._host, self._socket, _STATS))
         total, sent = counters.get("envoy/upstream_cx_total"), self._stack.opened()
         if total is not None and sent is not None:
@@ -249,17 +245,17 @@ class EnvoyDevice(proxy.ProxyDevice):
 
     bench_type = EnvoyBench
 
-    def check(self, raw: RawScenario, source: Source) -> None:
+    def check(self, raw: RawScenario) -> None:
         """A service with one local address."""
         local = raw.tables.get("service", {}).get("local")
         if local is not None and local.count > 1:
-            source.mismatch(("service", "local"), "one address of envoy, whose cluster binds one", local.as_addresses())
+            raw.mismatch(("service", "local"), "one address of envoy, whose cluster binds one", local.as_addresses())
         descriptors, least = raw.dut.get("descriptors"), 2 * BREAKER + proxy.SPARE_DESCRIPTORS
         most = raw.tables.get("service", {}).get("max_connections")
         if most is None and descriptors is not None and descriptors < least:
             words = f"at least {least:,}: envoy takes {BREAKER:,} connections and ends where it can open no file"
-            source.mismatch(("dut", "descriptors"), f"{words}; or a smaller service.max_connections", descriptors)
-        super().check(raw, source)
+            raw.mismatch(("dut", "descriptors"), f"{words}; or a smaller service.max_connections", descriptors)
+        super().check(raw)
 
     def probes(self, host: Host) -> Iterator[Probe]:
         """The program and its tools."""
@@ -271,6 +267,6 @@ class EnvoyDevice(proxy.ProxyDevice):
 
 _CPUS, *_OTHERS = proxy.KEYS
 _WHERE = f"The program is the one beside the Python that runs the lab, where `{INSTALL}` puts it, or else on PATH."
-_KEYS = (replace(_CPUS, doc=f"{_CPUS.doc} {_WHERE}"), *_OTHERS)
 _CAN = replace(proxy.SERVICES, in_turn_by_worker=True)
-DEVICE = EnvoyDevice("envoy", "Envoy's TCP proxy", Types(proxy.ProxyDut), Keys(_KEYS, services=_CAN))
+_KEYS = Keys((replace(_CPUS, doc=f"{_CPUS.doc} {_WHERE}"), *_OTHERS), services=_CAN)
+DEVICE = EnvoyDevice("envoy", "Envoy's TCP proxy", Types(proxy.ProxyDut), _KEYS)

@@ -8,7 +8,6 @@ other are of different backends: round robin over the lines is round robin over 
 import csv
 import re
 import signal
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -21,7 +20,6 @@ from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.dut.services import Reconfiguration, served
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.host.processes import children
-from pinchpoint.keys.source import Source
 from pinchpoint.model.addresses import bracketed
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
@@ -131,14 +129,13 @@ class Stats(OwnCounters):
         self._host, self._socket = host, socket
         self._log, self._without_port = LogTail(host, log), 0
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """As `stat`, and `haproxy/info/{PoolFailed,CumConns}`; gauges CurrConns and Idle_pct, `haproxy/most_open` since
         the last one.
 
         econ: connections to a backend that failed; wretr: attempts that were repeated; wredis: given to another
         backend. `haproxy/no_free_port`: attempts for which no local port was free, as its log says.
         """
-        at_s = time.monotonic()
         self._without_port += self._log.more().count(_NO_PORT)
         told = info(answer(self._host, self._socket, "show info\n"))
         shown = answer(self._host, self._socket, "show stat\n")
@@ -218,13 +215,13 @@ class HaproxyDevice(proxy.ProxyDevice):
 
     bench_type = HaproxyBench
 
-    def check(self, raw: RawScenario, source: Source) -> None:
+    def check(self, raw: RawScenario) -> None:
         """A service with no more server lines than it deals to."""
         local, backends = raw.tables.get("service", {}).get("local"), len(raw.arrays.get("backend", ()))
         if local is not None and local.count * backends > MOST_LINES:
             wanted = f"at most {MOST_LINES // max(1, backends):,} addresses for {backends} backends of haproxy"
-            source.mismatch(("service", "local"), wanted, local.count)
-        super().check(raw, source)
+            raw.mismatch(("service", "local"), wanted, local.count)
+        super().check(raw)
 
     def probes(self, host: Host) -> Iterator[Probe]:
         """The program and its tools."""
@@ -232,6 +229,5 @@ class HaproxyDevice(proxy.ProxyDevice):
         yield from super().probes(host)
 
 
-_CAN = replace(proxy.SERVICES, changes=tuple(Reconfiguration))
-_KEYS = Keys(proxy.KEYS, actions=proxy.ACTIONS, services=_CAN)
+_KEYS = Keys(proxy.KEYS, actions=proxy.ACTIONS, services=replace(proxy.SERVICES, changes=tuple(Reconfiguration)))
 DEVICE = HaproxyDevice("haproxy", "HAProxy, mode tcp", Types(proxy.ProxyDut), _KEYS)

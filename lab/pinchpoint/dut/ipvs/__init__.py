@@ -12,13 +12,12 @@ from pinchpoint.bench.resource import AnyResource, Command, TextFile
 from pinchpoint.dut import addresses, softirq
 from pinchpoint.dut.device import Keys, Pages, RawScenario, Types, dut_of, programs
 from pinchpoint.dut.ipvs import balancing
-from pinchpoint.dut.services import Option, Services, served
+from pinchpoint.dut.services import Option, Services, is_full, served
 from pinchpoint.host.guest import MODPROBE
 from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
-from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import DropKind, Party
 from pinchpoint.model.scenario import Family, Guest, Mode, Scenario, Scheduler, Service
@@ -52,13 +51,13 @@ class IpvsLive(softirq.KernelLive):
     def own(self) -> list[Collector]:
         """IPVS's counters, and those of connection tracking where that takes part."""
         host, netns = self.places.host, self.places.dut_netns
-        tracked: list[Collector] = [balancing.Tracked(host, netns)] if balancing.is_full(served(self._scenario)) else []
+        tracked: list[Collector] = [balancing.Tracked(host, netns)] if is_full(served(self._scenario)) else []
         return [balancing.Balanced(host, netns), *tracked]
 
     def settings(self) -> Mapping[str, str]:
         """Its sysctls and time-outs, its virtual server. Raises BenchError where one is not in force."""
         service = served(self._scenario)
-        limits = {balancing.LIMIT: _number(service.max_connections)} if balancing.is_full(service) else {}
+        limits = {balancing.LIMIT: _number(service.max_connections)} if is_full(service) else {}
         wanted = balancing.sysctls(service) | limits
         also = (*_RECORDED, *(balancing.RECORDED if limits else ()))
         shown = addresses.sysctls_in_force(self.places.host, self.places.dut_netns, wanted, also)
@@ -94,7 +93,7 @@ class IpvsLive(softirq.KernelLive):
     def dumps(self) -> Mapping[str, str]:
         """Its virtual server with counts, the rules of source NAT, the routes."""
         dumps = {"virtual-server.txt": self._run("ipvsadm", "-Ln", "--stats", "--exact")}
-        if balancing.is_full(served(self._scenario)):
+        if is_full(served(self._scenario)):
             dumps["source-nat.txt"] = self._run(_LISTED[served(self._scenario).family], "-t", "nat", "-S")
         return {**dumps, "routes.txt": self._run("ip", "route", "show")}
 
@@ -104,10 +103,6 @@ class IpvsLive(softirq.KernelLive):
 
     def _run(self, *argv: str) -> str:
         return self.places.host.run(argv, self.places.dut_netns)
-
-
-def _parameters(dut: IpvsDut) -> tuple[str, ...]:
-    return () if dut.conn_tab_bits is None else (f"conn_tab_bits={dut.conn_tab_bits}",)
 
 
 def _number(value: float | None) -> str:
@@ -121,11 +116,12 @@ class IpvsBench(softirq.KernelBench):
         """Ports, the kernel's module, source NAT, sysctls, addresses, the virtual server."""
         service, netns = served(self.scenario), self.places.dut_netns
         modprobe = MODPROBE if self.scenario.guest else "modprobe"
+        bits = dut_of(self.scenario, IpvsDut).conn_tab_bits
         resources = [
             *softirq.ports(self.scenario, self.places, pages),
-            Command((modprobe, "ip_vs", *_parameters(dut_of(self.scenario, IpvsDut)))),
+            Command((modprobe, "ip_vs", *(() if bits is None else (f"conn_tab_bits={bits}",)))),
         ]
-        if balancing.is_full(service):
+        if is_full(service):
             rules, lock = f"{self.places.directory}/source-nat.rules", f"{self.places.directory}/xtables.lock"
             resources += [
                 TextFile(rules, tuple(balancing.source_nat(service))),
@@ -159,10 +155,10 @@ class IpvsDevice(softirq.KernelDevice):
     forwards = softirq.forwarding("balancing", _DROPS)
     settles = (*softirq.SETTLES, "host/conntrack/", "ipvs/")
 
-    def check(self, raw: RawScenario, source: Source) -> None:
+    def check(self, raw: RawScenario) -> None:
         """Ports, and what of the service depends on connection tracking."""
-        super().check(raw, source)
-        _check_service(raw, source)
+        super().check(raw)
+        _check_service(raw)
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """Its programs and modules."""
@@ -173,40 +169,40 @@ class IpvsDevice(softirq.KernelDevice):
         return _needs(host, None, None)
 
 
-def _check_service(raw: RawScenario, source: Source) -> None:
+def _check_service(raw: RawScenario) -> None:
     """There is one; time-outs are such as connection tracking keeps to; the table's size is the bench's own."""
     service = raw.tables["service"]
     if not service:
-        source.problem(("service",), "missing; this kind of device only balances a service")
+        raw.problem(("service",), "missing; this kind of device only balances a service")
         return
     set_here = [key for key in _OF_TRACKING if service.get(key) is not None]
     mode = service.get("mode")
     if mode != Mode.FULL_NAT:
         for option in set_here:
-            source.problem(("service", option), f'expected none with mode = "{mode}": IPVS\'s own is fixed')
+            raw.problem(("service", option), f'expected none with mode = "{mode}": IPVS\'s own is fixed')
     if service.get("max_connections") is not None and not raw.tables["guest"].get("kernel"):
         told = "expected none without a [guest]: nf_conntrack_max is the whole machine's"
-        source.problem(("service", "max_connections"), told)
+        raw.problem(("service", "max_connections"), told)
     for key, most in (("opening_s", balancing.OPENING_S), ("closed_s", balancing.CLOSED_S), ("established_s", None)):
         value = service.get(key)
         if value is None:
             continue
         if value != int(value) or (most and value > most):
             limit = f" up to {most}, after which IPVS forgets it" if most else ""
-            source.mismatch(("service", key), f"whole seconds{limit}", value)
+            raw.mismatch(("service", key), f"whole seconds{limit}", value)
 
 
 def _needs(host: Host, service: Service | None, guest: Guest | None) -> Iterator[Probe]:
     """Its programs, and a kernel with IPVS, its schedulers and, for full-NAT, source NAT of what that sends."""
     family = service.family if service else Family.IPV4
     yield from programs(host, _PROGRAMS)
-    if service is None or balancing.is_full(service):
+    if service is None or is_full(service):
         yield command(host, balancing.restore(family), "iptables")
     yield softirq.steering(host, guest)
     schedulers = [service.scheduler] if service else list(Scheduler)
     for name in ("ip_vs", *(balancing.MODULES[scheduler] for scheduler in schedulers)):
         yield kernel_module(host, name, _other_kernels(name, guest), guest)
-    if service is None or balancing.is_full(service):
+    if service is None or is_full(service):
         # A host's own may be built in; what fails then says so.
         for name in (*_SOURCE_NAT, _TABLE[family]) if guest else _SOURCE_NAT[:1]:
             yield kernel_module(host, name, f'{_other_kernels(name, guest)}, or service.mode = "{Mode.DNAT}"', guest)
@@ -220,12 +216,8 @@ def _other_kernels(module: str, guest: Guest | None) -> str:
 
 
 _SERVICES = Services(tuple(Scheduler), tuple(Mode), tuple(Option), families=(Family.IPV4, Family.IPV6))
-_CHAINS = Key(
-    "conn_tab_bits",
-    kinds.integer(8, 20),
+_CHAINS = Key("conn_tab_bits", kinds.integer(8, 20),
     "The table of connections has 2 to the power of this many chains (a parameter of the module ip_vs). A chain is "
-    "searched from its beginning for each frame.",
-    Unset("the module's own"),
-)
+    "searched from its beginning for each frame.", Unset("the module's own"))  # fmt: skip
 _KEYS = Keys(dut=(softirq.CPUS, _CHAINS), services=_SERVICES)
 DEVICE = IpvsDevice("ipvs", "IPVS in a namespace", Types(IpvsDut), _KEYS)

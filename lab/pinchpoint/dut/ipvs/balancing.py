@@ -9,16 +9,16 @@ Formats: `/proc/net/ip_vs_stats_percpu` and `/proc/net/ip_vs` in net/netfilter/i
 """
 
 import re
-import time
 from collections.abc import Iterator
 
 from pinchpoint.dut import addresses
-from pinchpoint.dut.services import await_forgotten
+from pinchpoint.dut.device import Timed
+from pinchpoint.dut.services import await_forgotten, is_full, local_pool, local_ports
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.model.addresses import alone, bracketed
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Family, Mode, Range, Scheduler, Service
+from pinchpoint.model.scenario import Family, Mode, Scheduler, Service
 from pinchpoint.observe.printed import Printed
 from pinchpoint.observe.snapshot import Snapshot
 
@@ -27,7 +27,6 @@ from pinchpoint.observe.snapshot import Snapshot
 _SCHEDULERS = {Scheduler.ROUND_ROBIN: ("rr",), Scheduler.HASH: ("mh", "-b", "mh-port")}
 _FORWARDING = {Mode.FULL_NAT: "-m", Mode.DNAT: "-m", Mode.DIRECT: "-g"}  # masquerading, gatewaying
 MODULES = {Scheduler.ROUND_ROBIN: "ip_vs_rr", Scheduler.HASH: "ip_vs_mh"}
-_ANY_PORT = Range(1024, 64_512)  # what source NAT takes without a range
 # Fixed times of IPVS's own table for a SYN that is not followed up, and for a connection that both sides have closed
 # (net/netfilter/ipvs/ip_vs_proto_tcp.c, tcp_timeouts). With a connection it forgets the one that is tracked.
 OPENING_S, CLOSED_S = 60, 120
@@ -46,11 +45,6 @@ _NO_PORT = ("host/conntrack/insert_failed",)
 _ENTRIES = "host/conntrack/entries"
 _COLUMNS = ("connections", "packets_in", "packets_out", "bytes_in", "bytes_out")
 _PAIR = re.compile(r"(\w+)=(\d+)")
-
-
-def is_full(service: Service) -> bool:
-    """Whether connections are tracked beside IPVS's own table, for source NAT."""
-    return service.mode is Mode.FULL_NAT
 
 
 def virtual(service: Service) -> tuple[str, str]:
@@ -75,11 +69,6 @@ def timeout(service: Service) -> tuple[str, ...] | None:
     if service.established_s is None:
         return None
     return ("ipvsadm", "--set", str(int(service.established_s)), "0", "0")
-
-
-def local_ports(service: Service) -> Range:
-    """Ports of each local address that source NAT may take."""
-    return service.local_ports or _ANY_PORT
 
 
 def source_nat(service: Service) -> Iterator[str]:
@@ -109,8 +98,7 @@ def table_size(service: Service) -> dict[str, str]:
     """The kernel's own, which no namespace has: places, and as many chains of them as the kernel itself would make."""
     if service.max_connections is None:
         return {}
-    chains = min(service.max_connections, _MOST_CHAINS)
-    return {LIMIT: str(service.max_connections), _CHAINS: str(chains)}
+    return {LIMIT: str(service.max_connections), _CHAINS: str(min(service.max_connections, _MOST_CHAINS))}
 
 
 def tracking(service: Service) -> dict[str, str]:
@@ -118,7 +106,7 @@ def tracking(service: Service) -> dict[str, str]:
     return addresses.tracking(service) if is_full(service) else {}
 
 
-class Balanced(Printed):
+class Balanced(Timed, Printed):
     """What IPVS did, by CPU, and the connections in its table."""
 
     name = "ipvs"
@@ -126,9 +114,8 @@ class Balanced(Printed):
     def __init__(self, host: Host, netns: str) -> None:
         super().__init__(host, ["cat", _PER_CPU, _SERVERS], netns)
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`ipvs/cpu/N/COLUMN`; gauges `ipvs/connections/{active,inactive}`, which are TCP's established and others."""
-        at_s = time.monotonic()
         said = self._read()
         counters = {
             f"ipvs/cpu/{cpu}/{name}": value for cpu, values in per_cpu(said).items() for name, value in values.items()
@@ -154,7 +141,7 @@ def connections(text: str) -> tuple[int, int]:
     return sum(int(row[-2]) for row in rows), sum(int(row[-1]) for row in rows)
 
 
-class Tracked(Printed):
+class Tracked(Timed, Printed):
     """What connection tracking did, which full-NAT needs."""
 
     name = "conntrack"
@@ -162,9 +149,8 @@ class Tracked(Printed):
     def __init__(self, host: Host, netns: str) -> None:
         super().__init__(host, ["conntrack", "-S"], netns)
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`host/conntrack/COUNTER` of all CPUs, `host/conntrack/table_full` among them; gauge `.../entries`."""
-        at_s = time.monotonic()
         sums = tracked(self._read())
         entries = float(self._host.run(["cat", _CONNECTIONS], self._netns))
         counters = {f"host/conntrack/{name}": value for name, value in sums.items()}
@@ -202,9 +188,7 @@ class Table:
             return (own,)
         most, time_wait_s = (int(self._sysctl(name)) for name in (LIMIT, TIME_WAIT))
         held_s = min(closed_s, float(time_wait_s))
-        ports = local_ports(service).count
-        places = len(service.locals) * ports * len(service.backends)
-        pool = f"{len(service.locals):,} addresses x {ports:,} ports x {len(service.backends):,} backends"
+        places, pool = local_pool(service)
         waits = f"nf_conntrack_tcp_timeout_time_wait = {time_wait_s}"
         table = Limit(Resource.TABLE, most, held_s, f"nf_conntrack_max = {most}, {waits}", _ENTRIES, _FULL)
         return table, Limit(Resource.LOCAL_PORTS, places, held_s, f"{pool}, {waits}", _ENTRIES, _NO_PORT), own

@@ -1,33 +1,177 @@
 """A namespace that routes between veth ports, with rules of nftables: source and destination NAT, filters.
 
-`keys`       its scenario keys, and what a machine must have for it
-`routing`    addresses, routes and neighbours of its ports
-`balancing`  a [service] as rules and addresses; backends removed and added while it runs
-`tracking`   what its IP layer, connection tracking and rules count; the limits of its connections, and their table
+Each port has a next hop of its own, 169.254.0.N with the port's number, which is in no subnet (`onlink`) and whose
+Ethernet address is fixed: nothing asks for it by ARP, and the engine at the far ends has no IP stack. Sources:
+ip-route(8), ip-neighbour(8), ip-sysctl in the kernel.
+
+`tracking`  a [service] as rules; backends removed and added while it runs; what its IP layer, connection tracking and
+            rules count; the limits of its connections, and their table
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from ipaddress import IPv4Address, IPv4Network, summarize_address_range
+from typing import Any, Final
 
-from pinchpoint.bench.requirements import Probe
+from pinchpoint.bench.requirements import Probe, command
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
 from pinchpoint.dut import addresses, softirq
-from pinchpoint.dut.device import Pages, RawScenario, Read, Seen, Types, dut_of
-from pinchpoint.dut.nft import balancing, keys, routing, tracking
-from pinchpoint.dut.nft.routing import Route
+from pinchpoint.dut.device import Keys, Pages, RawScenario, Read, Seen, Types, dut_of, programs
+from pinchpoint.dut.nft import tracking
 from pinchpoint.dut.nft.tracking import WALKED, Chains, NamedCounters, Routing
-from pinchpoint.dut.services import Rebalanced
+from pinchpoint.dut.services import Option, Rebalanced, Reconfiguration, Services
+from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table
+from pinchpoint.keys.kinds import Kind, MismatchError
 from pinchpoint.keys.source import Source
 from pinchpoint.model.addresses import is_v6
 from pinchpoint.model.causes import Experiment, Sign
-from pinchpoint.model.errors import BenchError, PinchpointError
+from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError
 from pinchpoint.model.hops import DropKind, Party
-from pinchpoint.model.scenario import Port, Scenario
+from pinchpoint.model.scenario import NAT, Family, Guest, Port, Scenario, Scheduler, Stream
 from pinchpoint.observe.printed import Neighbours
 from pinchpoint.observe.snapshot import Collector
+
+_IPV4_TABLES = "CONFIG_NF_TABLES_IPV4"
+
+
+def _prefix() -> Kind:
+    """A key's kind: an IPv4 prefix without host bits, as text."""
+
+    def read(value: Any) -> str:
+        kinds.check(isinstance(value, str))
+        try:
+            return str(IPv4Network(value))
+        except ValueError:
+            raise MismatchError from None
+
+    return Kind('an IPv4 prefix like "10.0.0.0/24"', read)
+
+
+_OPTIONS = (Option.LOCAL_PORTS, Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S)
+KEYS: Final = Keys(
+    cabled=lambda _: True,
+    dut=(
+        softirq.CPUS,
+        Key("rules", kinds.lines(),
+            "What `nft -f` loads: tables, chains, rules, as in nft(8). `{left}` stands for the interface of the port "
+            "left, in quotes. What rules drop is accounted for by their named counters whose names begin with drop. "
+            "The limit of tracked connections is the host's (net.netfilter.nf_conntrack_max): it is recorded.", ""),
+        Key("syn_proxy", kinds.boolean(),
+            "With a [service]: the kernel answers SYNs itself, by cookies, and opens a connection to a backend once "
+            "the client has completed the handshake (nft(8), SYNPROXY STATEMENT).", False),
+    ),
+    arrays=(
+        Table("route",
+            "Addresses behind a port, those that rules translate to among them. Without any, each stream's "
+            "destinations are behind its receiving port.",
+            (Key("to", _prefix(), "Where to."), Key("port", kinds.port_name(), "The port that leads there.")),
+            at_most=1024),
+    ),
+    services=Services(tuple(Scheduler), NAT, _OPTIONS, changes=tuple(Reconfiguration),
+        families=(Family.IPV4, Family.IPV6)),
+)  # fmt: skip
+
+
+def _needs(host: Host, guest: Guest | None, has_rules: bool, balances: bool = False) -> Iterator[Probe]:
+    """Its programs, receive packet steering, and nf_tables in the kernel on which it runs; a guest's only for rules."""
+    balancing = {"conntrack": "conntrack"} if balances else {}
+    yield from programs(host, {"ip": "iproute2", "sysctl": "procps", **balancing})
+    yield softirq.steering(host, guest)
+    yield (nft := command(host, "nft", "nftables"))
+    if guest and has_rules:
+        yield _nf_tables_of_guest(host, guest)
+    elif nft.ok and not guest:
+        yield _nf_tables(host)
+
+
+def _nf_tables_of_guest(host: Host, guest: Guest) -> Probe:
+    there = KERNELS[guest.kernel].is_configured(host, _IPV4_TABLES, guest.release)
+    detail = "there" if there else f"the guest's kernel was built without {_IPV4_TABLES}"
+    others = " or ".join(f'"{word}"' for word in KERNELS if word != guest.kernel)
+    hint = f"leave out dut.rules, set guest.kernel = {others}, or run the device without a [guest]"
+    return Probe("guest's kernel: nf_tables", there, detail, hint)
+
+
+def _nf_tables(host: Host) -> Probe:
+    name = "kernel: nf_tables"
+    try:
+        host.run(["nft", "list", "tables"])
+    except (CommandFailed, RequirementError) as error:
+        mend = "boot a kernel with CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV4, CONFIG_NFT_NAT and CONFIG_NF_CONNTRACK"
+        return Probe(name, False, error.message, f"{mend}, as apt-get install linux-image-amd64 provides")
+    return Probe(name, True, "there")
+
+
+_NEXT_HOPS = int(IPv4Address("169.254.0.0"))
+_FAR_END = "02:00:00:00:00:02"  # where no stream ends: any unicast address will do
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where addresses are reached, translated ones among them."""
+
+    to: str  # IPv4 prefix
+    port: str
+
+
+def _ip_lines(scenario: Scenario, explicit: tuple[Route, ...]) -> tuple[str, ...]:
+    """Lines of `ip -batch`: every port's address, next hop, and the routes. Raises InputError."""
+    macs, lines = _macs(scenario), list[str]()
+    hops = {port.name: str(IPv4Address(_NEXT_HOPS + n)) for n, port in enumerate(scenario.ports, start=1)}
+    far = {stream.rx_port: stream.eth_dst for stream in reversed(scenario.streams)}
+    for port, hop in hops.items():
+        if port in macs:
+            change = f"link set dev {port} address {macs[port]}"
+            # The driver of a guest's interface takes an address only while that is down.
+            lines += [f"link set dev {port} down", change, f"link set dev {port} up"] if scenario.guest else [change]
+        lines.append(f"neighbour add {hop} lladdr {far.get(port, _FAR_END)} dev {port} nud permanent")
+    routes = explicit or (() if scenario.service else of_streams(scenario))
+    return (*lines, *(f"route add {route.to} via {hops[route.port]} dev {route.port} onlink" for route in routes))
+
+
+def of_streams(scenario: Scenario) -> tuple[Route, ...]:
+    """To each stream's destinations by its receiving port. Raises InputError where a destination has two ports."""
+    routes = dict[Route, None]()
+    for number, stream in enumerate(scenario.streams):
+        for other in scenario.streams[:number]:
+            if other.rx_port != stream.rx_port and _overlap(stream, other):
+                raise InputError(
+                    f"{scenario.path}: streams to {other.rx_port} and to {stream.rx_port} have destinations in "
+                    f"common: {other.ipv4_dst.as_addresses()} and {stream.ipv4_dst.as_addresses()}",
+                    "give them different ipv4_dst, or say by [[route]] where addresses are",
+                )
+        first, last = IPv4Address(stream.ipv4_dst.first), IPv4Address(stream.ipv4_dst.last)
+        routes |= dict.fromkeys(Route(str(prefix), stream.rx_port) for prefix in summarize_address_range(first, last))
+    return tuple(routes)
+
+
+def _overlap(a: Stream, b: Stream) -> bool:
+    return a.ipv4_dst.first <= b.ipv4_dst.last and b.ipv4_dst.first <= a.ipv4_dst.last
+
+
+def _macs(scenario: Scenario) -> dict[str, str]:
+    """The address that each port must have to take its stream's frames as its own. Raises InputError."""
+    softirq.require_unicast(scenario, "whose frames a router does not take")
+    macs: dict[str, str] = {}
+    for stream in scenario.streams:
+        if (mac := macs.setdefault(stream.tx_port, stream.eth_dst)) != stream.eth_dst:
+            raise InputError(
+                f"{scenario.path}: streams from {stream.tx_port} have two eth_dst, {mac} and {stream.eth_dst}; a "
+                "router's port has one address",
+                "give the streams from one port the same eth_dst",
+            )
+    return macs
+
+
+def _sysctls(scenario: Scenario) -> dict[str, str]:
+    """Of the namespace, by name."""
+    of_service = addresses.sysctls(scenario.service, forwards=True) if scenario.service else {}
+    return addresses.routing(port.name for port in scenario.ports) | of_service
+
 
 _INCLUDE = re.compile(r"\binclude\b")
 _BRACED = re.compile(r"\{([A-Za-z][A-Za-z0-9-]*)\}")
@@ -64,7 +208,7 @@ class NftLive(softirq.KernelLive):
     def settings(self) -> Mapping[str, str]:
         """Its sysctls, and the host's limits of connections. Raises BenchError where one is not in force."""
         host, netns = self.places.host, self.places.dut_netns
-        wanted = routing.sysctls(self._scenario) | balancing.sysctls(self._scenario.established)
+        wanted = _sysctls(self._scenario) | tracking.sysctls(self._scenario.established)
         limits = {name: path for name in _FOLLOWED if host.exists(path := f"{tracking.FOLDER}/{name}")}
         balancer = self.balancer()
         return {
@@ -72,7 +216,7 @@ class NftLive(softirq.KernelLive):
             **(balancer.settings() if balancer else {}),
             **addresses.sysctls_in_force(host, netns, wanted),
             **{f"net.netfilter.{name}": host.read(path).strip() for name, path in limits.items()},
-            **(balancing.times(host, netns) if self._scenario.established else {}),
+            **(tracking.times(host, netns) if self._scenario.established else {}),
         }
 
     def balancer(self) -> tracking.NftBalancer | None:
@@ -93,7 +237,7 @@ class NftLive(softirq.KernelLive):
     def rebalanced(self) -> Rebalanced | None:
         """Its rules, which can be replaced; with a proxy of SYNs they stand in two chains, and are left alone."""
         service, proxied = self._scenario.service, dut_of(self._scenario, NftDut).syn_proxy
-        return balancing.Rebalancing(service, self.places) if service and not proxied else None
+        return tracking.Rebalancing(service, self.places) if service and not proxied else None
 
 
 class NftBench(softirq.KernelBench):
@@ -107,19 +251,19 @@ class NftBench(softirq.KernelBench):
         """Ports, sysctls, routes, rules. Raises InputError."""
         netns = self.places.dut_netns
         service, established = self.scenario.service, self.scenario.established
-        routes = routing.batch(self.scenario, dut_of(self.scenario, NftDut).routes)
+        routes = _ip_lines(self.scenario, dut_of(self.scenario, NftDut).routes)
         lines = (*routes, *(addresses.batch(service, established) if service else ()))
         resources = [
             *softirq.ports(self.scenario, self.places, pages),
-            *addresses.set_sysctls(routing.sysctls(self.scenario), netns),
+            *addresses.set_sysctls(_sysctls(self.scenario), netns),
             *addresses.ip_batch(self.places, "routes.ip", lines),
         ]
         if service:
-            rules = [*balancing.ruleset(service, established)]
-            own = balancing.sysctls(established)
+            rules = [*tracking.ruleset(service, established)]
+            own = tracking.sysctls(established)
             if dut_of(self.scenario, NftDut).syn_proxy:
-                rules += balancing.syn_proxy(service)
-                own |= balancing.SYN_PROXY_SYSCTLS
+                rules += tracking.syn_proxy(service)
+                own |= tracking.SYN_PROXY_SYSCTLS
                 # What the kernel sends itself would cross a veth pair with its checksum unfinished.
                 resources += [Command(("ethtool", "-K", port.name, "tx", "off"), netns) for port in self.scenario.ports]
             resources += self._loaded(f"{self.places.directory}/service.nft", rules)
@@ -149,7 +293,7 @@ class NftBench(softirq.KernelBench):
 
 _DROPS = (
     ("nft/counter/drop*", "{counter}", Party.RULES, DropKind.RULE),
-    (f"nft/counter/{balancing.UNTRACKED}", "on a connection that is not known", Party.DUT, DropKind.TRACKING),
+    (f"nft/counter/{tracking.UNTRACKED}", "on a connection that is not known", Party.DUT, DropKind.TRACKING),
     ("host/ip/InNoRoutes", "no route to the destination", Party.RULES, DropKind.RULE),
     ("host/ip/InAddrErrors", "destination not to be forwarded to", Party.RULES, DropKind.RULE),
     ("host/ip/IPReversePathFilter", "no route back to the source (rp_filter)", Party.RULES, DropKind.SOURCE),
@@ -171,18 +315,18 @@ class NftDevice(softirq.KernelDevice):
     forwards = softirq.forwarding("routing and rules", _DROPS)
     settles = (*softirq.SETTLES, "host/ip/", "host/neighbour/", "host/conntrack/", "nft/counter/")
 
-    def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
+    def read(self, raw: RawScenario) -> Callable[[], Read]:
         """Rules, routes and ports."""
-        self.check(raw, source)
+        self.check(raw)
         if raw.dut.get("syn_proxy") and not raw.tables.get("service"):
-            source.problem(("dut", "syn_proxy"), "expected false without a [service]")
+            raw.problem(("dut", "syn_proxy"), "expected false without a [service]")
         if raw.dut.get("syn_proxy") and is_v6(raw.tables.get("service", {}).get("address", "")):
-            source.problem(("dut", "syn_proxy"), "expected false with a service of IPv6: no connection opens")
+            raw.problem(("dut", "syn_proxy"), "expected false with a service of IPv6: no connection opens")
         names = [port.values["name"] for port in raw.ports if "name" in port.values]
         for route in raw.arrays["route"]:
             if (port := route.values.get("port")) and port not in names:
-                source.mismatch((*route.at, "port"), f"the name of a [[port]] ({', '.join(names) or 'none'})", port)
-        lines = _lines(raw.dut.get("rules", ""), names, source)
+                raw.mismatch((*route.at, "port"), f"the name of a [[port]] ({', '.join(names) or 'none'})", port)
+        lines = _lines(raw.dut.get("rules", ""), names, raw.source)
 
         def made() -> Read:
             routes = tuple(Route(**route.values) for route in raw.arrays["route"])
@@ -198,11 +342,11 @@ class NftDevice(softirq.KernelDevice):
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """Its programs, and a kernel with nf_tables; a guest's only where there are rules."""
         has_rules = bool(dut_of(scenario, NftDut).rules or scenario.service)
-        return keys.needs(host, scenario.guest, has_rules=has_rules, balances=scenario.service is not None)
+        return _needs(host, scenario.guest, has_rules=has_rules, balances=scenario.service is not None)
 
     def probes(self, host: Host) -> Iterator[Probe]:
         """The same of this machine's kernel."""
-        return keys.needs(host, None, has_rules=True)
+        return _needs(host, None, has_rules=True)
 
     def signs(self, seen: Seen) -> Mapping[Sign, float]:
         """Its softirqs', its neighbours, its rules."""
@@ -233,4 +377,4 @@ def _lines(text: str, ports: Sequence[str], source: Source) -> tuple[Line, ...]:
     return tuple(lines) if text.strip() else ()
 
 
-DEVICE = NftDevice("nft", "nftables in a namespace that routes", Types(NftDut), keys.KEYS)
+DEVICE = NftDevice("nft", "nftables in a namespace that routes", Types(NftDut), KEYS)

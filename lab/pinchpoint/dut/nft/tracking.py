@@ -5,6 +5,12 @@ Rules of a chain are walked one by one; a set or a map answers in one step, howe
 proc_net(5) and Documentation/networking/snmp_counter.rst; `/proc/net/stat/nf_conntrack` in
 net/netfilter/nf_conntrack_standalone.c; libnftables-json(5); nft(8), `-t list ruleset`.
 
+A service has destination NAT by a counter or a hash, source NAT by a counter: nft(8), NAT STATEMENTS, NUMGEN EXPRESSION
+and HASH EXPRESSIONS. A NAT chain sees the first packet of a connection alone, so `numgen inc` takes the backends
+exactly in turn. With a range of ports, source NAT tries those of the range and drops the first packet where all of them
+lead to the same backend already. `nft -f` takes a file as one transaction, so that rules can be replaced while
+connections are opened.
+
 Sources: Documentation/networking/nf_conntrack-sysctl.rst; `__nf_conntrack_alloc`, `nf_conntrack_in` in
 net/netfilter/nf_conntrack_core.c; `nf_nat_l4proto_unique_tuple` in net/netfilter/nf_nat_core.c; conntrack(8). Time-outs
 belong to the namespace and are kept in whole seconds; the limit of entries is set on the host and applies to each
@@ -13,24 +19,155 @@ namespace.
 
 import json
 import re
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from pinchpoint.dut import addresses
-from pinchpoint.dut.nft import balancing
-from pinchpoint.dut.services import await_forgotten
+from pinchpoint.dut.addresses import TIMEOUT, read_sysctls
+from pinchpoint.dut.device import Timed
+from pinchpoint.dut.places import Places
+from pinchpoint.dut.program import braced
+from pinchpoint.dut.services import KERNELS_PORTS, await_forgotten, is_full
 from pinchpoint.dut.softirq import BACKLOG
 from pinchpoint.dut.tcp_stack import snmp_counters
 from pinchpoint.host.interface import PROC, CommandFailed, Host
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Family, Mode, Range, Service
+from pinchpoint.model.scenario import Backend, Established, Family, Range, Scheduler, Service
 from pinchpoint.observe.printed import Printed
 from pinchpoint.observe.snapshot import Snapshot
+
+TABLE = "pinchpoint-service"
+UNTRACKED = "pinchpoint-untracked"  # the counter of frames on connections that are not known
+_MSS = 1460
+SYN_PROXY_SYSCTLS: Final = {"net/netfilter/nf_conntrack_tcp_loose": "0", "net/ipv4/tcp_syncookies": "1"}
+"""An acknowledgment of a cookie must not be taken for a connection under way (nf_conntrack-sysctl)."""
+_SEED = "0x70696e63"  # of the hash: the same connections go to the same backends in every bench
+
+
+def word(service: Service) -> str:
+    """The family as nft(8) has it, of tables and of statements."""
+    return "ip6" if service.family is Family.IPV6 else "ip"
+
+
+def sysctls(established: Established | None) -> dict[str, str]:
+    """Of the namespace, by name: a connection that it has forgotten is not taken for a new one (nf_conntrack-sysctl).
+
+    Its frames would go on to another backend, and nothing would show that it was forgotten.
+    """
+    return {"net/netfilter/nf_conntrack_tcp_loose": "0"} if established else {}
+
+
+def times(host: Host, netns: str) -> dict[str, str]:
+    """When the namespace forgets a connection: one that is idle, one whose data nobody acknowledges."""
+    names = (f"{TIMEOUT}{state}" for state in ("established", "unacknowledged", "max_retrans"))
+    return {name.replace("/", "."): f"{value} s" for name, value in read_sysctls(host, netns, names).items()}
+
+
+def ruleset(service: Service, established: Established | None = None) -> list[str]:
+    """Lines of a ruleset."""
+    chains = list[str]()
+    if established:  # what is not translated is for the namespace itself: no other frame takes this chain
+        forgotten = f"{_frames_of(service)} counter name {UNTRACKED} drop"
+        chains += [f"counter {UNTRACKED} {{ }}", *_chain("input", "filter hook input priority filter", forgotten)]
+    chains += _chain("prerouting", "nat hook prerouting priority dstnat", _dealt(service, service.backends))
+    if is_full(service):
+        pool = ", ".join(f"{number} : {local}" for number, local in enumerate(service.locals))
+        chosen = f"numgen inc mod {len(service.locals)} map {{ {pool} }}"
+        ports = f" : {shown_ports(service.local_ports)}" if service.local_ports else ""
+        of_service = f"meta l4proto tcp ct original {word(service)} daddr {service.address}"
+        translated = f"{of_service} counter snat to {chosen}{ports}"
+        chains += _chain("postrouting", "nat hook postrouting priority srcnat", translated)
+    return braced(f"table {word(service)} {TABLE}", *chains)
+
+
+def syn_proxy(service: Service) -> list[str]:
+    """Lines of a second table: SYNs are not tracked, and the kernel answers them and what follows by cookies.
+
+    Its own SYN to a backend leaves by the output hook, where it is dealt as others are before routing.
+    """
+    untracked = f"{_frames_of(service)} tcp flags & (fin|syn|rst|ack) == syn notrack"
+    proxied = f"ct state invalid,untracked synproxy mss {_MSS} wscale 7 timestamp sack-perm"
+    return braced(
+        f"table {word(service)} {TABLE}-syns",
+        *_chain("raw", "filter hook prerouting priority raw", untracked),
+        *_chain("input", "filter hook input priority filter", f"{_frames_of(service)} {proxied}"),
+        *_chain("output", "nat hook output priority -100", _dealt(service, service.backends)),
+    )
+
+
+def _chain(name: str, hook: str, rule: str) -> list[str]:
+    return braced(f"chain {name}", f"type {hook}; policy accept;", rule)
+
+
+def _frames_of(service: Service) -> str:
+    """Which frames are for the service, in a rule."""
+    return f"{word(service)} daddr {service.address} tcp dport {service.port}"
+
+
+def shown_ports(ports: Range) -> str:
+    """A range of ports as rules have it."""
+    return f"{ports.first}-{ports.last}"
+
+
+def dealt_to(service: Service, backends: Sequence[Backend]) -> Iterator[str]:
+    """Lines that deal new connections to these in the place of those before, in one transaction."""
+    yield f"flush chain {word(service)} {TABLE} prerouting"
+    if backends:
+        yield f"add rule {word(service)} {TABLE} prerouting {_dealt(service, backends)}"
+
+
+def again(service: Service) -> Iterator[str]:
+    """Lines that load the whole ruleset in the place of the one that is there, in one transaction."""
+    yield f"delete table {word(service)} {TABLE}"
+    yield from ruleset(service)
+
+
+def _dealt(service: Service, backends: Sequence[Backend]) -> str:
+    ends = ", ".join(f"{number} : {backend.address} . {backend.port}" for number, backend in enumerate(backends))
+    chosen = f"{_choice(service, len(backends))} map {{ {ends} }}"
+    return f"{_frames_of(service)} counter dnat {word(service)} to {chosen}"
+
+
+def _choice(service: Service, count: int) -> str:
+    if service.scheduler is Scheduler.HASH:
+        return f"jhash {word(service)} saddr . tcp sport mod {count} seed {_SEED}"
+    return f"numgen inc mod {count}"
+
+
+class Rebalancing:
+    """Backends removed and added. Connections that are open keep theirs: only their first packet meets the rules."""
+
+    def __init__(self, service: Service, places: Places) -> None:
+        self._service, self._places = service, places
+        self._removed = set[int]()
+
+    def remove(self, backend: int) -> None:
+        """Deal to the others. Raises BenchError."""
+        self._removed.add(backend)
+        self._deal()
+
+    def add(self, backend: int) -> None:
+        """Deal to it again. Raises BenchError."""
+        self._removed.discard(backend)
+        self._deal()
+
+    def reload(self) -> None:
+        """Delete the table and load it again. Raises BenchError."""
+        self._load(again(self._service))
+
+    def _deal(self) -> None:
+        left = [backend for number, backend in enumerate(self._service.backends) if number not in self._removed]
+        self._load(dealt_to(self._service, left))
+
+    def _load(self, lines: Iterable[str]) -> None:
+        path, host = f"{self._places.directory}/changed.nft", self._places.host
+        host.write(path, "".join(f"{line}\n" for line in lines))
+        host.run(["nft", "-f", path], self._places.dut_netns)
+
 
 FOLDER = f"{PROC}/sys/net/netfilter"
 _SNMP, _NETSTAT = f"{PROC}/net/snmp", f"{PROC}/net/netstat"
@@ -47,7 +184,6 @@ _STATE = ("entries", "chainlength")  # of conntrack's columns: no counters of ev
 ENTRIES = "host/conntrack/entries"
 FULL, NOT_INSERTED = "host/conntrack/table_full", "host/conntrack/insert_failed"
 CLOSED = "nf_conntrack_tcp_timeout_time_wait"
-KERNELS_PORTS = Range(1024, 64512)  # what source NAT takes from where rules give no ports and the client's is taken
 MOST_LISTED = 10_000  # entries: listing them takes 0.1 s
 FLUSHED_WITHIN_S = 10.0
 _POLL_S = 0.02
@@ -55,7 +191,7 @@ _STATES = ("syn_sent", "syn_recv", "established", "time_wait", "close")
 _PORTS = re.compile(r"snat .*to .*:(\d+)-(\d+)")
 
 
-class Routing(Printed):
+class Routing(Timed, Printed):
     """What the namespace's IP layer and connection tracking did."""
 
     name = "routing"
@@ -63,9 +199,8 @@ class Routing(Printed):
     def __init__(self, host: Host, netns: str) -> None:
         super().__init__(host, ["grep", "-H", "", _SNMP, _NETSTAT], netns)
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`host/ip/COUNTER`, `host/conntrack/COUNTER` of all CPUs; gauge `host/conntrack/entries`."""
-        at_s = time.monotonic()
         files = _by_file(self._read())
         counters = {f"host/ip/{name}": value for name, value in ip_counters(files[_SNMP] + files[_NETSTAT]).items()}
         tracked = conntrack_counters(files.get(_CONNTRACK, []))
@@ -108,7 +243,7 @@ def conntrack_counters(lines: list[str]) -> dict[str, int]:
     return counters
 
 
-class NamedCounters(Printed):
+class NamedCounters(Timed, Printed):
     """The rules' own counters that have a name (nft(8), COUNTERS)."""
 
     name = "nft-counters"
@@ -116,9 +251,8 @@ class NamedCounters(Printed):
     def __init__(self, host: Host, netns: str) -> None:
         super().__init__(host, ["nft", "-j", "list", "counters"], netns)
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`nft/counter/NAME` in packets; counters of one name in several tables are added up."""
-        at_s = time.monotonic()
         return Snapshot(at_s, {f"nft/counter/{name}": packets for name, packets in named(self._read()).items()})
 
 
@@ -131,7 +265,7 @@ def named(text: str) -> dict[str, int]:
     return packets
 
 
-class Chains:
+class Chains(Timed):
     """The rules as they stood when the bench was first read: they do not change while frames are sent."""
 
     name = "nft-chains"
@@ -148,9 +282,9 @@ class Chains:
             return error.message
         return None
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """Gauge `nft/rules/walked`: rules on a forwarded frame's way."""
-        return Snapshot(time.monotonic(), gauges={} if self._walked is None else {WALKED: float(self._walked)})
+        return Snapshot(at_s, gauges={} if self._walked is None else {WALKED: float(self._walked)})
 
 
 def walked(ruleset: str) -> int:
@@ -191,7 +325,7 @@ class NftBalancer:
             Limit(Resource.TABLE, most, closed_s, table, ENTRIES, (FULL,)),
             Limit(Resource.SOFTIRQ, None, None, backlog, refused=("host/link/*/rx_dropped",)),
         )
-        if service.mode is not Mode.FULL_NAT:
+        if not is_full(service):
             return limits
         ports, local, backends = self._ports().count, len(service.locals), len(service.backends)
         pool = f"{local} address{'' if local == 1 else 'es'} x {ports:,} ports x {backends} backends"
@@ -202,8 +336,7 @@ class NftBalancer:
         """Those of each local address, as the rules in force have them."""
         if self._service.local_ports is None:
             return KERNELS_PORTS
-        argv = ["nft", "list", "chain", balancing.word(self._service), balancing.TABLE, "postrouting"]
-        listed = self._host.run(argv, self._netns)
+        listed = self._host.run(["nft", "list", "chain", word(self._service), TABLE, "postrouting"], self._netns)
         if not (match := _PORTS.search(listed)):
             raise BenchError(f"service.local_ports: no ports are in force: {listed.strip()}")
         return Range(int(match[1]), int(match[2]) - int(match[1]) + 1)
@@ -233,7 +366,7 @@ class NftBalancer:
         wanted = dict.fromkeys((f"{addresses.TIMEOUT}{state}" for state in _STATES), "")
         settings = addresses.sysctls_in_force(self._host, self._netns, wanted | addresses.tracking(self._service))
         ports = self._ports()
-        return settings | ({"ports of each local address": balancing.shown_ports(ports)} if self._service.local else {})
+        return settings | ({"ports of each local address": shown_ports(ports)} if self._service.local else {})
 
     @contextmanager
     def doubled(self, resource: Resource) -> Iterator[str]:
@@ -267,7 +400,7 @@ class NftBalancer:
 
     def _reload(self, service: Service) -> None:
         """The rules of the service anew, in one transaction; the table of connections stays."""
-        self._host.run(["nft", "\n".join(balancing.again(service))], self._netns)
+        self._host.run(["nft", "\n".join(again(service))], self._netns)
 
     def _set_closed(self, seconds: int) -> None:
         self._host.run(["sysctl", "-qw", f"net.netfilter.{CLOSED}={seconds}"], self._netns)

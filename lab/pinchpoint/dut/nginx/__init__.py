@@ -19,13 +19,12 @@ from dataclasses import replace
 from pinchpoint.bench.requirements import Probe, packaged
 from pinchpoint.dut import proxy
 from pinchpoint.dut.device import Keys, OwnCounters, RawScenario, Types, programs
-from pinchpoint.dut.program import LogTail, braced, exchange, get
+from pinchpoint.dut.program import LogTail, braced, exchange, get, kept_log
 from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.dut.services import Reconfiguration, served
 from pinchpoint.dut.tcp_stack import PAIRS
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.host.processes import children
-from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Scenario, Scheduler
@@ -156,12 +155,11 @@ class Status(OwnCounters):
         self._failures, self._errors = LogTail(host, bench.file(_FAILURES)), LogTail(host, bench.file(_ERRORS))
         self._logged = Counter[str]()
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`nginx/{accepted,handled}`, those of the page's own readers among them; what `failures` and `errors` say.
 
         Gauge `nginx/active`. Accepted and not handled: the worker had no place for it.
         """
-        at_s = time.monotonic()
         accepted, handled, active = self._page()
         for told in (failures(self._failures.more()), errors(self._errors.more())):
             self._logged.update(told)
@@ -226,10 +224,7 @@ class NginxLive(ProxyLive):
 
     def log(self) -> tuple[str, str] | None:
         """The error log; what the program printed where there is none."""
-        try:
-            return "nginx-errors.log", self.places.host.read(self._bench.file(_ERRORS))
-        except OSError:
-            return super().log()
+        return kept_log(self.places.host, "nginx-errors.log", self._bench.file(_ERRORS)) or super().log()
 
 
 class NginxDevice(proxy.ProxyDevice):
@@ -237,13 +232,13 @@ class NginxDevice(proxy.ProxyDevice):
 
     bench_type = NginxBench
 
-    def check(self, raw: RawScenario, source: Source) -> None:
+    def check(self, raw: RawScenario) -> None:
         """A service with no more local addresses than split_clients divides evenly."""
         local = raw.tables.get("service", {}).get("local")
         if local is not None and local.count > _MOST_LOCALS:
             wanted = f"at most {_MOST_LOCALS} addresses of nginx, which divides clients by hundredths of a percent"
-            source.mismatch(("service", "local"), wanted, local.count)
-        super().check(raw, source)
+            raw.mismatch(("service", "local"), wanted, local.count)
+        super().check(raw)
 
     def probes(self, host: Host) -> Iterator[Probe]:
         """The program, its module, its tools."""

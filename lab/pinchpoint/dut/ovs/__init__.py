@@ -1,13 +1,10 @@
 """A private Open vSwitch: own database, daemons, sockets and namespace.
 
-`device`       the kind, as the rest of the lab knows it
-`keys`, `reading`, `bridges`, `spec`   scenario keys, their checks, and what they say
-`bench`        what a bench consists of: `places`, `daemons`, `ports`, `rules`, `balancing`, `vdpa`
-`live`         the running switch: `rpc`, `settings`, `collectors`, `text`, `flows`, `tc`, `bulk`
-`attached`     a switch that runs already, which is read and never changed
-`hops`, `counters`   where frames are counted, and what its counters mean
-`experiments`  what can be done against a cause
-`needs`        what a machine must have for it
+`device`       the kind, as the rest of the lab knows it, and what a machine must have for it
+`keys`, `reading`, `spec`   scenario keys, their checks, and what they say
+`bench`        what a bench consists of: `places`, `ports`, `balancing`, `vdpa`
+`live`         the running switch, ours or one in service: `settings`, `collectors`, `text`, `flows`, `tc`, `bulk`
+`hops`, `counters`   where frames are counted, what its counters mean, and what can be done against a cause
 """
 
 from pinchpoint.dut.ovs.device import DEVICE

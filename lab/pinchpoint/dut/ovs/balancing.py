@@ -8,24 +8,21 @@ translates one of both. So with full-NAT each connection has two entries.
 """
 
 import re
-import time
 from collections.abc import Iterator
 from ipaddress import IPv4Address
 
 from pinchpoint.bench.resource import AnyResource, TextFile
 from pinchpoint.dut.ovs.collectors import Asked
-from pinchpoint.dut.ovs.places import BRIDGE, OvsPlaces
-from pinchpoint.dut.ovs.ports import switch_ports
-from pinchpoint.dut.ovs.rpc import Unixctl, UnixctlError
-from pinchpoint.dut.ovs.rules import answers, port_numbers, with_port_numbers
+from pinchpoint.dut.ovs.places import BRIDGE, OvsPlaces, Unixctl, UnixctlError
+from pinchpoint.dut.ovs.ports import answers, port_numbers, switch_ports, with_port_numbers
 from pinchpoint.dut.ovs.spec import ArpResponder
+from pinchpoint.dut.services import await_forgotten, is_full, local_pool, local_ports
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Mode, Range, Scenario, Service
+from pinchpoint.model.scenario import Range, Scenario, Service
 from pinchpoint.observe.snapshot import Snapshot
 
 DATAPATH = "netdev"  # of ovs-vswitchd.conf.db(5)
-_ANY_PORT = Range(1024, 64_512)
 _OWN_MAC = "02:00:00:00:00:fe"  # of the virtual server and of the local addresses
 _CLIENTS_MAC, _BACKENDS_MAC = "02:00:00:00:00:01", "02:00:00:00:00:02"  # nobody is asked: the engine takes any
 _VALUES = 256  # of the hash by which a group deals: the most that it has
@@ -49,16 +46,6 @@ _USED, _EXHAUSTED = "ovs/service/connections", "ovs/service/ports_exhausted"
 _NO_PORT = "Unable to NAT due to tuple space exhaustion"
 _COUNT, _MOST = "dpctl/ct-get-nconns", "dpctl/ct-get-maxconns"
 _POLICY = re.compile(r"^Zone:(\d+), Timeout Policies: (.*)$", re.MULTILINE)
-
-
-def is_full(service: Service) -> bool:
-    """Whether there are two zones."""
-    return service.mode is Mode.FULL_NAT
-
-
-def local_ports(service: Service) -> Range:
-    """Ports of each local address."""
-    return service.local_ports or _ANY_PORT
 
 
 def timeouts(service: Service) -> dict[str, str]:
@@ -102,8 +89,7 @@ def rules(service: Service) -> Iterator[str]:
         yield f"table={_SOURCE},tcp,actions=ct(zone={_FROM_LOCAL},nat,table={_SOURCED})"
         sources, ports = f"{service.locals[0]}-{service.locals[-1]}", local_ports(service)
         nat = f"nat(src={sources}:{ports.first}-{ports.first + ports.count - 1})"
-        committed = f"ct(commit,zone={_FROM_LOCAL},{nat},table={_TO_BACKEND})"
-        yield from _tracked(_SOURCED, committed, to_backend)
+        yield from _tracked(_SOURCED, f"ct(commit,zone={_FROM_LOCAL},{nat},table={_TO_BACKEND})", to_backend)
     else:
         yield f"table={_SOURCE},tcp,actions={to_backend}"
     yield f"table={_TO_BACKEND},tcp,actions={_routed(_BACKENDS_MAC, servers)}"
@@ -189,21 +175,16 @@ class Connections(Asked):
         table = Limit(Resource.TABLE, most // each, held_s + swept_s, told, _USED, ("ovs/coverage/conntrack_full",))
         if not is_full(service):
             return (table,)
-        ports = local_ports(service).count
-        places = len(service.locals) * ports * len(service.backends)
-        pool = f"{len(service.locals):,} addresses x {ports:,} ports x {len(service.backends):,} backends"
+        places, pool = local_pool(service)
         return table, Limit(Resource.LOCAL_PORTS, places, held_s, f"{pool}, {waits}", refused=(_EXHAUSTED,))
 
     def flush(self) -> None:
         """Forget all connections. Raises BenchError."""
         self._control.call("dpctl/flush-conntrack")
-        deadline = time.monotonic() + FORGETTING_S
-        while (left := self._number(_COUNT)) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        if left:
+        if left := await_forgotten(self.tracked, FORGETTING_S, 0.05):
             raise BenchError(f"{left:,} entries are still in the table {FORGETTING_S:g} s after the flush")
 
-    def tracked(self) -> int | None:
+    def tracked(self) -> int:
         """Entries, of which a connection with full-NAT has two."""
         return self._number(_COUNT)
 

@@ -1,19 +1,135 @@
-"""The resources of a private switch's bench."""
+"""The resources of a private switch's bench: its daemons and their settings (ovs-vswitchd.conf.db(5)), and the rest."""
 
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 
 from pinchpoint.bench.relay import RelayLink, plain_frames, relay, relay_memory_mb
 from pinchpoint.bench.resource import AnyResource, Daemon, Namespace, Uptime
 from pinchpoint.dut import nics, remote_endpoints
-from pinchpoint.dut.attach import foundation, pages_of, veths
+from pinchpoint.dut.attach import foundation, pages_of, pci_arguments, veths
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.ovs import balancing, vdpa
-from pinchpoint.dut.ovs.daemons import SWITCH, database, limits, settings, vswitchd
-from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.ports import bridges, extra_ports, underlay_routes
-from pinchpoint.dut.ovs.rules import rules
-from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, spec
+from pinchpoint.dut.ovs.places import OvsPlaces, quoted
+from pinchpoint.dut.ovs.ports import bridges, extra_ports, rules, underlay_routes
+from pinchpoint.dut.ovs.spec import CONFIG_KEYS, IN_KERNEL, POLLED, Datapath, OvsDut, ports, spec
+from pinchpoint.host.interface import Host as Machine
 from pinchpoint.model.scenario import Host, Scenario
+
+_SCHEMA_NAME = "vswitch.ovsschema"
+SCHEMA = f"/usr/share/openvswitch/{_SCHEMA_NAME}"
+SWITCH = "ovs-vswitchd"  # the name of its daemon
+_PLAIN, _WITH_DPDK = "openvswitch-switch/ovs-vswitchd", "openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
+VSWITCHD = {way: f"/usr/lib/{_WITH_DPDK if way is Datapath.DPDK else _PLAIN}" for way in Datapath}
+_EAL = ("--in-memory", "--no-telemetry")
+
+
+def database(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
+    """A fresh database and its server."""
+    file = f"{places.directory}/conf.db"
+    words = ("ovsdb-server", file, f"--remote=p{places.database}")
+    server = _daemon(places, "ovsdb-server", "ovsdb", words, (_control_cpu(scenario),))
+    return [places.command("ovsdb-tool", "create", file, schema(scenario, places.machine)), server]
+
+
+def vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
+    """The switch itself, in the bench's namespace."""
+    # PMD threads choose their own CPUs; all others inherit, and must not take a PMD's. Without
+    # PMD threads the main thread forwards, and belongs on the CPU that a PMD would have.
+    cpus = (_control_cpu(scenario),) if spec(scenario).datapath in POLLED else spec(scenario).pmd_cpus
+    # Both ends of a tunnel are addresses of one namespace, whose kernel would route between them by itself.
+    routes = ("--disable-system-route",) if spec(scenario).tunnels else ()
+    words = (program(scenario), places.database, *routes)
+    return _daemon(places, SWITCH, "vswitchd", words, cpus, places.dut_netns)
+
+
+def _daemon(
+    places: OvsPlaces, name: str, files: str, words: tuple[str, ...], cpus: tuple[int, ...], netns: str | None = None
+) -> Daemon:
+    """`files`: how the names of its files begin."""
+    pidfile, begin = places.pidfile(files), f"{places.directory}/{files}"
+    own = (f"--pidfile={pidfile}", f"--log-file={begin}.log", f"--unixctl={begin}.ctl", "--detach", "--no-chdir")
+    return Daemon(name, (*words, *own), pidfile, f"{begin}.log", places.bench_id, netns, cpus, places.environment)
+
+
+def program(scenario: Scenario) -> str:
+    """The path of the switch's program."""
+    return spec(scenario).vswitchd or VSWITCHD[spec(scenario).datapath]
+
+
+def schema(scenario: Scenario, host: Machine) -> str:
+    """The database schema that belongs to the program: beside it as built, as installed with it, or the system's."""
+    if spec(scenario).vswitchd is None:
+        return SCHEMA
+    folder = PurePosixPath(program(scenario)).parent
+    places = (folder / _SCHEMA_NAME, folder.parent / "share/openvswitch" / _SCHEMA_NAME)
+    return next((str(place) for place in places if host.exists(str(place))), SCHEMA)
+
+
+def settings(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
+    """What the switch must find in its database when it starts."""
+    if not (wanted := _other_config(scenario)):
+        return []
+    words = (f"other_config:{key}={quoted(value)}" for key, value in wanted.items())
+    return [places.vsctl("--no-wait", "set", "Open_vSwitch", ".", *words)]
+
+
+def _other_config(scenario: Scenario) -> dict[str, str]:
+    dut = spec(scenario)
+    config: dict[str, str] = {}
+    if dut.datapath is Datapath.DPDK:
+        config |= {
+            "dpdk-init": "true",
+            "dpdk-socket-mem": str(dut.memory_mb),
+            "dpdk-lcore-mask": _mask((_control_cpu(scenario),)),
+            "dpdk-extra": " ".join((*pci_arguments(_nics(scenario)), *_EAL)),
+        }
+    if dut.datapath in POLLED:
+        config["pmd-cpu-mask"] = _mask(dut.pmd_cpus)
+    return config | tuned(dut) | dict(dut.other_config)
+
+
+def _nics(scenario: Scenario) -> tuple[str, ...]:
+    """NICs, each with the representors that its ports have. Functions that serve rings are attached by their ports."""
+    representors: dict[str, list[str]] = {}
+    for port in ports(scenario):
+        if port.pf:
+            representors.setdefault(port.pf, []).append(str(port.representor))
+    wanted = {port.pci: port.pci for port in scenario.ports if port.pci}
+    wanted |= {nic: f"{nic},representor=[{','.join(numbers)}]" for nic, numbers in representors.items()}
+    return tuple(wanted.values())
+
+
+def tuned(dut: OvsDut) -> dict[str, str]:
+    """The settings that stand in the database, as it holds them."""
+    asked = {name: getattr(dut.tuning, key) for key, name in CONFIG_KEYS.items()}
+    if dut.datapath is Datapath.TC:
+        asked["hw-offload"] = True
+    return {name: str(value).lower() for name, value in asked.items() if value is not None}
+
+
+def limits(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
+    """What the database has no place for: set once the datapath is there."""
+    most = spec(scenario).tuning.conntrack_limit
+    return [] if most is None else [places.appctl("dpctl/ct-set-maxconns", str(most))]
+
+
+def switch_versions(scenario: Scenario, places: OvsPlaces) -> dict[str, str]:
+    """What the running switch says of itself: its version and its DPDK's; of a build of one's own, with its path."""
+    names = ("ovs_version", "dpdk_version")
+    answers = places.ask_vsctl("--if-exists", "get", "Open_vSwitch", ".", *names).splitlines()
+    versions = {name: answer.strip().strip('"') for name, answer in zip(names, answers, strict=False)}
+    own = f"{spec(scenario).vswitchd} " if spec(scenario).vswitchd else ""
+    return {f"switch {own}{name}": value for name, value in versions.items() if value not in ("", "[]", "none")}
+
+
+def _control_cpu(scenario: Scenario) -> int:
+    """Where ovs-vswitchd's other threads run: not on a PMD's CPU."""
+    return scenario.engine.cpus[0]
+
+
+def _mask(cpus: tuple[int, ...]) -> str:
+    return hex(sum(1 << cpu for cpu in cpus))
+
 
 _OLD_ENOUGH_S = 11  # before a kernel has run for ten seconds ovs-vswitchd 3.1 counts no CPU, and takes no upcalls
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pinchpoint.bulk.making import FIRST_ADDRESS, Watch, allowed_s
-from pinchpoint.dut.ovs.places import BRIDGE, OvsPlaces
-from pinchpoint.dut.ovs.rpc import Operation, Ovsdb, Unixctl, selected
+from pinchpoint.dut.ovs.places import BRIDGE, Operation, Ovsdb, OvsPlaces, Unixctl, selected
 from pinchpoint.host.interface import PROC, CommandFailed
 from pinchpoint.host.many import run_fed, run_many
 from pinchpoint.host.netlink import remove_kind

@@ -1,17 +1,16 @@
 """Collectors for Open vSwitch, through its control socket, its database and the bridges' OpenFlow sockets."""
 
 import re
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from pinchpoint.dut.device import Timed
 from pinchpoint.dut.ovs import text as ovs_text
 from pinchpoint.dut.ovs.flows import FlowListing, datapath_flow_counts
-from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.rpc import Ovsdb, Unixctl, UnixctlError, selected
+from pinchpoint.dut.ovs.places import Ovsdb, OvsPlaces, Unixctl, UnixctlError, selected
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.hops import DROPPED_BY
@@ -29,7 +28,7 @@ _RULE: Final = re.compile(
 _TRACKED: Final = re.compile(r"(?:^|,)ct_(?:state|mark|label|zone)=")
 
 
-class Asked:
+class Asked(Timed):
     """Shared by all that ask the switch: they can run where it answers; a release may not know a command."""
 
     name: str
@@ -42,14 +41,6 @@ class Asked:
         except self.refusal as error:
             return str(error)
         return None
-
-    def snapshot(self) -> Snapshot:
-        """What it answers now. Raises DutError."""
-        return self.read(time.monotonic())
-
-    def read(self, at_s: float) -> Snapshot:
-        """The reading of this moment."""
-        raise NotImplementedError
 
 
 class _ControlCollector(Asked):
@@ -263,7 +254,7 @@ def _configured(rows: Iterable[Mapping[str, list[list[list[str]]]]]) -> Iterator
             yield f"{CONFIGURED}{key}", float(value) if value.isdigit() else float(value == "true")
 
 
-class Ports:
+class Ports(Timed):
     """Frames in and out of every port of a bridge, with drops by their names."""
 
     def __init__(self, places: OvsPlaces, bridge: str, names: Mapping[str, str]) -> None:
@@ -275,9 +266,8 @@ class Ports:
         """Whether the bridge's socket is there."""
         return None if self._places.host.exists(self._management) else f"{self._management}: no such socket"
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`ovs/port/NAME/COUNTER`, live from the netdev (the database's copy is seconds old)."""
-        at_s = time.monotonic()
         try:
             shown = self._places.ask("ovs-ofctl", "-O", "OpenFlow14", "--timeout=10", "dump-ports", self._management)
         except CommandFailed as error:

@@ -1,15 +1,24 @@
-"""What the counters of Open vSwitch say: the load of its threads, metrics of a trial, signs of causes. Pure."""
+"""What the counters of Open vSwitch say: the load of its threads, metrics of a trial, signs of causes.
+
+What can be done against a cause: counter-experiments with other rules or limits out of reach, and settings. Pure.
+"""
 
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
-from pinchpoint.dut.ovs.collectors import BY_RULES, BY_TRACKING, MIRRORED
+from pinchpoint.dut.device import Device, Seen, between
+from pinchpoint.dut.ovs.collectors import BY_RULES, BY_TRACKING, CONFIGURED, MIRRORED
 from pinchpoint.dut.ovs.flows import LIMIT
+from pinchpoint.dut.ovs.keys import FIRST_BRIDGE
+from pinchpoint.dut.ovs.spec import Bridge, OvsPort, Rule, RuleSeries, spec
 from pinchpoint.dut.ovs.tc import HARDWARE, SOFTWARE
-from pinchpoint.model.causes import Sign
+from pinchpoint.model.causes import Experiment, Sign
 from pinchpoint.model.measurement import CARRIED, Metric
 from pinchpoint.model.offload import OffloadLimit
+from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import BusyBy, ThreadFigure, ThreadLoad
 
 FIGURES: Final[Mapping[str, ThreadFigure]] = {
@@ -29,13 +38,6 @@ _GAUGES: Final = {
     "datapath flows in the table": "ovs/flows/megaflows",
     "datapath masks in the table": "ovs/flows/masks",
 }
-Seen = Mapping[str, float]
-
-
-def _between(seen: Seen, begin: str, end: str) -> dict[str, float]:
-    """The counters whose names begin and end so, by what stands between the two."""
-    names = (name for name in seen if name.startswith(begin) and name.endswith(end))
-    return {name.removeprefix(begin).removesuffix(end): seen[name] for name in names}
 
 
 def _threads(seen: Seen) -> list[str]:
@@ -48,17 +50,6 @@ def _sum(seen: Seen, counter: str) -> float | None:
     """Of all threads; None where none has the counter."""
     known = [seen[name] for thread in _threads(seen) if (name := f"ovs/pmd/{thread}/{counter}") in seen]
     return sum(known) if known else None
-
-
-def loads(seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
-    """The load of each thread that received frames, the PMDs first.
-
-    Snapshots bracket more than the traffic (drain, reading), so a busy share of
-    all cycles would be too low: busy cycles are set against the cycles of
-    `traffic_s` seconds, with the core's clock taken from the counters' own growth.
-    """
-    thread_loads = [_load(thread, seen, traffic_s) for thread in _threads(seen)]
-    return tuple(load for load in thread_loads if load.received > 0 or load.cpu is not None)
 
 
 def _load(thread: str, seen: Seen, traffic_s: float) -> ThreadLoad:
@@ -74,7 +65,7 @@ def _load(thread: str, seen: Seen, traffic_s: float) -> ThreadLoad:
     share, by = _busy(thread, busy, clock_hz, seen, traffic_s)
     lookups = {key: count(_COUNTERS.get(key, key)) for key in FIGURES}
     detail = {key: hits for key, hits in lookups.items() if hits is not None}
-    polled = (queue.partition("/")[0] for queue, on in _between(seen, f"ovs/rxq/{thread}/", "/enabled").items() if on)
+    polled = (queue.partition("/")[0] for queue, on in between(seen, f"ovs/rxq/{thread}/", "/enabled").items() if on)
     return ThreadLoad(
         name="main thread" if cpu is None else f"PMD core {cpu}",
         cpu=cpu,
@@ -103,17 +94,10 @@ def _busy(
     return (None, None) if run_ns is None else (min(1.0, run_ns / 1e9 / traffic_s), BusyBy.PROCESSOR_TIME)
 
 
-def metrics(seen: Seen) -> Iterator[Metric]:
-    """Metrics of one trial from `seen`, the differences of ovs-vswitchd's counters; those not seen are left out."""
-    yield from _subtables(seen)
-    yield from _tables(seen)
-    yield from _queues(seen)
-
-
 def _subtables(seen: Seen) -> Iterator[Metric]:
     """Subtables searched for a megaflow hit, from running averages that are printed rounded."""
     lookups = hits = error = 0.0
-    for thread, searched in _between(seen, "ovs/pmd/", "/subtable_lookups").items():
+    for thread, searched in between(seen, "ovs/pmd/", "/subtable_lookups").items():
         lookups += searched
         hits += seen.get(f"ovs/pmd/{thread}/megaflow_hits", 0)
         error += 2 * _AVERAGE_ROUNDING * seen.get(f"ovs/pmd/{thread}/megaflow_hits_since_start", 0)
@@ -143,12 +127,12 @@ def _tables(seen: Seen) -> Iterator[Metric]:
 
 def _queues(seen: Seen) -> Iterator[Metric]:
     """Of each port's receive queues: the share of its thread's time, and of the port's frames."""
-    for name, percent in sorted(_between(seen, "ovs/rxq/", "/usage_percent").items()):
+    for name, percent in sorted(between(seen, "ovs/rxq/", "/usage_percent").items()):
         _, port, queue = name.split("/")
         note = "of its thread's time, over the last 5 s"
         yield Metric(f"queue usage {port}:{queue}", "share", percent / 100, note=note)
     for port in sorted({name.split("/")[2] for name in seen if name.startswith("ovs/port/")}):
-        counted = _between(seen, f"ovs/port/{port}/rx_q", "_good_packets")
+        counted = between(seen, f"ovs/port/{port}/rx_q", "_good_packets")
         queues = {int(number): frames for number, frames in counted.items() if number.isdigit()}
         total = sum(queues.values())
         if len(queues) > 1 and total:
@@ -156,24 +140,18 @@ def _queues(seen: Seen) -> Iterator[Metric]:
                 yield Metric(f"queue share {port}:{number}", "share", frames / total)
 
 
-def handled(seen: Seen) -> int | None:
-    """Lookups of the datapath, for one that no thread counts, and frames that tc took before; None if it has none."""
-    counts = [seen[name] for name in ("ovs/lookups/hit", "ovs/lookups/missed", SOFTWARE, HARDWARE) if name in seen]
-    return int(sum(counts)) if counts else None
-
-
-def signs(seen: Seen) -> Mapping[Sign, float]:
-    """All that causes show by; what was not read is absent."""
+def _signs(seen: Seen) -> dict[Sign, float | None]:
+    """All that causes show by; None: it was not read."""
     by_threads, hits = _sum(seen, "packets_received"), _sum(seen, "megaflow_hits")
     passes = by_threads and by_threads + (_sum(seen, "packet_recirculations") or 0)
-    contended = _between(seen, "", "/vhost_tx_contention")
-    tracked, limits = (_between(seen, "ovs/conntrack/", end) for end in ("connections", "limit"))
+    contended = between(seen, "", "/vhost_tx_contention")
+    tracked, limits = (between(seen, "ovs/conntrack/", end) for end in ("connections", "limit"))
     fullest = [tracked[where] / limit for where, limit in limits.items() if limit and where in tracked]
     # Whose the drops of the pipeline are: of rules that drop, of those after connection tracking, of mirrors.
-    by_rules, received = seen.get(BY_RULES), _between(seen, "ovs/port/", "/rx_pkts")
-    mirrored, entered = sum(received.get(port, 0.0) for port in _between(seen, MIRRORED, "")), sum(received.values())
+    by_rules, received = seen.get(BY_RULES), between(seen, "ovs/port/", "/rx_pkts")
+    mirrored, entered = sum(received.get(port, 0.0) for port in between(seen, MIRRORED, "")), sum(received.values())
     flows, claimed = _claims(seen)
-    values = {
+    return {
         Sign.SUBTABLES: _ratio(_sum(seen, "subtable_lookups"), hits, least=1.0),
         Sign.SLOW_PATH_TIME: _upcall_share(seen),
         Sign.FLOWS_OF_LIMIT: _ratio(seen.get("ovs/flows/flows"), seen.get("ovs/flows/flow_limit")),
@@ -187,7 +165,6 @@ def signs(seen: Seen) -> Mapping[Sign, float]:
         Sign.UNTRACKED: _ratio(seen.get("ovs/coverage/conntrack_full", 0.0), by_threads),
         Sign.CONTENDED: _ratio(sum(contended.values()) if contended else None, by_threads),
     }
-    return {sign: value for sign, value in values.items() if value is not None}
 
 
 def _ratio(part: float | None, whole: float | None, least: float = 0.0, most: float = math.inf) -> float | None:
@@ -198,7 +175,7 @@ def _ratio(part: float | None, whole: float | None, least: float = 0.0, most: fl
 def _upcall_share(seen: Seen) -> float | None:
     """Of the busiest thread's busy time; its clock is what its own counters grew by."""
     elapsed_s, shares = seen.get("elapsed_s/pmd"), list[float]()
-    for thread, spent_us in _between(seen, "ovs/perf/", "/upcall_us").items():
+    for thread, spent_us in between(seen, "ovs/perf/", "/upcall_us").items():
         busy, idle = (seen.get(f"ovs/pmd/{thread}/{name}_cycles") for name in ("processing", "idle"))
         if elapsed_s and busy and idle is not None:
             shares.append(spent_us / 1e6 / (elapsed_s * busy / (busy + idle)))
@@ -231,6 +208,148 @@ def _by_software(seen: Seen, by_threads: float | None, entered: float, claimed: 
     return software if software + seen.get(HARDWARE, 0.0) >= entered * (1 - MISSING) else None
 
 
-def offload_limits(seen: Seen) -> Mapping[OffloadLimit, float]:
-    """The share of the frames that each known limit keeps in software."""
-    return {limit: seen[name] for limit in OffloadLimit if (name := LIMIT + limit.name.lower()) in seen}
+UNREACHED = 2**24  # flows or connections: a bench has 64 x 2^16 five-tuples at most, of which it uses a fraction
+_STATE = re.compile(r"ct_(?:state|zone|mark|label|nw_src|nw_dst|nw_proto|tp_src|tp_dst|ipv6_src|ipv6_dst)=[^, ]*,?")
+_TABLE = re.compile(r"\btable=(\d{1,3})")
+_OUTPUT = re.compile(r"(?:output:)?\{(?!ipv4:|mac:|u16:|i\})[^}]*\}|\b(?:FLOOD|ALL|NORMAL|flood|all|normal)\b")
+_SMC: Final = f"{CONFIGURED}smc-enable"
+_EMC: Final = f"{CONFIGURED}emc-insert-inv-prob"
+_SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "policer": ("raise ingress_policing_rate of the port", "the rates of its QoS record"),
+    "mtu": ("raise mtu_request of the port",),
+    "buffers": ("raise dut.memory_mb",),
+    "tracking-limit": ("raise dut.conntrack_limit", "the limit of the zone"),
+    "flow-limit": ("raise dut.flow_limit",),
+    "false-offload": ("name outputs in the place of NORMAL in table 0",),
+    "slow-path": ("raise dut.flow_limit", "raise dut.max_idle_ms"),
+    "copies": ("name the port in the place of NORMAL without a learnt address, FLOOD or ALL",),
+    "imbalance": ("set port.rxq_affinity", "let pmd-auto-lb deal the queues out"),
+    "main-thread": ('set dut.datapath = "af_xdp" or "dpdk"',),
+    "preempted": ("name another CPU in dut.pmd_cpus",),
+    "flow-control": ("set options:tx-flow-ctrl=false of the port",),
+}
+"""By the name of the cause."""
+
+
+def _all(scenario: Scenario) -> Iterator[tuple[Experiment, Scenario]]:
+    dut = spec(scenario)
+    yield Experiment.PLAIN, _plain(scenario)
+    yield Experiment.NO_TRACKING, _with_actions(scenario, _untracked)
+    yield Experiment.ONE_OUTPUT, _with_actions(scenario, _one_output)
+    if dut.tuning.flow_limit is not None:
+        tuning = replace(dut.tuning, flow_limit=UNREACHED)
+        yield Experiment.LARGE_FLOW_LIMIT, replace(scenario, dut=replace(dut, tuning=tuning))
+    if dut.tuning.conntrack_limit is not None:
+        tuning = replace(dut.tuning, conntrack_limit=UNREACHED)
+        yield Experiment.LARGE_TRACKING_LIMIT, replace(scenario, dut=replace(dut, tuning=tuning))
+
+
+def _plain(scenario: Scenario) -> Scenario:
+    """One bridge that takes a stream's frames from one port to the other, whatever they are."""
+    pairs = dict.fromkeys((stream.tx_port, stream.rx_port) for stream in scenario.streams)
+    rules = tuple(Rule(f"in_port={{{tx}}},actions=output:{{{rx}}}") for tx, rx in pairs)
+    dut = replace(spec(scenario), bridges=(Bridge(FIRST_BRIDGE, rules, ()),), patches=(), tunnels=(), arp_responders=())
+    ports = tuple(replace(port, bridge=FIRST_BRIDGE) if isinstance(port, OvsPort) else port for port in scenario.ports)
+    return replace(scenario, dut=dut, ports=ports)
+
+
+def _with_actions(scenario: Scenario, changed: Callable[[str], str]) -> Scenario:
+    """The rules of all bridges, each as `changed`."""
+
+    def of(bridge: Bridge) -> Bridge:
+        rules = dict.fromkeys(changed(rule.text) for rule in bridge.rules)
+        series = (RuleSeries(changed(old.rule), old.count, old.first) for old in bridge.rule_series)
+        return replace(bridge, rules=tuple(map(Rule, rules)), rule_series=tuple(series))
+
+    dut = spec(scenario)
+    bridges = tuple(map(of, dut.bridges))
+    is_same = list(map(_texts, bridges)) == list(map(_texts, dut.bridges))
+    return scenario if is_same else replace(scenario, dut=replace(dut, bridges=bridges))
+
+
+def _texts(bridge: Bridge) -> tuple[list[str], list[str]]:
+    return [rule.text for rule in bridge.rules], [series.rule for series in bridge.rule_series]
+
+
+def _untracked(rule: str) -> str:
+    """The rule without matches on connections; what went through connection tracking goes to its table at once."""
+    match, separator, actions = rule.partition("actions=")
+    if not separator:
+        return rule
+    kept, rest = list[str](), actions
+    while (ct_action := re.search(r"\bct(\(|_clear\b)", rest)) is not None:
+        end = _closed(rest, ct_action.end()) if ct_action[1] == "(" else ct_action.end()
+        table = _TABLE.search(rest[ct_action.start() : end])
+        kept.append(rest[: ct_action.start()] + (f"resubmit(,{table[1]})" if table else ""))
+        rest = rest[end:]
+    words = re.sub(r",{2,}", ",", "".join(kept) + rest).strip(",")
+    return f"{_STATE.sub('', match)}{separator}{words or 'drop'}"
+
+
+def _closed(text: str, begin: int) -> int:
+    """The place after the bracket that closes the one before `begin`."""
+    depth = 1
+    for place in range(begin, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[place], 0)
+        if not depth:
+            return place + 1
+    return len(text)
+
+
+def _one_output(rule: str) -> str:
+    """The rule with the first of its outputs alone, where it names several ports."""
+    match, separator, actions = rule.partition("actions=")
+    outputs = list(_OUTPUT.finditer(actions))
+    if len(outputs) < 2:
+        return rule
+    for extra in reversed(outputs[1:]):
+        actions = actions[: extra.start()] + actions[extra.end() :]
+    return f"{match}{separator}{re.sub(r',{2,}', ',', actions).strip(',')}"
+
+
+def _caches(cause: str, seen: Seen) -> Iterator[str]:
+    if cause in ("masks", "many-flows") and not seen.get(_SMC):
+        yield "try dut.smc = true"
+    if cause == "many-flows" and seen.get(_EMC) != 0:
+        yield "try dut.emc_insert_inv_prob = 0, which saves the vain insertions"
+
+
+class Counters(Device):
+    """What a switch's counters say of a trial, and what can be done against its causes."""
+
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
+        """The load of each thread that received frames, the PMDs first.
+
+        Snapshots bracket more than the traffic (drain, reading), so a busy share of
+        all cycles would be too low: busy cycles are set against the cycles of
+        `traffic_s` seconds, with the core's clock taken from the counters' own growth.
+        """
+        thread_loads = [_load(thread, seen, traffic_s) for thread in _threads(seen)]
+        return tuple(load for load in thread_loads if load.received > 0 or load.cpu is not None)
+
+    def metrics(self, seen: Seen) -> Iterator[Metric]:
+        """Metrics of one trial from `seen`, the differences of ovs-vswitchd's counters; those not seen are left out."""
+        yield from _subtables(seen)
+        yield from _tables(seen)
+        yield from _queues(seen)
+
+    def handled(self, seen: Seen) -> int | None:
+        """Lookups of the datapath, for one that no thread counts, and frames that tc took before."""
+        counts = [seen[name] for name in ("ovs/lookups/hit", "ovs/lookups/missed", SOFTWARE, HARDWARE) if name in seen]
+        return int(sum(counts)) if counts else None
+
+    def signs(self, seen: Seen) -> Mapping[Sign, float]:
+        """Subtables, the classifier's share, upcalls, limits and contention; what was not read is absent."""
+        return {sign: value for sign, value in _signs(seen).items() if value is not None}
+
+    def offload_limits(self, seen: Seen) -> Mapping[OffloadLimit, float]:
+        """The share of the frames that each known limit keeps in software."""
+        return {limit: seen[name] for limit in OffloadLimit if (name := LIMIT + limit.name.lower()) in seen}
+
+    def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
+        """Other rules, and limits out of reach: those that would change anything."""
+        return {kind: changed for kind, changed in _all(scenario) if changed.dut != scenario.dut}
+
+    def advice(self, cause: str, seen: Seen) -> Sequence[str]:
+        """Keys, and settings of its database, without what is in force."""
+        return (*_SETTINGS.get(cause, ()), *_caches(cause, seen))

@@ -1,34 +1,99 @@
-"""Open vSwitch as a kind of device: what `pinchpoint.dut.device` asks of every kind."""
+"""Open vSwitch as a kind of device: what `pinchpoint.dut.device` asks of every kind, what a machine must have for it,
+and what the switch's own program says of itself.
+"""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
 
-from pinchpoint.bench.requirements import Probe
+from pinchpoint.bench.requirements import Probe, command, hugepages, kernel_module, packaged
 from pinchpoint.bench.resource import AnyResource, TapLinks
-from pinchpoint.dut import device
-from pinchpoint.dut.attach import by_dpdk, by_veth
-from pinchpoint.dut.device import Attached, Attachment, Freezing, Pages, RawScenario, Read, Seen, Types
-from pinchpoint.dut.ovs import attached, counters, experiments, hops, needs, reading, vdpa
+from pinchpoint.dut import device, nics
+from pinchpoint.dut.attach import by_dpdk, by_veth, pages_of
+from pinchpoint.dut.device import Attached, Attachment, Freezing, Pages, RawScenario, Read, Starter, Types
 from pinchpoint.dut.ovs import bench as made
-from pinchpoint.dut.ovs.daemons import SWITCH
-from pinchpoint.dut.ovs.keys import KEYS
-from pinchpoint.dut.ovs.live import OvsLive
+from pinchpoint.dut.ovs import counters, hops, reading, vdpa
+from pinchpoint.dut.ovs.keys import DEFAULT_MEMORY_MB, KEYS
+from pinchpoint.dut.ovs.live import OvsLive, attach
 from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.rules import refused_rule
+from pinchpoint.dut.ovs.ports import refused_rule
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsDut, OvsHost, OvsPort, pinned_queues, rules, spec
+from pinchpoint.dut.ovs.tc import MODULES
 from pinchpoint.dut.places import Places
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.numa import Topology
 from pinchpoint.keys.reader import Values
-from pinchpoint.keys.source import Source
-from pinchpoint.model.causes import Experiment, Sign
-from pinchpoint.model.errors import InputError, PinchpointError
+from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError
 from pinchpoint.model.hops import HopGraph
-from pinchpoint.model.measurement import Metric
-from pinchpoint.model.offload import OffloadLimit
 from pinchpoint.model.scenario import Batch, Host, Port, Scenario
-from pinchpoint.model.trial import ThreadLoad
+
+_PACKAGES = {
+    **dict.fromkeys(("ovs-vsctl", "ovs-ofctl", "ovsdb-server", "ovsdb-tool"), "openvswitch-switch"),
+    **dict.fromkeys(("ip", "ss"), "iproute2"),
+    "sysctl": "procps", "taskset": "util-linux", "ethtool": "ethtool",
+}  # fmt: skip
+_OTHERWISE = 'set dut.datapath = "af_packet"'
+_STARTING_RULE = 'rules = """\nin_port={left},actions=output:{right}\n"""'
+STARTERS = (
+    Starter(rank=10, kind="ovs", words="Open vSwitch with DPDK", title="Open vSwitch with DPDK, one rule",
+        why="one PMD thread, one rule, vhost-user ports", polls=True, backend="dpdk", ring=4096,
+        dut=f'kind = "ovs"\ndatapath = "dpdk"\npmd_cpus = {{cpus}}\n{_STARTING_RULE}'),
+    Starter(rank=20, kind="ovs", words="Open vSwitch in user space over veth", title="Open vSwitch over veth, one rule",
+        why="one PMD thread, one rule, packet sockets, no hugepages", polls=True, backend="af_packet",
+        dut=f'kind = "ovs"\ndatapath = "af_packet"\npmd_cpus = {{cpus}}\n{_STARTING_RULE}'),
+)  # fmt: skip
+_FIRST_LINE = re.compile(r"\S+ \(Open vSwitch\) \S+")
+
+
+def program(host: Machine, datapath: Datapath) -> Probe:
+    """Whether the datapath's switch is installed."""
+    path = Path(made.VSWITCHD[datapath])
+    there = host.exists(str(path))
+    detail = str(path) if there else f"{path}: not installed"
+    return packaged(path.name, there, detail, path.parent.name)
+
+
+def _own_program(host: Machine, path: str, datapath: Datapath) -> Probe:
+    """A program given as dut.vswitchd is asked for its name and version before it runs as the switch."""
+    wrong = what_is_wrong(host, path, datapath)
+    hint = "set dut.vswitchd to the path of an ovs-vswitchd; for dpdk, of one built with DPDK"
+    return Probe("dut.vswitchd", not wrong, f"{path}: {wrong or told_version(host, path)}", hint)
+
+
+def told_version(host: Machine, path: str) -> str:
+    """What `PROGRAM --version` says, in one line. Raises BenchError or RequirementError if it does not run."""
+    lines = host.run([path, "--version"], timeout_s=10.0).splitlines()
+    return ", ".join(line.strip() for line in lines if line.strip())
+
+
+def what_is_wrong(host: Machine, path: str, datapath: Datapath) -> str:
+    """Why a build of one's own cannot be the switch of this datapath; empty if it can."""
+    if host.which(path) is None:
+        return "not executable" if host.exists(path) else "no such file"
+    if not Path(path).name.startswith(made.SWITCH):
+        return f"its name does not begin with {made.SWITCH}, by which its threads are found"
+    try:
+        version = told_version(host, path)
+    except (BenchError, RequirementError, OSError) as error:
+        return f"--version failed: {error}"
+    if not _FIRST_LINE.match(version):
+        return f"--version says {version[:100]!r}, expected '{made.SWITCH} (Open vSwitch) VERSION'"
+    if datapath is Datapath.DPDK and "DPDK" not in version:
+        return f"built without DPDK ({version})"
+    return ""
+
+
+def program_facts(scenario: Scenario, host: Machine) -> Mapping[str, str]:
+    """The program's path, version and SHA-256, under a name that no other program of the run has."""
+    path = made.program(scenario)
+    own = spec(scenario).vswitchd is not None
+    name = f"switch {path} program" if own else f"switch program for {spec(scenario).datapath}"
+    digest = host.run(["sha256sum", path]).split()[0]
+    return {name: f"{path}: {told_version(host, path)}, sha256 {digest}"}
+
 
 # Switch, engine and their removal; DPDK also takes and clears its hugepages.
 _STANDING_S = {Datapath.DPDK: 4.5, Datapath.AF_XDP: 4.0, Datapath.AF_PACKET: 3.0} | dict.fromkeys(IN_KERNEL, 3.0)
@@ -56,7 +121,7 @@ class OvsBench(device.Bench):
 
     def facts(self) -> Mapping[str, str]:
         """The program's path, version and hash."""
-        return needs.program_facts(self.scenario, self.places.machine)
+        return program_facts(self.scenario, self.places.machine)
 
     def refusal(self, error: CommandFailed) -> PinchpointError | None:
         """A refused rule, with its place in the scenario, or ports that it does not have."""
@@ -71,28 +136,42 @@ class OvsBench(device.Bench):
 
 
 @dataclass(frozen=True)
-class OvsDevice(device.Device):
+class OvsDevice(counters.Counters):
     """The kind `ovs`: a private Open vSwitch, with any of its datapaths."""
 
-    def read(self, raw: RawScenario, source: Source) -> Callable[[], Read]:
-        """Bridges, rules, ports and settings."""
-        return reading.read(raw, source)
+    largest_frame: ClassVar[int] = 1518  # its ports keep their MTU of 1500
 
-    def largest_frame(self, dut: Values) -> int:
-        """1,518 bytes: its ports keep their MTU of 1500."""
-        return 1518
+    def read(self, raw: RawScenario) -> Callable[[], Read]:
+        """Bridges, rules, ports and settings."""
+        return reading.read(raw)
 
     def needs(self, scenario: Scenario, host: Machine) -> Iterator[Probe]:
-        """Its programs, hugepages or a kernel module."""
-        return needs.needs(scenario, host)
+        """The programs of its datapath, hugepages or a kernel module, and what that datapath can do."""
+        dut = spec(scenario)
+        yield from (command(host, name, package) for name, package in _PACKAGES.items())
+        yield _own_program(host, dut.vswitchd, dut.datapath) if dut.vswitchd else program(host, dut.datapath)
+        if dut.datapath is Datapath.DPDK:
+            yield hugepages(host, made.hugepages_needed(scenario), _OTHERWISE)
+            yield from nics.needs(host, nics.beside_device(scenario))
+            ends = [end for port in scenario.ports if isinstance(port, OvsPort) for end in (port.pf, port.vf)]
+            yield from nics.shared(host, (end for end in ends if end))
+        if dut.datapath is Datapath.TC:
+            otherwise = 'set guest.kernel = "qemu", or dut.datapath = "kernel"'
+            yield from (kernel_module(host, name, otherwise, scenario.guest) for name in MODULES)
+            yield command(host, "tc", "iproute2")
+        if dut.datapath in IN_KERNEL:
+            yield kernel_module(host, "openvswitch", _OTHERWISE, scenario.guest)
+            if dut.tunnels:
+                detail = "not possible with the kernel datapath: the kernel delivers packets for its own addresses "
+                detail += "itself"
+                yield Probe("tunnels", False, detail, 'set dut.datapath = "af_packet", "af_xdp" or "dpdk"')
 
     def probes(self, host: Machine) -> Iterator[Probe]:
         """Both of its programs, and the hugepages of a scenario that leaves every size at its default."""
-        return needs.probes(host)
-
-    def starters(self) -> Iterator[device.Starter]:
-        """With DPDK; without, over veth."""
-        return needs.starters()
+        yield from (command(host, name, package) for name, package in _PACKAGES.items())
+        yield program(host, Datapath.DPDK)
+        yield hugepages(host, pages_of(DEFAULT_MEMORY_MB + device.ENGINE_MEMORY_MB), _OTHERWISE)
+        yield program(host, Datapath.AF_PACKET)
 
     def pages(self, scenario: Scenario) -> int:
         """Those of switch, engine and relay."""
@@ -145,7 +224,7 @@ class OvsDevice(device.Device):
         """By its daemon, unless the kernel forwards."""
         if spec(scenario).datapath in IN_KERNEL:
             return Freezing(why_not="both benches would share the kernel's one datapath, which cannot be frozen")
-        return Freezing(SWITCH)
+        return Freezing(made.SWITCH)
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """By datapath and kind of port."""
@@ -155,36 +234,9 @@ class OvsDevice(device.Device):
         refused_at = {port: refused for port, refused in graph.refused_at.items() if port in at_nics}
         return replace(graph, refused_at=refused_at)
 
-    def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:
-        """PMD threads and the main thread."""
-        return counters.loads(seen, traffic_s)
-
-    def metrics(self, seen: Seen) -> Iterator[Metric]:
-        """Subtables, flows, connections and queues."""
-        return counters.metrics(seen)
-
-    def handled(self, seen: Seen) -> int | None:
-        return counters.handled(seen)
-
-    def signs(self, seen: Seen) -> Mapping[Sign, float]:
-        """Subtables, the classifier's share, upcalls, limits and contention."""
-        return counters.signs(seen)
-
-    def advice(self, cause: str, seen: Seen) -> Sequence[str]:
-        """Keys, and settings of its database."""
-        return experiments.advice(cause, seen)
-
-    def offload_limits(self, seen: Seen) -> Mapping[OffloadLimit, float]:
-        """From the matches and actions of the datapath's flows."""
-        return counters.offload_limits(seen)
-
-    def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
-        """Other rules, and limits out of reach."""
-        return experiments.experiments(scenario)
-
     def attach(self, place: str | None, host: Machine) -> Attached:
         """By its run directory."""
-        return attached.attach(place, host)
+        return attach(place, host)
 
     def watched_graph(self, variant: str) -> HopGraph:
         """By datapath, from where the switch itself counts."""
@@ -201,4 +253,5 @@ def _repinned(port: Port, now: Mapping[int, int]) -> Port:
     return replace(port, rxq_affinity=",".join(pairs))
 
 
-DEVICE = OvsDevice("ovs", "Open vSwitch", Types(OvsDut, OvsPort, OvsHost), KEYS, counters.FIGURES, is_default=True)
+_TYPES = Types(OvsDut, OvsPort, OvsHost)
+DEVICE = OvsDevice("ovs", "Open vSwitch", _TYPES, KEYS, counters.FIGURES, is_default=True, starters=STARTERS)

@@ -22,28 +22,19 @@ def _at_port(counter: str, reason: str, party: Party, kind: DropKind = DropKind.
 
 
 _VETH_DROPPED = "host/link/engine/{port}/tx_dropped"
-_VETH = Place(
-    "veth",
-    ("host/link/engine/{port}/tx_packets",),
-    ("host/link/dut/{port}/rx_packets",),
-    (DropCounter(_VETH_DROPPED, "veth of {port} dropped", Party.HOST, DropKind.KERNEL_QUEUE),),
-)
+_VETH = Place("veth", ("host/link/engine/{port}/tx_packets",), ("host/link/dut/{port}/rx_packets",), (
+    DropCounter(_VETH_DROPPED, "veth of {port} dropped", Party.HOST, DropKind.KERNEL_QUEUE),
+))  # fmt: skip
 # netdev-dpdk's rx_dropped already contains rx_missed_errors: it is read once, as rx_drop.
 _ON_RECEIVE = _at_port("rx_drop", "{port} dropped on receive", Party.DUT, DropKind.RECEIVE_RING)
 _RECEIVE = Place("switch receives", (_RECEIVED, _RECEIVE_DROPPED), (_RECEIVED,), (_ON_RECEIVE,))
 _DAMAGED = _at_port("rx_errs", "damaged on the way to {port}", Party.WIRE, DropKind.MALFORMED)
 # netdev-dpdk's rx_dropped is the sum of the first two, which it shows for NICs alone; damaged frames are not in it.
-_RECEIVE_BY_NIC = Place(
-    "switch receives",
-    (_RECEIVED, _RECEIVE_DROPPED, _DAMAGED.counter),
-    (_RECEIVED,),
-    (
-        _at_port("rx_missed_errors", "receive queues of the NIC {port} full", Party.DUT, DropKind.RECEIVE_RING),
-        _at_port("rx_mbuf_allocation_errors", "no buffer on {port}", Party.DUT, DropKind.BUFFERS),
-        replace(_DAMAGED, is_apart=True),
-    ),
-    _ON_RECEIVE,
-)
+_RECEIVE_BY_NIC = Place("switch receives", (_RECEIVED, _RECEIVE_DROPPED, _DAMAGED.counter), (_RECEIVED,), (
+    _at_port("rx_missed_errors", "receive queues of the NIC {port} full", Party.DUT, DropKind.RECEIVE_RING),
+    _at_port("rx_mbuf_allocation_errors", "no buffer on {port}", Party.DUT, DropKind.BUFFERS),
+    replace(_DAMAGED, is_apart=True),
+), _ON_RECEIVE)  # fmt: skip
 _READ_DROPS = {
     Datapath.AF_PACKET: (
         DropCounter(_LINK_DROPPED, "kernel dropped towards {port}", Party.HOST, DropKind.KERNEL_QUEUE),
@@ -68,18 +59,12 @@ _DATAPATH_DROPS = (
 _QUEUE_FULL = "upcalls lost: the switch's queue was full"
 _UPCALLS_LOST = DropCounter("ovs/lookups/lost", _QUEUE_FULL, Party.DUT, DropKind.SLOW_PATH)
 _FULL_RING = _at_port("ovs_tx_failure_drops", "transmit ring of {port} full", Party.ENGINE, DropKind.TRANSMIT_RING)
-_TRANSMIT = Place(
-    "switch sends",
-    (_SENT, _SEND_DROPPED),
-    (_SENT,),
-    (
-        _FULL_RING,
-        _at_port("ovs_tx_mtu_exceeded_drops", "larger than the MTU of {port}", Party.DUT, DropKind.MTU),
-        _at_port("ovs_tx_qos_drops", "QoS policy of {port}", Party.RULES, DropKind.POLICER),
-        _at_port("ovs_tx_invalid_hwol_drops", "offload flags refused by {port}", Party.DUT, DropKind.MALFORMED),
-    ),
-    _at_port("tx_drop", "dropped on transmit, reason not counted", Party.DUT),
-)
+_TRANSMIT = Place("switch sends", (_SENT, _SEND_DROPPED), (_SENT,), (
+    _FULL_RING,
+    _at_port("ovs_tx_mtu_exceeded_drops", "larger than the MTU of {port}", Party.DUT, DropKind.MTU),
+    _at_port("ovs_tx_qos_drops", "QoS policy of {port}", Party.RULES, DropKind.POLICER),
+    _at_port("ovs_tx_invalid_hwol_drops", "offload flags refused by {port}", Party.DUT, DropKind.MALFORMED),
+), _at_port("tx_drop", "dropped on transmit, reason not counted", Party.DUT))  # fmt: skip
 # Behind a NIC's queue is the link, not whoever receives.
 _FULL_QUEUE = replace(_FULL_RING, reason="transmit queues of the NIC {port} full", party=Party.DUT)
 _TO_LINK = replace(_TRANSMIT, drops=(_FULL_QUEUE, *_TRANSMIT.drops[1:]))

@@ -1,32 +1,34 @@
-"""A running switch: its counters, its settings as read back, what may happen to it, each with its undoing."""
+"""A running switch: its counters, its settings as read back, what may happen to it, each with its undoing.
+
+A switch in service, which no bench of ours built, is found by its run directory, read and never changed.
+"""
 
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import ClassVar
+from pathlib import PurePosixPath
 
 from pinchpoint.bench.actions import create, remove
 from pinchpoint.bench.resource import AnyResource
 from pinchpoint.bulk.making import Bulk, timed_make, timed_removal
 from pinchpoint.dut import nics
 from pinchpoint.dut.attach import engine_links
-from pinchpoint.dut.device import Action, Check, Live
+from pinchpoint.dut.device import Action, Attached, Check, Live
 from pinchpoint.dut.ovs import balancing, settings
 from pinchpoint.dut.ovs.balancing import Connections
-from pinchpoint.dut.ovs.bench import ends_with_the_switch
+from pinchpoint.dut.ovs.bench import ends_with_the_switch, switch_versions
 from pinchpoint.dut.ovs.bulk import Flows
 from pinchpoint.dut.ovs.bulk import Ports as BulkPorts
 from pinchpoint.dut.ovs.collectors import Database, DroppingRules, PmdThreads, Ports, of_datapath
-from pinchpoint.dut.ovs.daemons import switch_versions
-from pinchpoint.dut.ovs.places import OvsPlaces
+from pinchpoint.dut.ovs.places import OvsPlaces, Unixctl, UnixctlError
 from pinchpoint.dut.ovs.ports import switch_ports
-from pinchpoint.dut.ovs.rpc import Unixctl, UnixctlError
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, ends, rules, spec
 from pinchpoint.dut.ovs.tc import TcFilters
-from pinchpoint.host.interface import Host
-from pinchpoint.model.errors import DutError
+from pinchpoint.dut.program import kept_log
+from pinchpoint.host.interface import PROC, CommandFailed, Host
+from pinchpoint.model.errors import DutError, RequirementError
 from pinchpoint.model.scenario import Batch, Change, Scenario
 from pinchpoint.observe.cpu import PacketThreads
 from pinchpoint.observe.printed import Links, PacketSockets, Queues
@@ -97,10 +99,7 @@ class OvsLive(Live):
         return {"datapath-flows.txt": self.control.call("dpctl/dump-flows", "-m")}
 
     def log(self) -> tuple[str, str] | None:
-        try:
-            return "ovs-vswitchd.log", self._places.host.read(self._places.log)
-        except OSError:
-            return None
+        return kept_log(self._places.host, "ovs-vswitchd.log", self._places.log)
 
     def action(self, change: Change, resources: Sequence[AnyResource]) -> Action:
         """What happens to the switch: one of a closed list. `resources` are those of its bench."""
@@ -180,10 +179,8 @@ def _nothing(check: Check) -> None:
     """Nothing to do."""
 
 
-class Steps:
+class Steps(Action):
     """An action of steps, each of which returns when what it does shows."""
-
-    ends_processes: ClassVar[bool] = False
 
     def __init__(self, act: Step = _nothing, prepare: Step = _nothing, restore: Step = _nothing) -> None:
         self._act, self._prepare, self._restore = act, prepare, restore
@@ -201,10 +198,8 @@ class Steps:
         self._restore(check)
 
 
-class Set:
+class Set(Action):
     """Settings of Open_vSwitch other_config; ovs-vsctl returns when the switch has taken them over."""
-
-    ends_processes: ClassVar[bool] = False
 
     def __init__(self, places: OvsPlaces, wanted: Mapping[str, str]) -> None:
         self._places, self._settings = places, wanted
@@ -230,22 +225,125 @@ class Set:
             self._places.ask_vsctl("set", "Open_vSwitch", ".", *pairs)
 
 
-class Restarted(Steps):
+class Restarted(Action):
     """The switch ends as on SIGTERM and starts again on its database; what that does not hold is made anew.
 
     The bench's journal names all of this already: nothing else is there meanwhile.
     """
 
-    ends_processes: ClassVar[bool] = True
+    ends_processes = True
 
     def __init__(self, places: OvsPlaces, anew: Sequence[AnyResource], control: Unixctl) -> None:
-        super().__init__(self._restart)
         self._host, self._anew, self._control = places.host, anew, control
 
-    def _restart(self, check: Check) -> None:
+    def act(self, check: Check) -> None:
         for resource in reversed(self._anew):
             remove(resource, self._host)
         self._control.close()  # the next question goes to the new process
         for resource in self._anew:
             check()
             create(resource, self._host)
+
+
+MOST_FLOWS = 1_000  # of a switch in service, listed at each reading: some 20 ms of its main thread
+SYSTEM = "/var/run/openvswitch"
+_PIDFILES = ("ovs-vswitchd.pid", "vswitchd.pid")  # the system's, and that of a private bench
+_DESCRIPTION = re.compile(r"^ (\d+|[A-Z]+)\(([^)]+)\): ", re.MULTILINE)
+_TYPES = {"dpdk": Datapath.DPDK, "afxdp": Datapath.AF_XDP}
+
+
+class InService(OvsPlaces):
+    """Where everything of a switch in service is found; what asks it belongs to no bench."""
+
+    @property
+    def environment(self) -> tuple[tuple[str, str], ...]:
+        """Its run directory alone."""
+        return (("OVS_RUNDIR", str(self.directory)),)
+
+
+def attach(place: str | None, host: Host) -> Attached:
+    """The switch whose run directory is `place`; None: the system's. Raises RequirementError or DutError."""
+    places = InService("", PurePosixPath(place or SYSTEM), host)
+    pidfile, pid = _process(places)
+    control = Unixctl(host, _control(places, pidfile, pid))
+    version = control.call("version").splitlines()
+    bridges = {bridge: _ports(places, bridge) for bridge in _asked(places, "list-br").split()}
+    names = tuple(dict.fromkeys(name for numbers in bridges.values() for name in numbers.values()))
+    datapath = _datapath(places, control)
+    collectors = of_datapath(control, MOST_FLOWS)
+    if datapath is Datapath.TC:
+        collectors.append(TcFilters(host, None, names))
+    if datapath is not Datapath.DPDK:
+        collectors.append(Links(host, None, "dut", names))  # in the namespace of whoever watches
+    collectors += (Ports(places, bridge, numbers) for bridge, numbers in bridges.items())
+    collectors += threads(host, pidfile, control)
+    facts = {"switch": version[0] if version else "unknown", "datapath": str(datapath)}
+    return Attached(str(places.directory), str(datapath), names, tuple(collectors), facts, control.close)
+
+
+def _process(places: OvsPlaces) -> tuple[str, int]:
+    """(pid file, process)."""
+    for name in _PIDFILES:
+        path = f"{places.directory}/{name}"
+        try:
+            pid = int(places.host.read(path))
+        except PermissionError as error:
+            raise RequirementError(f"{path}: no permission", "run as root: sudo pinchpoint watch") from error
+        except (OSError, ValueError):
+            continue
+        if places.host.exists(f"{PROC}/{pid}"):
+            return path, pid
+    where = f"{places.directory}: no running switch found there"
+    raise RequirementError(where, "give its run directory: pinchpoint watch PLACE")
+
+
+def _control(places: OvsPlaces, pidfile: str, pid: int) -> str:
+    stem = pidfile.removesuffix(".pid")
+    for path in (f"{stem}.{pid}.ctl", f"{stem}.ctl"):
+        if places.host.exists(path):
+            return path
+    where = f"{places.directory}: no control socket of process {pid}"
+    raise RequirementError(where, "run as root: sudo pinchpoint watch")
+
+
+def _told(places: OvsPlaces, who: str, *argv: str) -> str:
+    try:
+        return places.ask(*argv)
+    except CommandFailed as error:
+        raise DutError(f"{who} does not answer: {error.output}") from error
+
+
+def _asked(places: OvsPlaces, *words: str) -> str:
+    who, database = f"{places.directory}: the switch's database", f"--db={places.database}"
+    return _told(places, who, "ovs-vsctl", database, "--timeout=10", "--no-wait", *words)
+
+
+def _ports(places: OvsPlaces, bridge: str) -> dict[str, str]:
+    """OpenFlow number -> name of the ports of one bridge, but its own."""
+    argv = ("ovs-ofctl", "--timeout=10", "dump-ports-desc", places.management_of(bridge))
+    text = _told(places, f"{bridge}: the switch", *argv)
+    return {number: name for number, name in _DESCRIPTION.findall(text) if number.isdigit()}
+
+
+def _datapath(places: OvsPlaces, control: Unixctl) -> Datapath:
+    """How most of its ports are attached: what decides where frames are counted."""
+    if not control.call("dpctl/show").startswith("netdev@"):
+        offloads = _asked(places, "--if-exists", "get", "Open_vSwitch", ".", "other_config:hw-offload")
+        return Datapath.TC if offloads.strip().strip('"') == "true" else Datapath.KERNEL
+    types = set(_interface_types(_asked(places, "--format=json", "--columns=type", "list", "Interface")))
+    for begin, datapath in _TYPES.items():
+        if any(interface_type.startswith(begin) for interface_type in types):
+            return datapath
+    return Datapath.AF_PACKET
+
+
+def _interface_types(text: str) -> Iterator[str]:
+    """The types in a table that ovs-vsctl printed as JSON; what is no such table has none."""
+    try:
+        table = json.loads(text)
+    except ValueError:
+        return
+    rows = table.get("data", ()) if isinstance(table, dict) else ()
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, list) and row and isinstance(row[0], str):
+            yield row[0]

@@ -17,9 +17,8 @@ from typing import TypeVar
 
 from pinchpoint.bench.resource import Host
 from pinchpoint.dut import remote_endpoints
-from pinchpoint.dut.ovs.daemons import tuned
-from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.rpc import Unixctl
+from pinchpoint.dut.ovs.bench import tuned
+from pinchpoint.dut.ovs.places import OvsPlaces, Unixctl
 from pinchpoint.dut.ovs.spec import IN_KERNEL, POLLED, Datapath, OvsPort, ends, pinned_queues, ports, spec
 from pinchpoint.dut.ovs.text import receive_queues
 from pinchpoint.host.interface import Host as Machine

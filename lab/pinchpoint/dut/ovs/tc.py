@@ -5,7 +5,6 @@ hardware (lib/tc.c, `nl_get_flower_offloaded_state`). The counters of the filter
 `packets` are those of software and hardware, `hw_packets` those of hardware alone (iproute2, tc/tc_util.c).
 """
 
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Annotated, Final, Self
 
 import msgspec
 
+from pinchpoint.dut.device import Timed
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.observe.snapshot import Snapshot
 
@@ -103,7 +103,7 @@ def filters(text: str, interface: str) -> dict[Filter, tuple[Filtered, bool]]:
     return by_filter
 
 
-class TcFilters:
+class TcFilters(Timed):
     """The filters at the switch's ports, one by one."""
 
     name = "tc filters"
@@ -115,13 +115,12 @@ class TcFilters:
         """Whether there is tc."""
         return None if self._host.which("tc") else "tc: not installed; apt-get install iproute2"
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """Gauges `ovs/tc/{filters,in_hw}`; the filters.
 
         An interface that the kernel does not know by its name (a tunnel, a patch port) has none here, so its frames are
         missing from the sum. What cannot be read, or is too much, leaves all of it out.
         """
-        at_s = time.monotonic()
         by_filter: dict[Filter, tuple[Filtered, bool]] = {}
         for name in self._interfaces:
             try:

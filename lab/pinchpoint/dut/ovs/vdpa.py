@@ -14,7 +14,6 @@ from pinchpoint.dut.ovs.places import OvsPlaces, quoted
 from pinchpoint.dut.ovs.spec import VDPA, Datapath, OvsPort, ports
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.keys.reader import Element
-from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import Scenario
 
@@ -24,36 +23,35 @@ _KNOWN_WITHIN_S = 5  # the switch lists its types of ports before it answers to 
 _KNOWS = f"iface_types{{>=}}{TYPE}"  # ovs-vsctl(8), wait-until: the set includes it
 
 
-def check(raw: RawScenario, source: Source) -> None:
+def check(raw: RawScenario) -> None:
     """A port has a function of a NIC, or is of another kind; no two ports share a function or a representor."""
     functions, representors = set[str | None](), set[str]()
     for port in raw.ports:
         values = port.values
         if values.get("kind") != VDPA:
             for key in (key for key in _OWN if values.get(key) is not None):
-                source.problem((*port.at, key), f'expected port.kind = "{VDPA}" with it')
+                raw.problem((*port.at, key), f'expected port.kind = "{VDPA}" with it')
             continue
-        _check_port(raw, source, port)
+        _check_port(raw, port)
         pf, vf, number = (values.get(key) for key in _OWN)
         representor = f"{number} of {pf}"
         if vf and vf in functions:
-            source.problem((*port.at, "vf"), f'expected a function that no other port uses, found "{vf}" again')
+            raw.problem((*port.at, "vf"), f'expected a function that no other port uses, found "{vf}" again')
         if pf and number is not None and representor in representors:
-            told = f"expected one that no other port uses, found {representor} again"
-            source.problem((*port.at, "representor"), told)
+            raw.problem((*port.at, "representor"), f"expected one that no other port uses, found {representor} again")
         functions.add(vf)
         representors.add(representor)
 
 
-def _check_port(raw: RawScenario, source: Source, port: Element) -> None:
+def _check_port(raw: RawScenario, port: Element) -> None:
     for key in _OWN:
         if key in port.values and port.values[key] is None:
-            source.problem((*port.at, key), f'missing; port.kind = "{VDPA}" needs it')
+            raw.problem((*port.at, key), f'missing; port.kind = "{VDPA}" needs it')
     if (datapath := raw.dut.get("datapath")) not in (None, Datapath.DPDK):
-        source.mismatch((*port.at, "kind"), f'none where dut.datapath is "{datapath}"', VDPA)
+        raw.mismatch((*port.at, "kind"), f'none where dut.datapath is "{datapath}"', VDPA)
     for key in ("pci", "engine_pci"):
         if address := port.values.get(key):
-            source.problem((*port.at, key), f'expected no NIC where port.kind is "{VDPA}", found "{address}"')
+            raw.problem((*port.at, key), f'expected no NIC where port.kind is "{VDPA}", found "{address}"')
 
 
 def columns(port: OvsPort, places: OvsPlaces) -> dict[str, str]:

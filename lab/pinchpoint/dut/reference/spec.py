@@ -9,7 +9,6 @@ from pinchpoint.dut.device import Keys, RawScenario
 from pinchpoint.dut.services import Option, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
-from pinchpoint.keys.source import Source
 from pinchpoint.model.scenario import Family, Mode, Range, Scheduler, Service
 
 PLACES = ("rx", "ring", "table", "rules", "tx")
@@ -137,35 +136,21 @@ BALANCING = (
     Key("new_connection_us", kinds.number(0, 1e6), "As a balancer: what a new connection takes, microseconds.", 0.0),
     Key("toa", kinds.boolean(), "As a balancer: whether a TOA option tells backends the client's end.", False),
     Key("rewrites_seq", kinds.boolean(), "As a balancer: whether it rewrites the client's sequence numbers.", False),
-    Key(
-        "unfair",
-        _weights(),
+    Key("unfair", _weights(),
         "As a balancer, wrong on purpose: connections of each backend in a round of the scheduler; empty: one each.",
-        [],
-    ),
+        []),
     Key("leaks", kinds.boolean(), "As a balancer, wrong on purpose: whether it never forgets a connection.", False),
-    Key(
-        "reuses_after",
-        kinds.integer(1, 1_000_000),
+    Key("reuses_after", kinds.integer(1, 1_000_000),
         "As a balancer, wrong on purpose: connections to a backend after which the local addresses and ports begin "
-        "again, whether in use or not.",
-        _NEVER,
-    ),
-    Key(
-        "breaks_payload",
-        _EVERY,
+        "again, whether in use or not.", _NEVER),
+    Key("breaks_payload", _EVERY,
         "As a balancer, wrong on purpose: of this number of segments to a client, one has a changed bit of payload.",
-        _NEVER,
-    ),
+        _NEVER),
     Key("drops_syn", _EVERY, "As a balancer, wrong on purpose: of this number of SYNs, one is dropped.", _NEVER),
-    Key(
-        "slow_backend",
-        kinds.integer(0, 255),
-        "As a balancer: the number of the backend that is reached late, by slow_ms.",
-        Unset("none"),
-    ),
+    Key("slow_backend", kinds.integer(0, 255),
+        "As a balancer: the number of the backend that is reached late, by slow_ms.", Unset("none")),
     Key("slow_ms", kinds.number(0, 60_000), "As a balancer: how late that backend is reached.", 0.0),
-)
+)  # fmt: skip
 KEYS = Keys(
     dut=(
         Key("cpus", kinds.cpus(), "The CPU of its thread.", [1]),
@@ -178,25 +163,18 @@ KEYS = Keys(
         Key("tx_loss", _SHARE, "Share of frames lost before the other port.", 0.0),
         Key("pause_every_ms", kinds.number(0.001, 1e6), "It stands still once in this time.", Unset("never")),
         Key("pause_ms", kinds.number(0, 1e6), "For how long it stands still then.", 0.0),
-        Key(
-            "offload",
-            kinds.word("", "all", "two-way"),
+        Key("offload", kinds.word("", "all", "two-way"),
             "Flows that hardware serves: all from their second frame on, or those whose reply was seen; empty: none.",
-            "",
-        ),
-        Key(
-            "offload_rate_fps",
-            kinds.number(1, 1e9),
-            "Frames that the hardware serves a second in each direction.",
-            Unset("as they come"),
-        ),
+            ""),
+        Key("offload_rate_fps", kinds.number(1, 1e9), "Frames that the hardware serves a second in each direction.",
+            Unset("as they come")),
         Key("offloaded", kinds.boolean(), "Whether it says that every flow is offloaded, whatever is true.", False),
         Key("hides", kinds.word("", *PLACES), "A place whose drops it reports as 0; empty: none.", ""),
         Key("seed", kinds.integer(1, (1 << 31) - 1), "Of the losses, and of a balancer's hashes.", 1),
         *BALANCING,
     ),
     services=Services(tuple(Scheduler), tuple(Mode), tuple(Option), families=(Family.IPV4, Family.IPV6)),
-)
+)  # fmt: skip
 
 
 def _unset(key: Key) -> object:
@@ -204,7 +182,7 @@ def _unset(key: Key) -> object:
     return tuple(default) if isinstance(default, list) else default
 
 
-def check_balancing(raw: RawScenario, source: Source) -> None:
+def check_balancing(raw: RawScenario) -> None:
     """A balancer has the keys of one, a forwarder those of the other, and what is asked for fits its memory."""
     dut, service = raw.dut, raw.tables.get("service") or {}
     own = {key.name for key in BALANCING}
@@ -212,30 +190,30 @@ def check_balancing(raw: RawScenario, source: Source) -> None:
         foreign = key.name not in own and key.name not in _OF_BOTH if service else key.name in own
         if foreign and dut.get(key.name) != _unset(key):
             whose = "a [service]: the device balances" if service else "no [service]: the device forwards"
-            source.problem(("dut", key.name), f"expected none with {whose}")
+            raw.problem(("dut", key.name), f"expected none with {whose}")
     if service:
-        _check_service(raw, source)
+        _check_service(raw)
 
 
-def _check_service(raw: RawScenario, source: Source) -> None:
+def _check_service(raw: RawScenario) -> None:
     dut, service, backends = raw.dut, raw.tables["service"], len(raw.arrays.get("backend", ()))
     if (service.get("max_connections") or 0) > LARGEST_TABLE:
         wanted = f"at most {LARGEST_TABLE:,} of reference"
-        source.mismatch(("service", "max_connections"), wanted, service["max_connections"])
+        raw.mismatch(("service", "max_connections"), wanted, service["max_connections"])
     local = service.get("local")
     ports = service.get("local_ports")
     if isinstance(local, Range):
         ends = local.count * (ports.count if isinstance(ports, Range) else _LOCAL_PORTS) * backends
         if ends > MOST_LOCAL_ENDS:
             expected = f"at most {MOST_LOCAL_ENDS:,} local addresses and ports of all backends together"
-            source.problem(("service", "local"), f"expected {expected}, found {ends:,}")
+            raw.problem(("service", "local"), f"expected {expected}, found {ends:,}")
     for key in ("toa", "reuses_after"):
         if dut.get(key) and local is None:
-            source.problem(("dut", key), 'expected none without mode = "full-nat"')
+            raw.problem(("dut", key), 'expected none without mode = "full-nat"')
     weights = dut.get("unfair") or ()
     if weights and (len(weights) != backends or not any(weights)):
         wanted = f"{backends} numbers, one for each [[backend]], and not only zeros"
-        source.mismatch(("dut", "unfair"), wanted, list(weights))
+        raw.mismatch(("dut", "unfair"), wanted, list(weights))
     slow = dut.get("slow_backend")
     if slow is not None and slow >= backends:
-        source.mismatch(("dut", "slow_backend"), f"the number of a [[backend]], 0 to {backends - 1}", slow)
+        raw.mismatch(("dut", "slow_backend"), f"the number of a [[backend]], 0 to {backends - 1}", slow)

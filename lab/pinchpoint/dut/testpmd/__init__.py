@@ -8,9 +8,8 @@ Sources: testpmd_app_ug/run_app and howto/telemetry in DPDK's documentation.
 
 import json
 import re
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -19,12 +18,10 @@ from pinchpoint.bench.resource import AnyResource, Daemon
 from pinchpoint.dut import checks, device
 from pinchpoint.dut.attach import by_dpdk, foundation, pages_of, port_graph
 from pinchpoint.dut.device import Attachment, Freezing, Keys, Pages, RawScenario, Seen, Types, dut_of, programs
-from pinchpoint.dut.program import await_start, detached
+from pinchpoint.dut.program import await_start, detached, kept_log
 from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
-from pinchpoint.keys.reader import Values
-from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.hops import DropKind, HopGraph, Party
 from pinchpoint.model.scenario import Port, Scenario
@@ -134,15 +131,15 @@ class Ports(device.OwnCounters):
         self._host, self._telemetry, self._names, self._cpus = host, telemetry, names, cpus
         self._refused = dict.fromkeys(names, 0)
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`testpmd/port/NAME/COUNTER` and `testpmd/core/CPU/received`: frames.
 
         Neither driver counts what its ring refused. `.../refused` are the frames that the other port received and
         this one did not send: testpmd drops what a ring does not take, and nothing else. They are too few while
         frames are on their way, and exact once they have ended.
         """
-        at_s, counters = time.monotonic(), dict[str, int]()
-        ports = [self._read(number) for number in range(len(self._names))]
+        counters = dict[str, int]()
+        ports = [self._port(number) for number in range(len(self._names))]
         for number, (name, port) in enumerate(zip(self._names, ports, strict=True)):
             counters |= {f"testpmd/port/{name}/{counter}": int(port[counter]) for counter in _COUNTED}
             # Streams are dealt to the cores in the order of their ports.
@@ -150,11 +147,11 @@ class Ports(device.OwnCounters):
             counters[thread] = counters.get(thread, 0) + int(port["ipackets"])
         for number, name in enumerate(self._names):
             # What left is read after what came: a frame between the two makes the difference too small, never too big.
-            refused = int(ports[1 - number]["ipackets"]) - int(self._read(number)["opackets"])
+            refused = int(ports[1 - number]["ipackets"]) - int(self._port(number)["opackets"])
             counters[f"testpmd/port/{name}/refused"] = self._refused[name] = max(self._refused[name], refused)
         return Snapshot(at_s, counters)
 
-    def _read(self, number: int) -> Any:
+    def _port(self, number: int) -> Any:
         return ask(self._host, self._telemetry, f"/ethdev/stats,{number}")
 
 
@@ -183,9 +180,7 @@ class TestpmdLive(device.Live):
 
     def log(self) -> tuple[str, str] | None:
         """What it printed, as far as it is written: it prints late."""
-        with suppress(OSError):
-            return "testpmd.log", self._host.read(self._daemon.log)
-        return None
+        return kept_log(self._host, "testpmd.log", self._daemon.log)
 
     def _forwards(self) -> bool:
         """Whether its ports are started; forwarding begins at once."""
@@ -196,20 +191,17 @@ class TestpmdDevice(device.Device):
     """The kind `testpmd`: DPDK's forwarder between two ports."""
 
     bench_type = TestpmdBench
+    largest_frame = 1518  # its ports have an MTU of 1,500
 
-    def check(self, raw: RawScenario, source: Source) -> None:
+    def check(self, raw: RawScenario) -> None:
         """A forwarder between two ports."""
         ringless = f'dut.io is "{MEMIF}"' if raw.dut.get("io") == MEMIF else ""
-        checks.between_ports(raw, source, self.kind, polls=True, ringless=ringless)
+        checks.between_ports(raw, self.kind, polls=True, ringless=ringless)
         cpus, control = raw.dut.get("cpus", ()), raw.dut.get("control_cpu")
         if len(cpus) > 2:
-            source.mismatch(("dut", "cpus"), "one CPU or two, since there are two ports of one queue", list(cpus))
+            raw.mismatch(("dut", "cpus"), "one CPU or two, since there are two ports of one queue", list(cpus))
         if control in cpus:
-            source.mismatch(("dut", "control_cpu"), "a CPU other than those of dut.cpus", control)
-
-    def largest_frame(self, dut: Values) -> int:
-        """1,518 bytes: its ports have an MTU of 1,500."""
-        return 1518
+            raw.mismatch(("dut", "control_cpu"), "a CPU other than those of dut.cpus", control)
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """The program, what detaches it, and hugepages."""
@@ -250,15 +242,11 @@ _ADVICE: Final[Mapping[str, tuple[str, ...]]] = {
 _KEYS = Keys(
     dut=(
         Key("io", kinds.word(VHOST_USER, MEMIF), "How frames reach it: rings of vhost-user or of memif.", VHOST_USER),
-        Key(
-            "mode",
-            kinds.word("io", "macswap", "mac"),
-            'What it does with a frame: "io": nothing; "macswap": swap its Ethernet addresses; "mac": set them.',
-            "io",
-        ),
+        Key("mode", kinds.word("io", "macswap", "mac"),
+            'What it does with a frame: "io": nothing; "macswap": swap its Ethernet addresses; "mac": set them.', "io"),
         Key("cpus", kinds.cpus(), "CPUs that forward, one or two.", [1]),
         Key("control_cpu", kinds.integer(0, 4095), "CPU of its other threads.", Unset("the engine's first")),
         Key("memory_mb", kinds.integer(64, 1_048_576), "Hugepage memory of testpmd, MiB.", 128),
     ),
-)
+)  # fmt: skip
 DEVICE = TestpmdDevice("testpmd", "DPDK's testpmd", Types(TestpmdDut), _KEYS)

@@ -22,7 +22,6 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
-from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Port, Scenario
@@ -58,8 +57,7 @@ def without_device(scenario: Scenario, over_dpdk: bool) -> Scenario:
     Raises RequirementError where they cannot be joined.
     """
     joined(scenario)
-    wire = WireDut(VHOST_USER if over_dpdk else VETH, scenario.dut.cpus)
-    return replace(scenario, dut=wire, hosts=(), guest=None)
+    return replace(scenario, dut=WireDut(VHOST_USER if over_dpdk else VETH, scenario.dut.cpus), hosts=(), guest=None)
 
 
 def inspected(scenario: Scenario) -> Scenario:
@@ -119,32 +117,29 @@ class WireBench(device.Bench):
         pairs = joined(self.scenario)
         base = attach.foundation(self.places, pages, DEVICE.pages(self.scenario))
         if self.scenario.dut.polls:
-            return [*base, self._relay(pairs, engine)]
+            return [*base, self._process(pairs, engine)]
         queues = {port.name: port.queues for port in self.scenario.ports}
         netns, size = self.places.engine_netns, attach.mtu(self.scenario)
         veths = [Veth(first, netns, second, netns, size, max(queues[first], queues[second])) for first, second in pairs]
         if not dut_of(self.scenario, WireDut).inspects:
             return [*base, Namespace(netns), *veths]
         plain = [plain_frames(name, netns) for pair in pairs for name in pair]
-        return [*base, Namespace(netns), *veths, *plain, self._inspector(pairs, engine)]
+        return [*base, Namespace(netns), *veths, *plain, self._process(pairs, engine)]
 
-    def _inspector(self, pairs: Sequence[tuple[str, str]], engine: Sequence[str]) -> Relay:
-        """Beside the links: each end of a pair receives what the other sends."""
-        names = [name for pair in pairs for name in pair]
-        ports = [f"af_packet:{name}@{self.places.engine_netns}" for name in names]
-        core = self.scenario.dut.cpus[0]
-        options = ("--core", str(core), "--rx-ring", str(INSPECTED_RING), "--json")
-        argv = (*(engine or [find_engine(self.places.machine)]), "inspect", *ports, *options)
-        return attach.engine_process(self.places, INSPECTOR, argv, pairs, core, awaited=True)
-
-    def _relay(self, pairs: Sequence[tuple[str, str]], engine: Sequence[str]) -> Relay:
-        dut = dut_of(self.scenario, WireDut)
-        names = [name for pair in pairs for name in pair]
-        ports, options = attach.at_vhost_sockets(self.scenario, self.places, names)
-        work = ("inspect", "--forward", "--every", INSPECTED_OF_MANY) if dut.inspects else ("relay", "--patience", "0s")
-        # Its links come up when the engine opens its own ends.
-        argv = (*engine, work[0], *ports, *work[1:], *options)
-        return attach.engine_process(self.places, RELAY, argv, pairs, dut.cpus[0], awaited=False)
+    def _process(self, pairs: Sequence[tuple[str, str]], engine: Sequence[str]) -> Relay:
+        """A relay between rings; or an inspector beside links, whose ends receive what the others send."""
+        dut, names = dut_of(self.scenario, WireDut), [name for pair in pairs for name in pair]
+        if dut.polls:
+            rings, options = attach.at_vhost_sockets(self.scenario, self.places, names)
+            watching, relaying = ("inspect", "--forward", "--every", INSPECTED_OF_MANY), ("relay", "--patience", "0s")
+            word, *rest = watching if dut.inspects else relaying
+            # Its links come up when the engine opens its own ends.
+            argv = (*engine, word, *rings, *rest, *options)
+            return attach.engine_process(self.places, RELAY, argv, pairs, dut.cpus[0], awaited=False)
+        links = [f"af_packet:{name}@{self.places.engine_netns}" for name in names]
+        options = ("--core", str(dut.cpus[0]), "--rx-ring", str(INSPECTED_RING), "--json")
+        argv = (*(engine or [find_engine(self.places.machine)]), "inspect", *links, *options)
+        return attach.engine_process(self.places, INSPECTOR, argv, pairs, dut.cpus[0], awaited=True)
 
     def attachment(self, number: int, port: Port) -> Attachment:
         """The far end of the relay's vhost-user port, or an end of the pair. Raises InputError."""
@@ -154,12 +149,8 @@ class WireBench(device.Bench):
 
     def open(self) -> WireLive:
         """The relay or the inspector, if one stands; a veth pair needs none."""
-        pairs, relay = joined(self.scenario), None
-        if self.scenario.dut.polls:
-            relay = self._relay(pairs, ())
-        elif dut_of(self.scenario, WireDut).inspects:
-            relay = self._inspector(pairs, ())
-        return WireLive(self, relay)
+        pairs, has_process = joined(self.scenario), self.scenario.dut.polls or dut_of(self.scenario, WireDut).inspects
+        return WireLive(self, self._process(pairs, ()) if has_process else None)
 
 
 class WireDevice(device.Device):
@@ -167,28 +158,17 @@ class WireDevice(device.Device):
 
     bench_type = WireBench
 
-    def check(self, raw: RawScenario, source: Source) -> None:
+    def check(self, raw: RawScenario) -> None:
         """Ports joined to one another, over veth or vhost-user."""
-        checks.own_cpus(raw, source, "cpus", polls=raw.dut.get("io") == VHOST_USER)
+        checks.own_cpus(raw, "cpus", polls=raw.dut.get("io") == VHOST_USER)
         if raw.dut.get("io") == VETH:
-            checks.no_vhost(raw, source, f'dut.io is "{VETH}"')
+            checks.no_vhost(raw, f'dut.io is "{VETH}"')
         else:
-            checks.no_nics(raw, source, 'dut.kind is "wire"')
-        checks.no_hosts(raw, source, "wire")
-        checks.names(raw, source)
+            checks.no_nics(raw, 'dut.kind is "wire"')
+        checks.no_hosts(raw, "wire")
+        checks.names(raw)
         if raw.dut.get("io") == VHOST_USER:
-            checks.one_queue(raw, source, 'dut.io is "vhost-user"')
-
-    def starters(self) -> Iterator[Starter]:
-        """A first scenario on a veth pair alone."""
-        yield Starter(
-            rank=60,
-            kind=self.kind,
-            words="no device, a veth pair",
-            why="what the kernel's links carry before any device on them is accused",
-            title="No device, veth",
-            dut='kind = "wire"\nio = "veth"\ncpus = {cpus}',
-        )
+            checks.one_queue(raw, 'dut.io is "vhost-user"')
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """ip, for a watched veth pair ethtool, for vhost-user hugepages."""
@@ -216,15 +196,14 @@ class WireDevice(device.Device):
 
 _KEYS = Keys(
     dut=(
-        Key(
-            "io",
-            kinds.word(VHOST_USER, VETH),
+        Key("io", kinds.word(VHOST_USER, VETH),
             f'"{VETH}": two ports are the ends of one veth pair; "{VHOST_USER}": a relay copies between their rings.',
-            VETH,
-        ),
-        Key(
-            "cpus", kinds.cpus(), "CPUs of the relay; over veth, of which the distance to the engine's is probed.", [1]
-        ),
+            VETH),
+        Key("cpus", kinds.cpus(), "CPUs of the relay; over veth, of which the distance to the engine's is probed.",
+            [1]),
     ),
-)
-DEVICE = WireDevice("wire", "no device: the ports are joined", Types(WireDut), _KEYS)
+)  # fmt: skip
+_STARTER = Starter(rank=60, kind="wire", words="no device, a veth pair", title="No device, veth",
+    why="what the kernel's links carry before any device on them is accused",
+    dut='kind = "wire"\nio = "veth"\ncpus = {cpus}')  # fmt: skip
+DEVICE = WireDevice("wire", "no device: the ports are joined", Types(WireDut), _KEYS, starters=(_STARTER,))
