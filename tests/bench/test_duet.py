@@ -93,6 +93,7 @@ def test_both_benches_stand_at_once_and_slices_are_kept_and_compared(nothing_lef
     assert "as a duet" in done.stdout
 
 
+@pytest.mark.subject(target="test-comparisons")
 def test_alternating_trials_of_two_benches_that_stand_are_kept_compared_and_resumed(nothing_left, rates, tmp_path):
     out = tmp_path / "runs"
     options = ("--set-b", REWRITE, "--method", "trials", "--benches", 2, "--slices", "4s", "--out", out)

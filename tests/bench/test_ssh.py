@@ -112,6 +112,7 @@ def test_clean_undoes_there_what_neither_lab_nor_agent_could(far, scenario, tmp_
     assert far.holds() == []
 
 
+@pytest.mark.subject(target="test-hosts")
 @pytest.mark.usefixtures("nothing_left")
 def test_a_run_goes_on_after_its_link_was_cut_for_longer_than_the_lease(far, scenario, tmp_path):
     trials = tmp_path / "runs"
@@ -167,7 +168,14 @@ timeout_s = 10
 
 
 @pytest.mark.usefixtures("nothing_left")
-@pytest.mark.parametrize(("measure", "datapath"), [("bandwidth", "af_packet"), ("crr", "af_packet"), ("rr", "dpdk")])
+@pytest.mark.parametrize(
+    ("measure", "datapath"),
+    [
+        ("bandwidth", "af_packet"),
+        ("crr", "af_packet"),
+        pytest.param("rr", "dpdk", marks=pytest.mark.subject(target="test-hosts")),
+    ],
+)
 def test_a_socket_workload_runs_on_another_machine_with_its_switch(far, tmp_path, measure, datapath):
     path = tmp_path / "sockets.toml"
     path.write_text(SOCKETS.format(measure=measure, datapath=datapath))

@@ -27,8 +27,9 @@ from pinchpoint.scenario.study import load_study
 pytestmark = [pytest.mark.tier2("shipped studies forward"), pytest.mark.needs("dpdk")]
 
 STUDIES = ("flow-rules", "io-paths", "bridge-scale")
+LONG = [pytest.mark.subject(target="test-studies")]  # half a minute each
 GROUPS = [
-    pytest.param(study, sweep, id=f"{study}-{sweep.group}")
+    pytest.param(study, sweep, id=f"{study}-{sweep.group}", marks=LONG if study == "io-paths" else [])
     for study in STUDIES
     for sweep in load_study(ROOT / "studies" / study, quick=True)[1]
 ]

@@ -72,7 +72,7 @@ def cell(paths):
 def table():
     """A row for each behaviour."""
     found = collected()
-    yield "| behaviour | in `make test` | only in `make test-all` |\n|---|---|---|\n"
+    yield "| behaviour | in `make test` | in `make test-all`, or a target of its own |\n|---|---|---|\n"
     for what in sorted({what for what, _ in found}):
         yield f"| {what} | {cell(found[what, 1])} | {cell(found[what, 2])} |\n"
 

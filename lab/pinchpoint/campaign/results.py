@@ -27,7 +27,7 @@ class Results:
         left_out: Mapping[str, tuple[Outcome, str]],
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`tally` and `left_out`, the units that are not measured and why, grow as the campaign goes on."""
+        """`left_out` has the reason of each unit that is not measured. It grows with the campaign, as `tally` does."""
         self._campaign, self._scenarios, self._folder = campaign, scenarios, folder
         self._tally, self._left_out, self._pace = tally, left_out, Pace(now_s)
         self._latest: dict[str, tuple[str, ScenarioResult]] = {}  # by unit, with its attempt

@@ -1,9 +1,11 @@
 """The `pinchpoint` command, and how a shell completes it."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -23,6 +25,7 @@ from pinchpoint.cli.run import explain, run
 from pinchpoint.cli.servers import otg, serve
 from pinchpoint.cli.study import study
 from pinchpoint.cli.watch import watch
+from pinchpoint.host.local import ENDING
 from pinchpoint.model.errors import InputError, PinchpointError
 
 SHELLS = ("bash", "zsh", "fish")
@@ -143,6 +146,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return result if isinstance(result, int) else 0
+
+
+def run_and_exit() -> NoReturn:
+    """Run one command, and exit with its code even if a signal arrives while Python shuts down."""
+    code = main()
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
+    sys.exit(code)
 
 
 def _in_one_form(error: click.ClickException) -> str:

@@ -5,7 +5,7 @@ from typing import Final
 
 from pinchpoint.bench import resource
 from pinchpoint.bench.relay import relay_memory_mb
-from pinchpoint.bench.resource import AnyResource, MarkedProcesses, Namespace, Relay, RunDirectory, Veth
+from pinchpoint.bench.resource import AnyResource, Command, MarkedProcesses, Namespace, Relay, RunDirectory, Veth
 from pinchpoint.dut.device import Attachment, Pages
 from pinchpoint.dut.places import Places
 from pinchpoint.engine.protocol import BackendName
@@ -54,11 +54,19 @@ def veths(scenario: Scenario, places: Places) -> list[AnyResource]:
 def _ends(scenario: Scenario, places: Places, port: Port) -> list[AnyResource]:
     size = mtu(scenario)
     if not port.interface:
-        return [Veth(port.name, places.dut_netns, port.name, places.engine_netns, size, port.queues)]
+        pair = Veth(port.name, places.dut_netns, port.name, places.engine_netns, size, port.queues)
+        return [pair, *_takes_redirected(scenario, places, port)]
     ends = [(port.interface, places.dut_netns)]
     if port.engine_interface and scenario.is_beside(port):
         ends.append((port.engine_interface, places.engine_netns))
     return [lent(interface, netns, port.name, size, places.machine) for interface, netns in ends]
+
+
+def _takes_redirected(scenario: Scenario, places: Places, port: Port) -> list[AnyResource]:
+    """A veth's end takes frames of XDP programs only where it polls, as for GRO (`veth_xdp_xmit` of the kernel)."""
+    if scenario.engine.backend != "xdp_live":
+        return []
+    return [Command(("ethtool", "-K", port.name, "gro", "on"), places.dut_netns)]
 
 
 def lent(interface: str, netns: str, name: str, mtu: int, host: Host) -> resource.LentInterface:

@@ -107,7 +107,7 @@ def is_answer(metric: MetricComparison) -> bool:
 
 
 def why_undecided(metric: MetricComparison) -> str:
-    """Why a metric cannot be held against a limit, and what to do."""
+    """Why a metric cannot be judged against a limit, and what to do."""
     if is_answer(metric) and not direction(metric.metric, metric.unit):
         return f"{metric.metric}: neither higher nor lower is better; name another with --metric"
     more = f" (--benches {fewest_pairs()} builds enough)" if metric.holds_for is HoldsFor.BENCHES else ""

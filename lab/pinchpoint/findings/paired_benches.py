@@ -73,7 +73,7 @@ def _forwarded(duet: Duet | None, margin: float | None) -> MetricComparison:
 
 
 def _holds_for(builds: int) -> HoldsFor:
-    """What an interval is for that was made over so many builds of both benches."""
+    """What an interval over this number of builds of both benches covers."""
     return HoldsFor.NEXT_BUILD if builds >= fewest_pairs() else HoldsFor.BENCHES
 
 

@@ -201,5 +201,5 @@ def _with_ratio(
         return replace(compared, sentence=f"unknown: {a.n} and {b.n} repeats are too few to decide; {ends}")
     hidden, method = max(quotient.high - 1, 1 - quotient.low), f"{METHOD}; A: {a.interval}; B: {b.interval}"
     compared = replace(compared, largest_hidden=hidden, holds_for=HoldsFor.RUNS, method=method)
-    found = Decision.HIGHER if quotient.value > 1 else Decision.LOWER
-    return judging.decided(compared, found if quotient.tells_apart else Decision.NOT_FOUND, margin)
+    direction = Decision.HIGHER if quotient.value > 1 else Decision.LOWER
+    return judging.decided(compared, direction if quotient.tells_apart else Decision.NOT_FOUND, margin)

@@ -1,4 +1,4 @@
-"""A bench that stands: what a measure makes on it, who is told, where the findings go, and how a signal ends it."""
+"""The live bench of a measure: where its results are kept, who is told of progress, how a signal ends it."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -217,7 +217,7 @@ def background(
 
 
 def pause(for_s: float, check: Callable[[], None]) -> None:
-    """Let so many seconds pass, unless `check` raises."""
+    """Wait for `for_s` seconds, calling `check`, which may raise."""
     until = time.monotonic() + for_s
     while (left_s := until - time.monotonic()) > 0:
         check()

@@ -10,7 +10,7 @@ from pinchpoint.bench.resource import Relay
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.places import Places
-from pinchpoint.dut.reference import Balancer, Direction, Forwarder, parse
+from pinchpoint.dut.reference import Balancer, Direction, Forwarder, Gaps, parse
 from pinchpoint.host.local import Local
 from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import DutError, InputError
@@ -35,7 +35,7 @@ ONE = (
     '"drops":{"rx":1,"too_long":0,"ring":2,"table":1,"rules":[1,1],"tx":1,"full":0}}'
 )
 LINE = (
-    '{"type":"forward","elapsed_s":2.0,"busy_share":0.5,"offloaded":true,'
+    '{"type":"forward","elapsed_s":2.0,"busy_share":0.5,"gaps":{"total_s":0.001},"offloaded":true,'
     f'"directions":[{ONE},{ONE}],"truth":[{ONE},{ONE}]}}'
 )
 
@@ -111,7 +111,7 @@ def test_the_counters_of_an_account_lead_from_place_to_place():
 
 def test_what_came_is_counted_at_one_port_and_what_left_at_the_other():
     directions = (Direction(5, 4, 0, {}, software_frames=5), Direction(0, 0, 0, {}))
-    seen = Forwarder(1.0, 0.5, directions, offloaded=False, truth=directions).counters(("left", "right"))
+    seen = Forwarder(1.0, 0.5, directions, Gaps(0.0), offloaded=False, truth=directions).counters(("left", "right"))
     assert (seen["reference/port/left/received"], seen["reference/port/right/sent"]) == (5, 4)
     assert (seen["reference/port/right/received"], seen["reference/port/left/sent"]) == (0, 0)
 
@@ -193,7 +193,7 @@ BALANCE_ONE = (
     '"no_next_hop":0,"full":1}}'
 )
 BALANCE = (
-    '{"type":"balance","elapsed_s":2.0,"busy_share":0.5,"connections":{"created":7,"opening":1,"expired_closed":6},'
+    '{"type":"balance","elapsed_s":2.0,"busy_share":0.5,"gaps":{"total_s":0.001},"connections":{"created":7,"opening":1,"expired_closed":6},'
     '"table":{"size":100,"used":1},"local_ends":{"size":50,"used":1},"dealt":[4,3],"closed_timeout_s":7.0,'
     f'"directions":[{BALANCE_ONE},{BALANCE_ONE}]}}'
 )

@@ -38,7 +38,7 @@ _FLOW_COUNT = re.compile(r"flow_count=(\d+)")
 
 @dataclass(frozen=True)
 class _Items:
-    """So many of one kind, made by a method with so many processes at once."""
+    """`count` items of one kind, made by `method` with `concurrency` processes at once."""
 
     places: OvsPlaces
     control: Unixctl

@@ -89,6 +89,12 @@ class Direction(msgspec.Struct, frozen=True):
     software_frames: int = 0  # of a forwarder
 
 
+class Gaps(msgspec.Struct, frozen=True):
+    """Turns of the device's loop that took longer than 20 us."""
+
+    total_s: float
+
+
 class Account(msgspec.Struct, frozen=True):
     """Since it started. The first direction is from the first port, of a balancer that of the clients."""
 
@@ -99,6 +105,7 @@ class Account(msgspec.Struct, frozen=True):
     elapsed_s: float
     busy_share: float  # in turns that moved frames
     directions: tuple[Direction, Direction]  # as the device says
+    gaps: Gaps
 
     @classmethod
     def graph(cls) -> HopGraph:
@@ -209,11 +216,17 @@ class Ports(device.OwnCounters, Generic[Told]):
         return parse(ask_relay(self._relay, self._host), self._kind)
 
     def read(self, at_s: float) -> Snapshot:
-        """See `counters` and `more` of its account; `reference/busy_ns`: time in turns that moved frames."""
+        """See `counters` and `more` of its account.
+
+        `reference/busy_ns`: time in turns that moved frames; `reference/gaps_ns`: in turns that took longer than 20 us.
+        """
         told = self.account()
         more, gauges = told.more(self._names)
-        busy_ns = round(told.busy_share * told.elapsed_s * 1e9)
-        return Snapshot(at_s, {**told.counters(self._names), **more, "reference/busy_ns": busy_ns}, gauges)
+        spent = {
+            "reference/busy_ns": round(told.busy_share * told.elapsed_s * 1e9),
+            "reference/gaps_ns": round(told.gaps.total_s * 1e9),
+        }
+        return Snapshot(at_s, {**told.counters(self._names), **more, **spent}, gauges)
 
 
 class ReferenceLive(device.Live):
