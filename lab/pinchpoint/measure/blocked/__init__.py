@@ -32,21 +32,16 @@ def table(keys: Keys) -> Table:
     """`[blocked]` of a device with these keys."""
     actions = {**NO_ACTION, **keys.actions}
     settings = keys.settings or kinds.nothing()
-    return Table(
-        "blocked",
-        "A change made to the DUT while frames are sent. "
-        + " ".join(f'"{word}": {does}.' for word, does in actions.items()),
-        (
-            Key("action", kinds.word(*actions), "The change."),
-            Key("count", kinds.integer(1, 1_000_000), "Number of items of an action that has many.", 1000),
-            Key("settings", settings, 'What is set; with action = "settings" only.', {}),
-            Key("load_fps", kinds.number(1, 1e9), "Frames per second, all streams together.", 100_000.0),
-            Key("before_s", kinds.number(0.1, 60), "Traffic before the change, seconds.", 1.0),
-            Key("after_s", kinds.number(0.1, 600), "Traffic after the change, seconds.", 2.0),
-            Key("repeats", kinds.integer(1, 1000), "How often the change is made.", 5),
-        ),
-        measures=("blocked",),
-    )
+    changes = " ".join(f'"{word}": {does}.' for word, does in actions.items())
+    return Table("blocked", f"A change made to the DUT while frames are sent. {changes}", (
+        Key("action", kinds.word(*actions), "The change."),
+        Key("count", kinds.integer(1, 1_000_000), "Number of items of an action that has many.", 1000),
+        Key("settings", settings, 'What is set; with action = "settings" only.', {}),
+        Key("load_fps", kinds.number(1, 1e9), "Frames per second, all streams together.", 100_000.0),
+        Key("before_s", kinds.number(0.1, 60), "Traffic before the change, seconds.", 1.0),
+        Key("after_s", kinds.number(0.1, 600), "Traffic after the change, seconds.", 2.0),
+        Key("repeats", kinds.integer(1, 1000), "How often the change is made.", 5),
+    ), measures=("blocked",))  # fmt: skip
 
 
 def check_keys(source: Source, blocked: Values, _: Arrays, __: Keys) -> None:

@@ -38,33 +38,17 @@ def table(keys: Keys) -> Table:
     made = made_by(keys)
     methods = tuple(dict.fromkeys(method for items in made.values() for method in items.methods))
     how = "; ".join(f'"{method}": {_HOW.get(method, method)}' for method in methods)
-    return Table(
-        "build",
-        "What is created, and how. The time that this takes is measured.",
-        (
-            Key("what", kinds.word(*made), "; ".join(f'"{word}": {items.words}' for word, items in made.items()) + "."),
-            Key(
-                "method",
-                kinds.word(*methods),
-                f"{how}. " + " ".join(f"For {word}: {', '.join(items.methods)}." for word, items in made.items()),
-            ),
-            Key("count", kinds.integer(1, 5_000_000), "How many are made."),
-            Key("concurrency", kinds.integer(1, 1024), "Processes at a time (method process only).", 40),
-            Key(
-                "probe_rules",
-                kinds.integer(0, 1000),
-                "Rules, spread over all, for which the first frame that takes them is timed (flows only).",
-                0,
-            ),
-            Key(
-                "load_fps",
-                kinds.number(0, 1e9),
-                "Frames per second sent meanwhile, to see how long forwarding is blocked; 0 sends none.",
-                0.0,
-            ),
-        ),
-        measures=("build",),
-    )
+    return Table("build", "What is created, and how. The time that this takes is measured.", (
+        Key("what", kinds.word(*made), "; ".join(f'"{word}": {items.words}' for word, items in made.items()) + "."),
+        Key("method", kinds.word(*methods),
+            f"{how}. " + " ".join(f"For {word}: {', '.join(items.methods)}." for word, items in made.items())),
+        Key("count", kinds.integer(1, 5_000_000), "How many are made."),
+        Key("concurrency", kinds.integer(1, 1024), "Processes at a time (method process only).", 40),
+        Key("probe_rules", kinds.integer(0, 1000),
+            "Rules, spread over all, for which the first frame that takes them is timed (flows only).", 0),
+        Key("load_fps", kinds.number(0, 1e9),
+            "Frames per second sent meanwhile, to see how long forwarding is blocked; 0 sends none.", 0.0),
+    ), measures=("build",))  # fmt: skip
 
 
 def check_keys(source: Source, build: Values, arrays: Arrays, keys: Keys) -> None:

@@ -26,34 +26,18 @@ class Burst:
     relative_width: float  # a search ends when its bounds are this close, relative to the upper one
 
 
-BURST: Final = Table(
-    "burst",
-    "How the longest burst without loss is searched (RFC 2544, 26.4, as updated by RFC 9004). One [[stream]] from "
-    "a port with one queue.",
-    (
-        Key("repeats", kinds.integer(1, 1000), "Number of independent searches; RFC 9004 asks for 50.", 50),
-        Key(
-            "rate_fps",
-            kinds.number(1, 1e9),
-            "Frames per second within a burst.",
-            Unset("back to back: as fast as the engine presents them"),
-        ),
-        Key(
-            "throughput_fps",
-            kinds.number(1, 1e9),
-            "The DUT's throughput, for the corrected buffer time.",
-            Unset("its NDR, which is searched first, as set in [search]"),
-        ),
-        Key("max_frames", kinds.integer(2, 100_000_000), "Length of the longest burst tried.", 1_000_000),
-        Key(
-            "relative_width",
-            kinds.number(0.0001, 0.5),
-            "A search ends when its bounds are this close, relative to the upper one.",
-            0.01,
-        ),
-    ),
-    measures=("burst",),
-)
+BURST: Final = Table("burst",
+    "How the longest burst without loss is searched (RFC 2544, 26.4, as updated by RFC 9004). One [[stream]] from a "
+    "port with one queue.", (
+    Key("repeats", kinds.integer(1, 1000), "Number of independent searches; RFC 9004 asks for 50.", 50),
+    Key("rate_fps", kinds.number(1, 1e9), "Frames per second within a burst.",
+        Unset("back to back: as fast as the engine presents them")),
+    Key("throughput_fps", kinds.number(1, 1e9), "The DUT's throughput, for the corrected buffer time.",
+        Unset("its NDR, which is searched first, as set in [search]")),
+    Key("max_frames", kinds.integer(2, 100_000_000), "Length of the longest burst tried.", 1_000_000),
+    Key("relative_width", kinds.number(0.0001, 0.5),
+        "A search ends when its bounds are this close, relative to the upper one.", 0.01),
+), measures=("burst",))  # fmt: skip
 
 
 def check_keys(source: Source, _: Values, arrays: Arrays, __: Keys) -> None:

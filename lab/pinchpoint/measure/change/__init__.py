@@ -71,24 +71,20 @@ class Changed:
         return self.at_s + (self.for_s if self.happens.returns else 0.0) + self.after_s
 
 
-CHANGE: Final = Table(
-    "change",
+CHANGE: Final = Table("change",
     "Connections are opened at a steady rate while something happens to the balancer or to a backend: which break, and "
     "how long it takes until the others are dealt as the scheduler promises. "
-    + " ".join(f'"{word}": {does}.' for word, does in _DOES.items()),
-    (
-        Key("event", kinds.word(*Event), "What happens.", Event.SILENT.value),
-        Key("backend", kinds.integer(0, 255), "The backend that it happens to: its number, from 0.", 0),
-        Key("at_s", kinds.number(1, 3600), "When it happens, seconds since the first connection.", 2.0),
-        Key("for_s", kinds.number(1, 3600), "How long the backend is away, seconds; not with add and reload.", 3.0),
-        Key("after_s", kinds.number(1, 3600), "How long connections are opened after the last change, seconds.", 3.0),
-        Key("rate_cps", kinds.number(10, 100_000), "Connections per second.", 500.0),
-        Key("requests", kinds.integer(1, 100), "Requests of each, which one backend has to answer.", 2),
-        Key("hold_s", kinds.number(0, 60), "How long each is open before its first request, seconds.", 0.0),
-        Key("timeout_s", kinds.number(0.01, 60), "A connection that waits longer has failed, seconds.", 1.0),
-    ),
-    measures=("change",),
-)
+    + " ".join(f'"{word}": {does}.' for word, does in _DOES.items()), (
+    Key("event", kinds.word(*Event), "What happens.", Event.SILENT.value),
+    Key("backend", kinds.integer(0, 255), "The backend that it happens to: its number, from 0.", 0),
+    Key("at_s", kinds.number(1, 3600), "When it happens, seconds since the first connection.", 2.0),
+    Key("for_s", kinds.number(1, 3600), "How long the backend is away, seconds; not with add and reload.", 3.0),
+    Key("after_s", kinds.number(1, 3600), "How long connections are opened after the last change, seconds.", 3.0),
+    Key("rate_cps", kinds.number(10, 100_000), "Connections per second.", 500.0),
+    Key("requests", kinds.integer(1, 100), "Requests of each, which one backend has to answer.", 2),
+    Key("hold_s", kinds.number(0, 60), "How long each is open before its first request, seconds.", 0.0),
+    Key("timeout_s", kinds.number(0.01, 60), "A connection that waits longer has failed, seconds.", 1.0),
+), measures=("change",))  # fmt: skip
 
 
 def check_keys(source: Source, changed: Values, arrays: Arrays, keys: Keys) -> None:

@@ -83,64 +83,32 @@ def work() -> Kind:
     )
 
 
-CONNECTIONS: Final = Table(
-    "connections",
+CONNECTIONS: Final = Table("connections",
     "How the maximum connection establishment rate is searched (RFC 9693, RFC 9411). There are two: the burst rate is "
-    "of trials that begin with an empty table of connections; the sustained one can go on for ever. The engine's "
-    "first CPU drives clients and backends.",
-    (
-        Key(
-            "failure_ratios",
-            kinds.numbers(0, 1, below=True),
-            "One burst rate for each: the share of the connections that may fail.",
-            [0.0, 1e-5],
-        ),
-        Key("min_cps", kinds.number(1, 1e8), "Lowest rate tried, connections per second.", 10.0),
-        Key("max_cps", kinds.number(1, 1e8), "Highest rate tried, connections per second.", 1e6),
-        Key(
-            "trial_duration_s",
-            kinds.number(0.05, 3600),
-            "For how long a trial opens connections at its full rate, seconds. Part of the burst rate's definition.",
-            1.0,
-        ),
-        Key("ramp_s", kinds.number(0, 600), "How long a trial takes before that to reach its rate, seconds.", 0.0),
-        Key(
-            "max_traffic_s",
-            kinds.number(0.05, 86_400),
-            "Seconds of trials after which the burst rate is given with the interval reached.",
-            20.0,
-        ),
-        Key(
-            "relative_width",
-            kinds.number(0.0001, 0.5),
-            "The search ends when the interval is this narrow, relative to its upper end.",
-            0.02,
-        ),
-        Key("work", work(), "What is done with a connection; docs/engine.md has the words.", "request"),
-        Key("requests", kinds.integer(1, 100), "Requests of each.", 1),
-        Key("hold_s", kinds.number(0, 600), "How long each is held open before its first request, seconds.", 0.0),
-        Key("timeout_s", kinds.number(0.01, 60), "A connection that takes longer has failed, seconds.", 1.0),
-        Key(
-            "early_reuse",
-            kinds.boolean(),
-            "Give connections random initial sequence numbers, as hosts do: newer kernels give up a closed connection "
-            "whose port they need for one with a higher number. Otherwise all have the same number, so that closed "
-            "connections keep their places for their whole time.",
-            False,
-        ),
-        Key(
-            "sustain_within_s",
-            kinds.number(0, 86_400),
-            "The sustained rate is confirmed by traffic where that takes no longer than this, seconds; a small "
-            "service.closed_s makes it short.",
-            60.0,
-        ),
-        Key(
-            "confirm",
-            kinds.boolean(),
-            "Then double the resource that ends it, and see whether the sustained rate doubles.",
-            False,
-        ),
-    ),
-    measures=("connections",),
-)
+    "of trials that begin with an empty table of connections; the sustained one can go on for ever. The engine's first "
+    "CPU drives clients and backends.", (
+    Key("failure_ratios", kinds.numbers(0, 1, below=True),
+        "One burst rate for each: the share of the connections that may fail.", [0.0, 1e-5]),
+    Key("min_cps", kinds.number(1, 1e8), "Lowest rate tried, connections per second.", 10.0),
+    Key("max_cps", kinds.number(1, 1e8), "Highest rate tried, connections per second.", 1e6),
+    Key("trial_duration_s", kinds.number(0.05, 3600),
+        "For how long a trial opens connections at its full rate, seconds. Part of the burst rate's definition.", 1.0),
+    Key("ramp_s", kinds.number(0, 600), "How long a trial takes before that to reach its rate, seconds.", 0.0),
+    Key("max_traffic_s", kinds.number(0.05, 86_400),
+        "Seconds of trials after which the burst rate is given with the interval reached.", 20.0),
+    Key("relative_width", kinds.number(0.0001, 0.5),
+        "The search ends when the interval is this narrow, relative to its upper end.", 0.02),
+    Key("work", work(), "What is done with a connection; docs/engine.md has the words.", "request"),
+    Key("requests", kinds.integer(1, 100), "Requests of each.", 1),
+    Key("hold_s", kinds.number(0, 600), "How long each is held open before its first request, seconds.", 0.0),
+    Key("timeout_s", kinds.number(0.01, 60), "A connection that takes longer has failed, seconds.", 1.0),
+    Key("early_reuse", kinds.boolean(),
+        "Give connections random initial sequence numbers, as hosts do: newer kernels give up a closed connection "
+        "whose port they need for one with a higher number. Otherwise all have the same number, so that closed "
+        "connections keep their places for their whole time.", False),
+    Key("sustain_within_s", kinds.number(0, 86_400),
+        "The sustained rate is confirmed by traffic where that takes no longer than this, seconds; a small "
+        "service.closed_s makes it short.", 60.0),
+    Key("confirm", kinds.boolean(),
+        "Then double the resource that ends it, and see whether the sustained rate doubles.", False),
+), measures=("connections",))  # fmt: skip

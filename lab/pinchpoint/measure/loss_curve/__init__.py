@@ -21,20 +21,12 @@ class LossCurve:
     duration_s: float  # of each
 
 
-LOSS_CURVE: Final = Table(
-    "loss_curve",
+LOSS_CURVE: Final = Table("loss_curve",
     "The loads at which frame loss rate is measured (RFC 2544, 26.3): from the highest downwards until two in a row "
-    "lose nothing.",
-    (
-        Key(
-            "max_load_fps",
-            kinds.number(1, 1e9),
-            "100 % load, frames per second, all streams together.",
-            Unset("the highest that the engine offers in full, up to search.max_load_fps"),
-        ),
-        Key("step", kinds.number(0.005, 0.1), "Difference from one load to the next, as a share of the highest.", 0.1),
-        Key("repeats", kinds.integer(1, 100), "Trials at each load; 6 give an interval of 97 %.", 6),
-        Key("duration_s", kinds.number(0.05, 3600), "Length of each trial, seconds.", 1.0),
-    ),
-    measures=("loss_curve",),
-)
+    "lose nothing.", (
+    Key("max_load_fps", kinds.number(1, 1e9), "100 % load, frames per second, all streams together.",
+        Unset("the highest that the engine offers in full, up to search.max_load_fps")),
+    Key("step", kinds.number(0.005, 0.1), "Difference from one load to the next, as a share of the highest.", 0.1),
+    Key("repeats", kinds.integer(1, 100), "Trials at each load; 6 give an interval of 97 %.", 6),
+    Key("duration_s", kinds.number(0.05, 3600), "Length of each trial, seconds.", 1.0),
+), measures=("loss_curve",))  # fmt: skip

@@ -19,12 +19,7 @@ class Rates:
     duration_s: float
 
 
-LATENCY: Final = Table(
-    "latency",
-    "Where latency is measured, once the NDR is known.",
-    (
-        Key("at", kinds.numbers(0.001, 1, may_be_empty=True), "Shares of the NDR; [] measures none.", [0.5, 0.9]),
-        Key("duration_s", kinds.number(0.05, 3600), "Length of each, seconds.", 2.0),
-    ),
-    measures=("rates",),
-)
+LATENCY: Final = Table("latency", "Where latency is measured, once the NDR is known.", (
+    Key("at", kinds.numbers(0.001, 1, may_be_empty=True), "Shares of the NDR; [] measures none.", [0.5, 0.9]),
+    Key("duration_s", kinds.number(0.05, 3600), "Length of each, seconds.", 2.0),
+), measures=("rates",))  # fmt: skip

@@ -23,22 +23,14 @@ class Recovery:
     repeats: int
 
 
-RECOVERY: Final = Table(
-    "recovery",
+RECOVERY: Final = Table("recovery",
     "RFC 2544, section 26.5: an overload, then a lower load in the same transmission; the time from the change to the "
-    "last frame lost.",
-    (
-        Key(
-            "throughput_fps",
-            kinds.number(1, 1e9),
-            "The rate that the shares refer to, frames per second.",
-            Unset("the NDR, which is searched first"),
-        ),
-        Key("overload_share", kinds.number(1, 10), "The overload, as a share of the throughput.", 1.1),
-        Key("overload_s", kinds.number(0.1, 3600), "Length of the overload, seconds.", 60.0),
-        Key("reduced_share", kinds.number(0.01, 1), "The load after the overload, as a share of the throughput.", 0.5),
-        Key("reduced_s", kinds.number(0.1, 3600), "How long to wait for recovery, seconds.", 10.0),
-        Key("repeats", kinds.integer(1, 1000), "Number of overloads.", 5),
-    ),
-    measures=("recovery",),
-)
+    "last frame lost.", (
+    Key("throughput_fps", kinds.number(1, 1e9), "The rate that the shares refer to, frames per second.",
+        Unset("the NDR, which is searched first")),
+    Key("overload_share", kinds.number(1, 10), "The overload, as a share of the throughput.", 1.1),
+    Key("overload_s", kinds.number(0.1, 3600), "Length of the overload, seconds.", 60.0),
+    Key("reduced_share", kinds.number(0.01, 1), "The load after the overload, as a share of the throughput.", 0.5),
+    Key("reduced_s", kinds.number(0.1, 3600), "How long to wait for recovery, seconds.", 10.0),
+    Key("repeats", kinds.integer(1, 1000), "Number of overloads.", 5),
+), measures=("recovery",))  # fmt: skip

@@ -25,28 +25,16 @@ class Soak:
     window_s: float
 
 
-SOAK: Final = Table(
-    "soak",
+SOAK: Final = Table("soak",
     "A long time at one load, divided into windows without gaps between them. Each window is stored as it ends; "
-    "`--resume` continues for the rest of the time.",
-    (
-        Key(
-            "load_fps",
-            kinds.number(1, 1e9),
-            "Frames per second, all streams together.",
-            Unset("`share` of the NDR, which is searched first"),
-        ),
-        Key("share", kinds.number(0.01, 1), "Share of the NDR, where `load_fps` is not set.", 0.9),
-        Key("duration_s", kinds.number(1, 2_592_000), "Length of all windows together, seconds.", 3600.0),
-        Key(
-            "window_s",
-            kinds.number(0.1, 3600),
-            "Length of one window, seconds. Counters of host and switch are read at each end, on a core of the lab.",
-            10.0,
-        ),
-    ),
-    measures=("soak",),
-)
+    "`--resume` continues for the rest of the time.", (
+    Key("load_fps", kinds.number(1, 1e9), "Frames per second, all streams together.",
+        Unset("`share` of the NDR, which is searched first")),
+    Key("share", kinds.number(0.01, 1), "Share of the NDR, where `load_fps` is not set.", 0.9),
+    Key("duration_s", kinds.number(1, 2_592_000), "Length of all windows together, seconds.", 3600.0),
+    Key("window_s", kinds.number(0.1, 3600),
+        "Length of one window, seconds. Counters of host and switch are read at each end, on a core of the lab.", 10.0),
+), measures=("soak",))  # fmt: skip
 
 
 def check_keys(source: Source, soak: Values, arrays: Arrays, _: Keys) -> None:

@@ -53,40 +53,24 @@ class ConnectRequestResponse(Sockets):
     kind: ClassVar[str] = "crr"
 
 
-SOCKETS: Final = Table(
-    "sockets",
-    "A workload over kernel sockets between two hosts. `bandwidth`: bytes from client to server as fast as they "
-    "go. `rr`: requests and responses over standing connections. `crr`: a connection for each request.",
-    (
-        Key("client", kinds.port_name(), "The host that connects."),
-        Key("server", kinds.port_name(), "The host that accepts."),
-        Key("connections", kinds.integer(1, 16_384), "Connections, or transactions under way at once.", 1),
-        Key(
-            "request_bytes",
-            kinds.integer(1, 1_048_576),
-            "Bytes of a request; with bandwidth, of one write.",
-            Computed("1; 131,072 with bandwidth"),
-        ),
-        Key(
-            "response_bytes",
-            kinds.integer(0, 1_048_576),
-            "Bytes of a response; with bandwidth there is none.",
-            Computed("1; 0 with bandwidth"),
-        ),
-        Key("rate_tps", kinds.number(0.1, 1e8), "Planned transactions per second.", Unset("each begins when one ends")),
-        Key("warm_up_s", kinds.number(0, 3600), "Time before the window, not counted, seconds.", 0.5),
-        Key("duration_s", kinds.number(0.05, 86_400), "Time counted, the window, seconds.", 10.0),
-        Key("repeats", kinds.integer(1, 100), "How often it is all done, each time on new connections.", 3),
-        Key("timeout_s", kinds.number(0.1, 60), "A transaction that takes longer has failed, seconds.", 10.0),
-        Key(
-            "max_repeats",
-            kinds.integer(0, 100),
-            "Windows made beyond `repeats` in place of those that were disturbed, all together.",
-            3,
-        ),
-    ),
-    measures=tuple(workload.kind for workload in (Bandwidth, RequestResponse, ConnectRequestResponse)),
-)
+SOCKETS: Final = Table("sockets",
+    "A workload over kernel sockets between two hosts. `bandwidth`: bytes from client to server as fast as they go. "
+    "`rr`: requests and responses over standing connections. `crr`: a connection for each request.", (
+    Key("client", kinds.port_name(), "The host that connects."),
+    Key("server", kinds.port_name(), "The host that accepts."),
+    Key("connections", kinds.integer(1, 16_384), "Connections, or transactions under way at once.", 1),
+    Key("request_bytes", kinds.integer(1, 1_048_576), "Bytes of a request; with bandwidth, of one write.",
+        Computed("1; 131,072 with bandwidth")),
+    Key("response_bytes", kinds.integer(0, 1_048_576), "Bytes of a response; with bandwidth there is none.",
+        Computed("1; 0 with bandwidth")),
+    Key("rate_tps", kinds.number(0.1, 1e8), "Planned transactions per second.", Unset("each begins when one ends")),
+    Key("warm_up_s", kinds.number(0, 3600), "Time before the window, not counted, seconds.", 0.5),
+    Key("duration_s", kinds.number(0.05, 86_400), "Time counted, the window, seconds.", 10.0),
+    Key("repeats", kinds.integer(1, 100), "How often it is all done, each time on new connections.", 3),
+    Key("timeout_s", kinds.number(0.1, 60), "A transaction that takes longer has failed, seconds.", 10.0),
+    Key("max_repeats", kinds.integer(0, 100),
+        "Windows made beyond `repeats` in place of those that were disturbed, all together.", 3),
+), measures=tuple(workload.kind for workload in (Bandwidth, RequestResponse, ConnectRequestResponse)))  # fmt: skip
 
 
 def check_stream(source: Source, sockets: Values, arrays: Arrays, _: Keys) -> None:
