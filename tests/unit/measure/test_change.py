@@ -4,8 +4,8 @@ import pytest
 
 from pinchpoint.engine.connections import Outage, Sample, options
 from pinchpoint.measure.change import Changed
-from pinchpoint.measure.change.judged import Happened, is_right, metrics, window_s
-from pinchpoint.measure.change.judged import Window as Findings
+from pinchpoint.measure.change.run import Happened, is_right, metrics, window_s
+from pinchpoint.measure.change.run import Window as Findings
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
 from pinchpoint.model.study import Bound

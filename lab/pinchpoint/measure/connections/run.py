@@ -14,10 +14,9 @@ from pinchpoint.dut.services import Doubling
 from pinchpoint.engine.connections import Load
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.connections import CONNECTIONS, Connections
+from pinchpoint.measure.connections import metrics as model
 from pinchpoint.measure.connections import metrics as shown
-from pinchpoint.measure.connections import sustained as model
-from pinchpoint.measure.connections.metrics import Sustained
-from pinchpoint.measure.connections.sustained import Prediction
+from pinchpoint.measure.connections.metrics import Prediction, Sustained
 from pinchpoint.measure.kind import MeasureKind, asked
 from pinchpoint.measure.served import SETUP_S, Opened, Opener, percentiles
 from pinchpoint.measure.standing import Standing
