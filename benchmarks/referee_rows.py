@@ -26,7 +26,7 @@ from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.rates import Rates
+from pinchpoint.measure.rates.run import Rates
 from pinchpoint.measure.standing import Listener, Record, Standing
 from pinchpoint.measure.trial import Measurer, OverTime
 from pinchpoint.measure.warm_up import warm_up

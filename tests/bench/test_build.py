@@ -22,8 +22,8 @@ from pinchpoint.dut.ovs.daemons import SWITCH
 from pinchpoint.host import netlink
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.build import Build
 from pinchpoint.measure.build import run as build
+from pinchpoint.measure.build.run import Build
 from pinchpoint.measure.standing import Interrupted, Listener, Record
 from pinchpoint.measure.traffic import Background
 from pinchpoint.model.errors import BenchError

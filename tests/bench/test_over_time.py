@@ -15,7 +15,7 @@ from pinchpoint.dut.setup import prepare
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
-from pinchpoint.measure.blocked import Blocked
+from pinchpoint.measure.blocked.run import Blocked
 from pinchpoint.measure.standing import Listener
 from pinchpoint.model.result import Outcome
 from pinchpoint.run.bench import standing_bench

@@ -13,10 +13,10 @@ from bench_tools import ROOT
 from pinchpoint.dut.requirements import require
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.build import Build
-from pinchpoint.measure.load import Load
-from pinchpoint.measure.rates import Rates
-from pinchpoint.measure.sockets import Bandwidth, Sockets
+from pinchpoint.measure.build.run import Build
+from pinchpoint.measure.load.run import Load
+from pinchpoint.measure.rates.run import Rates
+from pinchpoint.measure.sockets.run import Bandwidth, Sockets
 from pinchpoint.measure.standing import Listener, Record
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.result import Outcome

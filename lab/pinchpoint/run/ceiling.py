@@ -27,8 +27,7 @@ from pinchpoint.host import facts
 from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.processes import ENVIRONMENT_MARK
-from pinchpoint.measure.rates import Rates
-from pinchpoint.measure.rates.run import of_the_rates_alone
+from pinchpoint.measure.rates.run import Rates, of_the_rates_alone
 from pinchpoint.measure.standing import Listener, Stoppable, Undoable
 from pinchpoint.model import units
 from pinchpoint.model.errors import EngineError, InputError, PinchpointError, StoreError

@@ -10,7 +10,7 @@ from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host import facts
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.rates import Rates
+from pinchpoint.measure.rates.run import Rates
 from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.standing import Listener, Record, Recorded, Standing
 from pinchpoint.model.errors import PinchpointError

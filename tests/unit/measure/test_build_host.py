@@ -9,8 +9,8 @@ import pytest
 
 from pinchpoint.account import cpus
 from pinchpoint.host.local import Local
-from pinchpoint.measure.build import Build
 from pinchpoint.measure.build import run as build
+from pinchpoint.measure.build.run import Build
 from pinchpoint.measure.standing import Listener, Record, Recorded, Standing
 from pinchpoint.measure.traffic import Traffic
 from pinchpoint.model.trial import TrialValidity

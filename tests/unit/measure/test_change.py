@@ -3,8 +3,7 @@
 import pytest
 
 from pinchpoint.engine.connections import Outage, Sample, options
-from pinchpoint.measure.change import Changed
-from pinchpoint.measure.change.run import Happened, is_right, metrics, window_s
+from pinchpoint.measure.change.run import Changed, Happened, is_right, metrics, window_s
 from pinchpoint.measure.change.run import Window as Findings
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service

@@ -14,11 +14,11 @@ from pinchpoint.dut.ovs.spec import Datapath, RuleSeries
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.registry import default, device
 from pinchpoint.host.local import Local
-from pinchpoint.measure.sockets import Bandwidth, RequestResponse, windows
 from pinchpoint.measure.sockets import metrics as socket_metrics
 from pinchpoint.measure.sockets import run as sockets
+from pinchpoint.measure.sockets import windows
 from pinchpoint.measure.sockets.metrics import NONE_VALID
-from pinchpoint.measure.sockets.run import Ends, measure_sockets, requests, summary
+from pinchpoint.measure.sockets.run import Bandwidth, Ends, RequestResponse, measure_sockets, requests, summary
 from pinchpoint.model.measurement import LevelChange, Measurement
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.scenario import EngineSite, Remote

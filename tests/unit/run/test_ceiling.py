@@ -13,7 +13,7 @@ from pinchpoint.engine.simulated import CoreDistance, SimulatedInstrument, Truth
 from pinchpoint.engine.simulated_queue import StallKind, Stalls
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.load import Load
+from pinchpoint.measure.load.run import Load
 from pinchpoint.measure.standing import Listener, Recorded, Undoable
 from pinchpoint.model.errors import BenchError, RequirementError, StoreError
 from pinchpoint.model.result import Ceiling, Outcome, Rate, RateStatus, ScenarioResult

@@ -1,31 +1,31 @@
-"""The measure `build`: many rules, ports or veth pairs made and removed, on a bench that stands.
-
-What one build comes to: its figures as metrics, and what to mind about them. Pure.
-"""
+"""The measure `build`: many rules, ports or veth pairs made and removed, on a bench that stands."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass
 from ipaddress import IPv4Address
-from typing import Final
+from typing import ClassVar, Final
 
 from pinchpoint.bench.resource import Daemon
 from pinchpoint.bulk.making import FIRST_ADDRESS, Bulk, Timed, children_s, timed_make, timed_removal
 from pinchpoint.bulk.veths import Veths, veth_namespaces
-from pinchpoint.dut.device import Items, made_by
+from pinchpoint.dut.device import Items, Keys, made_by
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.priority import kept_off
 from pinchpoint.host.processes import OwnMemory, Process
-from pinchpoint.measure.build import Build, check_keys, table
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table
+from pinchpoint.keys.reader import Values
+from pinchpoint.keys.source import Source
 from pinchpoint.measure.carried import Disturbance, disturbance, judged
-from pinchpoint.measure.kind import MeasureKind, asked
+from pinchpoint.measure.kind import TWO_PORTS, Arrays, MeasureKind, asked, needed
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import result_of
 from pinchpoint.measure.traffic import Background, Probes, Traffic, background
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import ScenarioResult
-from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.scenario import Batch, Scenario
 
 GUESS_S = 10.0  # of one build, for the progress display
 
@@ -42,6 +42,55 @@ ITEM_S: Mapping[tuple[str, str], float] = {
 }
 UNKNOWN_ITEM_S = 5e-3
 GROWS = 1.5  # times the first quarter's time per item: more than runs on a shared machine differ
+
+
+@dataclass(frozen=True)
+class Build(Batch):
+    """What is made, and how."""
+
+    kind: ClassVar[str] = "build"
+    probe_rules: int  # rules whose first frame is timed (flows only)
+    load_fps: float  # forwarded meanwhile, to see what building blocks; 0: nothing is sent
+
+
+_HOW: Final = {
+    "process": "one process for each item",
+    "file": "one process that reads all from a file",
+    "bundle": "one atomic OpenFlow bundle",
+    "transaction": "one transaction of the database",
+    "netlink": "one socket",
+}
+
+
+def table(keys: Keys) -> Table:
+    """`[build]` of a device with these keys."""
+    made = made_by(keys)
+    methods = tuple(dict.fromkeys(method for items in made.values() for method in items.methods))
+    how = "; ".join(f'"{method}": {_HOW.get(method, method)}' for method in methods)
+    return Table("build", "What is created, and how. The time that this takes is measured.", (
+        Key("what", kinds.word(*made), "; ".join(f'"{word}": {items.words}' for word, items in made.items()) + "."),
+        Key("method", kinds.word(*methods),
+            f"{how}. " + " ".join(f"For {word}: {', '.join(items.methods)}." for word, items in made.items())),
+        Key("count", kinds.integer(1, 5_000_000), "How many are made."),
+        Key("concurrency", kinds.integer(1, 1024), "Processes at a time (method process only).", 40),
+        Key("probe_rules", kinds.integer(0, 1000),
+            "Rules, spread over all, for which the first frame that takes them is timed (flows only).", 0),
+        Key("load_fps", kinds.number(0, 1e9),
+            "Frames per second sent meanwhile, to see how long forwarding is blocked; 0 sends none.", 0.0),
+    ), measures=("build",))  # fmt: skip
+
+
+def check_keys(source: Source, build: Values, arrays: Arrays, keys: Keys) -> None:
+    """The method is one by which the thing can be made; what sends frames has ports and streams."""
+    made = made_by(keys).get(build.get("what", ""))
+    methods = made.methods if made else ()
+    if methods and "method" in build and build["method"] not in methods:
+        expected = " or ".join(f'"{method}"' for method in methods) + f" for {build['what']}"
+        source.mismatch(("build", "method"), expected, build["method"])
+    if build.get("what") in ("ports", "veths") and build.get("probe_rules"):
+        source.mismatch(("build", "probe_rules"), f"0 for {build['what']}", build["probe_rules"])
+    if build.get("load_fps", 0) > 0 or build.get("probe_rules", 0) > 0:
+        needed(source, TWO_PORTS, arrays)
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,18 @@
-"""The measure `burst`: back-to-back frames (RFC 2544, 26.4; RFC 9004), on a bench that stands.
-
-What bursts come to: whether one was back to back, the buffer that follows, what lost the first frames. Pure.
-"""
+"""The measure `burst`: back-to-back frames (RFC 2544, 26.4; RFC 9004), on a bench that stands."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median, stdev
-from typing import Final
+from typing import ClassVar, Final
 
-from pinchpoint.measure.burst import BURST, Burst, check_keys
+from pinchpoint.dut.device import Keys
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table, Unset
+from pinchpoint.keys.reader import Values
+from pinchpoint.keys.source import Source
 from pinchpoint.measure.frames import FrameSession, over_frames
-from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
+from pinchpoint.measure.kind import TRIAL_S, Arrays, MeasureKind, asked
 from pinchpoint.measure.rates.run import searched_ndr, searching_s
 from pinchpoint.measure.summary import valid
 from pinchpoint.measure.warm_up import first_round
@@ -31,6 +32,43 @@ NEAR = 4  # widths of a search's end: how far from the last test's answer the ne
 _OF_FIRST, _OF_OTHERS = 12, 5.5  # bursts of a test, as seen on quiet DUTs
 FASTER = 1.02  # times the DUT's throughput that a burst must at least have: below it nothing need be buffered
 MAJORITY = 0.5  # share of the losses that one reason must explain to be called the limit
+
+
+@dataclass(frozen=True)
+class Burst:
+    """How the longest burst without loss is looked for."""
+
+    kind: ClassVar[str] = "burst"
+    repeats: int  # searches, each from a burst of its own to its end
+    rate_fps: float | None  # within a burst; None: back to back, as fast as the engine goes
+    throughput_fps: float | None  # of the DUT, for the correction; None: its NDR is searched first
+    max_frames: int  # longest burst tried
+    relative_width: float  # a search ends when its bounds are this close, relative to the upper one
+
+
+BURST: Final = Table("burst",
+    "How the longest burst without loss is searched (RFC 2544, 26.4, as updated by RFC 9004). One [[stream]] from a "
+    "port with one queue.", (
+    Key("repeats", kinds.integer(1, 1000), "Number of independent searches; RFC 9004 asks for 50.", 50),
+    Key("rate_fps", kinds.number(1, 1e9), "Frames per second within a burst.",
+        Unset("back to back: as fast as the engine presents them")),
+    Key("throughput_fps", kinds.number(1, 1e9), "The DUT's throughput, for the corrected buffer time.",
+        Unset("its NDR, which is searched first, as set in [search]")),
+    Key("max_frames", kinds.integer(2, 100_000_000), "Length of the longest burst tried.", 1_000_000),
+    Key("relative_width", kinds.number(0.0001, 0.5),
+        "A search ends when its bounds are this close, relative to the upper one.", 0.01),
+), measures=("burst",))  # fmt: skip
+
+
+def check_keys(source: Source, _: Values, arrays: Arrays, __: Keys) -> None:
+    """One stream from one queue: frames of several would not come back to back, but side by side."""
+    if len(arrays["stream"]) > 1:
+        source.problem(("stream",), f'expected one [[stream]] with measure = "burst", found {len(arrays["stream"])}')
+    senders = {stream.values.get("tx_port") for stream in arrays["stream"]}
+    for port in arrays["port"]:
+        queues = port.values.get("queues", 1)
+        if port.values.get("name") in senders and queues > 1:
+            source.mismatch((*port.at, "queues"), "1 where a burst is sent: one core sends it", queues)
 
 
 def not_faster(rate_fps: float, ndr: Rate | None, given_fps: float | None) -> str:

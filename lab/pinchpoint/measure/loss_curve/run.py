@@ -1,7 +1,5 @@
 """The measure `loss_curve`: frame loss rate against offered load (RFC 2544, 26.3), on a bench that stands.
 
-Frame loss rate against offered load (RFC 2544, 26.3): points with intervals, figures, verdict. Pure.
-
 Losses come in bursts, so frames are no independent draws and no binomial interval holds for
 their share; trials are. The number of a point is the median of its trials, and its interval
 rests on their ranks: that covers the median whatever the distribution, modes and zeros
@@ -9,18 +7,19 @@ included (estimate.py).
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from statistics import median
-from typing import Final
+from typing import ClassVar, Final
 
 from pinchpoint.causes.verdict import verdict
 from pinchpoint.dut.registry import device_of
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table, Unset
 from pinchpoint.measure.forwarding import of_trial
 from pinchpoint.measure.frames import FrameSession, over_frames
 from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
-from pinchpoint.measure.loss_curve import LOSS_CURVE, LossCurve
 from pinchpoint.measure.summary import valid
 from pinchpoint.measure.warm_up import first_round
 from pinchpoint.model import units
@@ -38,6 +37,28 @@ GENTLE = 0.7  # of that load at least: an overloaded DUT slows the engine too, a
 
 USUAL_SHARE = 0.5  # of the loads that are tried before two in a row lose nothing
 COLLAPSE = 0.95  # of the highest forwarded rate: a DUT that forwards less under more load loses by being overloaded
+
+
+@dataclass(frozen=True)
+class LossCurve:
+    """At which loads the frame loss rate is measured."""
+
+    kind: ClassVar[str] = "loss_curve"
+    max_load_fps: float | None  # 100 % load; None: the highest that the generator offers in full
+    step: float  # from one load to the next, as a share of the highest
+    repeats: int  # trials at each load
+    duration_s: float  # of each
+
+
+LOSS_CURVE: Final = Table("loss_curve",
+    "The loads at which frame loss rate is measured (RFC 2544, 26.3): from the highest downwards until two in a row "
+    "lose nothing.", (
+    Key("max_load_fps", kinds.number(1, 1e9), "100 % load, frames per second, all streams together.",
+        Unset("the highest that the engine offers in full, up to search.max_load_fps")),
+    Key("step", kinds.number(0.005, 0.1), "Difference from one load to the next, as a share of the highest.", 0.1),
+    Key("repeats", kinds.integer(1, 100), "Trials at each load; 6 give an interval of 97 %.", 6),
+    Key("duration_s", kinds.number(0.05, 3600), "Length of each trial, seconds.", 1.0),
+), measures=("loss_curve",))  # fmt: skip
 
 
 def point(share: float, load_fps: float, trials: Sequence[Trial], reason: str) -> LossPoint:

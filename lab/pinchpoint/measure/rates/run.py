@@ -3,8 +3,6 @@
 The trials of the MRR, at the highest load that the engine offers on this bench, are a phase of their own after
 everything else. The search tries its highest loads when it takes the device for fast, so that its overloaded trials
 would bias the figure; and an overload before the search may change what the device carries next.
-
-What is told of a search: its rates, their latency, and what the device did with a trial at the NDR.
 """
 
 import math
@@ -12,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 from pinchpoint.account.facts import core_distance_ns, core_distances, modes_of, slowed_words
 from pinchpoint.account.ledger import unexplained_share
@@ -22,10 +20,11 @@ from pinchpoint.causes.signs import offload_truth
 from pinchpoint.causes.verdict import verdict
 from pinchpoint.dut.device import Device
 from pinchpoint.dut.registry import device_of
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table
 from pinchpoint.measure.forwarding import of_trial
 from pinchpoint.measure.frames import FrameSession, over_frames
 from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
-from pinchpoint.measure.rates import LATENCY, Rates
 from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.measure.trial import ROUND_TRIP, Measurer, OverTime
 from pinchpoint.measure.warm_up import first_round
@@ -61,6 +60,21 @@ _HOW: Final[Mapping[RateStatus, str]] = {
     RateStatus.LOSES_ALWAYS: "frames are lost at any load",
     RateStatus.REFUSED: "",  # the reason follows
 }
+
+
+@dataclass(frozen=True)
+class Rates:
+    """At which shares of the NDR latency is measured, once the rates are known."""
+
+    kind: ClassVar[str] = "rates"
+    at: tuple[float, ...]
+    duration_s: float
+
+
+LATENCY: Final = Table("latency", "Where latency is measured, once the NDR is known.", (
+    Key("at", kinds.numbers(0.001, 1, may_be_empty=True), "Shares of the NDR; [] measures none.", [0.5, 0.9]),
+    Key("duration_s", kinds.number(0.05, 3600), "Length of each, seconds.", 2.0),
+), measures=("rates",))  # fmt: skip
 
 
 def of_rates(

@@ -3,8 +3,6 @@
 RFC 2544, section 26.5. Both loads are one transmission, whose rate steps down: between two of
 them the DUT would have time to recover unseen.
 
-How long frames are lost after an overload has ended (RFC 2544, section 26.5). Pure.
-
 A DUT that still loses frames at the end, or has come to forward none, did not recover while it was
 watched: its time is censored, known to be longer than that. All repeats are watched as
 long, so such times stand behind all others and the median needs no model of them.
@@ -14,13 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from statistics import median
-from typing import Final
+from typing import ClassVar, Final
 
 from pinchpoint.engine.streams import Step
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table, Unset
 from pinchpoint.measure.frames import FrameSession, over_frames
 from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked, one_queue
 from pinchpoint.measure.rates.run import searched_ndr, searching_s
-from pinchpoint.measure.recovery import RECOVERY, Recovery
 from pinchpoint.measure.trial import OverTime
 from pinchpoint.measure.warm_up import first_round
 from pinchpoint.model import units
@@ -35,6 +34,32 @@ PHASE = "recovery"
 SAMPLE_S = 0.1
 _NO_SAMPLE = Sample(0.0, 0, None)  # of a trial that ended before the change
 STILL = 0.9  # of the time after the overload: a loss that late means that it did not recover
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """An overload that ends, and the loss after it."""
+
+    kind: ClassVar[str] = "recovery"
+    throughput_fps: float | None  # None: the NDR, which is searched first
+    overload_share: float  # of the throughput
+    overload_s: float
+    reduced_share: float  # of the throughput, from then on
+    reduced_s: float
+    repeats: int
+
+
+RECOVERY: Final = Table("recovery",
+    "RFC 2544, section 26.5: an overload, then a lower load in the same transmission; the time from the change to the "
+    "last frame lost.", (
+    Key("throughput_fps", kinds.number(1, 1e9), "The rate that the shares refer to, frames per second.",
+        Unset("the NDR, which is searched first")),
+    Key("overload_share", kinds.number(1, 10), "The overload, as a share of the throughput.", 1.1),
+    Key("overload_s", kinds.number(0.1, 3600), "Length of the overload, seconds.", 60.0),
+    Key("reduced_share", kinds.number(0.01, 1), "The load after the overload, as a share of the throughput.", 0.5),
+    Key("reduced_s", kinds.number(0.1, 3600), "How long to wait for recovery, seconds.", 10.0),
+    Key("repeats", kinds.integer(1, 1000), "Number of overloads.", 5),
+), measures=("recovery",))  # fmt: skip
 
 
 @dataclass(frozen=True)
