@@ -25,11 +25,10 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import kept_off
-from pinchpoint.measure.frames import measuring
+from pinchpoint.measure.frames import measuring, warm_up
 from pinchpoint.measure.rates.run import Rates
 from pinchpoint.measure.standing import Listener, Record, Standing
 from pinchpoint.measure.trial import Measurer, OverTime
-from pinchpoint.measure.warm_up import warm_up
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Rate, RateStatus
 from pinchpoint.model.scenario import Scenario

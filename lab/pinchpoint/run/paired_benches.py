@@ -23,10 +23,10 @@ from pinchpoint.engine.process import ProcessInstrument
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import kept_off
 from pinchpoint.host.processes import ENVIRONMENT_MARK, freeze, thaw
+from pinchpoint.measure.frames import warm_up
 from pinchpoint.measure.rates.run import Rates
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.trial import Measurer
-from pinchpoint.measure.warm_up import warm_up
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.scenario import Scenario, Stream
 from pinchpoint.model.trial import WARM_UP, Trial

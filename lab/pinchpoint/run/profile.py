@@ -16,10 +16,9 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import planned_ends
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import kept_off
-from pinchpoint.measure.frames import measuring
+from pinchpoint.measure.frames import first_round, measuring, warm_up
 from pinchpoint.measure.standing import Interrupted, Listener, Standing, Stoppable, Undoable
 from pinchpoint.measure.trial import Measurer, OverTime
-from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model import units
 from pinchpoint.model.errors import PinchpointError, StoreError
 from pinchpoint.model.measurement import Profile

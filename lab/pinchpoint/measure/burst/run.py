@@ -11,11 +11,10 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
-from pinchpoint.measure.frames import FrameSession, over_frames
+from pinchpoint.measure.frames import FrameSession, first_round, over_frames
 from pinchpoint.measure.kind import TRIAL_S, Arrays, MeasureKind, asked
 from pinchpoint.measure.rates.run import searched_ndr, searching_s
 from pinchpoint.measure.summary import valid
-from pinchpoint.measure.warm_up import first_round
 from pinchpoint.model import units
 from pinchpoint.model.measurement import BurstResult, BurstTest, Metric
 from pinchpoint.model.result import Limit, Outcome, Rate, RateStatus, ScenarioResult, Verdict

@@ -23,11 +23,10 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.measure.forwarding import of_trial
-from pinchpoint.measure.frames import FrameSession, over_frames
+from pinchpoint.measure.frames import FrameSession, first_round, over_frames
 from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
 from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.measure.trial import ROUND_TRIP, Measurer, OverTime
-from pinchpoint.measure.warm_up import first_round
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import (

@@ -17,11 +17,10 @@ from typing import ClassVar, Final
 from pinchpoint.engine.streams import Step
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
-from pinchpoint.measure.frames import FrameSession, over_frames
+from pinchpoint.measure.frames import FrameSession, first_round, over_frames
 from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked, one_queue
 from pinchpoint.measure.rates.run import searched_ndr, searching_s
 from pinchpoint.measure.trial import OverTime
-from pinchpoint.measure.warm_up import first_round
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Rate, RateStatus, ScenarioResult

@@ -17,14 +17,13 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
-from pinchpoint.measure.frames import FrameSession, frame_session
+from pinchpoint.measure.frames import FrameSession, first_round, frame_session
 from pinchpoint.measure.kind import Arrays, MeasureKind, asked, one_queue
 from pinchpoint.measure.rates.run import searched_ndr, searching_s
 from pinchpoint.measure.soak import metrics as diagnosis
 from pinchpoint.measure.soak.metrics import Window
 from pinchpoint.measure.standing import Begun, Standing
 from pinchpoint.measure.trial import OverTime
-from pinchpoint.measure.warm_up import first_round
 from pinchpoint.model import units
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.measurement import Measurement
