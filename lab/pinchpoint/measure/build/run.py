@@ -306,18 +306,11 @@ MEASURE: Final = MeasureKind(
     table=table,
     run=measure_build,
     expected_s=expected_s,
-    main=(
-        "build time",
-        "visible time",
-        "build rate",
-        "first frame time",
-        "blocked time",
-        "longest gap",
-        "removal time",
-    ),
+    main=("build time", "visible time", "build rate", "first frame time", "blocked time", "longest gap",
+          "removal time"),
     judged_by="time per item",
     needs={},
     check=check_keys,
     made_of="build",
     has_limit=False,
-)
+)  # fmt: skip

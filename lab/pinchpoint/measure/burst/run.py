@@ -286,19 +286,9 @@ MEASURE: Final = MeasureKind(
     table=lambda _: BURST,
     run=over_frames(measure_bursts),
     expected_s=expected_s,
-    main=(
-        "longest burst",
-        "corrected buffer time",
-        "corrected buffer",
-        "burst rate",
-        "NDR",
-        "given throughput",
-        "implied buffer time",
-        "shortest of the tests",
-        "longest of the tests",
-        "burst standard deviation",
-    ),
+    main=("longest burst", "corrected buffer time", "corrected buffer", "burst rate", "NDR", "given throughput",
+          "implied buffer time", "shortest of the tests", "longest of the tests", "burst standard deviation"),
     check=check_keys,
     by_any_engine=True,
     through_service=True,
-)
+)  # fmt: skip

@@ -340,16 +340,9 @@ MEASURE: Final = MeasureKind(
     table=lambda _: CONNECTIONS,
     run=measure_connections,
     expected_s=expected_s,
-    main=(
-        "burst rate",
-        "burst rate, ",
-        "sustained rate",
-        "sustained rate, doubled",
-        "predicted sustained rate",
-        "connect p50",
-        "connect p99",
-    ),
+    main=("burst rate", "burst rate, ", "sustained rate", "sustained rate, doubled", "predicted sustained rate",
+          "connect p50", "connect p99"),
     needs={"port": 2, "backend": 1},
     made_of="load",
     is_served=True,
-)
+)  # fmt: skip
