@@ -27,7 +27,7 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import measuring, warm_up
 from pinchpoint.measure.rates.run import Rates
-from pinchpoint.measure.standing import Listener, Record, Standing
+from pinchpoint.measure.standing import Listener, Standing, Task
 from pinchpoint.measure.trial import Measurer, OverTime
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Rate, RateStatus
@@ -135,10 +135,9 @@ def judged(scenario: str, run: int, ndr: Rate, points: Sequence[Point]) -> Outco
 def measure(scenario: Scenario, runs: int, at_least: int) -> list[Outcome]:
     """All runs of one scenario, on one bench."""
     setup = prepare(scenario, Machines(Local()))
-    record = Record(_forget, _forget, _forget, _forget, _forget, engine_log=None)
     outcomes = []
     with standing_bench(setup, Listener()):
-        bench = Standing(setup, setup.bench.open(), [find_engine(Local())], record, Listener(), time.monotonic())
+        bench = Standing(setup, setup.bench.open(), [find_engine(Local())], Task(), time.monotonic())
         with measuring(bench) as measurer, kept_off(setup.scenario.dut.cpus, Local()):
             warm_up(scenario, measurer)
             pilot = replace(scenario.search, max_traffic_s=min(PILOT_S, scenario.search.max_traffic_s))
@@ -177,10 +176,6 @@ def _search(measurer: Measurer) -> Measure:
         return measurer.trial("search", duration_s, load_fps, OverTime(slice_s(duration_s)))
 
     return measure
-
-
-def _forget(*_: object) -> None:
-    """Nothing of a benchmark is stored."""
 
 
 def _brief(outcome: Outcome) -> str:

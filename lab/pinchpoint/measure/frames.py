@@ -76,14 +76,14 @@ def measuring(bench: Standing) -> Iterator[Measurer]:
 
     Connections that the scenario's frames belong to are opened first. Raises EngineError where they cannot.
     """
-    record = bench.record
+    task = bench.task
     wanted = bench.scenario.established
     scenario = established(bench, wanted) if wanted else bench.scenario
     instrument = _instrument_of(bench)
     with opened(bench, instrument):
-        record.note_facts(bench.live.ready())
-        measurer = Measurer(scenario, instrument, bench.bracket(), record.keep, bench.listener, bench.recorded.trials)
-        bench.on_stoppable(measurer)
+        task.note_facts(bench.live.ready())
+        measurer = Measurer(scenario, instrument, bench.bracket(), task.keep, task.listener, task.trials)
+        task.on_stoppable(measurer)
         yield measurer
 
 
@@ -92,7 +92,7 @@ def opened(bench: Standing, instrument: Instrument) -> Iterator[None]:
     """The engine has its ports inside the block, and ends with it."""
     try:
         await_engine_pages(bench.setup)
-        bench.record.note_facts(instrument.open())
+        bench.task.note_facts(instrument.open())
         yield
     finally:
         instrument.close()
@@ -101,12 +101,12 @@ def opened(bench: Standing, instrument: Instrument) -> Iterator[None]:
 def engine_process(bench: Standing, ports: protocol.Open, host: Host, command: Sequence[str]) -> ProcessInstrument:
     """An engine of the bench, to be started on that host."""
     environment = dict(bench.setup.places.environment)
-    return ProcessInstrument(ports, host, command=command, environment=environment, log=bench.record.engine_log)
+    return ProcessInstrument(ports, host, command=command, environment=environment, log=bench.task.engine_log)
 
 
 def _instrument_of(bench: Standing) -> Instrument:
     """The engine of the bench, or its engines, each to be started on its own host."""
-    setup, error_us, log = bench.setup, bench.scenario.engine.clock_error_us, bench.record.engine_log
+    setup, error_us, log = bench.setup, bench.scenario.engine.clock_error_us, bench.task.engine_log
     if not setup.engines:
         return engine_process(bench, setup.engine, bench.host, bench.engine)
     environment, ends = dict(setup.places.environment), list[End]()
@@ -175,7 +175,7 @@ class FrameSession:
 def frame_session(bench: Standing) -> Iterator[FrameSession]:
     """The engine is open, and what the lab does stays off the device's CPUs; both end with the block."""
     with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus, bench.host):
-        yield FrameSession(bench.scenario, measurer, bench.listener, bench.began, bench.ceilings)
+        yield FrameSession(bench.scenario, measurer, bench.task.listener, bench.began, bench.ceilings)
 
 
 def over_frames(measure: Callable[[FrameSession], ScenarioResult]) -> Callable[[Standing], ScenarioResult]:

@@ -95,25 +95,28 @@ class Undoable:
         self._is_over = True
 
 
-@dataclass(frozen=True)
-class Record:
-    """Where a scenario's findings go as they are made."""
-
-    keep: Callable[[Trial], None]
-    keep_measurement: Callable[[Measurement], None]
-    note_plan: Callable[[str, tuple[str, ...]], None]
-    note_facts: Callable[[Mapping[str, str]], None]
-    attach: Callable[[str, str], object]
-    engine_log: Path | None
-    note_ceilings: Callable[[str, tuple[Ceiling, ...]], None] = lambda scenario, ceilings: None
+def _forget(*_: object) -> None:
+    """Keep nothing."""
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """What an interrupted run already knows about a scenario."""
+class Task:
+    """What a scenario is measured with: who is shown it, who may stop it, where its findings go, and what is known.
 
-    trials: Sequence[Trial] = ()
-    measurements: Sequence[Measurement] = ()
+    Left out, nothing is shown, kept or known.
+    """
+
+    listener: Listener = field(default_factory=Listener)
+    on_stoppable: Callable[[Stoppable], None] = _forget
+    keep: Callable[[Trial], None] = _forget
+    keep_measurement: Callable[[Measurement], None] = _forget
+    note_plan: Callable[[str, tuple[str, ...]], None] = _forget
+    note_facts: Callable[[Mapping[str, str]], None] = _forget
+    note_ceilings: Callable[[str, tuple[Ceiling, ...]], None] = _forget
+    attach: Callable[[str, str], object] = _forget
+    engine_log: Path | None = None
+    trials: Sequence[Trial] = ()  # of an interrupted run
+    measurements: Sequence[Measurement] = ()  # likewise
     ceilings: tuple[Ceiling, ...] | None = None  # that its search began with; None: that is not recorded
 
 
@@ -161,11 +164,8 @@ class Standing:
     setup: Setup
     live: Live  # the device
     engine: Sequence[str]  # the command that starts one
-    record: Record
-    listener: Listener
+    task: Task
     began: float  # on the monotonic clock, building included
-    recorded: Recorded = field(default_factory=Recorded)
-    on_stoppable: Callable[[Stoppable], None] = lambda _: None
     ceilings: Sequence[Ceiling] = ()  # the generator's own on a bench of this shape, one for each mode of the cores
 
     @property
@@ -191,7 +191,7 @@ class Standing:
     def bracket(self, *more: Collector) -> Bracket:
         """Round a trial: all that can be counted on this bench, and `more`. What cannot is noted among its facts."""
         bracket = Bracket([*collectors(self.setup, self.live), *more])
-        self.record.note_facts({f"cannot observe {name}": why for name, why in bracket.cannot.items()})
+        self.task.note_facts({f"cannot observe {name}": why for name, why in bracket.cannot.items()})
         return bracket
 
     def witness_bracket(self) -> Bracket:
@@ -210,24 +210,24 @@ class Standing:
     def stopper(self) -> Stopper:
         """What a signal stops from now on."""
         stopper = Stopper()
-        self.on_stoppable(stopper)
+        self.task.on_stoppable(stopper)
         return stopper
 
     def begin(self, number: int, expected_s: float, repeat: int | None = None) -> Begun:
         """Announce a measurement of about `expected_s` seconds; `number` counts within the scenario, as `repeat`."""
         begun = Begun(self.scenario, f"{self.scenario.name}-{number:04d}", number if repeat is None else repeat)
-        self.listener.measurement_begins(begun.id, expected_s)
+        self.task.listener.measurement_begins(begun.id, expected_s)
         return begun
 
     def keep(self, measurement: Measurement) -> Measurement:
         """Store it and announce that it has ended; returns it."""
-        self.record.keep_measurement(measurement)
-        self.listener.measurement_ends(measurement)
+        self.task.keep_measurement(measurement)
+        self.task.listener.measurement_ends(measurement)
         return measurement
 
     def once(self, measure: Callable[[], Measurement]) -> Measurement:
         """The measurement of a measure that takes one: an interrupted run's, unless it was aborted, else a new one."""
-        recorded = self.recorded.measurements
+        recorded = self.task.measurements
         usable = (measurement for measurement in recorded if measurement.validity is not TrialValidity.ABORTED)
         return next(usable, None) or self.keep(measure())
 

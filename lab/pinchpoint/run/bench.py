@@ -1,37 +1,16 @@
 """A bench for as long as it is needed."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
 
 from pinchpoint.bench.builder import Builder
 from pinchpoint.dut.setup import EngineEnd, Setup
 from pinchpoint.host.guest import Guest
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.priority import preferred
-from pinchpoint.measure.standing import Listener, Record, Recorded, Standing, Stoppable
+from pinchpoint.measure.standing import Listener, Standing, Task
 from pinchpoint.model.errors import PinchpointError
-
-
-@dataclass(frozen=True)
-class Task:
-    """What one unit is measured with: where its findings go, who is shown them, what is known, and who may stop it."""
-
-    record: Record
-    listener: Listener
-    recorded: Recorded = field(default_factory=Recorded)
-    on_stoppable: Callable[[Stoppable], None] = lambda _: None
-
-
-def forgetting(engine_log: Path | None) -> Record:
-    """A record that keeps nothing, but what the engine says in its log."""
-
-    def forget(*_: object) -> None:
-        """Keep nothing."""
-
-    return Record(forget, forget, forget, forget, forget, engine_log)
 
 
 @contextmanager
@@ -47,7 +26,7 @@ def opened(setup: Setup, engine: Sequence[str], task: Task, began: float) -> Ite
     """A bench that stands, its device open to be asked inside the block."""
     live = setup.bench.open()
     try:
-        yield Standing(setup, live, engine, task.record, task.listener, began, task.recorded, task.on_stoppable)
+        yield Standing(setup, live, engine, task, began)
     finally:
         live.close()
 

@@ -19,6 +19,7 @@ from pinchpoint.measure.sockets import run as sockets
 from pinchpoint.measure.sockets import windows
 from pinchpoint.measure.sockets.metrics import NONE_VALID
 from pinchpoint.measure.sockets.run import Bandwidth, Ends, RequestResponse, measure_sockets, requests, summary
+from pinchpoint.measure.standing import Task
 from pinchpoint.model.measurement import LevelChange, Measurement
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.scenario import EngineSite, Remote
@@ -204,8 +205,7 @@ class Bench:
 
     def __init__(self, *made):
         self.scenario = SCENARIO
-        self.recorded = type("Recorded", (), {"measurements": made})
-        self.listener = type("Silent", (), {"phase": lambda *_: None})()
+        self.task = Task(measurements=made)
         self.wall_s = 0.0
         self.host = HERE
         self.setup = SimpleNamespace(places=Places("b", PurePosixPath("/b"), HERE))

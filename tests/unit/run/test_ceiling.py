@@ -14,7 +14,7 @@ from pinchpoint.engine.simulated_queue import StallKind, Stalls
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.load.run import Load
-from pinchpoint.measure.standing import Listener, Recorded, Undoable
+from pinchpoint.measure.standing import Listener, Task, Undoable
 from pinchpoint.model.errors import BenchError, RequirementError, StoreError
 from pinchpoint.model.result import Ceiling, Outcome, Rate, RateStatus, ScenarioResult
 from pinchpoint.run import ceiling as kept
@@ -283,19 +283,19 @@ KNOWN = (replace(CEILING, key="what the search began with"),)
 def test_a_resumed_search_goes_on_with_the_ceilings_that_it_began_with(path, ceilings):
     measure = Measuring()
     test = CeilingTest(Machines(Local()), lambda _: "1.0", path, measure, lambda: NOW)
-    recorded = Recorded(trials=[trial()], ceilings=ceilings)
+    task = Task(trials=[trial()], ceilings=ceilings)
     unknown = "" if ceilings else "no ceiling of the generator was known when this search began"
-    assert ceilings_of(TWO_PORTS, recorded, test, Listener()) == (ceilings, unknown)
-    assert ceilings_of(TWO_PORTS, recorded, None, Listener()) == (ceilings, "")
+    assert ceilings_of(TWO_PORTS, task, test) == (ceilings, unknown)
+    assert ceilings_of(TWO_PORTS, task, None) == (ceilings, "")
     assert measure.calls == 0
 
 
-@pytest.mark.parametrize("recorded", [Recorded(ceilings=KNOWN), Recorded(trials=[trial()])], ids=["no trial", "old"])
-def test_without_a_record_the_ceilings_are_those_of_today(path, recorded):
+@pytest.mark.parametrize("task", [Task(ceilings=KNOWN), Task(trials=[trial()])], ids=["no trial", "old"])
+def test_without_a_record_the_ceilings_are_those_of_today(path, task):
     test = CeilingTest(Machines(Local()), lambda _: "1.0", path, Measuring(), lambda: NOW)
-    ((ceiling,), why) = ceilings_of(TWO_PORTS, recorded, test, Listener())
+    ((ceiling,), why) = ceilings_of(TWO_PORTS, task, test)
     assert (ceiling.fps, why) == (10e6, "")
-    assert ceilings_of(TWO_PORTS, recorded, None, Listener()) == ((), "")
+    assert ceilings_of(TWO_PORTS, task, None) == ((), "")
 
 
 def test_a_bench_that_breaks_costs_the_run_nothing_but_a_warning(path):

@@ -92,15 +92,15 @@ def expected_s(scenario: Scenario) -> float:
 def measure_blocked(bench: Standing) -> ScenarioResult:
     """Every repeat of the action, and what follows. Raises Interrupted, BenchError, DutError or EngineError."""
     scenario, blocked, stopper = bench.scenario, asked(bench.scenario, Blocked), bench.stopper()
-    bench.record.note_facts(bench.live.versions())
-    bench.listener.phase(PHASE, blocked.repeats)
+    bench.task.note_facts(bench.live.versions())
+    bench.task.listener.phase(PHASE, blocked.repeats)
 
     def repeat(number: int) -> Measurement:
         stopper.check()
         return bench.keep(_repeat(bench, blocked, number, stopper))
 
     spare = min(blocked.repeats, scenario.search.max_repeats)
-    made = all_repeats(bench.recorded.measurements, blocked.repeats, spare, repeat)
+    made = all_repeats(bench.task.measurements, blocked.repeats, spare, repeat)
     figures, told = tuple(over_repeats(made)), warnings(made, blocked.repeats)
     is_known = any(metric.name == NAMES[0] for metric in figures)
     failed = "" if is_known else f"no blocked time: {'; '.join(told)}\n  hint: lower blocked.load_fps"

@@ -196,7 +196,7 @@ def measure_build(bench: Standing) -> ScenarioResult:
 
 def _measure(bench: Standing) -> Measurement:
     build, check = asked(bench.scenario, Build), bench.stopper().check
-    bench.record.note_facts(bench.live.versions())
+    bench.task.note_facts(bench.live.versions())
     begun, probes = bench.begin(1, GUESS_S), probes_of(build)
     with ExitStack() as held:
         bulk = held.enter_context(items(bench, probes))

@@ -109,13 +109,13 @@ class _Measured:
         """Capacity, tear-down rate and aging time with their verdict; failed where no load was held."""
         bench, asks, smallest, limited = self._bench, self._asks, least(self._limits), ""
         half = (smallest.size or 0) // 2 if smallest else FIRST
-        bench.listener.phase(SEARCH, _USUAL_TRIALS)
+        bench.task.listener.phase(SEARCH, _USUAL_TRIALS)
         try:
             start = min(asks.start or max(1, half), asks.most)
             bounds = longest_burst(self._fails, start, asks.most, asks.relative_width)
         except _UnusableError as error:
             limited, bounds = str(error), Bounds(self._lossless, None)
-        bench.listener.phase(AGING, 1)
+        bench.task.listener.phase(AGING, 1)
         aging, verdict = self._aging(bounds), self._verdict(limited)
         reason = limited or f"even {bounds.lossy or 1:,} connections at once failed: {verdict.headline}"
         return replace(

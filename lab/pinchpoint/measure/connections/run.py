@@ -168,7 +168,7 @@ class _Measured:
     def result(self) -> ScenarioResult:
         """The burst rates, the sustained rate, and what ends either; failed where every rate was refused."""
         bench, asks = self._bench, self._asks
-        bench.listener.phase(SEARCH, round(USUAL_SHARE * asks.max_traffic_s / asks.trial_duration_s))
+        bench.task.listener.phase(SEARCH, round(USUAL_SHARE * asks.max_traffic_s / asks.trial_duration_s))
         # Overloaded balancers complete few connections, since each takes several frames: that is no measure of more.
         rates = find_rates(self._trial, asks.search, time.monotonic, overload_measures=False).rates
         burst, ids = self._ended(rates[0])
@@ -243,7 +243,7 @@ class _Measured:
 
     def _confirmed(self, prediction: Prediction) -> Sustained:
         wanted, asks = figures.plan(prediction), self._asks
-        self._bench.listener.phase("sustained", 2 + asks.confirm)
+        self._bench.task.listener.phase("sustained", 2 + asks.confirm)
         over = self._opener.valid(OVERLOAD, self._load(wanted.overload_cps, wanted.overload_s))
         borne = self._opener.valid(BORNE, self._load(wanted.borne_cps, wanted.borne_s))
         carried_cps = over.client.completed / wanted.overload_s

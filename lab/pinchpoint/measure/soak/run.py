@@ -162,9 +162,9 @@ def expected_s(scenario: Scenario) -> float:
 def measure_soak(bench: Standing) -> ScenarioResult:
     """Loss over time at the scenario's load. Raises what a trial raises, finished windows kept."""
     with frame_session(bench) as session:
-        recorded = [measurement for measurement in bench.recorded.measurements if measurement.kind == Soak.kind]
+        recorded = [measurement for measurement in bench.task.measurements if measurement.kind == Soak.kind]
         windows = Windows(bench.scenario, bench.witness_bracket(), bench.keep, recorded)
-        return soak_scenario(session, windows, bench.recorded.trials)
+        return soak_scenario(session, windows, bench.task.trials)
 
 
 def soak_scenario(session: FrameSession, windows: Windows, earlier: Sequence[Trial] = ()) -> ScenarioResult:

@@ -239,8 +239,8 @@ def measure_sockets(bench: Standing) -> ScenarioResult:
     nothing, or a run that is resumed because of them would end with them at once.
     """
     ends = Ends.of(bench.scenario)
-    measurements = [measurement for measurement in bench.recorded.measurements if measurement.validity in _MENDS_ITSELF]
-    bench.listener.phase("windows", ends.sockets.repeats)
+    measurements = [measurement for measurement in bench.task.measurements if measurement.validity in _MENDS_ITSELF]
+    bench.task.listener.phase("windows", ends.sockets.repeats)
     if not _enough(measurements, ends):
         lab = next((site for site in bench.scenario.engines if site.remote is None), None)
         with kept_off(ends.cpus, bench.host), kept_off(ends.beside_lab, bench.setup.places.at(lab)):
@@ -250,14 +250,14 @@ def measure_sockets(bench: Standing) -> ScenarioResult:
 
 def _measure(bench: Standing, ends: Ends, measurements: list[Measurement]) -> None:
     """Adds windows to `measurements` until they are enough."""
-    environment, log = dict(bench.setup.places.environment), bench.record.engine_log
+    environment, log = dict(bench.setup.places.environment), bench.task.engine_log
     alone = partial(Workloads, bench.host, command=bench.engine, environment=environment, log=log)
     make = partial(_apart, bench, ends, environment) if ends.sites else alone
     with Pairs(ends.pairs, make) as pairs:
-        bench.record.note_facts({**pairs.open(), **bench.live.versions()})
+        bench.task.note_facts({**pairs.open(), **bench.live.versions()})
         bracket = bench.bracket(*bench.host_time(ends.cpus))
-        bench.on_stoppable(pairs)
-        number = len(bench.recorded.measurements)
+        bench.task.on_stoppable(pairs)
+        number = len(bench.task.measurements)
         while not _enough(measurements, ends):
             number += 1
             begun = bench.begin(number, seconds(ends.sockets), 1 + len(valid(measurements)))
@@ -266,7 +266,7 @@ def _measure(bench: Standing, ends: Ends, measurements: list[Measurement]) -> No
 
 def _apart(bench: Standing, ends: Ends, environment: Mapping[str, str]) -> Apart:
     """A client and a server, each to be started on its own machine."""
-    log, at, sites = bench.record.engine_log, bench.setup.places.at, ends.sites
+    log, at, sites = bench.task.engine_log, bench.setup.places.at, ends.sites
     on_client, on_server = at(sites["client"]), at(sites["server"])
     client = Workloads(on_client, command=[find_engine(on_client)], environment=environment, log=log)
     server = Workloads(on_server, command=[find_engine(on_server)], environment=environment, log=log)

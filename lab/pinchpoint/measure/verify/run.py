@@ -95,7 +95,7 @@ def measure_verify(bench: Standing) -> ScenarioResult:
 
 def _measure(bench: Standing) -> Measurement:
     scenario, verify = bench.scenario, asked(bench.scenario, Verify)
-    bench.on_stoppable(Undoable())
+    bench.task.on_stoppable(Undoable())
     if verify.programs:
         check_programs(bench.host)
     hold_s, asks = _hold_s(verify), (verify.connections, verify.rate_cps, verify.requests, verify.timeout_s)
@@ -104,7 +104,7 @@ def _measure(bench: Standing) -> Measurement:
     service, can = engine_ends.service, device_of(scenario).keys.services
     if balancer := bench.live.balancer():
         suffices(scenario, balancer.limits(), Wanted(verify.rate_cps, verify.connections))
-    bench.record.note_facts(bench.live.ready())
+    bench.task.note_facts(bench.live.ready())
     begun = bench.begin(1, expected_s(scenario))
     bracket = bench.bracket()
     bracket.open()
