@@ -7,7 +7,7 @@ import pytest
 from pinchpoint.dut.device import made_by
 from pinchpoint.dut.registry import default, device
 from pinchpoint.measure.build.run import Build, Built, Usage, metrics, warnings
-from pinchpoint.measure.carried import Carried, Disturbance, disturbance, judged
+from pinchpoint.measure.traffic import Carried, Disturbance, disturbance, judged
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import TrialValidity
 

@@ -19,7 +19,6 @@ from pinchpoint.measure.load.run import Load, of_load
 from pinchpoint.measure.loss_curve import run as loss_curve
 from pinchpoint.measure.loss_curve.run import LossCurve
 from pinchpoint.measure.rates.run import Rates, of_rates
-from pinchpoint.measure.sockets import metrics as socket_metrics
 from pinchpoint.measure.sockets import windows
 from pinchpoint.measure.sockets.run import Bandwidth, ConnectRequestResponse, RequestResponse
 from pinchpoint.model.measurement import BurstTest
@@ -49,7 +48,7 @@ def of_frames(scenario):
 def of_sockets(scenario):
     kind = "stream" if isinstance(scenario.measure, Bandwidth) else "rr"
     found = socket_windows.measurement(socket_windows.pair(kind), seen=SEEN)
-    return socket_metrics.of_window(windows.read(found), own_metrics(SEEN), handled(SEEN))
+    return windows.of_window(windows.read(found), own_metrics(SEEN), handled(SEEN))
 
 
 def of_build(scenario):

@@ -11,11 +11,10 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
-from pinchpoint.measure.carried import Carried, disturbance, judged
 from pinchpoint.measure.kind import Arrays, MeasureKind, asked
 from pinchpoint.measure.standing import Standing, Stopper
 from pinchpoint.measure.summary import by_name, result_of, valid
-from pinchpoint.measure.traffic import QUIET_S, background, pause
+from pinchpoint.measure.traffic import QUIET_S, Carried, background, disturbance, judged, pause
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import ScenarioResult

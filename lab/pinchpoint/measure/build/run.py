@@ -18,11 +18,10 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
-from pinchpoint.measure.carried import Disturbance, disturbance, judged
 from pinchpoint.measure.kind import TWO_PORTS, Arrays, MeasureKind, asked, needed
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import result_of
-from pinchpoint.measure.traffic import Background, Probes, Traffic, background
+from pinchpoint.measure.traffic import Background, Disturbance, Probes, Traffic, background, disturbance, judged
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Batch, Scenario

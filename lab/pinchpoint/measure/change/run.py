@@ -24,11 +24,11 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
-from pinchpoint.measure.carried import judged
 from pinchpoint.measure.kind import Arrays, MeasureKind, asked
 from pinchpoint.measure.served import Ends, answered, ends_of, equal_by_chance
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import result_of
+from pinchpoint.measure.traffic import judged
 from pinchpoint.model import units
 from pinchpoint.model.errors import EngineError, InputError
 from pinchpoint.model.measurement import Measurement, Metric

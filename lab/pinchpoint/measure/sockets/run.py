@@ -22,7 +22,6 @@ from pinchpoint.keys.key import Computed, Key, Table, Unset
 from pinchpoint.keys.reader import Element, Values
 from pinchpoint.keys.source import Source
 from pinchpoint.measure.kind import TWO_HOSTS, Arrays, MeasureKind, asked
-from pinchpoint.measure.sockets import metrics as socket_metrics
 from pinchpoint.measure.sockets import windows
 from pinchpoint.measure.sockets.verdict import moved, source_ports, verdict
 from pinchpoint.measure.sockets.windows import Window
@@ -337,7 +336,7 @@ def _judged(measurement: Measurement, died: DutError | None, device: Device) -> 
         validity = TrialValidity.ABORTED
         reason = f"{reason}; {died.message}" if reason else died.message
     own, handled = device.metrics(measurement.observed), device.handled(measurement.observed)
-    metrics = () if validity is TrialValidity.ABORTED else socket_metrics.of_window(window, own, handled)
+    metrics = () if validity is TrialValidity.ABORTED else windows.of_window(window, own, handled)
     return replace(measurement, metrics=metrics, validity=validity, reason=reason, change=window.change)
 
 
@@ -359,7 +358,7 @@ def summary(scenario: Scenario, ends: Ends, measurements: Sequence[Measurement],
         scenario_result(scenario, wall_s, measurements),
         outcome=Outcome.MEASURED if judged else Outcome.FAILED,
         reason=reason,
-        metrics=socket_metrics.over_repeats([measurement.metrics for measurement in judged], disturbed=not usable),
+        metrics=windows.over_repeats([measurement.metrics for measurement in judged], disturbed=not usable),
         threads=limit.threads if limit else (),
         verdict=pinched,
         traffic_s=math.fsum(workload.warm_up_s + workload.duration_s for _ in measurements),
@@ -387,7 +386,7 @@ def _warnings(
     if limit is not None:
         counts = {metric.name: int(metric.value) for metric in limit.metrics if metric.unit == "count"}
         built = device_of(scenario).contents(scenario)
-        yield from socket_metrics.invisible(built, counts.get("datapath flows"), counts.get("datapath masks"))
+        yield from windows.invisible(built, counts.get("datapath flows"), counts.get("datapath masks"))
 
 
 BUSY: Final = ("client busy", "server busy", "relay busy", THREAD_BUSY, "cycles per packet")
