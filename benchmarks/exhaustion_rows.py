@@ -26,10 +26,9 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.registry import measure_of
-from pinchpoint.measure.standing import Listener, Standing, Task
+from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
 from pinchpoint.model.errors import DutError, EngineError, PinchpointError
 from pinchpoint.model.result import Outcome, ScenarioResult
-from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import parse
 
 NOTHING, WRONG, FAILED = "nothing", "wrong in another way", "not measured"

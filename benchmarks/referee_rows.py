@@ -27,13 +27,12 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import measuring, warm_up
 from pinchpoint.measure.rates.run import Rates
-from pinchpoint.measure.standing import Listener, Standing, Task
+from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
 from pinchpoint.measure.trial import Measurer, OverTime
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Rate, RateStatus
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial
-from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import load
 from pinchpoint.search import find_rates
 from pinchpoint.search.repeat import Measure

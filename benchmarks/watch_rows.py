@@ -26,10 +26,9 @@ from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.standing import Listener, Standing, Task
+from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import load
 from pinchpoint.stats.paired import PairedDifference, compare_pairs
 

@@ -10,8 +10,7 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.standing import Listener, Standing, Task
-from pinchpoint.run.bench import standing_bench
+from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
 
 
 @contextmanager

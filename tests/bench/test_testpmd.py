@@ -17,9 +17,8 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.host.processes import freeze, thaw
 from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.standing import Listener, Standing, Task
+from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
 from pinchpoint.model.trial import TrialValidity
-from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario.read import parse
 
 pytestmark = [pytest.mark.tier2("device:testpmd"), pytest.mark.needs("testpmd", "dpdk")]

@@ -20,10 +20,9 @@ from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.standing import Listener, Standing, Task
+from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.trial import TrialValidity
-from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import parse
 from pinchpoint.search.rates import find_rates
 

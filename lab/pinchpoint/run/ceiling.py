@@ -34,12 +34,11 @@ from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.measure.rates.run import Rates, of_the_rates_alone
-from pinchpoint.measure.standing import Listener, Stoppable, Undoable
+from pinchpoint.measure.standing import Listener, Stoppable, Undoable, standing_bench
 from pinchpoint.model import units
 from pinchpoint.model.errors import EngineError, InputError, PinchpointError, StoreError
 from pinchpoint.model.result import Ceiling, Limit, Rate, RateStatus, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Scenario, Stream, Validity
-from pinchpoint.run.bench import standing_bench
 from pinchpoint.store.codec import SCHEMA, Codec
 from pinchpoint.store.folder import replace_file
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.findings.paired_benches import alternation, rate_metric, rate_name, rate_of, tried, why_hopeless
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.standing import Standing, live_bench
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.duet import MEASURED, Stretch
@@ -22,7 +22,6 @@ from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import ALTERNATING, Trial
-from pinchpoint.run.bench import live_bench
 from pinchpoint.run.checkpoint import Growing, RunContext
 from pinchpoint.run.duet import Duet
 from pinchpoint.run.paired_benches import SIDES, Pair, both_live, warm_pair

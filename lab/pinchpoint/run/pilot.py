@@ -13,11 +13,10 @@ from pinchpoint.findings.curves import of_repeats
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.registry import measure_of
-from pinchpoint.measure.standing import Listener, Stoppable, Task
+from pinchpoint.measure.standing import Listener, Stoppable, Task, opened, standing_bench
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Level, Point, Scenario
 from pinchpoint.model.study import Bound
-from pinchpoint.run.bench import opened, standing_bench
 from pinchpoint.run.run import run_all
 from pinchpoint.run.scenario import planned
 from pinchpoint.stats.variance import Costs

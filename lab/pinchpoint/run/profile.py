@@ -17,7 +17,7 @@ from pinchpoint.dut.setup import planned_ends
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import first_round, measuring, warm_up
-from pinchpoint.measure.standing import Interrupted, Listener, Standing, Stoppable, Task, Undoable
+from pinchpoint.measure.standing import Interrupted, Listener, Standing, Stoppable, Task, Undoable, live_bench
 from pinchpoint.measure.trial import Measurer, OverTime
 from pinchpoint.model import units
 from pinchpoint.model.errors import PinchpointError, StoreError
@@ -28,7 +28,6 @@ from pinchpoint.model.trial import Trial
 from pinchpoint.observe.functions import Functions, Stacks
 from pinchpoint.observe.perf import DropReasons
 from pinchpoint.observe.snapshot import Forwards
-from pinchpoint.run.bench import live_bench
 from pinchpoint.run.checkpoint import RunContext
 from pinchpoint.run.explaining import experiment_of
 from pinchpoint.run.host_recovery import AWAITED_S, outliving

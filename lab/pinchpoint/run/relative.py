@@ -28,7 +28,7 @@ from pinchpoint.findings.paired_benches import (
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.forwarding import of_trial
 from pinchpoint.measure.rates.run import measure_rates
-from pinchpoint.measure.standing import RunUnit, Standing, Task
+from pinchpoint.measure.standing import RunUnit, Standing, Task, live_bench
 from pinchpoint.measure.summary import result_of
 from pinchpoint.model.causes import Turns
 from pinchpoint.model.duet import RELATIVE, Stretch
@@ -38,7 +38,6 @@ from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import LAB, Relative, Scenario
 from pinchpoint.model.study import Bound
 from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.run.bench import live_bench
 from pinchpoint.run.duet import Duet
 from pinchpoint.run.explaining import experiment_of
 from pinchpoint.run.interleaved import measure_turns, overload

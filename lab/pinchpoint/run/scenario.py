@@ -12,11 +12,10 @@ from pinchpoint.host import facts
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.rates.run import Rates
 from pinchpoint.measure.registry import measure_of
-from pinchpoint.measure.standing import Standing, Task
+from pinchpoint.measure.standing import Standing, Task, live_bench
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Ceiling, ScenarioResult
 from pinchpoint.model.scenario import LAB, EngineSite, Remote, Scenario
-from pinchpoint.run.bench import live_bench
 from pinchpoint.run.ceiling import CeilingTest
 
 PlanBench = Callable[[Scenario, Machines], Setup]
