@@ -29,12 +29,11 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.findings.judging import decision_of
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.standing import Listener, Standing
+from pinchpoint.measure.standing import Standing, Task, live_bench
 from pinchpoint.model.comparison import Decision
 from pinchpoint.model.duet import Stretch
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.run.bench import Task, forgetting, live_bench
 from pinchpoint.run.duet import Duet
 from pinchpoint.run.paired_benches import both_live, prepare_both, warm_pair
 from pinchpoint.scenario import parse
@@ -114,7 +113,7 @@ def _keep(stretches: list[Stretch], benches: int, found: Stretch) -> None:
 
 
 def _live(setup: Setup) -> AbstractContextManager[Standing]:
-    return live_bench(setup, [find_engine(Local())], Task(forgetting(None), Listener()))
+    return live_bench(setup, [find_engine(Local())], Task())
 
 
 def _concluded(found: Findings) -> One:

@@ -26,10 +26,9 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.registry import measure_of
-from pinchpoint.measure.standing import Listener, Record, Standing
+from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
 from pinchpoint.model.errors import DutError, EngineError, PinchpointError
 from pinchpoint.model.result import Outcome, ScenarioResult
-from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import parse
 
 NOTHING, WRONG, FAILED = "nothing", "wrong in another way", "not measured"
@@ -69,10 +68,9 @@ def measured(plant: Plant, traffic_s: float) -> Row:
 
 def _named(plant: Plant, setup: Setup) -> tuple[str, str]:
     """What its measure names, and in which words."""
-    record = Record(lambda _: None, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
     with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
         plant.change(setup, live)
-        bench = Standing(setup, live, [find_engine(Local())], record, Listener(), time.monotonic())
+        bench = Standing(setup, live, [find_engine(Local())], Task(), time.monotonic())
         found = measure_of(setup.scenario).run(bench)
     return (served if plant.measure == "verify" else ended)(found)
 

@@ -24,16 +24,14 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import kept_off
-from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.rates import Rates
-from pinchpoint.measure.standing import Listener, Record, Standing
+from pinchpoint.measure.frames import measuring, warm_up
+from pinchpoint.measure.rates.run import Rates
+from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
 from pinchpoint.measure.trial import Measurer, OverTime
-from pinchpoint.measure.warm_up import warm_up
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Rate, RateStatus
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial
-from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import load
 from pinchpoint.search import find_rates
 from pinchpoint.search.repeat import Measure
@@ -135,10 +133,9 @@ def judged(scenario: str, run: int, ndr: Rate, points: Sequence[Point]) -> Outco
 def measure(scenario: Scenario, runs: int, at_least: int) -> list[Outcome]:
     """All runs of one scenario, on one bench."""
     setup = prepare(scenario, Machines(Local()))
-    record = Record(_forget, _forget, _forget, _forget, _forget, engine_log=None)
     outcomes = []
     with standing_bench(setup, Listener()):
-        bench = Standing(setup, setup.bench.open(), [find_engine(Local())], record, Listener(), time.monotonic())
+        bench = Standing(setup, setup.bench.open(), [find_engine(Local())], Task(), time.monotonic())
         with measuring(bench) as measurer, kept_off(setup.scenario.dut.cpus, Local()):
             warm_up(scenario, measurer)
             pilot = replace(scenario.search, max_traffic_s=min(PILOT_S, scenario.search.max_traffic_s))
@@ -177,10 +174,6 @@ def _search(measurer: Measurer) -> Measure:
         return measurer.trial("search", duration_s, load_fps, OverTime(slice_s(duration_s)))
 
     return measure
-
-
-def _forget(*_: object) -> None:
-    """Nothing of a benchmark is stored."""
 
 
 def _brief(outcome: Outcome) -> str:

@@ -21,10 +21,9 @@ from pinchpoint.host.hugepages import pool
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.processes import ENVIRONMENT_MARK
-from pinchpoint.measure.standing import Listener
+from pinchpoint.measure.standing import Listener, standing_bench
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import load
 
 SCENARIO = Path(__file__).with_name("both-ways.toml")

@@ -26,10 +26,9 @@ from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.standing import Listener, Record, Standing
+from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import load
 from pinchpoint.stats.paired import PairedDifference, compare_pairs
 
@@ -60,9 +59,8 @@ def measured(scenario: Scenario, pairs: int) -> tuple[list[float], list[float]]:
     """Frames per second that the switch forwarded, without and with a watch; by pair."""
     rates: dict[bool, list[float]] = {False: [], True: []}
     setup = prepare(scenario, Machines(Local()))
-    record = Record(lambda _: None, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
     with preferred(), standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
-        bench = Standing(setup, live, [find_engine(Local())], record, Listener(), time.monotonic())
+        bench = Standing(setup, live, [find_engine(Local())], Task(), time.monotonic())
         with measuring(bench) as measurer, watching(str(setup.places.directory)) as watch:
             for number in range(pairs):
                 for is_watched in (False, True) if number % 2 == 0 else (True, False):

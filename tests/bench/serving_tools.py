@@ -11,8 +11,7 @@ from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.served import ends_of
-from pinchpoint.measure.standing import Listener, Record, Standing
-from pinchpoint.run.bench import standing_bench
+from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
 
 FULL_NAT = 'local = "10.1.0.240-10.1.0.243"\n'
 _BACKENDS = (("10.1.0.1", 8080), ("10.1.0.2", 8080), ("10.1.0.3", 8081))
@@ -48,9 +47,8 @@ def standing(wanted):
     setup = prepare(wanted, Machines(Local()))
     missing = [probe for probe in registry.device_of(wanted).needs(wanted, Local()) if not probe.ok]
     assert not missing, missing
-    record = Record(lambda _: None, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
     with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
-        yield Standing(setup, live, [find_engine(Local())], record, Listener(), time.monotonic())
+        yield Standing(setup, live, [find_engine(Local())], Task(), time.monotonic())
 
 
 @contextmanager

@@ -10,8 +10,7 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.standing import Listener, Record, Standing
-from pinchpoint.run.bench import standing_bench
+from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
 
 
 @contextmanager
@@ -20,8 +19,7 @@ def standing(wanted):
     setup = prepare(wanted, Machines(Local()))
     missing = [probe for probe in registry.device_of(setup.scenario).needs(setup.scenario, Local()) if not probe.ok]
     assert not missing, missing
-    record = Record(lambda _: None, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
     with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
-        bench = Standing(setup, live, [find_engine(Local())], record, Listener(), time.monotonic())
+        bench = Standing(setup, live, [find_engine(Local())], Task(), time.monotonic())
         with measuring(bench) as measurer:
             yield live, partial(measurer.trial, "search", 0.5)

@@ -22,12 +22,11 @@ from pinchpoint.dut.ovs.bench import SWITCH
 from pinchpoint.host import netlink
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.build import Build
 from pinchpoint.measure.build import run as build
-from pinchpoint.measure.standing import Interrupted, Listener, Record
+from pinchpoint.measure.build.run import Build
+from pinchpoint.measure.standing import Interrupted, Task
 from pinchpoint.measure.traffic import Background
 from pinchpoint.model.errors import BenchError
-from pinchpoint.run.bench import Task
 from pinchpoint.run.scenario import run_scenario
 from pinchpoint.scenario import parse
 
@@ -48,8 +47,8 @@ def building(**changes):
 def measured(scenario, on_stoppable=lambda _: None):
     """(its result, its measurements)."""
     kept = []
-    record = Record(lambda _: None, kept.append, lambda *_: None, lambda _: None, lambda *_: None, None)
-    return run_scenario(Machines(Local()), scenario, Task(record, Listener(), on_stoppable=on_stoppable)), kept
+    task = Task(on_stoppable=on_stoppable, keep_measurement=kept.append)
+    return run_scenario(Machines(Local()), scenario, task), kept
 
 
 def value(result, name):

@@ -27,12 +27,11 @@ from pinchpoint.dut.setup import prepare
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
-from pinchpoint.measure.standing import Listener
+from pinchpoint.measure.standing import Listener, standing_bench
 from pinchpoint.model.comparison import ComparisonKind
 from pinchpoint.model.duet import FORWARDED, MEASURED
 from pinchpoint.model.errors import UNDECIDED
 from pinchpoint.model.trial import ALTERNATING
-from pinchpoint.run.bench import standing_bench
 from pinchpoint.run.paired_benches import frozen
 from pinchpoint.scenario import parse
 from pinchpoint.store.folder import COMPARISON, RunFolder

@@ -15,10 +15,9 @@ from pinchpoint.dut.setup import prepare
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
-from pinchpoint.measure.blocked import Blocked
-from pinchpoint.measure.standing import Listener
+from pinchpoint.measure.blocked.run import Blocked
+from pinchpoint.measure.standing import Listener, standing_bench
 from pinchpoint.model.result import Outcome
-from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import load
 from pinchpoint.store.folder import RunFolder
 

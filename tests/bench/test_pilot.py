@@ -11,8 +11,7 @@ from pinchpoint.dut.setup import prepare
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
-from pinchpoint.measure.standing import Listener
-from pinchpoint.run.bench import standing_bench
+from pinchpoint.measure.standing import Listener, standing_bench
 from pinchpoint.run.pilot import restart_dut
 from pinchpoint.scenario import load
 from pinchpoint.store.folder import RunFolder

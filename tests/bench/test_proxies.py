@@ -14,12 +14,11 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.processes import alive
-from pinchpoint.measure.standing import Listener
+from pinchpoint.measure.standing import Listener, standing_bench
 from pinchpoint.measure.verify.judged import checks
 from pinchpoint.model.limits import Resource
 from pinchpoint.model.scenario import Change
 from pinchpoint.observe.snapshot import Bracket
-from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import parse
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("proxies as balancers")]

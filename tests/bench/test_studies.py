@@ -13,14 +13,13 @@ from bench_tools import ROOT
 from pinchpoint.dut.setup import require
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.build import Build
-from pinchpoint.measure.load import Load
-from pinchpoint.measure.rates import Rates
-from pinchpoint.measure.sockets import Bandwidth, Sockets
-from pinchpoint.measure.standing import Listener, Record
+from pinchpoint.measure.build.run import Build
+from pinchpoint.measure.load.run import Load
+from pinchpoint.measure.rates.run import Rates
+from pinchpoint.measure.sockets.run import Bandwidth, Sockets
+from pinchpoint.measure.standing import Task
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.result import Outcome
-from pinchpoint.run.bench import Task
 from pinchpoint.run.scenario import run_scenario
 from pinchpoint.scenario.study import load_study
 
@@ -40,13 +39,8 @@ class Kept:
 
     def __init__(self):
         self.trials, self.measurements, self.attached = [], [], {}
-        self.record = Record(
-            self.trials.append,
-            self.measurements.append,
-            lambda _name, _plan: None,
-            lambda _facts: None,
-            self.attached.__setitem__,
-            None,
+        self.task = Task(
+            keep=self.trials.append, keep_measurement=self.measurements.append, attach=self.attached.__setitem__
         )
 
 
@@ -76,7 +70,7 @@ def small(scenario):
 
 def ran(scenario):
     kept = Kept()
-    result = run_scenario(Machines(Local()), small(scenario), Task(kept.record, Listener()))
+    result = run_scenario(Machines(Local()), small(scenario), kept.task)
     return result, kept
 
 
@@ -140,7 +134,7 @@ def test_one_address_translates_more_five_tuples_than_it_has_ports(nothing_left)
     scenario = at("flow-rules", "base", **{"five-tuples": 262_144})
     fast = replace(scenario, search=replace(scenario.search, max_load_fps=400_000.0))
     kept = Kept()
-    run_scenario(Machines(Local()), replace(small(fast), search=small(fast).search), Task(kept.record, Listener()))
+    run_scenario(Machines(Local()), replace(small(fast), search=small(fast).search), kept.task)
     last = kept.trials[-1].observed
     assert last["ovs/conntrack/connections"] > 64_512
     assert last["ovs/flows/megaflows"] == 2

@@ -17,9 +17,8 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.host.processes import freeze, thaw
 from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.standing import Listener, Record, Standing
+from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
 from pinchpoint.model.trial import TrialValidity
-from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario.read import parse
 
 pytestmark = [pytest.mark.tier2("device:testpmd"), pytest.mark.needs("testpmd", "dpdk")]
@@ -47,18 +46,11 @@ to = "right"
 def bench(tmp_path, io, mode="io"):
     """A measurer of a bench that stands."""
     setup = prepare(parse(SCENARIO.replace("{io}", io).replace("{mode}", mode), "testpmd.toml"), Machines(Local()))
-    record = Record(
-        keep=lambda trial: None,
-        keep_measurement=lambda measurement: None,
-        note_plan=lambda name, plan: None,
-        note_facts=lambda facts: None,
-        attach=lambda name, text: None,
-        engine_log=tmp_path / "engine.log",
-    )
+    task = Task(engine_log=tmp_path / "engine.log")
     with preferred(), standing_bench(setup, Listener()):
         live = setup.bench.open()
         try:
-            standing = Standing(setup, live, [find_engine(Local())], record, Listener(), time.monotonic())
+            standing = Standing(setup, live, [find_engine(Local())], task, time.monotonic())
             with measuring(standing) as measurer:
                 yield measurer
         finally:

@@ -20,10 +20,9 @@ from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.standing import Listener, Record, Standing
+from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.trial import TrialValidity
-from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import parse
 from pinchpoint.search.rates import find_rates
 
@@ -62,9 +61,8 @@ def scenario(dut, most_fps=10e6):
 def standing(wanted):
     """The bench of `wanted` stands inside the block; hands out its device and what runs a trial at a load."""
     setup = prepare(wanted, Machines(Local()))
-    record = Record(lambda _: None, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
     with preferred(), standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
-        bench = Standing(setup, live, [find_engine(Local())], record, Listener(), time.monotonic())
+        bench = Standing(setup, live, [find_engine(Local())], Task(), time.monotonic())
         with measuring(bench) as measurer:
             yield live, partial(measurer.trial, "search")
 

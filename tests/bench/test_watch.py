@@ -16,8 +16,7 @@ from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.standing import Listener
-from pinchpoint.run.bench import standing_bench
+from pinchpoint.measure.standing import Listener, standing_bench
 from pinchpoint.scenario import parse
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("command:watch")]

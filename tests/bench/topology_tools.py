@@ -14,8 +14,7 @@ from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.standing import Listener, Record, Standing
-from pinchpoint.run.bench import standing_bench
+from pinchpoint.measure.standing import Listener, Standing, Task, standing_bench
 from pinchpoint.scenario import parse
 
 PLAIN = """
@@ -120,10 +119,9 @@ print(*(f"{address}={known[address]}" for address in sys.argv[1:] if address in 
 def trial(setup, load_fps=20_000, duration_s=0.5):
     """One trial over the bench's ports, judged by nobody."""
     kept = []
-    record = Record(kept.append, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
     with (
         closing(setup.bench.open()) as live,
-        measuring(Standing(setup, live, [find_engine(Local())], record, Listener(), time.monotonic())) as measurer,
+        measuring(Standing(setup, live, [find_engine(Local())], Task(keep=kept.append), time.monotonic())) as measurer,
     ):
         measurer.trial("search", 0.2, load_fps)  # the first frames go through upcalls
         return measurer.trial("search", duration_s, load_fps)

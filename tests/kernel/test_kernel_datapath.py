@@ -11,9 +11,8 @@ import pytest
 from pinchpoint.engine.process import ProcessInstrument
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.standing import Listener, Record
+from pinchpoint.measure.standing import Task
 from pinchpoint.model.trial import TrialValidity
-from pinchpoint.run.bench import Task
 from pinchpoint.run.scenario import run_scenario
 from pinchpoint.scenario import parse
 
@@ -130,18 +129,13 @@ def test_frames_are_searched_for_a_rate_and_each_is_accounted_for(monkeypatch):
     scenario = parse(FRAMES, "kernel.toml")
     scenario = replace(scenario, engine=replace(scenario.engine, cpus=(0,)))
     trials = []
-    record = Record(trials.append, nothing, nothing, nothing, nothing, None)
-    found = run_scenario(Machines(Local()), scenario, Task(record, Listener()))
+    found = run_scenario(Machines(Local()), scenario, Task(keep=trials.append))
     assert [rate.loss_ratio for rate in found.rates] == [0, 0.005]
     ended = [trial for trial in trials if trial.validity is not TrialValidity.ABORTED]
     assert sum(trial.received for trial in ended) > 0
     for trial in ended:
         assert trial.ledger.unexplained == 0, trial.ledger
     assert left_behind() == ("", [])
-
-
-def nothing(*_):
-    """What this test keeps of a run beside its trials."""
 
 
 BUILD = """

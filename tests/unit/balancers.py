@@ -11,7 +11,7 @@ from support import RULES
 from pinchpoint.account.exhausted import Seen
 from pinchpoint.engine.connections import Account, Client, PortCounts, Sources, Times
 from pinchpoint.measure.served import Flush, Opened, judge
-from pinchpoint.measure.standing import Listener
+from pinchpoint.measure.standing import Task
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.measurement import Measurement
@@ -111,4 +111,4 @@ def _client(load, opened, borne, most):
 
 def bench(scenario, measure):
     """What a measure asks of a bench that stands."""
-    return SimpleNamespace(scenario=replace(scenario, measure=measure), listener=Listener(), wall_s=0.0)
+    return SimpleNamespace(scenario=replace(scenario, measure=measure), task=Task(), wall_s=0.0)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pinchpoint.dut.ovs import DEVICE
-from pinchpoint.measure.rates.metrics import of_rates
+from pinchpoint.measure.rates.run import of_rates
 from pinchpoint.model.result import (
     CacheLine,
     LatencyPoint,

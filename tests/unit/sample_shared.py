@@ -15,7 +15,7 @@ from statistics import median
 import sample
 
 from pinchpoint.dut.ovs import DEVICE
-from pinchpoint.measure.rates.metrics import of_rates
+from pinchpoint.measure.rates.run import of_rates
 from pinchpoint.model.result import (
     Band,
     CacheLine,

@@ -15,7 +15,7 @@ import sample
 from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.findings.curves import curves
 from pinchpoint.findings.findings import findings
-from pinchpoint.measure.rates.metrics import of_rates
+from pinchpoint.measure.rates.run import of_rates
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Limit, Outcome, Rate, RateStatus, RunInfo, RunResult, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Factor, Level

@@ -11,8 +11,7 @@ import click
 import msgspec
 
 from pinchpoint.campaign.cluster import Cluster, nodes_of, require_ray
-from pinchpoint.campaign.executor import INTERRUPTED, Executor
-from pinchpoint.campaign.processes import Processes
+from pinchpoint.campaign.executor import INTERRUPTED, Executor, Processes
 from pinchpoint.campaign.read import Loaded, benches_here, load
 from pinchpoint.cli.options import NEW_FILE, How, how_options
 from pinchpoint.cli.parameters import PACKAGE, PairOfWords, program_of

@@ -25,7 +25,7 @@ from pinchpoint.cli.run import explain, run
 from pinchpoint.cli.servers import otg, serve
 from pinchpoint.cli.study import study
 from pinchpoint.cli.watch import watch
-from pinchpoint.host.local import ENDING
+from pinchpoint.host.signals import ENDING
 from pinchpoint.model.errors import InputError, PinchpointError
 
 SHELLS = ("bash", "zsh", "fish")

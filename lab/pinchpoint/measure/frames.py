@@ -1,10 +1,19 @@
-"""Measures that send frames: the engine of a bench that stands, and a session from the warm-up to the result."""
+"""Measures that send frames: the engine of a bench that stands, and a session from the warm-up to the result.
+
+Before the first judged trial the DUT must have learnt every five-tuple.
+
+A switch learns by misses: each new flow goes to its slow path once. With many rules
+that is so slow that frames are lost meanwhile, and what was lost was not learnt. So
+rounds are sent, each no faster than the last one was carried, until one misses nothing.
+"""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from pinchpoint.causes.catalogue import by_name
+from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import await_engine_pages
 from pinchpoint.engine import protocol
 from pinchpoint.engine.instrument import Instrument
@@ -12,16 +21,53 @@ from pinchpoint.engine.multi_engine import End, JoinedInstrument, Reflector
 from pinchpoint.engine.process import ProcessInstrument, find_engine
 from pinchpoint.host.interface import Host
 from pinchpoint.host.priority import kept_off
+from pinchpoint.measure.forwarding import total
 from pinchpoint.measure.served import established
 from pinchpoint.measure.standing import Listener, Standing
 from pinchpoint.measure.summary import result_of
 from pinchpoint.measure.trial import Measurer
-from pinchpoint.measure.warm_up import warm_up
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Ceiling, Rate, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import WARM_UP, Trial, TrialValidity
 from pinchpoint.search.repeat import Measure, until_valid
+
+FIRST_FPS = 1e6  # too little to overload most benches
+SLOWEST_FPS = 10e3
+SHORTEST_S = 0.5
+LONGEST_S = 30.0  # of all rounds together
+LEARNT = 0.001  # misses, as a share of the frames sent: what a busy table turns over anyway
+
+
+def first_round(scenario: Scenario) -> tuple[float, float]:
+    """(seconds, frames per second): every five-tuple twice, within reason."""
+    load_fps = min(FIRST_FPS, scenario.search.max_load_fps)
+    return min(LONGEST_S, max(SHORTEST_S, 2 * _flows(scenario) / load_fps)), load_fps
+
+
+def warm_up(scenario: Scenario, measurer: Measurer) -> str:
+    """Send until the DUT has learnt. Returns a warning; empty when it has learnt everything."""
+    duration_s, load_fps = first_round(scenario)
+    left_s = LONGEST_S
+    while True:
+        trial = measurer.trial(WARM_UP, duration_s, load_fps)
+        left_s -= duration_s
+        missed = total(load.slow_path for load in trial.threads)  # lookups that no cache answered
+        if missed is None or missed <= LEARNT * trial.offered:
+            return ""
+        if left_s <= 0:
+            advice = by_name("slow-path").advice(device_of(scenario).advice("slow-path", trial.observed))
+            return (
+                f"the switch still missed {missed:,} of {trial.offered:,} frames after {LONGEST_S:g} s of warm-up: "
+                f"its table of flows may be too small: {advice}"
+            )
+        carried_fps = trial.received / trial.sent_duration_s if trial.sent_duration_s else 0.0
+        load_fps = min(load_fps, max(SLOWEST_FPS, carried_fps)) if trial.lost else first_round(scenario)[1]
+        duration_s = min(left_s, max(SHORTEST_S, 1.1 * _flows(scenario) / load_fps))
+
+
+def _flows(scenario: Scenario) -> int:
+    return sum(stream.flows for stream in scenario.streams)
 
 
 @contextmanager
@@ -30,14 +76,14 @@ def measuring(bench: Standing) -> Iterator[Measurer]:
 
     Connections that the scenario's frames belong to are opened first. Raises EngineError where they cannot.
     """
-    record = bench.record
+    task = bench.task
     wanted = bench.scenario.established
     scenario = established(bench, wanted) if wanted else bench.scenario
     instrument = _instrument_of(bench)
     with opened(bench, instrument):
-        record.note_facts(bench.live.ready())
-        measurer = Measurer(scenario, instrument, bench.bracket(), record.keep, bench.listener, bench.recorded.trials)
-        bench.on_stoppable(measurer)
+        task.note_facts(bench.live.ready())
+        measurer = Measurer(scenario, instrument, bench.bracket(), task.keep, task.listener, task.trials)
+        task.on_stoppable(measurer)
         yield measurer
 
 
@@ -46,7 +92,7 @@ def opened(bench: Standing, instrument: Instrument) -> Iterator[None]:
     """The engine has its ports inside the block, and ends with it."""
     try:
         await_engine_pages(bench.setup)
-        bench.record.note_facts(instrument.open())
+        bench.task.note_facts(instrument.open())
         yield
     finally:
         instrument.close()
@@ -55,12 +101,12 @@ def opened(bench: Standing, instrument: Instrument) -> Iterator[None]:
 def engine_process(bench: Standing, ports: protocol.Open, host: Host, command: Sequence[str]) -> ProcessInstrument:
     """An engine of the bench, to be started on that host."""
     environment = dict(bench.setup.places.environment)
-    return ProcessInstrument(ports, host, command=command, environment=environment, log=bench.record.engine_log)
+    return ProcessInstrument(ports, host, command=command, environment=environment, log=bench.task.engine_log)
 
 
 def _instrument_of(bench: Standing) -> Instrument:
     """The engine of the bench, or its engines, each to be started on its own host."""
-    setup, error_us, log = bench.setup, bench.scenario.engine.clock_error_us, bench.record.engine_log
+    setup, error_us, log = bench.setup, bench.scenario.engine.clock_error_us, bench.task.engine_log
     if not setup.engines:
         return engine_process(bench, setup.engine, bench.host, bench.engine)
     environment, ends = dict(setup.places.environment), list[End]()
@@ -129,7 +175,7 @@ class FrameSession:
 def frame_session(bench: Standing) -> Iterator[FrameSession]:
     """The engine is open, and what the lab does stays off the device's CPUs; both end with the block."""
     with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus, bench.host):
-        yield FrameSession(bench.scenario, measurer, bench.listener, bench.began, bench.ceilings)
+        yield FrameSession(bench.scenario, measurer, bench.task.listener, bench.began, bench.ceilings)
 
 
 def over_frames(measure: Callable[[FrameSession], ScenarioResult]) -> Callable[[Standing], ScenarioResult]:

@@ -230,12 +230,12 @@ class Opener:
         self.balancer, self._ends = balancer_of(bench), ends_of(bench)
         self._tuples = Tuples(self._ends.service.clients.count, self._ends.service.client_ports)
         self._bracket = bench.bracket()
-        bench.record.note_facts(bench.live.ready())
-        self._recorded = list(bench.recorded.measurements)
+        bench.task.note_facts(bench.live.ready())
+        self._recorded = list(bench.task.measurements)
         self._count = len(self._recorded)
         self.measurements: list[Measurement] = []
         self.flushes: list[Flush] = []
-        bench.on_stoppable(Undoable())
+        bench.task.on_stoppable(Undoable())
 
     def open(self, phase: str, load: Load) -> Opened:
         """One load. Raises EngineError, DutError or BenchError.
@@ -246,7 +246,7 @@ class Opener:
         if measurement is None:
             measurement = self._bench.keep(self._run(phase, load))
         else:
-            self._bench.listener.measurement_ends(measurement)
+            self._bench.task.listener.measurement_ends(measurement)
         self.measurements.append(measurement)
         return _stored(measurement)
 
@@ -304,13 +304,13 @@ def established(bench: Standing, wanted: Established) -> Scenario:
     scenario, ends, balancer = bench.scenario, ends_of(bench), bench.live.balancer()
     (stream,) = scenario.streams
     argv = connections.standing(bench.engine, ends.core, ends.words, ends.service, wanted, stream, ends.dpdk)
-    bench.on_stoppable(Undoable())
+    bench.task.on_stoppable(Undoable())
     if balancer:
         require_places(balancer.limits(), wanted)
     next_hop = next_hop_of(ends.connect(connections.left(wanted), argv), ends.service, wanted)
     tracked = balancer.tracked() if balancer else None
     known = "" if tracked is None else f"; the device knows {tracked:,}"
-    bench.record.note_facts({"established connections": f"{wanted.connections:,} opened{known}"})
+    bench.task.note_facts({"established connections": f"{wanted.connections:,} opened{known}"})
     return replace(scenario, streams=(replace(stream, eth_dst=next_hop),))
 
 

@@ -1,15 +1,19 @@
-"""The live bench of a measure: where its results are kept, who is told of progress, how a signal ends it."""
+"""The live bench of a task: how it is built, where results are kept, who is told of progress, how a signal ends it."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+from pinchpoint.bench.builder import Builder
 from pinchpoint.dut.device import Live
-from pinchpoint.dut.setup import Setup, collectors, witnesses
-from pinchpoint.host.interface import Host
+from pinchpoint.dut.setup import EngineEnd, Setup, collectors, witnesses
+from pinchpoint.host.guest import Guest
+from pinchpoint.host.interface import CommandFailed, Host
+from pinchpoint.host.priority import preferred
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Ceiling, ScenarioResult
@@ -95,25 +99,28 @@ class Undoable:
         self._is_over = True
 
 
-@dataclass(frozen=True)
-class Record:
-    """Where a scenario's findings go as they are made."""
-
-    keep: Callable[[Trial], None]
-    keep_measurement: Callable[[Measurement], None]
-    note_plan: Callable[[str, tuple[str, ...]], None]
-    note_facts: Callable[[Mapping[str, str]], None]
-    attach: Callable[[str, str], object]
-    engine_log: Path | None
-    note_ceilings: Callable[[str, tuple[Ceiling, ...]], None] = lambda scenario, ceilings: None
+def _forget(*_: object) -> None:
+    """Keep nothing."""
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """What an interrupted run already knows about a scenario."""
+class Task:
+    """What a scenario is measured with: who is shown it, who may stop it, where its findings go, and what is known.
 
-    trials: Sequence[Trial] = ()
-    measurements: Sequence[Measurement] = ()
+    Left out, nothing is shown, kept or known.
+    """
+
+    listener: Listener = field(default_factory=Listener)
+    on_stoppable: Callable[[Stoppable], None] = _forget
+    keep: Callable[[Trial], None] = _forget
+    keep_measurement: Callable[[Measurement], None] = _forget
+    note_plan: Callable[[str, tuple[str, ...]], None] = _forget
+    note_facts: Callable[[Mapping[str, str]], None] = _forget
+    note_ceilings: Callable[[str, tuple[Ceiling, ...]], None] = _forget
+    attach: Callable[[str, str], object] = _forget
+    engine_log: Path | None = None
+    trials: Sequence[Trial] = ()  # of an interrupted run
+    measurements: Sequence[Measurement] = ()  # likewise
     ceilings: tuple[Ceiling, ...] | None = None  # that its search began with; None: that is not recorded
 
 
@@ -161,11 +168,8 @@ class Standing:
     setup: Setup
     live: Live  # the device
     engine: Sequence[str]  # the command that starts one
-    record: Record
-    listener: Listener
+    task: Task
     began: float  # on the monotonic clock, building included
-    recorded: Recorded = field(default_factory=Recorded)
-    on_stoppable: Callable[[Stoppable], None] = lambda _: None
     ceilings: Sequence[Ceiling] = ()  # the generator's own on a bench of this shape, one for each mode of the cores
 
     @property
@@ -191,7 +195,7 @@ class Standing:
     def bracket(self, *more: Collector) -> Bracket:
         """Round a trial: all that can be counted on this bench, and `more`. What cannot is noted among its facts."""
         bracket = Bracket([*collectors(self.setup, self.live), *more])
-        self.record.note_facts({f"cannot observe {name}": why for name, why in bracket.cannot.items()})
+        self.task.note_facts({f"cannot observe {name}": why for name, why in bracket.cannot.items()})
         return bracket
 
     def witness_bracket(self) -> Bracket:
@@ -210,26 +214,93 @@ class Standing:
     def stopper(self) -> Stopper:
         """What a signal stops from now on."""
         stopper = Stopper()
-        self.on_stoppable(stopper)
+        self.task.on_stoppable(stopper)
         return stopper
 
     def begin(self, number: int, expected_s: float, repeat: int | None = None) -> Begun:
         """Announce a measurement of about `expected_s` seconds; `number` counts within the scenario, as `repeat`."""
         begun = Begun(self.scenario, f"{self.scenario.name}-{number:04d}", number if repeat is None else repeat)
-        self.listener.measurement_begins(begun.id, expected_s)
+        self.task.listener.measurement_begins(begun.id, expected_s)
         return begun
 
     def keep(self, measurement: Measurement) -> Measurement:
         """Store it and announce that it has ended; returns it."""
-        self.record.keep_measurement(measurement)
-        self.listener.measurement_ends(measurement)
+        self.task.keep_measurement(measurement)
+        self.task.listener.measurement_ends(measurement)
         return measurement
 
     def once(self, measure: Callable[[], Measurement]) -> Measurement:
         """The measurement of a measure that takes one: an interrupted run's, unless it was aborted, else a new one."""
-        recorded = self.recorded.measurements
+        recorded = self.task.measurements
         usable = (measurement for measurement in recorded if measurement.validity is not TrialValidity.ABORTED)
         return next(usable, None) or self.keep(measure())
+
+
+@contextmanager
+def live_bench(setup: Setup, engine: Sequence[str], task: Task) -> Iterator[Standing]:
+    """The bench stands inside the block, its device open to be asked. Raises what building raises."""
+    began = time.monotonic()
+    with preferred(), standing_bench(setup, task.listener), opened(setup, engine, task, began) as bench:
+        yield bench
+
+
+@contextmanager
+def opened(setup: Setup, engine: Sequence[str], task: Task, began: float) -> Iterator[Standing]:
+    """A bench that stands, its device open to be asked inside the block."""
+    live = setup.bench.open()
+    try:
+        yield Standing(setup, live, engine, task, began)
+    finally:
+        live.close()
+
+
+@contextmanager
+def standing_bench(setup: Setup, listener: Listener) -> Iterator[Builder]:
+    """The bench stands inside the block, on all of its hosts, and is gone after it, however the block ends."""
+    with ExitStack() as stack:
+        for end in setup.engines:
+            stack.enter_context(_engine_end(end, setup.places.bench_id, listener))
+        yield stack.enter_context(_device_bench(setup, listener))
+
+
+@contextmanager
+def _engine_end(end: EngineEnd, bench_id: str, listener: Listener) -> Iterator[None]:
+    """What an engine's host has of the bench."""
+    if not end.resources:
+        yield
+        return
+    builder = Builder(bench_id, end.host)
+    builder.apply(end.resources, listener.building)
+    with _undone(builder, f"{end.site.host}: "):  # a host that is lost undoes it itself: it is not waited for here
+        yield
+
+
+@contextmanager
+def _device_bench(setup: Setup, listener: Listener) -> Iterator[Builder]:
+    places = setup.places
+    builder = Builder(places.bench_id, places.machine, guest=places.host if isinstance(places.host, Guest) else None)
+    try:
+        builder.apply(setup.resources, listener.building)
+    except CommandFailed as error:
+        if refusal := setup.bench.refusal(error):
+            raise refusal from error
+        raise
+    with _undone(builder):
+        yield builder
+
+
+@contextmanager
+def _undone(builder: Builder, where: str = "") -> Iterator[None]:
+    """What was built is removed at the end; what remains after an error is a note of that error."""
+    try:
+        yield
+    except BaseException as error:
+        try:
+            builder.undo()
+        except PinchpointError as left:
+            error.add_note(f"{where}{left}")  # what failed first is what the user must know first
+        raise
+    builder.undo()
 
 
 RunUnit = Callable[..., ScenarioResult]

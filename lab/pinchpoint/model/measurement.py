@@ -96,7 +96,7 @@ class BurstResult:
 
 @dataclass(frozen=True)
 class LossPoint:
-    """One load of a loss curve; low and high are `interval` (measure/loss_curve/metrics.py)."""
+    """One load of a loss curve; low and high are `interval` (measure/loss_curve/run.py)."""
 
     share: float  # of the highest load
     load_fps: float  # intended

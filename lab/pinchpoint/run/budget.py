@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pinchpoint.dut.registry import device_of
 from pinchpoint.measure import registry
-from pinchpoint.measure.rates import Rates
-from pinchpoint.measure.warm_up import first_round
+from pinchpoint.measure.frames import first_round
+from pinchpoint.measure.rates.run import Rates
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.measurement import Metric

@@ -5,13 +5,19 @@ while the engine's core stood still: a busy host delays this test without loweri
 ceiling is the highest load that the engine can *offer*. What comes back may be less, where the relay in
 the DUT's place is the slower one; then what came back (`received_fps`, per second in which the core ran)
 is a lower bound for sending and receiving together.
+
+What the generator was found to reach on benches of this machine, kept for a day between runs.
+
+`$XDG_CACHE_HOME/pinchpoint/ceilings.json`, by default below ~/.cache: a cache, which may be removed at any
+time. Whatever stands there is hostile until parsed. Format: docs/results.md, "Ceilings".
 """
 
 import math
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -27,15 +33,14 @@ from pinchpoint.host import facts
 from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.processes import ENVIRONMENT_MARK
-from pinchpoint.measure.rates import Rates
-from pinchpoint.measure.rates.metrics import of_the_rates_alone
-from pinchpoint.measure.standing import Listener, Stoppable, Undoable
+from pinchpoint.measure.rates.run import Rates, of_the_rates_alone
+from pinchpoint.measure.standing import Listener, Stoppable, Undoable, standing_bench
 from pinchpoint.model import units
 from pinchpoint.model.errors import EngineError, InputError, PinchpointError, StoreError
 from pinchpoint.model.result import Ceiling, Limit, Rate, RateStatus, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Scenario, Stream, Validity
-from pinchpoint.run.bench import standing_bench
-from pinchpoint.store import ceilings as kept
+from pinchpoint.store.codec import SCHEMA, Codec
+from pinchpoint.store.folder import replace_file
 
 PHASE = "ceiling"
 TRIAL_S = 0.2
@@ -45,6 +50,62 @@ MOST_FPS = 100e6  # the first load: no engine offers more from one core
 A_LITTLE_LESS = 0.97  # than what was offered of too high a load
 FURTHER = 1.5  # than what was kept up with, if nothing was too high so far
 STANDING_STILL = 0.5  # of a trial's frames; beyond, not even sending is measured
+AGE = timedelta(days=1)  # after which a ceiling is measured anew
+MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """The measured ceilings of the generator, as the file keeps them."""
+
+    schema: int
+    ceilings: tuple[Ceiling, ...]
+
+
+_CODEC = Codec.of(Ceilings)
+
+
+def ceilings_file(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where ceilings are kept (XDG Base Directory Specification: a relative path is ignored)."""
+    cache = environment.get("XDG_CACHE_HOME", "")
+    base = Path(cache) if cache.startswith("/") else Path(environment.get("HOME", "/root"), ".cache")
+    return base / "pinchpoint" / "ceilings.json"
+
+
+def read_ceilings(path: Path, now: datetime) -> tuple[Ceiling, ...]:
+    """Those not older than a day; none without a file. Raises InputError naming the file and what is wrong with it."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    if len(data) > MOST_BYTES:
+        raise InputError(f"{path}: larger than {MOST_BYTES:,} bytes", "remove it; it is only a cache")
+    ceilings = _CODEC.decode(data, str(path)).ceilings
+    for number, ceiling in enumerate(ceilings):
+        if ceiling.fps <= 0 or (ceiling.distance_ns is not None and ceiling.distance_ns <= 0):
+            raise InputError(f"{path}: at $.ceilings[{number}]: expected rates and distances above 0")
+    return tuple(ceiling for ceiling in ceilings if timedelta(0) <= now - _measured_at(ceiling, path) < AGE)
+
+
+def write_ceilings(path: Path, ceilings: Sequence[Ceiling]) -> None:
+    """Replace the file whole. Raises StoreError, and leaves nothing behind then."""
+    data = _CODEC.encode(Ceilings(SCHEMA, tuple(ceilings)), str(path)) + b"\n"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        replace_file(path, data)
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}", "--no-ceiling, or XDG_CACHE_HOME elsewhere") from error
+
+
+def _measured_at(ceiling: Ceiling, path: Path) -> datetime:
+    try:
+        time = datetime.fromisoformat(ceiling.measured)
+    except ValueError:
+        raise InputError(f"{path}: expected a time, found {ceiling.measured!r}") from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 class TooNoisyError(EngineError):
@@ -227,7 +288,7 @@ class CeilingTest:
         """`engine_version` asks the engine; `path` is the file that keeps them between runs, None: the user's cache."""
         self._machines = machines
         self._engine_version = cache(lambda: engine_version(machines.lab))
-        self._path = path or kept.default_path()
+        self._path = path or ceilings_file()
         self._measure = measure
         self._now = now
         self._unwritten: list[Ceiling] = []  # that the file did not take
@@ -294,7 +355,7 @@ class CeilingTest:
 
     def _kept(self) -> tuple[Ceiling, ...]:
         try:
-            return kept.read(self._path, self._now())
+            return read_ceilings(self._path, self._now())
         except InputError:
             return ()  # it is only a cache, and is written anew
 
@@ -308,7 +369,7 @@ class CeilingTest:
         self._surpassed.update(surpassed)
         if surpassed:
             with suppress(StoreError):  # then it is only this run that knows
-                kept.write(self._path, [ceiling for ceiling in self._kept() if ceiling not in self._surpassed])
+                write_ceilings(self._path, [ceiling for ceiling in self._kept() if ceiling not in self._surpassed])
 
     def _keep(self, key: str, ceilings: Sequence[Ceiling]) -> None:
         """Those replace what was known of their modes."""
@@ -318,7 +379,7 @@ class CeilingTest:
 
         self._unwritten = [ceiling for ceiling in self._unwritten if not replaced(ceiling)]
         try:
-            kept.write(self._path, [*(ceiling for ceiling in self._kept() if not replaced(ceiling)), *ceilings])
+            write_ceilings(self._path, [*(ceiling for ceiling in self._kept() if not replaced(ceiling)), *ceilings])
         except StoreError:
             self._unwritten += ceilings
 

@@ -15,12 +15,14 @@ from pinchpoint.findings.curves import curves
 from pinchpoint.findings.findings import findings
 from pinchpoint.host import facts
 from pinchpoint.host.interface import Host
-from pinchpoint.measure.standing import Listener, Record, Recorded, Stoppable
+from pinchpoint.measure.standing import Listener, Stoppable, Task
 from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.errors import InputError
+from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Ceiling, Outcome, RunInfo, RunResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.study import Curve
+from pinchpoint.model.trial import Trial
 from pinchpoint.run import explaining
 from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
@@ -77,26 +79,29 @@ class Growing:
         self._changed_info = self._changed_result = False
         self._info_pace, self._result_pace = Pace(now_s), Pace(now_s)
 
-    def recorded(self, unit: str) -> Recorded:
-        """What earlier attempts at a unit have found; the next one is taken to have begun."""
-        folder, ceilings, was_begun = self._folder, self.info.ceilings.get(unit), unit in self._begun
-        self._begun.add(unit)
-        if not was_begun:
-            return Recorded(ceilings=ceilings)
-        trials = [trial for trial in folder.read_trials() if trial.scenario == unit]
-        measurements = [kept for kept in folder.read_measurements() if kept.scenario == unit]
-        return Recorded(trials, measurements, ceilings)
+    def task(self, unit: str, context: RunContext) -> Task:
+        """What an attempt at a unit is measured with: what earlier ones have found, and these files for its findings.
 
-    def record(self) -> Record:
-        """Where the findings about one unit go: to these two files, and to the others of the folder at once."""
-        return Record(
-            self._folder.append_trial,
-            self._folder.append_measurement,
+        It is taken to have begun.
+        """
+        folder, trials, measurements = self._folder, list[Trial](), list[Measurement]()
+        if unit in self._begun:
+            trials = [trial for trial in folder.read_trials() if trial.scenario == unit]
+            measurements = [kept for kept in folder.read_measurements() if kept.scenario == unit]
+        self._begun.add(unit)
+        return Task(
+            context.listener,
+            context.on_stoppable,
+            folder.append_trial,
+            folder.append_measurement,
             self.note_plan,
             self.note_facts,
-            self._folder.attach,
-            self._folder.path / "engine.log",
             self.note_ceilings,
+            folder.attach,
+            folder.path / "engine.log",
+            trials,
+            measurements,
+            self.info.ceilings.get(unit),
         )
 
     def note_plan(self, scenario: str, plan: tuple[str, ...]) -> None:

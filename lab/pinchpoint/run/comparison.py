@@ -14,7 +14,7 @@ from types import MappingProxyType
 from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.findings.paired_benches import alternation, rate_metric, rate_name, rate_of, tried, why_hopeless
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.standing import Standing, live_bench
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.duet import MEASURED, Stretch
@@ -22,7 +22,6 @@ from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import ALTERNATING, Trial
-from pinchpoint.run.bench import Task, live_bench
 from pinchpoint.run.checkpoint import Growing, RunContext
 from pinchpoint.run.duet import Duet
 from pinchpoint.run.paired_benches import SIDES, Pair, both_live, warm_pair
@@ -93,14 +92,14 @@ class Comparison:
 
     def _build(self) -> None:
         """Both benches once, on their host, measured and removed."""
-        (a, b), record, context = self._units, self._files.record(), self._context
+        (a, b), context = self._units, self._context
         context.listener.scenario_begins(a, 1, 1)
-        first, engine = planned(self._machines, a, record)
-        second, _ = planned(self._machines, b, record, partial(prepare, beside=first))
+        tasks = {unit.name: self._files.task(unit.name, context) for unit in (a, b)}
+        first, engine = planned(self._machines, a, tasks[a.name])
+        second, _ = planned(self._machines, b, tasks[b.name], partial(prepare, beside=first))
 
         def live(setup: Setup) -> AbstractContextManager[Standing]:
-            recorded = self._files.recorded(setup.scenario.name)
-            return live_bench(setup, engine, Task(record, context.listener, recorded, context.on_stoppable))
+            return live_bench(setup, engine, tasks[setup.scenario.name])
 
         with both_live((first, second), live) as benches:
             self._time.stands()
@@ -122,7 +121,7 @@ class Comparison:
             Duet(pair, keep, self._stretches, self._is_enough).measure(until_s)
             if self._takes_trials():
                 self._turns.build()
-                a.listener.phase(ALTERNATING, 1)
+                a.task.listener.phase(ALTERNATING, 1)
                 share_s = self._time.share_s(FEWEST_TURNS * _turn_s(a.scenario))
                 alternate(pair, self._turns, time.monotonic() + share_s)
 

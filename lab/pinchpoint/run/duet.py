@@ -66,8 +66,8 @@ class Duet:
         if length_s <= 0 or self._is_enough():
             return
         bench = self._pair.benches[SIDES[0]]
-        bench.on_stoppable(self)
-        bench.listener.measurement_begins("slices", max(0.0, length_s - self.measured_s))
+        bench.task.on_stoppable(self)
+        bench.task.listener.measurement_begins("slices", max(0.0, length_s - self.measured_s))
         slicing = self._recorded() or self._calibrated()
         while (left_s := length_s - self.measured_s) > 4 * slicing.in_a_row * slicing.length_s:
             if self._is_enough():

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pinchpoint.causes.experiments import OF_LOSSES, experiments, explanation
 from pinchpoint.dut.registry import device_of
-from pinchpoint.measure.rates import Rates
+from pinchpoint.measure.rates.run import Rates
 from pinchpoint.model.causes import Experiment, Explanation
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Outcome, ScenarioResult

@@ -18,12 +18,11 @@ from pinchpoint.host.interface import Host, prefix
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import share_priority
 from pinchpoint.host.processes import ENVIRONMENT_MARK, alive, end_processes, session
-from pinchpoint.measure.standing import Listener
+from pinchpoint.measure.standing import Listener, standing_bench
 from pinchpoint.model.errors import BenchError, DutError, InputError, RequirementError
 from pinchpoint.model.measurement import Foreign, Sent, Wire
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.observe.relay import Inspected, InspectedPort, SeenAtPort
-from pinchpoint.run.bench import standing_bench
 
 GRACE_S = 2.0  # for a generator to end after SIGINT, and again after SIGTERM
 LOOK_S = 0.05  # how often it is looked whether it has ended

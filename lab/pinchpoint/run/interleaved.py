@@ -13,7 +13,7 @@ from functools import partial
 
 from pinchpoint.causes import signs
 from pinchpoint.dut.registry import device_of
-from pinchpoint.measure.warm_up import first_round
+from pinchpoint.measure.frames import first_round
 from pinchpoint.model.causes import Signs, Turns
 from pinchpoint.model.hops import DropKind
 from pinchpoint.model.levels import OVERLOADED

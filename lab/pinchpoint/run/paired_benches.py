@@ -22,10 +22,10 @@ from pinchpoint.engine.process import ProcessInstrument
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import kept_off
 from pinchpoint.host.processes import ENVIRONMENT_MARK, freeze, thaw
-from pinchpoint.measure.rates import Rates
+from pinchpoint.measure.frames import warm_up
+from pinchpoint.measure.rates.run import Rates
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.trial import Measurer
-from pinchpoint.measure.warm_up import warm_up
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.scenario import Scenario, Stream
 from pinchpoint.model.trial import WARM_UP, Trial
@@ -142,7 +142,7 @@ class Pair:
     @contextmanager
     def alone(self, side: str, measurer: Measurer) -> Iterator[None]:
         """Inside, only this bench runs, and a signal stops what measures it."""
-        self.benches[side].on_stoppable(measurer)
+        self.benches[side].task.on_stoppable(measurer)
         with frozen(self.benches["B" if side == "A" else "A"].setup):
             yield
 
@@ -151,19 +151,19 @@ class Pair:
 
         They belong to the bench `owner`; their ids follow those of its earlier trials and end with `what`.
         """
-        bench, numbers = self.benches[owner], count(1 + len(self.benches[owner].recorded.trials))
+        bench, numbers = self.benches[owner], count(1 + len(self.benches[owner].task.trials))
 
         def keep(trial: Trial) -> None:
             name = bench.scenario.name
-            bench.record.keep(replace(trial, scenario=name, id=f"{name}-{next(numbers):04d}-{what}"))
+            bench.task.keep(replace(trial, scenario=name, id=f"{name}-{next(numbers):04d}-{what}"))
 
         return self._measurer(side, keep)
 
     def warm_up(self, side: str) -> str:
         """Warm one bench up. Returns a warning, empty if there is none. Raises what a trial raises."""
         bench = self.benches[side]
-        measurer = self._measurer(side, bench.record.keep, bench.recorded.trials)
-        bench.listener.phase(WARM_UP, 1)
+        measurer = self._measurer(side, bench.task.keep, bench.task.trials)
+        bench.task.listener.phase(WARM_UP, 1)
         with self.alone(side, measurer):
             warning = warm_up(bench.scenario, measurer)
         return f"{side}: {warning}" if warning else ""
@@ -171,7 +171,7 @@ class Pair:
     def _measurer(self, side: str, keep: Callable[[Trial], None], recorded: Sequence[Trial] = ()) -> Measurer:
         bench = self.benches[side]
         instrument = OneSide(self.instrument, side)
-        return Measurer(bench.scenario, instrument, bench.bracket(), keep, bench.listener, recorded)
+        return Measurer(bench.scenario, instrument, bench.bracket(), keep, bench.task.listener, recorded)
 
 
 @contextmanager
@@ -186,14 +186,14 @@ def warm_pair(a: Standing, b: Standing) -> Iterator[Pair]:
         a.host,
         command=a.engine,
         environment={ENVIRONMENT_MARK: b.setup.places.bench_id},
-        log=a.record.engine_log,
+        log=a.task.engine_log,
     )
     try:
         await_engine_pages(a.setup, b.setup)
         facts, pair = instrument.open(), Pair(benches, instrument)
         with kept_off(a.scenario.dut.cpus, a.host):
             for bench in benches.values():
-                bench.record.note_facts({**facts, **bench.live.ready()})
+                bench.task.note_facts({**facts, **bench.live.ready()})
             yield replace(pair, warnings=tuple(filter(None, map(pair.warm_up, SIDES))))
     finally:
         instrument.close()

@@ -13,11 +13,10 @@ from pinchpoint.findings.curves import of_repeats
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.registry import measure_of
-from pinchpoint.measure.standing import Listener, Stoppable
+from pinchpoint.measure.standing import Listener, Stoppable, Task, opened, standing_bench
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Level, Point, Scenario
 from pinchpoint.model.study import Bound
-from pinchpoint.run.bench import Task, opened, standing_bench
 from pinchpoint.run.run import run_all
 from pinchpoint.run.scenario import planned
 from pinchpoint.stats.variance import Costs
@@ -103,7 +102,7 @@ class _Benches:
         place = unit.point.levels["bench"], unit.point.levels["start"]
         if self._place is None or place[0] != self._place[0]:
             self.__exit__(None, None, None)
-            self._setup, self._engine = planned(self._machines, unit, task.record)
+            self._setup, self._engine = planned(self._machines, unit, task)
             self._stack.enter_context(preferred())
             self.spent.building.append(_seconds(lambda: self._build(task.listener)))
         elif place != self._place:

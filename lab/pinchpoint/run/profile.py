@@ -16,10 +16,9 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import planned_ends
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import kept_off
-from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.standing import Interrupted, Listener, Standing, Stoppable, Undoable
+from pinchpoint.measure.frames import first_round, measuring, warm_up
+from pinchpoint.measure.standing import Interrupted, Listener, Standing, Stoppable, Task, Undoable, live_bench
 from pinchpoint.measure.trial import Measurer, OverTime
-from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model import units
 from pinchpoint.model.errors import PinchpointError, StoreError
 from pinchpoint.model.measurement import Profile
@@ -29,7 +28,6 @@ from pinchpoint.model.trial import Trial
 from pinchpoint.observe.functions import Functions, Stacks
 from pinchpoint.observe.perf import DropReasons
 from pinchpoint.observe.snapshot import Forwards
-from pinchpoint.run.bench import Task, forgetting, live_bench
 from pinchpoint.run.checkpoint import RunContext
 from pinchpoint.run.explaining import experiment_of
 from pinchpoint.run.host_recovery import AWAITED_S, outliving
@@ -47,8 +45,8 @@ ProfileOne = Callable[[Machines, Scenario, RunContext], Profile]
 
 def profiled(machines: Machines, scenario: Scenario, context: RunContext) -> Profile:
     """Build the bench, sample it under its highest load, remove it. Raises what building and a trial raise."""
-    task = Task(forgetting(context.folder.path / "engine.log"), context.listener, on_stoppable=context.on_stoppable)
-    setup, engine = planned(machines, scenario, task.record)
+    task = Task(context.listener, context.on_stoppable, engine_log=context.folder.path / "engine.log")
+    setup, engine = planned(machines, scenario, task)
     with live_bench(setup, engine, task) as bench:
         profile, stacks = _sampled(bench)
     if stacks is None:
@@ -118,7 +116,7 @@ def _sampled(bench: Standing) -> tuple[Profile, Stacks | None]:
     """One trial on a bench that stands; what perf cannot do is the reason of a profile."""
     scenario, profile = bench.scenario, Profile(bench.scenario.name)
     with measuring(bench) as measurer, kept_off(scenario.dut.cpus, bench.host):
-        bench.listener.phase(PHASE, 1)
+        bench.task.listener.phase(PHASE, 1)
         warm_up(scenario, measurer)
         if any(end.backend != "dpdk" for end in planned_ends(scenario, bench.host)):
             profile = _with_drops(profile, bench, measurer)
@@ -166,7 +164,7 @@ def _trial(bench: Standing, measurer: Measurer, sampler: Functions | DropReasons
     try:
         over_time = OverTime(BEGINS_S, heard=lambda _: sampler.start(SAMPLED_S))
         trial = measurer.trial(PHASE, TRIAL_S, bench.scenario.search.max_load_fps, over_time)
-        bench.on_stoppable(Undoable())
+        bench.task.on_stoppable(Undoable())
         yield trial
     finally:
         with suppress(PinchpointError):  # what failed first is what counts; the bench ends what is left

@@ -28,7 +28,7 @@ from pinchpoint.findings.paired_benches import (
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.forwarding import of_trial
 from pinchpoint.measure.rates.run import measure_rates
-from pinchpoint.measure.standing import RunUnit, Standing
+from pinchpoint.measure.standing import RunUnit, Standing, Task, live_bench
 from pinchpoint.measure.summary import result_of
 from pinchpoint.model.causes import Turns
 from pinchpoint.model.duet import RELATIVE, Stretch
@@ -38,7 +38,6 @@ from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import LAB, Relative, Scenario
 from pinchpoint.model.study import Bound
 from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.run.bench import Task, forgetting, live_bench
 from pinchpoint.run.duet import Duet
 from pinchpoint.run.explaining import experiment_of
 from pinchpoint.run.interleaved import measure_turns, overload
@@ -60,11 +59,11 @@ class ReferenceBench:
 
         Its warm-ups are of no result, so that nothing of them is kept; what is known of programs is.
         """
-        silent = replace(forgetting(task.record.engine_log), note_facts=task.record.note_facts)
+        silent = Task(task.listener, note_facts=task.note_facts, engine_log=task.engine_log)
         self._machines = machines
         with ExitStack() as made:
             setup, engine = planned(machines, reference, silent)
-            self._bench = made.enter_context(live_bench(setup, engine, Task(silent, task.listener)))
+            self._bench = made.enter_context(live_bench(setup, engine, silent))
             made.enter_context(frozen(setup))
             self._connection = machines.connection(reference.remote)
             self._stack = made.pop_all()
@@ -113,7 +112,7 @@ class ReferenceBench:
         def kept(stretch: Stretch) -> None:
             keep(replace(stretch, scenario=unit.name, id=f"{unit.name}-{stretch.id}"))
 
-        own = replace(self._bench, on_stoppable=bench.on_stoppable)
+        own = replace(self._bench, task=replace(self._bench.task, on_stoppable=bench.task.on_stoppable))
         with thawed(own.setup), warm_pair(own, bench) as pair:
             if unit.point.relative is Relative.TRIED:
                 is_below = experiment_of(unit) in OF_LOSSES

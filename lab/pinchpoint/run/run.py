@@ -28,7 +28,6 @@ from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.study import Study, SweepInfo
 from pinchpoint.run import explaining
-from pinchpoint.run.bench import Task
 from pinchpoint.run.budget import Budget, Forecast
 from pinchpoint.run.checkpoint import Clock, DifferentError, Growing, RunContext
 from pinchpoint.run.comparison import Comparison
@@ -212,11 +211,10 @@ class _Run:
         return result
 
     def _run_unit(self, unit: Scenario) -> ScenarioResult:
-        context, began = self._context, time.monotonic()
+        began = time.monotonic()
 
         def attempt() -> ScenarioResult:
-            recorded = self._files.recorded(unit.name)
-            return self._run_one(unit, Task(self._files.record(), context.listener, recorded, context.on_stoppable))
+            return self._run_one(unit, self._files.task(unit.name, self._context))
 
         result = self._outliving([unit], attempt)
         return replace(result, wall_s=max(result.wall_s, time.monotonic() - began))  # the bench's removal included

@@ -10,13 +10,12 @@ from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host import facts
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.rates import Rates
+from pinchpoint.measure.rates.run import Rates
 from pinchpoint.measure.registry import measure_of
-from pinchpoint.measure.standing import Listener, Record, Recorded, Standing
+from pinchpoint.measure.standing import Standing, Task, live_bench
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Ceiling, ScenarioResult
 from pinchpoint.model.scenario import LAB, EngineSite, Remote, Scenario
-from pinchpoint.run.bench import Task, live_bench
 from pinchpoint.run.ceiling import CeilingTest
 
 PlanBench = Callable[[Scenario, Machines], Setup]
@@ -37,10 +36,10 @@ def run_scenario(
     What measures is handed to the task's `on_stoppable`, so that a signal handler can stop it. With a `ceiling_test`,
     rates are compared with the generator's own ceiling. `measure` replaces the scenario's own.
     """
-    setup, engine = planned(machines, scenario, task.record, plan_bench)
-    ceilings, no_ceiling = ceilings_of(setup.scenario, task.recorded, ceiling_test, task.listener)
+    setup, engine = planned(machines, scenario, task, plan_bench)
+    ceilings, no_ceiling = ceilings_of(setup.scenario, task, ceiling_test)
     if isinstance(scenario.measure, Rates):
-        task.record.note_ceilings(scenario.name, ceilings)
+        task.note_ceilings(scenario.name, ceilings)
     with live_bench(setup, engine, task) as stood:
         bench = replace(stood, ceilings=ceilings)
         try:
@@ -59,18 +58,18 @@ def run_scenario(
 
 
 def planned(
-    machines: Machines, scenario: Scenario, record: Record, plan_bench: PlanBench = prepare
+    machines: Machines, scenario: Scenario, task: Task, plan_bench: PlanBench = prepare
 ) -> tuple[Setup, list[str]]:
     """The bench of a scenario and what starts its engine, before anything is built; what is known of them is noted.
 
     Raises what `prepare` raises, and EngineError without an engine.
     """
     for remote in filter(None, scenario.remotes):
-        record.note_facts(host_facts_of(machines, remote))
+        task.note_facts(host_facts_of(machines, remote))
     engine = [] if scenario.engines else [find_engine(machines.opened(scenario.remote))]
     setup = plan_bench(scenario, machines)
-    record.note_plan(scenario.name, tuple(planned_lines(setup)))
-    record.note_facts({**setup.facts, **setup.bench.facts()})
+    task.note_plan(scenario.name, tuple(planned_lines(setup)))
+    task.note_facts({**setup.facts, **setup.bench.facts()})
     return setup, engine
 
 
@@ -111,27 +110,25 @@ def host_facts_of(machines: Machines, remote: Remote) -> dict[str, str]:
     return told
 
 
-def ceilings_of(
-    scenario: Scenario, recorded: Recorded, ceiling_test: CeilingTest | None, listener: Listener
-) -> tuple[tuple[Ceiling, ...], str]:
+def ceilings_of(scenario: Scenario, task: Task, ceiling_test: CeilingTest | None) -> tuple[tuple[Ceiling, ...], str]:
     """What is known of the generator as the search begins; and why nothing is, empty if something is.
 
     A search that an earlier run began continues with what it knew then: its recorded trials answer
     no other questions than it asked with that.
     """
-    if recorded.trials and recorded.ceilings is not None:
-        unknown = ceiling_test is not None and isinstance(scenario.measure, Rates) and not recorded.ceilings
-        return recorded.ceilings, "no ceiling of the generator was known when this search began" if unknown else ""
+    if task.trials and task.ceilings is not None:
+        unknown = ceiling_test is not None and isinstance(scenario.measure, Rates) and not task.ceilings
+        return task.ceilings, "no ceiling of the generator was known when this search began" if unknown else ""
     if ceiling_test and scenario.is_cabled:
         return (), "the generator's own ceiling is not measured where its ports are at cables"
-    return ceiling_test.before(scenario, listener) if ceiling_test else ((), "")
+    return ceiling_test.before(scenario, task.listener) if ceiling_test else ((), "")
 
 
 def _attach_dumps(bench: Standing) -> None:
     """What the device shows of itself as it stands; the result does not depend on it."""
     with suppress(PinchpointError):
         for name, text in bench.live.dumps().items():
-            bench.record.attach(f"{bench.scenario.name}.{name}", first_lines(text, MOST_ATTACHED))
+            bench.task.attach(f"{bench.scenario.name}.{name}", first_lines(text, MOST_ATTACHED))
 
 
 def first_lines(text: str, most: int) -> str:
@@ -148,4 +145,4 @@ def _attach_log(bench: Standing) -> None:
     with suppress(PinchpointError, OSError):
         if log := bench.live.log():
             name, text = log
-            bench.record.attach(f"{bench.scenario.name}.{name}", text[-MOST_ATTACHED:])
+            bench.task.attach(f"{bench.scenario.name}.{name}", text[-MOST_ATTACHED:])

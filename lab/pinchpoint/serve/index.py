@@ -21,8 +21,8 @@ from pinchpoint.model.errors import InputError, PinchpointError, StoreError
 from pinchpoint.model.result import RunResult, ScenarioResult
 from pinchpoint.report import words
 from pinchpoint.report.number_views import metrics_view
+from pinchpoint.run.ceiling import ceilings_file
 from pinchpoint.serve.shelf import Shelf
-from pinchpoint.store.ceilings import default_path
 from pinchpoint.store.folder import RESULT, TAGS_FILE, tags_or_fault
 
 VERSION: Final = 3
@@ -193,7 +193,7 @@ class Index:
 
 def index_path(root: Path) -> Path:
     """Where the index of a folder is kept: beside the ceilings, in a cache."""
-    return default_path().parent / f"serve-{hashlib.sha256(str(root).encode()).hexdigest()[:16]}.sqlite3"
+    return ceilings_file().parent / f"serve-{hashlib.sha256(str(root).encode()).hexdigest()[:16]}.sqlite3"
 
 
 def _stamp(path: Path) -> str:

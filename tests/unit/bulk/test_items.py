@@ -12,7 +12,7 @@ from pinchpoint.bulk import veths
 from pinchpoint.dut.ovs.bulk import Flows, Ports
 from pinchpoint.dut.ovs.places import Ovsdb, OvsPlaces
 from pinchpoint.host.local import Local
-from pinchpoint.measure.build import Build
+from pinchpoint.measure.build.run import Build
 from pinchpoint.model.errors import DutError
 
 PLACES = OvsPlaces("b1", PurePosixPath("/run/pinchpoint/b1"), Local())

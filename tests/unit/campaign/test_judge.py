@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from pinchpoint.campaign.judge import Figure, calibrated, suspect
+from pinchpoint.campaign.results import Figure, calibrated, suspect
 
 MACHINES = ("m1", "m2", "m3", "m4")
 SEEDS = 200

@@ -4,9 +4,8 @@ import time
 
 import pytest
 
-from pinchpoint.campaign import processes
-from pinchpoint.campaign.executor import Ended, Gone, Joined, Order
-from pinchpoint.campaign.processes import Processes
+from pinchpoint.campaign import executor as processes
+from pinchpoint.campaign.executor import MISSED_S, Ended, Gone, Joined, Order, Processes
 from pinchpoint.model.campaign import Bench
 from pinchpoint.store.campaign import CampaignFolder
 from pinchpoint.store.folder import RunFolder
@@ -71,7 +70,7 @@ def attempt_on_far(executor, code):
 
 def test_a_machine_joins_once_it_answers_and_this_one_at_once(begin):
     executor = begin(FAR, HERE)
-    assert executor.absent_s == processes.MISSED_S
+    assert executor.absent_s == MISSED_S
     assert next_of(executor) == [Joined(HERE)]
     assert next_of(executor) == [Joined(FAR)]
     assert (executor.grace_s, executor.absent_s) == (0, 0), "no other may come"

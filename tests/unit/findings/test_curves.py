@@ -9,7 +9,7 @@ from points import FLOWS, ndr, rate, result, sweep
 from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.dut.ovs.collectors import FlowDump
 from pinchpoint.findings.curves import MOST_LISTED, curves, metrics_of
-from pinchpoint.measure.rates.metrics import of_rates
+from pinchpoint.measure.rates.run import of_rates
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Factor

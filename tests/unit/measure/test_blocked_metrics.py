@@ -6,7 +6,7 @@ import pytest
 
 from pinchpoint.measure.blocked import run as blocking
 from pinchpoint.measure.blocked.run import Happened
-from pinchpoint.measure.carried import Carried, joined
+from pinchpoint.measure.traffic import Carried, joined
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import TrialValidity
 

@@ -5,8 +5,7 @@ import pytest
 from engine_accounts import EMPTY, result, worker
 
 from pinchpoint.engine import protocol
-from pinchpoint.measure.build import Build
-from pinchpoint.measure.build.run import OwnMemory, probes_of
+from pinchpoint.measure.build.run import Build, OwnMemory, probes_of
 from pinchpoint.measure.traffic import Probes, carried, first_taken
 
 FIRST = 0xF0000001  # 240.0.0.1

@@ -9,9 +9,9 @@ import pytest
 
 from pinchpoint.account import cpus
 from pinchpoint.host.local import Local
-from pinchpoint.measure.build import Build
 from pinchpoint.measure.build import run as build
-from pinchpoint.measure.standing import Listener, Record, Recorded, Standing
+from pinchpoint.measure.build.run import Build
+from pinchpoint.measure.standing import Standing, Task
 from pinchpoint.measure.traffic import Traffic
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario.study import load_study
@@ -67,13 +67,13 @@ def made(monkeypatch):
     return items
 
 
-def standing(scenario, recorded=Recorded()):  # noqa: B008
+def standing(scenario, earlier=()):
     kept = []
-    record = Record(lambda _: None, kept.append, lambda *_: None, lambda _: None, lambda *_: None, None)
+    task = Task(keep_measurement=kept.append, measurements=earlier)
     places = SimpleNamespace(bench_id="none-such", pidfile=lambda name: name, machine=Local())
     setup = SimpleNamespace(scenario=scenario, places=places)
     live = SimpleNamespace(versions=lambda: {})
-    return Standing(setup, live, (), record, Listener(), 0.0, recorded), kept
+    return Standing(setup, live, (), task, 0.0), kept
 
 
 def test_commands_keep_off_the_cpus_of_engine_and_pmd_while_traffic_runs(made):
@@ -95,6 +95,6 @@ def test_a_disturbed_build_is_told_and_not_made_again_by_resume(made, monkeypatc
     assert any("stolen from CPU 1" in words for words in result.warnings)
     assert result.measure == Build.kind
     made.made_beside = None
-    again, more = standing(UNDER_TRAFFIC, Recorded(measurements=kept))
+    again, more = standing(UNDER_TRAFFIC, kept)
     assert build.measure_build(again).metrics == result.metrics
     assert (made.made_beside, more) == (None, [])

@@ -6,9 +6,8 @@ import pytest
 
 from pinchpoint.dut.device import made_by
 from pinchpoint.dut.registry import default, device
-from pinchpoint.measure.build import Build
-from pinchpoint.measure.build.metrics import Built, Usage, metrics, warnings
-from pinchpoint.measure.carried import Carried, Disturbance, disturbance, judged
+from pinchpoint.measure.build.run import Build, Built, Usage, metrics, warnings
+from pinchpoint.measure.traffic import Carried, Disturbance, disturbance, judged
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import TrialValidity
 

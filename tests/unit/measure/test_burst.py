@@ -8,8 +8,7 @@ from simulated_queue import StallKind, Stalls
 from support import TWO_PORTS as SCENARIO
 from support import Truth
 
-from pinchpoint.measure.burst import Burst
-from pinchpoint.measure.burst.run import expected_bursts, measure_bursts
+from pinchpoint.measure.burst.run import Burst, expected_bursts, measure_bursts
 from pinchpoint.measure.frames import FrameSession
 from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.measure.trial import Measurer

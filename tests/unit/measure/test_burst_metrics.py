@@ -6,7 +6,7 @@ import pytest
 import trials
 
 from pinchpoint.account.validity import from_first_frame
-from pinchpoint.measure.burst.metrics import burst_result, not_faster, throughput, verdict
+from pinchpoint.measure.burst.run import burst_result, not_faster, throughput, verdict
 from pinchpoint.model.measurement import BurstTest
 from pinchpoint.model.result import Limit, Rate, RateStatus
 from pinchpoint.model.trial import TrialValidity

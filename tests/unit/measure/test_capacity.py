@@ -6,8 +6,7 @@ import pytest
 from balancers import Balancer, Opener, bench
 from support import TWO_PORTS as SCENARIO
 
-from pinchpoint.measure.capacity import Capacity
-from pinchpoint.measure.capacity.run import Aging, _Measured, metrics
+from pinchpoint.measure.capacity.run import Aging, Capacity, _Measured, metrics
 from pinchpoint.measure.served import Flush
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.study import Bound

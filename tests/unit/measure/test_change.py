@@ -5,9 +5,8 @@ from typing import get_type_hints
 import pytest
 
 from pinchpoint.engine.connections import Outage, Sample, options
-from pinchpoint.measure.change import Changed
-from pinchpoint.measure.change.judged import Happened, is_right, metrics, window_s
-from pinchpoint.measure.change.judged import Window as Findings
+from pinchpoint.measure.change.run import Changed, Happened, is_right, metrics, window_s
+from pinchpoint.measure.change.run import Window as Findings
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
 from pinchpoint.model.study import Bound

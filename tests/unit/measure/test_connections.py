@@ -8,9 +8,8 @@ from support import TWO_PORTS as SCENARIO
 
 from pinchpoint.engine.connections import Load
 from pinchpoint.keys.kinds import MismatchError
-from pinchpoint.measure.connections import Connections, work
-from pinchpoint.measure.connections.run import _Measured
-from pinchpoint.measure.connections.sustained import plan, predicted, why_not
+from pinchpoint.measure.connections.metrics import plan, predicted, why_not
+from pinchpoint.measure.connections.run import Connections, _Measured, work
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.result import Limit as Pinch
 from pinchpoint.model.result import Outcome

@@ -8,8 +8,7 @@ from support import TWO_PORTS as SCENARIO
 from support import Truth
 
 from pinchpoint.measure.frames import FrameSession
-from pinchpoint.measure.load import Load
-from pinchpoint.measure.load.run import measure_loads
+from pinchpoint.measure.load.run import Load, measure_loads
 from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Outcome

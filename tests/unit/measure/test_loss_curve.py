@@ -8,8 +8,7 @@ from support import TWO_PORTS as SCENARIO
 from support import Truth
 
 from pinchpoint.measure.frames import FrameSession
-from pinchpoint.measure.loss_curve import LossCurve
-from pinchpoint.measure.loss_curve.run import measure_curve
+from pinchpoint.measure.loss_curve.run import LossCurve, measure_curve
 from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model import units

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pinchpoint.measure.loss_curve.metrics import point, unknown, warnings
+from pinchpoint.measure.loss_curve.run import point, unknown, warnings
 
 
 def known(share, forwarded):

@@ -8,7 +8,7 @@ from support import scenario_text
 from pinchpoint.dut.registry import default, device
 from pinchpoint.measure.kind import asked
 from pinchpoint.measure.registry import DEFAULT, find, measure_of, measures
-from pinchpoint.measure.soak import Soak
+from pinchpoint.measure.soak.run import Soak
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Measure
 from pinchpoint.scenario import parse

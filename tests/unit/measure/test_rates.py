@@ -11,8 +11,8 @@ from support import Truth, search_with
 
 from pinchpoint.account.facts import core_distance_ns
 from pinchpoint.measure.frames import FrameSession
-from pinchpoint.measure.rates import Rates
 from pinchpoint.measure.rates import run as rates
+from pinchpoint.measure.rates.run import Rates
 from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Ceiling, Rate, RateStatus

@@ -9,7 +9,7 @@ import trials
 from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.measure.forwarding import of_trial
 from pinchpoint.measure.load.run import of_load
-from pinchpoint.measure.rates.metrics import of_rates
+from pinchpoint.measure.rates.run import of_rates
 from pinchpoint.model.result import Band, LossFloor, Rate, RateStatus
 from pinchpoint.model.scenario import Segment
 from pinchpoint.model.trial import BusyBy, ThreadLoad

@@ -8,8 +8,7 @@ from support import TWO_PORTS, Truth
 
 from pinchpoint.measure import trial as measure
 from pinchpoint.measure.frames import FrameSession
-from pinchpoint.measure.recovery import Recovery
-from pinchpoint.measure.recovery.run import measure_recovery
+from pinchpoint.measure.recovery.run import Recovery, measure_recovery
 from pinchpoint.measure.standing import Listener
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Outcome

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 import trials
 
-from pinchpoint.measure.recovery import Recovery
-from pinchpoint.measure.recovery import metrics as diagnosis
-from pinchpoint.measure.recovery.metrics import Recovered, host_did_it, never_overtaken, recovered
+from pinchpoint.measure.recovery import run as diagnosis
+from pinchpoint.measure.recovery.run import Recovered, Recovery, host_did_it, never_overtaken, recovered
 from pinchpoint.model.trial import Sample
 
 ASKED = Recovery(1e6, 1.1, 2.0, 0.5, 1.0, 5)  # watched for 1 s at 500,000 frames a second

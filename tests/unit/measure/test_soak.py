@@ -9,8 +9,7 @@ from support import TWO_PORTS, Truth
 
 from pinchpoint.measure import trial as measure
 from pinchpoint.measure.frames import FrameSession
-from pinchpoint.measure.soak import Soak
-from pinchpoint.measure.soak.run import Windows, soak_scenario
+from pinchpoint.measure.soak.run import Soak, Windows, soak_scenario
 from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.errors import DutError, EngineError

@@ -13,11 +13,11 @@ from pinchpoint.dut.ovs.spec import Datapath, RuleSeries
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.registry import default, device
 from pinchpoint.host.local import Local
-from pinchpoint.measure.sockets import Bandwidth, RequestResponse, windows
-from pinchpoint.measure.sockets import metrics as socket_metrics
 from pinchpoint.measure.sockets import run as sockets
-from pinchpoint.measure.sockets.metrics import NONE_VALID
-from pinchpoint.measure.sockets.run import Ends, measure_sockets, requests, summary
+from pinchpoint.measure.sockets import windows
+from pinchpoint.measure.sockets.run import Bandwidth, Ends, RequestResponse, measure_sockets, requests, summary
+from pinchpoint.measure.sockets.windows import NONE_VALID
+from pinchpoint.measure.standing import Task
 from pinchpoint.model.measurement import LevelChange, Measurement
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.scenario import EngineSite, Remote
@@ -55,7 +55,7 @@ def window(number=1, validity=VALID, reason="", per_s=10_000.0, seen=None):
     metrics = (
         ()
         if validity is ABORTED
-        else socket_metrics.of_window(windows.read(found), own_metrics(found.observed), handled(found.observed))
+        else windows.of_window(windows.read(found), own_metrics(found.observed), handled(found.observed))
     )
     return replace(found, metrics=metrics)
 
@@ -206,8 +206,7 @@ class Bench:
 
     def __init__(self, *made):
         self.scenario = SCENARIO
-        self.recorded = type("Recorded", (), {"measurements": made})
-        self.listener = type("Silent", (), {"phase": lambda *_: None})()
+        self.task = Task(measurements=made)
         self.wall_s = 0.0
         self.host = HERE
         self.setup = SimpleNamespace(places=Places("b", PurePosixPath("/b"), HERE))

@@ -6,7 +6,6 @@ import pytest
 from socket_windows import cpu, main_thread, measurement, pair, rate
 
 from pinchpoint.dut.ovs import DEVICE
-from pinchpoint.measure.sockets import metrics as socket_metrics
 from pinchpoint.measure.sockets import windows
 from pinchpoint.measure.sockets.verdict import verdict
 from pinchpoint.model.measurement import Metric
@@ -25,7 +24,7 @@ def judge(*pairs, seen=None):
 def metrics_of(found):
     return {
         one.name: one
-        for one in socket_metrics.of_window(windows.read(found), own_metrics(found.observed), handled(found.observed))
+        for one in windows.of_window(windows.read(found), own_metrics(found.observed), handled(found.observed))
     }
 
 
@@ -145,36 +144,36 @@ def test_kernel_lookups_stand_in_where_no_thread_counts_packets():
 
 def test_few_repeats_give_their_median_and_range():
     three = [[Metric("transactions", "1/s", value)] for value in (90.0, 104.0, 110.0)]
-    (found,) = socket_metrics.over_repeats(three)
+    (found,) = windows.over_repeats(three)
     assert (found.value, found.low, found.high) == (104, 90, 110)
     assert found.note == "lowest and highest of 3 windows"
 
 
 def test_one_window_has_no_interval_and_what_one_lacks_is_absent():
-    (one,) = socket_metrics.over_repeats([[Metric("goodput", "bit/s", 5.0)]], disturbed=True)
+    (one,) = windows.over_repeats([[Metric("goodput", "bit/s", 5.0)]], disturbed=True)
     assert (one.low, one.high, one.note) == (None, None, "one window")
-    assert (one.disturbed, one.cautions) == (True, (socket_metrics.NONE_VALID,))
+    assert (one.disturbed, one.cautions) == (True, (windows.NONE_VALID,))
     both = [[Metric("goodput", "bit/s", 5.0), Metric("retransmits", "count", 1.0)], [Metric("goodput", "bit/s", 5.0)]]
-    assert [metric.name for metric in socket_metrics.over_repeats(both)] == ["goodput"]
+    assert [metric.name for metric in windows.over_repeats(both)] == ["goodput"]
 
 
 def test_what_others_publish_is_told_in_the_units_of_the_figure_where_it_differs():
     five = [[Metric("goodput", "bit/s", value * 1e9)] for value in (1.0, 1.0, 2.0, 3.0, 13.0)]
-    (found,) = socket_metrics.over_repeats(five)
+    (found,) = windows.over_repeats(five)
     assert found.note == "lowest and highest of 5 windows"
-    (found,) = socket_metrics.over_repeats(five[1:] + five[4:])
+    (found,) = windows.over_repeats(five[1:] + five[4:])
     assert found.note == "lowest and highest of 5 windows; without lowest and highest 6.00 Gbit/s"
 
 
 def test_seven_windows_are_put_together_as_curves_put_repeats():
     seven = [[Metric("goodput", "bit/s", value)] for value in (1.0, 100.0, 101.0, 102.0, 103.0, 104.0, 900.0)]
-    (found,) = socket_metrics.over_repeats(seven)
+    (found,) = windows.over_repeats(seven)
     assert found.value == pytest.approx(102)
     assert found.note == "95 %, of the median by ranks over 7 windows"
 
 
 def test_no_interval_is_negative():
-    (found,) = socket_metrics.over_repeats([[Metric("retransmits", "count", value)] for value in (0.0, 0.0, 9.0)])
+    (found,) = windows.over_repeats([[Metric("retransmits", "count", value)] for value in (0.0, 0.0, 9.0)])
     assert found.low == 0
 
 
@@ -188,7 +187,7 @@ def test_no_interval_is_negative():
     ],
 )
 def test_what_the_datapath_did_not_see_is_told(items, flows, said):
-    found = socket_metrics.invisible(items, flows, None if flows is None else 1)
+    found = windows.invisible(items, flows, None if flows is None else 1)
     assert [line[: len(words)] for line, words in zip(found, said, strict=True)] == said
 
 

@@ -6,7 +6,7 @@ import pytest
 import trials
 from support import TWO_PORTS as SCENARIO
 
-from pinchpoint.measure.warm_up import LONGEST_S, SLOWEST_FPS, first_round, warm_up
+from pinchpoint.measure.frames import LONGEST_S, SLOWEST_FPS, first_round, warm_up
 
 
 def with_flows(flows):

@@ -6,7 +6,7 @@ import pytest
 import trials
 from sample import sample_run
 
-from pinchpoint.measure.loss_curve.metrics import unknown
+from pinchpoint.measure.loss_curve.run import unknown
 from pinchpoint.model.measurement import BurstResult, BurstTest
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.report.loss_figures import burst_figure, loss_curve_figure

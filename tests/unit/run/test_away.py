@@ -10,11 +10,11 @@ from trials import trial
 
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.standing import Interrupted
+from pinchpoint.measure.standing import Interrupted, Listener
 from pinchpoint.model.errors import BenchError, EngineError, HostLostError
 from pinchpoint.model.scenario import Remote
 from pinchpoint.run import host_recovery
-from pinchpoint.run.checkpoint import Growing
+from pinchpoint.run.checkpoint import Growing, RunContext
 from pinchpoint.store.folder import RunFolder
 
 FAR = Remote("far", "far", sudo=True, lease_s=60)
@@ -72,11 +72,13 @@ def test_an_attempt_goes_on_with_what_earlier_ones_have_measured(tmp_path):
     folder, unit = RunFolder.create(tmp_path, "run"), base()
     folder.write_info(run_info([unit]))
     files = Growing(folder, [unit])
-    assert files.recorded(unit.name).trials == ()
-    files.record().keep(replace(trial(number=1), scenario=unit.name))
-    files.record().keep(trial(number=2))
+    context = RunContext(folder, Listener(), lambda _: None)
+    task = files.task(unit.name, context)
+    assert task.trials == []
+    task.keep(replace(trial(number=1), scenario=unit.name))
+    task.keep(trial(number=2))
     for resumed in (files, Growing(folder, [unit])):
-        assert [one.id for one in resumed.recorded(unit.name).trials] == ["t-0001"]
+        assert [one.id for one in resumed.task(unit.name, context).trials] == ["t-0001"]
 
 
 def test_an_engine_that_dies_with_its_host_is_a_lost_host(host):

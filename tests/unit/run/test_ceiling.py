@@ -13,14 +13,14 @@ from pinchpoint.account.facts import core_distances
 from pinchpoint.cli.run import _Stopper
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.load import Load
-from pinchpoint.measure.standing import Listener, Recorded, Undoable
+from pinchpoint.measure.load.run import Load
+from pinchpoint.measure.standing import Listener, Task, Undoable
 from pinchpoint.model.errors import BenchError, RequirementError, StoreError
 from pinchpoint.model.result import Ceiling, Outcome, Rate, RateStatus, ScenarioResult
+from pinchpoint.run import ceiling as kept
 from pinchpoint.run.ceiling import MOST_TRIALS, CeilingTest, TooNoisyError, find_ceilings, held_result, key_of
 from pinchpoint.run.run import unmeasured
 from pinchpoint.run.scenario import ceilings_of
-from pinchpoint.store import ceilings as kept
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
@@ -115,7 +115,7 @@ def test_other_streams_another_engine_or_other_cores_are_another_ceiling(path):
             scenario, Listener()
         )
     assert measure.calls == 4
-    assert len(kept.read(path, NOW)) == 4
+    assert len(kept.read_ceilings(path, NOW)) == 4
 
 
 def test_how_many_flows_there_are_changes_no_ceiling_but_which_fields_move_does():
@@ -140,7 +140,7 @@ def test_a_broken_cache_is_measured_anew_and_one_that_cannot_be_written_lasts_fo
     path.write_text("{")
     measure = Measuring()
     CeilingTest(Machines(Local()), lambda _: "1.0", path, measure, lambda: NOW).before(TWO_PORTS, Listener())
-    assert len(kept.read(path, NOW)) == 1
+    assert len(kept.read_ceilings(path, NOW)) == 1
     blocked = CeilingTest(Machines(Local()), lambda _: "1.0", path / "below a file", measure, lambda: NOW)
     assert blocked.before(TWO_PORTS, Listener())[0] == blocked.before(TWO_PORTS, Listener())[0] != ()
     assert measure.calls == 2
@@ -173,7 +173,7 @@ def test_a_result_of_a_mode_without_a_ceiling_is_held_against_a_new_one(path):
     assert far.calls == 1
     assert held.rates[0].status is RateStatus.AT_LEAST
     assert held.ceiling.distance_ns == 160.0
-    assert len(kept.read(path, NOW)) == 2
+    assert len(kept.read_ceilings(path, NOW)) == 2
 
 
 def test_a_mode_that_does_not_come_back_is_told(path):
@@ -202,7 +202,7 @@ def test_a_ceiling_that_was_surpassed_is_dropped_and_measured_anew_once(path):
         assert (len(before), why, measure.calls) == (1, "", calls)
         done = held_result(result(most_offered_fps=10.6e6), before)
         assert test.after(TWO_PORTS, done, Listener()) is done
-        assert test.known(TWO_PORTS) == kept.read(path, NOW) == ()
+        assert test.known(TWO_PORTS) == kept.read_ceilings(path, NOW) == ()
         measure.fps += 1e5
     assert test.before(TWO_PORTS, Listener()) == (
         (),
@@ -219,7 +219,7 @@ def test_a_ceiling_that_was_not_surpassed_for_certain_is_kept(path, fps, distanc
     before, _ = test.before(TWO_PORTS, Listener())
     refused = replace(result(distance_ns=distance_ns, most_offered_fps=fps), rates=())
     test.after(TWO_PORTS, refused, Listener())
-    assert test.known(TWO_PORTS) == kept.read(path, NOW) == before
+    assert test.known(TWO_PORTS) == kept.read_ceilings(path, NOW) == before
 
 
 def test_a_surpassed_ceiling_that_the_file_does_not_let_go_is_not_used_all_the_same(path, monkeypatch):
@@ -229,9 +229,9 @@ def test_a_surpassed_ceiling_that_the_file_does_not_let_go_is_not_used_all_the_s
     def full(path, ceilings):
         raise StoreError(f"{path}: no space left")
 
-    monkeypatch.setattr(kept, "write", full)
+    monkeypatch.setattr(kept, "write_ceilings", full)
     test.after(TWO_PORTS, held_result(result(most_offered_fps=10.4e6), before), Listener())
-    assert kept.read(path, NOW) == before
+    assert kept.read_ceilings(path, NOW) == before
     assert test.known(TWO_PORTS) == ()
 
 
@@ -283,19 +283,19 @@ KNOWN = (replace(CEILING, key="what the search began with"),)
 def test_a_resumed_search_goes_on_with_the_ceilings_that_it_began_with(path, ceilings):
     measure = Measuring()
     test = CeilingTest(Machines(Local()), lambda _: "1.0", path, measure, lambda: NOW)
-    recorded = Recorded(trials=[trial()], ceilings=ceilings)
+    task = Task(trials=[trial()], ceilings=ceilings)
     unknown = "" if ceilings else "no ceiling of the generator was known when this search began"
-    assert ceilings_of(TWO_PORTS, recorded, test, Listener()) == (ceilings, unknown)
-    assert ceilings_of(TWO_PORTS, recorded, None, Listener()) == (ceilings, "")
+    assert ceilings_of(TWO_PORTS, task, test) == (ceilings, unknown)
+    assert ceilings_of(TWO_PORTS, task, None) == (ceilings, "")
     assert measure.calls == 0
 
 
-@pytest.mark.parametrize("recorded", [Recorded(ceilings=KNOWN), Recorded(trials=[trial()])], ids=["no trial", "old"])
-def test_without_a_record_the_ceilings_are_those_of_today(path, recorded):
+@pytest.mark.parametrize("task", [Task(ceilings=KNOWN), Task(trials=[trial()])], ids=["no trial", "old"])
+def test_without_a_record_the_ceilings_are_those_of_today(path, task):
     test = CeilingTest(Machines(Local()), lambda _: "1.0", path, Measuring(), lambda: NOW)
-    ((ceiling,), why) = ceilings_of(TWO_PORTS, recorded, test, Listener())
+    ((ceiling,), why) = ceilings_of(TWO_PORTS, task, test)
     assert (ceiling.fps, why) == (10e6, "")
-    assert ceilings_of(TWO_PORTS, recorded, None, Listener()) == ((), "")
+    assert ceilings_of(TWO_PORTS, task, None) == ((), "")
 
 
 def test_a_bench_that_breaks_costs_the_run_nothing_but_a_warning(path):

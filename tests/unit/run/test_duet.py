@@ -10,7 +10,7 @@ from simulated import SimulatedInstrument
 from support import TWO_PORTS, Truth, scenario_text
 
 from pinchpoint.engine.instrument import EngineResult, SliceCounts, TrialRequest
-from pinchpoint.measure.standing import Interrupted, Listener
+from pinchpoint.measure.standing import Interrupted, Task
 from pinchpoint.model.duet import CALIBRATION, MEASURED
 from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.scenario import Established
@@ -61,7 +61,7 @@ class Engine:
         return SliceCounts(group, place * cut.length_s + lost_s, length_s, switch_s, offered, 0, received, 0.0)
 
 
-BENCH = SimpleNamespace(scenario=TWO_PORTS, listener=Listener(), on_stoppable=lambda duet: None)
+BENCH = SimpleNamespace(scenario=TWO_PORTS, task=Task())
 
 
 class TwoBenches(Pair):

@@ -6,20 +6,20 @@ import pytest
 from sweeps import base, factor, sweep
 
 from pinchpoint.dut.ovs.spec import Datapath, ExtraPorts, RuleSeries
-from pinchpoint.measure.blocked import Blocked
-from pinchpoint.measure.build import Build
-from pinchpoint.measure.burst import Burst
-from pinchpoint.measure.capacity import Capacity
-from pinchpoint.measure.change import Changed
-from pinchpoint.measure.connections import Connections
-from pinchpoint.measure.load import Load
-from pinchpoint.measure.loss_curve import LossCurve
-from pinchpoint.measure.rates import Rates
-from pinchpoint.measure.recovery import Recovery
+from pinchpoint.measure.blocked.run import Blocked
+from pinchpoint.measure.build.run import Build
+from pinchpoint.measure.burst.run import Burst
+from pinchpoint.measure.capacity.run import Capacity
+from pinchpoint.measure.change.run import Changed
+from pinchpoint.measure.connections.run import Connections
+from pinchpoint.measure.load.run import Load
+from pinchpoint.measure.loss_curve.run import LossCurve
+from pinchpoint.measure.rates.run import Rates
+from pinchpoint.measure.recovery.run import Recovery
 from pinchpoint.measure.registry import measures
-from pinchpoint.measure.soak import Soak
-from pinchpoint.measure.sockets import Bandwidth, ConnectRequestResponse, RequestResponse
-from pinchpoint.measure.verify import Verify
+from pinchpoint.measure.soak.run import Soak
+from pinchpoint.measure.sockets.run import Bandwidth, ConnectRequestResponse, RequestResponse
+from pinchpoint.measure.verify.run import Verify
 from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.run.budget import Forecast, expected_s
 from pinchpoint.run.order import units

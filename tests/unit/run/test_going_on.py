@@ -37,8 +37,8 @@ class Bench:
     def run_one(self, unit, task):
         self.before(unit)
         self.ran.append(unit.name)
-        task.record.note_plan(unit.name, (f"make {unit.name}",))
-        task.record.note_facts({"switch ovs_version": self.ovs})
+        task.note_plan(unit.name, (f"make {unit.name}",))
+        task.note_facts({"switch ovs_version": self.ovs})
         if unit.name in self.errors:
             raise self.errors[unit.name]
         if unit.name in self.lost:
@@ -225,8 +225,8 @@ class Searching(Bench):
         self.ceilings, self.recorded = ceilings, []
 
     def run_one(self, unit, task):
-        self.recorded.append(task.recorded.ceilings)
-        task.record.note_ceilings(unit.name, self.ceilings)
+        self.recorded.append(task.ceilings)
+        task.note_ceilings(unit.name, self.ceilings)
         return super().run_one(unit, task)
 
 

@@ -19,14 +19,13 @@ from pinchpoint.findings.paired_benches import (
 )
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.standing import Listener
+from pinchpoint.measure.standing import Task
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.errors import BenchError, HostLostError, RequirementError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RateStatus, RunResult
 from pinchpoint.model.scenario import Relative
 from pinchpoint.model.study import Bound, SweepInfo
-from pinchpoint.run.bench import Task, forgetting
 from pinchpoint.run.budget import expected_s
 from pinchpoint.run.duet import SLICINGS, STRETCH_S
 from pinchpoint.run.order import units
@@ -42,7 +41,7 @@ def related(found, relative=Relative.ALONE):
     return replace(found, scenarios=tuple(points))
 
 
-MACHINES, TASK = Machines(Local()), Task(forgetting(None), Listener())
+MACHINES, TASK = Machines(Local()), Task()
 THREE = related(sweep(factor([1, 2, 3])))
 
 

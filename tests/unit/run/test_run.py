@@ -44,12 +44,12 @@ def simulated(stop_after=None, truth=None):
         instrument.open()
 
         def keep(trial):
-            task.record.keep(trial)
+            task.keep(trial)
             made["trials"] += 1
             if made["trials"] == stop_after:
                 measurer.stop()
 
-        measurer = Measurer(scenario, instrument, Bracket([]), keep, task.listener, task.recorded.trials)
+        measurer = Measurer(scenario, instrument, Bracket([]), keep, task.listener, task.trials)
         task.on_stoppable(measurer)
         return measure_scenario(FrameSession(scenario, measurer, task.listener, 0.0))
 

@@ -5,9 +5,9 @@ import pytest
 from pinchpoint.dut.ovs.bulk import PREFIX
 from pinchpoint.dut.ovs.ports import ends, extra_port, patch_name
 from pinchpoint.dut.ovs.spec import Datapath, Patch, Tuning
-from pinchpoint.measure.burst import Burst
-from pinchpoint.measure.loss_curve import LossCurve
-from pinchpoint.measure.sockets import RequestResponse
+from pinchpoint.measure.burst.run import Burst
+from pinchpoint.measure.loss_curve.run import LossCurve
+from pinchpoint.measure.sockets.run import RequestResponse
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import NumaPlacement
 from pinchpoint.scenario import parse

@@ -3,9 +3,9 @@
 import pytest
 from support import scenario_text
 
-from pinchpoint.measure.blocked import Blocked
-from pinchpoint.measure.recovery import Recovery
-from pinchpoint.measure.soak import Soak
+from pinchpoint.measure.blocked.run import Blocked
+from pinchpoint.measure.recovery.run import Recovery
+from pinchpoint.measure.soak.run import Soak
 from pinchpoint.model.errors import InputError
 from pinchpoint.scenario import parse
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.model.result import Ceiling
-from pinchpoint.store import ceilings
+from pinchpoint.run import ceiling as ceilings
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
@@ -24,9 +24,9 @@ def ceiling(hours_old=1.0, **changes):
 
 def test_what_was_written_is_read_for_a_day(tmp_path):
     path = tmp_path / "new" / "ceilings.json"
-    assert ceilings.read(path, NOW) == ()
-    ceilings.write(path, [ceiling(1), ceiling(23.9), ceiling(24), ceiling(-1)])
-    assert ceilings.read(path, NOW) == (ceiling(1), ceiling(23.9))
+    assert ceilings.read_ceilings(path, NOW) == ()
+    ceilings.write_ceilings(path, [ceiling(1), ceiling(23.9), ceiling(24), ceiling(-1)])
+    assert ceilings.read_ceilings(path, NOW) == (ceiling(1), ceiling(23.9))
     assert [one.name for one in path.parent.iterdir()] == ["ceilings.json"]
 
 
@@ -49,13 +49,13 @@ def test_a_broken_file_is_named_with_what_is_wrong(tmp_path, text, words):
     path = tmp_path / "ceilings.json"
     if "=" in text:
         name, _, value = text.partition("=")
-        ceilings.write(path, [ceiling()])
+        ceilings.write_ceilings(path, [ceiling()])
         content = json.loads(path.read_text())
         content["ceilings"][0][name] = value if name == "measured" else float(value)
         text = json.dumps(content)
     path.write_text(text)
     with pytest.raises(InputError, match=r"ceilings\.json") as raised:
-        ceilings.read(path, NOW)
+        ceilings.read_ceilings(path, NOW)
     assert words in str(raised.value)
 
 
@@ -64,16 +64,16 @@ def test_no_content_raises_anything_else(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("hostile") / "ceilings.json"
     path.write_bytes(data)
     with contextlib.suppress(InputError):
-        ceilings.read(path, NOW)
+        ceilings.read_ceilings(path, NOW)
 
 
 def test_a_folder_that_takes_nothing_is_named(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
     with pytest.raises(StoreError, match="--no-ceiling"):
-        ceilings.write(blocked / "ceilings.json", [ceiling()])
+        ceilings.write_ceilings(blocked / "ceilings.json", [ceiling()])
     with pytest.raises(InputError):
-        ceilings.read(blocked / "ceilings.json", NOW)
+        ceilings.read_ceilings(blocked / "ceilings.json", NOW)
 
 
 def test_a_link_that_waits_where_a_process_would_write_is_not_followed(tmp_path):
@@ -81,9 +81,9 @@ def test_a_link_that_waits_where_a_process_would_write_is_not_followed(tmp_path)
     victim.write_text("untouched")
     foreseen = tmp_path / f"{path.name}.{os.getpid()}"
     foreseen.symlink_to(victim)
-    ceilings.write(path, [ceiling()])
+    ceilings.write_ceilings(path, [ceiling()])
     assert victim.read_text() == "untouched"
-    assert ceilings.read(path, NOW) == (ceiling(),)
+    assert ceilings.read_ceilings(path, NOW) == (ceiling(),)
     assert {one.name for one in tmp_path.iterdir()} == {path.name, victim.name, foreseen.name}
 
 
@@ -91,11 +91,11 @@ def test_what_could_not_be_put_in_place_is_removed(tmp_path):
     path = tmp_path / "ceilings.json"
     path.mkdir()
     with pytest.raises(StoreError, match=r"ceilings\.json"):
-        ceilings.write(path, [ceiling()])
+        ceilings.write_ceilings(path, [ceiling()])
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
 
 
 def test_the_cache_stands_where_the_desktop_says():
-    assert ceilings.default_path({"XDG_CACHE_HOME": "/c", "HOME": "/h"}) == Path("/c/pinchpoint/ceilings.json")
-    assert ceilings.default_path({"HOME": "/h"}) == Path("/h/.cache/pinchpoint/ceilings.json")
-    assert ceilings.default_path({"XDG_CACHE_HOME": "relative", "HOME": "/h"}).is_relative_to("/h/.cache")
+    assert ceilings.ceilings_file({"XDG_CACHE_HOME": "/c", "HOME": "/h"}) == Path("/c/pinchpoint/ceilings.json")
+    assert ceilings.ceilings_file({"HOME": "/h"}) == Path("/h/.cache/pinchpoint/ceilings.json")
+    assert ceilings.ceilings_file({"XDG_CACHE_HOME": "relative", "HOME": "/h"}).is_relative_to("/h/.cache")

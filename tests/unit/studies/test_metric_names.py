@@ -9,18 +9,16 @@ import socket_windows
 import trials
 
 from pinchpoint.dut.ovs import DEVICE
-from pinchpoint.measure.build import Build
-from pinchpoint.measure.build import metrics as building
-from pinchpoint.measure.burst import Burst
-from pinchpoint.measure.burst import metrics as bursts
-from pinchpoint.measure.load import Load
-from pinchpoint.measure.load.run import of_load
-from pinchpoint.measure.loss_curve import LossCurve
-from pinchpoint.measure.loss_curve import metrics as loss_curve
-from pinchpoint.measure.rates import Rates
-from pinchpoint.measure.rates.metrics import of_rates
-from pinchpoint.measure.sockets import Bandwidth, ConnectRequestResponse, RequestResponse, windows
-from pinchpoint.measure.sockets import metrics as socket_metrics
+from pinchpoint.measure.build import run as building
+from pinchpoint.measure.build.run import Build
+from pinchpoint.measure.burst import run as bursts
+from pinchpoint.measure.burst.run import Burst
+from pinchpoint.measure.load.run import Load, of_load
+from pinchpoint.measure.loss_curve import run as loss_curve
+from pinchpoint.measure.loss_curve.run import LossCurve
+from pinchpoint.measure.rates.run import Rates, of_rates
+from pinchpoint.measure.sockets import windows
+from pinchpoint.measure.sockets.run import Bandwidth, ConnectRequestResponse, RequestResponse
 from pinchpoint.model.measurement import BurstTest
 from pinchpoint.model.result import LatencyPoint, Rate, RateStatus
 from pinchpoint.scenario.study import load_study
@@ -51,7 +49,7 @@ def of_frames(scenario):
 def of_sockets(scenario):
     kind = "stream" if isinstance(scenario.measure, Bandwidth) else "rr"
     found = socket_windows.measurement(socket_windows.pair(kind), seen=SEEN)
-    return socket_metrics.of_window(windows.read(found), own_metrics(SEEN), handled(SEEN))
+    return windows.of_window(windows.read(found), own_metrics(SEEN), handled(SEEN))
 
 
 def of_build(scenario):

@@ -3,20 +3,22 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import ClassVar, Final
 
-from pinchpoint.dut.device import Action
+from pinchpoint.dut.device import Action, Keys
 from pinchpoint.host.priority import kept_off
-from pinchpoint.measure.blocked import Blocked, check_keys, table
-from pinchpoint.measure.carried import Carried, disturbance, judged
-from pinchpoint.measure.kind import MeasureKind, asked
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table
+from pinchpoint.keys.reader import Values
+from pinchpoint.keys.source import Source
+from pinchpoint.measure.kind import Arrays, MeasureKind, asked
 from pinchpoint.measure.standing import Standing, Stopper
 from pinchpoint.measure.summary import by_name, result_of, valid
-from pinchpoint.measure.traffic import QUIET_S, background, pause
+from pinchpoint.measure.traffic import QUIET_S, Carried, background, disturbance, judged, pause
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import ScenarioResult
-from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.scenario import Change, Scenario
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.snapshot import Observation, together
 from pinchpoint.stats.estimate import median_interval
@@ -30,6 +32,43 @@ NAMES = ("blocked time", "longest silence", "longest gap", "action time", "lost 
 REPEAT_S = 4.0  # around an action under traffic: the engine's start, a warm-up, a quiet second
 ACTION_S = 1.0
 MANY, ITEM_S = ("-flows", "-ports"), 1e-3  # actions that have `count` items; of each
+NO_ACTION: Final = {"none": "nothing, as a baseline of the method"}
+
+
+@dataclass(frozen=True)
+class Blocked(Change):
+    """What happens to the DUT while frames are sent."""
+
+    kind: ClassVar[str] = "blocked"
+    load_fps: float
+    before_s: float
+    after_s: float
+    repeats: int
+
+
+def table(keys: Keys) -> Table:
+    """`[blocked]` of a device with these keys."""
+    actions = {**NO_ACTION, **keys.actions}
+    settings = keys.settings or kinds.nothing()
+    changes = " ".join(f'"{word}": {does}.' for word, does in actions.items())
+    return Table("blocked", f"A change made to the DUT while frames are sent. {changes}", (
+        Key("action", kinds.word(*actions), "The change."),
+        Key("count", kinds.integer(1, 1_000_000), "Number of items of an action that has many.", 1000),
+        Key("settings", settings, 'What is set; with action = "settings" only.', {}),
+        Key("load_fps", kinds.number(1, 1e9), "Frames per second, all streams together.", 100_000.0),
+        Key("before_s", kinds.number(0.1, 60), "Traffic before the change, seconds.", 1.0),
+        Key("after_s", kinds.number(0.1, 600), "Traffic after the change, seconds.", 2.0),
+        Key("repeats", kinds.integer(1, 1000), "How often the change is made.", 5),
+    ), measures=("blocked",))  # fmt: skip
+
+
+def check_keys(source: Source, blocked: Values, _: Arrays, __: Keys) -> None:
+    """Settings are there where they are changed, and only there."""
+    action = blocked.get("action")
+    if action == "settings" and not blocked.get("settings", True):
+        source.problem(("blocked", "settings"), 'missing; with action = "settings" it says what to set')
+    if action and action != "settings" and blocked.get("settings"):
+        source.problem(("blocked", "settings"), f'expected none where the action is "{action}"')
 
 
 @dataclass(frozen=True)
@@ -52,15 +91,15 @@ def expected_s(scenario: Scenario) -> float:
 def measure_blocked(bench: Standing) -> ScenarioResult:
     """Every repeat of the action, and what follows. Raises Interrupted, BenchError, DutError or EngineError."""
     scenario, blocked, stopper = bench.scenario, asked(bench.scenario, Blocked), bench.stopper()
-    bench.record.note_facts(bench.live.versions())
-    bench.listener.phase(PHASE, blocked.repeats)
+    bench.task.note_facts(bench.live.versions())
+    bench.task.listener.phase(PHASE, blocked.repeats)
 
     def repeat(number: int) -> Measurement:
         stopper.check()
         return bench.keep(_repeat(bench, blocked, number, stopper))
 
     spare = min(blocked.repeats, scenario.search.max_repeats)
-    made = all_repeats(bench.recorded.measurements, blocked.repeats, spare, repeat)
+    made = all_repeats(bench.task.measurements, blocked.repeats, spare, repeat)
     figures, told = tuple(over_repeats(made)), warnings(made, blocked.repeats)
     is_known = any(metric.name == NAMES[0] for metric in figures)
     failed = "" if is_known else f"no blocked time: {'; '.join(told)}\n  hint: lower blocked.load_fps"

@@ -1,30 +1,30 @@
 """The measure `build`: many rules, ports or veth pairs made and removed, on a bench that stands."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from ipaddress import IPv4Address
-from typing import Final
+from typing import ClassVar, Final
 
 from pinchpoint.bench.resource import Daemon
 from pinchpoint.bulk.making import FIRST_ADDRESS, Bulk, Timed, timed_make, timed_removal
 from pinchpoint.bulk.veths import Veths, veth_namespaces
-from pinchpoint.dut.device import Items, made_by
+from pinchpoint.dut.device import Items, Keys, made_by
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.priority import kept_off
 from pinchpoint.host.processes import OwnMemory, Process
-from pinchpoint.measure.build import Build, check_keys, table
-from pinchpoint.measure.build import metrics as building
-from pinchpoint.measure.build.metrics import Built, Usage
-from pinchpoint.measure.carried import disturbance, judged
-from pinchpoint.measure.kind import MeasureKind, asked
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table
+from pinchpoint.keys.reader import Values
+from pinchpoint.keys.source import Source
+from pinchpoint.measure.kind import TWO_PORTS, Arrays, MeasureKind, asked, needed
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import result_of
-from pinchpoint.measure.traffic import Background, Probes, Traffic, background
-from pinchpoint.model.measurement import Measurement
+from pinchpoint.measure.traffic import Background, Disturbance, Probes, Traffic, background, disturbance, judged
+from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import ScenarioResult
-from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.scenario import Batch, Scenario
 
 GUESS_S = 10.0  # of one build, for the progress display
 
@@ -40,6 +40,140 @@ ITEM_S: Mapping[tuple[str, str], float] = {
     ("veths", "netlink"): 2e-3,
 }
 UNKNOWN_ITEM_S = 5e-3
+GROWS = 1.5  # times the first quarter's time per item: more than runs on a shared machine differ
+
+
+@dataclass(frozen=True)
+class Build(Batch):
+    """What is made, and how."""
+
+    kind: ClassVar[str] = "build"
+    probe_rules: int  # rules whose first frame is timed (flows only)
+    load_fps: float  # forwarded meanwhile, to see what building blocks; 0: nothing is sent
+
+
+_HOW: Final = {
+    "process": "one process for each item",
+    "file": "one process that reads all from a file",
+    "bundle": "one atomic OpenFlow bundle",
+    "transaction": "one transaction of the database",
+    "netlink": "one socket",
+}
+
+
+def table(keys: Keys) -> Table:
+    """`[build]` of a device with these keys."""
+    made = made_by(keys)
+    methods = tuple(dict.fromkeys(method for items in made.values() for method in items.methods))
+    how = "; ".join(f'"{method}": {_HOW.get(method, method)}' for method in methods)
+    return Table("build", "What is created, and how. The time that this takes is measured.", (
+        Key("what", kinds.word(*made), "; ".join(f'"{word}": {items.words}' for word, items in made.items()) + "."),
+        Key("method", kinds.word(*methods),
+            f"{how}. " + " ".join(f"For {word}: {', '.join(items.methods)}." for word, items in made.items())),
+        Key("count", kinds.integer(1, 5_000_000), "How many are made."),
+        Key("concurrency", kinds.integer(1, 1024), "Processes at a time (method process only).", 40),
+        Key("probe_rules", kinds.integer(0, 1000),
+            "Rules, spread over all, for which the first frame that takes them is timed (flows only).", 0),
+        Key("load_fps", kinds.number(0, 1e9),
+            "Frames per second sent meanwhile, to see how long forwarding is blocked; 0 sends none.", 0.0),
+    ), measures=("build",))  # fmt: skip
+
+
+def check_keys(source: Source, build: Values, arrays: Arrays, keys: Keys) -> None:
+    """The method is one by which the thing can be made; what sends frames has ports and streams."""
+    made = made_by(keys).get(build.get("what", ""))
+    methods = made.methods if made else ()
+    if methods and "method" in build and build["method"] not in methods:
+        expected = " or ".join(f'"{method}"' for method in methods) + f" for {build['what']}"
+        source.mismatch(("build", "method"), expected, build["method"])
+    if build.get("what") in ("ports", "veths") and build.get("probe_rules"):
+        source.mismatch(("build", "probe_rules"), f"0 for {build['what']}", build["probe_rules"])
+    if build.get("load_fps", 0) > 0 or build.get("probe_rules", 0) > 0:
+        needed(source, TWO_PORTS, arrays)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What making took of the machine; 0 bytes where there is no such process."""
+
+    switch_before_bytes: int  # resident memory of the device's process
+    switch_after_bytes: int
+    lab_peak_bytes: int | None  # while making; None: the kernel cannot tell it of a part of a process's life
+    switch_cpu_s: float
+    commands_cpu_s: float  # of the processes that made the items
+
+
+@dataclass(frozen=True)
+class Built:
+    """One making and removal of all items."""
+
+    build: Build
+    shown_by: str  # whoever says whether all items are there, with the verb
+    made: Timed
+    removed: Timed
+    usage: Usage
+    disturbance: Disturbance | str | None  # None: no load was sent meanwhile; or why nothing can be said of it
+    taken_s: tuple[float | None, ...]  # when each probed rule took its first frame; None: not at all
+    taken_within_s: float  # how finely that is known
+
+
+def metrics(built: Built) -> Iterator[Metric]:
+    """The figures that curves are drawn from."""
+    count, usage, made = built.build.count, built.usage, built.made
+    yield Metric("build time", "s", made.returned_s, note="until the last command returned")
+    earliest_s = max(made.returned_s, made.visible_s - made.look_s)
+    note = f"until {built.shown_by} all of them; the interval is the last look at it"
+    yield Metric("visible time", "s", made.visible_s, earliest_s, made.visible_s, note)
+    yield Metric("build rate", "1/s", count / made.returned_s)
+    yield Metric("time per item", "s", made.returned_s / count)
+    yield Metric("removal time", "s", built.removed.visible_s, note=f"until {built.shown_by} none of them")
+    yield Metric("commands' processor time", "s", usage.commands_cpu_s)
+    if usage.lab_peak_bytes is not None:
+        yield Metric("lab peak memory", "bytes", float(usage.lab_peak_bytes), note="while making")
+    if (growth := made.growth) is not None:
+        yield Metric("growth", "share", growth, note="time per item, last quarter / first quarter")
+    if (growth := built.removed.growth) is not None:
+        yield Metric("removal growth", "share", growth)
+    if built.build.what != "veths":  # of which the switch knows nothing
+        each = (usage.switch_after_bytes - usage.switch_before_bytes) / count
+        yield Metric("switch memory per item", "bytes", each)
+        yield Metric("switch processor time", "s", usage.switch_cpu_s)
+    yield from _traffic(built)
+
+
+def _traffic(built: Built) -> Iterator[Metric]:
+    taken = [seconds for seconds in built.taken_s if seconds is not None]
+    if taken:
+        probed = f"{len(taken)} of {len(built.taken_s)} probed rules, known to {built.taken_within_s * 1e3:.0f} ms"
+        note = f"until the datapath forwarded by it; {probed}"
+        yield Metric("first frame time", "s", max(taken), min(taken), max(taken), note)
+    if isinstance(built.disturbance, Disturbance):
+        disturbance, note = built.disturbance, "lost frames / offered rate, less the loss before building"
+        low_s = disturbance.blocked_s - disturbance.engine_s
+        if disturbance.engine_s:
+            note += "; the interval is what the engine's own pauses and drops may have cost"
+        yield Metric("blocked time", "s", disturbance.blocked_s, low_s, disturbance.blocked_s, note)
+        if disturbance.longest_gap_s is not None:
+            yield Metric("longest gap", "s", disturbance.longest_gap_s, note="in the received sequence")
+
+
+def warnings(measurement: Measurement, why_slower: str) -> tuple[str, ...]:
+    """Sentences about what the figures of a measurement do not say by themselves.
+
+    `why_slower` is why time per item may grow with their number; empty if that is not known.
+    """
+    lines = [f"the host disturbed this build: {measurement.reason}"] if measurement.reason else []
+    growth = next((metric.value for metric in measurement.metrics if metric.name == "growth"), None)
+    if growth is not None and growth > GROWS:
+        reason = why_slower or "for a reason that is not known"
+        lines.append(f"time per item grew {growth:.1f} x from the first to the last quarter; likely {reason}")
+    probes, refused = measurement.account.get("probes"), measurement.account.get("refused")
+    taken = probes["taken_s"] if isinstance(probes, Mapping) else ()
+    if untaken := sum(seconds is None for seconds in taken):
+        lines.append(f"{untaken} of {len(taken)} probed rules took no frame")
+    if isinstance(refused, str) and refused:
+        lines.append(refused)
+    return tuple(lines)
 
 
 def expected_s(scenario: Scenario) -> float:
@@ -55,13 +189,13 @@ def measure_build(bench: Standing) -> ScenarioResult:
     A build that an interrupted run finished is answered from its record, also one that the host disturbed.
     """
     build, measurement = asked(bench.scenario, Build), bench.once(lambda: _measure(bench))
-    warnings = building.warnings(measurement, _items(bench, build).why_slower.get(build.method, ""))
-    return result_of(bench.scenario, (), bench.wall_s, measurement.metrics, warnings)
+    told = warnings(measurement, _items(bench, build).why_slower.get(build.method, ""))
+    return result_of(bench.scenario, (), bench.wall_s, measurement.metrics, told)
 
 
 def _measure(bench: Standing) -> Measurement:
     build, check = asked(bench.scenario, Build), bench.stopper().check
-    bench.record.note_facts(bench.live.versions())
+    bench.task.note_facts(bench.live.versions())
     begun, probes = bench.begin(1, GUESS_S), probes_of(build)
     with ExitStack() as held:
         bulk = held.enter_context(items(bench, probes))
@@ -72,7 +206,7 @@ def _measure(bench: Standing) -> Measurement:
             held.enter_context(kept_off(bench.cpus, bench.host))
         built, seen, observed = _make(bench, build, bulk, traffic, check)
     used = {f"build/{name}": float(value) for name, value in asdict(built.usage).items() if value is not None}
-    ended = begun.ended(building.metrics(built), _account(built, seen), {**observed, **used})
+    ended = begun.ended(metrics(built), _account(built, seen), {**observed, **used})
     return judged(ended, built.made.visible_s)
 
 
@@ -171,18 +305,11 @@ MEASURE: Final = MeasureKind(
     table=table,
     run=measure_build,
     expected_s=expected_s,
-    main=(
-        "build time",
-        "visible time",
-        "build rate",
-        "first frame time",
-        "blocked time",
-        "longest gap",
-        "removal time",
-    ),
+    main=("build time", "visible time", "build rate", "first frame time", "blocked time", "longest gap",
+          "removal time"),
     judged_by="time per item",
     needs={},
     check=check_keys,
     made_of="build",
     has_limit=False,
-)
+)  # fmt: skip

@@ -5,12 +5,13 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Final
+from typing import ClassVar, Final
 
 from pinchpoint.account.exhausted import exhausted
 from pinchpoint.engine.connections import Load
 from pinchpoint.host.priority import kept_off
-from pinchpoint.measure.capacity import CAPACITY, Capacity
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table, Unset
 from pinchpoint.measure.kind import MeasureKind, asked
 from pinchpoint.measure.served import LIMITS, SETUP_S, Flush, Opened, Opener, held_s, remembered
 from pinchpoint.measure.standing import Standing
@@ -32,6 +33,39 @@ SLACK = 3.0  # times the time-out that the device reports, before aging is given
 _USUAL_TRIALS = 9
 MANY = 1000  # entries: fewer are forgotten in less time than a command takes to start
 CLEAR = 2.0  # times what an empty table takes: a flush from here on shows what the entries take
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """How many connections are held at once, and how that is looked for."""
+
+    kind: ClassVar[str] = "capacity"
+    start: int | None  # None: half of the least that a limit allows
+    most: int
+    rate_cps: float
+    failure_ratio: float
+    relative_width: float
+    settle_s: float
+    timeout_s: float
+    aging_within_s: float
+
+
+CAPACITY: Final = Table("capacity",
+    "How the capacity of the table of connections is searched (RFC 9693): a number of connections is opened, all are "
+    "held open at the same time, then each has to answer a request. The number grows exponentially until some fail, "
+    "then the bounds are halved. The engine's first CPU drives clients and backends.", (
+    Key("start", kinds.integer(1, 60_000_000), "The number tried first.", Unset("half of what its limits allow")),
+    Key("most", kinds.integer(1, 60_000_000), "The largest number tried.", 1_000_000),
+    Key("rate_cps", kinds.number(1, 1e7),
+        "At which they are opened, and answered later; the device must bear it. Connections per second.", 5000.0),
+    Key("failure_ratio", kinds.number(0, 1, below=True), "Share of them that may fail.", 0.0),
+    Key("relative_width", kinds.number(0.0001, 0.5), "The search ends when its bounds are this close.", 0.02),
+    Key("settle_s", kinds.number(0, 600), "For how long all are held, once the last is open, seconds.", 0.5),
+    Key("timeout_s", kinds.number(0.01, 60), "A connection that waits longer has failed, seconds.", 1.0),
+    Key("aging_within_s", kinds.number(0, 86_400),
+        "How long closed connections are remembered is measured where that takes no longer than this, seconds; a small "
+        "service.closed_s makes it short.", 60.0),
+), measures=("capacity",))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,13 +109,13 @@ class _Measured:
         """Capacity, tear-down rate and aging time with their verdict; failed where no load was held."""
         bench, asks, smallest, limited = self._bench, self._asks, least(self._limits), ""
         half = (smallest.size or 0) // 2 if smallest else FIRST
-        bench.listener.phase(SEARCH, _USUAL_TRIALS)
+        bench.task.listener.phase(SEARCH, _USUAL_TRIALS)
         try:
             start = min(asks.start or max(1, half), asks.most)
             bounds = longest_burst(self._fails, start, asks.most, asks.relative_width)
         except _UnusableError as error:
             limited, bounds = str(error), Bounds(self._lossless, None)
-        bench.listener.phase(AGING, 1)
+        bench.task.listener.phase(AGING, 1)
         aging, verdict = self._aging(bounds), self._verdict(limited)
         reason = limited or f"even {bounds.lossy or 1:,} connections at once failed: {verdict.headline}"
         return replace(

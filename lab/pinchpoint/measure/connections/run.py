@@ -6,27 +6,28 @@ Loads of connections are trials of a search: a connection that fails is a frame 
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
 
 from pinchpoint.account.exhausted import Exhausted, exhausted
 from pinchpoint.dut.services import Doubling
 from pinchpoint.engine.connections import Load
 from pinchpoint.host.priority import kept_off
-from pinchpoint.measure.connections import CONNECTIONS, Connections
-from pinchpoint.measure.connections import metrics as shown
-from pinchpoint.measure.connections import sustained as model
-from pinchpoint.measure.connections.metrics import Sustained
-from pinchpoint.measure.connections.sustained import Prediction
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table
+from pinchpoint.keys.kinds import Kind, MismatchError
+from pinchpoint.measure.connections import metrics as figures
+from pinchpoint.measure.connections.metrics import Prediction, Sustained
 from pinchpoint.measure.kind import MeasureKind, asked
 from pinchpoint.measure.served import SETUP_S, Opened, Opener, percentiles
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError
+from pinchpoint.model.levels import CONFIDENCE
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, Rate, RateStatus, ScenarioResult
-from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.scenario import Scenario, Search, SearchMethod
 from pinchpoint.model.trial import Ledger, Trial, TrialValidity, Witness
 from pinchpoint.search import find_rates
 from pinchpoint.stats.receive_rate import USABLE
@@ -34,6 +35,106 @@ from pinchpoint.stats.receive_rate import USABLE
 SEARCH, OVERLOAD, BORNE, DOUBLED = "search", "overload", "borne", "doubled"
 USUAL_SHARE = 0.7  # of the search's traffic, before its interval is narrow enough
 FEWEST = 3  # trials with the lowest loads of those that failed: what ends the rate ends these
+WORKS: Final = ("syn", "abandon", "reset", "request")
+MOST_WEIGHT: Final = 1_000_000
+MOST_REPEATS: Final = 8  # of a discarded trial
+
+
+@dataclass(frozen=True)
+class Connections:
+    """How the rate at which connections can be opened is looked for."""
+
+    kind: ClassVar[str] = "connections"
+    failure_ratios: tuple[float, ...]
+    min_cps: float
+    max_cps: float
+    trial_duration_s: float
+    ramp_s: float
+    max_traffic_s: float
+    relative_width: float
+    work: str
+    requests: int
+    hold_s: float
+    timeout_s: float
+    early_reuse: bool
+    sustain_within_s: float
+    confirm: bool
+
+    @property
+    def search(self) -> Search:
+        """The same search as for rates, of connections in place of frames."""
+        return Search(
+            method=SearchMethod.THRESHOLD,
+            confidence=CONFIDENCE,
+            max_traffic_s=self.max_traffic_s,
+            min_load_fps=self.min_cps,
+            max_load_fps=self.max_cps,
+            loss_ratios=self.failure_ratios,
+            trial_duration_s=self.trial_duration_s,
+            initial_trial_duration_s=self.trial_duration_s,
+            duration_sum_s=self.trial_duration_s,
+            exceed_ratio=0.5,
+            relative_width=self.relative_width,
+            preceding_targets=0,
+            expansion_coefficient=2,
+            max_duration_s=86_400.0,
+            max_repeats=MOST_REPEATS,
+            drain_s=self.timeout_s,
+        )
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether every connection is closed, so that its place is free some time after."""
+        return all(part.partition(":")[0] in ("request", "reset") for part in self.work.split(","))
+
+
+def work() -> Kind:
+    """Kinds of work with weights, as the engine's `connect --work` takes them."""
+
+    def read(value: Any) -> str:
+        if not isinstance(value, str):
+            raise MismatchError
+        for part in value.split(","):
+            name, _, weight = part.partition(":")
+            kinds.check(name in WORKS and (":" not in part or weight.isdecimal()))
+            kinds.check(not weight or 0 < int(weight) <= MOST_WEIGHT)
+        return value
+
+    return Kind(
+        'kinds of work (syn, abandon, reset, request), each with a weight if there are several: "request:98,reset:2"',
+        read,
+    )
+
+
+CONNECTIONS: Final = Table("connections",
+    "How the maximum connection establishment rate is searched (RFC 9693, RFC 9411). There are two: the burst rate is "
+    "of trials that begin with an empty table of connections; the sustained one can go on for ever. The engine's first "
+    "CPU drives clients and backends.", (
+    Key("failure_ratios", kinds.numbers(0, 1, below=True),
+        "One burst rate for each: the share of the connections that may fail.", [0.0, 1e-5]),
+    Key("min_cps", kinds.number(1, 1e8), "Lowest rate tried, connections per second.", 10.0),
+    Key("max_cps", kinds.number(1, 1e8), "Highest rate tried, connections per second.", 1e6),
+    Key("trial_duration_s", kinds.number(0.05, 3600),
+        "For how long a trial opens connections at its full rate, seconds. Part of the burst rate's definition.", 1.0),
+    Key("ramp_s", kinds.number(0, 600), "How long a trial takes before that to reach its rate, seconds.", 0.0),
+    Key("max_traffic_s", kinds.number(0.05, 86_400),
+        "Seconds of trials after which the burst rate is given with the interval reached.", 20.0),
+    Key("relative_width", kinds.number(0.0001, 0.5),
+        "The search ends when the interval is this narrow, relative to its upper end.", 0.02),
+    Key("work", work(), "What is done with a connection; docs/engine.md has the words.", "request"),
+    Key("requests", kinds.integer(1, 100), "Requests of each.", 1),
+    Key("hold_s", kinds.number(0, 600), "How long each is held open before its first request, seconds.", 0.0),
+    Key("timeout_s", kinds.number(0.01, 60), "A connection that takes longer has failed, seconds.", 1.0),
+    Key("early_reuse", kinds.boolean(),
+        "Give connections random initial sequence numbers, as hosts do: newer kernels give up a closed connection "
+        "whose port they need for one with a higher number. Otherwise all have the same number, so that closed "
+        "connections keep their places for their whole time.", False),
+    Key("sustain_within_s", kinds.number(0, 86_400),
+        "The sustained rate is confirmed by traffic where that takes no longer than this, seconds; a small "
+        "service.closed_s makes it short.", 60.0),
+    Key("confirm", kinds.boolean(),
+        "Then double the resource that ends it, and see whether the sustained rate doubles.", False),
+), measures=("connections",))  # fmt: skip
 
 
 def expected_s(scenario: Scenario) -> float:
@@ -43,10 +144,10 @@ def expected_s(scenario: Scenario) -> float:
     searching_s = trials * (asks.trial_duration_s + asks.ramp_s + asks.hold_s + asks.timeout_s + SETUP_S)
     if held_s is None or not asks.is_closing:
         return searching_s
-    confirming_s = (model.OVERLOADED_TIMES + model.BORNE_TIMES) * held_s
+    confirming_s = (figures.OVERLOADED_TIMES + figures.BORNE_TIMES) * held_s
     if confirming_s > asks.sustain_within_s:
         return searching_s
-    return searching_s + confirming_s + model.OVERLOADED_TIMES * held_s * asks.confirm
+    return searching_s + confirming_s + figures.OVERLOADED_TIMES * held_s * asks.confirm
 
 
 def measure_connections(bench: Standing) -> ScenarioResult:
@@ -67,7 +168,7 @@ class _Measured:
     def result(self) -> ScenarioResult:
         """The burst rates, the sustained rate, and what ends either; failed where every rate was refused."""
         bench, asks = self._bench, self._asks
-        bench.listener.phase(SEARCH, round(USUAL_SHARE * asks.max_traffic_s / asks.trial_duration_s))
+        bench.task.listener.phase(SEARCH, round(USUAL_SHARE * asks.max_traffic_s / asks.trial_duration_s))
         # Overloaded balancers complete few connections, since each takes several frames: that is no measure of more.
         rates = find_rates(self._trial, asks.search, time.monotonic, overload_measures=False).rates
         burst, ids = self._ended(rates[0])
@@ -79,12 +180,12 @@ class _Measured:
         return replace(
             scenario_result(bench.scenario, bench.wall_s, self._opener.measurements),
             threads=self._trials[-1].threads if self._trials else (),
-            verdict=shown.verdict(rates[0], burst, sustained, self._limits, ids),
+            verdict=figures.verdict(rates[0], burst, sustained, self._limits, ids),
             traffic_s=math.fsum(trial.sent_duration_s for trial in self._trials),
             warnings=tuple(_warnings(rates, asks)),
             outcome=Outcome.FAILED if no_rate else Outcome.MEASURED,
             reason=rates[0].reason if no_rate else "",
-            metrics=(*shown.metrics(rates, sustained), *times),
+            metrics=(*figures.metrics(rates, sustained), *times),
         )
 
     def _trial(self, duration_s: float, load_cps: float) -> Trial:
@@ -129,20 +230,20 @@ class _Measured:
         if not asks.is_closing:
             words = f'work = "{asks.work}" leaves connections open, and limits are known of closed ones'
             return Sustained(None, None, words, None)
-        prediction = model.predicted(self._limits, asks.hold_s)
+        prediction = figures.predicted(self._limits, asks.hold_s)
         if prediction is None:
             words = "no limit says for how long a closed connection occupies a place"
             return Sustained(None, None, words, None)
-        if burst_cps is not None and burst_cps < model.BORNE * prediction.cps:
+        if burst_cps is not None and burst_cps < figures.BORNE * prediction.cps:
             words = f"{prediction.limit.resource} bear {units.per_second(prediction.cps)}, more than a burst reaches"
             return Sustained(burst_cps, None, f"at most the burst rate: {words}", prediction, is_burst=True)
-        if why := model.why_not(prediction, burst_cps, asks.sustain_within_s):
+        if why := figures.why_not(prediction, burst_cps, asks.sustain_within_s):
             return Sustained(prediction.cps, None, f"predicted, not confirmed: {why}", prediction)
         return self._confirmed(prediction)
 
     def _confirmed(self, prediction: Prediction) -> Sustained:
-        wanted, asks = model.plan(prediction), self._asks
-        self._bench.listener.phase("sustained", 2 + asks.confirm)
+        wanted, asks = figures.plan(prediction), self._asks
+        self._bench.task.listener.phase("sustained", 2 + asks.confirm)
         over = self._opener.valid(OVERLOAD, self._load(wanted.overload_cps, wanted.overload_s))
         borne = self._opener.valid(BORNE, self._load(wanted.borne_cps, wanted.borne_s))
         carried_cps = over.client.completed / wanted.overload_s
@@ -150,7 +251,7 @@ class _Measured:
             why = f"predicted, not confirmed: of {units.per_second(wanted.overload_cps)} {over.judged.reason}"
             return Sustained(prediction.cps, None, why, prediction)
         failed, ratio = borne.client.opened - borne.client.completed, max(asks.failure_ratios)
-        said = model.confirmed(prediction, carried_cps, failed, borne.client.opened, ratio)
+        said = figures.confirmed(prediction, carried_cps, failed, borne.client.opened, ratio)
         ended = exhausted(self._limits, [over.seen])
         doubled_cps, doubling = self._doubled(prediction, ended, carried_cps) if asks.confirm else (None, "")
         low_cps = min(said.borne_cps, carried_cps) if said.borne_cps else None
@@ -164,12 +265,12 @@ class _Measured:
             return None, f"not confirmed by doubling: {kind} changes nothing while it runs; sweep a key of [service]"
         try:
             with balancer.doubled(resource) as what:
-                wanted = model.plan(model.predicted(balancer.limits(), self._asks.hold_s) or prediction)
+                wanted = figures.plan(figures.predicted(balancer.limits(), self._asks.hold_s) or prediction)
                 over = self._opener.valid(DOUBLED, self._load(wanted.overload_cps, wanted.overload_s))
         except BenchError as error:
             return None, f"not confirmed by doubling: {error.message}"
         after_cps = over.client.completed / wanted.overload_s
-        return after_cps, model.doubled(carried_cps, after_cps, f"{resource}, {what}")
+        return after_cps, figures.doubled(carried_cps, after_cps, f"{resource}, {what}")
 
     def _at(self, rate: Rate) -> Opened | None:
         """The clean trial nearest to a rate."""
@@ -226,9 +327,9 @@ def _warnings(rates: Sequence[Rate], asks: Connections) -> Iterator[str]:
         "the interval is wider than connections.relative_width asks for; a longer connections.max_traffic_s narrows it"
     )
     for rate in rates:
-        name, low, high = shown.ratio_name(rate.loss_ratio), rate.lower_fps, rate.upper_fps
+        name, low, high = figures.ratio_name(rate.loss_ratio), rate.lower_fps, rate.upper_fps
         if rate.quoted_fps is None:
-            yield f"{name}: none; {shown.status_words(rate)}"
+            yield f"{name}: none; {figures.status_words(rate)}"
         elif rate.status is RateStatus.FOUND and low is not None and high and high - low > asks.relative_width * high:
             yield f"{name}: {why}"
 
@@ -239,16 +340,9 @@ MEASURE: Final = MeasureKind(
     table=lambda _: CONNECTIONS,
     run=measure_connections,
     expected_s=expected_s,
-    main=(
-        "burst rate",
-        "burst rate, ",
-        "sustained rate",
-        "sustained rate, doubled",
-        "predicted sustained rate",
-        "connect p50",
-        "connect p99",
-    ),
+    main=("burst rate", "burst rate, ", "sustained rate", "sustained rate, doubled", "predicted sustained rate",
+          "connect p50", "connect p99"),
     needs={"port": 2, "backend": 1},
     made_of="load",
     is_served=True,
-)
+)  # fmt: skip

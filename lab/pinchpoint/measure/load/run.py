@@ -1,17 +1,18 @@
 """The measure `load`: what given rates cost the DUT, on a bench that stands."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from statistics import median
-from typing import Final
+from typing import ClassVar, Final
 
 from pinchpoint.dut.registry import device_of
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table
 from pinchpoint.measure.forwarding import of_threads, of_trial
-from pinchpoint.measure.frames import FrameSession, over_frames
+from pinchpoint.measure.frames import FrameSession, first_round, over_frames
 from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
-from pinchpoint.measure.load import LOAD, Load
 from pinchpoint.measure.summary import by_name
-from pinchpoint.measure.warm_up import first_round
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import ScenarioResult
@@ -20,6 +21,23 @@ from pinchpoint.model.terms import THREAD_BUSY
 from pinchpoint.model.trial import ThreadFigure, Trial
 
 PHASE = "load"
+
+
+@dataclass(frozen=True)
+class Load:
+    """The rates at which the DUT's load is measured."""
+
+    kind: ClassVar[str] = "load"
+    at_fps: tuple[float, ...]
+    duration_s: float
+    repeats: int
+
+
+LOAD: Final = Table("load", "The rates at which the DUT's load is measured.", (
+    Key("at_fps", kinds.numbers(1, 1e9), "Frames per second, all streams together."),
+    Key("duration_s", kinds.number(0.05, 3600), "Length of each trial, seconds.", 1.0),
+    Key("repeats", kinds.integer(1, 100), "Trials at each rate.", 3),
+), measures=("load",))  # fmt: skip
 
 
 def expected_s(scenario: Scenario) -> float:

@@ -1,24 +1,32 @@
-"""The measure `loss_curve`: frame loss rate against offered load (RFC 2544, 26.3), on a bench that stands."""
+"""The measure `loss_curve`: frame loss rate against offered load (RFC 2544, 26.3), on a bench that stands.
 
-from collections.abc import Sequence
-from dataclasses import replace
+Losses come in bursts, so frames are no independent draws and no binomial interval holds for
+their share; trials are. The number of a point is the median of its trials, and its interval
+rests on their ranks: that covers the median whatever the distribution, modes and zeros
+included (estimate.py).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from itertools import pairwise
+from statistics import median
+from typing import ClassVar, Final
 
 from pinchpoint.causes.verdict import verdict
 from pinchpoint.dut.registry import device_of
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table, Unset
 from pinchpoint.measure.forwarding import of_trial
-from pinchpoint.measure.frames import FrameSession, over_frames
+from pinchpoint.measure.frames import FrameSession, first_round, over_frames
 from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
-from pinchpoint.measure.loss_curve import LOSS_CURVE, LossCurve
-from pinchpoint.measure.loss_curve import metrics as loss_curve
 from pinchpoint.measure.summary import valid
-from pinchpoint.measure.warm_up import first_round
 from pinchpoint.model import units
-from pinchpoint.model.measurement import LossPoint
-from pinchpoint.model.result import ScenarioResult
+from pinchpoint.model.measurement import LossPoint, Metric
+from pinchpoint.model.result import Limit, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.stats.estimate import median_interval
 
 PHASE = "loss curve"
 REACH = "reach"  # the phase that finds what the engine offers in full
@@ -27,6 +35,137 @@ KEPT_UP = 0.98  # of the rate that the engine offered when it fell short: a load
 GENTLE = 0.7  # of that load at least: an overloaded DUT slows the engine too, and less so at a lower load
 
 USUAL_SHARE = 0.5  # of the loads that are tried before two in a row lose nothing
+COLLAPSE = 0.95  # of the highest forwarded rate: a DUT that forwards less under more load loses by being overloaded
+
+
+@dataclass(frozen=True)
+class LossCurve:
+    """At which loads the frame loss rate is measured."""
+
+    kind: ClassVar[str] = "loss_curve"
+    max_load_fps: float | None  # 100 % load; None: the highest that the generator offers in full
+    step: float  # from one load to the next, as a share of the highest
+    repeats: int  # trials at each load
+    duration_s: float  # of each
+
+
+LOSS_CURVE: Final = Table("loss_curve",
+    "The loads at which frame loss rate is measured (RFC 2544, 26.3): from the highest downwards until two in a row "
+    "lose nothing.", (
+    Key("max_load_fps", kinds.number(1, 1e9), "100 % load, frames per second, all streams together.",
+        Unset("the highest that the engine offers in full, up to search.max_load_fps")),
+    Key("step", kinds.number(0.005, 0.1), "Difference from one load to the next, as a share of the highest.", 0.1),
+    Key("repeats", kinds.integer(1, 100), "Trials at each load; 6 give an interval of 97 %.", 6),
+    Key("duration_s", kinds.number(0.05, 3600), "Length of each trial, seconds.", 1.0),
+), measures=("loss_curve",))  # fmt: skip
+
+
+def point(share: float, load_fps: float, trials: Sequence[Trial], reason: str) -> LossPoint:
+    """One load from its valid trials; `reason` says why there are no more of them."""
+    if not trials:
+        return unknown(share, load_fps, load_fps, reason)
+    losses = [max(0.0, trial.loss_ratio) for trial in trials]
+    forwarded = [trial.received / trial.sent_duration_s for trial in trials]
+    loss, through, n = median_interval(losses), median_interval(forwarded), len(trials)
+    covers = units.share(min(loss.coverage, through.coverage))
+    return replace(
+        unknown(share, load_fps, median(trial.offered_fps for trial in trials), reason),
+        loss=loss.centre,
+        loss_low=loss.low,
+        loss_high=loss.high,
+        forwarded_fps=through.centre,
+        forwarded_low=through.low,
+        forwarded_high=through.high,
+        trials=n,
+        lossless=not any(trial.lost > 0 for trial in trials),
+        interval=f"median of {n} trials, and its {covers} interval" if n > 1 else "one trial",
+    )
+
+
+def unknown(
+    share: float, load_fps: float, offered_fps: float, reason: str, *, generator_limited: bool = False
+) -> LossPoint:
+    """A load whose loss is unknown."""
+    nothing = (None,) * 6
+    return LossPoint(share, load_fps, offered_fps, *nothing, 0, False, "", reason, generator_limited)
+
+
+def is_over(points: Sequence[LossPoint]) -> bool:
+    """Whether the last two loads, the highest first, lost nothing."""
+    return len(points) > 1 and all(point.lossless for point in points[-2:])
+
+
+def loss_free(points: Sequence[LossPoint]) -> tuple[LossPoint | None, LossPoint | None]:
+    """(the highest load below all that lost, the load above it that lost); None where there is none."""
+    judged = [point for point in points if point.loss is not None]
+    losing = [point for point in judged if not point.lossless]
+    lowest_losing = losing[-1] if losing else None
+    free = [point for point in judged if lowest_losing is None or point.load_fps < lowest_losing.load_fps]
+    return (free[0] if free else None), lowest_losing
+
+
+def as_rate(points: Sequence[LossPoint], duration_s: float) -> Rate:
+    """The loss-free load in the words of a search, for its verdict."""
+    free, losing = loss_free(points)
+    lower = free.offered_fps if free else None
+    if losing is not None:
+        status = RateStatus.FOUND if free else RateStatus.BELOW_MINIMUM
+        reason = "" if free else "lost frames even at the lowest load of the curve"
+        return Rate(0.0, status, lower, losing.offered_fps, duration_s, duration_s, reason)
+    limited = next((point.reason for point in points if point.generator_limited), "")
+    status = RateStatus.AT_LEAST if free else RateStatus.REFUSED
+    reason = limited or ("no load of the curve lost a frame" if free else "no load could be judged")
+    by = Limit.GENERATOR if limited else Limit.SEARCH_MAXIMUM
+    return Rate(0.0, status, lower, None, duration_s, duration_s, reason, limited_by=by if free else None)
+
+
+def metrics(points: Sequence[LossPoint]) -> Iterator[Metric]:
+    """The figures that curves of sweeps are drawn from; none without a load that could be judged."""
+    judged = [point for point in points if point.loss is not None]
+    if not judged:
+        return
+    free, losing = loss_free(points)
+    if free is not None:
+        above = "the interval ends at the next load, which lost" if losing else "at least: no load above it lost"
+        note = f"{above}; {units.counted(free.trials, 'trial')} of it lost nothing"
+        upper = losing.offered_fps if losing else None
+        yield Metric("loss-free load", "fps", free.offered_fps, free.offered_fps, upper, note)
+    elif losing is not None:
+        note = "below the lowest load of the curve, which lost frames"
+        yield Metric("loss-free load", "fps", losing.offered_fps, None, losing.offered_fps, note)
+    top = judged[0]
+    yield Metric("max load", "fps", top.offered_fps, note=f"{top.share:.3g} of 100 % load, as offered")
+    best = max(judged, key=lambda point: point.forwarded_fps or 0.0)
+    if best.forwarded_fps and top.forwarded_fps is not None:
+        low, high, note = best.forwarded_low, best.forwarded_high, f"at {_load(best)}; {best.interval}"
+        yield Metric("highest forwarded", "fps", best.forwarded_fps, low, high, note)
+        note = "forwarded at the highest load / highest forwarded"
+        yield Metric("overload forwarding", "share", top.forwarded_fps / best.forwarded_fps, note=note)
+    for point in judged:
+        assert point.loss is not None
+        assert point.forwarded_fps is not None
+        yield Metric(f"loss at {_load(point)}", "share", point.loss, point.loss_low, point.loss_high, point.interval)
+        forwarded = (point.forwarded_fps, point.forwarded_low, point.forwarded_high)
+        yield Metric(f"forwarded at {_load(point)}", "fps", *forwarded, point.interval)
+
+
+def _load(point: LossPoint) -> str:
+    return f"{point.share * 100:.3g} % load"
+
+
+def warnings(points: Sequence[LossPoint]) -> Iterator[str]:
+    """Sentences about what the figures do not say by themselves."""
+    for point in points:
+        if point.reason:
+            yield f"{_load(point)} ({units.fps(point.load_fps)}): {point.reason}"
+    judged = [point for point in points if point.forwarded_fps is not None]
+    for above, below in pairwise(judged):
+        if above.forwarded_high and below.forwarded_low and above.forwarded_high < COLLAPSE * below.forwarded_low:
+            yield (
+                f"forwarding falls under overload: {units.fps(above.forwarded_fps)} at {_load(above)}, "
+                f"{units.fps(below.forwarded_fps)} at {_load(below)}"
+            )
+            return
 
 
 def expected_trials(curve: LossCurve) -> int:
@@ -59,7 +198,7 @@ def _points(session: FrameSession, curve: LossCurve) -> tuple[LossPoint, ...]:
     for number in range(round(1 / curve.step)):
         share = round(1 - number * curve.step, 9)
         points.append(_point(session, curve, share, share * max_load_fps))
-        if loss_curve.is_over(points):
+        if is_over(points):
             break
     return tuple(points)
 
@@ -81,27 +220,27 @@ def _point(session: FrameSession, curve: LossCurve, share: float, load_fps: floa
     trial = partial(session.measurer.trial, PHASE)
     trials, invalid = session.repeated(curve.repeats, trial, curve.duration_s, load_fps)
     if invalid is None:
-        return loss_curve.point(share, load_fps, trials, "")
+        return point(share, load_fps, trials, "")
     if invalid.validity is TrialValidity.GENERATOR_LIMITED and not trials:
         limited = f"generator-limited: {invalid.reason}"
-        return loss_curve.unknown(share, load_fps, invalid.offered_fps, limited, generator_limited=True)
+        return unknown(share, load_fps, invalid.offered_fps, limited, generator_limited=True)
     counted = f"{len(trials)} of {curve.repeats} trials valid; last: {invalid.reason}"
-    return loss_curve.point(share, load_fps, trials, counted)
+    return point(share, load_fps, trials, counted)
 
 
 def _summary(session: FrameSession, judged: Sequence[Trial], points: tuple[LossPoint, ...]) -> ScenarioResult:
     scenario, device, usable = session.scenario, device_of(session.scenario), valid(judged)
-    free, _ = loss_curve.loss_free(points)
+    free, _ = loss_free(points)
     limit = next((trial for trial in usable if free and trial.load_fps == free.load_fps), None)
     reasons = "; ".join(f"{units.fps(point.load_fps)}: {point.reason}" for point in points)
     result = session.result(
-        (*loss_curve.metrics(points), *(of_trial(limit, device) if limit else ())),
-        loss_curve.warnings(points),
+        (*metrics(points), *(of_trial(limit, device) if limit else ())),
+        warnings(points),
         failed="" if usable else f"no load could be measured: {reasons}",
         of=judged,
     )
     if usable:
-        rate, unexplained = loss_curve.as_rate(points, usable[0].duration_s), scenario.validity.unexplained_ratio
+        rate, unexplained = as_rate(points, usable[0].duration_s), scenario.validity.unexplained_ratio
         pinched = verdict(rate, judged, scenario.smallest_ring, unexplained_ratio=unexplained, device=device)
         result = replace(result, verdict=pinched)
     threads = limit.threads if limit else ()

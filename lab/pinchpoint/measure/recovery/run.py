@@ -2,25 +2,185 @@
 
 RFC 2544, section 26.5. Both loads are one transmission, whose rate steps down: between two of
 them the DUT would have time to recover unseen.
+
+A DUT that still loses frames at the end, or has come to forward none, did not recover while it was
+watched: its time is censored, known to be longer than that. All repeats are watched as
+long, so such times stand behind all others and the median needs no model of them.
 """
 
-from dataclasses import replace
-from typing import Final
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from statistics import median
+from typing import ClassVar, Final
 
 from pinchpoint.engine.streams import Step
-from pinchpoint.measure.frames import FrameSession, over_frames
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table, Unset
+from pinchpoint.measure.frames import FrameSession, first_round, over_frames
 from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked, one_queue
 from pinchpoint.measure.rates.run import searched_ndr, searching_s
-from pinchpoint.measure.recovery import RECOVERY, Recovery
-from pinchpoint.measure.recovery import metrics as diagnosis
 from pinchpoint.measure.trial import OverTime
-from pinchpoint.measure.warm_up import first_round
+from pinchpoint.model import units
+from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import Cause, Trial, TrialValidity
+from pinchpoint.model.study import Bound
+from pinchpoint.model.trial import Cause, Sample, Trial, TrialValidity
+from pinchpoint.stats.estimate import median_interval
 
 PHASE = "recovery"
 SAMPLE_S = 0.1
+_NO_SAMPLE = Sample(0.0, 0, None)  # of a trial that ended before the change
+STILL = 0.9  # of the time after the overload: a loss that late means that it did not recover
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """An overload that ends, and the loss after it."""
+
+    kind: ClassVar[str] = "recovery"
+    throughput_fps: float | None  # None: the NDR, which is searched first
+    overload_share: float  # of the throughput
+    overload_s: float
+    reduced_share: float  # of the throughput, from then on
+    reduced_s: float
+    repeats: int
+
+
+RECOVERY: Final = Table("recovery",
+    "RFC 2544, section 26.5: an overload, then a lower load in the same transmission; the time from the change to the "
+    "last frame lost.", (
+    Key("throughput_fps", kinds.number(1, 1e9), "The rate that the shares refer to, frames per second.",
+        Unset("the NDR, which is searched first")),
+    Key("overload_share", kinds.number(1, 10), "The overload, as a share of the throughput.", 1.1),
+    Key("overload_s", kinds.number(0.1, 3600), "Length of the overload, seconds.", 60.0),
+    Key("reduced_share", kinds.number(0.01, 1), "The load after the overload, as a share of the throughput.", 0.5),
+    Key("reduced_s", kinds.number(0.1, 3600), "How long to wait for recovery, seconds.", 10.0),
+    Key("repeats", kinds.integer(1, 1000), "Number of overloads.", 5),
+), measures=("recovery",))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """One overload and what came after it."""
+
+    trial_id: str
+    time_s: float  # from the change of load to the last lost frame; 0: none was lost after it
+    within_s: float  # how finely that is known
+    lost_before: int  # by the first sample after the change
+    lost_after: int  # from then on
+    still: bool  # it still lost frames when the trial ended, and time_s is all that it was watched
+    silent: bool = False  # and none came back after the change
+
+
+def recovered(trial: Trial, recovery: Recovery) -> Recovered:
+    """From a trial whose load fell after `recovery.overload_s`.
+
+    A lost frame is timed by the next one of its stream that arrives: later by one interval
+    between frames and by the time on the way.
+    """
+    change_s = recovery.overload_s
+    watched_s = max(0.0, trial.sent_duration_s - change_s)
+    time_s = max(0.0, _last_loss_s(trial) - change_s)
+    still = time_s > STILL * watched_s or never_overtaken(trial) > 0
+    at_change = next((sample for sample in trial.samples if sample.elapsed_s >= change_s), _NO_SAMPLE)
+    lost_before = trial.lost if at_change.lost is None else min(trial.lost, at_change.lost)
+    shares = [max(stream.offered, 1) / max(trial.offered, 1) for stream in trial.streams] or [1.0]
+    on_the_way_s = trial.latency.p99_ns / 1e9 if trial.latency else 0.0
+    return Recovered(
+        trial_id=trial.id,
+        time_s=watched_s if still else time_s,
+        within_s=1 / (_reduced_fps(trial, recovery) * min(shares)) + on_the_way_s,
+        lost_before=lost_before,
+        lost_after=trial.lost - lost_before,
+        still=still,
+        silent=still and at_change.received is not None and trial.received <= at_change.received,
+    )
+
+
+def _reduced_fps(trial: Trial, recovery: Recovery) -> float:
+    """The load after the overload."""
+    return trial.load_fps * recovery.reduced_share / recovery.overload_share
+
+
+def _last_loss_s(trial: Trial) -> float:
+    """When the last frame was lost that a later one overtook; 0 if none was."""
+    return max((stream.last_loss_s or 0.0 for stream in trial.streams), default=0.0)
+
+
+def never_overtaken(trial: Trial) -> int:
+    """Lost frames that none came after: the engine cannot time them, but the last sample did not have them yet."""
+    if not trial.samples or _last_loss_s(trial) >= trial.samples[-1].elapsed_s:
+        return 0
+    return max(0, trial.lost - (trial.samples[-1].lost or 0))
+
+
+def host_did_it(trial: Trial, recovery: Recovery, ring: int) -> str:
+    """Whether a pause of the engine's core may have caused the last loss after the change; empty if not."""
+    last_s, is_at_end = _last_loss_s(trial), never_overtaken(trial) > 0
+    if is_at_end:
+        pause_s = _longest_pause_s(trial, trial.samples[-1].elapsed_s)
+    elif last_s > recovery.overload_s:
+        pause_s = next((sample.gap_max_s for sample in trial.samples if sample.elapsed_s >= last_s), 0.0)
+    else:
+        return ""
+    if pause_s * _reduced_fps(trial, recovery) <= ring:
+        return ""
+    which = "the last frames were lost" if is_at_end else f"the last loss, at {last_s:.3f} s, lies"
+    return f"{which} by a {units.nanoseconds(pause_s * 1e9)} pause of the engine's core"
+
+
+def _longest_pause_s(trial: Trial, from_s: float) -> float:
+    """Of the engine's cores, seconds, from then on."""
+    gaps = (gap for worker in trial.witness.workers for gap in worker.gaps_longest)
+    return max((gap_ns / 1e9 for at_s, gap_ns in gaps if at_s + gap_ns / 1e9 >= from_s), default=0.0)
+
+
+def _time(repeats: Sequence[Recovered]) -> Metric:
+    """The median time; of a repeat that did not recover it is known only that it took longer than it was watched."""
+    ranked = sorted(repeats, key=lambda repeat: (repeat.still, repeat.time_s))
+    times = median_interval([inf if repeat.still else repeat.time_s for repeat in ranked])
+    notes = [times.words(), f"each known to {units.nanoseconds(max(repeat.within_s for repeat in repeats) * 1e9)}"]
+    unknown_s = min((repeat.time_s for repeat in repeats if repeat.still), default=inf)
+    if unknown_s < inf:
+        notes.insert(0, _not_recovered(repeats))
+    bound = Bound.FOUND
+    if ranked[len(ranked) // 2].still:
+        bound, notes[0] = Bound.AT_LEAST, f"at least: {notes[0]}"
+    ends = min(times.low, unknown_s), times.high if times.high < inf else None
+    centre = median(repeat.time_s for repeat in repeats)
+    return Metric("recovery time", "s", centre, *ends, "; ".join(notes), bound)
+
+
+def _not_recovered(repeats: Sequence[Recovered]) -> str:
+    still = [repeat for repeat in repeats if repeat.still]
+    watched_s = min(repeat.time_s for repeat in still)
+    return f"{len(still)} of {len(repeats)} repeats not recovered within {units.seconds(watched_s)}"
+
+
+def metrics(repeats: Sequence[Recovered], throughput_fps: float) -> Iterator[Metric]:
+    """The measure's figures; none without a repeat."""
+    if not repeats:
+        return
+    yield _time(repeats)
+    after = median_interval([float(repeat.lost_after) for repeat in repeats])
+    yield Metric("lost after the overload", "count", after.centre, after.low, after.high, after.words())
+    before = median_interval([float(repeat.lost_before) for repeat in repeats])
+    yield Metric("lost in the overload", "count", before.centre, before.low, before.high, before.words())
+    yield Metric("throughput", "fps", throughput_fps, note="that the shares are of")
+
+
+def warnings(repeats: Sequence[Recovered]) -> Iterator[str]:
+    """What to mind about the figures."""
+    if any(repeat.still for repeat in repeats):
+        yield f"{_not_recovered(repeats)}: they still lost frames at their end"
+    if silent := sum(repeat.silent for repeat in repeats):
+        yield f"in {silent} of {len(repeats)} repeats the switch forwarded nothing after the overload"
+    if calm := sum(not repeat.lost_before for repeat in repeats):
+        yield (
+            f"{calm} of {len(repeats)} overloads lost nothing: raise recovery.overload_share, or the throughput is more"
+        )
 
 
 def expected_s(scenario: Scenario) -> float:
@@ -42,12 +202,12 @@ def measure_recovery(session: FrameSession) -> ScenarioResult:
         return session.result(rates=rates, failed=failed)
     assert throughput_fps is not None, "given or searched"
     trials, why_not = _overloads(session, recovery, throughput_fps)
-    repeats = [diagnosis.recovered(trial, recovery) for trial in trials]
-    notes = [why_not, *diagnosis.warnings(repeats)]
+    repeats = [recovered(trial, recovery) for trial in trials]
+    notes = [why_not, *warnings(repeats)]
     if rates and rates[0].status is not RateStatus.FOUND:
         notes.append(f"the NDR was not found but is {rates[0].status}: {rates[0].reason}")
     failed = "" if repeats else f"{why_not}\n  hint: a quieter machine, or a lower recovery.overload_share"
-    return session.result(diagnosis.metrics(repeats, throughput_fps), notes, rates=rates, failed=failed)
+    return session.result(metrics(repeats, throughput_fps), notes, rates=rates, failed=failed)
 
 
 def _overloads(session: FrameSession, recovery: Recovery, throughput_fps: float) -> tuple[list[Trial], str]:
@@ -58,7 +218,7 @@ def _overloads(session: FrameSession, recovery: Recovery, throughput_fps: float)
 
     def measure(duration_s: float, load_fps: float) -> Trial:
         trial = session.measurer.trial(PHASE, duration_s, load_fps, over_time)
-        noise = diagnosis.host_did_it(trial, recovery, ring)
+        noise = host_did_it(trial, recovery, ring)
         if not noise or trial.validity is not TrialValidity.VALID:
             return trial
         return replace(trial, validity=TrialValidity.NOISY_HOST, cause=Cause.RECEIVER_STOOD_STILL, reason=noise)

@@ -8,19 +8,22 @@ whether it still forwards is what a soak is about.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Final
+from dataclasses import asdict, dataclass, replace
+from typing import ClassVar, Final
 
+from pinchpoint.dut.device import Keys
 from pinchpoint.dut.registry import device_of
-from pinchpoint.measure.frames import FrameSession, frame_session
-from pinchpoint.measure.kind import MeasureKind, asked
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table, Unset
+from pinchpoint.keys.reader import Values
+from pinchpoint.keys.source import Source
+from pinchpoint.measure.frames import FrameSession, first_round, frame_session
+from pinchpoint.measure.kind import Arrays, MeasureKind, asked, one_queue
 from pinchpoint.measure.rates.run import searched_ndr, searching_s
-from pinchpoint.measure.soak import SOAK, Soak, check_keys
 from pinchpoint.measure.soak import metrics as diagnosis
 from pinchpoint.measure.soak.metrics import Window
 from pinchpoint.measure.standing import Begun, Standing
 from pinchpoint.measure.trial import OverTime
-from pinchpoint.measure.warm_up import first_round
 from pinchpoint.model import units
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.measurement import Measurement
@@ -32,6 +35,37 @@ from pinchpoint.observe.snapshot import Bracket
 
 PHASE = "soak"
 SHORTEST = 0.5  # of a window: less is not worth a transmission of its own
+
+
+@dataclass(frozen=True)
+class Soak:
+    """A long time at one load, seen in windows."""
+
+    kind: ClassVar[str] = "soak"
+    load_fps: float | None  # None: `share` of the NDR, which is searched first
+    share: float
+    duration_s: float
+    window_s: float
+
+
+SOAK: Final = Table("soak",
+    "A long time at one load, divided into windows without gaps between them. Each window is stored as it ends; "
+    "`--resume` continues for the rest of the time.", (
+    Key("load_fps", kinds.number(1, 1e9), "Frames per second, all streams together.",
+        Unset("`share` of the NDR, which is searched first")),
+    Key("share", kinds.number(0.01, 1), "Share of the NDR, where `load_fps` is not set.", 0.9),
+    Key("duration_s", kinds.number(1, 2_592_000), "Length of all windows together, seconds.", 3600.0),
+    Key("window_s", kinds.number(0.1, 3600),
+        "Length of one window, seconds. Counters of host and switch are read at each end, on a core of the lab.", 10.0),
+), measures=("soak",))  # fmt: skip
+
+
+def check_keys(source: Source, soak: Values, arrays: Arrays, _: Keys) -> None:
+    """A window fits into the soak, and every port has one queue."""
+    one_queue(source, Soak.kind, arrays)
+    if {"window_s", "duration_s"} <= soak.keys() and soak["window_s"] > soak["duration_s"]:
+        lengths = f"{soak['window_s']:g} and {soak['duration_s']:g}"
+        source.problem(("soak", "window_s"), f"expected at most soak.duration_s, found {lengths}")
 
 
 class Windows:
@@ -128,9 +162,9 @@ def expected_s(scenario: Scenario) -> float:
 def measure_soak(bench: Standing) -> ScenarioResult:
     """Loss over time at the scenario's load. Raises what a trial raises, finished windows kept."""
     with frame_session(bench) as session:
-        recorded = [measurement for measurement in bench.recorded.measurements if measurement.kind == Soak.kind]
+        recorded = [measurement for measurement in bench.task.measurements if measurement.kind == Soak.kind]
         windows = Windows(bench.scenario, bench.witness_bracket(), bench.keep, recorded)
-        return soak_scenario(session, windows, bench.recorded.trials)
+        return soak_scenario(session, windows, bench.task.trials)
 
 
 def soak_scenario(session: FrameSession, windows: Windows, earlier: Sequence[Trial] = ()) -> ScenarioResult:
@@ -200,21 +234,11 @@ MEASURE: Final = MeasureKind(
     table=lambda _: SOAK,
     run=measure_soak,
     expected_s=expected_s,
-    main=(
-        "windows with loss",
-        "mean time between losses",
-        "longest stop",
-        "longest loss-free stretch",
-        "loss",
-        "lost frames beside the host",
-        "disturbed windows",
-        "window loss",
-        "lost frames",
-        "offered load",
-        THREAD_BUSY,
-    ),
+    main=("windows with loss", "mean time between losses", "longest stop", "longest loss-free stretch", "loss",
+          "lost frames beside the host", "disturbed windows", "window loss", "lost frames", "offered load",
+          THREAD_BUSY),
     check=check_keys,
     by_any_engine=True,
     has_limit=False,
     through_service=True,
-)
+)  # fmt: skip

@@ -5,30 +5,24 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median_low
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 import msgspec
 
 from pinchpoint.dut import remote_endpoints
-from pinchpoint.dut.device import Device
+from pinchpoint.dut.device import Device, Keys
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.process import find_engine
 from pinchpoint.engine.sockets import Place, SocketsRequest, SocketsResult
 from pinchpoint.engine.workloads import Apart, Pairs, Workloads
 from pinchpoint.host.interface import TICKS_PER_S
 from pinchpoint.host.priority import kept_off
-from pinchpoint.measure.kind import TWO_HOSTS, MeasureKind, asked
-from pinchpoint.measure.sockets import (
-    SOCKETS,
-    Bandwidth,
-    ConnectRequestResponse,
-    RequestResponse,
-    Sockets,
-    check_requests,
-    check_stream,
-    windows,
-)
-from pinchpoint.measure.sockets import metrics as socket_metrics
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Computed, Key, Table, Unset
+from pinchpoint.keys.reader import Element, Values
+from pinchpoint.keys.source import Source
+from pinchpoint.measure.kind import TWO_HOSTS, Arrays, MeasureKind, asked
+from pinchpoint.measure.sockets import windows
 from pinchpoint.measure.sockets.verdict import moved, source_ports, verdict
 from pinchpoint.measure.sockets.windows import Window
 from pinchpoint.measure.standing import Begun, Interrupted, Standing
@@ -36,7 +30,7 @@ from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.model.errors import BenchError, DutError, RequirementError, UnreachableError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Outcome, ScenarioResult, Verdict
-from pinchpoint.model.scenario import EngineSite, Host, Scenario
+from pinchpoint.model.scenario import Between, EngineSite, Host, Scenario
 from pinchpoint.model.terms import THREAD_BUSY
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.snapshot import Bracket
@@ -44,11 +38,99 @@ from pinchpoint.observe.snapshot import Bracket
 SAME_TROUBLE = 2  # windows in a row that no repeat would mend: one more tells it from a slow moment
 SETUP_S = 0.5  # of a window: engines, connections, reading of counters
 _MENDS_ITSELF = (TrialValidity.VALID, TrialValidity.NOISY_HOST)
+
+
+@dataclass(frozen=True)
+class Sockets(Between):
+    """A workload over kernel sockets between two hosts."""
+
+    kind: ClassVar[str]
+    connections: int
+    request_bytes: int
+    response_bytes: int
+    rate_tps: float | None  # planned transactions per second; None: as fast as they come
+    warm_up_s: float
+    duration_s: float
+    repeats: int
+    timeout_s: float
+    max_repeats: int = 3  # windows made beyond `repeats`, in place of invalid ones
+
+
+@dataclass(frozen=True)
+class Bandwidth(Sockets):
+    """Bytes from client to server, as fast as they go."""
+
+    kind: ClassVar[str] = "bandwidth"
+
+
+@dataclass(frozen=True)
+class RequestResponse(Sockets):
+    """Requests and responses over standing connections."""
+
+    kind: ClassVar[str] = "rr"
+
+
+@dataclass(frozen=True)
+class ConnectRequestResponse(Sockets):
+    """A connection for each request."""
+
+    kind: ClassVar[str] = "crr"
+
+
 _KINDS: dict[str, Literal["stream", "rr", "crr"]] = {
     Bandwidth.kind: "stream",
     RequestResponse.kind: "rr",
     ConnectRequestResponse.kind: "crr",
 }
+
+SOCKETS: Final = Table("sockets",
+    "A workload over kernel sockets between two hosts. `bandwidth`: bytes from client to server as fast as they go. "
+    "`rr`: requests and responses over standing connections. `crr`: a connection for each request.", (
+    Key("client", kinds.port_name(), "The host that connects."),
+    Key("server", kinds.port_name(), "The host that accepts."),
+    Key("connections", kinds.integer(1, 16_384), "Connections, or transactions under way at once.", 1),
+    Key("request_bytes", kinds.integer(1, 1_048_576), "Bytes of a request; with bandwidth, of one write.",
+        Computed("1; 131,072 with bandwidth")),
+    Key("response_bytes", kinds.integer(0, 1_048_576), "Bytes of a response; with bandwidth there is none.",
+        Computed("1; 0 with bandwidth")),
+    Key("rate_tps", kinds.number(0.1, 1e8), "Planned transactions per second.", Unset("each begins when one ends")),
+    Key("warm_up_s", kinds.number(0, 3600), "Time before the window, not counted, seconds.", 0.5),
+    Key("duration_s", kinds.number(0.05, 86_400), "Time counted, the window, seconds.", 10.0),
+    Key("repeats", kinds.integer(1, 100), "How often it is all done, each time on new connections.", 3),
+    Key("timeout_s", kinds.number(0.1, 60), "A transaction that takes longer has failed, seconds.", 10.0),
+    Key("max_repeats", kinds.integer(0, 100),
+        "Windows made beyond `repeats` in place of those that were disturbed, all together.", 3),
+), measures=tuple(workload.kind for workload in (Bandwidth, RequestResponse, ConnectRequestResponse)))  # fmt: skip
+
+
+def check_stream(source: Source, sockets: Values, arrays: Arrays, _: Keys) -> None:
+    """Client and server are two hosts, and nothing answers. Fills in the defaults."""
+    _check_ends(source, sockets, arrays["host"])
+    if sockets.get("response_bytes"):
+        source.mismatch(("sockets", "response_bytes"), "0 with bandwidth", sockets["response_bytes"])
+    if sockets.get("rate_tps") is not None:
+        source.mismatch(("sockets", "rate_tps"), "none with bandwidth", sockets["rate_tps"])
+    sockets.setdefault("request_bytes", 131_072)
+    sockets.setdefault("response_bytes", 0)
+
+
+def check_requests(source: Source, sockets: Values, arrays: Arrays, _: Keys) -> None:
+    """Client and server are two hosts, and every request is answered. Fills in the defaults."""
+    _check_ends(source, sockets, arrays["host"])
+    sockets.setdefault("request_bytes", 1)
+    sockets.setdefault("response_bytes", 1)
+    if sockets["response_bytes"] == 0:
+        source.mismatch(("sockets", "response_bytes"), "1 or more where requests are answered", 0)
+
+
+def _check_ends(source: Source, sockets: Values, hosts: Sequence[Element]) -> None:
+    names = [host.values["name"] for host in hosts if "name" in host.values]
+    for key in ("client", "server"):
+        if key in sockets and sockets[key] not in names:
+            expected = f"the name of a [[host]] ({', '.join(names) or 'there is none'})"
+            source.mismatch(("sockets", key), expected, sockets[key])
+    if "client" in sockets and sockets["client"] == sockets.get("server"):
+        source.problem(("sockets", "server"), f'expected a host other than the client, found "{sockets["client"]}"')
 
 
 @dataclass(frozen=True)
@@ -156,8 +238,8 @@ def measure_sockets(bench: Standing) -> ScenarioResult:
     nothing, or a run that is resumed because of them would end with them at once.
     """
     ends = Ends.of(bench.scenario)
-    measurements = [measurement for measurement in bench.recorded.measurements if measurement.validity in _MENDS_ITSELF]
-    bench.listener.phase("windows", ends.sockets.repeats)
+    measurements = [measurement for measurement in bench.task.measurements if measurement.validity in _MENDS_ITSELF]
+    bench.task.listener.phase("windows", ends.sockets.repeats)
     if not _enough(measurements, ends):
         lab = next((site for site in bench.scenario.engines if site.remote is None), None)
         with kept_off(ends.cpus, bench.host), kept_off(ends.beside_lab, bench.setup.places.at(lab)):
@@ -167,14 +249,14 @@ def measure_sockets(bench: Standing) -> ScenarioResult:
 
 def _measure(bench: Standing, ends: Ends, measurements: list[Measurement]) -> None:
     """Adds windows to `measurements` until they are enough."""
-    environment, log = dict(bench.setup.places.environment), bench.record.engine_log
+    environment, log = dict(bench.setup.places.environment), bench.task.engine_log
     alone = partial(Workloads, bench.host, command=bench.engine, environment=environment, log=log)
     make = partial(_apart, bench, ends, environment) if ends.sites else alone
     with Pairs(ends.pairs, make) as pairs:
-        bench.record.note_facts({**pairs.open(), **bench.live.versions()})
+        bench.task.note_facts({**pairs.open(), **bench.live.versions()})
         bracket = bench.bracket(*bench.host_time(ends.cpus))
-        bench.on_stoppable(pairs)
-        number = len(bench.recorded.measurements)
+        bench.task.on_stoppable(pairs)
+        number = len(bench.task.measurements)
         while not _enough(measurements, ends):
             number += 1
             begun = bench.begin(number, seconds(ends.sockets), 1 + len(valid(measurements)))
@@ -183,7 +265,7 @@ def _measure(bench: Standing, ends: Ends, measurements: list[Measurement]) -> No
 
 def _apart(bench: Standing, ends: Ends, environment: Mapping[str, str]) -> Apart:
     """A client and a server, each to be started on its own machine."""
-    log, at, sites = bench.record.engine_log, bench.setup.places.at, ends.sites
+    log, at, sites = bench.task.engine_log, bench.setup.places.at, ends.sites
     on_client, on_server = at(sites["client"]), at(sites["server"])
     client = Workloads(on_client, command=[find_engine(on_client)], environment=environment, log=log)
     server = Workloads(on_server, command=[find_engine(on_server)], environment=environment, log=log)
@@ -254,7 +336,7 @@ def _judged(measurement: Measurement, died: DutError | None, device: Device) -> 
         validity = TrialValidity.ABORTED
         reason = f"{reason}; {died.message}" if reason else died.message
     own, handled = device.metrics(measurement.observed), device.handled(measurement.observed)
-    metrics = () if validity is TrialValidity.ABORTED else socket_metrics.of_window(window, own, handled)
+    metrics = () if validity is TrialValidity.ABORTED else windows.of_window(window, own, handled)
     return replace(measurement, metrics=metrics, validity=validity, reason=reason, change=window.change)
 
 
@@ -276,7 +358,7 @@ def summary(scenario: Scenario, ends: Ends, measurements: Sequence[Measurement],
         scenario_result(scenario, wall_s, measurements),
         outcome=Outcome.MEASURED if judged else Outcome.FAILED,
         reason=reason,
-        metrics=socket_metrics.over_repeats([measurement.metrics for measurement in judged], disturbed=not usable),
+        metrics=windows.over_repeats([measurement.metrics for measurement in judged], disturbed=not usable),
         threads=limit.threads if limit else (),
         verdict=pinched,
         traffic_s=math.fsum(workload.warm_up_s + workload.duration_s for _ in measurements),
@@ -304,7 +386,7 @@ def _warnings(
     if limit is not None:
         counts = {metric.name: int(metric.value) for metric in limit.metrics if metric.unit == "count"}
         built = device_of(scenario).contents(scenario)
-        yield from socket_metrics.invisible(built, counts.get("datapath flows"), counts.get("datapath masks"))
+        yield from windows.invisible(built, counts.get("datapath flows"), counts.get("datapath masks"))
 
 
 BUSY: Final = ("client busy", "server busy", "relay busy", THREAD_BUSY, "cycles per packet")

@@ -1,18 +1,20 @@
 """The measure `verify`: connections through a balancer that stands, and what each says of it."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
-from typing import Final
+from dataclasses import asdict, dataclass, replace
+from typing import ClassVar, Final
 
 import msgspec
 
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.connections import Client, Load
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table
+from pinchpoint.keys.reader import Values
 from pinchpoint.measure.kind import MeasureKind, asked
 from pinchpoint.measure.served import answered, ends_of, held_s, percentiles, remembered, suffices
 from pinchpoint.measure.standing import Standing, Undoable
 from pinchpoint.measure.summary import scenario_result
-from pinchpoint.measure.verify import VERIFY, Verify, wanted
 from pinchpoint.measure.verify.ends import check_programs, tried
 from pinchpoint.measure.verify.judged import Check, checks, direct, forgotten, program_checks
 from pinchpoint.model.limits import Wanted
@@ -25,6 +27,42 @@ _SINCE = "since the connection was due; where it was held, since the request tha
 MOST_AWAITED_S = 5.0  # until closed connections are forgotten; for longer nobody waits
 SLACK_S = 0.5  # of a balancer that looks for what it has to forget now and then
 PROGRAMS_S = 4.0  # of namespaces and servers
+
+
+@dataclass(frozen=True)
+class Verify:
+    """How many connections are looked at, and how fast they are opened."""
+
+    kind: ClassVar[str] = "verify"
+    connections: int
+    rate_cps: float
+    requests: int
+    timeout_s: float
+    hold_s: float
+    programs: bool = False  # real ones, too
+
+
+VERIFY: Final = Table("verify",
+    "Connections that are opened one by one, each with requests that say which backend answered, from which address it "
+    "was reached, and what arrived there.", (
+    Key("connections", kinds.integer(1, 1_000_000), "How many.", 300),
+    Key("rate_cps", kinds.number(1, 100_000), "Connections per second.", 200.0),
+    Key("requests", kinds.integer(1, 100), "Requests of each, which one backend has to answer.", 2),
+    Key("timeout_s", kinds.number(0.01, 60), "A connection that takes longer has failed, seconds.", 2.0),
+    Key("hold_s", kinds.number(0, 60),
+        "How long each stays open between its first request and its second, so that backends tell whether two open "
+        "ones come from the same address and port, seconds.", 0.5),
+    Key("programs", kinds.boolean(),
+        "Whether the same is done once more with real programs: an HTTP server for each backend and `curl` as the "
+        "client, each in a namespace; what the client got and what the servers' logs saw. Needs a device whose ports "
+        "are interfaces of a kernel.", False),
+), measures=("verify",))  # fmt: skip
+
+
+def wanted(values: Values) -> Wanted | None:
+    """The connections, none of which may find its pool exhausted; None where a key is wrong."""
+    cps, connections = values.get("rate_cps"), values.get("connections")
+    return None if cps is None or connections is None else Wanted(cps, connections)
 
 
 def expected_s(scenario: Scenario) -> float:
@@ -57,7 +95,7 @@ def measure_verify(bench: Standing) -> ScenarioResult:
 
 def _measure(bench: Standing) -> Measurement:
     scenario, verify = bench.scenario, asked(bench.scenario, Verify)
-    bench.on_stoppable(Undoable())
+    bench.task.on_stoppable(Undoable())
     if verify.programs:
         check_programs(bench.host)
     hold_s, asks = _hold_s(verify), (verify.connections, verify.rate_cps, verify.requests, verify.timeout_s)
@@ -66,7 +104,7 @@ def _measure(bench: Standing) -> Measurement:
     service, can = engine_ends.service, device_of(scenario).keys.services
     if balancer := bench.live.balancer():
         suffices(scenario, balancer.limits(), Wanted(verify.rate_cps, verify.connections))
-    bench.record.note_facts(bench.live.ready())
+    bench.task.note_facts(bench.live.ready())
     begun = bench.begin(1, expected_s(scenario))
     bracket = bench.bracket()
     bracket.open()
@@ -119,25 +157,12 @@ MEASURE: Final = MeasureKind(
     table=lambda _: VERIFY,
     run=measure_verify,
     expected_s=expected_s,
-    main=(
-        "completed",
-        "request ",
-        "busiest server",
-        "busiest backend",
-        "expected source",
-        "source used once",
-        "forgotten",
-        "direct return",
-        "payload intact",
-        "one backend",
-        "TOA option",
-        "connect p50",
-        "answer p50",
-        "close p50",
-    ),
+    main=("completed", "request ", "busiest server", "busiest backend", "expected source", "source used once",
+          "forgotten", "direct return", "payload intact", "one backend", "TOA option", "connect p50", "answer p50",
+          "close p50"),
     needs={"port": 2, "backend": 1},
     made_of="connection",
     has_limit=False,
     is_served=True,
     wanted=wanted,
-)
+)  # fmt: skip
