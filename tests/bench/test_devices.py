@@ -48,6 +48,7 @@ def drops(trial):
         pytest.param("wire", marks=pytest.mark.tier1("device:wire")),
         pytest.param("bridge", marks=pytest.mark.tier1("device:bridge")),
         pytest.param("nft", marks=pytest.mark.tier1("device:nft")),
+        pytest.param("redirect", marks=pytest.mark.tier1("device:redirect")),
     ],
 )
 def test_every_frame_of_a_low_load_arrives_and_is_seen_at_every_place(kind):
@@ -70,7 +71,7 @@ def test_every_frame_of_a_low_load_arrives_and_is_seen_at_every_place(kind):
 BOTH_WAYS = '[[stream]]\nfrom = "right"\nto = "left"\neth_dst = "02:00:00:00:00:07"\nipv4_dst = "198.20.0.1"\n'
 
 
-@pytest.mark.parametrize("kind", ["bridge", "nft"])
+@pytest.mark.parametrize("kind", ["bridge", "nft", "redirect"])
 def test_streams_go_both_ways(kind):
     with standing(scenario(kind, more=BOTH_WAYS)) as (_, trial):
         account = trial(LOW_FPS).ledger
@@ -83,6 +84,20 @@ def test_a_bridge_learns_where_that_is_asked_for():
         assert live.settings()["learning of left"] == "1"
         assert "02:00:00:00:00:01 dev left" in live.dumps()["bridge-fdb.txt"]
     assert account.unexplained == 0 and account.received == account.offered, account
+
+
+def test_the_filters_of_a_redirection_are_read_back_and_kept():
+    with standing(scenario("redirect")) as (live, trial):
+        settings, found = live.settings(), trial(LOW_FPS)
+        assert "mirred (Egress Redirect to device right)" in live.dumps()["tc-filters.txt"]
+        Local().run(["tc", "-n", live.places.dut_netns, "filter", "del", "dev", "right", "ingress"])
+        with pytest.raises(BenchError, match="filter of right: u32 to left was set, none is in force"):
+            live.settings()
+    assert (settings["filter of left"], settings["filter of right"]) == ("u32 to right", "u32 to left")
+    assert (found.observed["tc/filter/left/packets"], found.observed["tc/filter/right/packets"]) == (
+        found.ledger.offered,
+        0,
+    )
 
 
 TRANSLATED = '''rules = """
@@ -125,13 +140,27 @@ def slow_rules(family):
     return f"table {family} slow {{\n  chain forward {{ type filter hook forward priority 0;\n{lines}  }}\n}}"
 
 
-@pytest.mark.parametrize("kind", ["bridge", "nft"])
+def slow_filters():
+    """The same as filters of traffic control before the port's own."""
+    before = "filter add dev left ingress pref 1 protocol all u32 match u32"
+    return "".join(f"{before} {number} 0xffffffff\n" for number in range(4000))
+
+
+SLOW = {
+    "bridge": (slow_rules("bridge"), ("nft", "-f")),
+    "nft": (slow_rules("ip"), ("nft", "-f")),
+    "redirect": (slow_filters(), ("tc", "-batch")),
+}
+
+
+@pytest.mark.parametrize("kind", SLOW)
 def test_frames_beyond_what_its_softirqs_manage_are_the_devices_loss_and_are_counted(kind, tmp_path):
-    """The rules are loaded beside the device's own, so that either kind becomes slow alike."""
-    rules = tmp_path / "slow.nft"
-    rules.write_text(slow_rules("bridge" if kind == "bridge" else "ip"))
+    """The rules are loaded beside the device's own, so that each kind becomes slow alike."""
+    text, command = SLOW[kind]
+    rules = tmp_path / "slow"
+    rules.write_text(text)
     with standing(scenario(kind)) as (live, trial):
-        Local().run(["nft", "-f", str(rules)], live.places.dut_netns)
+        Local().run([*command, str(rules)], live.places.dut_netns)
         found = trial(100_000)
     lost = drops(found)
     assert lost, found.ledger

@@ -36,6 +36,19 @@ def test_every_scenario_that_a_document_shows_passes_check(text, tmp_path):
     assert load_sweep(path).scenarios
 
 
+DEVICE = (ROOT / "lab/pinchpoint/dut/redirect/__init__.py").read_text()
+
+
+@pytest.mark.parametrize("code", [block for block in blocks("python") if block.id.startswith("adding-a-device")])
+def test_the_code_that_the_page_on_devices_shows_is_that_of_its_device(code):
+    assert code in DEVICE
+
+
+def test_the_device_and_the_page_on_devices_stay_short():
+    assert len(DEVICE.splitlines()) <= 200
+    assert len((ROOT / "docs/adding-a-device.md").read_text().split()) <= 1200
+
+
 def looking():
     commands = {line.partition(" #")[0].strip() for block in blocks("console") for line in block.values[0].splitlines()}
     return sorted(line for line in commands if line.startswith(ONLY_LOOKS) or line == "pinchpoint study list")

@@ -210,7 +210,9 @@ def test_a_device_that_raises_while_it_declares_itself_is_named_with_its_error(d
 
 # The kernel's own devices.
 
-KERNEL = ("bridge", "nft")
+KERNEL = tuple(
+    kind for kind in KINDS if isinstance(registry.device(kind), softirq.KernelDevice) and kind not in ONLY_SERVED
+)
 OF_KERNEL = registry.device("bridge")
 
 
