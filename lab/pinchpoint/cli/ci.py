@@ -14,7 +14,7 @@ from pinchpoint.cli.options import FILE, NEW_FILE, How, gathered, how_options
 from pinchpoint.cli.parameters import program_of
 from pinchpoint.cli.run import conducted, failed, write_report, wrong
 from pinchpoint.cli.terminal import show_comparison, tell, write_text
-from pinchpoint.findings.judging import judged
+from pinchpoint.findings.comparing import judged
 from pinchpoint.model.comparison import Comparison, State
 from pinchpoint.model.errors import UNDECIDED, WORSE, InputError
 from pinchpoint.report import ci as report

@@ -9,7 +9,7 @@ import click
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from pinchpoint.findings.judging import is_answer, judged, percent, why_undecided
+from pinchpoint.findings.comparing import is_answer, judged, percent, why_undecided
 from pinchpoint.model.comparison import Comparison, Judged, State
 from pinchpoint.model.errors import UNDECIDED, WORSE, StoreError
 from pinchpoint.model.result import RunResult
