@@ -14,8 +14,7 @@ from pinchpoint.campaign.cluster import Cluster, nodes_of, require_ray
 from pinchpoint.campaign.executor import INTERRUPTED, Executor
 from pinchpoint.campaign.processes import Processes
 from pinchpoint.campaign.read import Loaded, benches_here, load
-from pinchpoint.cli.options import NEW_FILE, How, how_options
-from pinchpoint.cli.parameters import PACKAGE, PairOfWords, program_of
+from pinchpoint.cli.options import NEW_FILE, PACKAGE, How, PairOfWords, how_options, program_of
 from pinchpoint.cli.progress import campaign_progress
 from pinchpoint.cli.run import new_folder, print_stored, stop_on_signals, write_report, wrong
 from pinchpoint.cli.terminal import tell

@@ -9,8 +9,7 @@ import msgspec
 
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import program
-from pinchpoint.cli.options import FILE, json_option, quiet_option
-from pinchpoint.cli.parameters import Duration
+from pinchpoint.cli.options import FILE, Duration, json_option, quiet_option
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.run import stop_on_signals
 from pinchpoint.dut import requirements

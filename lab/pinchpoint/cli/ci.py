@@ -10,8 +10,7 @@ from pathlib import Path
 import click
 
 from pinchpoint.cli.compare import METHODS, Settings, Wanted, as_share, both
-from pinchpoint.cli.options import FILE, NEW_FILE, How, gathered, how_options
-from pinchpoint.cli.parameters import program_of
+from pinchpoint.cli.options import FILE, NEW_FILE, How, gathered, how_options, program_of
 from pinchpoint.cli.run import conducted, failed, write_report, wrong
 from pinchpoint.cli.terminal import show_comparison, tell, write_text
 from pinchpoint.findings.comparing import judged

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from pinchpoint.cli.options import How, gathered, how_options
-from pinchpoint.cli.parameters import Duration, MetricName, RunPath, Setting
+from pinchpoint.cli.options import Duration, How, MetricName, RunPath, Setting, gathered, how_options
 from pinchpoint.cli.program import Program
 from pinchpoint.cli.run import conduct, print_stored, resumed
 from pinchpoint.cli.terminal import gate, gate_of, show_comparison

@@ -11,8 +11,7 @@ import click
 
 from pinchpoint import __version__
 from pinchpoint.api.calls import stored
-from pinchpoint.cli.options import FILE, FOLDER
-from pinchpoint.cli.parameters import RUNS, RunPath
+from pinchpoint.cli.options import FILE, FOLDER, RUNS, RunPath
 from pinchpoint.cli.run import write_report
 from pinchpoint.export import TABLES, Frame, Stored, csit, frame, openmetrics
 from pinchpoint.model.errors import InputError, StoreError

@@ -14,8 +14,17 @@ from rich.table import Table
 
 from pinchpoint.bench import builder
 from pinchpoint.cli import program
-from pinchpoint.cli.options import NEW_FILE, host_at, host_option, json_option
-from pinchpoint.cli.parameters import LAST, RUNS, MetricName, RunPath, stored_runs
+from pinchpoint.cli.options import (
+    LAST,
+    NEW_FILE,
+    RUNS,
+    MetricName,
+    RunPath,
+    host_at,
+    host_option,
+    json_option,
+    stored_runs,
+)
 from pinchpoint.cli.run import print_stored, write_report
 from pinchpoint.cli.terminal import console, write_text
 from pinchpoint.dut.registry import device_of

@@ -14,8 +14,7 @@ from rich.text import Text
 
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import program
-from pinchpoint.cli.options import FILE, How, gathered, how_options
-from pinchpoint.cli.parameters import RUNS, Duration, MetricName, setting_words
+from pinchpoint.cli.options import FILE, RUNS, Duration, How, MetricName, gathered, how_options, setting_words
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.run import new_folder, print_plans, report_as_far, stop_on_signals, write_report
 from pinchpoint.cli.terminal import console, tell

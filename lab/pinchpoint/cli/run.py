@@ -14,8 +14,7 @@ import msgspec
 
 from pinchpoint.bench.plan import describe, plan
 from pinchpoint.cli import program
-from pinchpoint.cli.options import How, how_options
-from pinchpoint.cli.parameters import RunPath
+from pinchpoint.cli.options import How, RunPath, how_options
 from pinchpoint.cli.program import Program
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.terminal import gate_of, print_result, show_comparison, tell

@@ -6,9 +6,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from pinchpoint.cli import parameters, program
-from pinchpoint.cli.options import How, how_options, json_option
-from pinchpoint.cli.parameters import Groups, StudyName
+from pinchpoint.cli import options, program
+from pinchpoint.cli.options import Groups, How, StudyName, how_options, json_option
 from pinchpoint.cli.program import Program
 from pinchpoint.cli.run import CONTINUES, conduct, resumed
 from pinchpoint.host.local import Local
@@ -28,7 +27,7 @@ def study() -> None:
 @json_option
 def list_studies(as_json: bool) -> int:
     """Print every shipped study: its name and title, what it reproduces, its points and about how long it takes."""
-    machines, shipped = Machines(Local()), parameters.study_folders().items()
+    machines, shipped = Machines(Local()), options.study_folders().items()
     if as_json:
         click.echo(msgspec.json.encode([_plain(name, folder, machines) for name, folder in shipped]))
         return 0
@@ -88,4 +87,4 @@ def run(name: str | None, only: tuple[str, ...] | None, how: How) -> int:
             raise InputError("--only applies to new runs only", CONTINUES)
         return resumed(how)
     assert name is not None
-    return conduct(program.of_study(parameters.study_folder(name), how.quick, only or (), how.changes), how)
+    return conduct(program.of_study(options.study_folder(name), how.quick, only or (), how.changes), how)

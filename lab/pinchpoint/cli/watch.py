@@ -11,8 +11,7 @@ import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from pinchpoint.cli.options import NEW_FILE, gathered
-from pinchpoint.cli.parameters import Duration, PairOfWords
+from pinchpoint.cli.options import NEW_FILE, Duration, PairOfWords, gathered
 from pinchpoint.cli.terminal import console, redrawn, tell
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Attached, Device

@@ -6,7 +6,6 @@ from dataclasses import replace
 from statistics import median
 
 from pinchpoint.findings import comparing
-from pinchpoint.findings.comparing import of_two_benches
 from pinchpoint.model import units
 from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision, HoldsFor, MetricComparison
 from pinchpoint.model.duet import FORWARDED, MEASURED, RELATIVE, DuetSummary, Stretch
@@ -54,7 +53,7 @@ def of_duet(info: RunInfo, result: RunResult, stretches: Sequence[Stretch]) -> C
     metric = _forwarded(duet, info.comparison.margin)
     summary = duet.summary if duet else None
     notes = (*_warnings(result), *(_notes_of_slices(summary) if summary else ()))
-    return of_two_benches(info, result, ComparisonKind.DUET, (metric,), notes, summary)
+    return comparing.of_two_benches(info, result, ComparisonKind.DUET, (metric,), notes, summary)
 
 
 def _warnings(result: RunResult) -> Iterable[str]:
@@ -191,7 +190,7 @@ def of_trials(info: RunInfo, result: RunResult, made: Alternation, search: Searc
     elif cost is not None:
         metrics = (rate, replace(cost, judged=False))
     notes = (*_warnings(result), *_notes_of_trials(compared, rate, search))
-    return of_two_benches(info, result, ComparisonKind.TRIALS, metrics, notes)
+    return comparing.of_two_benches(info, result, ComparisonKind.TRIALS, metrics, notes)
 
 
 def _rate(compared: Alternated, search: Search, margin: float | None) -> MetricComparison:
