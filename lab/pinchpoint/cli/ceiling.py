@@ -9,7 +9,7 @@ import msgspec
 
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import program
-from pinchpoint.cli.options import FILE, Duration, json_option, quiet_option
+from pinchpoint.cli.options import FILE, duration, json_option, quiet_option
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.run import stop_on_signals
 from pinchpoint.dut import requirements
@@ -33,7 +33,7 @@ FOREIGN_S = 5.0  # another generator runs
 @click.argument("path", type=FILE, metavar="SCENARIO")
 @click.option("--fresh", is_flag=True, help="Measure it anew, also if it was measured within the last day.")
 @click.option("--generator", metavar="COMMAND", help="Watch this command instead of the engine; {PORT} is replaced.")
-@click.option("--for", "duration_s", type=Duration(), help="How long it may run. [default: 5s]")
+@click.option("--for", "duration_s", type=duration, metavar="TIME", help="How long it may run. [default: 5s]")
 @json_option
 @quiet_option
 def ceiling(

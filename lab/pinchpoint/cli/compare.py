@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
-from pinchpoint.cli.options import Duration, How, MetricName, RunPath, Setting, gathered, how_options
+from pinchpoint.cli.options import How, RunPath, duration, gathered, how_options, setting
 from pinchpoint.cli.program import Program
 from pinchpoint.cli.run import conduct, print_stored, resumed
 from pinchpoint.cli.terminal import gate, gate_of, show_comparison
 from pinchpoint.dut.requirements import lacking_together
+from pinchpoint.model import former
 from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.duet import FORWARDED
 from pinchpoint.model.errors import InputError
@@ -60,12 +61,12 @@ METHODS = (
                  help="duet: build both benches at once and overload them in alternating slices of some milliseconds. "
                       "turns: measure one after the other, each on a new bench. auto: a duet where possible; otherwise "
                       "turns, and the output gives the reason."),
-    click.option("--slices", "slices_s", type=Duration(), metavar="TIME",
+    click.option("--slices", "slices_s", type=duration, metavar="TIME",
                  help=f"Total length of a duet's slices. [default: {SLICES_S:g}s]"),
     click.option("--benches", type=click.IntRange(1, 100), metavar="N",
                  help="Build both benches of a duet N times: even two of one file differ. An interval at 95 % needs 6. "
                       f"[default: {BENCHES}]"),
-    click.option("--metric", "metrics", type=MetricName(), multiple=True, metavar="M",
+    click.option("--metric", "metrics", type=former.metric, multiple=True, metavar="M",
                  help="Judge this metric instead of the measure's main one. May be given several times."),
 )  # fmt: skip
 """What is compared, and by which method, whatever is compared."""
@@ -76,9 +77,9 @@ METHODS = (
     Wanted,
     "wanted",
     click.argument("paths", nargs=-1, type=RunPath(), metavar="A [B]"),
-    click.option("--set-a", type=Setting(), multiple=True, metavar="KEY=VALUE",
+    click.option("--set-a", type=setting, multiple=True, metavar="KEY=VALUE",
                  help="Change a key of A, as --set does."),
-    click.option("--set-b", type=Setting(), multiple=True, metavar="KEY=VALUE",
+    click.option("--set-b", type=setting, multiple=True, metavar="KEY=VALUE",
                  help="Change a key of B, e.g. dut.smc=true or dut.vswitchd=/path/to/a/build."),
     *METHODS,
     click.option("--margin", type=click.FloatRange(0, 100, min_open=True), metavar="PERCENT", callback=as_share,

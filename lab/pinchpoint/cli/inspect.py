@@ -18,7 +18,6 @@ from pinchpoint.cli.options import (
     LAST,
     NEW_FILE,
     RUNS,
-    MetricName,
     RunPath,
     host_at,
     host_option,
@@ -31,7 +30,7 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import lower_left_session
-from pinchpoint.model import units
+from pinchpoint.model import former, units
 from pinchpoint.model.errors import UNDECIDED, WORSE, BenchError, InputError, RequirementError
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.scenario import Factor, Sweep
@@ -173,7 +172,7 @@ def report(run_folder: Path, form: str | None) -> int:
 @click.command(short_help="Where a number changed over stored runs.")
 @click.argument("paths", nargs=-1, required=True, type=_STORED, metavar="RUNS...")
 @click.option("--scenario", "scenarios", multiple=True, metavar="NAME", help="This scenario only; may be given again.")
-@click.option("--metric", "metrics", type=MetricName(), multiple=True, metavar="NAME",
+@click.option("--metric", "metrics", type=former.metric, multiple=True, metavar="NAME",
               help="This metric, e.g. NDR; may be given again. Else every rate, or the first metric.")  # fmt: skip
 @click.option("--junit", type=NEW_FILE, metavar="FILE",
               help="Write JUnit's XML: a test case for each metric, failed where it got worse.")  # fmt: skip

@@ -23,7 +23,7 @@ from pinchpoint.cli.program import STUDY_FILE
 from pinchpoint.host.interface import Host
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.model import former, units
+from pinchpoint.model import units
 from pinchpoint.model.effective import toml_of
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Remote, is_destination
@@ -69,69 +69,41 @@ class RunPath(click.Path):
         return RUNS / rows[back].id
 
 
-class Duration(click.ParamType[float]):
-    """A time such as `90s`, `10m`, `1h` or `1h30m`, as seconds."""
-
-    name = "time"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Seconds, more than 0."""
-        seconds = units.parsed_duration(str(value))
-        if seconds is None:
-            self.fail(f"{value!r}: expected a time such as 90s, 10m or 1h30m", param, ctx)
-        return seconds
+def duration(text: str) -> float:
+    """Seconds, more than 0, of a time such as `90s`, `10m`, `1h` or `1h30m`. Raises BadParameter."""
+    seconds = units.parsed_duration(text)
+    if seconds is None:
+        raise click.BadParameter(f"{text!r}: expected a time such as 90s, 10m or 1h30m")
+    return seconds
 
 
-class MetricName(click.ParamType[str]):
-    """The name of a metric; a former one is the same metric."""
-
-    name = "metric"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name as it is today."""
-        return former.metric(str(value))
-
-
-class Setting(click.ParamType[tuple[str, object]]):
-    """`KEY=VALUE`: a key of scenario files and its value as TOML; a bare word is a text."""
-
-    name = "setting"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, object]:
-        """The key's path and its value."""
-        if isinstance(value, tuple):
-            return value
-        key, equals, text = str(value).partition("=")
-        if not equals or not key.strip() or "\n" in text:
-            self.fail(f"{value!r}: expected KEY=VALUE, e.g. dut.datapath=af_xdp", param, ctx)
-        try:
-            return key.strip(), tomllib.loads(f"value = {text}")["value"]
-        except (tomllib.TOMLDecodeError, RecursionError):
-            return key.strip(), text.strip()
+def setting(text: str) -> tuple[str, object]:
+    """`KEY=VALUE`: a key of scenario files and its value as TOML; a bare word is a text. Raises BadParameter."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip() or "\n" in value:
+        raise click.BadParameter(f"{text!r}: expected KEY=VALUE, e.g. dut.datapath=af_xdp")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return key.strip(), value.strip()
 
 
-class PairOfWords(click.ParamType[tuple[str, str]]):
-    """Two words with `=` between them."""
+def pair_of_words(expected: str) -> Callable[[str], tuple[str, str]]:
+    """What reads two words with `=` between them, and raises BadParameter, which names what is expected."""
 
-    name = "pair"
-
-    def __init__(self, expected: str) -> None:
-        self._expected = expected
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Both words."""
-        if isinstance(value, tuple):
-            return value
-        first, _, second = str(value).partition("=")
+    def pair(text: str) -> tuple[str, str]:
+        first, _, second = text.partition("=")
         if not first or not second:
-            self.fail(f"{value!r}: expected {self._expected}", param, ctx)
+            raise click.BadParameter(f"{text!r}: expected {expected}")
         return first, second
+
+    return pair
 
 
 def setting_words(key: str, value: object) -> str:
-    """`KEY=VALUE` as `Setting` reads it, a text without quotation marks where it stays one."""
+    """`KEY=VALUE` as `setting` reads it, a text without quotation marks where it stays one."""
     bare = f"{key}={value}"
-    if isinstance(value, str) and "\n" not in value and Setting().convert(bare, None, None) == (key, value):
+    if isinstance(value, str) and "\n" not in value and setting(bare) == (key, value):
         return bare
     return f"{key}={toml_of(value)}"
 
@@ -280,18 +252,18 @@ _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]]] = {
                        "is tried again."}),
     "quick": (("--quick",), {"is_flag": True,
               "help": "The short form that the files define: fewer levels, shorter trials."}),
-    "settings": (("--set", "settings"), {"type": Setting(), "multiple": True, "metavar": "KEY=VALUE",
+    "settings": (("--set", "settings"), {"type": setting, "multiple": True, "metavar": "KEY=VALUE",
                  "help": "Override KEY with VALUE (TOML), e.g. dut.datapath=af_xdp, 'engine.cpus=[2, 3]' or "
                          "'stream[1].frame_bytes=512'. May be given several times."}),
     "repeats": (("--repeats",), {"type": click.IntRange(1, 1000), "metavar": "N",
                 "help": "Measure every point N times, whatever the files say."}),
-    "budget_s": (("--budget", "budget_s"), {"type": Duration(), "metavar": "TIME",
+    "budget_s": (("--budget", "budget_s"), {"type": duration, "metavar": "TIME",
                  "help": "Measure as much as fits into TIME (90s, 10m, 1h30m): coarse levels first, repeats last; "
                          "points that monotonicity makes needless are left out. What is left out is reported."}),
     "no_ceiling": (("--no-ceiling",), {"is_flag": True,
                    "help": "Do not measure what the engine itself reaches without the device, where that is not known "
                            "yet; it takes some seconds once a day for every shape of bench."}),
-    "await_host_s": (("--await-host", "await_host_s"), {"type": Duration(), "metavar": "TIME", "default": "5m",
+    "await_host_s": (("--await-host", "await_host_s"), {"type": duration, "metavar": "TIME", "default": "5m",
                      "show_default": True,
                      "help": "Await a host by ssh that is lost for at most TIME, then give its point up."}),
     "dry_run": (("--dry-run",), {"is_flag": True, "help": "Print the plan of every bench and stop."}),

@@ -14,14 +14,14 @@ from rich.text import Text
 
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import program
-from pinchpoint.cli.options import FILE, RUNS, Duration, How, MetricName, gathered, how_options, setting_words
+from pinchpoint.cli.options import FILE, RUNS, How, duration, gathered, how_options, setting_words
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.run import new_folder, print_plans, report_as_far, stop_on_signals, write_report
 from pinchpoint.cli.terminal import console, tell
 from pinchpoint.dut import requirements
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Interrupted
-from pinchpoint.model import units
+from pinchpoint.model import former, units
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario
@@ -99,9 +99,9 @@ class Finding:
 )  # fmt: skip
 @click.option("--within", type=click.FloatRange(0, 100, min_open=True), default=1.0, show_default=True,
               metavar="PERCENT", help="The wished half width of the 95 % interval.")  # fmt: skip
-@click.option("--time", "time_s", type=Duration(), metavar="TIME",
+@click.option("--time", "time_s", type=duration, metavar="TIME",
               help="Advise the narrowest interval that fits into TIME (10m, 1h) instead.")  # fmt: skip
-@click.option("--metric", "metrics", type=MetricName(), multiple=True, metavar="NAME",
+@click.option("--metric", "metrics", type=former.metric, multiple=True, metavar="NAME",
               help="Judge this metric; else every rate.")  # fmt: skip
 @how_options("quick", "settings", "out", "dry_run", "as_json", "quiet", as_json="For machines.")
 def pilot(path: Path, size: Size, within: float, time_s: float | None, metrics: tuple[str, ...], how: How) -> int:

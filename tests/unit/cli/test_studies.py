@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from pinchpoint.cli import options
 from pinchpoint.cli.main import cli, main
-from pinchpoint.cli.options import Duration, Setting
+from pinchpoint.cli.options import duration, setting
 from pinchpoint.cli.program import of_paths, of_study
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
@@ -54,7 +54,7 @@ def output(*arguments):
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("1h", 3600), ("1h30m", 5400), ("2m5s", 125)])
 def test_a_budget_is_a_time(text, seconds):
-    assert Duration().convert(text, None, None) == seconds
+    assert duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "10", "m", "0s", "-5m", "10 minutes", "1.5h", "s90"])
@@ -225,13 +225,13 @@ def test_a_setting_that_means_nothing_is_refused(mine, changes, words):
     ],
 )
 def test_settings_are_toml_and_bare_words_are_texts(text, found):
-    assert Setting().convert(text, None, None) == found
+    assert setting(text) == found
 
 
 @pytest.mark.parametrize("text", ["dut.datapath", "=3", "a=1\nb=2"])
 def test_what_is_no_setting_is_refused(text):
     with pytest.raises(click.BadParameter, match="expected KEY=VALUE"):
-        Setting().convert(text, None, None)
+        setting(text)
 
 
 def test_a_short_form_that_is_the_long_one_is_said(swept, capsys):
