@@ -4,5 +4,5 @@
 `options`     options that several commands have, and kinds of their values
 `program`     what a command shall run
 `run`         pinchpoint run, and how every command that measures begins and ends
-`progress`    what is shown meanwhile; `terminal`: what is shown then
+`terminal`    what is shown meanwhile, and then
 """

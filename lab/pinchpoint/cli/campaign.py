@@ -15,9 +15,8 @@ from pinchpoint.campaign.executor import INTERRUPTED, Executor
 from pinchpoint.campaign.processes import Processes
 from pinchpoint.campaign.read import Loaded, benches_here, load
 from pinchpoint.cli.options import NEW_FILE, PACKAGE, How, how_options, pair_of_words, program_of
-from pinchpoint.cli.progress import campaign_progress
 from pinchpoint.cli.run import new_folder, print_stored, stop_on_signals, write_report, wrong
-from pinchpoint.cli.terminal import tell
+from pinchpoint.cli.terminal import campaign_progress, tell
 from pinchpoint.host.local import Local
 from pinchpoint.model import units as words
 from pinchpoint.model.campaign import Calibration, Campaign

@@ -14,16 +14,7 @@ from rich.table import Table
 
 from pinchpoint.bench import builder
 from pinchpoint.cli import program
-from pinchpoint.cli.options import (
-    LAST,
-    NEW_FILE,
-    RUNS,
-    RunPath,
-    host_at,
-    host_option,
-    json_option,
-    stored_runs,
-)
+from pinchpoint.cli.options import LAST, NEW_FILE, RUNS, RunPath, host_at, host_option, json_option, stored_runs
 from pinchpoint.cli.run import print_stored, write_report
 from pinchpoint.cli.terminal import console, write_text
 from pinchpoint.dut.registry import device_of
@@ -211,7 +202,7 @@ def _read(paths: Sequence[Path]) -> Iterator[tuple[RunInfo, RunResult]]:
 
 
 def _folders(path: Path) -> list[Path]:
-    if (path / "run.json").is_file():
+    if program.is_run(path):
         return [path]
     folders = sorted(inner.parent for inner in path.glob("*/run.json"))
     if not folders:

@@ -11,14 +11,12 @@ from click.shell_completion import get_completion_class
 
 from pinchpoint import __version__
 from pinchpoint.cli.campaign import campaign
-from pinchpoint.cli.ceiling import ceiling
-from pinchpoint.cli.ci import ci
-from pinchpoint.cli.compare import compare
+from pinchpoint.cli.compare import ci, compare
 from pinchpoint.cli.doctor import doctor
 from pinchpoint.cli.export import export, pack, unpack
 from pinchpoint.cli.init import import_profile, init
 from pinchpoint.cli.inspect import check, clean, report, runs, show, trend
-from pinchpoint.cli.pilot import pilot
+from pinchpoint.cli.pilot import ceiling, pilot
 from pinchpoint.cli.run import explain, run
 from pinchpoint.cli.servers import otg, serve
 from pinchpoint.cli.study import study

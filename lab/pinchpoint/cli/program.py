@@ -180,6 +180,11 @@ def _free_cpus(scenario: Scenario, machines: Machines) -> frozenset[int]:
     return machines.opened(scenario.remote).cpus() - {*scenario.engine.cpus, *scenario.dut.cpus}
 
 
+def is_run(path: Path) -> bool:
+    """Whether it is a run folder."""
+    return (path / "run.json").is_file()
+
+
 def scenario_files(paths: Iterable[Path]) -> list[Path]:
     """Files as given, and in each folder its scenarios in the order of their names."""
     files: list[Path] = []

@@ -15,9 +15,8 @@ import msgspec
 from pinchpoint.bench.plan import describe, plan
 from pinchpoint.cli import program
 from pinchpoint.cli.options import How, RunPath, how_options
-from pinchpoint.cli.program import Program
-from pinchpoint.cli.progress import progress
-from pinchpoint.cli.terminal import gate_of, print_result, show_comparison, tell
+from pinchpoint.cli.program import Program, is_run
+from pinchpoint.cli.terminal import gate_of, print_result, progress, show_comparison, tell
 from pinchpoint.dut import requirements
 from pinchpoint.dut.placement import chosen
 from pinchpoint.dut.setup import prepare
@@ -319,7 +318,7 @@ def explain(path: Path | None, name: str | None, how: How) -> int:
         return resumed(replace(how, quick=False, settings=(), budget_s=None), True)
     if path is None:
         raise InputError("expected a scenario file or a run folder", EXAMPLE)
-    if (path / "run.json").is_file() and RunFolder.open(path).read_info().explains:
+    if is_run(path) and RunFolder.open(path).read_info().explains:
         print_stored(StoredRun(RunFolder.open(path)), how.as_json)
         return 0
     scenario = _scenario(path, name, how)
@@ -338,7 +337,7 @@ def _scenario(path: Path, name: str | None, how: How) -> Scenario:
             message = f"{path}: expected one scenario, found {len(scenarios)} points of a sweep"
             raise InputError(message, f"run it, then: pinchpoint explain RUN --scenario {scenarios[-1].name}")
         return scenarios[0]
-    if not (path / "run.json").is_file():
+    if not is_run(path):
         raise InputError(f"{path}: expected a scenario file or a run folder; this folder has no run.json", EXAMPLE)
     if how.quick or how.settings:
         raise InputError(
