@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Final
 
 from pinchpoint.dut import registry
 from pinchpoint.dut.registry import device
@@ -9,11 +10,105 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Computed, Key, Table, Unset
 from pinchpoint.keys.source import Source
 from pinchpoint.measure import registry as measures
-from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.groups import grouped
+from pinchpoint.model.levels import CONFIDENCE
+from pinchpoint.model.scenario import Between, Scenario, SearchMethod
 from pinchpoint.scenario import bench_keys, sweep_keys
 from pinchpoint.scenario.bench_keys import ENGINE, GUEST, MACHINE
-from pinchpoint.scenario.measure_keys import SEARCH, STREAM, VALIDITY
 from pinchpoint.scenario.service_keys import BACKEND, ESTABLISHED, SERVICE
+
+FRAMES: Final = tuple(
+    measure.name for measure in measures.measures() if not (measure.is_served or issubclass(measure.made, Between))
+)
+"""The measures that send streams of frames."""
+RANGES: Final = ("ipv4_dst", "ipv4_src", "udp_dst", "udp_src")
+MOST_FLOWS: Final = 16_777_216
+STREAM = Table(
+    "stream",
+    "UDP over IPv4 frames from one port to another. The defaults are the addresses "
+    "and the discard port that RFC 2544 (C.2.2) and RFC 863 reserve.",
+    (
+        Key("from", kinds.port_name(), "The port where the frames enter the DUT.", field="tx_port"),
+        Key("to", kinds.port_name(), "The port where they should come out.", field="rx_port"),
+        Key("frame_bytes", kinds.integer(64, 9022),
+            "Frame size with its check sequence, bytes. A device may take less.", 64),
+        Key("share", kinds.number(0.001, 1000), "Its share of the load, relative to the other streams.", 1.0),
+        Key("eth_src", kinds.mac(unicast=True), "Source of every frame.", "02:00:00:00:00:01"),
+        Key("eth_dst", kinds.mac(), "Destination of every frame.", "02:00:00:00:00:02"),
+        Key("ipv4_src", kinds.ipv4_range(), "Source addresses.", "198.18.0.1"),
+        Key("ipv4_dst", kinds.ipv4_range(), "Destination addresses.", "198.19.0.1"),
+        Key("udp_src", kinds.udp_range(), "Source ports.", 1024),
+        Key("udp_dst", kinds.udp_range(), "Destination ports.", 9),
+        Key("order", kinds.order(RANGES),
+            "Which range advances fastest, which next. Names that are left out follow in the default order.",
+            list(RANGES)),
+        Key("flows", kinds.integer(1, MOST_FLOWS),
+            "Five-tuples in the cycle; at most the product of the four ranges.",
+            Computed("the product of the four ranges")),
+        Key("together", kinds.boolean(),
+            "The ranges advance together, each by one with every frame, as other generators have it, instead of one "
+            "after the other; `flows` is then at most the least common multiple of their lengths.", False),
+    ),
+    at_most=256,
+    measures=FRAMES,
+)  # fmt: skip
+
+SEARCH = Table(
+    "search",
+    "How NDR and PDR are looked for. Trial length is part of a rate's definition: never compare rates across "
+    "lengths. Keys that only MLRsearch uses have the goals of FD.io CSIT as defaults.",
+    (
+        Key("method", kinds.word(*SearchMethod),
+            '"threshold": a statistical model of loss against load; "mlrsearch": the library of FD.io CSIT.',
+            SearchMethod.THRESHOLD.value),
+        Key("confidence", kinds.number(0.5, 0.999), "Of the interval around every rate (threshold only).", CONFIDENCE),
+        Key("max_traffic_s", kinds.number(0.05, 86_400),
+            "Seconds of valid trials after which the answer is given with the interval reached (threshold only).",
+            50.0),
+        Key("min_load_fps", kinds.number(1, 1e9), "Lowest load tried, frames per second.", 10_000.0),
+        Key("max_load_fps", kinds.number(1, 1e9), "Highest load tried, frames per second.", 20e6),
+        Key("loss_ratios", kinds.shares(),
+            "One goal each: 0 is the NDR, others are PDRs; 0.005 is 0.5 %.", [0.0, 0.005]),
+        Key("trial_duration_s", kinds.number(0.05, 3600), "Length of a full trial, seconds.", 1.0),
+        Key("initial_trial_duration_s", kinds.number(0.05, 3600),
+            "Length of the first, rough trials, seconds; at most trial_duration_s.", 1.0),
+        Key("duration_sum_s", kinds.number(0.05, 86_400),
+            "Seconds of trials at one load that decide about it; at least trial_duration_s.", 21.0),
+        Key("exceed_ratio", kinds.number(0, 1, below=True),
+            "Share of those seconds that may lose too much before the load counts as too high.", 0.5),
+        Key("relative_width", kinds.number(0.0001, 0.5),
+            "The search ends when the ends of the interval (mlrsearch: the bounds; CSIT takes 0.005) are this close, "
+            "relative to the upper one.", 0.01),
+        Key("preceding_targets", kinds.integer(0, 8), "Coarser searches made first, to save time in all.", 2),
+        Key("expansion_coefficient", kinds.integer(2, 16), "How fast the bounds move outwards.", 2),
+        Key("max_duration_s", kinds.number(1, 86_400), "The search gives up after this time, seconds.", 600.0),
+        Key("max_repeats", kinds.integer(0, 100), "How often one invalid trial is repeated.", 8),
+        Key("drain_s", kinds.number(0, 60), "Wait for frames still on their way, seconds.", 0.1),
+    ),
+    measures=FRAMES,
+)  # fmt: skip
+
+VALIDITY = Table(
+    "validity",
+    "Which trials are discarded, and when a verdict is refused.",
+    (
+        Key("shortfall_ratio", kinds.number(0, 1, below=True),
+            "Share of the intended frames that the engine may fail to offer although its core ran.", 0.001),
+        Key("gap_shortfall_ratio", kinds.number(0, 1, below=True),
+            "Share that it may fail to offer in all where the host took its core; rates are offered rates.", 0.07),
+        Key("unexplained_ratio", kinds.number(0, 1),
+            "Share of a search's offered frames that may be lost without a counter that names them. Above it the "
+            "verdict is refused, with the place where frames vanish; the rate stands.", 1e-4),
+        Key("quiet_within_s", kinds.number(0, 2),
+            "Before a trial, wait at most this long for a moment in which no neighbour slows the switch's core, "
+            "seconds. What is measured is then the device beside no neighbour, and no longer the device on this host.",
+            0.0),
+    ),
+    removed={
+        "unexplained_frames": "write unexplained_ratio, a share of the search's offered frames (default 0.0001): "
+        "frames that no counter names no longer discard a trial",
+    },
+)  # fmt: skip
 
 TOP = Table(
     "",
@@ -49,21 +144,8 @@ def of_kind(kind: str) -> Tables:
     of_measures = {table.name: table for table in (measure.table(declared) for measure in measures.measures())}
     own_tables = (SEARCH, VALIDITY, *of_measures.values())
     ends = (bench_keys.port(kind), bench_keys.host(kind))
-    every = (
-        TOP,
-        dut,
-        *own,
-        *ends,
-        SERVICE,
-        BACKEND,
-        ESTABLISHED,
-        MACHINE,
-        GUEST,
-        ENGINE,
-        STREAM,
-        *own_tables,
-        *sweep_keys.TABLES,
-    )
+    services = (SERVICE, BACKEND, ESTABLISHED)
+    every = (TOP, dut, *own, *ends, *services, MACHINE, GUEST, ENGINE, STREAM, *own_tables, *sweep_keys.TABLES)
     return Tables((TOP, dut, SERVICE, ESTABLISHED, GUEST, ENGINE, *own_tables), (*own, *ends, BACKEND, STREAM), every)
 
 
@@ -84,14 +166,9 @@ def known() -> tuple[Table, ...]:
 def foreign(kind: str) -> dict[str, str]:
     """Keys and tables that devices of other kinds have and this one has not, each with what to say of it."""
     mine = _names(kind)
-    foreign_keys: dict[str, list[str]] = {}
-    for other in registry.kinds():
-        for name in _names(other) - mine:
-            foreign_keys.setdefault(name, []).append(f'"{other}"')
-    return {
-        name: f'it belongs to a device of kind {" or ".join(of)}, this one is "{kind}"'
-        for name, of in foreign_keys.items()
-    }
+    of_others = grouped((name, f'"{other}"') for other in registry.kinds() for name in _names(other) - mine)
+    told = f'this one is "{kind}"'
+    return {name: f"it belongs to a device of kind {' or '.join(of)}, {told}" for name, of in of_others.items()}
 
 
 def _names(kind: str) -> set[str]:
