@@ -1,6 +1,6 @@
 """What the tables about curves show, as plain values; the page, Markdown and the terminal only place them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,7 +27,7 @@ class Row:
     """One point of a curve."""
 
     levels: tuple[str, ...]
-    cells: tuple[Cell, ...]  # one a column
+    cells: Mapping[str, Cell]  # by metric
     repeats: int
     published_way: str  # the mean without the lowest and the highest repeat; empty if there is none
     outcome: str  # an Outcome's word
@@ -46,8 +46,7 @@ class CurveView:
     rows: tuple[Row, ...]
     intervals: tuple[str, ...]
     panels: tuple[Panel, ...]
-    all_columns: tuple[str, ...]
-    all_rows: tuple[Row, ...]
+    all_columns: tuple[str, ...]  # empty: no more than `columns`
     unmeasured: tuple[tuple[str, str], ...]  # which points, why not
     unseen: str  # where the datapath saw a factor least; empty if it saw all
 
@@ -66,11 +65,10 @@ def _view(anchor: str, curve: Curve, published: Sequence[Published]) -> CurveVie
         anchor=anchor,
         curve=curve,
         columns=columns,
-        rows=rows(curve, columns),
+        rows=tuple(_row(curve, point, columns) for point in curve.points),
         intervals=interval_words(curve, columns),
         panels=panels(curve, published),
-        all_columns=every,
-        all_rows=rows(curve, every) if len(every) > len(columns) else (),
+        all_columns=every if len(every) > len(columns) else (),
         unmeasured=tuple(_unmeasured(curve)),
         unseen=_unseen(curve),
     )
@@ -93,11 +91,6 @@ def table_columns(curve: Curve) -> tuple[str, ...]:
     return tuple([*wanted, *telling, *rest][: max(_MOST_COLUMNS, len(wanted))])
 
 
-def rows(curve: Curve, columns: Sequence[str]) -> tuple[Row, ...]:
-    """One row a point, in the order of the levels."""
-    return tuple(_row(curve, point, columns) for point in curve.points)
-
-
 def _row(curve: Curve, point: CurvePoint, columns: Sequence[str]) -> Row:
     measured = point.outcome == Outcome.MEASURED
     main = next((point.estimates[name] for name in columns if name in point.estimates), None)
@@ -105,7 +98,7 @@ def _row(curve: Curve, point: CurvePoint, columns: Sequence[str]) -> Row:
     limit = Limit(point.limit).words if point.limit else "-"
     return Row(
         levels=tuple(with_unit(point.levels.get(factor.name), factor.unit) for factor in curve.factors),
-        cells=tuple(_cell(point, name) for name in columns),
+        cells={name: _cell(point, name) for name in (*columns, *metric_names(curve))},
         repeats=main.n if main else 0,
         published_way="" if main is None or trimmed is None else units.quantity(trimmed, main.unit),
         outcome=point.outcome,
@@ -139,8 +132,7 @@ def curve_table(view: CurveView) -> Table:
     limits = [Cell(row.limit + why, notes=row.notes) for row, why in zip(view.rows, verdicts, strict=True)]
     columns = [column("level", factor.name, [row.levels[place] for row in view.rows])
                for place, factor in enumerate(view.curve.factors)]  # fmt: skip
-    columns += [column("metric", name, [row.cells[place] for row in view.rows])
-                for place, name in enumerate(view.columns)]  # fmt: skip
+    columns += [column("metric", name, [row.cells[name] for row in view.rows]) for name in view.columns]
     columns.append(column("repeats", "n", (str(row.repeats or ABSENT) for row in view.rows)))
     columns.append(column("limit", "pinched by", limits, is_number=False))
     return Table(tuple(columns), view.curve.group, view.curve.title)
