@@ -17,9 +17,8 @@ from pinchpoint.cli.export import export, pack, unpack
 from pinchpoint.cli.init import import_profile, init
 from pinchpoint.cli.inspect import check, clean, report, runs, show, trend
 from pinchpoint.cli.pilot import ceiling, pilot
-from pinchpoint.cli.run import explain, run
+from pinchpoint.cli.run import explain, run, study
 from pinchpoint.cli.servers import otg, serve
-from pinchpoint.cli.study import study
 from pinchpoint.cli.watch import watch
 from pinchpoint.model.errors import InputError, PinchpointError
 
