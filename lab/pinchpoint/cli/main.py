@@ -147,16 +147,11 @@ def _in_one_form(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     if isinstance(error, NoArgsIsHelpError) or context is None:
         return error.format_message()
-    path = context.command_path
-    wanted = error.possibilities[:1] if isinstance(error, click.NoSuchOption) and error.possibilities else []
-    near = [f"did you mean {wanted[0]}? "] if wanted else []
-    return f"{path}: {_plain(error)}\n  hint: {''.join(near)}{path} --help"
-
-
-def _plain(error: click.ClickException) -> str:
+    path, told, near = context.command_path, error.format_message().rstrip("."), ""
     if isinstance(error, click.NoSuchOption):
-        return f"no option {error.option_name}"
-    return error.format_message().rstrip(".")
+        told = f"no option {error.option_name}"
+        near = f"did you mean {error.possibilities[0]}? " if error.possibilities else ""
+    return f"{path}: {told}\n  hint: {near}{path} --help"
 
 
 def _notes(error: BaseException | None) -> Iterator[str]:
