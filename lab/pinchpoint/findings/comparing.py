@@ -14,7 +14,7 @@ from statistics import median
 from pinchpoint.account.facts import TWO_MODES, differ
 from pinchpoint.findings import differences
 from pinchpoint.findings.curves import DISTURBED, metrics_of
-from pinchpoint.findings.find_compare import direction
+from pinchpoint.findings.findings import direction
 from pinchpoint.model import units
 from pinchpoint.model.comparison import (
     Compared,
