@@ -13,9 +13,8 @@ from pinchpoint import __version__
 from pinchpoint.cli.campaign import campaign
 from pinchpoint.cli.compare import ci, compare
 from pinchpoint.cli.doctor import doctor
-from pinchpoint.cli.export import export, pack, unpack
 from pinchpoint.cli.init import import_profile, init
-from pinchpoint.cli.inspect import check, clean, report, runs, show, trend
+from pinchpoint.cli.inspect import check, clean, export, pack, report, runs, show, trend, unpack
 from pinchpoint.cli.pilot import ceiling, pilot
 from pinchpoint.cli.run import explain, run, study
 from pinchpoint.cli.servers import otg, serve
