@@ -33,7 +33,7 @@ from pinchpoint.model import former, units
 from pinchpoint.model.errors import UNDECIDED, WORSE, BenchError, InputError, RequirementError, StoreError
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.scenario import Factor, Sweep
-from pinchpoint.report.forms import Form, render_form
+from pinchpoint.report.page import Form, render_form
 from pinchpoint.report.trend import render_junit, render_trends
 from pinchpoint.run.stored import StoredRun
 from pinchpoint.scenario.plain import to_plain

@@ -4,7 +4,7 @@
             `number_views`, `curve_views` and `trial_views`
 `tables`    what a table is
 `words`     how results are put into words
-`page`      render_html: one self-contained file
+`page`      render_html: one self-contained file; render_form: the form that an RFC asks for
 `markdown`  render_markdown: compact, for issue trackers
 `terminal`  render_table: a rich renderable, printed by the caller
 `comparison` the same of a comparison

@@ -24,8 +24,7 @@ from pinchpoint.report.curve_figures import Panel, overlaid
 from pinchpoint.report.number_views import main_metrics, metrics_view
 from pinchpoint.report.plot import Figure
 from pinchpoint.report.trend import details, headline, trend_figure
-from pinchpoint.report.view import ScenarioView, run_view
-from pinchpoint.report.why import WhyView, suspected_view
+from pinchpoint.report.view import ScenarioView, WhyView, run_view, suspected_view
 from pinchpoint.run.budget import Forecast
 from pinchpoint.run.stored import StoredRun, compare_folders
 from pinchpoint.scenario.plain import from_plain
