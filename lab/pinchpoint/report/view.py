@@ -18,8 +18,7 @@ from pinchpoint.model.result import Rate, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Finding
 from pinchpoint.model.trial import Trial
 from pinchpoint.report import number_views, trial_views, words
-from pinchpoint.report.curve_views import CurveView, curve_views
-from pinchpoint.report.number_views import MetricsView
+from pinchpoint.report.number_views import CurveView, MetricsView, curve_views
 from pinchpoint.report.tables import Table, table_of
 from pinchpoint.report.trial_views import PathView, paths
 

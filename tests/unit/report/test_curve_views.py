@@ -7,7 +7,7 @@ from sample_study import study_run
 
 from pinchpoint.model.scenario import Factor
 from pinchpoint.model.study import Bound, Curve
-from pinchpoint.report.curve_views import UNSEEN, curve_views, table_columns
+from pinchpoint.report.number_views import UNSEEN, curve_views, table_columns
 
 INFO, RESULT, _ = study_run()
 VIEWS = {view.curve.group: view for view in curve_views(RESULT.curves, INFO.study)}
