@@ -37,6 +37,7 @@ from pinchpoint.report.page import Form, render_form
 from pinchpoint.report.trend import render_junit, render_trends
 from pinchpoint.run.stored import StoredRun
 from pinchpoint.scenario.plain import to_plain
+from pinchpoint.scenario.study import STUDY_FILE
 from pinchpoint.store import anonymous, bundle
 from pinchpoint.store.bundle import opened
 from pinchpoint.store.folder import RunFolder
@@ -80,7 +81,7 @@ def _check_as_json(paths: Sequence[Path], quick: bool) -> int:
 
 def _forms(paths: Sequence[Path], quick: bool) -> list[program.Program]:
     """Each study for itself, everything else together."""
-    studies = [path for path in paths if (path / program.STUDY_FILE).is_file()]
+    studies = [path for path in paths if (path / STUDY_FILE).is_file()]
     others = [path for path in paths if path not in studies]
     forms = [program.of_study(path, quick) for path in studies]
     return [*forms, program.of_paths(others, quick)] if others else forms

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from pinchpoint.cli.program import STUDY_FILE
 from pinchpoint.host.interface import Host
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
@@ -28,6 +27,7 @@ from pinchpoint.model.effective import toml_of
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Remote, is_destination
 from pinchpoint.run.host_recovery import AWAITED_S
+from pinchpoint.scenario.study import STUDY_FILE
 
 if TYPE_CHECKING:
     from pinchpoint.serve.index import Row
