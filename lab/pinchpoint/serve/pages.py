@@ -332,9 +332,7 @@ class Beside:
     swept: bool  # a curve of several runs shows it
 
 
-def side_by_side(
-    results: Mapping[str, RunResult | None],
-) -> tuple[list[Beside], list[tuple[str, Panel]], list[Figure]]:
+def side_by_side(results: Mapping[str, RunResult | None]) -> tuple[list[Beside], list[tuple[str, Panel]], list[Figure]]:
     """The scenarios and the curves of several runs, and their plots with their ids."""
     done = {
         name: {point.scenario: point for point in result.scenarios} if result else {}
