@@ -26,7 +26,7 @@ from scipy.stats import binomtest
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.dut.setup import Setup
 from pinchpoint.engine.process import find_engine
-from pinchpoint.findings.judging import decision_of
+from pinchpoint.findings.comparing import decision_of
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Standing, Task, live_bench

@@ -8,7 +8,7 @@ from pinchpoint.keys.key import Computed, Key, Required, Table, Unset
 from pinchpoint.measure import registry as measures
 from pinchpoint.measure.kind import MeasureKind
 from pinchpoint.model.effective import toml_of
-from pinchpoint.scenario import bench_keys, keys, sweep_keys
+from pinchpoint.scenario import keys, sweep_keys
 
 INTRODUCTION = """\
 # Scenario files
@@ -311,10 +311,10 @@ def _devices() -> Iterator[str]:
         declared = registry.device(kind)
         yield f'## `dut.kind = "{kind}"`: {declared.title}'
         yield ""
-        yield from _table(bench_keys.dut(kind))
+        yield from _table(keys.dut_table(kind))
         if declared.keys.port:
             yield from _table(
-                replace(bench_keys.port(kind), doc="Beside the keys of every kind:", keys=declared.keys.port)
+                replace(keys.port_table(kind), doc="Beside the keys of every kind:", keys=declared.keys.port)
             )
         for table in declared.keys.arrays:
             yield from _table(table)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pinchpoint.campaign import keys
-from pinchpoint.keys.reader import Element, Reader, Values
+from pinchpoint.keys.reader import Element, Reader, Values, refuse_doubles
 from pinchpoint.keys.source import Source, read_text, show
 from pinchpoint.model.campaign import HERE, Bench, Campaign, Control, Requirement, Unit
 from pinchpoint.model.errors import InputError
@@ -163,13 +163,11 @@ class _File:
                 self._check_rule(element, known)
 
     def _check_machines(self) -> None:
-        source, seen, taken = self.source, set[str](), dict[str, str]()
+        source, taken = self.source, dict[str, str]()
+        refuse_doubles(source, self.arrays["machine"])
         for element in self.arrays["machine"]:
             name, address = element.values.get("name", ""), element.values.get("address")
             hosts = element.values.get("hosts") or {}
-            if name in seen:
-                source.problem((*element.at, "name"), f"expected a unique name, found {show(name)} again")
-            seen.add(name)
             if address and hosts:
                 source.problem((*element.at, "address"), "expected no address where there are hosts, each with its own")
             for place in tuple(hosts.values()) or ((address,) if address else ()):

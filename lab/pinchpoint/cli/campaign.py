@@ -13,11 +13,9 @@ import msgspec
 from pinchpoint.campaign.cluster import Cluster, nodes_of, require_ray
 from pinchpoint.campaign.executor import INTERRUPTED, Executor, Processes
 from pinchpoint.campaign.read import Loaded, benches_here, load
-from pinchpoint.cli.options import NEW_FILE, How, how_options
-from pinchpoint.cli.parameters import PACKAGE, PairOfWords, program_of
-from pinchpoint.cli.progress import campaign_progress
+from pinchpoint.cli.options import NEW_FILE, PACKAGE, How, how_options, pair_of_words, program_of
 from pinchpoint.cli.run import new_folder, print_stored, stop_on_signals, write_report, wrong
-from pinchpoint.cli.terminal import tell
+from pinchpoint.cli.terminal import campaign_progress, tell
 from pinchpoint.host.local import Local
 from pinchpoint.model import units as words
 from pinchpoint.model.campaign import Calibration, Campaign
@@ -29,17 +27,12 @@ from pinchpoint.store.campaign import CampaignFolder
 from pinchpoint.store.folder import owned, owner
 
 
-class Address(click.ParamType[str]):
+def _address(text: str) -> str:
     """`HOST:PORT` or `auto`: a Ray cluster that runs. Ray would start one of its own for `local`."""
-
-    name = "address"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The address as it was given."""
-        host, _, port = str(value).rpartition(":")
-        if value != "auto" and (not re.fullmatch(r"[\w.-]+|\[[0-9a-fA-F:.]+\]", host) or not port.isdecimal()):
-            self.fail(f"{value!r}: expected the HOST:PORT of the head of a running cluster, or auto", param, ctx)
-        return str(value)
+    host, _, port = text.rpartition(":")
+    if text != "auto" and (not re.fullmatch(r"[\w.-]+|\[[0-9a-fA-F:.]+\]", host) or not port.isdecimal()):
+        raise click.BadParameter(f"{text!r}: expected the HOST:PORT of the head of a running cluster, or auto")
+    return text
 
 
 @dataclass(frozen=True)
@@ -56,9 +49,9 @@ class _How(How):
     *("out", "resume", "quick", "budget_s", "no_ceiling", "dry_run", "as_json", "quiet"),
     into=_How,
     more=(
-        click.option("--cluster", type=Address(), metavar="ADDRESS",
+        click.option("--cluster", type=_address, metavar="ADDRESS",
                      help="Measure on the nodes of a running Ray cluster: the HOST:PORT of its head, or auto."),
-        click.option("--build", "builds", type=PairOfWords("NAME=PATH, e.g. new=/opt/switch-2"), multiple=True,
+        click.option("--build", "builds", type=pair_of_words("NAME=PATH, e.g. new=/opt/switch-2"), multiple=True,
                      metavar="NAME=PATH",
                      help="Where a build that FILE names is: the program, or the folder it was built or installed "
                           "into; the same on every machine. May be given several times."),

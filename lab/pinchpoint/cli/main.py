@@ -13,17 +13,13 @@ from click.shell_completion import get_completion_class
 
 from pinchpoint import __version__
 from pinchpoint.cli.campaign import campaign
-from pinchpoint.cli.ceiling import ceiling
-from pinchpoint.cli.ci import ci
-from pinchpoint.cli.compare import compare
+from pinchpoint.cli.compare import ci, compare
 from pinchpoint.cli.doctor import doctor
-from pinchpoint.cli.export import export, pack, unpack
 from pinchpoint.cli.init import import_profile, init
-from pinchpoint.cli.inspect import check, clean, report, runs, show, trend
-from pinchpoint.cli.pilot import pilot
-from pinchpoint.cli.run import explain, run
+from pinchpoint.cli.inspect import check, clean, export, pack, report, runs, show, trend, unpack
+from pinchpoint.cli.pilot import ceiling, pilot
+from pinchpoint.cli.run import explain, run, study
 from pinchpoint.cli.servers import otg, serve
-from pinchpoint.cli.study import study
 from pinchpoint.cli.watch import watch
 from pinchpoint.host.signals import ENDING
 from pinchpoint.model.errors import InputError, PinchpointError
@@ -161,16 +157,11 @@ def _in_one_form(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     if isinstance(error, NoArgsIsHelpError) or context is None:
         return error.format_message()
-    path = context.command_path
-    wanted = error.possibilities[:1] if isinstance(error, click.NoSuchOption) and error.possibilities else []
-    near = [f"did you mean {wanted[0]}? "] if wanted else []
-    return f"{path}: {_plain(error)}\n  hint: {''.join(near)}{path} --help"
-
-
-def _plain(error: click.ClickException) -> str:
+    path, told, near = context.command_path, error.format_message().rstrip("."), ""
     if isinstance(error, click.NoSuchOption):
-        return f"no option {error.option_name}"
-    return error.format_message().rstrip(".")
+        told = f"no option {error.option_name}"
+        near = f"did you mean {error.possibilities[0]}? " if error.possibilities else ""
+    return f"{path}: {told}\n  hint: {near}{path} --help"
 
 
 def _notes(error: BaseException | None) -> Iterator[str]:

@@ -1,20 +1,212 @@
-"""The options that several commands have, written once; a command gets them as one object."""
+"""The options that several commands have, written once, which a command gets as one object; and kinds of their values.
+
+Times, settings, builds, studies, groups; what can be completed completes itself.
+"""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from importlib import resources
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
-from pinchpoint.cli.parameters import RUNS, Duration, RunPath, Setting
 from pinchpoint.host.interface import Host
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
+from pinchpoint.model import units
+from pinchpoint.model.effective import toml_of
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Remote, is_destination
 from pinchpoint.run.host_recovery import AWAITED_S
+from pinchpoint.scenario.study import STUDY_FILE
+
+if TYPE_CHECKING:
+    from pinchpoint.serve.index import Row
+
+RUNS: Final = Path("runs")
+"""Where commands that measure put their run folders."""
+LAST: Final = "@last"
+_COUNTED = re.compile(rf"{LAST}(-([0-9]{{1,4}}))?")
+
+
+def stored_runs(folder: Path) -> "list[Row]":
+    """The runs in a folder, the newest first. Raises StoreError where their index cannot be written."""
+    from pinchpoint.serve.index import Index, Wanted, index_path  # sqlite3 is not to be imported by `--help`
+    from pinchpoint.serve.shelf import Shelf
+
+    shelf = Shelf(folder.resolve())
+    index = Index(shelf, index_path(shelf.root))
+    index.refresh()
+    pages = index.list(Wanted()).pages
+    return [row for page in range(1, pages + 1) for row in index.list(Wanted(page=page)).rows]
+
+
+class RunPath(click.Path):
+    """A run folder by its path; or `@last`, the newest in runs/, `@last-1`, the one before, and so on."""
+
+    def __init__(self, *, file_okay: bool = True) -> None:
+        super().__init__(exists=True, file_okay=file_okay, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        if not str(value).startswith("@") or Path(value).exists():
+            return super().convert(value, param, ctx)
+        counted = _COUNTED.fullmatch(str(value))
+        if counted is None:
+            self.fail(f"{value}: expected {LAST}, or {LAST}-1 for the run before", param, ctx)
+        rows, back = stored_runs(RUNS) if RUNS.is_dir() else [], int(counted[2] or 0)
+        if back >= len(rows):
+            self.fail(f"{value}: {RUNS}/ has {units.counted(len(rows), 'run')}", param, ctx)
+        return RUNS / rows[back].id
+
+
+def duration(text: str) -> float:
+    """Seconds, more than 0, of a time such as `90s`, `10m`, `1h` or `1h30m`. Raises BadParameter."""
+    seconds = units.parsed_duration(text)
+    if seconds is None:
+        raise click.BadParameter(f"{text!r}: expected a time such as 90s, 10m or 1h30m")
+    return seconds
+
+
+def setting(text: str) -> tuple[str, object]:
+    """`KEY=VALUE`: a key of scenario files and its value as TOML; a bare word is a text. Raises BadParameter."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip() or "\n" in value:
+        raise click.BadParameter(f"{text!r}: expected KEY=VALUE, e.g. dut.datapath=af_xdp")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return key.strip(), value.strip()
+
+
+def pair_of_words(expected: str) -> Callable[[str], tuple[str, str]]:
+    """What reads two words with `=` between them, and raises BadParameter, which names what is expected."""
+
+    def pair(text: str) -> tuple[str, str]:
+        first, _, second = text.partition("=")
+        if not first or not second:
+            raise click.BadParameter(f"{text!r}: expected {expected}")
+        return first, second
+
+    return pair
+
+
+def setting_words(key: str, value: object) -> str:
+    """`KEY=VALUE` as `setting` reads it, a text without quotation marks where it stays one."""
+    bare = f"{key}={value}"
+    if isinstance(value, str) and "\n" not in value and setting(bare) == (key, value):
+        return bare
+    return f"{key}={toml_of(value)}"
+
+
+class StudyName(click.ParamType[str]):
+    """The name of a shipped study, or the path of one's own."""
+
+    name = "study"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Shipped studies, and folders."""
+        items = [CompletionItem(name) for name in study_folders() if name.startswith(incomplete)]
+        return items or [CompletionItem(incomplete, type="dir")]
+
+
+class Groups(click.ParamType[tuple[str, ...]]):
+    """Names of groups with commas between them."""
+
+    name = "groups"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """The names; whether a study has them is known once it is read."""
+        if isinstance(value, tuple):
+            return value
+        names = tuple(name.strip() for name in str(value).split(",") if name.strip())
+        if not names:
+            self.fail("expected group names separated by commas", param, ctx)
+        return names
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The groups of the study that is named before."""
+        # An option that still lacks its value ends the parsing: the study is then among what is left over.
+        study = ctx.params.get("name") or next(iter(ctx.args), "")
+        try:
+            folder: Path = study_folder(study)
+        except InputError:
+            return []
+        before, comma, last = incomplete.rpartition(",")
+        names = sorted(path.stem for path in folder.glob("*.toml") if path.name != STUDY_FILE)
+        left = [name for name in names if name not in before.split(",")]
+        return [CompletionItem(f"{before}{comma}{name}") for name in left if name.startswith(last)]
+
+
+_PACKAGED = Path(str(resources.files("pinchpoint"))) / "studies"
+_REPOSITORY = Path(__file__).parents[3] / "studies"
+
+
+def study_folders() -> dict[str, Path]:
+    """The folder of every shipped study, by name."""
+    shelf = next((path.resolve() for path in (_PACKAGED, _REPOSITORY) if path.is_dir()), None)
+    if shelf is None:
+        return {}
+    return {path.name: path for path in sorted(shelf.iterdir()) if path.is_dir() and any(path.glob("*.toml"))}
+
+
+def study_folder(name: str) -> Path:
+    """The folder of a shipped study by its name, or of one's own by its path. Raises InputError."""
+    shipped = study_folders()
+    if name in shipped:
+        return shipped[name]
+    if name and Path(name).is_dir():
+        return Path(name)
+    near = get_close_matches(name, shipped, 1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    hint = f"{meant}Shipped: {', '.join(shipped)}; or the path of a folder of your own"
+    raise InputError(f"{name}: no such study", hint)
+
+
+PACKAGE: Final = ".deb"
+
+
+def program_of(build: Path, name: str, stack: ExitStack) -> Path:
+    """The program called `name`, or `name-VARIANT`, of a build. A package is unpacked until `stack` is closed.
+
+    A link of a package that leads out of it is refused: it would lead to a program of this machine, not of the build.
+
+    Raises InputError if there is none or more than one, RequirementError if a package cannot be unpacked here.
+    """
+    is_package = build.is_file() and build.suffix == PACKAGE
+    if build.is_file() and not is_package:
+        return build.resolve()
+    folder = build.resolve()
+    if is_package:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="pinchpoint-package-"))).resolve()
+        Local().run(("dpkg-deb", "--extract", str(build), str(folder)))
+    programs = sorted(dict.fromkeys(_programs(folder, name)))
+    for path in programs if is_package else ():
+        if not path.resolve().is_relative_to(folder):
+            link = f"/{path.relative_to(folder)} leads out of the package, to {path.resolve()}"
+            raise InputError(f"{build}: {link}", "give the package that holds the program, or the program's own path")
+    if len(programs) != 1:
+        names = ", ".join(map(str, programs)) or f"no program called {name}"
+        raise InputError(f"{build}: expected one program called {name}, found {names}", "give the program's own path")
+    return programs[0]
+
+
+def _programs(folder: Path, name: str) -> Iterator[Path]:
+    for path in folder.rglob(f"{name}*"):
+        is_called_so = path.name == name or path.name.startswith(f"{name}-")
+        if is_called_so and not path.suffix and path.is_file() and os.access(path, os.X_OK):
+            resolved = path.resolve()
+            yield resolved if resolved.is_relative_to(folder) and resolved.name.startswith(name) else path
+
 
 Command = Callable[..., int]
 Option = Callable[[Command], Command]
@@ -60,18 +252,18 @@ _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]]] = {
                        "is tried again."}),
     "quick": (("--quick",), {"is_flag": True,
               "help": "The short form that the files define: fewer levels, shorter trials."}),
-    "settings": (("--set", "settings"), {"type": Setting(), "multiple": True, "metavar": "KEY=VALUE",
+    "settings": (("--set", "settings"), {"type": setting, "multiple": True, "metavar": "KEY=VALUE",
                  "help": "Override KEY with VALUE (TOML), e.g. dut.datapath=af_xdp, 'engine.cpus=[2, 3]' or "
                          "'stream[1].frame_bytes=512'. May be given several times."}),
     "repeats": (("--repeats",), {"type": click.IntRange(1, 1000), "metavar": "N",
                 "help": "Measure every point N times, whatever the files say."}),
-    "budget_s": (("--budget", "budget_s"), {"type": Duration(), "metavar": "TIME",
+    "budget_s": (("--budget", "budget_s"), {"type": duration, "metavar": "TIME",
                  "help": "Measure as much as fits into TIME (90s, 10m, 1h30m): coarse levels first, repeats last; "
                          "points that monotonicity makes needless are left out. What is left out is reported."}),
     "no_ceiling": (("--no-ceiling",), {"is_flag": True,
                    "help": "Do not measure what the engine itself reaches without the device, where that is not known "
                            "yet; it takes some seconds once a day for every shape of bench."}),
-    "await_host_s": (("--await-host", "await_host_s"), {"type": Duration(), "metavar": "TIME", "default": "5m",
+    "await_host_s": (("--await-host", "await_host_s"), {"type": duration, "metavar": "TIME", "default": "5m",
                      "show_default": True,
                      "help": "Await a host by ssh that is lost for at most TIME, then give its point up."}),
     "dry_run": (("--dry-run",), {"is_flag": True, "help": "Print the plan of every bench and stop."}),

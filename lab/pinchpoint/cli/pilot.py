@@ -1,7 +1,12 @@
-"""`pinchpoint pilot`: at which level a scenario's numbers vary, and how often to repeat what."""
+"""Commands that say what numbers are worth here.
+
+`pinchpoint pilot`: at which level a scenario's numbers vary, and how often to repeat what. `pinchpoint ceiling`: what
+the traffic engine itself reaches on a bench, without the device.
+"""
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
@@ -14,32 +19,38 @@ from rich.text import Text
 
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import program
-from pinchpoint.cli.options import FILE, How, gathered, how_options
-from pinchpoint.cli.parameters import RUNS, Duration, MetricName, setting_words
-from pinchpoint.cli.progress import progress
+from pinchpoint.cli.options import (
+    FILE,
+    RUNS,
+    How,
+    duration,
+    gathered,
+    how_options,
+    json_option,
+    quiet_option,
+    setting_words,
+)
 from pinchpoint.cli.run import new_folder, print_plans, report_as_far, stop_on_signals, write_report
-from pinchpoint.cli.terminal import console, tell
+from pinchpoint.cli.terminal import console, progress, tell
 from pinchpoint.dut.setup import require
+from pinchpoint.engine import process
+from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.measure.standing import Interrupted
-from pinchpoint.model import units
+from pinchpoint.measure.standing import Interrupted, Listener
+from pinchpoint.model import former, units
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError
-from pinchpoint.model.result import Outcome, ScenarioResult
+from pinchpoint.model.measurement import Foreign
+from pinchpoint.model.result import Ceiling, Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario
+from pinchpoint.report.observed import generator_lines
+from pinchpoint.run import external_generator
 from pinchpoint.run import pilot as piloted
+from pinchpoint.run.ceiling import CeilingTest
 from pinchpoint.run.pilot import Size
 from pinchpoint.run.stored import StoredRun
+from pinchpoint.stats import variance
 from pinchpoint.stats.estimate import median_interval
-from pinchpoint.stats.variance import (
-    MOST_REBUILDS,
-    Allocation,
-    Component,
-    Costs,
-    components,
-    for_half_width,
-    for_time,
-    varies_most,
-)
+from pinchpoint.stats.variance import MOST_REBUILDS, Allocation, Component, Costs
 from pinchpoint.store.folder import RunFolder
 
 Results = Mapping[tuple[int, int, int], ScenarioResult]
@@ -100,9 +111,9 @@ class Finding:
 )  # fmt: skip
 @click.option("--within", type=click.FloatRange(0, 100, min_open=True), default=1.0, show_default=True,
               metavar="PERCENT", help="The wished half width of the 95 % interval.")  # fmt: skip
-@click.option("--time", "time_s", type=Duration(), metavar="TIME",
+@click.option("--time", "time_s", type=duration, metavar="TIME",
               help="Advise the narrowest interval that fits into TIME (10m, 1h) instead.")  # fmt: skip
-@click.option("--metric", "metrics", type=MetricName(), multiple=True, metavar="NAME",
+@click.option("--metric", "metrics", type=former.metric, multiple=True, metavar="NAME",
               help="Judge this metric; else every rate.")  # fmt: skip
 @how_options("quick", "settings", "out", "dry_run", "as_json", "quiet", as_json="For machines.")
 def pilot(path: Path, size: Size, within: float, time_s: float | None, metrics: tuple[str, ...], how: How) -> int:
@@ -183,11 +194,12 @@ def _judge(metric: str, size: Size, results: Results, costs: Costs, asked: Asked
         return Finding(metric, unit, None, None, None, reason, (), None)
     benches = [fmean([result for start in bench for result in start]) for bench in values]
     estimate = median_interval(benches)
-    known = components(values) if min(size.benches, size.starts, size.measurements) > 1 else ()
+    known = variance.components(values) if min(size.benches, size.starts, size.measurements) > 1 else ()
     advice = None
-    if known:
-        time_s = asked.time_s
-        advice = for_half_width(known, costs, asked.within / 100) if time_s is None else for_time(known, costs, time_s)
+    if known and asked.time_s is not None:
+        advice = variance.for_time(known, costs, asked.time_s)
+    elif known:
+        advice = variance.for_half_width(known, costs, asked.within / 100)
     words = estimate.words("benches")
     return Finding(metric, unit, estimate.centre, estimate.low, estimate.high, words, known, advice)
 
@@ -197,7 +209,7 @@ def _table(judged: list[Finding]) -> Table:
     for heading in ("metric", "level", "varies by", "share", "seen in"):
         table.add_column(heading, justify="right" if heading in ("varies by", "share") else "left", no_wrap=True)
     for finding in judged:
-        most = varies_most(finding.components) if finding.components else None
+        most = variance.varies_most(finding.components) if finding.components else None
         for place, part in enumerate(finding.components):
             name = finding.metric if place == 0 else ""
             style = "bold" if part is most and part.share else ""
@@ -224,7 +236,7 @@ def _lines(judged: list[Finding], asked: Asked, costs: Costs) -> Iterator[str]:
 
 
 def _advice(finding: Finding, asked: Asked) -> Iterator[str]:
-    most = varies_most(finding.components)
+    most = variance.varies_most(finding.components)
     if most.share:
         yield f"  varies most from one {most.level} to the next"
     if finding.advice is None:
@@ -248,3 +260,66 @@ def _most(advice: Allocation) -> str:
     """Up to how many benches the wished interval may take."""
     most = advice.most_rebuilds
     return f"up to {most}" if most < MOST_REBUILDS else f"{MOST_REBUILDS} or more"
+
+
+FOREIGN_S = 5.0  # another generator runs
+
+
+@click.command(short_help="What the engine itself reaches, without the device.")
+@click.argument("path", type=FILE, metavar="SCENARIO")
+@click.option("--fresh", is_flag=True, help="Measure it anew, also if it was measured within the last day.")
+@click.option("--generator", metavar="COMMAND", help="Watch this command instead of the engine; {PORT} is replaced.")
+@click.option("--for", "duration_s", type=duration, metavar="TIME", help="How long it may run. [default: 5s]")
+@json_option
+@quiet_option
+def ceiling(
+    path: Path, fresh: bool, generator: str | None, duration_s: float | None, as_json: bool, quiet: bool
+) -> int:
+    """The highest rate that the engine offers on the bench of SCENARIO with its ports joined to each other.
+
+    `pinchpoint run` does the same before a search; a rate within its reach is reported as "at least". Of a file
+    that sweeps, the first point is taken. What was measured is kept for a day, by the distance of the cores.
+
+    With `--generator` another generator takes the engine's place, and what it really sends is reported: rate,
+    bursts, sizes, flows, checksums, one way or two. COMMAND is run without a shell on the engine's CPUs. Its
+    {PORT} is the interface of that port in a namespace of its own or, where the device polls, the path of the
+    vhost-user socket that the command has to serve: `--generator "trafgen --dev {left} --conf udp.cfg"`.
+    """
+    scenario = program.of_paths([path]).units[0]
+    if scenario.remote or scenario.engines:
+        what = "its bench stands on another host, where the ceiling is measured by the run itself"
+        raise InputError(f"{path}: runs_on: {what}", f"pinchpoint run {path}")
+    if generator is not None and fresh:
+        raise InputError("--fresh: another generator's rate is never kept", "leave it out")
+    if generator is None and duration_s is not None:
+        raise InputError("--for: the engine's own ceiling takes ten short trials", "use it with --generator")
+    machines = Machines(Local())
+    test = CeilingTest(machines, process.version)
+    measured: Foreign | tuple[Ceiling, ...]
+    lines: Iterable[str]
+    if generator is not None:
+        with _alone(machines, external_generator.wire_of(scenario, machines.lab), quiet) as listener:
+            measured = external_generator.watched(machines, scenario, generator, duration_s or FOREIGN_S, listener)
+        lines = generator_lines(measured, max((known.fps for known in test.known(scenario)), default=None))
+    else:
+        measured = () if fresh else test.known(scenario)
+        if not measured:
+            with _alone(machines, scenario, quiet) as listener:
+                measured = test.measured_now(scenario, listener)
+        lines = [_line(ceiling) for ceiling in measured]
+    click.echo(msgspec.json.encode(measured) if as_json else "\n".join(lines))
+    return 0
+
+
+@contextmanager
+def _alone(machines: Machines, scenario: Scenario, quiet: bool) -> Iterator[Listener]:
+    """Alone on this machine, which has what the bench needs."""
+    require(scenario, machines)
+    with machine_lock(machines.lab), progress(quiet) as listener, stop_on_signals():
+        yield listener
+
+
+def _line(ceiling: Ceiling) -> str:
+    back = "" if ceiling.received_fps is None else f", {units.fps(ceiling.received_fps)} of it came back"
+    apart = "" if ceiling.distance_ns is None else f" cores {units.nanoseconds(ceiling.distance_ns)} apart,"
+    return f"{units.fps(ceiling.fps)} offered{back};{apart} measured {ceiling.measured}\n  {ceiling.key}"

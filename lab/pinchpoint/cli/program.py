@@ -23,8 +23,8 @@ from pinchpoint.run.budget import Forecast
 from pinchpoint.run.comparison import expected_s as run_expected_s
 from pinchpoint.run.explaining import sweep_of
 from pinchpoint.scenario import load_study, load_sweep
+from pinchpoint.scenario.study import STUDY_FILE
 
-STUDY_FILE = "study.toml"
 Changes = Mapping[str, object]  # key path -> value
 
 
@@ -119,17 +119,12 @@ def of_paths(paths: Sequence[Path], quick: bool = False, changes: Changes = Mapp
     if len(paths) == 1 and (paths[0] / STUDY_FILE).is_file():
         return of_study(paths[0], quick, changes=changes)
     sweeps = _load_all(scenario_files(paths), quick, changes)
-    if quick:
-        _note_if_long(sweeps, lambda: _load_all(scenario_files(paths), False, changes))
     name = paths[0].resolve().name if len(paths) == 1 and paths[0].is_dir() else sweeps[0].group
     return Program(name, sweeps)
 
 
 def of_study(
-    folder: Path,
-    quick: bool = False,
-    only: Sequence[str] = (),
-    changes: Changes = MappingProxyType({}),
+    folder: Path, quick: bool = False, only: Sequence[str] = (), changes: Changes = MappingProxyType({})
 ) -> Program:
     """A study, or those of its groups that `only` names; a folder without study.toml is its scenarios.
 
@@ -145,10 +140,7 @@ def of_study(
     if unknown:
         raise InputError(f"{folder}: no group {', '.join(unknown)}", f"its groups: {', '.join(files)}")
     chosen = [path for name, path in files.items() if not only or name in only]
-    sweeps = _load_all(chosen, quick, changes)
-    if quick:
-        _note_if_long(sweeps, lambda: _load_all(chosen, False, changes))
-    return Program(folder.resolve().name, sweeps)
+    return Program(folder.resolve().name, _load_all(chosen, quick, changes))
 
 
 def _note_if_long(short: tuple[Sweep, ...], long: Callable[[], tuple[Sweep, ...]]) -> None:
@@ -180,6 +172,11 @@ def _free_cpus(scenario: Scenario, machines: Machines) -> frozenset[int]:
     return machines.opened(scenario.remote).cpus() - {*scenario.engine.cpus, *scenario.dut.cpus}
 
 
+def is_run(path: Path) -> bool:
+    """Whether it is a run folder."""
+    return (path / "run.json").is_file()
+
+
 def scenario_files(paths: Iterable[Path]) -> list[Path]:
     """Files as given, and in each folder its scenarios in the order of their names."""
     files: list[Path] = []
@@ -194,6 +191,7 @@ def scenario_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def _load_all(files: Sequence[Path], quick: bool, changes: Changes) -> tuple[Sweep, ...]:
+    """The sweeps of these files; of a short form that is the long one, this is said."""
     sweeps: list[Sweep] = []
     problems: list[str] = []
     for path in files:
@@ -204,6 +202,8 @@ def _load_all(files: Sequence[Path], quick: bool, changes: Changes) -> tuple[Swe
     problems += _doubles(sweeps)
     if problems:
         raise InputError("\n".join(problems))
+    if quick:
+        _note_if_long(tuple(sweeps), lambda: _load_all(files, False, changes))
     return tuple(sweeps)
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pinchpoint.cli.options import FOLDER
-from pinchpoint.cli.parameters import RUNS, study_folders
+from pinchpoint.cli.options import FOLDER, RUNS, study_folders
 from pinchpoint.cli.run import stop_on_signals
 from pinchpoint.host.local import Local
 from pinchpoint.model import units

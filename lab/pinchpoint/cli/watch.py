@@ -11,8 +11,7 @@ import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from pinchpoint.cli.options import NEW_FILE, gathered
-from pinchpoint.cli.parameters import Duration, PairOfWords
+from pinchpoint.cli.options import NEW_FILE, duration, gathered, pair_of_words
 from pinchpoint.cli.terminal import console, redrawn, tell
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Attached, Device
@@ -52,12 +51,12 @@ class Watching:
     Watching,
     "how",
     click.option("--kind", metavar="KIND", help="Of device, as a scenario's dut.kind. [default: that of a scenario]"),
-    click.option("--for", "for_s", type=Duration(), metavar="TIME", help="End after TIME. [default: when interrupted]"),
-    click.option("--every", "every_s", type=Duration(), default="1s", show_default=True, metavar="TIME",
+    click.option("--for", "for_s", type=duration, metavar="TIME", help="End after TIME. [default: when interrupted]"),
+    click.option("--every", "every_s", type=duration, default="1s", show_default=True, metavar="TIME",
                  help="Read the counters this often."),
     click.option("--record", type=NEW_FILE, metavar="FILE",
                  help="Keep every reading in FILE, which `pinchpoint watch FILE` replays on any machine."),
-    click.option("--wire", "wires", type=PairOfWords("PORT=PORT, e.g. uplink=uplink"), multiple=True,
+    click.option("--wire", "wires", type=pair_of_words("PORT=PORT, e.g. uplink=uplink"), multiple=True,
                  metavar="PORT=PORT",
                  help="The ports that join two hosts; once for each two RECORDs. [default: by the rates]"),
     click.option("--openmetrics", type=NEW_FILE, metavar="FILE",

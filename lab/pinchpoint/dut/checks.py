@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from pinchpoint.dut.device import Device, RawScenario
 from pinchpoint.keys.lexical import Path
-from pinchpoint.keys.reader import Element, Values
+from pinchpoint.keys.reader import Element, Values, refuse_doubles
 from pinchpoint.model.scenario import LAB, SPLIT, Batch, Between, EngineSite, Remote, Scenario
 
 _OF_DEVICE = ("pci", "interface")  # a NIC that DPDK drives; an interface that the kernel drives
@@ -111,12 +111,7 @@ def two_ports(raw: RawScenario) -> None:
 
 def names(raw: RawScenario) -> None:
     """Ports and hosts have names of their own."""
-    seen = set[str]()
-    for element in (*raw.ports, *raw.hosts):
-        name = element.values.get("name")
-        if name in seen:
-            raw.problem((*element.at, "name"), f'expected a unique name, found "{name}" again')
-        seen.add(name or "")
+    refuse_doubles(raw.source, (*raw.ports, *raw.hosts))
 
 
 def check_machines(

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 
-from pinchpoint.findings import judging
-from pinchpoint.findings.comparing import of_two_benches
+from pinchpoint.findings import comparing
 from pinchpoint.model import units
 from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision, HoldsFor, MetricComparison
 from pinchpoint.model.duet import FORWARDED, MEASURED, RELATIVE, DuetSummary, Stretch
@@ -54,7 +53,7 @@ def of_duet(info: RunInfo, result: RunResult, stretches: Sequence[Stretch]) -> C
     metric = _forwarded(duet, info.comparison.margin)
     summary = duet.summary if duet else None
     notes = (*_warnings(result), *(_notes_of_slices(summary) if summary else ()))
-    return of_two_benches(info, result, ComparisonKind.DUET, (metric,), notes, summary)
+    return comparing.of_two_benches(info, result, ComparisonKind.DUET, (metric,), notes, summary)
 
 
 def _warnings(result: RunResult) -> Iterable[str]:
@@ -63,13 +62,13 @@ def _warnings(result: RunResult) -> Iterable[str]:
 
 def _forwarded(duet: Duet | None, margin: float | None) -> MetricComparison:
     why = why_refused(duet.summary) if duet else "no slice was measured"
-    base = judging.refused(FORWARDED, "fps", why)
+    base = comparing.refused(FORWARDED, "fps", why)
     if why or duet is None:
         return base
     assert duet.difference is not None  # else every slice was discarded, which has a reason
     a, b = (over_time(_rates(duet.quads, side)) for side in SIDES)
     base = replace(base, a=a, b=b, n=len(duet.quads), method=interval_of(duet))
-    return judging.with_ratio(base, duet.difference, _holds_for(duet.summary.benches), margin, of="quad")
+    return comparing.with_ratio(base, duet.difference, _holds_for(duet.summary.benches), margin, of="quad")
 
 
 def _holds_for(builds: int) -> HoldsFor:
@@ -191,11 +190,11 @@ def of_trials(info: RunInfo, result: RunResult, made: Alternation, search: Searc
     elif cost is not None:
         metrics = (rate, replace(cost, judged=False))
     notes = (*_warnings(result), *_notes_of_trials(compared, rate, search))
-    return of_two_benches(info, result, ComparisonKind.TRIALS, metrics, notes)
+    return comparing.of_two_benches(info, result, ComparisonKind.TRIALS, metrics, notes)
 
 
 def _rate(compared: Alternated, search: Search, margin: float | None) -> MetricComparison:
-    base = judging.refused(rate_name(search), "fps", "too few alternating trials had a usable account")
+    base = comparing.refused(rate_name(search), "fps", "too few alternating trials had a usable account")
     if compared.rate is None:
         return base
     base = replace(base, a=rate_of(compared.turns, "A"), b=rate_of(compared.turns, "B"))
@@ -219,7 +218,7 @@ def _cost(compared: Alternated, margin: float | None) -> MetricComparison | None
         return None
     costs = [[getattr(turn, side.lower()).cycles for turn in compared.turns] for side in SIDES]
     a, b = (over_time([value for value in side if value], "cycles") for side in costs)
-    return _of_turns(replace(judging.refused(CYCLES, "cycles", ""), a=a, b=b), compared.cycles, compared, margin)
+    return _of_turns(replace(comparing.refused(CYCLES, "cycles", ""), a=a, b=b), compared.cycles, compared, margin)
 
 
 def _of_turns(
@@ -228,7 +227,7 @@ def _of_turns(
     blocks = f"{ratio.n} builds" if compared.builds >= fewest_pairs() else units.counted(ratio.n, "block")
     method = _interval(ratio, f"{blocks} of {units.counted(len(compared.turns), 'turn')}")
     base = replace(base, n=len(compared.turns), method=method)
-    return judging.with_ratio(base, ratio, _holds_for(compared.builds), margin, of="turn")
+    return comparing.with_ratio(base, ratio, _holds_for(compared.builds), margin, of="turn")
 
 
 def rate_of(turns: Sequence[Turn], side: str) -> Estimate:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import comb
 
-from pinchpoint.findings import differences, judging
+from pinchpoint.findings import comparing, differences
 from pinchpoint.findings.comparing import SCHEMA, UNPROBED, Reading, in_mode, in_order, modes_of, readings
 from pinchpoint.model.comparison import (
     Compared,
@@ -131,7 +131,7 @@ def _metric(
     unit = next((reading.metric.unit for side in sides for reading in side if reading.metric.unit), "")
     mode, chosen = _one_mode(sides)
     why = _why_refused(name, a, b, other) or ("" if chosen else _nothing(sides))
-    base = replace(judging.refused(name, unit, why, judged), method=METHOD)
+    base = replace(comparing.refused(name, unit, why, judged), method=METHOD)
     if why or chosen is None:
         return base
     return _with_ratio(replace(base, mode=mode, left_out=_left_out(sides, chosen)), chosen, margin)
@@ -193,7 +193,9 @@ def _with_ratio(
     compared, quotient = replace(compared, a=a, b=b, decision=Decision.TOO_FEW), ratio(b, a)
     if quotient is None or quotient.low is None or quotient.high is None:
         value = b.value / a.value
-        sentence = f"B is {judging.percent(abs(1 - value))} {'higher' if value >= 1 else 'lower'}: no interval is known"
+        sentence = (
+            f"B is {comparing.percent(abs(1 - value))} {'higher' if value >= 1 else 'lower'}: no interval is known"
+        )
         return replace(compared, ratio=value, sentence=sentence)
     compared = replace(compared, ratio=quotient.value, low=quotient.low, high=quotient.high)
     if not _decidable(a.n, b.n):
@@ -202,4 +204,4 @@ def _with_ratio(
     hidden, method = max(quotient.high - 1, 1 - quotient.low), f"{METHOD}; A: {a.interval}; B: {b.interval}"
     compared = replace(compared, largest_hidden=hidden, holds_for=HoldsFor.RUNS, method=method)
     direction = Decision.HIGHER if quotient.value > 1 else Decision.LOWER
-    return judging.decided(compared, direction if quotient.tells_apart else Decision.NOT_FOUND, margin)
+    return comparing.decided(compared, direction if quotient.tells_apart else Decision.NOT_FOUND, margin)

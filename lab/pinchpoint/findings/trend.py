@@ -8,7 +8,7 @@ from statistics import median_high
 
 from pinchpoint.findings import differences
 from pinchpoint.findings.curves import DISTURBED, metrics_of, of_repeats
-from pinchpoint.findings.find_compare import less_is_better
+from pinchpoint.findings.findings import less_is_better
 from pinchpoint.model.comparison import Difference, Trend, TrendChange, TrendRun, TrendSegment
 from pinchpoint.model.effective import by_name
 from pinchpoint.model.errors import InputError

@@ -4,14 +4,14 @@ Texts such as "50ms" and "3Mpps" are the numbers that keys of times and rates ho
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pinchpoint.keys.key import Computed, Key, Required, Table, Unset
 from pinchpoint.keys.kinds import MismatchError
 from pinchpoint.keys.lexical import Path
-from pinchpoint.keys.source import Source, dotted
+from pinchpoint.keys.source import Source, dotted, show
 
 _SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 _PER_SECOND: Final = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
@@ -49,6 +49,16 @@ class Element:
 
     at: Path
     values: Values
+
+
+def refuse_doubles(source: Source, elements: Iterable[Element], taken: Iterable[str] = ()) -> None:
+    """Notes each element that has the name of one before it, or one that is taken."""
+    seen = set(taken)
+    for element in elements:
+        if name := element.values.get("name"):
+            if name in seen:
+                source.problem((*element.at, "name"), f"expected a unique name, found {show(name)} again")
+            seen.add(name)
 
 
 class Reader:

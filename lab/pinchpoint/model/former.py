@@ -35,9 +35,7 @@ _METRICS: Final[Mapping[str, str]] = {
 _LIMITS: Final[Mapping[str, str]] = {"pmd_core": Limit.FORWARDING_CORE}
 _CAUSES: Final[Mapping[str, str]] = {"upcalls": "slow-path"}
 _FIELDS: Final[Mapping[Any, Mapping[str, str]]] = {
-    Trial: {"pmds": "threads"},
-    Measurement: {"pmds": "threads"},
-    ScenarioResult: {"pmds": "threads"},
+    kind: {"pmds": "threads"} for kind in (Trial, Measurement, ScenarioResult)
 }
 _GONE_FIELDS: Final[Mapping[Any, frozenset[str]]] = {
     Band: frozenset({"best_fps"}),  # the load that was reached for a tenth of the time

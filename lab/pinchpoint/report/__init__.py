@@ -1,10 +1,10 @@
 """Results for people: pure functions from a run's data to HTML, Markdown and a terminal table.
 
 `view`      everything that is shown of a run, gathered once; made of
-            `number_views`, `curve_views` and `trial_views`
+            `number_views` and `trial_views`
 `tables`    what a table is
 `words`     how results are put into words
-`page`      render_html: one self-contained file
+`page`      render_html: one self-contained file; render_form: the form that an RFC asks for
 `markdown`  render_markdown: compact, for issue trackers
 `terminal`  render_table: a rich renderable, printed by the caller
 `comparison` the same of a comparison

@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 from statistics import median
 from typing import Final
 
 from pinchpoint.model import units
 from pinchpoint.model.measurement import BurstResult, LossPoint
-from pinchpoint.model.result import Rate, RateStatus, ScenarioResult
+from pinchpoint.model.result import LossShare, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.report import plot, words
 from pinchpoint.report.plot import Figure
@@ -94,26 +93,12 @@ def _rates(rates: Sequence[Rate]) -> tuple[list[Figure], list[Figure]]:
     return shapes, notes
 
 
-@dataclass(frozen=True)
-class Point:
-    """Trials of neighbouring loads."""
-
-    load_fps: float  # offered, median
-    losing: int
-    trials: int
-
-    @property
-    def share(self) -> float:
-        """Of the trials that lose."""
-        return self.losing / self.trials
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Of that share, 95 %, binomial (Wilson 1927)."""
-        squared = _SURE**2 / self.trials
-        centre = (self.share + squared / 2) / (1 + squared)
-        half = math.sqrt(self.share * (1 - self.share) * squared + squared**2 / 4) / (1 + squared)
-        return max(0.0, centre - half), min(1.0, centre + half)
+def interval(point: LossShare) -> tuple[float, float]:
+    """Of its share, 95 %, binomial (Wilson 1927)."""
+    squared = _SURE**2 / point.trials
+    centre = (point.share + squared / 2) / (1 + squared)
+    half = math.sqrt(point.share * (1 - point.share) * squared + squared**2 / 4) / (1 + squared)
+    return max(0.0, centre - half), min(1.0, centre + half)
 
 
 def usable(trials: Sequence[Trial]) -> list[Trial]:
@@ -121,7 +106,7 @@ def usable(trials: Sequence[Trial]) -> list[Trial]:
     return [trial for trial in trials if trial.phase in _PHASES and trial.is_usable and trial.burst_frames is None]
 
 
-def points(trials: Sequence[Trial], loss_ratio: float) -> list[Point]:
+def points(trials: Sequence[Trial], loss_ratio: float) -> list[LossShare]:
     """The curve's points, by load; each has eight trials or more, where loads lie near enough."""
     groups: list[list[Trial]] = []
     for trial in sorted(trials, key=lambda trial: trial.offered_fps):
@@ -133,9 +118,9 @@ def points(trials: Sequence[Trial], loss_ratio: float) -> list[Point]:
     return [_point(group, loss_ratio) for group in groups]
 
 
-def _point(group: Sequence[Trial], loss_ratio: float) -> Point:
+def _point(group: Sequence[Trial], loss_ratio: float) -> LossShare:
     losing = sum(trial.loss_ratio > loss_ratio for trial in group)
-    return Point(median(trial.offered_fps for trial in group), losing, len(group))
+    return LossShare(median(trial.offered_fps for trial in group), losing, len(group))
 
 
 def losing_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Figure | None:
@@ -152,7 +137,7 @@ def losing_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Fig
     x = plot.value_axis("fps", [trial.offered_fps for trial in tried])
     near = [(point.load_fps / x.divisor, point.share, _near(point)) for point in curve]
     shares = plot.markers("share of the trials that lose, 95 % binomial", near, {"size": 8, "color": "@accent"})
-    bars = plot.error_bars([(point.share, *point.interval) for point in curve], "@accent")
+    bars = plot.error_bars([(point.share, *interval(point)) for point in curve], "@accent")
     shares |= {"mode": "lines+markers", "line": {"color": "@accent", "width": 1.2}, "error_y": bars}
     losing = [trial for trial in tried if trial.loss_ratio > rate.loss_ratio]
     keeping = [trial for trial in tried if trial.loss_ratio <= rate.loss_ratio]
@@ -173,8 +158,8 @@ def losing_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Fig
     return plot.figure(data, 360, 54, loads, y, shapes=shapes, annotations=notes)
 
 
-def _near(point: Point) -> str:
-    share, low, high = map(units.share, (point.share, *point.interval))
+def _near(point: LossShare) -> str:
+    share, low, high = map(units.share, (point.share, *interval(point)))
     lost = f"<b>{point.losing} of {point.trials} trials lose</b> near {escape(units.fps(point.load_fps))}"
     return f"{lost}<br>{share}, 95 % {low} to {high}"
 

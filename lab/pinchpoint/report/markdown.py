@@ -8,8 +8,7 @@ from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Study
 from pinchpoint.model.trial import Trial
 from pinchpoint.report import number_views, words
-from pinchpoint.report.curve_views import CurveView, curve_table
-from pinchpoint.report.number_views import metric_table, rate_table
+from pinchpoint.report.number_views import CurveView, curve_table, metric_table, rate_table
 from pinchpoint.report.tables import Cell, Table
 from pinchpoint.report.view import RunView, ScenarioView, run_view
 

@@ -1,8 +1,14 @@
-"""The report as one self-contained HTML file: no network, light and dark, printable."""
+"""Runs as HTML: the report, one self-contained file without network, light and dark, printable; and forms of RFCs.
+
+Report forms of RFC 2544 and RFC 9411 have every section of their RFC. What the run did not measure is named in its
+place, and so is where a measurement departs from the RFC.
+"""
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 from importlib import resources
 from typing import Final
@@ -12,11 +18,13 @@ from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from pinchpoint.model import units
+from pinchpoint.model.effective import by_name, table_in
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import Measurement
-from pinchpoint.model.result import RunInfo, RunResult
+from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.trial import LatencySummary, Trial
 from pinchpoint.report import loss_figures, number_views, rate_figures, trial_figures, words
+from pinchpoint.report.number_views import MetricRow, named
 from pinchpoint.report.plot import Figure
 from pinchpoint.report.trial_views import SIZE
 from pinchpoint.report.view import RunView, ScenarioView, run_view
@@ -150,3 +158,167 @@ def environment(package: str = "pinchpoint.report") -> Environment:
         "trial_address": None,  # where trials have pages of their own: their address by their id
     }
     return environment
+
+
+LEAST_TRIAL_S: Final = 60.0  # RFC 2544, 24
+
+
+class Form(StrEnum):
+    """The document whose report form is filled in."""
+
+    RFC2544 = "rfc2544"
+    RFC9411 = "rfc9411"
+
+
+@dataclass(frozen=True)
+class Section:
+    """One test of an RFC, and the measures and metrics that answer it; a name that ends in a space is of several."""
+
+    number: str
+    title: str
+    measures: tuple[str, ...]  # none: the lab has none
+    metrics: tuple[str, ...]
+    otherwise: str  # what is said where the run has none of these
+    departs: str = ""  # from the RFC, whenever it was measured
+    is_latency: bool = False
+
+
+SECTIONS: Final[Mapping[Form, tuple[Section, ...]]] = {
+    Form.RFC2544: (
+        Section("26.1", "Throughput", ("rates",), ("NDR", "NDR throughput"), 'measure = "rates" measures it'),
+        Section(
+            "26.2", "Latency", ("rates",), (), 'measure = "rates" measures it at shares of the throughput',
+            "The RFC asks for latency at the throughput itself, as a mean of 20 trials; here it is the distribution "
+            "over all frames of one trial at the share of the throughput that is given.", is_latency=True,
+        ),
+        Section("26.3", "Frame loss rate", ("loss_curve",), ("loss at ",), 'measure = "loss_curve" measures it'),
+        Section(
+            "26.4", "Back-to-back frames", ("burst",),
+            ("longest burst", "average burst", "shortest of the tests", "longest of the tests", "burst rate",
+             "implied buffer time", "corrected buffer time"),
+            'measure = "burst" measures it (with the corrections of RFC 9004)',
+        ),
+        Section("26.5", "System recovery", ("recovery",), ("recovery time", "lost after the overload", "throughput"),
+                'measure = "recovery" measures it'),
+        Section("26.6", "Reset", (), (), "no measure of the lab resets a device"),
+    ),
+    Form.RFC9411: (
+        Section("7.1", "Throughput performance with application traffic mix", (), (),
+                "no measure of the lab has a mix of applications"),
+        Section(
+            "7.2", "TCP connections per second with HTTP traffic", ("connections", "crr"),
+            ("burst rate", "burst rate, ", "sustained rate", "transactions", "failed share"),
+            'measure = "connections" or "crr" measures TCP connections a second',
+            'Connections carry no HTTP: measure = "connections" opens and closes them, "crr" sends one request of '
+            "fixed size on each.",
+        ),
+        Section("7.3", "HTTP throughput", ("bandwidth",), ("goodput", "retransmits"),
+                'measure = "bandwidth" measures goodput',
+                "Streams of bytes over TCP, not objects over HTTP."),
+        Section(
+            "7.4", "HTTP transaction latency", ("rr", "crr", "connections"),
+            ("latency ", "connect p50", "connect p99"), 'measure = "rr" or "crr" measures the latency of requests',
+            "Requests and answers of fixed size, not HTTP; time to first and to last byte are the same.",
+        ),
+        Section("7.5", "Concurrent TCP connection capacity with HTTP traffic", ("capacity",),
+                ("capacity", "tear-down rate", "aging time"), 'measure = "capacity" measures it',
+                "Connections stay open without HTTP transactions on them."),
+        *(Section(number, title, (), (), "the lab makes no TLS or QUIC traffic") for number, title in (
+            ("7.6", "TCP or QUIC connections per second with HTTPS traffic"), ("7.7", "HTTPS throughput"),
+            ("7.8", "HTTPS transaction latency"),
+            ("7.9", "Concurrent TCP or QUIC connection capacity with HTTPS traffic"),
+        )),
+    ),
+}  # fmt: skip
+TITLES: Final[Mapping[Form, str]] = {
+    Form.RFC2544: "Benchmarking Methodology for Network Interconnect Devices",
+    Form.RFC9411: "Benchmarking Methodology for Network Security Device Performance",
+}
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A section with what the run has for it."""
+
+    section: Section
+    rows: tuple[tuple[str, str, MetricRow], ...]  # scenario, frame sizes (empty: of no given size), and a figure
+    missing: tuple[str, ...]  # scenarios of its measures without a figure, each with the reason
+
+
+def render_form(form: Form, info: RunInfo, result: RunResult, trials: Sequence[Trial]) -> str:
+    """The page as text: no scripts, no network; every text from outside is escaped."""
+    template = environment().get_template("form.html.j2")
+    return template.render(
+        rfc=form.value.removeprefix("rfc"),
+        title=TITLES[form],
+        info=info,
+        sections=[_filled(section, info, result) for section in SECTIONS[form]],
+        setup=tuple(_setup(info)),
+        remarks=tuple(_remarks(form, result, trials)),
+    )
+
+
+def _filled(section: Section, info: RunInfo, result: RunResult) -> Filled:
+    rows_of = _latency if section.is_latency else _figures
+    own = [scenario for scenario in result.scenarios if scenario.measure in section.measures]
+    filled = [(scenario, tuple(rows_of(section, scenario))) for scenario in own]
+    missing = tuple(f"{scenario.scenario}: {_why(scenario)}" for scenario, rows in filled if not rows)
+    told = [(scenario.scenario, _frames(info, scenario.scenario), row) for scenario, rows in filled for row in rows]
+    return Filled(section, tuple(told), missing)
+
+
+def _why(result: ScenarioResult) -> str:
+    if result.outcome is not Outcome.MEASURED:
+        return f"{result.outcome}: {result.reason}"
+    return "; ".join(rate.reason for rate in result.rates[:1] if rate.reason) or "no such figure was found"
+
+
+def _figures(section: Section, result: ScenarioResult) -> Iterator[MetricRow]:
+    for metric in named(result.metrics, section.metrics):
+        interval = units.ends(metric.low, metric.high, metric.unit)
+        yield MetricRow(metric.name, units.quantity(metric.value, metric.unit), interval, "; ".join(metric.remarks))
+
+
+def _latency(section: Section, result: ScenarioResult) -> Iterator[MetricRow]:
+    for point in result.latency:
+        name = f"at {units.share(point.share)} of the throughput"
+        histogram = point.latency
+        if histogram is None:
+            yield MetricRow(name, "not measured", "", point.note)
+            continue
+        value = f"mean {units.nanoseconds(histogram.mean_ns)}, p50 {units.nanoseconds(histogram.p50_ns)}"
+        ends = (("min", histogram.min_ns), ("p99", histogram.p99_ns), ("max", histogram.max_ns))
+        spread = ", ".join(f"{end} {units.nanoseconds(length)}" for end, length in ends)
+        yield MetricRow(name, value, spread, point.note)
+
+
+def _frames(info: RunInfo, scenario: str) -> str:
+    """The frame sizes of a scenario's streams, in bytes with the check sequence (RFC 2544, 9)."""
+    streams = by_name(info.scenarios).get(scenario, {}).get("streams", ())
+    return ", ".join(dict.fromkeys(f"{stream.get('frame_bytes')} B" for stream in streams))
+
+
+def _setup(info: RunInfo) -> Iterator[tuple[str, str]]:
+    """What an RFC wants to be known of the setup, as it was recorded."""
+    devices = (table_in(scenario, "dut") for scenario in info.scenarios)
+    kinds = dict.fromkeys(str(dut.get("kind")) for dut in devices if dut)
+    yield "Device under test", ", ".join(kinds) or "not recorded"
+    yield "Run", f"{info.run_id}, started {info.started}"
+    yield "Command", " ".join(info.argv)
+    yield from ((f"Version of {name}", value) for name, value in info.versions.items())
+    yield from ((f"Host: {name}", value) for name, value in info.host.items())
+
+
+def _remarks(form: Form, result: RunResult, trials: Sequence[Trial]) -> Iterator[str]:
+    if not result.finished:
+        yield "The run was interrupted: these are the scenarios that were measured."
+    if form is Form.RFC2544:
+        judged = (trial for trial in trials if trial.phase != "warm-up" and trial.burst_frames is None)
+        lengths = sorted({trial.duration_s for trial in judged})
+        if lengths and lengths[0] < LEAST_TRIAL_S:
+            ends = f"{lengths[0]:g}" + (f" to {lengths[-1]:g}" if len(lengths) > 1 else "")
+            yield f"Trials took {ends} s; RFC 2544, section 24, asks for at least {LEAST_TRIAL_S:g} s."
+        yield (
+            "Frames that the tester itself lost are counted apart from those of the device; trials that the host "
+            "disturbed are discarded and repeated."
+        )

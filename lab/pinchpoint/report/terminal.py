@@ -17,11 +17,9 @@ from pinchpoint.model.result import RunResult, ScenarioResult
 from pinchpoint.model.study import Finding
 from pinchpoint.report import comparison as views
 from pinchpoint.report import number_views, words
-from pinchpoint.report.curve_views import CurveView, curve_table
-from pinchpoint.report.number_views import metric_table, rate_table
+from pinchpoint.report.number_views import CurveView, curve_table, metric_table, rate_table
 from pinchpoint.report.tables import ABSENT, Cell, Column, Table
-from pinchpoint.report.view import ScenarioView, run_view
-from pinchpoint.report.why import ProfileView, WhyView
+from pinchpoint.report.view import ProfileView, ScenarioView, WhyView, run_view
 
 _STYLES: Final[Mapping[str, str]] = {
     "found": "bold", "at_least": "yellow", "below": "yellow", "below_minimum": "yellow", "between": "yellow",

@@ -1,19 +1,248 @@
 """Every key of a scenario file, once: parsing, errors and docs/scenario.md are driven by this table."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Final
 
-from pinchpoint.dut import registry
+from pinchpoint.dut import registry, vm
+from pinchpoint.dut.device import ENGINE_MEMORY_MB
 from pinchpoint.dut.registry import device
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Computed, Key, Table, Unset
 from pinchpoint.keys.source import Source
 from pinchpoint.measure import registry as measures
-from pinchpoint.model.scenario import Scenario
-from pinchpoint.scenario import bench_keys, sweep_keys
-from pinchpoint.scenario.bench_keys import ENGINE, GUEST, MACHINE
-from pinchpoint.scenario.measure_keys import SEARCH, STREAM, VALIDITY
+from pinchpoint.model.groups import grouped
+from pinchpoint.model.levels import CONFIDENCE
+from pinchpoint.model.scenario import PACKED, SPLIT, Between, Scenario, SearchMethod
+from pinchpoint.scenario import sweep_keys
 from pinchpoint.scenario.service_keys import BACKEND, ESTABLISHED, SERVICE
+
+
+def dut_table(kind: str) -> Table:
+    """`[dut]` of a device of that kind."""
+    words = "; ".join(f'"{kind}": {device(kind).title}' for kind in registry.kinds())
+    key = Key("kind", kinds.word(*registry.kinds()), f"What it is. {words}.", registry.default())
+    return Table("dut", f"The device under test: {device(kind).title}.", (key, *device(kind).keys.dut))
+
+
+def port_table(kind: str) -> Table:
+    """`[[port]]` of a device of that kind."""
+    return replace(PORT, keys=(*PORT.keys, *device(kind).keys.port))
+
+
+def host_table(kind: str) -> Table:
+    """`[[host]]` of a device of that kind."""
+    return replace(HOST, keys=(*HOST.keys, *device(kind).keys.host))
+
+
+PORT = Table(
+    "port",
+    "A port of the DUT; the traffic engine is at its other end. Measures that send frames need two.",
+    (
+        Key("name", kinds.port_name(), "Used in streams and, in braces, in rules."),
+        Key("ring", kinds.power_of_two(64, 32768),
+            "Descriptors of each ring between engine and DUT: the frames it can absorb.", 1024),
+        Key("queues", kinds.integer(1, 64),
+            "Receive queues of the DUT's port: more than one where its ports are polled.", 1),
+        Key("pci", kinds.pci_address(),
+            "A NIC of the DUT's host, instead of a vhost-user port (with DPDK only).", Unset("no NIC")),
+        Key("engine_pci", kinds.pci_address(),
+            "The NIC at the other end of the cable, on the engine's host. Between two hosts, an interface may be at "
+            "the other end instead.", Unset("no NIC")),
+        Key("no_iommu", kinds.boolean(),
+            "Where the machine has no IOMMU: use the port's NICs all the same while the bench stands, by vfio where "
+            "the kernel was built for that, else by uio_pci_generic. They can then reach any memory.", False),
+        Key("interface", kinds.interface_name(),
+            "An interface of the DUT's host that exists already, such as the end of a cable to another host, instead "
+            "of a veth pair. The bench moves it into its namespace and gives it back as it was: name, MTU, state, "
+            "addresses.", Unset("a veth pair")),
+        Key("engine_interface", kinds.interface_name(),
+            "The interface at the other end of the cable, on the engine's host. Between two hosts, a NIC may be at "
+            "the other end instead.", Unset("a veth pair")),
+        Key("engine_runs_on", kinds.machine_name(),
+            "The host of the engine at this port's other end; \"lab\": the machine on which the lab runs. Two ports "
+            "with two hosts have two engines: one sends a stream, the other one receives it.", Unset("engine.runs_on")),
+        Key("ring_layout", kinds.word(SPLIT, PACKED),
+            "Of a vhost-user port's rings (Virtio 1.1, 2.6 and 2.7). It changes what the DUT's side costs, too.",
+            SPLIT),
+    ),
+    at_most=64,
+)  # fmt: skip
+
+HOST = Table(
+    "host",
+    "A network namespace with one interface on a bridge: an end of a socket workload, which needs two. It is on the "
+    "DUT's host or, by `runs_on`, on a machine of its own.",
+    (
+        Key("name", kinds.port_name(), "Used in [sockets] and, in braces, in rules."),
+        Key("address", kinds.interface_address(), "Its IPv4 address, with the prefix's length."),
+        Key("cpus", kinds.cpus(), "Where its workload runs: CPUs of the machine that it is on."),
+        Key("interface", kinds.interface_name(),
+            "An interface of the DUT's host that exists already, the end of a cable to this end of the workload, "
+            "instead of a veth pair. The bench moves it into its namespace and gives it back as it was.",
+            Unset("a veth pair")),
+        Key("end_interface", kinds.interface_name(),
+            "The interface at the other end of that cable, on the machine of this end; it has the address meanwhile.",
+            Unset("a veth pair")),
+        Key("runs_on", kinds.machine_name(),
+            'The machine of this end: a Host of ssh_config, or "lab": the one on which the lab runs.',
+            Unset("the DUT's host")),
+    ),
+    at_most=256,
+)  # fmt: skip
+
+MACHINE = Table(
+    "host",
+    "Another machine; `runs_on` puts the bench there, device and engine. It is reached by OpenSSH's client with your "
+    "own configuration, keys and jump hosts; nothing is installed there but the engine's file. A file "
+    "that has [[host]], an end of a socket workload, cannot have it: each `runs_on` is then a Host of ssh_config, with "
+    "the defaults of these keys.",
+    (
+        Key("kind", kinds.word("ssh"), 'How it is reached. "ssh": OpenSSH\'s client, without questions.', "ssh"),
+        Key("address", kinds.destination(),
+            "As for ssh(1): HOST, USER@HOST, or a Host of ssh_config.", Computed("NAME")),
+        Key("sudo", kinds.boolean(), "Whether `sudo -n` makes the user root there who is not.", True),
+        Key("lease_s", kinds.number(5, 3600),
+            "Seconds. When the host has not heard of the lab for so long, it ends the engine and undoes the bench.",
+            60),
+    ),
+    is_named=True,
+)  # fmt: skip
+
+GUEST = Table(
+    "guest",
+    "A kernel of its own, in which the device runs instead of on this machine's: for modules that this kernel lacks, "
+    "or another release. The device's CPUs are those of this machine on which its virtual CPUs run. Each port is a "
+    "tap. Only devices that are the kernel itself run there, and only with measures that send frames.",
+    (
+        Key("kernel", kinds.word(*vm.kernels()),
+            " ".join(f'"{word}": {about}.' for word, about in vm.kernels().items()), vm.DEFAULT),
+        Key("release", kinds.kernel_release(),
+            'The release of the kernel, or the beginning of it, e.g. "6.12" (qemu only). `packaging/guest-kernel '
+            "--release 6.12` provides it. The result records the release that runs.", Unset("that of the Debian here")),
+        Key("memory_mb", kinds.integer(64, 1_048_576), "Its memory, MiB; at least 64 for each NUMA node.", 512),
+        Key("numa_nodes", kinds.integer(1, 128),  # qemu's MAX_NODES
+            "Its NUMA nodes, each with one virtual CPU and its share of the memory (more than 1: qemu only). The "
+            "device's CPUs are dealt to the virtual ones in turn; a node's memory is taken near to that CPU. In the "
+            "guest each flow is forwarded on one of them. The result records the nodes that the guest has.", 1),
+    ),
+    is_optional=True,
+)  # fmt: skip
+
+ENGINE = Table(
+    "engine",
+    "The traffic engine.",
+    (
+        Key("cpus", kinds.cpus(),
+            "CPUs of the engine; the ports are dealt to them in turn, so there may be no more CPUs than ports. None "
+            "may be a CPU of a device that polls; of another one only with the measures bandwidth, rr, crr and build.",
+            [0]),
+        Key("memory_mb", kinds.integer(64, 1_048_576),
+            "Hugepage memory of the engine, MiB (with DPDK only).", ENGINE_MEMORY_MB),
+        Key("backend", kinds.word("auto", "af_packet", "af_xdp", "xdp_live"),
+            'How it sends and receives; "auto": as suits the device, the only way with DPDK.', "auto"),
+        Key("runs_on", kinds.machine_name(),
+            "The host on which it runs; \"lab\": the machine on which the lab runs. `cpus` are that host's. Every "
+            "port then has an `interface` and an `engine_interface`.", Unset("the DUT's host")),
+        Key("clock_error_us", kinds.number(0, 1e9),
+            "By how much the clocks of the hosts of two engines may be apart, microseconds: the bound that PTP or "
+            "chrony gives. One-way latency is reported with it as its error.",
+            Unset("not known: no latency where two engines measure")),
+    ),
+)  # fmt: skip
+
+FRAMES: Final = tuple(
+    measure.name for measure in measures.measures() if not (measure.is_served or issubclass(measure.made, Between))
+)
+"""The measures that send streams of frames."""
+RANGES: Final = ("ipv4_dst", "ipv4_src", "udp_dst", "udp_src")
+MOST_FLOWS: Final = 16_777_216
+STREAM = Table(
+    "stream",
+    "UDP over IPv4 frames from one port to another. The defaults are the addresses "
+    "and the discard port that RFC 2544 (C.2.2) and RFC 863 reserve.",
+    (
+        Key("from", kinds.port_name(), "The port where the frames enter the DUT.", field="tx_port"),
+        Key("to", kinds.port_name(), "The port where they should come out.", field="rx_port"),
+        Key("frame_bytes", kinds.integer(64, 9022),
+            "Frame size with its check sequence, bytes. A device may take less.", 64),
+        Key("share", kinds.number(0.001, 1000), "Its share of the load, relative to the other streams.", 1.0),
+        Key("eth_src", kinds.mac(unicast=True), "Source of every frame.", "02:00:00:00:00:01"),
+        Key("eth_dst", kinds.mac(), "Destination of every frame.", "02:00:00:00:00:02"),
+        Key("ipv4_src", kinds.ipv4_range(), "Source addresses.", "198.18.0.1"),
+        Key("ipv4_dst", kinds.ipv4_range(), "Destination addresses.", "198.19.0.1"),
+        Key("udp_src", kinds.udp_range(), "Source ports.", 1024),
+        Key("udp_dst", kinds.udp_range(), "Destination ports.", 9),
+        Key("order", kinds.order(RANGES),
+            "Which range advances fastest, which next. Names that are left out follow in the default order.",
+            list(RANGES)),
+        Key("flows", kinds.integer(1, MOST_FLOWS),
+            "Five-tuples in the cycle; at most the product of the four ranges.",
+            Computed("the product of the four ranges")),
+        Key("together", kinds.boolean(),
+            "The ranges advance together, each by one with every frame, as other generators have it, instead of one "
+            "after the other; `flows` is then at most the least common multiple of their lengths.", False),
+    ),
+    at_most=256,
+    measures=FRAMES,
+)  # fmt: skip
+
+SEARCH = Table(
+    "search",
+    "How NDR and PDR are looked for. Trial length is part of a rate's definition: never compare rates across "
+    "lengths. Keys that only MLRsearch uses have the goals of FD.io CSIT as defaults.",
+    (
+        Key("method", kinds.word(*SearchMethod),
+            '"threshold": a statistical model of loss against load; "mlrsearch": the library of FD.io CSIT.',
+            SearchMethod.THRESHOLD.value),
+        Key("confidence", kinds.number(0.5, 0.999), "Of the interval around every rate (threshold only).", CONFIDENCE),
+        Key("max_traffic_s", kinds.number(0.05, 86_400),
+            "Seconds of valid trials after which the answer is given with the interval reached (threshold only).",
+            50.0),
+        Key("min_load_fps", kinds.number(1, 1e9), "Lowest load tried, frames per second.", 10_000.0),
+        Key("max_load_fps", kinds.number(1, 1e9), "Highest load tried, frames per second.", 20e6),
+        Key("loss_ratios", kinds.shares(),
+            "One goal each: 0 is the NDR, others are PDRs; 0.005 is 0.5 %.", [0.0, 0.005]),
+        Key("trial_duration_s", kinds.number(0.05, 3600), "Length of a full trial, seconds.", 1.0),
+        Key("initial_trial_duration_s", kinds.number(0.05, 3600),
+            "Length of the first, rough trials, seconds; at most trial_duration_s.", 1.0),
+        Key("duration_sum_s", kinds.number(0.05, 86_400),
+            "Seconds of trials at one load that decide about it; at least trial_duration_s.", 21.0),
+        Key("exceed_ratio", kinds.number(0, 1, below=True),
+            "Share of those seconds that may lose too much before the load counts as too high.", 0.5),
+        Key("relative_width", kinds.number(0.0001, 0.5),
+            "The search ends when the ends of the interval (mlrsearch: the bounds; CSIT takes 0.005) are this close, "
+            "relative to the upper one.", 0.01),
+        Key("preceding_targets", kinds.integer(0, 8), "Coarser searches made first, to save time in all.", 2),
+        Key("expansion_coefficient", kinds.integer(2, 16), "How fast the bounds move outwards.", 2),
+        Key("max_duration_s", kinds.number(1, 86_400), "The search gives up after this time, seconds.", 600.0),
+        Key("max_repeats", kinds.integer(0, 100), "How often one invalid trial is repeated.", 8),
+        Key("drain_s", kinds.number(0, 60), "Wait for frames still on their way, seconds.", 0.1),
+    ),
+    measures=FRAMES,
+)  # fmt: skip
+
+VALIDITY = Table(
+    "validity",
+    "Which trials are discarded, and when a verdict is refused.",
+    (
+        Key("shortfall_ratio", kinds.number(0, 1, below=True),
+            "Share of the intended frames that the engine may fail to offer although its core ran.", 0.001),
+        Key("gap_shortfall_ratio", kinds.number(0, 1, below=True),
+            "Share that it may fail to offer in all where the host took its core; rates are offered rates.", 0.07),
+        Key("unexplained_ratio", kinds.number(0, 1),
+            "Share of a search's offered frames that may be lost without a counter that names them. Above it the "
+            "verdict is refused, with the place where frames vanish; the rate stands.", 1e-4),
+        Key("quiet_within_s", kinds.number(0, 2),
+            "Before a trial, wait at most this long for a moment in which no neighbour slows the switch's core, "
+            "seconds. What is measured is then the device beside no neighbour, and no longer the device on this host.",
+            0.0),
+    ),
+    removed={
+        "unexplained_frames": "write unexplained_ratio, a share of the search's offered frames (default 0.0001): "
+        "frames that no counter names no longer discard a trial",
+    },
+)  # fmt: skip
 
 TOP = Table(
     "",
@@ -45,25 +274,12 @@ class Tables:
 def of_kind(kind: str) -> Tables:
     """Those of a kind that there is. Raises InputError where its device cannot be used."""
     declared = device(kind).keys
-    dut, own = bench_keys.dut(kind), declared.arrays
+    dut, own = dut_table(kind), declared.arrays
     of_measures = {table.name: table for table in (measure.table(declared) for measure in measures.measures())}
     own_tables = (SEARCH, VALIDITY, *of_measures.values())
-    ends = (bench_keys.port(kind), bench_keys.host(kind))
-    every = (
-        TOP,
-        dut,
-        *own,
-        *ends,
-        SERVICE,
-        BACKEND,
-        ESTABLISHED,
-        MACHINE,
-        GUEST,
-        ENGINE,
-        STREAM,
-        *own_tables,
-        *sweep_keys.TABLES,
-    )
+    ends = (port_table(kind), host_table(kind))
+    services = (SERVICE, BACKEND, ESTABLISHED)
+    every = (TOP, dut, *own, *ends, *services, MACHINE, GUEST, ENGINE, STREAM, *own_tables, *sweep_keys.TABLES)
     return Tables((TOP, dut, SERVICE, ESTABLISHED, GUEST, ENGINE, *own_tables), (*own, *ends, BACKEND, STREAM), every)
 
 
@@ -84,14 +300,9 @@ def known() -> tuple[Table, ...]:
 def foreign(kind: str) -> dict[str, str]:
     """Keys and tables that devices of other kinds have and this one has not, each with what to say of it."""
     mine = _names(kind)
-    foreign_keys: dict[str, list[str]] = {}
-    for other in registry.kinds():
-        for name in _names(other) - mine:
-            foreign_keys.setdefault(name, []).append(f'"{other}"')
-    return {
-        name: f'it belongs to a device of kind {" or ".join(of)}, this one is "{kind}"'
-        for name, of in foreign_keys.items()
-    }
+    of_others = grouped((name, f'"{other}"') for other in registry.kinds() for name in _names(other) - mine)
+    told = f'this one is "{kind}"'
+    return {name: f"it belongs to a device of kind {' or '.join(of)}, {told}" for name, of in of_others.items()}
 
 
 def _names(kind: str) -> set[str]:

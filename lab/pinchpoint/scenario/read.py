@@ -34,8 +34,7 @@ from pinchpoint.model.scenario import (
     Validity,
 )
 from pinchpoint.scenario import keys, service_keys
-from pinchpoint.scenario.bench_keys import MACHINE
-from pinchpoint.scenario.measure_keys import MOST_FLOWS, RANGES, SEARCH
+from pinchpoint.scenario.keys import MACHINE, MOST_FLOWS, RANGES, SEARCH
 
 
 def load(path: FilePath) -> Scenario:

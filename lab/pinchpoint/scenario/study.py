@@ -25,10 +25,7 @@ STUDY_FILE = "study.toml"
 
 
 def load_study(
-    folder: FilePath,
-    quick: bool = False,
-    only: Collection[str] = (),
-    changes: Mapping[str, object] | None = None,
+    folder: FilePath, quick: bool = False, only: Collection[str] = (), changes: Mapping[str, object] | None = None
 ) -> tuple[Study, tuple[Sweep, ...]]:
     """Read a study's folder: the study, and a sweep for each of its scenario files, in its order.
 

@@ -9,7 +9,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from pinchpoint.keys.lexical import Path
-from pinchpoint.keys.reader import Element, Reader, Values
+from pinchpoint.keys.reader import Element, Reader, Values, refuse_doubles
 from pinchpoint.keys.source import (
     CHANGED,
     MOST_PROBLEMS,
@@ -136,9 +136,7 @@ def _listed(source: Source, points: Sequence[Element], values: Values, quick: bo
         source.problem(("sweep", "point"), "expected at least one point with quick = true in the short form")
     settings = [_point_setting(source, point) for point in taken]
     names = [point.values.get("name", "") for point in taken]
-    for place, (point, name) in enumerate(zip(taken, names, strict=True)):
-        if name and name in names[:place]:
-            source.problem((*point.at, "name"), f"expected a unique name, found {show(name)} again")
+    refuse_doubles(source, taken)
     if taken and "point_name" in values:
         changed = dict.fromkeys(path_text(change.at) for setting in settings for change in setting)
         yield Axis(Factor(values["point_name"], "", tuple(names), False, tuple(changed)), tuple(settings))
@@ -160,12 +158,7 @@ def _point_setting(source: Source, point: Element) -> Setting:
 
 
 def _check_axes(source: Source, axes: Sequence[Axis], factors: Sequence[Element], points: Sequence[Element]) -> None:
-    seen = {axes[0].factor.name} if points and axes else set[str]()
-    for element in factors:
-        name = element.values.get("name")
-        if name in seen:
-            source.problem((*element.at, "name"), f"expected a unique name, found {show(name)} again")
-        seen.add(name or "")
+    refuse_doubles(source, factors, (axes[0].factor.name,) if points and axes else ())
     taken: dict[Path, str] = {}
     for axis in axes:
         for path in {change.at: None for setting in axis.settings for change in setting}:

@@ -1,7 +1,9 @@
 """What each page shows, as text. Templates, views and figures are the report's wherever it has them."""
 
+import csv
+import io
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import quote, urlencode
@@ -13,19 +15,19 @@ from pinchpoint.model import former
 from pinchpoint.model.campaign import Progress
 from pinchpoint.model.effective import by_name, table_in
 from pinchpoint.model.errors import InputError, PinchpointError
-from pinchpoint.model.result import RunInfo, RunResult
-from pinchpoint.model.trial import StreamCounts, Trial
-from pinchpoint.report import page, rate_figures, trial_figures, trial_views
+from pinchpoint.model.groups import grouped
+from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.trial import Ledger, StreamCounts, Trial
+from pinchpoint.report import page, rate_figures, trial_figures, trial_views, words
 from pinchpoint.report.comparison import parts_of
+from pinchpoint.report.curve_figures import Panel, overlaid
+from pinchpoint.report.number_views import main_metrics, metrics_view
 from pinchpoint.report.plot import Figure
 from pinchpoint.report.trend import details, headline, trend_figure
-from pinchpoint.report.trial_views import path_of
-from pinchpoint.report.view import ScenarioView, run_view
-from pinchpoint.report.why import WhyView, suspected_view
+from pinchpoint.report.view import ScenarioView, WhyView, run_view, suspected_view
 from pinchpoint.run.budget import Forecast
 from pinchpoint.run.stored import StoredRun, compare_folders
 from pinchpoint.scenario.plain import from_plain
-from pinchpoint.serve import side_by_side
 from pinchpoint.serve.index import Index, Wanted
 from pinchpoint.serve.shelf import FILES, Shelf
 from pinchpoint.store.campaign import CampaignFolder, is_campaign
@@ -126,9 +128,9 @@ class Pages:
             ("around", trial_figures.trials_figure(around, modes, trial.id)),
         ])  # fmt: skip
         return self.filled(
-            "trial.html.j2", word, drawn, name=name, trial=trial, path=path_of(trial, "What became of its frames"),
+            "trial.html.j2", word, drawn, name=name, trial=trial, observed=sorted(trial.observed.items()),
             before=own[at - 1] if at else None, after=own[at + 1] if at + 1 < len(own) else None, drawn_ids=_ids(drawn),
-            witness=trial_views.witness_rows((trial,)), observed=sorted(trial.observed.items()),
+            path=trial_views.path_of(trial, "What became of its frames"), witness=trial_views.witness_rows((trial,)),
             threads=trial_views.thread_views(trial.threads, plains.get(trial.scenario, {})),
         )  # fmt: skip
 
@@ -139,7 +141,9 @@ class Pages:
             raise InputError(expected, "choose them in the list")
         folders = [self.shelf.run(name) for name in names]
         if len(folders) > 2:
-            return self._side_by_side(word, names, folders)
+            scenarios, curves, drawn = side_by_side({folder.path.name: folder.read_result() for folder in folders})
+            beside: dict[str, object] = {"names": names, "scenarios": scenarios, "curves": curves}
+            return self.filled("side_by_side.html.j2", word, drawn, drawn_ids=_ids(drawn), **beside)
         if len(folders) == 2:
             comparison = compare_folders(folders[0], folders[1], (), None)
         elif (own := StoredRun(folders[0]).comparison) is not None:
@@ -149,15 +153,9 @@ class Pages:
         drawn, values = parts_of(comparison)
         return self.filled("compared.html.j2", word, drawn, names=names, **values)
 
-    def _side_by_side(self, word: str, names: Sequence[str], folders: Sequence[RunFolder]) -> str:
-        results = {name: folder.read_result() for name, folder in zip(names, folders, strict=True)}
-        scenarios, curves, drawn = side_by_side.parts(results)
-        values = {"names": names, "scenarios": scenarios, "curves": curves, "drawn_ids": _ids(drawn)}
-        return self.filled("side_by_side.html.j2", word, drawn, **values)
-
     def ledger(self, name: str, trial_id: str) -> str:
         """The account of a trial: a row for each place and each reason, frames."""
-        return side_by_side.ledger_csv(_trial(name, self.shelf.run(name).read_trials(), trial_id).ledger)
+        return ledger_csv(_trial(name, self.shelf.run(name).read_trials(), trial_id).ledger)
 
     def source(self, name: str, file: str) -> str:
         """A scenario file as a run read it. Raises InputError."""
@@ -308,3 +306,102 @@ def _left_s(info: RunInfo, done: dict[str, float], own: Sequence[Trial]) -> floa
             forecast.finished(unit, done[unit.name])
     left = forecast.left_s(unit for unit in units if unit.name not in done)
     return max(0.0, left - math.fsum(trial.duration_s for trial in own))
+
+
+MOST_PLOTS: Final = 40
+MOST_METRICS: Final = 4
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one run says of a scenario."""
+
+    run: str
+    there: bool = False  # whether the run has the scenario
+    numbers: tuple[tuple[str, str, str], ...] = ()  # name, value and interval; the number to quote first
+    against: str = ""  # the first number against that of the first run; empty where there are not two
+    pinched_by: str = ""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """One scenario in several runs."""
+
+    name: str
+    cells: tuple[Cell, ...]
+    swept: bool  # a curve of several runs shows it
+
+
+def side_by_side(results: Mapping[str, RunResult | None]) -> tuple[list[Beside], list[tuple[str, Panel]], list[Figure]]:
+    """The scenarios and the curves of several runs, and their plots with their ids."""
+    done = {
+        name: {point.scenario: point for point in result.scenarios} if result else {}
+        for name, result in results.items()
+    }
+    curves = list(_curves(results))
+    swept = {panel.key for _, panel in curves}
+    names = dict.fromkeys(name for own in done.values() for name in own)
+    scenarios = sorted((_compared(name, done, swept) for name in names), key=lambda section: section.swept)
+    plots: list[tuple[str, Figure | None]] = [(name, panel.figure) for name, panel in curves]
+    for number, section in enumerate([section for section in scenarios if not section.swept][:MOST_PLOTS]):
+        own = [(run, of_run[section.name]) for run, of_run in done.items() if section.name in of_run]
+        rates = [(run, result.rates[0]) for run, result in own if result.rates]
+        plots.append((f"beside-{number}", rate_figures.overview_figure(rates, "rate")))
+    return scenarios, curves, page.with_ids(plots)
+
+
+def _curves(results: Mapping[str, RunResult | None]) -> Iterator[tuple[str, Panel]]:
+    every = ((run, curve) for run, result in results.items() if result for curve in result.curves)
+    for number, own in enumerate(grouped((curve.group, (run, curve)) for run, curve in every).values()):
+        if len(own) > 1 and (panel := overlaid(own)):
+            yield f"curve-{number}", panel
+
+
+def _compared(scenario: str, done: Mapping[str, Mapping[str, ScenarioResult]], swept: Collection[str]) -> Beside:
+    results = {run: own.get(scenario) for run, own in done.items()}
+    first = next(filter(None, (_value(result) for result in results.values() if result)), None)
+    cells = tuple(_cell_of(run, result, first) for run, result in results.items())
+    return Beside(scenario, cells, any(result.group in swept for result in results.values() if result))
+
+
+def _cell_of(run: str, result: ScenarioResult | None, first: float | None) -> Cell:
+    if result is None:
+        return Cell(run)
+    value = _value(result)
+    against = f"x {value / first:.3g}" if value and first else ""
+    return Cell(run, True, _numbers(result), against, words.pinched_by(result))
+
+
+def _value(result: ScenarioResult) -> float | None:
+    """The number to quote, in its unit."""
+    if result.rates:
+        return result.rates[0].quoted_fps
+    return next((metric.value for metric in main_metrics(result.measure, result.metrics)), None)
+
+
+def _numbers(result: ScenarioResult) -> tuple[tuple[str, str, str], ...]:
+    if result.rates:
+        return tuple((rate.name, words.quoted(rate), words.interval(rate)) for rate in result.rates)
+    rows = metrics_view(result.metrics, result.measure).main[:MOST_METRICS]
+    return tuple((row.name, row.value, row.interval) for row in rows)
+
+
+def ledger_csv(ledger: Ledger) -> str:
+    """A row for each place, each loss there and what no counter accounts for; counts are empty where unknown."""
+    text = io.StringIO()
+    table = csv.writer(text)
+    table.writerow(("place", "frames in", "frames out", "lost", "frames", "limits", "counter"))
+    table.writerow(("offered", "", ledger.offered, "", "", "", ""))
+    for hop in ledger.hops:
+        table.writerow((_cell(hop.name), hop.frames_in, hop.frames_out, "", "", "", ""))
+        for drop in hop.drops:
+            lost = (_cell(drop.name), drop.frames, _cell(drop.limits), _cell(drop.counter))
+            table.writerow((_cell(hop.name), "", "", *lost))
+    table.writerow(("received", ledger.received, "", "", "", "", ""))
+    table.writerow(("", "", "", "unexplained", ledger.unexplained, "", ""))
+    return text.getvalue()
+
+
+def _cell(text: str) -> str:
+    """A cell that begins like a formula would be run by a spreadsheet."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text

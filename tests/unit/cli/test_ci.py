@@ -14,7 +14,7 @@ from stored_runs import history
 
 from pinchpoint.cli import run as command
 from pinchpoint.cli.main import main
-from pinchpoint.cli.parameters import program_of
+from pinchpoint.cli.options import program_of
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Outcome
 from pinchpoint.run.run import run_all, unmeasured

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from sample_shared import shared_run
 
-from pinchpoint.cli.progress import EVERY_S, PlainProgress, progress
+from pinchpoint.cli.terminal import EVERY_S, PlainProgress, progress
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.study import Bound
 

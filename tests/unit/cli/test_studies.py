@@ -7,15 +7,15 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
-from pinchpoint.cli import parameters
+from pinchpoint.cli import options
 from pinchpoint.cli.main import cli, main
-from pinchpoint.cli.parameters import Duration, Setting
+from pinchpoint.cli.options import duration, setting
 from pinchpoint.cli.program import of_paths, of_study
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.model.errors import InputError
 
-QUICKSTART = parameters._REPOSITORY / "quickstart"
+QUICKSTART = options._REPOSITORY / "quickstart"
 FACTOR = """
 [sweep]
 repeats = 2
@@ -33,14 +33,14 @@ MACHINES = Machines(Local())
 def swept(tmp_path):
     """A sweep over a shipped scenario."""
     path = tmp_path / "swept.toml"
-    path.write_text((parameters.study_folder("quickstart") / "2-snat-255.toml").read_text() + FACTOR)
+    path.write_text((options.study_folder("quickstart") / "2-snat-255.toml").read_text() + FACTOR)
     return path
 
 
 @pytest.fixture
 def mine(swept):
     """A study with one group that sweeps and one that does not."""
-    (swept.parent / "plain.toml").write_text((parameters.study_folder("quickstart") / "1-forward.toml").read_text())
+    (swept.parent / "plain.toml").write_text((options.study_folder("quickstart") / "1-forward.toml").read_text())
     text = 'title = "Mine"\nabout = "About it."\nsource = "their machine"\nscenarios = ["plain", "swept"]\n'
     (swept.parent / "study.toml").write_text(text)
     return swept.parent
@@ -54,7 +54,7 @@ def output(*arguments):
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("1h", 3600), ("1h30m", 5400), ("2m5s", 125)])
 def test_a_budget_is_a_time(text, seconds):
-    assert Duration().convert(text, None, None) == seconds
+    assert duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "10", "m", "0s", "-5m", "10 minutes", "1.5h", "s90"])
@@ -64,14 +64,14 @@ def test_what_is_no_time_is_refused_with_an_example(text, capsys):
 
 
 def test_a_plain_file_is_one_plain_scenario():
-    found = of_paths([parameters.study_folder("quickstart") / "1-forward.toml"])
+    found = of_paths([options.study_folder("quickstart") / "1-forward.toml"])
     assert found.plain
     assert found.infos == ()
     assert [unit.name for unit in found.units] == ["1-forward"]
 
 
 def test_repeats_make_a_sweep_of_it():
-    found = of_paths([parameters.study_folder("quickstart") / "1-forward.toml"]).repeated(3)
+    found = of_paths([options.study_folder("quickstart") / "1-forward.toml"]).repeated(3)
     assert not found.plain
     assert [unit.name for unit in found.units] == ["1-forward", "1-forward.r2", "1-forward.r3"]
     assert found.describe(MACHINES).startswith("1 point, 3 repeats each: 3 units, about ")
@@ -98,7 +98,7 @@ def test_a_study_beside_other_files_is_refused(mine, swept):
 
 
 def test_a_folder_without_study_toml_is_a_study_of_its_files():
-    quickstart = parameters.study_folder("quickstart")
+    quickstart = options.study_folder("quickstart")
     assert len(of_study(quickstart).units) == 3
     assert [unit.name for unit in of_study(quickstart, only=["2-snat-255"]).units] == ["2-snat-255"]
     with pytest.raises(InputError, match="no group nope") as error:
@@ -116,20 +116,20 @@ def test_problems_of_all_files_are_told_at_once(tmp_path):
 
 
 def test_a_study_is_found_by_name_or_path_and_else_the_names_are_told(mine):
-    assert parameters.study_folder("quickstart").name == "quickstart"
-    assert parameters.study_folder(str(mine)) == mine
+    assert options.study_folder("quickstart").name == "quickstart"
+    assert options.study_folder(str(mine)) == mine
     with pytest.raises(InputError, match="no such study") as error:
-        parameters.study_folder("quickstrat")
+        options.study_folder("quickstrat")
     assert error.value.hint.startswith("did you mean quickstart?")
 
 
 def test_the_package_carries_the_studies():
-    assert parameters._PACKAGED.resolve() == parameters._REPOSITORY.resolve()
+    assert options._PACKAGED.resolve() == options._REPOSITORY.resolve()
 
 
 @pytest.mark.tier1("command:study list")
 def test_the_list_tells_title_source_points_and_times(monkeypatch, mine):
-    monkeypatch.setattr(parameters, "study_folders", lambda: {"mine": mine, "quickstart": QUICKSTART})
+    monkeypatch.setattr(options, "study_folders", lambda: {"mine": mine, "quickstart": QUICKSTART})
     told = output("study", "list")
     assert "mine\n  Mine\n  reproduces: their machine\n  groups: plain, swept\n" in told
     assert "7 points in 2 groups, repeated: 13 units, about " in told
@@ -139,7 +139,7 @@ def test_the_list_tells_title_source_points_and_times(monkeypatch, mine):
 
 def test_a_study_that_cannot_be_read_does_not_hide_the_others(monkeypatch, mine):
     (mine / "swept.toml").write_text("nonsense = 1\n")
-    monkeypatch.setattr(parameters, "study_folders", lambda: {"mine": mine, "quickstart": QUICKSTART})
+    monkeypatch.setattr(options, "study_folders", lambda: {"mine": mine, "quickstart": QUICKSTART})
     told = output("study", "list")
     assert "cannot be read" in told
     assert "quickstart\n" in told
@@ -161,7 +161,7 @@ def test_a_dry_run_prints_the_plan_of_every_point_once(swept):
 
 def test_a_dry_run_says_which_points_are_impossible_and_goes_on(swept):
     path = swept.with_name("queues.toml")
-    path.write_text((parameters.study_folder("io-paths") / "queues.toml").read_text().replace("[0, 2]", "[0]"))
+    path.write_text((options.study_folder("io-paths") / "queues.toml").read_text().replace("[0, 2]", "[0]"))
     told = output("run", path, "--dry-run", "-q")
     assert told.count("\n# impossible: ") == 2
     assert "port left has 2 queues, but the engine has 1 CPU\n#     hint: list 2 CPUs in engine.cpus" in told
@@ -225,19 +225,19 @@ def test_a_setting_that_means_nothing_is_refused(mine, changes, words):
     ],
 )
 def test_settings_are_toml_and_bare_words_are_texts(text, found):
-    assert Setting().convert(text, None, None) == found
+    assert setting(text) == found
 
 
 @pytest.mark.parametrize("text", ["dut.datapath", "=3", "a=1\nb=2"])
 def test_what_is_no_setting_is_refused(text):
     with pytest.raises(click.BadParameter, match="expected KEY=VALUE"):
-        Setting().convert(text, None, None)
+        setting(text)
 
 
 def test_a_short_form_that_is_the_long_one_is_said(swept, capsys):
     of_paths([swept], quick=True)
     assert capsys.readouterr().err == ""
-    of_paths([parameters.study_folder("quickstart") / "1-forward.toml"], quick=True)
+    of_paths([options.study_folder("quickstart") / "1-forward.toml"], quick=True)
     assert "--quick changes nothing" in capsys.readouterr().err
 
 
@@ -245,14 +245,12 @@ def test_two_files_of_one_name_are_named_both(tmp_path):
     paths = [tmp_path / "x" / "1-forward.toml", tmp_path / "y" / "1-forward.toml"]
     for path in paths:
         path.parent.mkdir()
-        path.write_text((parameters.study_folder("quickstart") / "1-forward.toml").read_text())
+        path.write_text((options.study_folder("quickstart") / "1-forward.toml").read_text())
     with pytest.raises(InputError) as error:
         of_paths(paths)
     assert all(str(path) in str(error.value) for path in paths)
 
 
 def test_what_there_is_one_of_is_not_many():
-    (line,) = (
-        line for line in output("check", parameters.study_folder("quickstart")).splitlines() if "1-forward" in line
-    )
+    (line,) = (line for line in output("check", options.study_folder("quickstart")).splitlines() if "1-forward" in line)
     assert "2 ports" in line and " 1 five-tuple," in line

@@ -26,8 +26,8 @@ from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.hops import PORT, Party
 from pinchpoint.scenario import parse
-from pinchpoint.scenario.bench_keys import ENGINE
-from pinchpoint.scenario.bench_keys import PORT as PORT_TABLE
+from pinchpoint.scenario.keys import ENGINE
+from pinchpoint.scenario.keys import PORT as PORT_TABLE
 from pinchpoint.scenario.plain import from_plain, to_plain
 
 KINDS = registry.kinds()

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from points import curve, number, point, published, refusals, study, within
 
-from pinchpoint.findings.find_compare import less_is_better
-from pinchpoint.findings.findings import KINDS, findings
+from pinchpoint.findings.findings import KINDS, findings, less_is_better
 from pinchpoint.model.result import Limit
 from pinchpoint.model.scenario import Factor
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Finding, Study

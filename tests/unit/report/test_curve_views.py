@@ -7,7 +7,7 @@ from sample_study import study_run
 
 from pinchpoint.model.scenario import Factor
 from pinchpoint.model.study import Bound, Curve
-from pinchpoint.report.curve_views import UNSEEN, curve_views, table_columns
+from pinchpoint.report.number_views import UNSEEN, curve_views, table_columns
 
 INFO, RESULT, _ = study_run()
 VIEWS = {view.curve.group: view for view in curve_views(RESULT.curves, INFO.study)}
@@ -16,7 +16,11 @@ VIEWS = {view.curve.group: view for view in curve_views(RESULT.curves, INFO.stud
 def test_each_point_has_its_row_with_interval_and_verdict() -> None:
     row = VIEWS["base"].rows[5]
     assert row.levels == ("65,536",)
-    assert (row.cells[0].text, row.cells[0].spread, row.cells[0].mark) == ("1.57 Mpps", "1.566 to 1.573 Mpps", "found")
+    assert (row.cells["NDR"].text, row.cells["NDR"].spread, row.cells["NDR"].mark) == (
+        "1.57 Mpps",
+        "1.566 to 1.573 Mpps",
+        "found",
+    )
     assert (row.limit, row.repeats) == ("forwarding core", 1)
 
 
@@ -26,14 +30,14 @@ def test_columns_are_what_was_looked_for_and_what_explains_it() -> None:
 
 
 def test_a_bound_is_said_to_be_one() -> None:
-    cell = VIEWS["raw"].rows[0].cells[0]
+    cell = VIEWS["raw"].rows[0].cells["NDR"]
     assert (cell.text, cell.spread, cell.mark) == ("at least 7.10 Mpps", "", "at_least")
 
 
 def test_a_number_that_was_refused_stands_as_its_ends() -> None:
     one = curve({1: {"NDR": number(3e6)}, 2: {"NDR": within(1e6, 4e6)}}, **refusals("NDR", reason="two modes"))
     (view,) = curve_views([one], None)
-    cell = view.rows[1].cells[0]
+    cell = view.rows[1].cells["NDR"]
     assert (cell.text, cell.spread, cell.mark) == ("1.00 to 4.00 Mpps", "no number", "between")
     assert "line-ew-open" in str(view.panels[0].figure) and "somewhere within" in view.panels[0].about
 
@@ -41,7 +45,7 @@ def test_a_number_that_was_refused_stands_as_its_ends() -> None:
 def test_a_refused_number_is_a_word_with_its_reason() -> None:
     one = curve({1: {"NDR": number(3e6)}, 2: {}}, **refusals("NDR", reason="no quiet trial"))
     (view,) = curve_views([one], None)
-    assert (view.rows[1].cells[0].text, view.rows[1].cells[0].mark) == ("refused", "refused")
+    assert (view.rows[1].cells["NDR"].text, view.rows[1].cells["NDR"].mark) == ("refused", "refused")
     assert view.rows[1].notes == ("NDR: refused: no quiet trial",)
 
 
@@ -79,7 +83,7 @@ def test_a_curve_without_points_is_not_shown_and_one_without_factor_is() -> None
     empty = replace(VIEWS["base"].curve, points=())
     alone = Curve("a", "", "rates", (), (point({}, {"NDR": number(1e6, bound=Bound.BELOW)}),))
     (view,) = curve_views([empty, alone], None)
-    assert (view.curve.group, view.panels, view.rows[0].cells[0].text) == ("a", (), "below 1.00 Mpps")
+    assert (view.curve.group, view.panels, view.rows[0].cells["NDR"].text) == ("a", (), "below 1.00 Mpps")
 
 
 def test_a_curve_of_which_every_number_was_refused_says_so_in_its_own_columns() -> None:
@@ -87,7 +91,7 @@ def test_a_curve_of_which_every_number_was_refused_says_so_in_its_own_columns() 
     one = curve({512: {}, 1024: {}}, **refused, limit="host", verdict="The host was disturbed.")
     (view,) = curve_views([one], None)
     assert (view.columns, view.panels) == (("NDR", "PDR 0.5 %"), ())
-    assert {cell.text for row in view.rows for cell in row.cells} == {"refused"}
+    assert {cell.text for row in view.rows for cell in row.cells.values()} == {"refused"}
     assert view.rows[0].limit == "measuring host" and view.rows[0].notes == ("NDR, PDR 0.5 %: refused: noisy host",)
 
 

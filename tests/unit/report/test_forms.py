@@ -6,7 +6,7 @@ import pytest
 from sample import sample_run
 from sample_measures import measures_run
 
-from pinchpoint.report.forms import SECTIONS, Form, render_form
+from pinchpoint.report.page import SECTIONS, Form, render_form
 
 INFO, RESULT, TRIALS = sample_run()
 HOSTILE = "</td><script>alert(1)</script>"

@@ -3,7 +3,8 @@
 import pytest
 from sample_shared import shared_run
 
-from pinchpoint.report.loss_figures import Point, losing_figure, points, usable
+from pinchpoint.model.result import LossShare
+from pinchpoint.report.loss_figures import interval, losing_figure, points, usable
 
 _, RESULT, TRIALS = shared_run()
 FOUND = RESULT.scenarios[0]
@@ -19,8 +20,8 @@ def test_every_usable_trial_is_in_one_point_and_points_rise_with_the_load() -> N
 
 
 def test_the_interval_is_wilsons() -> None:
-    assert Point(1e6, 5, 10).interval == pytest.approx((0.2366, 0.7634), abs=1e-3)
-    assert Point(1e6, 0, 10).interval == pytest.approx((0.0, 0.2775), abs=1e-3)
+    assert interval(LossShare(1e6, 5, 10)) == pytest.approx((0.2366, 0.7634), abs=1e-3)
+    assert interval(LossShare(1e6, 0, 10)) == pytest.approx((0.0, 0.2775), abs=1e-3)
 
 
 def test_trials_without_loss_stand_at_the_bottom_and_rate_mrr_and_band_are_marked() -> None:

@@ -9,7 +9,7 @@ from sample import sample_run
 from pinchpoint.model.causes import FORWARDED, LOSS, Branch, Experiment, Explanation, Standing, Suspicion, Tried
 from pinchpoint.model.measurement import FunctionShare, Profile
 from pinchpoint.report import render_html, render_markdown, render_table
-from pinchpoint.report.why import NO_SYMBOL, profile_view, why_view
+from pinchpoint.report.view import NO_SYMBOL, profile_view, why_view
 
 
 def sentence(experiment, figure, gain, pairs=8):

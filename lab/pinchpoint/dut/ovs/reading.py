@@ -17,7 +17,7 @@ from pinchpoint.dut.ovs.spec import IN_KERNEL, POLLED, Bridge, Datapath, Patch, 
 from pinchpoint.dut.services import Option
 from pinchpoint.keys import kinds
 from pinchpoint.keys.lexical import Path
-from pinchpoint.keys.reader import Element, Values
+from pinchpoint.keys.reader import Element, Values, refuse_doubles
 from pinchpoint.keys.source import Source, show
 from pinchpoint.model.scenario import Batch, Mode
 
@@ -154,13 +154,9 @@ def row(dut: Values) -> list[str]:
 
 def check_bridges(source: Source, dut: Values, arrays: Mapping[str, Sequence[Element]]) -> None:
     """Bridges have names of their own, and those that ports, hosts, patches and tunnels name are there."""
-    there = row(dut)
-    for bridge in arrays["bridge"]:
-        name = bridge.values.get("name")
-        if name in there:
-            source.problem((*bridge.at, "name"), f'expected a unique name, found "{name}" again')
-        elif name:
-            there.append(name)
+    refuse_doubles(source, arrays["bridge"], row(dut))
+    own = (name for bridge in arrays["bridge"] if (name := bridge.values.get("name")))
+    there = list(dict.fromkeys((*row(dut), *own)))
     for table in ("port", "host", "arp_responder", "patch", "tunnel"):
         keys = _ENDS if table in ("patch", "tunnel") else (("bridge", "bridge"),)
         for element, (key, field) in ((element, end) for element in arrays[table] for end in keys):
