@@ -5,7 +5,6 @@ to the other port. docs/adding-a-device.md explains this file. Sources: tc(8), t
 """
 
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -17,7 +16,6 @@ from pinchpoint.dut.device import Keys, OwnCounters, Pages, RawScenario, Starter
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
-from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.hops import Place
 from pinchpoint.model.scenario import Guest, Scenario
@@ -82,9 +80,8 @@ class Filters(OwnCounters):
         argv = ["tc", "-n", self._netns, "-s", "-j", "filter", "show", "dev", port, "ingress"]
         return redirections(self._host.run(argv))
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`tc/filter/PORT/{packets,refused}`, frames, by the port that received them; without a filter: absent."""
-        at_s = time.monotonic()
         counters: dict[str, int] = {}
         for port in self._ports:
             for action in self.at(port):
@@ -140,10 +137,10 @@ class RedirectDevice(softirq.KernelDevice):
     forwards = Place("tc redirect", ("tc/filter/{port}/packets",), softirq.SENT_OR_DROPPED)
     settles = (*softirq.SETTLES, "tc/filter/")
 
-    def check(self, raw: RawScenario, source: Source) -> None:
+    def check(self, raw: RawScenario) -> None:
         """Its ports, of which there are two, and its CPUs."""
-        super().check(raw, source)
-        checks.two_ports(raw, source)
+        super().check(raw)
+        checks.two_ports(raw)
 
     def needs(self, scenario: Scenario, host: Host) -> Iterator[Probe]:
         """Its programs, receive packet steering, traffic control with its classifier."""
@@ -159,17 +156,6 @@ class RedirectDevice(softirq.KernelDevice):
             yield from (kernel_module(host, name, "leave out [guest]", guest) for name in modules)
         elif all(probe.ok for probe in there):
             yield traffic_control(host, classifier)
-
-    def starters(self) -> Iterator[Starter]:
-        """A first scenario on one CPU's softirqs."""
-        yield Starter(
-            rank=40,
-            kind=self.kind,
-            words=self.title,
-            why="the kernel forwards every frame by one filter",
-            title="Two ports joined by tc",
-            dut='kind = "redirect"\ncpus = {cpus}',
-        )
 
 
 def traffic_control(host: Host, classifier: str) -> Probe:
@@ -187,4 +173,7 @@ def traffic_control(host: Host, classifier: str) -> Probe:
 
 _CLASSIFIER = Key("classifier", kinds.word(*_EVERY_FRAME), "What takes every frame that a port receives.", _DEFAULT)
 _KEYS = Keys(dut=(softirq.CPUS, _CLASSIFIER), cabled=lambda _: True)
-DEVICE = RedirectDevice("redirect", "two ports joined by traffic control (tc)", Types(RedirectDut), _KEYS)
+_STARTER = Starter(rank=40, kind="redirect", words="two ports joined by traffic control (tc)",
+    title="Two ports joined by tc", why="the kernel forwards every frame by one filter",
+    dut='kind = "redirect"\ncpus = {cpus}')  # fmt: skip
+DEVICE = RedirectDevice(_STARTER.kind, _STARTER.words, Types(RedirectDut), _KEYS, starters=(_STARTER,))
