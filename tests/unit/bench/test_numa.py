@@ -13,7 +13,7 @@ from pinchpoint.bench.numa import place
 from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.dut.placement import alike, placed
 from pinchpoint.dut.registry import device_of
-from pinchpoint.host import numa as nodes
+from pinchpoint.host import memory_policy
 from pinchpoint.host.local import Local
 from pinchpoint.host.numa import Topology, cpu_list, memory_on, read_topology
 from pinchpoint.model.errors import HostLostError, InputError, RequirementError
@@ -264,15 +264,15 @@ def policy_line():
 def test_memory_is_bound_inside_the_block_and_for_processes_started_there():
     if not Path("/proc/self/numa_maps").exists():
         pytest.skip("this kernel has no NUMA")
-    before = nodes._policy()
+    before = memory_policy.current()
     with memory_on((0,), Local()):
-        assert nodes._policy() == (2, (0,))
+        assert memory_policy.current() == (2, (0,))
         assert policy_line() == "bind:0"
         pid = os.fork()
         if pid == 0:
             os.execv("/bin/grep", ["grep", "-q", "bind:0", "/proc/self/numa_maps"])
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert nodes._policy() == before
+    assert memory_policy.current() == before
 
 
 def test_a_node_that_does_not_exist_is_refused_with_the_kernels_reason():
@@ -309,6 +309,6 @@ def test_a_host_that_is_lost_while_its_memory_is_bound_hides_no_error():
 
 
 def test_no_nodes_asked_for_changes_nothing():
-    before = nodes._policy() if Path("/proc/self/numa_maps").exists() else None
+    before = memory_policy.current() if Path("/proc/self/numa_maps").exists() else None
     with memory_on(None, Local()):
-        assert before is None or nodes._policy() == before
+        assert before is None or memory_policy.current() == before

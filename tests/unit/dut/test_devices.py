@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 import msgspec
 import pytest
@@ -36,7 +36,6 @@ KEY = re.compile(r"\b(dut|port|host|engine)\.(\w+)")
 COMMON = {("port", key.name) for key in PORT_TABLE.keys} | {("engine", key.name) for key in ENGINE.keys}
 PLACE = PurePosixPath("/run/pinchpoint/b1")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-MOST_LINES = 300  # of a file of a kind
 BACK = '[[stream]]\nfrom = "right"\nto = "left"\n'
 
 
@@ -151,12 +150,6 @@ def test_a_machine_that_lacks_something_is_told_what_provides_it(kind, monkeypat
     monkeypatch.setenv("PATH", "/nonexistent")
     missing = [probe for probe in registry.device(kind).needs(scenario_of(kind), Local()) if not probe.ok]
     assert missing and all(probe.detail and probe.hint for probe in missing)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_file_of_a_kind_is_short(kind):
-    for path in Path(registry.__file__).parent.joinpath(kind).rglob("*.py"):
-        assert len(path.read_text().splitlines()) <= MOST_LINES, path
 
 
 def test_an_unknown_kind_is_an_error_that_lists_the_kinds():

@@ -171,9 +171,9 @@ def traffic_control(host: Host, classifier: str) -> Probe:
     return Probe(name, True, "there")
 
 
-_CLASSIFIER = Key("classifier", kinds.word(*_EVERY_FRAME), "What takes every frame that a port receives.", _DEFAULT)
-_KEYS = Keys(dut=(softirq.CPUS, _CLASSIFIER), cabled=lambda _: True)
 _STARTER = Starter(rank=40, kind="redirect", words="two ports joined by traffic control (tc)",
     title="Two ports joined by tc", why="the kernel forwards every frame by one filter",
     dut='kind = "redirect"\ncpus = {cpus}')  # fmt: skip
+_CLASSIFIER = Key("classifier", kinds.word(*_EVERY_FRAME), "What takes every frame that a port receives.", _DEFAULT)
+_KEYS = Keys(dut=(softirq.CPUS, _CLASSIFIER), cabled=lambda _: True)
 DEVICE = RedirectDevice(_STARTER.kind, _STARTER.words, Types(RedirectDut), _KEYS, starters=(_STARTER,))
