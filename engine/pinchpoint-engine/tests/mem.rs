@@ -118,14 +118,10 @@ fn a_run_without_streams_counts_whatever_arrives_as_foreign() {
         .map(|stream| stream["lost"].as_u64().unwrap());
     let left_over = lost.sum::<u64>();
     assert!(left_over > 0, "nothing was left to arrive");
-    let mut listen = run(0.2, &[]);
+    let mut listen = run(600.0, &[]);
     listen["sample_interval_s"] = json!(0.1);
     engine.send(&listen);
-    let sample = engine.receive();
-    assert_eq!(
-        (&sample["type"], &sample["received"]),
-        (&json!("sample"), &json!(left_over))
-    );
+    sampled_until(&mut engine, |sample| sample["received"] == left_over);
     let result = engine.ask(&json!({"type": "stop"}));
     assert_eq!(
         (&result["type"], &result["streams"]),
@@ -154,23 +150,33 @@ fn jumbo_frames_pass_and_the_histogram_is_the_standard_encoding() {
     engine.bye();
 }
 
+/// Samples, up to the first of which that holds: it may be late where the core is not to be had.
+fn sampled_until(engine: &mut Engine, is_last: impl Fn(&Value) -> bool) -> Vec<Value> {
+    let mut samples = Vec::new();
+    while !samples.last().is_some_and(&is_last) {
+        let message = engine.receive();
+        assert_eq!(message["type"], "sample", "{message}");
+        samples.push(message);
+    }
+    samples
+}
+
 #[test]
 fn samples_come_at_their_interval_and_rise() {
     let mut engine = opened(&mem_pair(""));
-    let mut request = run(0.35, &[stream(0, "left", "right", json!(10_000.0))]);
+    let mut request = run(600.0, &[stream(0, "left", "right", json!(10_000.0))]);
     request["sample_interval_s"] = json!(0.1);
     engine.send(&request);
-    let mut sent = Vec::new();
-    loop {
-        let message = engine.receive();
-        if message["type"] == "result" {
-            break;
-        }
-        assert_eq!(message["type"], "sample");
-        sent.push(message["sent"].as_u64().unwrap());
-    }
-    assert!(sent.len() >= 3, "{sent:?}");
-    assert!(sent.is_sorted() && sent[2] > 0, "{sent:?}");
+    let sent = |sample: &Value| sample["sent"].as_u64().unwrap();
+    let samples = sampled_until(&mut engine, |sample| sent(sample) > 1_000);
+    assert!(samples.iter().map(sent).is_sorted(), "{samples:?}");
+    let times = samples.iter().map(|sample| sample["elapsed_s"].as_f64());
+    assert!(
+        times.is_sorted_by(|before, after| before < after),
+        "{samples:?}"
+    );
+    let result = engine.ask(&json!({"type": "stop"}));
+    assert_eq!(result["status"], "stopped");
     engine.bye();
 }
 
@@ -194,26 +200,22 @@ fn a_rate_that_steps_down_sends_what_both_parts_ask_for() {
 #[test]
 fn samples_and_the_result_tell_what_was_lost_and_when() {
     let mut engine = opened(&mem_pair(",loss=0.01"));
-    let mut request = run(0.35, &[stream(0, "left", "right", json!(20_000.0))]);
+    let mut request = run(600.0, &[stream(0, "left", "right", json!(20_000.0))]);
     request["sample_interval_s"] = json!(0.1);
     let begun = Instant::now();
     engine.send(&request);
-    let mut lost = Vec::new();
-    let result = loop {
-        let message = engine.receive();
-        if message["type"] == "result" {
-            break message;
-        }
-        lost.push(message["lost"].as_u64().unwrap());
-        assert!(message["gaps_ns"].is_u64());
-    };
-    assert!(lost.is_sorted() && lost.last() > Some(&0), "{lost:?}");
+    let lost = |sample: &Value| sample["lost"].as_u64().unwrap();
+    let samples = sampled_until(&mut engine, |sample| lost(sample) > 0);
+    assert!(samples.iter().map(lost).is_sorted(), "{samples:?}");
+    assert!(samples.iter().all(|sample| sample["gaps_ns"].is_u64()));
+    let result = engine.ask(&json!({"type": "stop"}));
     let stream = &result["streams"][0];
     let all = stream["lost"].as_u64().unwrap() + stream["refused"].as_u64().unwrap();
-    assert!(*lost.last().unwrap() <= all, "{lost:?} of {all}");
+    let told = lost(samples.last().unwrap());
+    assert!(told <= all, "{told} of {all}");
     let last_s = stream["last_loss_s"].as_f64().unwrap();
     let passed_s = begun.elapsed().as_secs_f64();
-    assert!((0.2..passed_s).contains(&last_s), "{last_s} of {passed_s}");
+    assert!(last_s > 0.0 && last_s < passed_s, "{last_s} of {passed_s}");
     engine.bye();
 }
 
