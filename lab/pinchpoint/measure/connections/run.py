@@ -30,7 +30,6 @@ from pinchpoint.model.result import Outcome, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Search, SearchMethod
 from pinchpoint.model.trial import Ledger, Trial, TrialValidity, Witness
 from pinchpoint.search import find_rates
-from pinchpoint.stats.receive_rate import USABLE
 
 SEARCH, OVERLOAD, BORNE, DOUBLED = "search", "overload", "borne", "doubled"
 USUAL_SHARE = 0.7  # of the search's traffic, before its interval is narrow enough
@@ -214,7 +213,7 @@ class _Measured:
 
         Those with the lowest loads; all that failed where these explain nothing, as the few that a busy host failed.
         """
-        failed = [trial for trial in self._trials if trial.validity in USABLE and trial.loss_ratio > rate.loss_ratio]
+        failed = [trial for trial in self._trials if trial.is_whole and trial.loss_ratio > rate.loss_ratio]
         if not failed:
             return None, []
         failed.sort(key=lambda trial: trial.offered_fps)

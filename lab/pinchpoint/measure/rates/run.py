@@ -46,7 +46,7 @@ from pinchpoint.model.trial import LatencySummary, Trial, TrialValidity
 from pinchpoint.search import SearchOutcome, find_rates
 from pinchpoint.search.repeat import until_valid
 from pinchpoint.search.slices import slice_s
-from pinchpoint.stats.receive_rate import USABLE, receive_rate
+from pinchpoint.stats.estimate import receive_rate
 
 LATENCY_REPEATS = 1.5  # trials made for each latency, for estimates
 MOST_LATENCY_REPEATS = 3  # the last one is reported even if it is invalid, with a note
@@ -309,7 +309,7 @@ def _overloaded(measurer: Measurer, settings: Search, search: _RateSearch) -> li
     """Trials until seven have a usable account, or twelve were made. Raises what a trial raises."""
     over_time, load_fps = OverTime(slice_s(settings.trial_duration_s)), _highest_load_fps(settings, search)
     made: list[Trial] = []
-    while len(made) < MOST_OVERLOADS and sum(trial.validity in USABLE for trial in made) < OVERLOADS:
+    while len(made) < MOST_OVERLOADS and sum(trial.is_whole for trial in made) < OVERLOADS:
         made.append(measurer.trial("mrr", settings.trial_duration_s, load_fps, over_time))
     return made
 
@@ -319,7 +319,7 @@ def _highest_load_fps(settings: Search, search: _RateSearch) -> float:
     is_limited = any(trial.validity is TrialValidity.GENERATOR_LIMITED for trial in search.searched)
     if not is_limited and search.ceiling is None:
         return settings.max_load_fps
-    offered = [trial.offered_fps for trial in search.searched if trial.validity in USABLE]
+    offered = [trial.offered_fps for trial in search.searched if trial.is_whole]
     known_fps = max([*offered, *([search.ceiling.fps] if search.ceiling else [])])
     return max(settings.min_load_fps, min(settings.max_load_fps, known_fps))
 
@@ -328,7 +328,7 @@ def _without_mrr(made: Sequence[Trial]) -> str:
     """Why overloaded trials give no MRR; empty if they do, or none was made."""
     if not made or receive_rate(made) is not None:
         return ""
-    usable = sum(trial.validity in USABLE for trial in made)
+    usable = sum(trial.is_whole for trial in made)
     return (
         f"no MRR: {usable} of {len(made)} trials at {units.fps(made[0].load_fps)} had a usable account; the last one: "
         f"{made[-1].reason}"
