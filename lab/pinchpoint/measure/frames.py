@@ -30,7 +30,7 @@ from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Ceiling, Rate, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import WARM_UP, Trial, TrialValidity
-from pinchpoint.search.repeat import Measure, until_valid
+from pinchpoint.search.rates import Measure, until_valid
 
 FIRST_FPS = 1e6  # too little to overload most benches
 SLOWEST_FPS = 10e3

@@ -43,8 +43,7 @@ from pinchpoint.model.scenario import Scenario, Search, SearchMethod, Stream
 from pinchpoint.model.study import Bound
 from pinchpoint.model.terms import MRR, band_metrics
 from pinchpoint.model.trial import LatencySummary, Trial, TrialValidity
-from pinchpoint.search import SearchOutcome, find_rates
-from pinchpoint.search.repeat import until_valid
+from pinchpoint.search import SearchOutcome, find_rates, until_valid
 from pinchpoint.search.slices import slice_s
 from pinchpoint.stats.estimate import receive_rate
 
