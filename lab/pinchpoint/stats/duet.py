@@ -7,7 +7,7 @@ quads are alike, so blocks of time are compared, or all quads of each two benche
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median
@@ -81,10 +81,11 @@ def compare_slices(stretches: Sequence[Stretch], carried: str = "") -> Duet:
         raise ValueError("no stretch of slices was measured")
     quads, reasons, made, at_s = list[tuple[int, Quad]](), Counter[str](), 0, 0.0
     for stretch in measured:
-        for parts in in_quads(stretch, carried):
+        parts = in_parts(stretch, carried)
+        for four in (parts[first : first + 4] for first in range(0, len(parts), 4)):
             made += 1
-            reasons += _reasons(parts)
-            quads += [(stretch.benches, _quad(parts, at_s))] if _is_whole(parts) else []
+            reasons += _reasons(four)
+            quads += [(stretch.benches, _quad(four, at_s))] if _is_whole(four) else []
         at_s += length_of(stretch)
     slices = sum(len(stretch.slices) for stretch in stretches if stretch.phase == MEASURED)
     if too_short := slices - sum(len(stretch.slices) for stretch in measured):
@@ -125,13 +126,6 @@ def in_parts(stretch: Stretch, carried: str = "") -> list[Part]:
     return [_part(slices, stretch.slicing, limit_s, carried) for slices in rows]
 
 
-def in_quads(stretch: Stretch, carried: str = "") -> Iterator[Sequence[Part]]:
-    """The parts of a stretch by fours; the last ones may be fewer."""
-    parts = in_parts(stretch, carried)
-    for first in range(0, len(parts), 4):
-        yield parts[first : first + 4]
-
-
 def length_of(stretch: Stretch) -> float:
     """Seconds from the first slice's begin to the end of the last."""
     return stretch.slices[-1].at_s + stretch.slices[-1].length_s if stretch.slices else 0.0
@@ -150,10 +144,7 @@ def absorbed_s(stretch: Stretch) -> float:
 
 
 def why_discarded(slice_: Slice, slicing: Slicing, absorbed_s: float, is_carried: bool = False) -> str:
-    """Why a slice is not used; empty if it is. `absorbed_s` is the pause that the rings absorb.
-
-    `is_carried`: its bench may have forwarded all that was offered.
-    """
+    """Why a slice is not used; empty if it is. `is_carried`: its bench may have forwarded all that was offered."""
     if slice_.length_s <= 0 or slice_.gap_s > absorbed_s:
         return STOOD_STILL
     if slice_.switch_s is not None and slice_.switch_s > slicing.settle_s:

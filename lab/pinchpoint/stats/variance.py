@@ -2,8 +2,8 @@
 
 A pilot repeats benches, starts of the DUT on each and measurements after each; the balanced nested analysis of variance
 (method of moments; Searle, Casella and McCulloch, "Variance Components", 3.5) takes them apart. Repeats that count are
-always benches: what differs from bench to bench, if too small for a pilot to see, makes an interval over measurements
-on one bench too narrow (0.5 % beside a noise of 3 % lets 95 % become 75 %).
+always benches: a difference between them that is too small for a pilot to see (0.5 % beside a noise of 3 %) makes 75 %
+of an interval of 95 % over measurements on one bench.
 """
 
 import math
@@ -64,10 +64,9 @@ class Allocation:
 
 
 def components(values: Nested) -> tuple[Component, Component, Component]:
-    """The components of the variance, in the order of LEVELS; what comes out negative is 0.
+    """The components of the variance of values of one sign, in the order of LEVELS; what comes out negative is 0.
 
-    `values[i][j][k]` is measurement k after start j on bench i, all of one sign. Raises ValueError unless every
-    bench has as many starts, every start as many measurements, and each at least two.
+    Raises ValueError unless every bench has as many starts, every start as many measurements, and each at least two.
     """
     sizes = {(len(bench), len(measured)) for bench in values for measured in bench}
     if len(values) < 2 or len(sizes) != 1 or min(next(iter(sizes))) < 2:
@@ -114,8 +113,7 @@ def _allocations(
 ) -> Iterator[Allocation]:
     """For each number of starts on a bench and of measurements after a start, the benches that are needed or allowed.
 
-    `rebuilds` is asked with the variance of one bench's mean and the time that it takes. Without whole numbers Cochran
-    ("Sampling Techniques", 10.6) has the best; with them it is quickest to try all.
+    `rebuilds` is asked with the variance of one bench's mean and the time that it takes.
     """
     bench, start, measurement = (component.deviation**2 for component in components)
     for restarts in range(1, _MOST + 1):
@@ -125,7 +123,7 @@ def _allocations(
             each_s = costs.rebuild_s + restarts * (costs.restart_s + measurements * costs.measurement_s)
             count = min(MOST_REBUILDS, max(FEWEST_FOR_INTERVAL, rebuilds(spread, each_s)))
             half_width = _half_width(count) * math.sqrt(spread)
-            most = _enough(spread * _underrated(_freedom(parts, components)), half_width)
+            most = _enough(spread * _underrated(parts, components), half_width)
             yield Allocation(count, restarts, measurements, half_width, count * each_s, max(count, most))
 
 
@@ -145,8 +143,8 @@ def _narrowest() -> tuple[float, ...]:
 def _half_width(n: int) -> float:
     """Half of the interval that stats/estimate.py makes of n normal values, as expected, in standard deviations.
 
-    Its ends lie between ranks, which are expected where Blom says ("Statistical Estimates and Transformed
-    Beta-Variables", 1958). The asymptotic 1.96 sqrt(pi / 2n) is up to 9 % too small below 20 values.
+    Its ends lie between ranks, which are expected where Blom says (1958). The asymptotic 1.96 sqrt(pi / 2n) is up to
+    9 % too small below 20 values.
     """
     if n in _OF_FEW:
         return _OF_FEW[n]
@@ -155,16 +153,12 @@ def _half_width(n: int) -> float:
     return first + inwards * (second - first)
 
 
-def _freedom(parts: Sequence[float], components: Sequence[Component]) -> float:
-    """Of a sum of variances that were estimated from few differences each (Satterthwaite 1946)."""
-    uncertain = sum(part**2 / component.freedom for part, component in zip(parts, components, strict=True))
-    return sum(parts) ** 2 / uncertain if uncertain else math.inf
+def _underrated(parts: Sequence[float], components: Sequence[Component]) -> float:
+    """By what factor a sum of variances, each estimated from few differences, may be larger: in 10 % it is by more.
 
-
-def _underrated(freedom: float) -> float:
-    """By what factor a variance may be larger than its estimate from so many differences: in 10 % it is by more.
-
-    The quantile of chi squared by Wilson and Hilferty (1931).
+    Degrees of freedom by Satterthwaite (1946), the quantile of chi squared by Wilson and Hilferty (1931).
     """
+    uncertain = sum(part**2 / component.freedom for part, component in zip(parts, components, strict=True))
+    freedom = sum(parts) ** 2 / uncertain if uncertain else math.inf
     spread = 2 / (9 * freedom)
     return 1 / (1 - spread - _SURE * math.sqrt(spread)) ** 3
