@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from pinchpoint.campaign.executor import Ended, Event, Executor, Gone, Grown, Joined, Order, is_machines_fault, outcome
+from pinchpoint.campaign.machines import figure_of, suspect
 from pinchpoint.campaign.read import CONTROL, on_bench
-from pinchpoint.campaign.results import Results, figure_of, suspect
+from pinchpoint.campaign.results import Results
 from pinchpoint.campaign.schedule import Limits, Scheduler
 from pinchpoint.model.campaign import Bench, Campaign, Entry, Exclusion, MachineProgress, Progress, Unit, What
 from pinchpoint.model.errors import BenchError, InputError
