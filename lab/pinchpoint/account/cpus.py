@@ -35,9 +35,8 @@ def taken(cpus: Mapping[int, CpuShare], foreign: float | None) -> str:
         return f"{units.share(worst[1].stolen)} of the window were stolen from CPU {worst[0]}"
     if foreign is None or foreign <= FOREIGN:
         return ""
-    names = ", ".join(map(str, sorted(cpus)))
-    many = "CPUs" if len(cpus) > 1 else "CPU"
-    return f"processes outside the bench took {units.share(foreign)} of one CPU's window on {many} {names}"
+    names = f"CPU{'s' * (len(cpus) > 1)} {', '.join(map(str, sorted(cpus)))}"
+    return f"processes outside the bench took {units.share(foreign)} of one CPU's window on {names}"
 
 
 def shares(seen: Seen, as_share: float) -> dict[int, CpuShare]:

@@ -151,8 +151,7 @@ def modes_of(trials: Sequence[Trial], track: Sequence[Moment]) -> tuple[ModeRate
             mode.append(trial)
     if len(modes) < 2:
         return ()
-    modes.sort(key=len, reverse=True)
-    return tuple(_mode(mode, len(mode) / len(tracked), moments, widths) for mode in modes)
+    return tuple(_mode(mode, len(tracked), moments, widths) for mode in sorted(modes, key=len, reverse=True))
 
 
 def _is_same(trial: Trial, other: Trial, widths: Widths) -> bool:
@@ -160,7 +159,7 @@ def _is_same(trial: Trial, other: Trial, widths: Widths) -> bool:
     return is_near and widths.is_slowed(trial) is widths.is_slowed(other)
 
 
-def _mode(trials: Sequence[Trial], share: float, moments: dict[str, float], widths: Widths) -> ModeRates:
+def _mode(trials: Sequence[Trial], tracked: int, moments: dict[str, float], widths: Widths) -> ModeRates:
     distances = [distance for trial in trials if (distance := core_distance_ns(trial)) is not None]
     distance_ns = median(distances) if distances else None
     is_slowed = widths.is_slowed(trials[0])
@@ -173,6 +172,6 @@ def _mode(trials: Sequence[Trial], share: float, moments: dict[str, float], widt
         rates=(),
         most_offered_fps=max(trial.offered_fps for trial in trials),
         slowed=is_slowed,
-        share=share,
+        share=len(trials) / tracked,
         median_fps=median(moments[trial.id] for trial in trials) if len(trials) >= FEWEST else None,
     )

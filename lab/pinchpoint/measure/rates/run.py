@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 
 from pinchpoint.account.facts import core_distance_ns, core_distances, modes_of, slowed_words
 from pinchpoint.account.ledger import unexplained_share
-from pinchpoint.account.validity import held_back, of_search
+from pinchpoint.account.validity import discarded, held_back
 from pinchpoint.causes.bounds import held_against, in_mode, pause_gap
 from pinchpoint.causes.signs import offload_truth
 from pinchpoint.causes.verdict import verdict
@@ -340,7 +340,7 @@ def _summary(
     outcome, searched, device = search.outcome, search.searched, device_of(scenario)
     limit = _at_the_limit(outcome.rates[0], searched)
     shown = limit or next(reversed(searched), None)
-    rejections = of_search(searched)
+    rejections, many = discarded(searched)
     mrr = receive_rate(search.overloads)
     gap = pause_gap(outcome.rates[0], mrr, scenario.smallest_ring)
     figures = of_rates(outcome.rates, latency, limit, device, scenario.streams)
@@ -358,10 +358,10 @@ def _summary(
     )
     quoted_fps = next((rate.quoted_fps for rate in outcome.rates if rate.quoted_fps is not None), None)
     held = held_back(searched, quoted_fps, scenario.search.relative_width)
-    warnings = (*rejections.warnings, _without_mrr(search.overloads), held, slowed_words(searched))
+    warnings = (many, _without_mrr(search.overloads), held, slowed_words(searched))
     return replace(
         scenario_result(scenario, wall_s, trials),
-        metrics=(*figures, *of_overload(mrr, gap), *rejections.metrics),
+        metrics=(*figures, *of_overload(mrr, gap), *rejections),
         rates=outcome.rates,
         latency=latency,
         threads=limit.threads if limit else (),
