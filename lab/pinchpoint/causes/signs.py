@@ -1,7 +1,7 @@
 """What losing trials show, as typed signs; what they say of a claimed offload. Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Final, Protocol
 
@@ -11,6 +11,7 @@ from pinchpoint.account.validity import receivers
 from pinchpoint.causes.bounds import Overload
 from pinchpoint.causes.evidence import by_reason, pinched, ways
 from pinchpoint.model.causes import Sign, Signs
+from pinchpoint.model.groups import total
 from pinchpoint.model.hops import DROPPED_BY, DropKind, Party
 from pinchpoint.model.offload import Offload, OffloadLimit, OffloadTruth
 from pinchpoint.model.trial import Hop, StreamCounts, ThreadLoad, Trial
@@ -100,10 +101,10 @@ def _of_threads(
         if cycles is not None:
             yield Sign.CYCLES, cycles
     if received := sum(load.received for load in loads):
-        if (recirculated := _sum(load.recirculated for load in loads)) is not None:
+        if (recirculated := total(load.recirculated for load in loads)) is not None:
             yield Sign.PASSES, 1 + recirculated / received
         yield Sign.ON_MAIN_THREAD, sum(load.received for load in loads if load.cpu is None) / received
-        if (missed := _sum(load.slow_path for load in loads)) is not None:
+        if (missed := total(load.slow_path for load in loads)) is not None:
             yield Sign.SLOW_PATH, missed / received
 
 
@@ -156,11 +157,6 @@ def _of_time(trial: Trial, ring: int) -> Iterator[tuple[Sign, float]]:
             yield Sign.SILENCE_OF_GAP, min(silences) / gap_s
     if (burst := trial.observed.get("engine/pacing/largest_burst")) is not None:
         yield Sign.BURST_OF_RING, burst / ring
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 def offload_truth(signs: Mapping[Sign, float], limits: Mapping[OffloadLimit, float]) -> OffloadTruth | None:

@@ -21,11 +21,11 @@ from pinchpoint.engine.multi_engine import End, JoinedInstrument, Reflector
 from pinchpoint.engine.process import ProcessInstrument, find_engine
 from pinchpoint.host.interface import Host
 from pinchpoint.host.priority import kept_off
-from pinchpoint.measure.forwarding import total
 from pinchpoint.measure.served import established
 from pinchpoint.measure.standing import Listener, Standing
 from pinchpoint.measure.summary import result_of
 from pinchpoint.measure.trial import Measurer
+from pinchpoint.model.groups import total
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Ceiling, Rate, ScenarioResult
 from pinchpoint.model.scenario import Scenario

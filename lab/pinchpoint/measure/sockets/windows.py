@@ -16,9 +16,9 @@ import msgspec
 from pinchpoint.account.cpus import STOLEN, CpuShare, foreign, shares, taken
 from pinchpoint.engine.histogram import merged
 from pinchpoint.engine.sockets import SocketsResult, SocketsRun
-from pinchpoint.measure.forwarding import total
 from pinchpoint.measure.summary import by_name
 from pinchpoint.model import units
+from pinchpoint.model.groups import total
 from pinchpoint.model.measurement import CARRIED, LevelChange, Measurement, Metric
 from pinchpoint.model.result import Limit
 from pinchpoint.model.study import Bound
