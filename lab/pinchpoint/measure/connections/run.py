@@ -231,8 +231,7 @@ class _Measured:
             return Sustained(None, None, words, None)
         prediction = figures.predicted(self._limits, asks.hold_s)
         if prediction is None:
-            words = "no limit says for how long a closed connection occupies a place"
-            return Sustained(None, None, words, None)
+            return Sustained(None, None, "no limit says for how long a closed connection occupies a place", None)
         if burst_cps is not None and burst_cps < figures.BORNE * prediction.cps:
             words = f"{prediction.limit.resource} bear {units.per_second(prediction.cps)}, more than a burst reaches"
             return Sustained(burst_cps, None, f"at most the burst rate: {words}", prediction, is_burst=True)
