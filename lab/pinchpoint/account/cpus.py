@@ -53,11 +53,8 @@ def shares(seen: Seen, as_share: float) -> dict[int, CpuShare]:
 
 def foreign(seen: Seen, cpus: Mapping[int, CpuShare], as_share: float) -> float | None:
     """Busy time of the bench's CPUs that neither its processes nor, where apart, interrupts account for."""
-    own = [
-        ticks
-        for name, ticks in seen.items()
-        if name.startswith("host/process/") and name.endswith("/ticks") and not _elsewhere(name, seen, cpus)
-    ]
+    names = (name for name in seen if name.startswith("host/process/") and name.endswith("/ticks"))
+    own = [seen[name] for name in names if not _elsewhere(name, seen, cpus)]
     if not own or not cpus:
         return None
     busy = sum(seen[f"host/cpu/{cpu}/busy_ticks"] for cpu in cpus)

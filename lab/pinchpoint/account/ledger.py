@@ -58,11 +58,8 @@ def build(
 
 def _missing_copies(engine: EngineResult, hops: Sequence[Hop]) -> int:
     """Frames that places gave out beyond what came in, less those that came back twice."""
-    made = sum(
-        max(0, hop.frames_out - hop.frames_in)
-        for hop in hops[1:-1]
-        if hop.frames_in is not None and hop.frames_out is not None
-    )
+    counts = ((hop.frames_in, hop.frames_out) for hop in hops[1:-1])
+    made = sum(max(0, left - came) for came, left in counts if came is not None and left is not None)
     return max(0, made - sum(stream.duplicated or 0 for stream in engine.streams))
 
 

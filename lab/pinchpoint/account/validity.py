@@ -124,11 +124,8 @@ def _receiver_stood_still(
 
     Judged by the gap alone, whatever was lost: a rule that looked at the loss would favour one side.
     """
-    still = [
-        worker
-        for worker in witness.workers
-        if worker.gap_max_ns / 1e9 * from_others_fps(worker, witness.workers, streams, load_fps) > ring
-    ]
+    from_others = ((worker, from_others_fps(worker, witness.workers, streams, load_fps)) for worker in witness.workers)
+    still = [worker for worker, others_fps in from_others if worker.gap_max_ns / 1e9 * others_fps > ring]
     if not still:
         return None
     lost = units.frames(ledger.offered - ledger.received)
@@ -243,12 +240,9 @@ def held_back(trials: Sequence[Trial], rate_fps: float | None, relative_width: f
     It looks at the valid trials whose loads are near `rate_fps`. Between two gaps the device met the whole
     load, and rates are offered rates: they may be too low by as much as was held back.
     """
-    near = [
-        1 - trial.offered / trial.intended
-        for trial in trials
-        if trial.validity is TrialValidity.VALID and rate_fps and abs(trial.load_fps / rate_fps - 1) <= NEAR_RATE
-    ]
-    held = median(near) if near else 0.0
+    valid = [trial for trial in trials if trial.validity is TrialValidity.VALID and rate_fps]
+    near = [trial for trial in valid if abs(trial.load_fps / (rate_fps or 1.0) - 1) <= NEAR_RATE]
+    held = median(1 - trial.offered / trial.intended for trial in near) if near else 0.0
     if held <= relative_width:
         return ""
     return (

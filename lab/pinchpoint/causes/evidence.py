@@ -126,12 +126,9 @@ def pinched(trial: Trial, names: Collection[str] | None = None) -> Way | None:
     None: they were lost elsewhere, or nothing is known of that link. What the engine had no room for came over the
     link, however full it was.
     """
-    lost = [
-        (drop.frames, place, drop.port)
-        for place, hop in enumerate(trial.ledger.hops)
-        for drop in hop.drops
-        if drop.kind is DropKind.TRANSMIT_RING and (names is None or drop.name in names)
-    ]
+    drops = ((place, drop) for place, hop in enumerate(trial.ledger.hops) for drop in hop.drops)
+    behind = ((place, drop) for place, drop in drops if drop.kind is DropKind.TRANSMIT_RING)
+    lost = [(drop.frames, place, drop.port) for place, drop in behind if names is None or drop.name in names]
     _, place, port = max(lost, default=(0, -1, ""))
     if place in (-1, len(trial.ledger.hops) - 1):
         return None

@@ -138,10 +138,8 @@ def judged(measurement: Measurement, made_s: float) -> Measurement:
     noise = cpus.noise(measurement.observed, max(made_s, SHORTEST_S), TICKS_PER_S)
     if not noise:
         return measurement
-    metrics = tuple(
-        replace(metric, cautions=(*metric.cautions, "the host was disturbed"), disturbed=True)
-        for metric in measurement.metrics
-    )
+    told = ((metric, (*metric.cautions, "the host was disturbed")) for metric in measurement.metrics)
+    metrics = tuple(replace(metric, cautions=cautions, disturbed=True) for metric, cautions in told)
     return replace(measurement, metrics=metrics, validity=TrialValidity.NOISY_HOST, reason=noise)
 
 
@@ -166,16 +164,10 @@ class Probes:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What the engine saw meanwhile, None of what was not sent."""
+    """What the engine saw meanwhile."""
 
-    quiet: Carried | None  # before anything was built
-    building: Carried | None  # from a moment before building until SETTLE_S after it
+    load: tuple[Carried, Carried] | None  # before anything was built, and until SETTLE_S after it; None: none was sent
     taken_s: tuple[float | None, ...]  # of each probe, since building began; None: it never came through
-
-    @property
-    def load(self) -> tuple[Carried, Carried] | None:
-        """The load before and meanwhile; None where none was sent."""
-        return None if self.quiet is None or self.building is None else (self.quiet, self.building)
 
 
 class Background:
@@ -230,7 +222,7 @@ class Background:
         parts = [*self._ended, (self._beginning(result), result)]
         taken = first_taken(result.streams[-1], self._probes, parts[-1][0] - began_s) if self._probes else ()
         carried = [(part_s, self._carried(part)) for part_s, part in parts]
-        return Traffic(self._quiet, joined(carried) if self._load_fps else None, taken)
+        return Traffic((self._quiet, joined(carried)) if self._quiet else None, taken)
 
     def abandon(self) -> None:
         """End it whatever it does; may be called twice."""

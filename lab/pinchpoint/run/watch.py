@@ -29,12 +29,8 @@ class Recording:
 
     def within(self, begin_s: float, end_s: float) -> "Recording":
         """The readings that lie wholly in this time."""
-        kept = (
-            reading
-            for reading in self.readings
-            if begin_s <= reading.at_s - reading.elapsed_s and reading.at_s <= end_s
-        )
-        return replace(self, readings=tuple(kept))
+        begun = (reading for reading in self.readings if begin_s <= reading.at_s - reading.elapsed_s)
+        return replace(self, readings=tuple(reading for reading in begun if reading.at_s <= end_s))
 
 
 def head_of(device: Device, attached: Attached, host: Host) -> RecordHead:

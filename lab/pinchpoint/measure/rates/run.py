@@ -29,16 +29,7 @@ from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.measure.trial import ROUND_TRIP, Measurer, OverTime
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.result import (
-    BOUNDS,
-    Ceiling,
-    LatencyPoint,
-    PauseGap,
-    Rate,
-    RateStatus,
-    ReceiveRate,
-    ScenarioResult,
-)
+from pinchpoint.model.result import Ceiling, LatencyPoint, PauseGap, Rate, RateStatus, ReceiveRate, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Search, SearchMethod, Stream
 from pinchpoint.model.study import Bound
 from pinchpoint.model.terms import MRR, band_metrics
@@ -112,7 +103,7 @@ def _rate(rate: Rate) -> Metric:
     sure = rate.confidence if rate.status is RateStatus.FOUND else None
     how = f"{units.percent(sure)} interval of its search" if sure else _HOW[rate.status]
     value_fps, note = rate.quoted_fps or rate.lower_fps, ": ".join(filter(None, (how, rate.reason)))
-    return Metric(rate.name, "fps", value_fps, rate.lower_fps, rate.upper_fps, note, BOUNDS[rate.status])
+    return Metric(rate.name, "fps", value_fps, rate.lower_fps, rate.upper_fps, note, rate.bound)
 
 
 def of_overload(mrr: ReceiveRate | None, gap: PauseGap | None) -> Iterator[Metric]:
@@ -345,17 +336,8 @@ def _summary(
     gap = pause_gap(outcome.rates[0], mrr, scenario.smallest_ring)
     figures = of_rates(outcome.rates, latency, limit, device, scenario.streams)
     judged = (*searched, *search.overloads)
-    ndr, *others = (
-        verdict(
-            rate,
-            judged,
-            ring=scenario.smallest_ring,
-            neighbour=slowed_words(judged),
-            unexplained_ratio=scenario.validity.unexplained_ratio,
-            device=device,
-        )
-        for rate in outcome.rates
-    )
+    facts = scenario.smallest_ring, slowed_words(judged), scenario.validity.unexplained_ratio, device
+    ndr, *others = (verdict(rate, judged, *facts) for rate in outcome.rates)
     quoted_fps = next((rate.quoted_fps for rate in outcome.rates if rate.quoted_fps is not None), None)
     held = held_back(searched, quoted_fps, scenario.search.relative_width)
     warnings = (many, _without_mrr(search.overloads), held, slowed_words(searched))

@@ -293,11 +293,8 @@ def invisible(items: Mapping[str, int], flows: int | None, masks: int | None) ->
     if flows is None or masks is None or flows > FEW_FLOWS:
         return ()
     carried = f"{units.counted(flows, 'datapath flow')} and {units.counted(masks, 'mask')}"
-    return tuple(
-        f"{count:,} {what}, but {carried} carried the traffic: the datapath did not see them"
-        for what, count in items.items()
-        if count >= MANY_ITEMS
-    )
+    told = f"but {carried} carried the traffic: the datapath did not see them"
+    return tuple(f"{count:,} {what}, {told}" for what, count in items.items() if count >= MANY_ITEMS)
 
 
 def _traffic(window: Window) -> Iterator[Metric]:
