@@ -62,7 +62,8 @@ class Conduct:
         for machine in list(self._tally.excluded):
             self._log(What.RETURNED, machine=machine)
         waiting = (unit for unit in campaign.units if unit.name not in self._tally.accepted)
-        self._scheduler = Scheduler(waiting, Limits.of(campaign), campaign.control, cost)
+        limits = Limits(campaign.budget_s, campaign.budget_cost, campaign.retries)
+        self._scheduler = Scheduler(waiting, limits, campaign.control, cost)
         self._results = Results(campaign, self._scenarios, folder, self._tally, self._scheduler.unmeasured, now_s)
 
     def stop(self) -> None:
@@ -271,11 +272,9 @@ class Conduct:
         names = dict.fromkeys((*self._known, *self._tally.excluded, *self._tally.measured_on, *self._tally.lost_on))
         left_s = None
         if self._scheduler.benches:
-            running = [
-                max(0.0, self._scheduler.predicted_s(unit) - (self._now_s() - since_s))
-                for unit, _, since_s in self._running.values()
-            ]
-            left_s = self._scheduler.left_s() + max(running, default=0.0)
+            runs = ((self._scheduler.predicted_s(unit), since_s) for unit, _, since_s in self._running.values())
+            lasting_s = (predicted_s - (self._now_s() - since_s) for predicted_s, since_s in runs)
+            left_s = self._scheduler.left_s() + max((0.0, *lasting_s))
         return Progress(
             at=_now(),
             units=len(self._units),

@@ -1,7 +1,7 @@
 """What losing trials show, as typed signs; what they say of a claimed offload. Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Final, Protocol
 
@@ -79,11 +79,14 @@ def of_device(hops: Sequence[Hop], threads: Sequence[ThreadLoad], own: Mapping[S
 
 def _shares_of_loss(hops: Sequence[Hop], lost: int) -> dict[DropKind, float]:
     """By kind of drop. Of frames that the device copies, more may be dropped than are lost: then of the dropped."""
-    drops = [drop for hop in hops for drop in hop.drops]
-    whole = max(lost, sum(drop.frames for drop in drops))
+    return by_kind(hops, max(lost, sum(drop.frames for hop in hops for drop in hop.drops)))
+
+
+def by_kind(hops: Iterable[Hop], whole: int) -> dict[DropKind, float]:
+    """Frames that counters name, by kind, as shares of so many."""
     shares = defaultdict[DropKind, float](float)
-    for drop in drops:
-        shares[drop.kind] += drop.frames / whole if whole > 0 else 0.0
+    for drop in (drop for hop in hops for drop in hop.drops):
+        shares[drop.kind] += drop.frames / max(1, whole)
     return dict(shares)
 
 

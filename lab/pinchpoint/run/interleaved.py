@@ -12,7 +12,6 @@ pairs are of one build of each bench: the evidence is that these two differ, wha
 
 import math
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -150,11 +149,7 @@ def _usable(pairs: Sequence[tuple[Trial, Trial]]) -> list[tuple[Trial, Trial]]:
 
 def dropped(trials: Sequence[Trial]) -> dict[DropKind, float]:
     """Frames that counters name, by kind, as shares of those that were offered."""
-    offered = sum(trial.offered for trial in trials)
-    shares = defaultdict[DropKind, float](float)
-    for drop in (drop for trial in trials for hop in trial.ledger.hops for drop in hop.drops):
-        shares[drop.kind] += drop.frames / max(1, offered)
-    return dict(shares)
+    return signs.by_kind((hop for trial in trials for hop in trial.ledger.hops), sum(trial.offered for trial in trials))
 
 
 def is_certain(turns: Turns, is_below: bool) -> bool:

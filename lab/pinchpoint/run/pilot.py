@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import product
 from statistics import median
 from typing import Any
 
@@ -34,10 +35,7 @@ class Size:
     @property
     def every(self) -> Iterator[tuple[int, int, int]]:
         """(bench, start, measurement), each from 1, in the order they are made."""
-        for bench in range(1, self.benches + 1):
-            for start in range(1, self.starts + 1):
-                for measurement in range(1, self.measurements + 1):
-                    yield bench, start, measurement
+        return product(range(1, self.benches + 1), range(1, self.starts + 1), range(1, self.measurements + 1))
 
 
 @dataclass
@@ -156,10 +154,7 @@ def nested(
         else:
             values[place], unit = estimate.value, estimate.unit
     if reasons:
-        return (
-            [],
-            unit,
-            f"no number in {len(reasons)} of {len(results)} measurements; the first: {reasons[0].splitlines()[0]}",
-        )
+        told = f"no number in {len(reasons)} of {len(results)} measurements; the first: {reasons[0].splitlines()[0]}"
+        return [], unit, told
     ranges: Sequence[range] = [range(1, count + 1) for count in (size.benches, size.starts, size.measurements)]
     return [[[values[i, j, k] for k in ranges[2]] for j in ranges[1]] for i in ranges[0]], unit, ""
