@@ -264,16 +264,14 @@ def standing_bench(setup: Setup, listener: Listener) -> Iterator[Builder]:
     """The bench stands inside the block, on all of its hosts, and is gone after it, however the block ends."""
     with ExitStack() as stack:
         for end in setup.engines:
-            stack.enter_context(_engine_end(end, setup.places.bench_id, listener))
+            if end.resources:
+                stack.enter_context(_engine_end(end, setup.places.bench_id, listener))
         yield stack.enter_context(_device_bench(setup, listener))
 
 
 @contextmanager
 def _engine_end(end: EngineEnd, bench_id: str, listener: Listener) -> Iterator[None]:
     """What an engine's host has of the bench."""
-    if not end.resources:
-        yield
-        return
     builder = Builder(bench_id, end.host)
     builder.apply(end.resources, listener.building)
     with _undone(builder, f"{end.site.host}: "):  # a host that is lost undoes it itself: it is not waited for here

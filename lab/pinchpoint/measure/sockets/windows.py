@@ -38,6 +38,7 @@ _RELAY_DROPS: Mapping[str, str] = {
 FEW_FLOWS = 64  # datapath flows: with fewer, a factor of a hundred and more items was not seen
 MANY_ITEMS = 100
 _OF_FLOWS = ("datapath flows", "datapath masks")
+_BUSY = {"client busy": Limit.SENDER_CORE, "server busy": Limit.RECEIVER_CORE, "relay busy": Limit.RELAY_CORE}
 NONE_VALID = "every window was disturbed by the host"
 
 
@@ -330,22 +331,13 @@ def _latency(window: Window) -> Iterator[Metric]:
         return
     planned = any(run.intended is not None for run in window.runs)
     note = "from the planned instant" if planned else ""
-    for name, value in (
-        ("p50", latency.p50_ns),
-        ("p90", latency.p90_ns),
-        ("p99", latency.p99_ns),
-        ("p99.9", latency.p999_ns),
-        ("p99.99", latency.p9999_ns),
-    ):
-        yield Metric(f"latency {name}", "ns", value, note=note)
+    times_ns = latency.p50_ns, latency.p90_ns, latency.p99_ns, latency.p999_ns, latency.p9999_ns
+    for name, time_ns in zip(("p50", "p90", "p99", "p99.9", "p99.99"), times_ns, strict=True):
+        yield Metric(f"latency {name}", "ns", time_ns, note=note)
 
 
 def _threads(window: Window) -> Iterator[Metric]:
-    for name, limit in (
-        ("client busy", Limit.SENDER_CORE),
-        ("server busy", Limit.RECEIVER_CORE),
-        ("relay busy", Limit.RELAY_CORE),
-    ):
+    for name, limit in _BUSY.items():
         shares = [thread.busy for thread in window.threads if thread.limit is limit]
         if shares:
             several = f"mean of {len(shares)} threads, the busiest {units.share(max(shares))}"
