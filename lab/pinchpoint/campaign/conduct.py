@@ -287,16 +287,11 @@ class Conduct:
         )
 
     def _machine(self, name: str) -> MachineProgress:
-        running = self._running.get(name)
+        running, tally = self._running.get(name), self._tally
         state = "measures" if running else "idle" if name in self._scheduler.benches else "gone"
-        return MachineProgress(
-            name,
-            "excluded" if name in self._tally.excluded else state,
-            running[0].name if running else "",
-            self._tally.measured_on[name],
-            self._tally.lost_on[name],
-            self._tally.excluded.get(name, ""),
-        )
+        state, unit = "excluded" if name in tally.excluded else state, running[0].name if running else ""
+        why = tally.excluded.get(name, "")
+        return MachineProgress(name, state, unit, tally.measured_on[name], tally.lost_on[name], why)
 
 
 def _now() -> str:

@@ -101,15 +101,9 @@ def fit(figures: Sequence[Figure]) -> Mixed | None:
         weights = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
     apart = np.where(roots > 0, weights, 0.0)  # what all machines have in common cannot be told from the points
     errors = np.sqrt(repeat_variance * np.einsum("ij,j,ij->i", vectors, apart, vectors))
-    return Mixed(
-        names,
-        tuple(map(float, effects)),
-        tuple(map(float, errors)),
-        tuple(machines.count(name) for name in names),
-        math.sqrt(ratio * repeat_variance),
-        math.sqrt(repeat_variance),
-        freedom,
-    )
+    machine_sd, repeat_sd = math.sqrt(ratio * repeat_variance), math.sqrt(repeat_variance)
+    every = tuple(map(float, effects)), tuple(map(float, errors)), tuple(map(machines.count, names))
+    return Mixed(names, *every, machine_sd, repeat_sd, freedom)
 
 
 def _centred(columns: Numbers, at: NDArray[np.int64], kinds: int) -> Numbers:

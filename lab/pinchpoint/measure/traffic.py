@@ -327,25 +327,20 @@ def carried(result: protocol.Result, streams: int, ring: int) -> Carried:
     `ring` is the smallest ring between engine and switch, in frames: shorter gaps cost none.
     """
     steady = result.streams[:streams]
-    gaps_s = [
-        (stream.largest_jump.frames if stream.largest_jump else 0) * result.duration_s / stream.offered
-        for stream in steady
-        if stream.offered and stream.received
-    ]
+    came = [stream for stream in steady if stream.offered and stream.received]
+    jumps = ((stream.largest_jump.frames if stream.largest_jump else 0, stream.offered) for stream in came)
     offered = sum(stream.offered for stream in steady)
     ends = {stream.rx_port for stream in steady}
     silences_s = [port.longest_silence.ns / 1e9 for port in result.ports if port.name in ends and port.longest_silence]
     workers = result.witness.workers
-    gaps_ns = [
-        worker.gap_total_ns for worker in workers if worker.gap_max_ns / 1e9 * offered > ring * result.duration_s
-    ]
+    still = [worker for worker in workers if worker.gap_max_ns / 1e9 * offered > ring * result.duration_s]
     return Carried(
         offered=offered,
         received=sum(stream.received or 0 for stream in steady),
         duration_s=result.duration_s,
-        longest_gap_s=max(gaps_s, default=None),
+        longest_gap_s=max((frames * result.duration_s / sent for frames, sent in jumps), default=None),
         missed=sum(port.rx_missed or 0 for port in result.ports),
-        engine_gaps_s=sum(gaps_ns) / 1e9,
+        engine_gaps_s=sum(worker.gap_total_ns for worker in still) / 1e9,
         longest_silence_s=max(silences_s, default=None),
         engine_longest_s=max((worker.gap_max_ns for worker in workers), default=0) / 1e9,
     )

@@ -76,13 +76,9 @@ def turned(gains: Sequence[Gain], effect: float, alike: float = 1.0) -> Turned:
     no_better = sum(gain.is_at_most and gain.value < alike * effect for gain in gains)
     worse = sum(gain.is_at_most and gain.value < alike / effect for gain in gains)
     no_worse = sum(gain.value > alike / effect for gain in gains)
-    number = len(gains)
-    return Turned(
-        median(gain.value for gain in gains) if gains else None,
-        number,
-        better,
-        *(wealth(won, number - won) >= CERTAIN for won in (better, no_better, worse, no_worse)),
-    )
+    middle = median(gain.value for gain in gains) if gains else None
+    sure = (wealth(won, len(gains) - won) >= CERTAIN for won in (better, no_better, worse, no_worse))
+    return Turned(middle, len(gains), better, *sure)
 
 
 def measure_turns(pair: Pair, is_below: bool, changed: list[Trial]) -> Turns:
@@ -129,17 +125,12 @@ def judged(pairs: Sequence[tuple[Trial, Trial]], streams: float = 1.0) -> Turns:
     `streams`: times as many streams of B, which forwards that much more for this reason alone.
     """
     usable = _usable(pairs)
-    return Turns(
-        usable[0][0].load_fps if usable else 0.0,
-        len(usable),
-        turned([gain for a, b in usable for gain in _rate(a, b)], EFFECT, streams),
-        turned([gain for a, b in usable for gain in _cycles(a, b)] if streams == 1 else [], EFFECT),
-        turned([gain for a, b in usable for gain in _loss(a, b)], FEWER),
-        Signs(),
-        Signs(),
-        dropped([a for a, _ in usable]),
-        dropped([b for _, b in usable]),
-    )
+    load_fps = usable[0][0].load_fps if usable else 0.0
+    rate = turned([gain for a, b in usable for gain in _rate(a, b)], EFFECT, streams)
+    cycles = turned([gain for a, b in usable for gain in _cycles(a, b)] if streams == 1 else [], EFFECT)
+    loss = turned([gain for a, b in usable for gain in _loss(a, b)], FEWER)
+    before, after = dropped([a for a, _ in usable]), dropped([b for _, b in usable])
+    return Turns(load_fps, len(usable), rate, cycles, loss, Signs(), Signs(), before, after)
 
 
 def _usable(pairs: Sequence[tuple[Trial, Trial]]) -> list[tuple[Trial, Trial]]:

@@ -58,12 +58,8 @@ def predicted(limits: Sequence[Bounds], life_s: float) -> Prediction | None:
 
 def plan(prediction: Prediction) -> Plan:
     """The loads for it."""
-    return Plan(
-        OVERLOAD * prediction.cps,
-        OVERLOADED_TIMES * prediction.held_s,
-        BORNE * prediction.cps,
-        BORNE_TIMES * prediction.held_s,
-    )
+    cps, held_s = prediction.cps, prediction.held_s
+    return Plan(OVERLOAD * cps, OVERLOADED_TIMES * held_s, BORNE * cps, BORNE_TIMES * held_s)
 
 
 def why_not(prediction: Prediction, burst_cps: float | None, within_s: float) -> str:

@@ -247,17 +247,9 @@ def _latency(share: float, search: _RateSearch, scenario: Scenario, measurer: Me
 
     repeats = min(MOST_LATENCY_REPEATS, scenario.search.max_repeats)
     trial = until_valid(partial(measurer.trial, phase), asked(scenario, Rates).duration_s, load_fps, repeats)
-    return LatencyPoint(
-        share,
-        load_fps,
-        trial.id,
-        None if _early_ns(trial) else trial.latency,
-        "; ".join(_notes(trial, is_apart)),
-        trial.witness.loopback,
-        core_distance_ns(trial),
-        trial.validity,
-        trial.round_trip,
-    )
+    latency, note = None if _early_ns(trial) else trial.latency, "; ".join(_notes(trial, is_apart))
+    seen = trial.witness.loopback, core_distance_ns(trial), trial.validity, trial.round_trip
+    return LatencyPoint(share, load_fps, trial.id, latency, note, *seen)
 
 
 def _comes_back(scenario: Scenario) -> bool:
