@@ -35,10 +35,7 @@ def share_near(trials: Sequence[Trial], loss_ratio: float, load_fps: float) -> L
 
 
 def constant_loss(trials: Sequence[Trial], loss_ratio: float, rate_fps: float, confidence: float) -> LossFloor | None:
-    """The share of frames that is lost whatever the load; None where there is none, or none is seen.
-
-    The pooled loss ratio at loads up to the rate is then the same far above it, still below what the device forwards.
-    """
+    """The share of frames that is lost at loads up to the rate and far above it, below capacity; None: none is seen."""
     most_fps = WITHIN * max(trial.offered_fps * (1 - trial.loss_ratio) for trial in trials)
     low = [trial for trial in trials if trial.offered_fps <= (1 + NEAR) * rate_fps]
     high = [trial for trial in trials if FAR * rate_fps <= trial.offered_fps <= most_fps]

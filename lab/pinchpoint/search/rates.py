@@ -14,9 +14,7 @@ GENERATOR_TRIES = 2  # a generator at its ceiling stays there: one repeat tells 
 
 
 def until_valid(measure: Measure, duration_s: float, load_fps: float, max_repeats: int) -> Trial:
-    """The first valid trial of at most 1 + `max_repeats`, or one that confirms that the generator is the limit; else
-    the last one.
-    """
+    """The first valid trial of at most 1 + `max_repeats`, or one that confirms a limited generator; else the last."""
     limited_in_a_row = 0
     for _ in range(max_repeats + 1):
         trial = measure(duration_s, load_fps)

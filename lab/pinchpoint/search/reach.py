@@ -1,7 +1,4 @@
-"""How high a search may go: its own maximum, what is known of the generator, and what the generator has shown.
-
-What is known beforehand only saves trials: a generator that falls short is noticed by itself.
-"""
+"""How high a search may go: its own maximum, what is known of the generator (to save trials), and what it has shown."""
 
 import math
 from collections.abc import Sequence

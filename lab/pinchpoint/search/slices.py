@@ -1,7 +1,7 @@
 """What the samples of a losing trial say: which load it would have borne, and whether a pause or an overload lost.
 
-A slice is the time between two samples. A pause loses frames within a slice or two, out of queues that were nearly
-empty when they began; an overload loses them out of queues that stay full.
+A slice is the time between two samples. A pause loses frames within one or two, out of queues that were nearly empty
+when they began; an overload loses them out of queues that stay full.
 """
 
 import math

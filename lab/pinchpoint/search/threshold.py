@@ -183,10 +183,7 @@ class _Run:
             goal.add(at_s, trial, self._ring)
 
     def _begin_anew(self) -> None:
-        """Keep the trials after rests alone, to which more are added: the order of the others decided.
-
-        What such a device forwards under overload is what it sustains, and no measure of what it carries after a rest.
-        """
+        """Keep the trials after rests alone: overloads show what is sustained, and not what is carried after a rest."""
         self.goals = [_Goal(goal.loss_ratio, self.search, overload_measures=False) for goal in self.goals]
         self.trials, self._clock = [], _Clock(self.search.trial_duration_s)
         for began_s, trial in self._rested:

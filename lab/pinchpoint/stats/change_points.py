@@ -31,12 +31,9 @@ class Segment:
 
 
 def segments(values: Sequence[float]) -> tuple[Segment, ...]:
-    """The series cut where its level changes; one segment if it does not, or if there are too few values to tell.
-
-    The answer is the same each time. Time grows with the square of the length.
-    """
+    """The series cut where its level changes; one segment if it does not, or if there are too few values to tell."""
     series = np.asarray(values, dtype=float)
-    shuffled = np.random.default_rng(1)
+    shuffled = np.random.default_rng(1)  # the same answer each time
     points = _without_needless(series, sorted(_points(series, 0, shuffled)), shuffled)
     ends = [0, *points, len(series)]
     return tuple(Segment(first, end) for first, end in pairwise(ends))

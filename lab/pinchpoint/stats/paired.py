@@ -41,8 +41,7 @@ def fewest_pairs(confidence: float = CONFIDENCE) -> int:
 def compare_pairs(a: Sequence[float], b: Sequence[float], *, confidence: float = CONFIDENCE) -> PairedDifference:
     """The ratio of B to A over pairs measured side by side: `a[i]` with `b[i]`, in alternating order.
 
-    Values are of one unit. Raises ValueError for series of different length, for none, for a value that is not
-    positive, and for a confidence not between 0 and 1.
+    Raises ValueError for series of different length or none, a value not above 0, a confidence not between 0 and 1.
     """
     if len(a) != len(b) or not a:
         raise ValueError(f"{len(a)} values of A and {len(b)} of B: pairs are needed")
