@@ -33,8 +33,7 @@ from pinchpoint.model.result import Rate, RateStatus
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial
 from pinchpoint.scenario import load
-from pinchpoint.search import find_rates
-from pinchpoint.search.repeat import Measure
+from pinchpoint.search import Measure, find_rates
 from pinchpoint.search.slices import slice_s
 
 STUDIES = Path(__file__).parents[1] / "studies"

@@ -378,13 +378,12 @@ def test_only_what_measures_a_generator_names_a_kind_of_device():
 MADE_IN = {
     "ScenarioResult": {"measure/summary.py"},
     "Measurement": {"measure/standing.py"},
-    "Bracket": {"measure/standing.py", "run/watch.py"},
+    "Bracket": {"measure/standing.py"},
 }
 
 
 @pytest.mark.parametrize("name", MADE_IN)
 def test_results_measurements_and_brackets_are_made_in_one_place(name):
-    """`watch` has a bracket of its own: what it looks at is no bench."""
     makers = {
         str(path.relative_to(PACKAGE))
         for path in sorted(PACKAGE.rglob("*.py"))

@@ -35,9 +35,8 @@ def taken(cpus: Mapping[int, CpuShare], foreign: float | None) -> str:
         return f"{units.share(worst[1].stolen)} of the window were stolen from CPU {worst[0]}"
     if foreign is None or foreign <= FOREIGN:
         return ""
-    names = ", ".join(map(str, sorted(cpus)))
-    many = "CPUs" if len(cpus) > 1 else "CPU"
-    return f"processes outside the bench took {units.share(foreign)} of one CPU's window on {many} {names}"
+    names = f"CPU{'s' * (len(cpus) > 1)} {', '.join(map(str, sorted(cpus)))}"
+    return f"processes outside the bench took {units.share(foreign)} of one CPU's window on {names}"
 
 
 def shares(seen: Seen, as_share: float) -> dict[int, CpuShare]:
@@ -54,11 +53,8 @@ def shares(seen: Seen, as_share: float) -> dict[int, CpuShare]:
 
 def foreign(seen: Seen, cpus: Mapping[int, CpuShare], as_share: float) -> float | None:
     """Busy time of the bench's CPUs that neither its processes nor, where apart, interrupts account for."""
-    own = [
-        ticks
-        for name, ticks in seen.items()
-        if name.startswith("host/process/") and name.endswith("/ticks") and not _elsewhere(name, seen, cpus)
-    ]
+    names = (name for name in seen if name.startswith("host/process/") and name.endswith("/ticks"))
+    own = [seen[name] for name in names if not _elsewhere(name, seen, cpus)]
     if not own or not cpus:
         return None
     busy = sum(seen[f"host/cpu/{cpu}/busy_ticks"] for cpu in cpus)

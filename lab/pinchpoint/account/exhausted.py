@@ -63,8 +63,10 @@ def exhausted(limits: Sequence[Limit], loads: Sequence[Seen], every: Sequence[Se
     failed = sum(map(_failed, loads))
     refused, full = _refusals(limits, loads, failed), list(_full(limits, loads))
     places = [*full, *refused] if refused and refused[0][0] is Resource.ACCEPT_QUEUE else [*refused, *full]
-    others = (*_backends(loads, failed), *_threads(limits, loads), *_generator(loads))
-    resources = [*_silent(every or loads), *places, *others]
+    resets = sum(seen.account.client.refused for seen in loads if seen.account.client)
+    if resets and resets >= TELLING * failed:
+        places.append((Resource.BACKEND, f"{resets:,} of {failed:,} failed connections were refused by a reset"))
+    resources = [*_silent(every or loads), *places, *_threads(limits, loads), *_generator(loads)]
     if not resources:
         return Exhausted(None, (f"{units.counted(failed, 'connection')} failed, and no counter rose with them",))
     return Exhausted(resources[0][0], tuple(words for _, words in resources))
@@ -117,22 +119,13 @@ def _silent(loads: Sequence[Seen]) -> Iterator[tuple[Resource, str]]:
         yield Resource.BACKEND, f"backend: {of} (from 0) answered fewer than others: {shown}; {failed:,} failed"
 
 
-def _backends(loads: Sequence[Seen], failed: int) -> Iterator[tuple[Resource, str]]:
-    refused = sum(seen.account.client.refused for seen in loads if seen.account.client)
-    if refused and refused >= TELLING * failed:
-        yield Resource.BACKEND, f"{refused:,} of {failed:,} failed connections were refused by a reset"
-
-
 def _threads(limits: Sequence[Limit], loads: Sequence[Seen]) -> Iterator[tuple[Resource, str]]:
     is_kernel = any(limit.resource is Resource.SOFTIRQ for limit in limits)
-    for thread in max((seen.threads for seen in loads), key=_busiest, default=()):
-        if thread.busy_share is not None and thread.busy_share >= SATURATED:
-            resource = Resource.SOFTIRQ if is_kernel else Resource.WORKER
-            yield resource, f"{resource}: {thread.name} was {units.share(thread.busy_share)} busy"
-
-
-def _busiest(threads: Sequence[ThreadLoad]) -> float:
-    return max((thread.busy_share or 0.0 for thread in threads), default=0.0)
+    resource = Resource.SOFTIRQ if is_kernel else Resource.WORKER
+    by_load = [[(thread.busy_share or 0.0, thread.name) for thread in seen.threads] for seen in loads]
+    for busy, name in max(by_load, key=lambda threads: max(threads, default=(0.0, ""))[0], default=[]):
+        if busy >= SATURATED:
+            yield resource, f"{resource}: {name} was {units.share(busy)} busy"
 
 
 def _generator(loads: Sequence[Seen]) -> Iterator[tuple[Resource, str]]:

@@ -20,9 +20,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 
+from pinchpoint.engine.instrument import EngineResult
 from pinchpoint.model import units
 from pinchpoint.model.result import CacheLine, ModeRates, Moment
-from pinchpoint.model.trial import Trial
+from pinchpoint.model.trial import Trial, Witness
 
 TWO_MODES = 2.0  # neighbouring probes, sorted, this factor apart: not one distribution
 ALONE = 0.93  # of the most that the core was seen to execute: probes of an idle host differ by less
@@ -47,15 +48,18 @@ def _engine_cores(trial: Trial) -> set[int]:
 
 
 def core_distance_ns(trial: Trial) -> float | None:
-    """The distance of the engine's and the switch's core, the mean of the probes; None if there was none."""
-    probes = _distances_ns(trial)
-    return math.fsum(probes) / len(probes) if probes else None
+    """The distance of the engine's and the switch's core; None if it was not probed."""
+    return mean_ns(distances_ns(trial.witness))
 
 
-def _distances_ns(trial: Trial) -> list[float]:
+def distances_ns(seen: Witness | EngineResult) -> list[float]:
     """As probed before and after a trial."""
-    probes = (trial.witness.cache_line_before_ns, trial.witness.cache_line_after_ns)
-    return [probe for probe in probes if probe is not None]
+    return [probe for probe in (seen.cache_line_before_ns, seen.cache_line_after_ns) if probe is not None]
+
+
+def mean_ns(probes: Sequence[float]) -> float | None:
+    """Of the probes of one distance; None if there was none."""
+    return math.fsum(probes) / len(probes) if probes else None
 
 
 def differ(one_ns: float, other_ns: float) -> bool:
@@ -70,7 +74,7 @@ def may_be_alike(one_ns: float | None, other_ns: float | None) -> bool:
 
 def core_distances(trials: Sequence[Trial]) -> CacheLine | None:
     """All probes of a scenario's trials in one line; None if none was made."""
-    probes = sorted(probe for trial in trials for probe in _distances_ns(trial))
+    probes = sorted(probe for trial in trials for probe in distances_ns(trial.witness))
     if not probes:
         return None
     far = _far_side(probes)
@@ -151,8 +155,7 @@ def modes_of(trials: Sequence[Trial], track: Sequence[Moment]) -> tuple[ModeRate
             mode.append(trial)
     if len(modes) < 2:
         return ()
-    modes.sort(key=len, reverse=True)
-    return tuple(_mode(mode, len(mode) / len(tracked), moments, widths) for mode in modes)
+    return tuple(_mode(mode, len(tracked), moments, widths) for mode in sorted(modes, key=len, reverse=True))
 
 
 def _is_same(trial: Trial, other: Trial, widths: Widths) -> bool:
@@ -160,7 +163,7 @@ def _is_same(trial: Trial, other: Trial, widths: Widths) -> bool:
     return is_near and widths.is_slowed(trial) is widths.is_slowed(other)
 
 
-def _mode(trials: Sequence[Trial], share: float, moments: dict[str, float], widths: Widths) -> ModeRates:
+def _mode(trials: Sequence[Trial], tracked: int, moments: dict[str, float], widths: Widths) -> ModeRates:
     distances = [distance for trial in trials if (distance := core_distance_ns(trial)) is not None]
     distance_ns = median(distances) if distances else None
     is_slowed = widths.is_slowed(trials[0])
@@ -173,6 +176,6 @@ def _mode(trials: Sequence[Trial], share: float, moments: dict[str, float], widt
         rates=(),
         most_offered_fps=max(trial.offered_fps for trial in trials),
         slowed=is_slowed,
-        share=share,
+        share=len(trials) / tracked,
         median_fps=median(moments[trial.id] for trial in trials) if len(trials) >= FEWEST else None,
     )

@@ -13,6 +13,7 @@ from typing import Final
 
 from pinchpoint.engine.instrument import EngineResult, PortCounts
 from pinchpoint.model import units
+from pinchpoint.model.groups import grouped
 from pinchpoint.model.hops import PORT, DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.trial import Drop, Hop, Ledger, Trial, TrialValidity
 from pinchpoint.model.units import FULL
@@ -57,11 +58,8 @@ def build(
 
 def _missing_copies(engine: EngineResult, hops: Sequence[Hop]) -> int:
     """Frames that places gave out beyond what came in, less those that came back twice."""
-    made = sum(
-        max(0, hop.frames_out - hop.frames_in)
-        for hop in hops[1:-1]
-        if hop.frames_in is not None and hop.frames_out is not None
-    )
+    counts = ((hop.frames_in, hop.frames_out) for hop in hops[1:-1])
+    made = sum(max(0, left - came) for came, left in counts if came is not None and left is not None)
     return max(0, made - sum(stream.duplicated or 0 for stream in engine.streams))
 
 
@@ -73,12 +71,11 @@ def places(graph: HopGraph, seen: Seen, ports: Sequence[str], went_back: Sequenc
 
 def by_port(graph: HopGraph, seen: Seen, ports: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:
     """Frames that each port received and sent, where the first and the last place of the graph count by port."""
-    received, sent = graph.places[0].entered[0], graph.places[-1].left[0]
-    return _each_port(received, seen, ports), _each_port(sent, seen, ports)
-
-
-def _each_port(counter: str, seen: Seen, ports: Sequence[str]) -> dict[str, int]:
-    return {port: int(seen[name]) for port, name in _by_port(counter, seen, ports) if port}
+    received, sent = (
+        {port: int(seen[name]) for port, name in _by_port(counter, seen, ports) if port}
+        for counter in (graph.places[0].entered[0], graph.places[-1].left[0])
+    )
+    return received, sent
 
 
 def _engine_transmit(engine: EngineResult, graph: HopGraph) -> Hop:
@@ -154,13 +151,10 @@ def _rest(place: Place, drops: Sequence[Drop], seen: Seen, ports: Sequence[str])
     if (rest := place.rest) is None:
         return
     apart = {name for drop in place.drops if drop.is_apart for name in _named(drop.counter, seen, ports)}
-    totals: dict[str, float] = {}
-    for port, name in _by_port(rest.counter, seen, ports):
-        totals[port] = totals.get(port, 0) + seen[name]
+    totals = grouped((port, seen[name]) for port, name in _by_port(rest.counter, seen, ports))
     for port, total in totals.items():
         parts = (drop.frames for drop in drops if port in (drop.port, "") and drop.counter not in apart)
-        frames = total - sum(parts)
-        if frames > 0:
+        if (frames := sum(total) - sum(parts)) > 0:
             yield _drop(rest, frames, rest.counter.replace(PORT, port), port)
 
 
@@ -225,9 +219,8 @@ def nic_count(stats: Mapping[str, int], names: re.Pattern[str]) -> int:
 
 def unexplained_share(trials: Sequence[Trial]) -> float:
     """Lost frames that no counter names, over the frames offered, of all valid trials together; 0 without any."""
-    valid = [trial for trial in trials if trial.validity is TrialValidity.VALID]
-    offered = sum(trial.offered for trial in valid)
-    return unexplained_frames(valid) / offered if offered else 0.0
+    offered = sum(trial.offered for trial in trials if trial.validity is TrialValidity.VALID)
+    return unexplained_frames(trials) / offered if offered else 0.0
 
 
 def unexplained_frames(trials: Sequence[Trial]) -> int:
@@ -240,17 +233,15 @@ def unexplained_place(trials: Sequence[Trial]) -> str:
 
     Counters that were reset meanwhile are named: what they counted is not known.
     """
-    lost: Counter[str] = Counter()
-    resets: dict[str, None] = {}
+    lost, resets = Counter[str](), dict[str, None]()
     for trial in trials:
         if trial.validity is TrialValidity.VALID and trial.ledger.unexplained > 0:
             lost.update(dict(_leaks(trial.ledger)))
             resets |= dict.fromkeys(trial.ledger.resets)
     place, frames = next(iter(lost.most_common(1)), ("", 0))
     words = place if frames > 0 else "at a place that no counter shows"
-    if resets:
-        words += f"; counters went back during the trials ({', '.join(resets)}): a port or the switch was restarted"
-    return words
+    back = f"; counters went back during the trials ({', '.join(resets)}): a port or the switch was restarted"
+    return words + back if resets else words
 
 
 def _leaks(ledger: Ledger) -> Iterator[tuple[str, int]]:

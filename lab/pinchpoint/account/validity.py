@@ -23,7 +23,7 @@ send meanwhile, beyond the ring that it empties.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -63,10 +63,9 @@ def judge(
     `ring` is the smallest ring between engine and DUT, in frames; `load_fps` that of all streams together, as intended.
     """
     lasted, noise = f"after {result.sent_duration_s:.2f} s", result.noise
-    if not result.completed and result.reason is None:
-        return Judgement(TrialValidity.ABORTED, Cause.STOPPED, f"stopped {lasted}")
     if not result.completed:
-        return Judgement(TrialValidity.ABORTED, Cause.ENDED, f"{result.reason}, {lasted}")
+        cause, why = (Cause.STOPPED, "stopped") if result.reason is None else (Cause.ENDED, f"{result.reason},")
+        return Judgement(TrialValidity.ABORTED, cause, f"{why} {lasted}")
     return (
         _shortfall(result, witness, load_fps, rules)
         or _contradiction(result.streams, ledger, rules)
@@ -125,11 +124,8 @@ def _receiver_stood_still(
 
     Judged by the gap alone, whatever was lost: a rule that looked at the loss would favour one side.
     """
-    still = [
-        worker
-        for worker in witness.workers
-        if worker.gap_max_ns / 1e9 * from_others_fps(worker, witness.workers, streams, load_fps) > ring
-    ]
+    from_others = ((worker, from_others_fps(worker, witness.workers, streams, load_fps)) for worker in witness.workers)
+    still = [worker for worker, others_fps in from_others if worker.gap_max_ns / 1e9 * others_fps > ring]
     if not still:
         return None
     lost = units.frames(ledger.offered - ledger.received)
@@ -225,39 +221,17 @@ def from_first_frame(trial: Trial, *, paced: bool) -> Trial:
     return replace(trial, validity=TrialValidity.NOISY_HOST, cause=Cause.BURST_INTERRUPTED, reason=reason)
 
 
-@dataclass(frozen=True)
-class Rejections:
-    """The discarded trials of a search."""
-
-    trials: int
-    by_cause: Mapping[str, int]  # the most frequent first
-
-    @property
-    def share(self) -> float:
-        """Discarded trials as a share (0 to 1) of all trials of the search."""
-        return sum(self.by_cause.values()) / self.trials if self.trials else 0.0
-
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        """The share, with its causes."""
-        return (Metric("trials discarded", "share", self.share, note=self._causes()),) if self.trials else ()
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """One, if many were discarded."""
-        words = f"{units.share(self.share)} of {self.trials} trials discarded: {self._causes()}"
-        return (words,) if self.share > MANY else ()
-
-    def _causes(self) -> str:
-        return ", ".join(f"{count} {words}" for words, count in self.by_cause.items())
-
-
-def of_search(trials: Sequence[Trial]) -> Rejections:
-    """Of the trials of one search."""
-    discarded = [trial for trial in trials if trial.validity is not TrialValidity.VALID]
+def discarded(trials: Sequence[Trial]) -> tuple[tuple[Metric, ...], str]:
+    """The share of a search's trials that were discarded, with its causes, and a warning if many were; none of none."""
+    if not trials:
+        return (), ""
+    invalid = [trial for trial in trials if trial.validity is not TrialValidity.VALID]
     # In words that many trials share; the validity where the cause was not stored.
-    causes = (CAUSES[trial.cause] if trial.cause else trial.validity.value.replace("_", " ") for trial in discarded)
-    return Rejections(len(trials), dict(Counter(causes).most_common()))
+    causes = (CAUSES[trial.cause] if trial.cause else trial.validity.value.replace("_", " ") for trial in invalid)
+    told = ", ".join(f"{count} {words}" for words, count in Counter(causes).most_common())
+    share = len(invalid) / len(trials)
+    warning = f"{units.share(share)} of {len(trials)} trials discarded: {told}" if share > MANY else ""
+    return (Metric("trials discarded", "share", share, note=told),), warning
 
 
 def held_back(trials: Sequence[Trial], rate_fps: float | None, relative_width: float) -> str:
@@ -266,12 +240,9 @@ def held_back(trials: Sequence[Trial], rate_fps: float | None, relative_width: f
     It looks at the valid trials whose loads are near `rate_fps`. Between two gaps the device met the whole
     load, and rates are offered rates: they may be too low by as much as was held back.
     """
-    near = [
-        1 - trial.offered / trial.intended
-        for trial in trials
-        if trial.validity is TrialValidity.VALID and rate_fps and abs(trial.load_fps / rate_fps - 1) <= NEAR_RATE
-    ]
-    held = median(near) if near else 0.0
+    valid = [trial for trial in trials if trial.validity is TrialValidity.VALID and rate_fps]
+    near = [trial for trial in valid if abs(trial.load_fps / (rate_fps or 1.0) - 1) <= NEAR_RATE]
+    held = median(1 - trial.offered / trial.intended for trial in near) if near else 0.0
     if held <= relative_width:
         return ""
     return (

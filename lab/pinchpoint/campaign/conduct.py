@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from pinchpoint.campaign.executor import Ended, Event, Executor, Gone, Grown, Joined, Order, is_machines_fault, outcome
+from pinchpoint.campaign.machines import figure_of, suspect
 from pinchpoint.campaign.read import CONTROL, on_bench
-from pinchpoint.campaign.results import Results, figure_of, suspect
+from pinchpoint.campaign.results import Results
 from pinchpoint.campaign.schedule import Limits, Scheduler
 from pinchpoint.model.campaign import Bench, Campaign, Entry, Exclusion, MachineProgress, Progress, Unit, What
 from pinchpoint.model.errors import BenchError, InputError
@@ -61,7 +62,8 @@ class Conduct:
         for machine in list(self._tally.excluded):
             self._log(What.RETURNED, machine=machine)
         waiting = (unit for unit in campaign.units if unit.name not in self._tally.accepted)
-        self._scheduler = Scheduler(waiting, Limits.of(campaign), campaign.control, cost)
+        limits = Limits(campaign.budget_s, campaign.budget_cost, campaign.retries)
+        self._scheduler = Scheduler(waiting, limits, campaign.control, cost)
         self._results = Results(campaign, self._scenarios, folder, self._tally, self._scheduler.unmeasured, now_s)
 
     def stop(self) -> None:
@@ -270,11 +272,9 @@ class Conduct:
         names = dict.fromkeys((*self._known, *self._tally.excluded, *self._tally.measured_on, *self._tally.lost_on))
         left_s = None
         if self._scheduler.benches:
-            running = [
-                max(0.0, self._scheduler.predicted_s(unit) - (self._now_s() - since_s))
-                for unit, _, since_s in self._running.values()
-            ]
-            left_s = self._scheduler.left_s() + max(running, default=0.0)
+            runs = ((self._scheduler.predicted_s(unit), since_s) for unit, _, since_s in self._running.values())
+            lasting_s = (predicted_s - (self._now_s() - since_s) for predicted_s, since_s in runs)
+            left_s = self._scheduler.left_s() + max((0.0, *lasting_s))
         return Progress(
             at=_now(),
             units=len(self._units),
@@ -287,16 +287,11 @@ class Conduct:
         )
 
     def _machine(self, name: str) -> MachineProgress:
-        running = self._running.get(name)
+        running, tally = self._running.get(name), self._tally
         state = "measures" if running else "idle" if name in self._scheduler.benches else "gone"
-        return MachineProgress(
-            name,
-            "excluded" if name in self._tally.excluded else state,
-            running[0].name if running else "",
-            self._tally.measured_on[name],
-            self._tally.lost_on[name],
-            self._tally.excluded.get(name, ""),
-        )
+        state, unit = "excluded" if name in tally.excluded else state, running[0].name if running else ""
+        why = tally.excluded.get(name, "")
+        return MachineProgress(name, state, unit, tally.measured_on[name], tally.lost_on[name], why)
 
 
 def _now() -> str:

@@ -1,6 +1,7 @@
 """From a campaign file to its units: scenarios x variants x builds, on any machine or on every one."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -72,7 +73,9 @@ def load(path: Path, program_at: ProgramAt, quick: bool = False, ceiling: bool =
     units = [unit for _, group in made for unit in group]
     if not units:
         raise InputError(f"{path}: expected 1 to {MOST_UNITS:,} measurements, found 0", "see [[exclude]] and [[only]]")
-    _refuse_doubles(path, [unit.name for unit, _ in units])
+    names = Counter([CONTROL, *(unit.name for unit, _ in units)])
+    if double := next((name for name, times in names.items() if times > 1), ""):
+        raise InputError(f"{path}: two measurements would be called {double}", "rename a file, a variant or a build")
     top, name = file.top, path.stem
     campaign = Campaign(
         name=name,
@@ -91,14 +94,6 @@ def load(path: Path, program_at: ProgramAt, quick: bool = False, ceiling: bool =
     paths = [str(path), *([str(file.control_path)] if control else []), *(scenario.path for scenario in scenarios)]
     texts = {path: Path(path).read_text(encoding="utf-8") for path in dict.fromkeys(paths)}
     return Loaded(campaign, scenarios, texts, file.builds)
-
-
-def _refuse_doubles(path: Path, names: Sequence[str]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen or name == CONTROL:
-            raise InputError(f"{path}: two measurements would be called {name}", "rename a file, a variant or a build")
-        seen.add(name)
 
 
 class _File:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 
 from pinchpoint.model.campaign import Bench, Campaign, Control, Requirement, Unit
+from pinchpoint.model.groups import grouped
 from pinchpoint.model.result import Outcome
 
 MOST_LOST = 10  # machines that vanished under one unit: then it is the unit; chance loses one of 100,000 five times
@@ -31,11 +32,6 @@ class Limits:
     time_s: float | None = None
     cost: float | None = None
     retries: int = 1
-
-    @classmethod
-    def of(cls, campaign: Campaign) -> "Limits":
-        """As the campaign says."""
-        return cls(campaign.budget_s, campaign.budget_cost, campaign.retries)
 
 
 @dataclass
@@ -209,14 +205,9 @@ class Scheduler:
 
     def _is_paid_elsewhere(self, unit: Unit, machine: str) -> bool:
         """Whether there is money for the unit on another machine that may measure it, now or once that is free."""
-        left, banned = self._money_left(), self._banned.get(unit.name, ())
-        return any(
-            name != machine
-            and name not in banned
-            and self._cost_of(unit, bench) <= left
-            and unit.requirement.met_by(bench)
-            for name, bench in self._benches.items()
-        )
+        left, banned = self._money_left(), {machine, *self._banned.get(unit.name, ())}
+        others = [bench for name, bench in self._benches.items() if name not in banned]
+        return any(self._cost_of(unit, bench) <= left and unit.requirement.met_by(bench) for bench in others)
 
     def _cost_of(self, unit: Unit, bench: Bench) -> float:
         return self.predicted_s(unit) / 3600 * bench.cost_per_hour
@@ -349,18 +340,15 @@ class Plan:
 
 def plan_of(asked: Campaign, benches: Sequence[Bench]) -> Plan:
     """The forecast on these machines; a campaign without any takes for ever."""
-    can = {
-        requirement: [bench.name for bench in benches if requirement.met_by(bench)]
-        for requirement in {unit.requirement for unit in asked.units}
-    }
+    requirements = {unit.requirement for unit in asked.units}
+    can = {needed: [bench.name for bench in benches if needed.met_by(bench)] for needed in requirements}
     able = [unit for unit in asked.units if can[unit.requirement]]
     impossible = [unit for unit in asked.units if not can[unit.requirement]][:20]
     makespan_s, scheduler = _forecast(able, benches, asked)
-    by_group: dict[str, list[Unit]] = {}
     groups = sorted((sweep.group for sweep in asked.sweeps), key=len, reverse=True)
-    for unit in asked.units:
-        name = next((group for group in groups if unit.name.startswith(group)), unit.point)
-        by_group.setdefault(name, []).append(unit)
+    by_group = grouped(
+        (next((group for group in groups if unit.name.startswith(group)), unit.point), unit) for unit in asked.units
+    )
     return Plan(
         points=len({unit.point for unit in asked.units}),
         units=len(asked.units),
@@ -385,7 +373,7 @@ def _group(
 
 def _forecast(units: Sequence[Unit], benches: Sequence[Bench], asked: Campaign) -> tuple[float, Scheduler]:
     """The whole campaign on virtual time, without failures: the seconds that it takes, and the scheduler afterwards."""
-    scheduler = Scheduler(units, Limits.of(asked), asked.control)
+    scheduler = Scheduler(units, Limits(asked.budget_s, asked.budget_cost, asked.retries), asked.control)
     for bench in benches:
         scheduler.joined(bench)
     running, free = list[tuple[float, str, float]](), scheduler.free()  # when it ends, the machine, how long it takes

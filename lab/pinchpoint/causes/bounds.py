@@ -16,13 +16,13 @@ from typing import Final
 
 from pinchpoint.account.facts import may_be_alike
 from pinchpoint.model import units
+from pinchpoint.model.groups import grouped
 from pinchpoint.model.levels import FAR_BELOW_MRR
 from pinchpoint.model.result import Ceiling, Limit, PauseGap, Rate, RateStatus, ReceiveRate
-from pinchpoint.model.trial import ThreadLoad, Trial, TrialValidity
+from pinchpoint.model.trial import ThreadLoad, Trial
 
 OVERLOADED: Final = 1.2  # times the rate, offered at least: what a device forwards of less may be all that was asked
 TOP: Final = 0.9  # of the highest load: the trials from there on are overloads
-_COUNTED: Final = (TrialValidity.VALID, TrialValidity.GENERATOR_LIMITED)  # an engine at its end counts what it offers
 REACH = 0.03
 """How near to its ceiling a rate may be the generator's own: as exactly as a test of two seconds finds a ceiling."""
 
@@ -51,15 +51,13 @@ class Overload:
 
 def overload(trials: Sequence[Trial], rate_fps: float | None) -> Overload | None:
     """What the trials at the highest loads show; None where none of them was an overload of that rate."""
-    counted = [trial for trial in trials if trial.validity in _COUNTED and trial.sent_duration_s > 0]
+    counted = [trial for trial in trials if trial.is_whole and trial.sent_duration_s > 0]
     highest_fps = max((trial.offered_fps for trial in counted), default=0.0)
     if not rate_fps or highest_fps < OVERLOADED * rate_fps:
         return None
     top = [trial for trial in counted if trial.offered_fps >= TOP * highest_fps]
-    cycles: dict[str, list[float]] = {}
-    for load in (load for trial in top for load in trial.threads):
-        if load.cycles_per_packet:
-            cycles.setdefault(load.name, []).append(load.cycles_per_packet)
+    loads = (load for trial in top for load in trial.threads)
+    cycles = grouped((load.name, load.cycles_per_packet) for load in loads if load.cycles_per_packet)
     forwarded_fps = median(trial.forwarded_fps for trial in top)
     medians = {name: median(costs) for name, costs in cycles.items()}
     return Overload(rate_fps, forwarded_fps, medians) if forwarded_fps else None

@@ -10,9 +10,10 @@ from typing import Final
 from pinchpoint.account import facts
 from pinchpoint.causes.bounds import Overload
 from pinchpoint.model import units
+from pinchpoint.model.groups import grouped
 from pinchpoint.model.hops import DropKind
 from pinchpoint.model.limits import SATURATED
-from pinchpoint.model.trial import Drop, Hop, ThreadLoad, Trial, TrialValidity
+from pinchpoint.model.trial import Drop, ThreadLoad, Trial, TrialValidity
 from pinchpoint.model.units import FULL
 
 NEAR_LIMIT: Final = 1.1  # times the lowest load that counts: losing trials up to there are evidence of the same limit
@@ -56,15 +57,11 @@ class Group:
 
 def by_reason(trials: Sequence[Trial]) -> list[Group]:
     """What counters name, added up by reason first and by place second; most frames first."""
-    by_name: dict[str, Drop] = {}
-    for drop in (drop for trial in trials for hop in trial.ledger.hops for drop in hop.drops):
-        seen = by_name.get(drop.name)
-        by_name[drop.name] = replace(drop, frames=drop.frames + (seen.frames if seen else 0))
-    reasons: dict[tuple[str, str], list[Drop]] = {}
-    for drop in sorted(by_name.values(), key=lambda drop: -drop.frames):
-        if drop.frames:
-            reasons.setdefault((drop.reason or drop.name, drop.limits), []).append(drop)
-    groups = [Group(limits, tuple(drops)) for (_, limits), drops in reasons.items()]
+    by_name = grouped((drop.name, drop) for trial in trials for hop in trial.ledger.hops for drop in hop.drops)
+    drops = [replace(alike[-1], frames=sum(drop.frames for drop in alike)) for alike in by_name.values()]
+    ranked = sorted((drop for drop in drops if drop.frames), key=lambda drop: -drop.frames)
+    reasons = grouped(((drop.reason or drop.name, drop.limits), drop) for drop in ranked)
+    groups = [Group(limits, tuple(of_reason)) for (_, limits), of_reason in reasons.items()]
     return sorted(groups, key=lambda group: -group.frames)
 
 
@@ -94,14 +91,12 @@ def losing_apart(trials: Sequence[Trial], kind: DropKind, loss_ratio: float) -> 
 
 
 def _without(trial: Trial, kind: DropKind) -> Trial:
-    hops = tuple(_kept(hop, kind) for hop in trial.ledger.hops)
+    hops = tuple(
+        replace(hop, drops=tuple(drop for drop in hop.drops if drop.kind is not kind)) for hop in trial.ledger.hops
+    )
     dropped = trial.ledger.dropped - replace(trial.ledger, hops=hops).dropped
     received = min(trial.offered, trial.received + dropped)
     return replace(trial, received=received, ledger=replace(trial.ledger, received=received, hops=hops))
-
-
-def _kept(hop: Hop, kind: DropKind) -> Hop:
-    return replace(hop, drops=tuple(drop for drop in hop.drops if drop.kind is not kind))
 
 
 @dataclass(frozen=True)
@@ -131,12 +126,9 @@ def pinched(trial: Trial, names: Collection[str] | None = None) -> Way | None:
     None: they were lost elsewhere, or nothing is known of that link. What the engine had no room for came over the
     link, however full it was.
     """
-    lost = [
-        (drop.frames, place, drop.port)
-        for place, hop in enumerate(trial.ledger.hops)
-        for drop in hop.drops
-        if drop.kind is DropKind.TRANSMIT_RING and (names is None or drop.name in names)
-    ]
+    drops = ((place, drop) for place, hop in enumerate(trial.ledger.hops) for drop in hop.drops)
+    behind = ((place, drop) for place, drop in drops if drop.kind is DropKind.TRANSMIT_RING)
+    lost = [(drop.frames, place, drop.port) for place, drop in behind if names is None or drop.name in names]
     _, place, port = max(lost, default=(0, -1, ""))
     if place in (-1, len(trial.ledger.hops) - 1):
         return None
@@ -159,8 +151,8 @@ def wire(way: Way) -> str:
 def loads(trials: Sequence[Trial], over: Overload | None = None) -> tuple[str, ...]:
     """How busy the device's busiest thread and the engine's cores were."""
     median = _median_trial(trials)
-    device = () if median is None else (_load_line(*median, over),)
-    return (*device, *filter(None, [_engine_load(trials)]))
+    lines = (_load_line(*median, over) if median else "", _engine_load(trials))
+    return tuple(filter(None, lines))
 
 
 def busiest(trial: Trial, port: str = "") -> ThreadLoad | None:
@@ -237,9 +229,8 @@ def _load_line(load: ThreadLoad, trial: Trial, over: Overload | None) -> str:
 
 def _engine_load(trials: Sequence[Trial]) -> str:
     """How busy each of the engine's cores was, on average; empty if none was seen."""
-    by_core: dict[tuple[str, int], list[float]] = {}
-    for worker in (worker for trial in trials for worker in trial.witness.workers):
-        by_core.setdefault((worker.host, worker.core), []).append(worker.busy_share)
+    workers = (worker for trial in trials for worker in trial.witness.workers)
+    by_core = grouped(((worker.host, worker.core), worker.busy_share) for worker in workers)
     busy = {core: units.share(math.fsum(shares) / len(shares)) for core, shares in sorted(by_core.items())}
     if len(busy) <= 1:
         return "".join(f"the engine's core was {share} busy" for share in busy.values())

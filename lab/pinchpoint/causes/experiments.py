@@ -81,13 +81,10 @@ def explanation(unchanged: ScenarioResult, made: Done) -> Explanation | None:
     branches = [_branch(suspicion, unchanged, made) for suspicion in unchanged.verdict.suspicions]
     order = list(Standing)
     branches.sort(key=lambda branch: (order.index(branch.standing), -(branch.explains or 0.0)))
-    control = made.get(Experiment.PLAIN)
-    return Explanation(
-        unchanged.scenario,
-        tuple(branches),
-        _tried(Experiment.PLAIN, unchanged, control) if control and control.outcome is Outcome.MEASURED else None,
-        _cost_of_a_pass(unchanged, branches),
-    )
+    control, passes = made.get(Experiment.PLAIN), _cost_of_a_pass(unchanged, branches)
+    is_measured = control is not None and control.outcome is Outcome.MEASURED
+    tried = _tried(Experiment.PLAIN, unchanged, control) if control and is_measured else None
+    return Explanation(unchanged.scenario, tuple(branches), tried, passes)
 
 
 def _branch(suspicion: Suspicion, unchanged: ScenarioResult, made: Done) -> Branch:

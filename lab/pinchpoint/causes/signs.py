@@ -11,6 +11,7 @@ from pinchpoint.account.validity import receivers
 from pinchpoint.causes.bounds import Overload
 from pinchpoint.causes.evidence import by_reason, pinched, ways
 from pinchpoint.model.causes import Sign, Signs
+from pinchpoint.model.groups import total
 from pinchpoint.model.hops import DROPPED_BY, DropKind, Party
 from pinchpoint.model.offload import Offload, OffloadLimit, OffloadTruth
 from pinchpoint.model.trial import Hop, StreamCounts, ThreadLoad, Trial
@@ -78,11 +79,14 @@ def of_device(hops: Sequence[Hop], threads: Sequence[ThreadLoad], own: Mapping[S
 
 def _shares_of_loss(hops: Sequence[Hop], lost: int) -> dict[DropKind, float]:
     """By kind of drop. Of frames that the device copies, more may be dropped than are lost: then of the dropped."""
-    drops = [drop for hop in hops for drop in hop.drops]
-    whole = max(lost, sum(drop.frames for drop in drops))
+    return by_kind(hops, max(lost, sum(drop.frames for hop in hops for drop in hop.drops)))
+
+
+def by_kind(hops: Iterable[Hop], whole: int) -> dict[DropKind, float]:
+    """Frames that counters name, by kind, as shares of so many."""
     shares = defaultdict[DropKind, float](float)
-    for drop in drops:
-        shares[drop.kind] += drop.frames / whole if whole > 0 else 0.0
+    for drop in (drop for hop in hops for drop in hop.drops):
+        shares[drop.kind] += drop.frames / max(1, whole)
     return dict(shares)
 
 
@@ -100,10 +104,10 @@ def _of_threads(
         if cycles is not None:
             yield Sign.CYCLES, cycles
     if received := sum(load.received for load in loads):
-        if (recirculated := _sum(load.recirculated for load in loads)) is not None:
+        if (recirculated := total(load.recirculated for load in loads)) is not None:
             yield Sign.PASSES, 1 + recirculated / received
         yield Sign.ON_MAIN_THREAD, sum(load.received for load in loads if load.cpu is None) / received
-        if (missed := _sum(load.slow_path for load in loads)) is not None:
+        if (missed := total(load.slow_path for load in loads)) is not None:
             yield Sign.SLOW_PATH, missed / received
 
 
@@ -156,11 +160,6 @@ def _of_time(trial: Trial, ring: int) -> Iterator[tuple[Sign, float]]:
             yield Sign.SILENCE_OF_GAP, min(silences) / gap_s
     if (burst := trial.observed.get("engine/pacing/largest_burst")) is not None:
         yield Sign.BURST_OF_RING, burst / ring
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 def offload_truth(signs: Mapping[Sign, float], limits: Mapping[OffloadLimit, float]) -> OffloadTruth | None:

@@ -46,11 +46,9 @@ from pinchpoint.report.observed import generator_lines
 from pinchpoint.run import external_generator
 from pinchpoint.run import pilot as piloted
 from pinchpoint.run.ceiling import CeilingTest
-from pinchpoint.run.pilot import Size
+from pinchpoint.run.pilot import MOST_REBUILDS, Allocation, Component, Costs, Size
 from pinchpoint.run.stored import StoredRun
-from pinchpoint.stats import variance
 from pinchpoint.stats.estimate import median_interval
-from pinchpoint.stats.variance import MOST_REBUILDS, Allocation, Component, Costs
 from pinchpoint.store.folder import RunFolder
 
 Results = Mapping[tuple[int, int, int], ScenarioResult]
@@ -194,12 +192,12 @@ def _judge(metric: str, size: Size, results: Results, costs: Costs, asked: Asked
         return Finding(metric, unit, None, None, None, reason, (), None)
     benches = [fmean([result for start in bench for result in start]) for bench in values]
     estimate = median_interval(benches)
-    known = variance.components(values) if min(size.benches, size.starts, size.measurements) > 1 else ()
+    known = piloted.components(values) if min(size.benches, size.starts, size.measurements) > 1 else ()
     advice = None
     if known and asked.time_s is not None:
-        advice = variance.for_time(known, costs, asked.time_s)
+        advice = piloted.for_time(known, costs, asked.time_s)
     elif known:
-        advice = variance.for_half_width(known, costs, asked.within / 100)
+        advice = piloted.for_half_width(known, costs, asked.within / 100)
     words = estimate.words("benches")
     return Finding(metric, unit, estimate.centre, estimate.low, estimate.high, words, known, advice)
 
@@ -209,7 +207,7 @@ def _table(judged: list[Finding]) -> Table:
     for heading in ("metric", "level", "varies by", "share", "seen in"):
         table.add_column(heading, justify="right" if heading in ("varies by", "share") else "left", no_wrap=True)
     for finding in judged:
-        most = variance.varies_most(finding.components) if finding.components else None
+        most = piloted.varies_most(finding.components) if finding.components else None
         for place, part in enumerate(finding.components):
             name = finding.metric if place == 0 else ""
             style = "bold" if part is most and part.share else ""
@@ -236,7 +234,7 @@ def _lines(judged: list[Finding], asked: Asked, costs: Costs) -> Iterator[str]:
 
 
 def _advice(finding: Finding, asked: Asked) -> Iterator[str]:
-    most = variance.varies_most(finding.components)
+    most = piloted.varies_most(finding.components)
     if most.share:
         yield f"  varies most from one {most.level} to the next"
     if finding.advice is None:

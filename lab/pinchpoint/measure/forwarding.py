@@ -5,11 +5,12 @@ so that curves from different machines line up; where several forward, each has 
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Device
 from pinchpoint.model.errors import InputError
+from pinchpoint.model.groups import total
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.terms import THREAD_BUSY, lookup_share
 from pinchpoint.model.trial import ThreadFigure, ThreadLoad, Trial
@@ -65,9 +66,3 @@ def _lookups(loads: Sequence[ThreadLoad], figures: Mapping[str, ThreadFigure]) -
     received, recirculated = sum(load.received for load in loads), total(load.recirculated for load in loads)
     if recirculated is not None:
         yield Metric("passes per packet", "count", (received + recirculated) / received)
-
-
-def total(counts: Iterable[int | None]) -> int | None:
-    """Of those counted; None if none was."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None

@@ -21,16 +21,16 @@ from pinchpoint.engine.multi_engine import End, JoinedInstrument, Reflector
 from pinchpoint.engine.process import ProcessInstrument, find_engine
 from pinchpoint.host.interface import Host
 from pinchpoint.host.priority import kept_off
-from pinchpoint.measure.forwarding import total
 from pinchpoint.measure.served import established
 from pinchpoint.measure.standing import Listener, Standing
 from pinchpoint.measure.summary import result_of
 from pinchpoint.measure.trial import Measurer
+from pinchpoint.model.groups import total
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Ceiling, Rate, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import WARM_UP, Trial, TrialValidity
-from pinchpoint.search.repeat import Measure, until_valid
+from pinchpoint.search.rates import Measure, until_valid
 
 FIRST_FPS = 1e6  # too little to overload most benches
 SLOWEST_FPS = 10e3

@@ -279,14 +279,8 @@ class Opener:
         judged = judge(seen, scenario.validity)
         limits, flushed = self.balancer.limits(), self.flushes[-1]
         told = {"phase": phase, "load": load, "judged": judged, "flushed": flushed, "limits": limits, "engine": account}
-        return begun.ended(
-            self._figures(Opened(load, judged, seen)),
-            msgspec.to_builtins(told),
-            observed,
-            threads=seen.threads,
-            validity=judged.validity,
-            reason=judged.reason,
-        )
+        metrics, plain, validity = self._figures(Opened(load, judged, seen)), msgspec.to_builtins(told), judged.validity
+        return begun.ended(metrics, plain, observed, threads=seen.threads, validity=validity, reason=judged.reason)
 
     def _flushed(self) -> Flush:
         """Let the device forget all connections. Raises BenchError where it remembers some."""

@@ -103,6 +103,13 @@ def _forget(*_: object) -> None:
     """Keep nothing."""
 
 
+def bracket_of(collectors: Sequence[Collector], note_facts: Callable[[Mapping[str, str]], None] = _forget) -> Bracket:
+    """Round whatever happens, on a bench or on a device that runs already; what cannot be read is noted."""
+    bracket = Bracket(collectors)
+    note_facts({f"cannot observe {name}": why for name, why in bracket.cannot.items()})
+    return bracket
+
+
 @dataclass(frozen=True)
 class Task:
     """What a scenario is measured with: who is shown it, who may stop it, where its findings go, and what is known.
@@ -194,17 +201,15 @@ class Standing:
 
     def bracket(self, *more: Collector) -> Bracket:
         """Round a trial: all that can be counted on this bench, and `more`. What cannot is noted among its facts."""
-        bracket = Bracket([*collectors(self.setup, self.live), *more])
-        self.task.note_facts({f"cannot observe {name}": why for name, why in bracket.cannot.items()})
-        return bracket
+        return bracket_of([*collectors(self.setup, self.live), *more], self.task.note_facts)
 
     def witness_bracket(self) -> Bracket:
         """Round windows of a trial: what is cheap enough to read while frames are sent."""
-        return Bracket(witnesses(self.setup, self.live))
+        return bracket_of(witnesses(self.setup, self.live))
 
     def host_bracket(self) -> Bracket:
         """Round something that is done to the bench: the time of its CPUs and of its processes."""
-        return Bracket(self.host_time(self.cpus))
+        return bracket_of(self.host_time(self.cpus))
 
     def host_time(self, cpus: Iterable[int]) -> tuple[Collector, Collector]:
         """The time of these CPUs of the device's host, and of the bench's processes."""
@@ -259,16 +264,14 @@ def standing_bench(setup: Setup, listener: Listener) -> Iterator[Builder]:
     """The bench stands inside the block, on all of its hosts, and is gone after it, however the block ends."""
     with ExitStack() as stack:
         for end in setup.engines:
-            stack.enter_context(_engine_end(end, setup.places.bench_id, listener))
+            if end.resources:
+                stack.enter_context(_engine_end(end, setup.places.bench_id, listener))
         yield stack.enter_context(_device_bench(setup, listener))
 
 
 @contextmanager
 def _engine_end(end: EngineEnd, bench_id: str, listener: Listener) -> Iterator[None]:
     """What an engine's host has of the bench."""
-    if not end.resources:
-        yield
-        return
     builder = Builder(bench_id, end.host)
     builder.apply(end.resources, listener.building)
     with _undone(builder, f"{end.site.host}: "):  # a host that is lost undoes it itself: it is not waited for here

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from pinchpoint.account.facts import core_distances, slowed_words
+from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, Rate, ScenarioResult
 from pinchpoint.model.scenario import Scenario
@@ -22,11 +23,7 @@ def valid(taken: Iterable[Taken]) -> list[Taken]:
 
 def by_name(several: Iterable[Iterable[Metric]]) -> dict[str, list[Metric]]:
     """Metrics of several trials or windows, in their order, by what they are."""
-    named = dict[str, list[Metric]]()
-    for metrics in several:
-        for metric in metrics:
-            named.setdefault(metric.name, []).append(metric)
-    return named
+    return grouped((metric.name, metric) for metrics in several for metric in metrics)
 
 
 def scenario_result(

@@ -138,10 +138,8 @@ def judged(measurement: Measurement, made_s: float) -> Measurement:
     noise = cpus.noise(measurement.observed, max(made_s, SHORTEST_S), TICKS_PER_S)
     if not noise:
         return measurement
-    metrics = tuple(
-        replace(metric, cautions=(*metric.cautions, "the host was disturbed"), disturbed=True)
-        for metric in measurement.metrics
-    )
+    told = ((metric, (*metric.cautions, "the host was disturbed")) for metric in measurement.metrics)
+    metrics = tuple(replace(metric, cautions=cautions, disturbed=True) for metric, cautions in told)
     return replace(measurement, metrics=metrics, validity=TrialValidity.NOISY_HOST, reason=noise)
 
 
@@ -166,16 +164,10 @@ class Probes:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What the engine saw meanwhile, None of what was not sent."""
+    """What the engine saw meanwhile."""
 
-    quiet: Carried | None  # before anything was built
-    building: Carried | None  # from a moment before building until SETTLE_S after it
+    load: tuple[Carried, Carried] | None  # before anything was built, and until SETTLE_S after it; None: none was sent
     taken_s: tuple[float | None, ...]  # of each probe, since building began; None: it never came through
-
-    @property
-    def load(self) -> tuple[Carried, Carried] | None:
-        """The load before and meanwhile; None where none was sent."""
-        return None if self.quiet is None or self.building is None else (self.quiet, self.building)
 
 
 class Background:
@@ -230,7 +222,7 @@ class Background:
         parts = [*self._ended, (self._beginning(result), result)]
         taken = first_taken(result.streams[-1], self._probes, parts[-1][0] - began_s) if self._probes else ()
         carried = [(part_s, self._carried(part)) for part_s, part in parts]
-        return Traffic(self._quiet, joined(carried) if self._load_fps else None, taken)
+        return Traffic((self._quiet, joined(carried)) if self._quiet else None, taken)
 
     def abandon(self) -> None:
         """End it whatever it does; may be called twice."""
@@ -335,25 +327,20 @@ def carried(result: protocol.Result, streams: int, ring: int) -> Carried:
     `ring` is the smallest ring between engine and switch, in frames: shorter gaps cost none.
     """
     steady = result.streams[:streams]
-    gaps_s = [
-        (stream.largest_jump.frames if stream.largest_jump else 0) * result.duration_s / stream.offered
-        for stream in steady
-        if stream.offered and stream.received
-    ]
+    came = [stream for stream in steady if stream.offered and stream.received]
+    jumps = ((stream.largest_jump.frames if stream.largest_jump else 0, stream.offered) for stream in came)
     offered = sum(stream.offered for stream in steady)
     ends = {stream.rx_port for stream in steady}
     silences_s = [port.longest_silence.ns / 1e9 for port in result.ports if port.name in ends and port.longest_silence]
     workers = result.witness.workers
-    gaps_ns = [
-        worker.gap_total_ns for worker in workers if worker.gap_max_ns / 1e9 * offered > ring * result.duration_s
-    ]
+    still = [worker for worker in workers if worker.gap_max_ns / 1e9 * offered > ring * result.duration_s]
     return Carried(
         offered=offered,
         received=sum(stream.received or 0 for stream in steady),
         duration_s=result.duration_s,
-        longest_gap_s=max(gaps_s, default=None),
+        longest_gap_s=max((frames * result.duration_s / sent for frames, sent in jumps), default=None),
         missed=sum(port.rx_missed or 0 for port in result.ports),
-        engine_gaps_s=sum(gaps_ns) / 1e9,
+        engine_gaps_s=sum(worker.gap_total_ns for worker in still) / 1e9,
         longest_silence_s=max(silences_s, default=None),
         engine_longest_s=max((worker.gap_max_ns for worker in workers), default=0) / 1e9,
     )

@@ -271,11 +271,8 @@ class Measurer:
 
 def stolen_s(seen: Mapping[str, float]) -> dict[int, float]:
     """By CPU, the time that the hypervisor gave to others, seconds."""
-    return {
-        int(name.split("/")[2]): ticks_to_seconds(ticks)
-        for name, ticks in seen.items()
-        if name.startswith("host/cpu/") and name.endswith("/steal_ticks")
-    }
+    names = (name for name in seen if name.startswith("host/cpu/") and name.endswith("/steal_ticks"))
+    return {int(name.split("/")[2]): ticks_to_seconds(seen[name]) for name in names}
 
 
 def _witness(result: EngineResult, seen: Mapping[str, float]) -> Witness:

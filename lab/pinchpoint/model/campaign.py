@@ -40,13 +40,9 @@ class Requirement:
 
     def met_by(self, bench: Bench) -> bool:
         """Whether that machine may; one whose number of CPUs is not known may try."""
-        named = (not self.only_on or bench.name in self.only_on) and bench.name not in self.not_on
-        return (
-            named
-            and self.is_placed_on(bench)
-            and set(self.labels) <= set(bench.labels)
-            and (bench.cpus is None or self.cpus <= bench.cpus)
-        )
+        is_named = (not self.only_on or bench.name in self.only_on) and bench.name not in self.not_on
+        has_all = set(self.labels) <= set(bench.labels) and (bench.cpus is None or self.cpus <= bench.cpus)
+        return is_named and has_all and self.is_placed_on(bench)
 
     def is_placed_on(self, bench: Bench) -> bool:
         """Whether the hosts that the scenario names are there: all of them at a site, and none at any other machine."""

@@ -89,3 +89,9 @@ class StoreError(PinchpointError):
     """Results could not be written or read."""
 
     exit_code = 7
+
+
+BROKEN: Final = (BenchError, DutError, EngineError)
+"""A bench is, or its engine."""
+OF_A_UNIT: Final = (RequirementError, InputError, *BROKEN)
+"""What becomes the outcome of one point of a sweep, so that the others are measured."""

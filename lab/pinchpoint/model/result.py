@@ -32,7 +32,6 @@ BOUNDS: Final[Mapping[RateStatus, Bound]] = {
     RateStatus.LOSES_ALWAYS: Bound.REFUSED,
     RateStatus.REFUSED: Bound.REFUSED,
 }
-"""How the number of a rate is to be read, as that of any metric."""
 
 
 class Limit(Worded):
@@ -170,6 +169,11 @@ class Rate:
     memory: Memory | None = None  # None: the load before a trial does not matter, or it was not tried
     unusable_share: float | None = None  # of the search's trials, in which a receiving core of the engine stood still
     limited_by: Limit | None = None  # with AT_LEAST: GENERATOR or SEARCH_MAXIMUM; None: a run stored before it was
+
+    @property
+    def bound(self) -> Bound:
+        """How the number is to be read, as that of any metric."""
+        return BOUNDS[self.status]
 
     @property
     def quoted_fps(self) -> float | None:

@@ -27,11 +27,8 @@ class Series:
 
     def having(self, metric: str) -> list[tuple[Level, Estimate]]:
         """Level and estimate of every point that has the metric, in order."""
-        return [
-            (point.levels[self.factor.name], point.estimates[metric])
-            for point in self.points
-            if metric in point.estimates
-        ]
+        having = (point for point in self.points if metric in point.estimates)
+        return [(point.levels[self.factor.name], point.estimates[metric]) for point in having]
 
     def without(self, metric: str) -> list[CurvePoint]:
         """The points that were tried and have no number of the metric, in order."""
@@ -95,11 +92,8 @@ def within(
     ours = [level for level, _ in estimates if not isinstance(level, str | bool)]
     if not ours:
         return points
-    inside = [
-        (level, value)
-        for level, value in points
-        if not isinstance(level, str | bool) and min(ours) <= level <= max(ours)
-    ]
+    low, high = min(ours), max(ours)
+    inside = [(level, value) for level, value in points if not isinstance(level, str | bool) and low <= level <= high]
     return inside if len(inside) > 1 else points
 
 

@@ -279,10 +279,14 @@ class Trial:
         return self.lost / self.offered if self.offered else 0.0
 
     @property
+    def is_whole(self) -> bool:
+        """Whether frames were offered all the time, even if less than the load; so a sender did not stand still."""
+        return self.validity in (TrialValidity.VALID, TrialValidity.GENERATOR_LIMITED)
+
+    @property
     def is_usable(self) -> bool:
         """Whether it says what the device does with what was offered, even if that was less than the load."""
-        is_whole = self.validity in (TrialValidity.VALID, TrialValidity.GENERATOR_LIMITED)
-        return self.offered > 0 and (is_whole or self.cause is Cause.SENDER_STOOD_STILL)
+        return self.offered > 0 and (self.is_whole or self.cause is Cause.SENDER_STOOD_STILL)
 
     @property
     def latency(self) -> LatencySummary | None:

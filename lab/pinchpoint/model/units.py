@@ -23,10 +23,7 @@ _DURATION: Final = re.compile(r"(?:(\d{1,5})h)?(?:(\d{1,5})m)?(?:(\d{1,7})s)?")
 
 
 def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
-    for factor, unit in steps:
-        if abs(value) >= factor:
-            return f"{_three(value / factor)} {unit}"
-    factor, unit = steps[-1]
+    factor, unit = next((step for step in steps if abs(value) >= step[0]), steps[-1])
     return f"{_three(value / factor)} {unit}"
 
 

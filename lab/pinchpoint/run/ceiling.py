@@ -22,7 +22,7 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 
-from pinchpoint.account.facts import differ
+from pinchpoint.account.facts import differ, distances_ns, mean_ns
 from pinchpoint.account.validity import frames_in_gaps
 from pinchpoint.causes.bounds import REACH, held_against, in_mode, surpassed
 from pinchpoint.dut.setup import await_engine_pages, planned_ends, prepare
@@ -148,11 +148,11 @@ def find_ceilings(
     load_fps, noise = MOST_FPS, ""
     for _ in range(MOST_TRIALS):
         result = run(load_fps)
-        probes = [probe for probe in (result.cache_line_before_ns, result.cache_line_after_ns) if probe is not None]
+        probes = distances_ns(result)
         if len(probes) == 2 and differ(*probes):
             noise = "the distance of the cores changed"
             continue
-        distance_ns = math.fsum(probes) / len(probes) if probes else None
+        distance_ns = mean_ns(probes)
         mode = next((mode for mode in modes if mode.fits(distance_ns)), None)
         if mode is None:
             mode = _Mode(distance_ns)

@@ -89,20 +89,9 @@ class Growing:
             trials = [trial for trial in folder.read_trials() if trial.scenario == unit]
             measurements = [kept for kept in folder.read_measurements() if kept.scenario == unit]
         self._begun.add(unit)
-        return Task(
-            context.listener,
-            context.on_stoppable,
-            folder.append_trial,
-            folder.append_measurement,
-            self.note_plan,
-            self.note_facts,
-            self.note_ceilings,
-            folder.attach,
-            folder.path / "engine.log",
-            trials,
-            measurements,
-            self.info.ceilings.get(unit),
-        )
+        kept = folder.append_trial, folder.append_measurement, self.note_plan, self.note_facts, self.note_ceilings
+        known = folder.path / "engine.log", trials, measurements, self.info.ceilings.get(unit)
+        return Task(context.listener, context.on_stoppable, *kept, folder.attach, *known)
 
     def note_plan(self, scenario: str, plan: tuple[str, ...]) -> None:
         """What the bench of a scenario is built of."""

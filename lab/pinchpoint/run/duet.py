@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from time import monotonic
 
+from pinchpoint.account.facts import distances_ns, mean_ns
 from pinchpoint.engine.instrument import EngineResult, Slices, TrialRequest
 from pinchpoint.measure.standing import Interrupted
 from pinchpoint.measure.trial import EPOCHS
@@ -123,7 +124,7 @@ class Duet:
             slicing=slicing,
             slices=tuple(_slices(result)),
             reason=result.reason or "",
-            cache_line_ns=_cache_line_ns(result),
+            cache_line_ns=mean_ns(distances_ns(result)),
         )
         self.stretches.append(made)
         self._keep(made)
@@ -196,8 +197,3 @@ def _slices(result: EngineResult) -> Iterator[Slice]:
             thawed=part.switch_s is not None,
             switch_s=part.switch_s,
         )
-
-
-def _cache_line_ns(result: EngineResult) -> float | None:
-    known = [probe for probe in (result.cache_line_before_ns, result.cache_line_after_ns) if probe is not None]
-    return math.fsum(known) / len(known) if known else None

@@ -3,24 +3,29 @@
 Slices say precisely how much more one bench forwards, and nothing else. Trials in turns also say what became of the
 frames that were lost and what a packet cost, and they bear a host that disturbs them: each pair only has to show the
 effect more often than not.
+
+Without an effect either bench of a pair is as likely to come out ahead. The evidence is the wealth of a gambler who
+bets on pairs that show the effect, with P(win) uniform between 1/2 and 1: without the effect it ever reaches 1 / alpha
+with a probability of at most alpha, however often one looks (Ville 1939; Shafer, "Testing by betting", 2021). All
+pairs are of one build of each bench: the evidence is that these two differ, whatever made them differ.
 """
 
+import math
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from statistics import median
 
 from pinchpoint.causes import signs
 from pinchpoint.dut.registry import device_of
 from pinchpoint.measure.frames import first_round
-from pinchpoint.model.causes import Signs, Turns
+from pinchpoint.model.causes import Signs, Turned, Turns
 from pinchpoint.model.hops import DropKind
 from pinchpoint.model.levels import OVERLOADED
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.run.paired_benches import SIDES, Pair
-from pinchpoint.stats.interleaved import Gain, turned
 
 TURN_S = 0.2  # of one trial: most searches use as much
 OVERLOAD_S = 0.5
@@ -37,6 +42,43 @@ BUSY = 0.8  # share of a thread's time: below it, turns for few frames each cost
 # pause that a large ring bridges, and the surer it is that a loss is none of speed.
 PARTS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0)
 PHASES = {"A": "turn of the unchanged bench", "B": "turn"}
+CERTAIN = 120.0
+"""Of the wealth: an error of 1 in 120. Three bets and one side of an interval of 95 % may confirm a cause, or five bets
+and no interval (causes/experiments.py): together 5 % at most.
+"""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """By what factor B does better than A in one pair."""
+
+    value: float  # above 1: B does better
+    is_at_least: bool = True  # A could do no better than it did, so that a gain is at least this
+    is_at_most: bool = True  # B could do no better than it did
+
+
+def wealth(wins: int, losses: int) -> float:
+    """What is left of a stake of 1 after so many pairs; the order of wins and losses does not matter.
+
+    The integral of (2p)^wins (2 - 2p)^losses over p from 1/2 to 1, times 2, by the binomial distribution.
+    """
+    pairs = wins + losses
+    return sum(math.comb(pairs + 1, won) for won in range(wins + 1)) / ((pairs + 1) * math.comb(pairs, wins))
+
+
+def turned(gains: Sequence[Gain], effect: float, alike: float = 1.0) -> Turned:
+    """Evidence that B does better by more than the factor `effect`, that it does not, that it does worse, that not.
+
+    `alike`: the gain of a bench that does as well. A gain that is not known to be large counts against a large one, and
+    so does the reverse. Only for doing no worse each gain counts as it is: it is about this load, and not about others.
+    """
+    better = sum(gain.is_at_least and gain.value > alike * effect for gain in gains)
+    no_better = sum(gain.is_at_most and gain.value < alike * effect for gain in gains)
+    worse = sum(gain.is_at_most and gain.value < alike / effect for gain in gains)
+    no_worse = sum(gain.value > alike / effect for gain in gains)
+    middle = median(gain.value for gain in gains) if gains else None
+    sure = (wealth(won, len(gains) - won) >= CERTAIN for won in (better, no_better, worse, no_worse))
+    return Turned(middle, len(gains), better, *sure)
 
 
 def measure_turns(pair: Pair, is_below: bool, changed: list[Trial]) -> Turns:
@@ -83,17 +125,12 @@ def judged(pairs: Sequence[tuple[Trial, Trial]], streams: float = 1.0) -> Turns:
     `streams`: times as many streams of B, which forwards that much more for this reason alone.
     """
     usable = _usable(pairs)
-    return Turns(
-        usable[0][0].load_fps if usable else 0.0,
-        len(usable),
-        turned([gain for a, b in usable for gain in _rate(a, b)], EFFECT, streams),
-        turned([gain for a, b in usable for gain in _cycles(a, b)] if streams == 1 else [], EFFECT),
-        turned([gain for a, b in usable for gain in _loss(a, b)], FEWER),
-        Signs(),
-        Signs(),
-        dropped([a for a, _ in usable]),
-        dropped([b for _, b in usable]),
-    )
+    load_fps = usable[0][0].load_fps if usable else 0.0
+    rate = turned([gain for a, b in usable for gain in _rate(a, b)], EFFECT, streams)
+    cycles = turned([gain for a, b in usable for gain in _cycles(a, b)] if streams == 1 else [], EFFECT)
+    loss = turned([gain for a, b in usable for gain in _loss(a, b)], FEWER)
+    before, after = dropped([a for a, _ in usable]), dropped([b for _, b in usable])
+    return Turns(load_fps, len(usable), rate, cycles, loss, Signs(), Signs(), before, after)
 
 
 def _usable(pairs: Sequence[tuple[Trial, Trial]]) -> list[tuple[Trial, Trial]]:
@@ -103,11 +140,7 @@ def _usable(pairs: Sequence[tuple[Trial, Trial]]) -> list[tuple[Trial, Trial]]:
 
 def dropped(trials: Sequence[Trial]) -> dict[DropKind, float]:
     """Frames that counters name, by kind, as shares of those that were offered."""
-    offered = sum(trial.offered for trial in trials)
-    shares = defaultdict[DropKind, float](float)
-    for drop in (drop for trial in trials for hop in trial.ledger.hops for drop in hop.drops):
-        shares[drop.kind] += drop.frames / max(1, offered)
-    return dict(shares)
+    return signs.by_kind((hop for trial in trials for hop in trial.ledger.hops), sum(trial.offered for trial in trials))
 
 
 def is_certain(turns: Turns, is_below: bool) -> bool:

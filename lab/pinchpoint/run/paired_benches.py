@@ -19,6 +19,7 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import Setup, await_engine_pages, joint_request, prepare, require_together
 from pinchpoint.engine.instrument import EngineResult, Heard, Instrument, TrialRequest
 from pinchpoint.engine.process import ProcessInstrument
+from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import kept_off
 from pinchpoint.host.processes import ENVIRONMENT_MARK, freeze, thaw
@@ -97,26 +98,24 @@ def switch_pid(setup: Setup) -> int:
     return daemon_pid(next(daemon for daemon in daemons if daemon.name == name), setup.places.host)
 
 
-@contextmanager
-def frozen(setup: Setup) -> Iterator[None]:
+def frozen(setup: Setup) -> AbstractContextManager[None]:
     """The bench's switch is off its cores inside the block."""
-    pid = switch_pid(setup)
-    freeze(setup.places.host, pid)
-    try:
-        yield
-    finally:
-        thaw(setup.places.host, pid)
+    return _held(setup, freeze, thaw)
+
+
+def thawed(setup: Setup) -> AbstractContextManager[None]:
+    """The bench's frozen switch runs inside the block."""
+    return _held(setup, thaw, freeze)
 
 
 @contextmanager
-def thawed(setup: Setup) -> Iterator[None]:
-    """The bench's frozen switch runs inside the block."""
-    pid = switch_pid(setup)
-    thaw(setup.places.host, pid)
+def _held(setup: Setup, begin: Callable[[Host, int], None], end: Callable[[Host, int], None]) -> Iterator[None]:
+    host, pid = setup.places.host, switch_pid(setup)
+    begin(host, pid)
     try:
         yield
     finally:
-        freeze(setup.places.host, pid)
+        end(host, pid)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from pinchpoint.measure.standing import RunUnit, Standing, Task, live_bench
 from pinchpoint.measure.summary import result_of
 from pinchpoint.model.causes import Turns
 from pinchpoint.model.duet import RELATIVE, Stretch
-from pinchpoint.model.errors import BenchError, DutError, EngineError, HostLostError, PinchpointError, RequirementError
+from pinchpoint.model.errors import BROKEN, HostLostError, PinchpointError, RequirementError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import LAB, Relative, Scenario
@@ -48,7 +48,6 @@ from pinchpoint.store.folder import RunFolder
 
 MOST_S = 60.0  # of slices of one point, however few of them could be used and however wide its interval is then
 EXPLAINED_S = 15.0  # of slices of a counter-experiment, whose trials in turns have decided before
-_BROKEN = (BenchError, DutError, EngineError)  # a bench is, or its engine
 
 
 class ReferenceBench:
@@ -217,7 +216,7 @@ class References:
 
         try:
             result = self._standing.measured(self._run_one, unit, task, mine, keep)
-        except _BROKEN as error:  # either of the two benches may be it
+        except BROKEN as error:  # either of the two benches may be it
             told = _lost(reference) if self._standing.is_gone else error
             self._drop_after(told)
             raise told from error
@@ -268,7 +267,7 @@ class References:
             return f"{lacking.message} (hint: {lacking.hint})"
         try:
             self._standing = self._stand(self._machines, reference, task)
-        except _BROKEN as error:
+        except BROKEN as error:
             return f"its reference {reference.name} cannot stand: {error.message}"
         return ""
 

@@ -15,15 +15,7 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Listener, RunUnit, Stoppable, Undoable
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model.comparison import ComparisonRequest, Method
-from pinchpoint.model.errors import (
-    BenchError,
-    DutError,
-    EngineError,
-    InputError,
-    PinchpointError,
-    RequirementError,
-    StoreError,
-)
+from pinchpoint.model.errors import OF_A_UNIT, BenchError, PinchpointError, RequirementError, StoreError
 from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.study import Study, SweepInfo
@@ -196,7 +188,7 @@ class _Run:
             result = self._run_unit(unit)
         except DifferentError:
             raise
-        except (RequirementError, BenchError, EngineError, DutError, InputError) as error:
+        except OF_A_UNIT as error:
             self._error = error
             outcome = Outcome.IMPOSSIBLE if isinstance(error, RequirementError) else Outcome.FAILED
             self._failures += outcome is Outcome.FAILED

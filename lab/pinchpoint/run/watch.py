@@ -10,8 +10,9 @@ from pinchpoint.causes.signs import of_device, offload_truth
 from pinchpoint.causes.verdict import likely
 from pinchpoint.dut.device import Attached, Device
 from pinchpoint.host.interface import Host
+from pinchpoint.measure.standing import bracket_of
 from pinchpoint.model.watch import Reading, RecordHead, Watched
-from pinchpoint.observe.snapshot import Bracket, Observation, together
+from pinchpoint.observe.snapshot import Observation, together
 from pinchpoint.store.codec import SCHEMA
 
 
@@ -29,26 +30,15 @@ class Recording:
 
     def within(self, begin_s: float, end_s: float) -> "Recording":
         """The readings that lie wholly in this time."""
-        kept = (
-            reading
-            for reading in self.readings
-            if begin_s <= reading.at_s - reading.elapsed_s and reading.at_s <= end_s
-        )
-        return replace(self, readings=tuple(kept))
+        begun = (reading for reading in self.readings if begin_s <= reading.at_s - reading.elapsed_s)
+        return replace(self, readings=tuple(reading for reading in begun if reading.at_s <= end_s))
 
 
 def head_of(device: Device, attached: Attached, host: Host) -> RecordHead:
     """What is watched, as a recording begins with it."""
-    return RecordHead(
-        SCHEMA,
-        device.kind,
-        attached.variant,
-        attached.place,
-        attached.ports,
-        host.name or host.release(),
-        datetime.now(UTC).isoformat(),
-        attached.facts,
-    )
+    where, now = host.name or host.release(), datetime.now(UTC).isoformat()
+    place = attached.variant, attached.place, attached.ports
+    return RecordHead(SCHEMA, device.kind, *place, where, now, attached.facts)
 
 
 def readings(
@@ -59,7 +49,7 @@ def readings(
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Reading]:
     """What changed in each `every_s` seconds, until `is_over`. Raises DutError once the device does not answer."""
-    bracket = Bracket(attached.collectors)
+    bracket = bracket_of(attached.collectors)
     bracket.open()
     next_s = now_s() + every_s
     while not is_over():

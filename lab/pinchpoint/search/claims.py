@@ -35,11 +35,7 @@ def share_near(trials: Sequence[Trial], loss_ratio: float, load_fps: float) -> L
 
 
 def constant_loss(trials: Sequence[Trial], loss_ratio: float, rate_fps: float, confidence: float) -> LossFloor | None:
-    """The share of frames that is lost at any load; None where there is none, or none is seen.
-
-    Frames are lost whatever the load where the pooled loss ratio at loads up to the rate is the same far above it, and
-    still below what the device forwards.
-    """
+    """The share of frames that is lost at loads up to the rate and far above it, below capacity; None: none is seen."""
     most_fps = WITHIN * max(trial.offered_fps * (1 - trial.loss_ratio) for trial in trials)
     low = [trial for trial in trials if trial.offered_fps <= (1 + NEAR) * rate_fps]
     high = [trial for trial in trials if FAR * rate_fps <= trial.offered_fps <= most_fps]
@@ -63,14 +59,9 @@ def _share(trials: Sequence[Trial], loss_ratio: float, load_fps: float) -> LossS
 
 
 def _is_alike(some: Sequence[Trial], others: Sequence[Trial]) -> bool:
-    """Whether the loss ratios may be within CONSTANT of each other: few frames of a small ratio come by chance.
-
-    Given how many frames were lost in all, those of the others are binomial.
-    """
+    """Whether the loss ratios may be within CONSTANT of each other: of all lost frames, the others' are binomial."""
     lost, others_lost = (sum(trial.lost for trial in trials) for trials in (some, others))
     offered, others_offered = (sum(trial.offered for trial in trials) for trials in (some, others))
     least, most = (share / (offered + share) for share in (others_offered / CONSTANT, others_offered * CONSTANT))
-    return bool(
-        bdtr(others_lost, lost + others_lost, least) >= ALIKE_ERROR
-        and bdtrc(others_lost - 1, lost + others_lost, most) >= ALIKE_ERROR
-    )
+    low, high = bdtr(others_lost, lost + others_lost, least), bdtrc(others_lost - 1, lost + others_lost, most)
+    return bool(min(low, high) >= ALIKE_ERROR)

@@ -1,8 +1,8 @@
 """Devices with memory: what they carry depends on the load before, as of a policer's bucket or a lasting collapse.
 
-Near an estimate one load is tried just above it after a rest, and one just below it after an overload. Where, pair
-after pair, the higher one is carried and the lower one is not, the order of the trials decides, and no single rate is
-right: then trials after rests give the rested rate, and what is forwarded late in an overload is the sustained one.
+One load is tried just above an estimate after a rest, and one just below it after an overload. Where, pair after pair,
+the higher one is carried and the lower one is not, the order of the trials decides, and no single rate is right: then
+trials after rests give the rested rate, and what is forwarded late in an overload is the sustained one.
 """
 
 from enum import Enum, auto
@@ -35,10 +35,9 @@ class Memory:
     """What trials have shown of a device's memory."""
 
     def __init__(self, *, is_known: bool = False) -> None:
-        """`is_known`: it is known beforehand that there is none."""
-        self.is_known = is_known  # whether pairs have shown that there is some, or none
+        self.is_known = is_known  # whether there is some, or none: beforehand, or by pairs
         self.is_there = False
-        self.about_fps = 0.0  # the estimate that the pairs are beside of
+        self.about_fps = 0.0  # the estimate that the pairs are beside of; 0: none has begun
         self.overloads: list[Trial] = []
         self.after_overloads: list[Trial] = []
         self._planned: list[Role] = []
@@ -50,27 +49,20 @@ class Memory:
         self.about_fps, self._planned = about_fps, list(PAIR)
 
     @property
-    def is_planned(self) -> bool:
-        """Whether pairs have begun."""
-        return self.about_fps > 0
-
-    @property
     def role(self) -> Role:
         """Of the next trial."""
         return self._planned[0] if self._planned else Role.SEARCH
 
     def load_fps(self, highest_fps: float, least_fps: float) -> float:
         """Of the next trial, unless it is one after a rest once there is memory."""
-        if self.role is Role.OVERLOAD:
-            return highest_fps
-        if self.role is Role.REST:
-            return least_fps
+        if self.role in (Role.OVERLOAD, Role.REST):
+            return highest_fps if self.role is Role.OVERLOAD else least_fps
         if self.is_there:  # on either side of what is sustained, by turns
             return self.sustained_fps * (1 + (APART if len(self.after_overloads) % 2 else -APART) / 2)
         return self.about_fps * (1 + (APART if self.role is Role.AFTER_REST else -APART))
 
     def note(self, trial: Trial, loss_ratio: float) -> None:
-        """One usable trial in the role that was asked for."""
+        """Take one usable trial in the role that was asked for."""
         role, lost = self._planned.pop(0), trial.loss_ratio > loss_ratio
         if role is Role.OVERLOAD:
             self.overloads.append(trial)

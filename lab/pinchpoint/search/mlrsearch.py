@@ -1,10 +1,9 @@
 """MLRsearch 1.2.1 (FD.io CSIT; draft-ietf-bmwg-mlrsearch): the cross-check of our own search.
 
-By its documented interface: an AbstractMeasurer, a Config and the public fields of the search object. Its own time
-bound goes by the computer's clock, so it is set out of reach; the measurer ends a search by raising.
-
-Only valid trials reach the library. A generator at its ceiling lowers the search's maximum instead of the DUT's rate; a
-rate that ends at that maximum is "at least", never found. Rates are told as offered, not as intended (RFC 2285, 3.5.2).
+By its documented interface. Its own time bound goes by the computer's clock, so it is set out of reach; the measurer
+ends a search by raising. Only valid trials reach the library. A generator at its ceiling lowers the search's maximum
+instead of the DUT's rate; a rate that ends at that maximum is "at least", never found. Rates are told as offered, not
+as intended (RFC 2285, 3.5.2).
 """
 
 from collections import Counter
@@ -17,9 +16,8 @@ from pinchpoint.model import units
 from pinchpoint.model.result import Ceiling, Rate, RateStatus
 from pinchpoint.model.scenario import Search
 from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.search.rates import SearchOutcome
+from pinchpoint.search.rates import Measure, SearchOutcome, until_valid
 from pinchpoint.search.reach import Reach
-from pinchpoint.search.repeat import Measure, until_valid
 
 _NEVER_S = 1e12
 
@@ -37,7 +35,14 @@ def find(measure: Measure, search: Search, now_s: Callable[[], float], ceilings:
     measurer, reach = _Measurer(measure, search, now_s), Reach(search, ceilings)
     goals = [_goal(search, loss_ratio) for loss_ratio in sorted(search.loss_ratios)]
     while True:
-        library, stopped = MultipleLossRatioSearch(_config(search, goals, reach.top_fps)), ""
+        config = Config(
+            goals=goals,
+            min_load=search.min_load_fps,
+            max_load=reach.top_fps,
+            search_duration_max=_NEVER_S,
+            warmup_duration=0.0,
+        )
+        library, stopped = MultipleLossRatioSearch(config), ""
         try:
             library.search(measurer, debug=lambda _: None)  # the first trial is a full one at the maximum load
         except _StoppedError as error:
@@ -72,8 +77,7 @@ class _Measurer(AbstractMeasurer):  # type: ignore[misc]
         except Exception as error:
             self.failure = error
             raise
-        # Not the intended count: a shortfall small enough for a valid trial is the engine's, and would count as the
-        # DUT's loss.
+        # Of the intended count a shortfall, the engine's, would count as the DUT's loss.
         return MeasurementResult(intended_duration, intended_load, offered_count=trial.offered, loss_count=trial.lost)
 
     def _valid_trial(self, duration_s: float, load_fps: float) -> Trial:
@@ -118,16 +122,6 @@ def _goal(search: Search, loss_ratio: float) -> SearchGoal:
     )
 
 
-def _config(search: Search, goals: Sequence[SearchGoal], max_load_fps: float) -> Config:
-    return Config(
-        goals=goals,
-        min_load=search.min_load_fps,
-        max_load=max_load_fps,
-        search_duration_max=_NEVER_S,
-        warmup_duration=0.0,
-    )
-
-
 def _rate(library: MultipleLossRatioSearch, goal: SearchGoal, measurer: _Measurer, reach: Reach, stopped: str) -> Rate:
     """By the goal's relevant bounds, from the trials so far; None: no load is known to satisfy (to fail) it."""
     target = library.scaling.goal_to_final_target[goal]
@@ -136,8 +130,7 @@ def _rate(library: MultipleLossRatioSearch, goal: SearchGoal, measurer: _Measure
     lower, upper = (None if end is None else float(end) for end in ends)
     status, reason = _status(measurer.search, goal.loss_ratio, lower, upper, reach, stopped)
     lower_fps, upper_fps = (None if end is None else measurer.offered_fps(end) for end in (lower, upper))
-    if lower_fps is not None and upper_fps is not None:
-        # Unequal shortfalls may turn neighbours round: the lower of the two is what may be claimed.
+    if lower_fps is not None and upper_fps is not None:  # unequal shortfalls may turn neighbours round
         lower_fps, upper_fps = sorted((lower_fps, upper_fps))
     return Rate(
         loss_ratio=goal.loss_ratio,

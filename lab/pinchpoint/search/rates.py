@@ -6,14 +6,29 @@ from itertools import accumulate
 
 from pinchpoint.model.result import Ceiling, Moment, Rate
 from pinchpoint.model.scenario import Search, SearchMethod
-from pinchpoint.search.repeat import Measure
+from pinchpoint.model.trial import Trial, TrialValidity
+
+Measure = Callable[[float, float], Trial]
+"""measure(duration_s, load_fps): runs one trial, valid or not."""
+GENERATOR_TRIES = 2  # a generator at its ceiling stays there: one repeat tells it from a slow moment
+
+
+def until_valid(measure: Measure, duration_s: float, load_fps: float, max_repeats: int) -> Trial:
+    """The first valid trial of at most 1 + `max_repeats`, or one that confirms a limited generator; else the last."""
+    limited_in_a_row = 0
+    for _ in range(max_repeats + 1):
+        trial = measure(duration_s, load_fps)
+        limited_in_a_row = limited_in_a_row + 1 if trial.validity is TrialValidity.GENERATOR_LIMITED else 0
+        if trial.validity is TrialValidity.VALID or limited_in_a_row == GENERATOR_TRIES:
+            break
+    return trial
 
 
 @dataclass(frozen=True)
 class SearchOutcome:
-    """What a search found: one rate for each loss ratio, the lowest ratio (the NDR) first."""
+    """What a search found."""
 
-    rates: tuple[Rate, ...]
+    rates: tuple[Rate, ...]  # one for each loss ratio, the lowest ratio (the NDR) first
     generator_ceiling_fps: float | None  # highest rate offered by a generator that fell short; None: none did
     track: tuple[Moment, ...] = ()  # of the NDR's threshold; empty: the method knows no time
 
@@ -28,11 +43,10 @@ def find_rates(
 ) -> SearchOutcome:
     """NDR and PDR of whatever `measure` measures, within search.max_duration_s by the clock `now_s`.
 
-    `search` holds what a scenario may hold (minimum below maximum, and so on). `ceilings` are the generator's own
-    highest rates, as far as known: no load far above them is tried. `overload_measures`: what an overloaded trial
-    carries may be near the threshold; if not, it only says that its load was above (MLRsearch takes it for that in any
-    case). The same trials, at the same times, lead to the same loads. Raises only what `measure` raises; every other
-    end is reported by the rates' status and reason.
+    `ceilings` are the generator's own highest rates, as far as known: no load far above them is tried.
+    `overload_measures`: what an overloaded trial carries may be near the threshold; if not, it only says that its load
+    was above (as MLRsearch has it). The same trials, at the same times, lead to the same loads. Raises only what
+    `measure` raises; every other end is reported by the rates' status and reason.
     """
     if search.method is SearchMethod.THRESHOLD:
         from pinchpoint.search import threshold  # numpy and scipy: only where they are needed

@@ -1,7 +1,4 @@
-"""How high a search may go: its own maximum, what is known of the generator, and what the generator has shown.
-
-What is known beforehand only saves trials: a generator that falls short is noticed by itself.
-"""
+"""How high a search may go: its own maximum, what is known of the generator (to save trials), and what it has shown."""
 
 import math
 from collections.abc import Sequence
@@ -25,15 +22,14 @@ class Reach:
     """The highest load that may be tried."""
 
     def __init__(self, search: Search, ceilings: Sequence[Ceiling] = ()) -> None:
-        """`ceilings` are the generator's own, one for each distance of the cores that was met."""
+        """`ceilings`: the generator's own, for each distance of the cores."""
         self._search = search
         self._known = max(ceilings, key=lambda ceiling: ceiling.fps, default=None)
         self._most_offered_fps = 0.0
         self.highest_fps = 0.0  # load of a usable trial
         self._left_fps: list[float] = []  # loads of unusable trials above it
         self._lowered_fps: float | None = None
-        self.fell_short_fps: float | None = None
-        """The most that was offered by a generator that fell short of its load; None: it never did."""
+        self.fell_short_fps: float | None = None  # the most offered by a generator that fell short; None: it never did
 
     @property
     def top_fps(self) -> float:
@@ -51,10 +47,7 @@ class Reach:
 
     @property
     def offered_fps(self) -> float:
-        """The most that a usable trial offered, of the loads worth trying: a rate above it is only "at least".
-
-        As long as no trial is noted, what may be tried.
-        """
+        """The most that a usable trial offered (before one, what may be tried): a rate above it is only "at least"."""
         if self.fell_short_fps is not None:
             return self._most_offered_fps
         return min(self._most_offered_fps or math.inf, self.top_fps)
@@ -104,7 +97,7 @@ class Reach:
         if self._known is None or HEADROOM * self._known.fps >= self._search.max_load_fps:
             return f"search.max_load_fps = {units.fps(self._search.max_load_fps)} reached"
         distance_ns = self._known.distance_ns
-        apart = "" if distance_ns is None else f" (cores {units.nanoseconds(distance_ns)} apart)"
+        apart = f" (cores {units.nanoseconds(distance_ns)} apart)" if distance_ns is not None else ""
         return (
             f"generator-limited: without the device the engine offered {units.fps(self._known.fps)}{apart}, "
             f"and no load above {HEADROOM:g} times that was tried"

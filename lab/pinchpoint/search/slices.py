@@ -1,7 +1,7 @@
 """What the samples of a losing trial say: which load it would have borne, and whether a pause or an overload lost.
 
-A slice is the time between two samples. A pause loses frames within a slice or two, out of queues that were nearly
-empty when they began; an overload loses them out of queues that stay full.
+A slice is the time between two samples. A pause loses frames within one or two, out of queues that were nearly empty
+when they began; an overload loses them out of queues that stay full.
 """
 
 import math
@@ -35,7 +35,7 @@ class Slice:
 
 @dataclass(frozen=True)
 class Loss:
-    """What a trial that lost more than a ratio says beyond that; fps."""
+    """What a trial that lost more than a ratio says beyond that."""
 
     bearable_fps: float  # the load that would have kept the ratio, by what each slice carried
     is_pause: bool | None  # None: the samples, or what is known of the ring, do not say
@@ -55,9 +55,9 @@ def most_waiting(trial: Trial) -> int:
 def late_fps(trial: Trial) -> float:
     """What a trial carried in its second half, when buckets are empty; of all of it where there are no samples."""
     slices = _slices(trial.samples)
-    late = slices[len(slices) // 2 :]
-    if not late:
+    if not slices:
         return trial.offered_fps * (1 - trial.loss_ratio)
+    late = slices[len(slices) // 2 :]
     return sum(part.received for part in late) / math.fsum(part.length_s for part in late)
 
 
@@ -70,15 +70,14 @@ def loss_of(trial: Trial, loss_ratio: float, ring: float) -> Loss:
 
 
 def _is_pause(slices: Sequence[Slice], ring: float) -> bool | None:
-    runs = _losing(slices)
-    lost = sum(part.lost for run in runs for part in run)
+    runs, lost = _losing(slices), sum(part.lost for part in slices if part.lost > 0)
     if not lost or not ring:
         return None
     if sum(map(len, runs)) > PAUSES:
         return False
     began_empty = sum(part.lost for run in runs for part in run if run[0].waiting < ROOM * ring and len(run) <= ACROSS)
     shortfall = sum(max(0, part.offered - part.received) for part in slices)
-    of_losing = sum(max(0, part.offered - part.received) for run in runs for part in run)
+    of_losing = sum(max(0, part.offered - part.received) for part in slices if part.lost > 0)
     return began_empty >= IN_PAUSES * lost and of_losing >= OF_SHORTFALL * shortfall
 
 
@@ -97,10 +96,7 @@ def _pause_fps(trial: Trial, slices: Sequence[Slice], loss_ratio: float, ring: f
 
 
 def _bearable_fps(trial: Trial, slices: Sequence[Slice], loss_ratio: float) -> float:
-    """By bisection. The time before the first sample is left out: there the queues fill.
-
-    Without samples the trial is one slice, and its queues are unknown.
-    """
+    """By bisection, without the time in which the queues fill; of no samples as of one slice without queues."""
     carried = [(part.length_s, _carried_fps(part, trial.offered_fps)) for part in slices]
     carried = carried or [(1.0, trial.offered_fps * (1 - trial.loss_ratio))]
     queue = (1 - trial.loss_ratio) * most_waiting(trial)
@@ -121,9 +117,9 @@ def _slices(samples: Sequence[Sample]) -> list[Slice]:
     """None where a sample says too little."""
     slices, before = [], Sample(0.0, 0, 0, received=0)
     for after in samples:
+        length_s = after.elapsed_s - before.elapsed_s
         if before.received is None or after.received is None or before.lost is None or after.lost is None:
             return []
-        length_s = after.elapsed_s - before.elapsed_s
         if length_s <= 0:
             return []
         counts = after.offered - before.offered, after.received - before.received, after.lost - before.lost
@@ -134,9 +130,8 @@ def _slices(samples: Sequence[Sample]) -> list[Slice]:
 
 def _waiting(sample: Sample) -> int:
     """Frames on their way, those included that are lost and not overtaken yet; 0 where that is not known."""
-    if sample.lost is None or sample.received is None:
-        return 0
-    return max(0, sample.offered - sample.lost - sample.received)
+    is_known = sample.lost is not None and sample.received is not None
+    return max(0, sample.offered - (sample.lost or 0) - (sample.received or 0)) if is_known else 0
 
 
 def _loss_ratio(carried: Sequence[tuple[float, float]], queue: float, load_fps: float) -> float:

@@ -1,14 +1,13 @@
 """Our own search: NDR and PDRs as the loads at which half of the trials lose more than the ratio.
 
 `track` holds what is known about the thresholds of trials; here loads are chosen, and what is known becomes rates
-(docs/method.md, "The search"). Every trial whose account is usable counts; one of which too little was offered, with
-what was offered. A search ends when the interval is narrower than search.relative_width and the trials beside the rate
-agree with it, else when search.max_traffic_s or search.max_duration_s is used up.
+(docs/method.md, "The search"). Every trial with a usable account counts, with what was offered. A search ends when the
+interval is narrower than search.relative_width and the trials beside the rate agree with it, or with its budget.
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 from statistics import median
@@ -22,9 +21,8 @@ from pinchpoint.model.scenario import Search, SearchMethod
 from pinchpoint.model.trial import Cause, Trial
 from pinchpoint.search.claims import claim, constant_loss, share_near
 from pinchpoint.search.memory import REST, Memory, Role
-from pinchpoint.search.rates import SearchOutcome
+from pinchpoint.search.rates import Measure, SearchOutcome
 from pinchpoint.search.reach import Reach
-from pinchpoint.search.repeat import Measure
 from pinchpoint.search.slices import loss_of, most_waiting
 from pinchpoint.search.track import OverTime, Seen, Track
 
@@ -69,48 +67,42 @@ class _Goal:
         self.track = Track(*ends_fps, search.confidence, overload_measures=overload_measures)
         self._width = search.relative_width
         self._asked = 0  # loads that were chosen for it
-        self._known: OverTime | None = None
-        self._known_of = 0  # trials
+        self._known: tuple[int, OverTime] | None = None  # and of how many trials
 
     def add(self, at_s: float, trial: Trial, ring: int) -> None:
         """One more usable trial, around `at_s`."""
-        load = float(np.log(trial.offered_fps))
-        if trial.loss_ratio <= self.loss_ratio:
-            self.track.add(Seen(at_s, load))
-            return
-        loss = loss_of(trial, self.loss_ratio, ring)
-        borne, pause = (float(np.log(max(1.0, fps))) for fps in (loss.bearable_fps, loss.pause_fps))
-        self.track.add(Seen(at_s, load, min(borne, load), loss.is_pause, pause))
+        seen = Seen(at_s, float(np.log(trial.offered_fps)))
+        if trial.loss_ratio > self.loss_ratio:
+            loss = loss_of(trial, self.loss_ratio, ring)
+            borne, pause = (float(np.log(max(1.0, fps))) for fps in (loss.bearable_fps, loss.pause_fps))
+            seen = replace(seen, borne=min(borne, seen.load), is_pause=loss.is_pause, pause=pause)
+        self.track.add(seen)
 
     @property
     def known(self) -> OverTime:
         """The distribution over the time, as of at most RECENT trials ago."""
-        if self._known is None or len(self.track) >= self._known_of + RECENT:
-            self._known, self._known_of = self.track.over_time(), len(self.track)
-        return self._known
+        if self._known is None or len(self.track) >= self._known[0] + RECENT:
+            self._known = len(self.track), self.track.over_time()
+        return self._known[1]
 
     def load_fps(self, at_s: float) -> float:
         """The next load to try for this goal."""
         self._asked += 1
         if len(self.track) >= ESTIMATED and self._asked % BESIDE_EVERY == 0:
             return self.known.median_fps * BESIDE[self._asked // BESIDE_EVERY % len(BESIDE)]
-        return self.track.met_fps(at_s, (QUANTILES[self._asked % len(QUANTILES)],))[0]
+        return self.track.met_fps(at_s, QUANTILES[self._asked % len(QUANTILES)])
 
     @property
     def is_narrow(self) -> bool:
-        """Whether its interval is as narrow as was asked for."""
         return self.known.width <= ENOUGH * self._width
 
     def is_beyond(self, top_fps: float) -> bool:
-        """Whether the rate lies beyond the loads that may be tried."""
         return self.known.lower_fps >= (1 - self._width) * top_fps
 
     def is_done(self, trials: Sequence[Trial], top_fps: float) -> bool:
         """Whether more trials would tell nothing that was asked for."""
-        if self.is_beyond(top_fps):
-            return True
-        if not self.is_narrow or self.known.spread > ENOUGH * self._width:
-            return False
+        if self.is_beyond(top_fps) or not self.is_narrow or self.known.spread > ENOUGH * self._width:
+            return self.is_beyond(top_fps)
         held = claim(trials, self.loss_ratio, self.known.median_fps)
         return held.holds and min(held.below.trials, held.above.trials) > 0
 
@@ -142,8 +134,8 @@ class _Run:
             if self._traffic_s >= search.max_traffic_s:
                 return self._used_up(f"search.max_traffic_s = {search.max_traffic_s:g} s")
             began_s, role = self._now_s(), self._role()
-            load_fps = self._load_fps(role)
-            trial = self._measure(search.trial_duration_s * (REST if role is Role.REST else 1.0), load_fps)
+            duration_s = search.trial_duration_s * (REST if role is Role.REST else 1.0)
+            trial = self._measure(duration_s, self._load_fps(role))
             self._traffic_s += trial.sent_duration_s
             if trial.is_usable:
                 self._in_a_row = 0
@@ -165,7 +157,7 @@ class _Run:
     def _role(self) -> Role:
         """Of the next trial. What a device remembers is looked for once there is an estimate, and room for it."""
         left_s = self.search.max_traffic_s - self._traffic_s
-        is_asked = len(self.trials) == ESTIMATED and not (self.memory.is_planned or self.memory.is_known)
+        is_asked = len(self.trials) == ESTIMATED and not (self.memory.about_fps or self.memory.is_known)
         if is_asked and left_s > ROOM * self.search.trial_duration_s:
             self.memory.plan(self.goals[0].known.median_fps)
         return self.memory.role
@@ -191,10 +183,7 @@ class _Run:
             goal.add(at_s, trial, self._ring)
 
     def _begin_anew(self) -> None:
-        """Keep the trials after rests alone, since the order of the others decided; more of them follow.
-
-        What such a device forwards under overload is what it sustains, and no measure of what it carries after a rest.
-        """
+        """Keep the trials after rests alone: overloads show what is sustained, and not what is carried after a rest."""
         self.goals = [_Goal(goal.loss_ratio, self.search, overload_measures=False) for goal in self.goals]
         self.trials, self._clock = [], _Clock(self.search.trial_duration_s)
         for began_s, trial in self._rested:
@@ -206,7 +195,7 @@ class _Run:
             return False
         if all(goal.is_beyond(top_fps) for goal in self.goals):
             return True
-        is_tried = self.memory.is_known or not self.memory.is_planned
+        is_tried = self.memory.is_known or not self.memory.about_fps
         return is_tried and count >= QUIET and all(goal.is_done(self.trials, top_fps) for goal in self.goals)
 
     def _load_fps(self, role: Role) -> float:
@@ -256,7 +245,6 @@ class _Run:
 
     @property
     def made(self) -> int:
-        """Trials, unusable ones included."""
         return len(self.trials) + len(self.discarded)
 
     @property
@@ -267,10 +255,7 @@ class _Run:
 
 
 class _Clock:
-    """When trials took place, in seconds since the first one: by their own stamps, so that a resumed run agrees.
-
-    A pause of the search (it was interrupted, or trials were discarded) counts as LONGEST_PAUSE trials at most.
-    """
+    """When trials took place, in seconds since the first one: by their own stamps, so that a resumed run agrees."""
 
     def __init__(self, duration_s: float) -> None:
         self.times_s: list[float] = []
@@ -279,7 +264,7 @@ class _Clock:
 
     @property
     def next_s(self) -> float:
-        """When the next trial is expected to take place."""
+        """When the next trial is expected."""
         if not self.times_s:
             return 0.0
         between = [after - before for before, after in pairwise(self.times_s)]
@@ -295,12 +280,13 @@ class _Clock:
         return self.times_s[-1]
 
 
+@dataclass(frozen=True)
 class _Teller:
     """Makes a rate of what is known about one goal. Loads are as offered (RFC 2285, 3.5.2)."""
 
-    def __init__(self, run: _Run, goal: _Goal, stopped: str) -> None:
-        """`stopped`: why the search ended early; empty if it did not."""
-        self.run, self.goal, self.stopped = run, goal, stopped
+    run: _Run
+    goal: _Goal
+    stopped: str  # why the search ended early; empty if it did not
 
     def rate(self) -> Rate:
         """The rate, or why there is none."""

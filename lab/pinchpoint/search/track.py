@@ -11,12 +11,10 @@ particles (Chopin 2002), each with the exact filter of its level on one grid (a 
 Once their weights differ, particles are chosen by weight and drawn anew: a path of the level backwards in time (Carter
 and Kohn 1994), then each unknown given that path and the others (Gibbs), then the filter.
 
-A losing trial says more than that its threshold was below its load: an overload measures what the device carried, a
-pause what the ring would have borne (slices.py). Neither is trusted fully, since some devices forward less once they
-are overloaded, and since a pause is a shape among slices.
+A losing trial also says what the device carried in an overload, or what the ring would have borne of a pause
+(slices.py). Neither is trusted fully: some devices forward less once overloaded, and a pause is a shape among slices.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -32,8 +30,7 @@ NOISES = np.array((0.0005, 0.002, 0.006, 0.015, 0.035, 0.08, 0.16))  # of theta 
 MOVES = ((0.0, 0.002), (0.0, 0.1), (0.01, 0.03), (0.03, 0.05), (0.08, 0.1), (0.2, 0.2))  # (drift per sqrt s, jumps/s)
 MOVE_WEIGHTS = (3.0, 1.0, 1.0, 1.0, 1.0, 0.7)
 JUMP = 0.4  # mean size of a jump, ln
-# What an overloaded device forwards, relative to its level, ln: most forward their level, which is the first; others
-# less, or a little more. None: it says nothing.
+# What an overloaded device forwards, relative to its level, ln: most forward that, the first. None: it says nothing.
 OFFSETS = (0.0, -0.035, -0.07, -0.15, -0.3, -0.6, 0.035, 0.07, None)
 APART = 0.3  # of an offset: how exactly one stands for those beside it
 OTHERWISE = 0.03  # chance that it is not the first
@@ -45,8 +42,7 @@ SHAPED = 0.95  # chance that a loss has the shape among slices of what caused it
 CAUSED = {True: (SHAPED, 1 - SHAPED), False: (1 - SHAPED, SHAPED), None: (1.0, 1.0)}
 HINTS = 0.5  # share of the pauses whose loss says how long they were
 WIDTHS = np.array((0.003, 0.01, 0.04, 0.12, 0.35, 1.0))  # of the bound, ln
-# Of the trials, those with a bound.
-SHARES = np.array((0.003, 0.02, 0.06, 0.13, 0.23, 0.35, 0.45, 0.55, 0.65, 0.77, 0.87, 0.95, 0.99))
+SHARES = np.array((0.003, 0.02, 0.06, 0.13, 0.23, 0.35, 0.45, 0.55, 0.65, 0.77, 0.87, 0.95, 0.99))  # of bound trials
 PLACES, FAR_PLACES = 60, 24  # that are tried of the bound: among loads and hints, and over the whole range
 BOUNDS = 2  # kinds of pauses
 PARTICLES = 64
@@ -140,7 +136,6 @@ class Track:
         self._lay(np.linspace(self._low, self._high, FIRST))
 
     def __len__(self) -> int:
-        """The number of trials that were added."""
         return len(self._seen)
 
     def _drawn(self) -> _Particles:
@@ -160,9 +155,7 @@ class Track:
         """Weigh the particles by one more trial; draw them anew once few of them carry the weight."""
         self._seen.append(seen)
         self._tables.append(self._table(seen))
-        weights, told = self._step(self._particles, len(self) - 1, self._particles.filtered[-1:])
-        self._particles.filtered.append(weights)
-        self._weights = self._weights + told
+        self._weights = self._weights + self._step(self._particles, len(self) - 1)
         chance = self._chances()
         self._rejuvenate(is_due=1 / (chance**2).sum() < PARTICLES / 2)
 
@@ -194,10 +187,7 @@ class Track:
         return self._moves[key]
 
     def _table(self, seen: Seen) -> Array:
-        """Likelihood of a trial, by (kind, noise, cell).
-
-        Its level was above the load; or below, by each offset of what was forwarded.
-        """
+        """Likelihood of a trial, by (kind, noise, cell): its level was above the load; or below, by each offset."""
         noise, x = NOISES[:, None], self._x
         below = ndtr((seen.load - x) / noise)
         table = np.zeros((1 + len(OFFSETS), *below.shape), np.float32)
@@ -230,8 +220,8 @@ class Track:
             told = HINTS * hinted * below + (1 - HINTS) * told
         return below, paused * told
 
-    def _step(self, particles: _Particles, number: int, before: Sequence[Array]) -> tuple[Array, Array]:
-        """The filter after a trial, and ln of its likelihood, of each particle."""
+    def _step(self, particles: _Particles, number: int) -> Array:
+        """The filter after a trial is added to that of each particle; ln of its likelihood."""
         seen = self._seen[number]
         below, told = self._bounded(seen, particles.place, WIDTHS[particles.width])
         share = SHARES[particles.share]
@@ -239,25 +229,21 @@ class Track:
         table = self._tables[number]
         above, overloaded = table[0, particles.noise], table[1 + particles.offset, particles.noise]
         likely = by_bound.astype(np.float32)[:, None] * above + overloaded
-        if before:
-            weights = self._after(particles, before[0], self._seen[number].at_s - self._seen[number - 1].at_s)
-            weights = weights * np.maximum(likely, CERTAIN)
+        if number:
+            weights = self._after(particles, seen.at_s - self._seen[number - 1].at_s) * np.maximum(likely, CERTAIN)
         else:
             weights = np.maximum(likely, CERTAIN) * (self._widths / self._widths.sum()).astype(np.float32)
         told = weights.sum(axis=1)
-        return weights / told[:, None], np.log(told.astype(np.float64))
+        particles.filtered.append(weights / told[:, None])
+        return np.asarray(np.log(told.astype(np.float64)))
 
-    def _after(self, particles: _Particles, weights: Array, after_s: float) -> Array:
+    def _after(self, particles: _Particles, after_s: float) -> Array:
+        """The filter of each particle a time after its last trial."""
+        weights = particles.filtered[-1]
         moving, moved = self._moving(after_s), np.empty_like(weights)
         for kind, same in particles.alike:
             moved[same] = weights[same] @ moving[kind].T
         return moved
-
-    def _filter(self, particles: _Particles) -> None:
-        """Runs the filter over all trials, the first one first."""
-        particles.filtered = []
-        for number in range(len(self)):
-            particles.filtered.append(self._step(particles, number, particles.filtered[-1:])[0])
 
     def _rejuvenate(self, *, is_due: bool) -> None:
         """Choose particles by their weights and draw them anew, once the weights differ or the grid is too coarse."""
@@ -270,10 +256,11 @@ class Track:
         if not (is_due or is_coarse):
             return
         self._draw(kept, cells)
-        kept = replace(kept)  # another set of moves
         if is_coarse:
             self._lay(self._points(levels, known))
-        self._filter(kept)
+        kept = replace(kept, filtered=[])  # another set of moves
+        for number in range(len(self)):
+            self._step(kept, number)
         self._particles, self._weights = kept, np.zeros(PARTICLES)
 
     def _draw(self, particles: _Particles, cells: Ints) -> None:
@@ -287,9 +274,8 @@ class Track:
         bounded = np.array([self._bounded(seen, places, WIDTHS[:, None]) for seen in self._seen], np.float32)
         is_kept = np.array([seen.borne is None for seen in self._seen])[:, None, None]
         told = np.where(is_kept, -bounded[:, 0], bounded[:, 1]).reshape(len(self), -1)  # trial x (width, place)
-        chosen = np.array(
-            [self._nearest(width, place, places) for width, place in zip(particles.width, particles.place, strict=True)]
-        )
+        nearest = np.clip(np.searchsorted(places, particles.place), 0, len(places) - 1)
+        chosen = particles.width * len(places) + nearest  # of (width, place)
         for bound in range(BOUNDS):
             others = np.delete(np.arange(BOUNDS), bound)
             rest = told[:, chosen[others]] * shares[particles.share[others]]  # trial x other x particle
@@ -310,10 +296,6 @@ class Track:
         chosen = self._picked((told + prior[:, None, None]).reshape(-1, PARTICLES).T)
         particles.offset, particles.noise = np.unravel_index(chosen, told.shape[:2])
         particles.move = self._picked(self._moved_like(cells) + np.log(MOVE_WEIGHTS))
-
-    def _nearest(self, width: Ints, place: Array, places: Array) -> Ints:
-        """Of (width, place), those of a bound."""
-        return width * len(places) + np.clip(np.searchsorted(places, place), 0, len(places) - 1)
 
     def _moved_like(self, cells: Ints) -> Array:
         """Ln of the likelihood of each path by each kind of move; path x kind."""
@@ -368,13 +350,12 @@ class Track:
                 weights = particles.filtered[number - 1] * moving[particles.move, cells[number]]
         return cells, self._edges[cells] + random.random(count) * self._widths[cells]  # one place in a cell: no walk
 
-    def met_fps(self, at_s: float, shares: Sequence[float]) -> list[float]:
-        """Quantiles of the threshold that a trial at a time to come will meet."""
+    def met_fps(self, at_s: float, quantile: float) -> float:
+        """A quantile of the threshold that a trial at a time to come will meet."""
         particles = self._particles
         if not self._seen:
-            return [float(value) for value in np.exp(self._low + (self._high - self._low) * np.array(shares))]
-        ahead = self._after(particles, particles.filtered[-1], at_s - self._seen[-1].at_s)
-        ahead = ahead * self._chances()[:, None]
+            return float(np.exp(self._low + (self._high - self._low) * quantile))
+        ahead = self._after(particles, at_s - self._seen[-1].at_s) * self._chances()[:, None]
         width, share = WIDTHS[particles.width], SHARES[particles.share]
         points = self._edges
         below = ndtr((points - particles.place[..., None]) / width[..., None])
@@ -386,7 +367,7 @@ class Track:
                 over = 1 - ndtr((points[None, :] - self._x[:, None]) / noise)
                 carried += ((ahead[same] @ over) * above[same]).sum(axis=0)
         below = np.maximum.accumulate(1 - carried)
-        return [float(value) for value in np.exp(np.interp(shares, below, points))]
+        return float(np.exp(np.interp(quantile, below, points)))
 
     def over_time(self, count: int = PATHS) -> OverTime:
         """The threshold's distribution over the time of the trials, which are one at least."""

@@ -1,7 +1,6 @@
 """Numbers with their intervals. Pure.
 
-`estimate`       one figure from repeats
-`ratio`, `paired`, `duet`, `alternating`, `turns`  two benches, by how they were measured
-`variance`       which level of repeating varies most
+`estimate`       one figure from repeats, and the MRR from trials
+`ratio`, `paired`, `duet`, `alternating`  two benches, by how they were measured
 `change_points`  where the level of a series changes
 """

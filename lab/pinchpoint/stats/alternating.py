@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from statistics import fmean
 
+from pinchpoint.model.groups import grouped
 from pinchpoint.stats.paired import PairedDifference, compare_log_ratios, fewest_pairs, in_blocks
 
 FIRST_STEP, LAST_STEP = 0.24, 0.03  # of the load; halved whenever the direction changes
@@ -24,9 +25,9 @@ LIMITED = 0.97  # of the load: an engine that offers less cannot offer more
 
 
 class Staircase:
-    """The load of one bench's next trial."""
+    """The load of one bench's next trial, settled once it goes up and down about one load."""
 
-    def __init__(self, load_fps: float, low_fps: float, high_fps: float, seed: str, step: float = FIRST_STEP) -> None:
+    def __init__(self, load_fps: float, low_fps: float, high_fps: float, seed: str, step: float) -> None:
         """`seed`: steps vary by it, since equal ones would hide differences that are smaller than a step."""
         self.load_fps = min(high_fps, max(low_fps, load_fps))
         self._low_fps, self._high_fps, self._step = low_fps, high_fps, step
@@ -35,11 +36,9 @@ class Staircase:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it goes up and down about one load."""
         return self._step <= LAST_STEP
 
     def follow(self, tried: "Tried") -> None:
-        """Choose the next load."""
         if self._rose not in (None, not tried.loses) or (tried.is_bound and not self.is_settled):
             self._step = max(LAST_STEP, self._step / 2)
         self._rose = not tried.loses
@@ -92,10 +91,9 @@ class Alternation:
         self._stairs = {side: self._stair(side, before.get(side)) for side in SIDES}
 
     def _stair(self, side: str, before: Staircase | None) -> Staircase:
-        seed, high_fps = f"{self.builds}/{side}", self._range[1]
-        if before is None or not before.is_settled:
-            return Staircase(before.load_fps if before else high_fps, *self._range, seed)
-        return Staircase(before.load_fps, *self._range, seed, 2 * LAST_STEP)
+        step = 2 * LAST_STEP if before and before.is_settled else FIRST_STEP
+        load_fps = before.load_fps if before else self._range[1]
+        return Staircase(load_fps, *self._range, f"{self.builds}/{side}", step)
 
     @property
     def order(self) -> tuple[str, str]:
@@ -123,7 +121,7 @@ class Alternation:
 
 @dataclass(frozen=True)
 class Alternated:
-    """What all turns say. Turns in which a staircase had not settled are not among them."""
+    """What all turns with settled staircases say."""
 
     turns: tuple[Turn, ...]
     builds: int
@@ -135,26 +133,18 @@ class Alternated:
 
 def compare_turns(turns: Sequence[Turn]) -> Alternated:
     """The ratios of B to A over all turns: from six builds on of the next build, else of these benches."""
-    builds = len({turn.build for turn in turns})
     bounds = [fmean(getattr(turn, side).is_bound for turn in turns) > MOST_LIMITED if turns else False for side in "ab"]
-    costs = [(turn, math.log(turn.b.cycles / turn.a.cycles)) for turn in turns if turn.b.cycles and turn.a.cycles]
-    alike = [(turn, ratio) for turn, ratio in costs if abs(turn.log_ratio) < 2 * LAST_STEP]
-    return Alternated(
-        tuple(turns),
-        builds,
-        _difference([(turn, turn.log_ratio) for turn in turns]),
-        _difference(alike),
-        *bounds,
-    )
+    alike = (turn for turn in turns if abs(turn.log_ratio) < 2 * LAST_STEP)
+    costs = [(turn.build, math.log(turn.b.cycles / turn.a.cycles)) for turn in alike if turn.b.cycles and turn.a.cycles]
+    rates, builds = [(turn.build, turn.log_ratio) for turn in turns], len({turn.build for turn in turns})
+    return Alternated(tuple(turns), builds, _difference(rates), _difference(costs), *bounds)
 
 
-def _difference(values: Sequence[tuple[Turn, float]]) -> PairedDifference | None:
+def _difference(values: Sequence[tuple[int, float]]) -> PairedDifference | None:
     """Over one block of each build if there are enough of them, else over blocks of neighbours in time."""
     if not values:
         return None
-    by_build: dict[int, list[float]] = {}
-    for turn, value in values:
-        by_build.setdefault(turn.build, []).append(value)
+    by_build = grouped(values)
     if len(by_build) >= fewest_pairs():
         return compare_log_ratios([fmean(block) for block in by_build.values()])
     number = max(1, min(MOST_BLOCKS, len(values) // BLOCK))

@@ -1,9 +1,8 @@
 """Where the level of a series changes: circular binary segmentation with permutation tests; pure.
 
-Olshen, Venkatraman, Lucito and Wigler (2004), "Circular binary segmentation": the stretch whose mean differs most from
-the rest is a change if less than one shuffled series in a hundred has such a stretch, whatever the distribution. By
-values a shift is found from the third run on, by ranks also one that outliers or a second mode hide. A mode that lasts
-for several runs is a change of level while it lasts.
+Olshen, Venkatraman, Lucito and Wigler (2004): the stretch whose mean differs most from the rest is a change if less
+than one shuffled series in a hundred has such a stretch, whatever the distribution. By values a shift is found from the
+third run on, by ranks also one that outliers or a second mode hide, which is a change of level while it lasts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,13 +30,10 @@ class Segment:
     end: int
 
 
-def segments(values: Sequence[float], seed: int = 1) -> tuple[Segment, ...]:
-    """The series cut where its level changes; one segment if it does not, or if there are too few values to tell.
-
-    The answer is the same each time for the same `seed`, of the shuffles. Time grows with the square of the length.
-    """
+def segments(values: Sequence[float]) -> tuple[Segment, ...]:
+    """The series cut where its level changes; one segment if it does not, or if there are too few values to tell."""
     series = np.asarray(values, dtype=float)
-    shuffled = np.random.default_rng(seed)
+    shuffled = np.random.default_rng(1)  # the same answer each time
     points = _without_needless(series, sorted(_points(series, 0, shuffled)), shuffled)
     ends = [0, *points, len(series)]
     return tuple(Segment(first, end) for first, end in pairwise(ends))
@@ -77,18 +73,14 @@ def ranks(series: Numbers) -> Numbers:
 def _weights(n: int) -> Numbers:
     """By first value and end of a stretch: what makes its sum comparable to others'; 0 where a part is too short."""
     first, end = np.arange(n + 1)[:, None], np.arange(n + 1)[None, :]
-    inside = end - first
-    least = FEWEST_IN_A_SEGMENT
+    inside, least = end - first, FEWEST_IN_A_SEGMENT
     allowed = (inside >= least) & (n - inside >= least)
     allowed &= ((first == 0) | (first >= least)) & ((end == n) | (end <= n - least))
     return np.where(allowed, 1 / np.sqrt(np.where(allowed, inside * (n - inside), 1)), 0.0)
 
 
 def _differences(scores: Numbers, weights: Numbers) -> Numbers:
-    """By first value and end of a stretch: by how much its mean differs from the rest's, in its standard errors.
-
-    The same factor, the spread of all scores, is left out everywhere: shuffling does not change it.
-    """
+    """By first value and end of a stretch: by how much its mean differs from the rest's, in times of its error."""
     centred = scores - scores.mean(axis=-1, keepdims=True)
     sums = np.concatenate([np.zeros((*scores.shape[:-1], 1)), np.cumsum(centred, axis=-1)], axis=-1)
     return np.asarray(np.abs(sums[..., None, :] - sums[..., :, None]) * weights)
@@ -114,9 +106,8 @@ def _without_needless(series: Numbers, points: list[int], shuffled: np.random.Ge
     kept = list(points)
     while kept:
         ends = [0, *kept, len(series)]
-        doubts = [
-            _doubt(series[ends[i] : ends[i + 1]], series[ends[i + 1] : ends[i + 2]], shuffled) for i in range(len(kept))
-        ]
+        sides = zip(ends, kept, ends[2:], strict=False)
+        doubts = [_doubt(series[first:end], point - first, shuffled) for first, point, end in sides]
         worst = max(range(len(kept)), key=doubts.__getitem__)
         if doubts[worst] <= _STILL_THERE:
             break
@@ -124,15 +115,12 @@ def _without_needless(series: Numbers, points: list[int], shuffled: np.random.Ge
     return kept
 
 
-def _doubt(before: Numbers, after: Numbers, shuffled: np.random.Generator) -> float:
-    """How often chance alone parts two sides as far as this; by values or by ranks, whichever is rarer."""
-    together, n = np.concatenate([before, after]), len(before)
-    return min(_p_value(scores, n, shuffled) for scores in (together, ranks(together)))
-
-
-def _p_value(scores: Numbers, n: int, shuffled: np.random.Generator) -> float:
-    rows = shuffled.permuted(np.tile(scores, (_SHUFFLES, 1)), axis=1)
-    centre = scores.mean()
-    apart = np.abs(rows[:, :n].mean(axis=1) - centre)
-    observed = abs(scores[:n].mean() - centre) * (1 - 1e-9)
-    return float((1 + (apart >= observed).sum()) / (_SHUFFLES + 1))
+def _doubt(together: Numbers, n: int, shuffled: np.random.Generator) -> float:
+    """How often chance alone parts the first `n` from the rest as far as this; by values or ranks, what is rarer."""
+    shares = []
+    for scores in (together, ranks(together)):
+        rows, centre = shuffled.permuted(np.tile(scores, (_SHUFFLES, 1)), axis=1), scores.mean()
+        observed = abs(scores[:n].mean() - centre) * (1 - 1e-9)
+        apart = np.abs(rows[:, :n].mean(axis=1) - centre)
+        shares.append(float((1 + (apart >= observed).sum()) / (_SHUFFLES + 1)))
+    return min(shares)

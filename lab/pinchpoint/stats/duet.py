@@ -1,20 +1,20 @@
 """What alternating slices say about two benches: quads A B B A, and the interval of their ratio; pure.
 
 Each of A B B A is a part: one slice, or several in a row where caches need longer to fill after a thaw. Neighbouring
-quads are alike, so blocks of time are compared; where both benches were built often enough, the quads of each two
-benches are one block (docs/method.md, "Comparison"). A slice is discarded for what disturbed it and never for its rate:
-a rule that looked at rates would move them.
+quads are alike, so blocks of time are compared, or all quads of each two benches that were built (docs/method.md,
+"Comparison"). A slice is discarded for what disturbed it and never for its rate, which would move the ratio.
 """
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median
 
 from pinchpoint.model.duet import MEASURED, DuetMoment, DuetSummary, Slice, Slicing, Stretch, Thaw
-from pinchpoint.model.levels import CONFIDENCE, OVERLOADED
+from pinchpoint.model.groups import grouped
+from pinchpoint.model.levels import OVERLOADED
 from pinchpoint.stats.paired import PairedDifference, compare_log_ratios, fewest_pairs, in_blocks, pseudomedian
 
 STOOD_STILL = "the engine's core stood still"
@@ -41,11 +41,6 @@ class Part:
     slices: Sequence[Slice]
     reasons: tuple[str, ...]  # why each slice is not used; empty if it is
     is_usable: bool  # enough of them are, and all of those overloaded the bench
-
-    @property
-    def thawed(self) -> bool:
-        """Whether the slices before it were of the other bench."""
-        return self.slices[0].thawed
 
     @property
     def log_fps(self) -> float:
@@ -76,7 +71,7 @@ class Duet:
     summary: DuetSummary
 
 
-def compare_slices(stretches: Sequence[Stretch], confidence: float = CONFIDENCE, carried: str = "") -> Duet:
+def compare_slices(stretches: Sequence[Stretch], carried: str = "") -> Duet:
     """The ratio of B to A by the slices of all measured stretches. Raises ValueError without a measured stretch.
 
     Slices of the side `carried` count although that bench forwarded all that was offered: it forwards as much at least.
@@ -84,41 +79,36 @@ def compare_slices(stretches: Sequence[Stretch], confidence: float = CONFIDENCE,
     measured = counted(stretches)
     if not measured:
         raise ValueError("no stretch of slices was measured")
-    quads, reasons, made = list[Quad](), Counter[str](), 0
-    by_benches: dict[int, list[Quad]] = {}
-    at_s = 0.0
+    quads, reasons, made, at_s = list[tuple[int, Quad]](), Counter[str](), 0, 0.0
     for stretch in measured:
-        for parts in in_quads(stretch, carried):
+        parts = in_parts(stretch, carried)
+        for four in (parts[first : first + 4] for first in range(0, len(parts), 4)):
             made += 1
-            reasons += _reasons(parts)
-            if _is_whole(parts):
-                quads.append(_quad(parts, at_s))
-                by_benches.setdefault(stretch.benches, []).append(quads[-1])
+            reasons += _reasons(four)
+            quads += [(stretch.benches, _quad(four, at_s))] if _is_whole(four) else []
         at_s += length_of(stretch)
-    if too_short := sum(
-        len(stretch.slices) for stretch in stretches if stretch.phase == MEASURED and stretch not in measured
-    ):
+    slices = sum(len(stretch.slices) for stretch in stretches if stretch.phase == MEASURED)
+    if too_short := slices - sum(len(stretch.slices) for stretch in measured):
         reasons[TOO_SHORT] = too_short
-    benches = len({stretch.benches for stretch in measured})
-    blocks = _of_blocks(quads)
+    every, benches = [quad for _, quad in quads], len({stretch.benches for stretch in measured})
+    blocks = _of_blocks(every)
     if benches >= fewest_pairs():
-        blocks = [pseudomedian(_of_blocks(own)) for own in by_benches.values()]
-    last = measured[-1]
+        blocks = [pseudomedian(_of_blocks(own)) for own in grouped(quads).values()]
     return Duet(
-        tuple(quads),
+        tuple(every),
         tuple(blocks),
-        compare_log_ratios(blocks, confidence) if blocks else None,
+        compare_log_ratios(blocks) if blocks else None,
         DuetSummary(
-            slicing=last.slicing,
-            load_fps=last.load_fps,
-            slices=sum(len(stretch.slices) for stretch in stretches if stretch.phase == MEASURED),
-            used=sum(quad.slices for quad in quads),
+            slicing=measured[-1].slicing,
+            load_fps=measured[-1].load_fps,
+            slices=slices,
+            used=sum(quad.slices for quad in every),
             discarded=dict(reasons),
             quads=made,
-            quads_used=len(quads),
+            quads_used=len(every),
             thaw=thaw_of(stretches),
             benches=benches,
-            series=tuple(_moment(block) for block in quads_in_blocks(quads)),
+            series=tuple(map(_moment, quads_in_blocks(every))),
         ),
     )
 
@@ -136,13 +126,6 @@ def in_parts(stretch: Stretch, carried: str = "") -> list[Part]:
     return [_part(slices, stretch.slicing, limit_s, carried) for slices in rows]
 
 
-def in_quads(stretch: Stretch, carried: str = "") -> Iterator[Sequence[Part]]:
-    """The parts of a stretch by fours; the last ones may be fewer."""
-    parts = in_parts(stretch, carried)
-    for first in range(0, len(parts), 4):
-        yield parts[first : first + 4]
-
-
 def length_of(stretch: Stretch) -> float:
     """Seconds from the first slice's begin to the end of the last."""
     return stretch.slices[-1].at_s + stretch.slices[-1].length_s if stretch.slices else 0.0
@@ -152,8 +135,7 @@ def absorbed_s(stretch: Stretch) -> float:
     """How long a pause of the engine's core may be without any device going short of frames, or losing its own.
 
     The rings hold that much of what the faster bench forwards at its best, while the engine's core runs. The slower one
-    would bear more, but of a long pause its arrivals may be counted beyond the end of the slice. The rate of a single
-    slice plays no part.
+    would bear more, but of a long pause its arrivals may be counted beyond the end of the slice.
     """
     awake = ((slice_.received, slice_.length_s - slice_.gap_s) for slice_ in stretch.slices)
     rates = sorted(received / awake_s for received, awake_s in awake if awake_s > 0)
@@ -162,10 +144,7 @@ def absorbed_s(stretch: Stretch) -> float:
 
 
 def why_discarded(slice_: Slice, slicing: Slicing, absorbed_s: float, is_carried: bool = False) -> str:
-    """Why a slice is not used; empty if it is. `absorbed_s` is the pause that the rings absorb.
-
-    `is_carried`: its bench may have forwarded all that was offered.
-    """
+    """Why a slice is not used; empty if it is. `is_carried`: its bench may have forwarded all that was offered."""
     if slice_.length_s <= 0 or slice_.gap_s > absorbed_s:
         return STOOD_STILL
     if slice_.switch_s is not None and slice_.switch_s > slicing.settle_s:
@@ -209,10 +188,7 @@ def _quad(parts: Sequence[Part], began_s: float) -> Quad:
 
 
 def quads_in_blocks(quads: Sequence[Quad]) -> list[Sequence[Quad]]:
-    """The quads in at most MOST_BLOCKS blocks of neighbours, of as equal numbers as there may be.
-
-    Each lasts for SHORTEST_BLOCK_S at least and has FEWEST_QUADS, so that few quads make few blocks.
-    """
+    """In at most MOST_BLOCKS blocks of neighbours, each of SHORTEST_BLOCK_S and FEWEST_QUADS at least."""
     if not quads:
         return []
     lasting_s = math.fsum(quad.length_s for quad in quads)
@@ -238,10 +214,7 @@ def thaw_of(stretches: Sequence[Stretch]) -> Thaw:
 
 
 def loss_after_thaw(stretches: Sequence[Stretch], sides: str = "AB") -> float | None:
-    """The share by which a part after a thaw forwards less than the part after it, which is of the same bench.
-
-    Of these sides alone. None without such a pair of parts.
-    """
+    """The share by which a part of these sides forwards less after a thaw than the part after it; None without one."""
     ratios = _after_thaw(stretches, sides)
     return 1 - math.exp(median(ratios)) if ratios else None
 
@@ -249,13 +222,11 @@ def loss_after_thaw(stretches: Sequence[Stretch], sides: str = "AB") -> float | 
 def steady(stretches: Sequence[Stretch], tolerance: float) -> bool | None:
     """Whether parts after a thaw forward as much as those after them, of A and of B, within `tolerance` (a share).
 
-    Scatter alone never makes a bench unsteady: the interval of the difference must leave the tolerance out. None:
-    too few slices could be used to say.
+    Scatter alone never makes a bench unsteady: the interval of the difference must leave the tolerance out. None: too
+    few slices could be used to say.
     """
     verdicts = [_is_steady(_after_thaw(stretches, side), tolerance) for side in "AB"]
-    if False in verdicts:
-        return False
-    return None if None in verdicts else True
+    return False if False in verdicts else None if None in verdicts else True
 
 
 def _is_steady(ratios: Sequence[float], tolerance: float) -> bool | None:
@@ -268,9 +239,10 @@ def _is_steady(ratios: Sequence[float], tolerance: float) -> bool | None:
 
 def _after_thaw(stretches: Sequence[Stretch], sides: str = "AB") -> list[float]:
     """Logarithms of the ratio of a part after a thaw to the next one, which is of the same bench."""
-    ratios: list[float] = []
-    for stretch in stretches:
-        for part, after in pairwise(in_parts(stretch)):
-            if part.thawed and part.side in sides and part.side == after.side and part.is_usable and after.is_usable:
-                ratios.append(part.log_fps - after.log_fps)
-    return ratios
+    pairs = (pair for stretch in stretches for pair in pairwise(in_parts(stretch)))
+    return [
+        part.log_fps - after.log_fps
+        for part, after in pairs
+        if part.slices[0].thawed and part.side in sides and part.side == after.side
+        if part.is_usable and after.is_usable
+    ]

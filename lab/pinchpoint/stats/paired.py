@@ -1,9 +1,9 @@
 """Two series measured in pairs (A B, B A, ...): by how much B differs from A, and what could hide; pure.
 
-The logarithms of the ratios B/A are put together by Wilcoxon's signed ranks: an exact test over all ways to swap the
-two of a pair, and the interval that belongs to it (Hodges and Lehmann 1963; Hollander and Wolfe, "Nonparametric
-Statistical Methods", 3.1 to 3.3). The ratios have to lie symmetrically about the true one, as they do for any
-distribution that A and B share, also with a drift if the order within a pair alternates.
+The logarithms of B/A are put together by Wilcoxon's signed ranks: an exact test over all ways to swap the two of a
+pair, and the interval that belongs to it (Hodges and Lehmann 1963; Hollander and Wolfe, "Nonparametric Statistical
+Methods", 3.1 to 3.3). They have to lie symmetrically about the true one, as they do for any distribution that A and B
+share, also with a drift if the order within a pair alternates.
 """
 
 import math
@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, pairwise
-from statistics import median
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pinchpoint.model.levels import CONFIDENCE
 
@@ -42,8 +41,7 @@ def fewest_pairs(confidence: float = CONFIDENCE) -> int:
 def compare_pairs(a: Sequence[float], b: Sequence[float], *, confidence: float = CONFIDENCE) -> PairedDifference:
     """The ratio of B to A over pairs measured side by side: `a[i]` with `b[i]`, in alternating order.
 
-    Values are of one unit. Raises ValueError for series of different length, for none, for a value that is not
-    positive, and for a confidence not between 0 and 1.
+    Raises ValueError for series of different length or none, a value not above 0, a confidence not between 0 and 1.
     """
     if len(a) != len(b) or not a:
         raise ValueError(f"{len(a)} values of A and {len(b)} of B: pairs are needed")
@@ -57,15 +55,11 @@ def compare_pairs(a: Sequence[float], b: Sequence[float], *, confidence: float =
 
 
 def compare_log_ratios(ratios: Sequence[float], confidence: float = CONFIDENCE) -> PairedDifference:
-    """The same of natural logarithms of B / A, at least one.
-
-    With fewer than `fewest_pairs(confidence)` the ends are those of the pairs themselves, and no difference is claimed.
-    """
+    """The same of natural logarithms of B / A, at least one; below `fewest_pairs` their range, and no difference."""
     n, sure, walsh = len(ratios), f"{confidence * 100:g} %", _walsh(ratios)
     # Ties with 0 count against a difference on either side, so that equal values never make one.
     against = min(sum(mean <= 0 for mean in walsh), sum(mean >= 0 for mean in walsh))
-    p_value = min(1.0, 2 * _at_most(n)[against])
-    ratio = math.exp(median(walsh))
+    p_value, ratio = min(1.0, 2 * _at_most(n)[against]), math.exp(pseudomedian(ratios))
     if n < fewest_pairs(confidence):
         method = f"range of {n} pairs; an interval at {sure} needs {fewest_pairs(confidence)}"
         low, high = math.exp(min(ratios)), math.exp(max(ratios))
@@ -79,10 +73,8 @@ def compare_log_ratios(ratios: Sequence[float], confidence: float = CONFIDENCE) 
 
 def pseudomedian(values: Sequence[float]) -> float:
     """The median of the means of all pairs, each value with itself included (Hodges and Lehmann 1963)."""
-    import numpy as np  # which commands that compare nothing do without
-
-    sums = np.add.outer(values, values)
-    return float(np.median(sums[np.triu_indices(len(values))] / 2))
+    walsh = _walsh(values)
+    return float(walsh[(len(walsh) - 1) // 2] + walsh[len(walsh) // 2]) / 2
 
 
 def in_blocks(values: Sequence[Value], number: int) -> list[Sequence[Value]]:
@@ -91,9 +83,11 @@ def in_blocks(values: Sequence[Value], number: int) -> list[Sequence[Value]]:
     return [values[first:end] for first, end in pairwise(ends)]
 
 
-def _walsh(values: Sequence[float]) -> list[float]:
-    """The means of all pairs, in order."""
-    return sorted((value + other) / 2 for place, value in enumerate(values) for other in values[place:])
+def _walsh(values: Sequence[float]) -> Any:
+    """These means, in order."""
+    import numpy as np  # which commands that compare nothing do without
+
+    return np.sort(np.add.outer(values, values)[np.triu_indices(len(values))] / 2)
 
 
 @cache

@@ -5,34 +5,31 @@ from dataclasses import replace
 import pytest
 from trials import stream_counts, trial
 
-from pinchpoint.account.validity import held_back, of_search
+from pinchpoint.account.validity import discarded, held_back
 from pinchpoint.model.terms import CAUSES
 from pinchpoint.model.trial import Cause, TrialValidity
 
 
-def discarded(cause, validity=TrialValidity.NOISY_HOST):
+def invalid(cause, validity=TrialValidity.NOISY_HOST):
     return replace(trial(validity=validity), cause=cause, reason="a sentence that nothing depends on")
 
 
 def test_the_share_and_its_causes_are_reported_from_a_quarter_on():
-    still = [discarded(Cause.SENDER_STOOD_STILL)] * 2
-    few = of_search([trial() for _ in range(9)] + still)
-    assert few.warnings == ()
-    others = [discarded(Cause.RECEIVER_STOOD_STILL), discarded(Cause.CONTRADICTION, TrialValidity.COUNTER_MISMATCH)]
-    many = of_search([trial() for _ in range(6)] + still + others)
-    assert many.share == pytest.approx(0.4)
-    (warning,) = many.warnings
+    still = [invalid(Cause.SENDER_STOOD_STILL)] * 2
+    assert discarded([trial() for _ in range(9)] + still)[1] == ""
+    others = [invalid(Cause.RECEIVER_STOOD_STILL), invalid(Cause.CONTRADICTION, TrialValidity.COUNTER_MISMATCH)]
+    (metric,), warning = discarded([trial() for _ in range(6)] + still + others)
     assert warning == (
         "40.0 % of 10 trials discarded: 2 the engine's core stood still, "
         "1 the engine's core stood still while others sent, 1 counters saw more frames than were sent"
     )
-    (metric,) = many.metrics
     assert (metric.name, metric.unit, metric.value) == ("trials discarded", "share", pytest.approx(0.4))
-    assert of_search([]).metrics == ()
+    assert discarded([]) == ((), "")
 
 
 def test_trials_stored_without_a_cause_are_counted_by_their_validity():
-    assert of_search([discarded(None)]).by_cause == {"noisy host": 1}
+    (metric,), _ = discarded([invalid(None)])
+    assert metric.note == "1 noisy host"
 
 
 def test_every_cause_has_its_words():

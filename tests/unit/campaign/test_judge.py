@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from pinchpoint.campaign.results import Figure, calibrated, suspect
+from pinchpoint.campaign.machines import Figure, calibrated, fit, half_width, suspect
 
 MACHINES = ("m1", "m2", "m3", "m4")
 SEEDS = 200
@@ -78,16 +78,14 @@ def test_the_calibration_has_a_factor_with_its_interval_for_each_machine():
 
 def test_intervals_hold_the_true_ratio_to_the_mean_as_often_as_they_say():
     """Of a machine among four, over many seeds; the model's own intervals, before the median is taken."""
-    from pinchpoint.stats import mixed
-
     held, n = 0, 400
     for seed in range(n):
         chance = random.Random(seed)
         true = {name: chance.gauss(0, 0.05) for name in MACHINES}
         rows = [(p, name, 2.718281828 ** (true[name] + chance.gauss(0, 0.02))) for p in range(6) for name in MACHINES]
-        found = mixed.fit(*zip(*rows, strict=True))
+        found = fit([Figure(str(point), name, value) for point, name, value in rows])
         apart = true["m1"] - sum(true.values()) / 4
-        wide = mixed.half_width(found.errors[0], found.freedom, 0.95)
+        wide = half_width(found.errors[0], found.freedom, 0.95)
         held += abs(found.effects[0] - apart) <= wide
     assert held >= 0.93 * n
 

@@ -24,7 +24,7 @@ from pinchpoint.model.hops import DropKind
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Band, Limit, Outcome, Rate, RateStatus, ScenarioResult, Verdict
 from pinchpoint.model.study import Bound
-from pinchpoint.stats.interleaved import CERTAIN
+from pinchpoint.run.interleaved import CERTAIN
 
 
 def suspected(name):

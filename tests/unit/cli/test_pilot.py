@@ -17,9 +17,8 @@ from pinchpoint.cli.run import run
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.model.result import Outcome
-from pinchpoint.run.pilot import unit
+from pinchpoint.run.pilot import Allocation, Costs, unit
 from pinchpoint.run.run import unmeasured
-from pinchpoint.stats.variance import Allocation, Costs
 
 FILE = str(ROOT / "studies" / "quickstart" / "1-forward.toml")
 

@@ -21,7 +21,7 @@ def seen(at_s: float, load_fps: float, threshold_fps: float, *, is_pause: bool |
 
 def near(track: Track, at_s: float, number: int) -> float:
     """A load that a search would try."""
-    return track.met_fps(at_s, ((0.5, 0.35, 0.65)[number % 3],))[0]
+    return track.met_fps(at_s, (0.5, 0.35, 0.65)[number % 3])
 
 
 def test_a_level_that_stands_still_is_bracketed() -> None:
@@ -75,6 +75,7 @@ def test_the_same_trials_give_the_same_answer() -> None:
 
 
 def test_before_the_first_trial_any_load_is_as_likely() -> None:
-    low_fps, middle_fps, high_fps = Track(1e4, 1e6, CONFIDENCE).met_fps(0.0, (0.25, 0.5, 0.75))
+    track = Track(1e4, 1e6, CONFIDENCE)
+    low_fps, middle_fps, high_fps = (track.met_fps(0.0, quantile) for quantile in (0.25, 0.5, 0.75))
     assert middle_fps == pytest.approx(1e5)
     assert low_fps < middle_fps < high_fps

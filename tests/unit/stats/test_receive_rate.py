@@ -6,7 +6,7 @@ import pytest
 import trials
 
 from pinchpoint.model.trial import Sample, TrialValidity
-from pinchpoint.stats.receive_rate import receive_rate
+from pinchpoint.stats.estimate import receive_rate
 
 
 def overloaded(forwarded, validity=TrialValidity.VALID):

@@ -114,8 +114,7 @@ def all_repeats(
     Valid ones of an interrupted run are not made again. Its disturbed ones stay in the record, but use up no
     spare one: a run that is resumed because of them would end with them at once.
     """
-    made = list(recorded)
-    most = len(made) + wanted - len(valid(made)) + spare
+    made, most = list(recorded), len(recorded) + wanted - len(valid(recorded)) + spare
     while len(valid(made)) < wanted and len(made) < most:
         made.append(repeat(len(made) + 1))
     return made

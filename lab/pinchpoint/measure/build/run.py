@@ -82,9 +82,8 @@ def table(keys: Keys) -> Table:
 def check_keys(source: Source, build: Values, arrays: Arrays, keys: Keys) -> None:
     """The method is one by which the thing can be made; what sends frames has ports and streams."""
     made = made_by(keys).get(build.get("what", ""))
-    methods = made.methods if made else ()
-    if methods and "method" in build and build["method"] not in methods:
-        expected = " or ".join(f'"{method}"' for method in methods) + f" for {build['what']}"
+    if made and "method" in build and build["method"] not in made.methods:
+        expected = " or ".join(f'"{method}"' for method in made.methods) + f" for {build['what']}"
         source.mismatch(("build", "method"), expected, build["method"])
     if build.get("what") in ("ports", "veths") and build.get("probe_rules"):
         source.mismatch(("build", "probe_rules"), f"0 for {build['what']}", build["probe_rules"])
@@ -147,11 +146,10 @@ def _traffic(built: Built) -> Iterator[Metric]:
         probed = f"{len(taken)} of {len(built.taken_s)} probed rules, known to {built.taken_within_s * 1e3:.0f} ms"
         note = f"until the datapath forwarded by it; {probed}"
         yield Metric("first frame time", "s", max(taken), min(taken), max(taken), note)
-    if isinstance(built.disturbance, Disturbance):
-        disturbance, note = built.disturbance, "lost frames / offered rate, less the loss before building"
+    if isinstance(disturbance := built.disturbance, Disturbance):
+        own = "; the interval is what the engine's own pauses and drops may have cost" if disturbance.engine_s else ""
+        note = f"lost frames / offered rate, less the loss before building{own}"
         low_s = disturbance.blocked_s - disturbance.engine_s
-        if disturbance.engine_s:
-            note += "; the interval is what the engine's own pauses and drops may have cost"
         yield Metric("blocked time", "s", disturbance.blocked_s, low_s, disturbance.blocked_s, note)
         if disturbance.longest_gap_s is not None:
             yield Metric("longest gap", "s", disturbance.longest_gap_s, note="in the received sequence")
@@ -163,8 +161,8 @@ def warnings(measurement: Measurement, why_slower: str) -> tuple[str, ...]:
     `why_slower` is why time per item may grow with their number; empty if that is not known.
     """
     lines = [f"the host disturbed this build: {measurement.reason}"] if measurement.reason else []
-    growth = next((metric.value for metric in measurement.metrics if metric.name == "growth"), None)
-    if growth is not None and growth > GROWS:
+    growth = next((metric.value for metric in measurement.metrics if metric.name == "growth"), 0.0)
+    if growth > GROWS:
         reason = why_slower or "for a reason that is not known"
         lines.append(f"time per item grew {growth:.1f} x from the first to the last quarter; likely {reason}")
     probes, refused = measurement.account.get("probes"), measurement.account.get("refused")
@@ -249,15 +247,9 @@ def _make(
 
 def _account(built: Built, seen: Traffic | None) -> dict[str, object]:
     """Everything that the metrics were made from, as plain data."""
-
-    def plain(timed: Timed) -> dict[str, object]:
-        return {**asdict(timed), "steps": [[step.items, step.seconds] for step in timed.steps]}
-
-    account: dict[str, object] = {
-        "build": asdict(built.build),
-        "making": plain(built.made),
-        "removal": plain(built.removed),
-    }
+    account: dict[str, object] = {"build": asdict(built.build)}
+    for name, timed in (("making", built.made), ("removal", built.removed)):
+        account[name] = {**asdict(timed), "steps": [[step.items, step.seconds] for step in timed.steps]}
     if built.taken_s:
         account["probes"] = {"taken_s": list(built.taken_s), "within_s": built.taken_within_s}
     if seen is not None and seen.load:

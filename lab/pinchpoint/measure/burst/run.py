@@ -1,11 +1,11 @@
 """The measure `burst`: back-to-back frames (RFC 2544, 26.4; RFC 9004), on a bench that stands."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median, stdev
 from typing import ClassVar, Final
 
+from pinchpoint.causes.evidence import by_reason, named
 from pinchpoint.dut.device import Keys
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
@@ -156,13 +156,9 @@ def verdict(result: BurstResult, trials: Sequence[Trial], ring: int) -> Verdict:
         headline = f"bursts of up to {units.number(result.average)} frames lost nothing; no longer one was tried"
         return Verdict(Limit.SEARCH_MAXIMUM, headline, (), (), ())
     lossy = [trial for trial in valid(trials) if trial.burst_frames and trial.lost]
-    lost = sum(trial.lost for trial in lossy)
-    counters, by_name = dict[str, str](), Counter[str]()
-    for drop in (drop for trial in lossy for hop in trial.ledger.hops for drop in hop.drops):
-        counters[drop.name] = drop.counter
-        by_name[drop.name] += drop.frames
+    lost, groups = sum(trial.lost for trial in lossy), by_reason(lossy)
     evidence = [f"{units.frames(lost)} frames lost in {units.counted(len(lossy), 'burst')} that were too long"]
-    evidence += [f"{units.frames(count)} of them: {name} ({counters[name]})" for name, count in by_name.most_common(4)]
+    evidence += named(groups)
     if result.corrected_s is not None:
         held = result.corrected_s * result.rate_fps
         evidence.append(
@@ -170,10 +166,10 @@ def verdict(result: BurstResult, trials: Sequence[Trial], ring: int) -> Verdict:
             f"ring between engine and DUT ({units.frames(ring)})"
         )
     longest = f"beyond {units.number(round(result.average))} frames at {units.fps(result.rate_fps)}"
-    name, most = by_name.most_common(1)[0] if by_name else ("", 0)
-    limit, headline = Limit.NAMED_DROP, f"bursts {longest} overflow: {name}"
-    if not lost or most < MAJORITY * lost:
-        limit, headline = Limit.UNEXPLAINED, f"unexplained: no counter names what bursts {longest} lost"
+    most = max((drop for group in groups for drop in group.drops), key=lambda drop: drop.frames, default=None)
+    limit, headline = Limit.UNEXPLAINED, f"unexplained: no counter names what bursts {longest} lost"
+    if lost and most and most.frames >= MAJORITY * lost:
+        limit, headline = Limit.NAMED_DROP, f"bursts {longest} overflow: {most.name}"
     return Verdict(limit, headline, tuple(evidence), (), tuple(trial.id for trial in lossy))
 
 

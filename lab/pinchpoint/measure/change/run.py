@@ -227,9 +227,8 @@ def is_right(window: Window, away: int | None) -> bool:
     """Whether nothing failed and the backends that serve have equal shares."""
     served = [count for number, count in enumerate(window.dealt) if number != away]
     strayed = 0 if away is None else window.dealt[away]
-    if window.failed > 0 or strayed > 0 or not sum(served):
-        return False
-    return equal_by_chance(served) >= CHANCE
+    is_wrong = window.failed > 0 or strayed > 0 or not sum(served)
+    return not is_wrong and equal_by_chance(served) >= CHANCE
 
 
 def right_after(windows: Sequence[Window], phase: Phase) -> float | None:
@@ -367,8 +366,7 @@ def _ports(changed: Changed, service: Service) -> Range | None:
 def _outages(changed: Changed) -> list[Outage]:
     if changed.happens not in (Event.SILENT, Event.RESET):
         return []
-    is_reset = changed.happens is Event.RESET
-    return [Outage(changed.backend, changed.at_s, changed.at_s + changed.for_s, is_reset)]
+    return [Outage(changed.backend, changed.at_s, changed.at_s + changed.for_s, changed.happens is Event.RESET)]
 
 
 def _nothing() -> None:
@@ -405,8 +403,8 @@ def _follow(watched: Watched, steps: Sequence[Step], limit_s: float, check: Call
             raise EngineError(f"the engine did not end within {limit_s:g} s")
         if left and watched.began is not None and time.monotonic() - watched.began >= left[0][0]:
             happened.append(_act(watched.began, *left.popleft()))
-            continue
-        time.sleep(LOOK_S)
+        else:
+            time.sleep(LOOK_S)
     watched.look()
     if len(left) > 1:
         raise EngineError("the engine ended before everything had happened", "see its log in the run folder")

@@ -15,7 +15,7 @@ from pinchpoint.measure.served import LIMITS
 from pinchpoint.model import units
 from pinchpoint.model.limits import Limit as Bounds
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.result import BOUNDS, Limit, Rate, RateStatus, Verdict
+from pinchpoint.model.result import Limit, Rate, RateStatus, Verdict
 from pinchpoint.model.study import Bound
 
 BURST, SUSTAINED, DOUBLED = "burst rate", "sustained rate", "sustained rate, doubled"
@@ -51,22 +51,15 @@ class Plan:
 
 def predicted(limits: Sequence[Bounds], life_s: float) -> Prediction | None:
     """The least that a limit bears; `life_s` is how long a connection is open. None: no limit says it."""
-    known = [
-        Prediction(limit, limit.size, held_s, limit.size / held_s)
-        for limit in limits
-        if limit.size and limit.held_s is not None and (held_s := limit.held_s + life_s) > 0
-    ]
+    places = ((limit, limit.size or 0, limit.held_s + life_s) for limit in limits if limit.held_s is not None)
+    known = [Prediction(limit, size, held_s, size / held_s) for limit, size, held_s in places if size and held_s > 0]
     return min(known, key=lambda prediction: prediction.cps, default=None)
 
 
 def plan(prediction: Prediction) -> Plan:
     """The loads for it."""
-    return Plan(
-        OVERLOAD * prediction.cps,
-        OVERLOADED_TIMES * prediction.held_s,
-        BORNE * prediction.cps,
-        BORNE_TIMES * prediction.held_s,
-    )
+    cps, held_s = prediction.cps, prediction.held_s
+    return Plan(OVERLOAD * cps, OVERLOADED_TIMES * held_s, BORNE * cps, BORNE_TIMES * held_s)
 
 
 def why_not(prediction: Prediction, burst_cps: float | None, within_s: float) -> str:
@@ -150,8 +143,8 @@ def metrics(rates: Sequence[Rate], sustained: Sustained) -> Iterator[Metric]:
         if (value := rate.quoted_fps) is not None:
             how = "95 % interval" if rate.status is RateStatus.FOUND else status_words(rate)
             begun = f"half of the {rate.trial_duration_s:g} s trials, each begun with an empty table, fail more"
-            ends, bound = (rate.lower_fps, rate.upper_fps), BOUNDS[rate.status]
-            yield Metric(ratio_name(rate.loss_ratio), "1/s", value, *ends, f"{how}; {begun}", bound)
+            ends = rate.lower_fps, rate.upper_fps
+            yield Metric(ratio_name(rate.loss_ratio), "1/s", value, *ends, f"{how}; {begun}", rate.bound)
     yield from _sustained(sustained)
 
 

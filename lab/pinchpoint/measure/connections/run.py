@@ -30,7 +30,6 @@ from pinchpoint.model.result import Outcome, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Search, SearchMethod
 from pinchpoint.model.trial import Ledger, Trial, TrialValidity, Witness
 from pinchpoint.search import find_rates
-from pinchpoint.stats.receive_rate import USABLE
 
 SEARCH, OVERLOAD, BORNE, DOUBLED = "search", "overload", "borne", "doubled"
 USUAL_SHARE = 0.7  # of the search's traffic, before its interval is narrow enough
@@ -214,7 +213,7 @@ class _Measured:
 
         Those with the lowest loads; all that failed where these explain nothing, as the few that a busy host failed.
         """
-        failed = [trial for trial in self._trials if trial.validity in USABLE and trial.loss_ratio > rate.loss_ratio]
+        failed = [trial for trial in self._trials if trial.is_whole and trial.loss_ratio > rate.loss_ratio]
         if not failed:
             return None, []
         failed.sort(key=lambda trial: trial.offered_fps)
@@ -232,8 +231,7 @@ class _Measured:
             return Sustained(None, None, words, None)
         prediction = figures.predicted(self._limits, asks.hold_s)
         if prediction is None:
-            words = "no limit says for how long a closed connection occupies a place"
-            return Sustained(None, None, words, None)
+            return Sustained(None, None, "no limit says for how long a closed connection occupies a place", None)
         if burst_cps is not None and burst_cps < figures.BORNE * prediction.cps:
             words = f"{prediction.limit.resource} bear {units.per_second(prediction.cps)}, more than a burst reaches"
             return Sustained(burst_cps, None, f"at most the burst rate: {words}", prediction, is_burst=True)

@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 
 from pinchpoint.account.facts import core_distance_ns, core_distances, modes_of, slowed_words
 from pinchpoint.account.ledger import unexplained_share
-from pinchpoint.account.validity import held_back, of_search
+from pinchpoint.account.validity import discarded, held_back
 from pinchpoint.causes.bounds import held_against, in_mode, pause_gap
 from pinchpoint.causes.signs import offload_truth
 from pinchpoint.causes.verdict import verdict
@@ -29,24 +29,14 @@ from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.measure.trial import ROUND_TRIP, Measurer, OverTime
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.result import (
-    BOUNDS,
-    Ceiling,
-    LatencyPoint,
-    PauseGap,
-    Rate,
-    RateStatus,
-    ReceiveRate,
-    ScenarioResult,
-)
+from pinchpoint.model.result import Ceiling, LatencyPoint, PauseGap, Rate, RateStatus, ReceiveRate, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Search, SearchMethod, Stream
 from pinchpoint.model.study import Bound
 from pinchpoint.model.terms import MRR, band_metrics
 from pinchpoint.model.trial import LatencySummary, Trial, TrialValidity
-from pinchpoint.search import SearchOutcome, find_rates
-from pinchpoint.search.repeat import until_valid
+from pinchpoint.search import SearchOutcome, find_rates, until_valid
 from pinchpoint.search.slices import slice_s
-from pinchpoint.stats.receive_rate import USABLE, receive_rate
+from pinchpoint.stats.estimate import receive_rate
 
 LATENCY_REPEATS = 1.5  # trials made for each latency, for estimates
 MOST_LATENCY_REPEATS = 3  # the last one is reported even if it is invalid, with a note
@@ -113,7 +103,7 @@ def _rate(rate: Rate) -> Metric:
     sure = rate.confidence if rate.status is RateStatus.FOUND else None
     how = f"{units.percent(sure)} interval of its search" if sure else _HOW[rate.status]
     value_fps, note = rate.quoted_fps or rate.lower_fps, ": ".join(filter(None, (how, rate.reason)))
-    return Metric(rate.name, "fps", value_fps, rate.lower_fps, rate.upper_fps, note, BOUNDS[rate.status])
+    return Metric(rate.name, "fps", value_fps, rate.lower_fps, rate.upper_fps, note, rate.bound)
 
 
 def of_overload(mrr: ReceiveRate | None, gap: PauseGap | None) -> Iterator[Metric]:
@@ -257,17 +247,9 @@ def _latency(share: float, search: _RateSearch, scenario: Scenario, measurer: Me
 
     repeats = min(MOST_LATENCY_REPEATS, scenario.search.max_repeats)
     trial = until_valid(partial(measurer.trial, phase), asked(scenario, Rates).duration_s, load_fps, repeats)
-    return LatencyPoint(
-        share,
-        load_fps,
-        trial.id,
-        None if _early_ns(trial) else trial.latency,
-        "; ".join(_notes(trial, is_apart)),
-        trial.witness.loopback,
-        core_distance_ns(trial),
-        trial.validity,
-        trial.round_trip,
-    )
+    latency, note = None if _early_ns(trial) else trial.latency, "; ".join(_notes(trial, is_apart))
+    seen = trial.witness.loopback, core_distance_ns(trial), trial.validity, trial.round_trip
+    return LatencyPoint(share, load_fps, trial.id, latency, note, *seen)
 
 
 def _comes_back(scenario: Scenario) -> bool:
@@ -309,7 +291,7 @@ def _overloaded(measurer: Measurer, settings: Search, search: _RateSearch) -> li
     """Trials until seven have a usable account, or twelve were made. Raises what a trial raises."""
     over_time, load_fps = OverTime(slice_s(settings.trial_duration_s)), _highest_load_fps(settings, search)
     made: list[Trial] = []
-    while len(made) < MOST_OVERLOADS and sum(trial.validity in USABLE for trial in made) < OVERLOADS:
+    while len(made) < MOST_OVERLOADS and sum(trial.is_whole for trial in made) < OVERLOADS:
         made.append(measurer.trial("mrr", settings.trial_duration_s, load_fps, over_time))
     return made
 
@@ -319,7 +301,7 @@ def _highest_load_fps(settings: Search, search: _RateSearch) -> float:
     is_limited = any(trial.validity is TrialValidity.GENERATOR_LIMITED for trial in search.searched)
     if not is_limited and search.ceiling is None:
         return settings.max_load_fps
-    offered = [trial.offered_fps for trial in search.searched if trial.validity in USABLE]
+    offered = [trial.offered_fps for trial in search.searched if trial.is_whole]
     known_fps = max([*offered, *([search.ceiling.fps] if search.ceiling else [])])
     return max(settings.min_load_fps, min(settings.max_load_fps, known_fps))
 
@@ -328,7 +310,7 @@ def _without_mrr(made: Sequence[Trial]) -> str:
     """Why overloaded trials give no MRR; empty if they do, or none was made."""
     if not made or receive_rate(made) is not None:
         return ""
-    usable = sum(trial.validity in USABLE for trial in made)
+    usable = sum(trial.is_whole for trial in made)
     return (
         f"no MRR: {usable} of {len(made)} trials at {units.fps(made[0].load_fps)} had a usable account; the last one: "
         f"{made[-1].reason}"
@@ -341,28 +323,19 @@ def _summary(
     outcome, searched, device = search.outcome, search.searched, device_of(scenario)
     limit = _at_the_limit(outcome.rates[0], searched)
     shown = limit or next(reversed(searched), None)
-    rejections = of_search(searched)
+    rejections, many = discarded(searched)
     mrr = receive_rate(search.overloads)
     gap = pause_gap(outcome.rates[0], mrr, scenario.smallest_ring)
     figures = of_rates(outcome.rates, latency, limit, device, scenario.streams)
     judged = (*searched, *search.overloads)
-    ndr, *others = (
-        verdict(
-            rate,
-            judged,
-            ring=scenario.smallest_ring,
-            neighbour=slowed_words(judged),
-            unexplained_ratio=scenario.validity.unexplained_ratio,
-            device=device,
-        )
-        for rate in outcome.rates
-    )
+    facts = scenario.smallest_ring, slowed_words(judged), scenario.validity.unexplained_ratio, device
+    ndr, *others = (verdict(rate, judged, *facts) for rate in outcome.rates)
     quoted_fps = next((rate.quoted_fps for rate in outcome.rates if rate.quoted_fps is not None), None)
     held = held_back(searched, quoted_fps, scenario.search.relative_width)
-    warnings = (*rejections.warnings, _without_mrr(search.overloads), held, slowed_words(searched))
+    warnings = (many, _without_mrr(search.overloads), held, slowed_words(searched))
     return replace(
         scenario_result(scenario, wall_s, trials),
-        metrics=(*figures, *of_overload(mrr, gap), *rejections.metrics),
+        metrics=(*figures, *of_overload(mrr, gap), *rejections),
         rates=outcome.rates,
         latency=latency,
         threads=limit.threads if limit else (),

@@ -120,19 +120,14 @@ class Windows:
         threads = self._device.loads(seen, span_s)
         window = diagnosis.window(self.span_s, self._load_fps, ends, seen, threads, receives_apart=apart)
         reason = diagnosis.disturbed(window, self._scenario.smallest_ring)
-        measurement = self._begun.ended(
-            diagnosis.window_metrics(window),
-            asdict(window),
-            {name: value for name, value in seen.items() if value},
-            threads=threads,
-            validity=TrialValidity.NOISY_HOST if reason else TrialValidity.VALID,
-            reason=reason,
-        )
+        validity = TrialValidity.NOISY_HOST if reason else TrialValidity.VALID
+        metrics, changed = diagnosis.window_metrics(window), {name: value for name, value in seen.items() if value}
+        told = self._begun.ended(metrics, asdict(window), changed, threads=threads, validity=validity, reason=reason)
         self._before = sample
         self.span_s += window.span_s
-        self.made.append(measurement)
+        self.made.append(told)
         self._begun = self._begin()
-        self._keep(measurement)
+        self._keep(told)
 
     def _seen(self, span_s: float) -> Mapping[str, float]:
         """What changed in the window that ends; nothing once the DUT has not answered: each question takes seconds."""

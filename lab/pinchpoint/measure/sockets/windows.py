@@ -16,9 +16,9 @@ import msgspec
 from pinchpoint.account.cpus import STOLEN, CpuShare, foreign, shares, taken
 from pinchpoint.engine.histogram import merged
 from pinchpoint.engine.sockets import SocketsResult, SocketsRun
-from pinchpoint.measure.forwarding import total
 from pinchpoint.measure.summary import by_name
 from pinchpoint.model import units
+from pinchpoint.model.groups import total
 from pinchpoint.model.measurement import CARRIED, LevelChange, Measurement, Metric
 from pinchpoint.model.result import Limit
 from pinchpoint.model.study import Bound
@@ -38,6 +38,7 @@ _RELAY_DROPS: Mapping[str, str] = {
 FEW_FLOWS = 64  # datapath flows: with fewer, a factor of a hundred and more items was not seen
 MANY_ITEMS = 100
 _OF_FLOWS = ("datapath flows", "datapath masks")
+_BUSY = {"client busy": Limit.SENDER_CORE, "server busy": Limit.RECEIVER_CORE, "relay busy": Limit.RELAY_CORE}
 NONE_VALID = "every window was disturbed by the host"
 
 
@@ -293,11 +294,8 @@ def invisible(items: Mapping[str, int], flows: int | None, masks: int | None) ->
     if flows is None or masks is None or flows > FEW_FLOWS:
         return ()
     carried = f"{units.counted(flows, 'datapath flow')} and {units.counted(masks, 'mask')}"
-    return tuple(
-        f"{count:,} {what}, but {carried} carried the traffic: the datapath did not see them"
-        for what, count in items.items()
-        if count >= MANY_ITEMS
-    )
+    told = f"but {carried} carried the traffic: the datapath did not see them"
+    return tuple(f"{count:,} {what}, {told}" for what, count in items.items() if count >= MANY_ITEMS)
 
 
 def _traffic(window: Window) -> Iterator[Metric]:
@@ -333,22 +331,13 @@ def _latency(window: Window) -> Iterator[Metric]:
         return
     planned = any(run.intended is not None for run in window.runs)
     note = "from the planned instant" if planned else ""
-    for name, value in (
-        ("p50", latency.p50_ns),
-        ("p90", latency.p90_ns),
-        ("p99", latency.p99_ns),
-        ("p99.9", latency.p999_ns),
-        ("p99.99", latency.p9999_ns),
-    ):
-        yield Metric(f"latency {name}", "ns", value, note=note)
+    times_ns = latency.p50_ns, latency.p90_ns, latency.p99_ns, latency.p999_ns, latency.p9999_ns
+    for name, time_ns in zip(("p50", "p90", "p99", "p99.9", "p99.99"), times_ns, strict=True):
+        yield Metric(f"latency {name}", "ns", time_ns, note=note)
 
 
 def _threads(window: Window) -> Iterator[Metric]:
-    for name, limit in (
-        ("client busy", Limit.SENDER_CORE),
-        ("server busy", Limit.RECEIVER_CORE),
-        ("relay busy", Limit.RELAY_CORE),
-    ):
+    for name, limit in _BUSY.items():
         shares = [thread.busy for thread in window.threads if thread.limit is limit]
         if shares:
             several = f"mean of {len(shares)} threads, the busiest {units.share(max(shares))}"

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pinchpoint.stats.estimate import median_interval
-from pinchpoint.stats.variance import (
+from pinchpoint.run.pilot import (
     LEVELS,
     Component,
     Costs,
@@ -14,6 +13,7 @@ from pinchpoint.stats.variance import (
     for_time,
     varies_most,
 )
+from pinchpoint.stats.estimate import median_interval
 
 COSTS = Costs(rebuild_s=3.0, restart_s=1.0, measurement_s=10.0)
 PILOT = (6, 2, 2)  # of the default size

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from pinchpoint.stats.mixed import fit
+from pinchpoint.campaign.machines import Figure, fit
 
 # mixedlm("y ~ C(point)", groups=machine).fit(reml=True, method=["lbfgs"], gtol=1e-10) of the same rows.
 STATSMODELS = [
@@ -15,7 +15,7 @@ STATSMODELS = [
 
 
 def rows(seed, machines, points, repeats, deviation):
-    """Points, machines and values, a fifth of them missing."""
+    """Figures of machines at points, a fifth of them missing."""
     chance = random.Random(seed)
     own = [chance.gauss(0, deviation) for _ in range(machines)]
     found = []
@@ -24,14 +24,18 @@ def rows(seed, machines, points, repeats, deviation):
             for _ in range(repeats):
                 if chance.random() < 0.8:
                     value = 1000 * (point + 1) * 2.718281828459045 ** (own[machine] + chance.gauss(0, 0.02))
-                    found.append((point, str(machine), round(value, 3)))
-    return zip(*found, strict=True)
+                    found.append(Figure(str(point), str(machine), round(value, 3)))
+    return found
+
+
+def figures(points, machines, values):
+    return [Figure(*row) for row in zip(points, machines, values, strict=True)]
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_variances_and_effects_are_those_of_statsmodels(seed):
     made, machine_sd, repeat_sd, effects = STATSMODELS[seed]
-    found = fit(*rows(seed, *made))
+    found = fit(rows(seed, *made))
     assert found.machine_sd == pytest.approx(machine_sd, rel=1e-4)
     assert found.repeat_sd == pytest.approx(repeat_sd, rel=1e-4)
     by_machine = dict(zip(found.machines, found.effects, strict=True))
@@ -39,15 +43,15 @@ def test_variances_and_effects_are_those_of_statsmodels(seed):
 
 
 def test_machines_that_do_not_differ_have_no_variance_of_their_own():
-    found = fit((1, 1, 2, 2, 3, 3), ("a", "b") * 3, (10.0, 10.1, 20.2, 20.0, 30.0, 30.0))
+    found = fit(figures("112233", "ab" * 3, (10.0, 10.1, 20.2, 20.0, 30.0, 30.0)))
     assert found.machine_sd == pytest.approx(0.0, abs=1e-3)
 
 
 def test_too_little_or_nothing_in_common_has_no_model():
-    assert fit((1, 1), ("a", "b"), (1.0, 2.0)) is None
-    assert fit((1, 1, 1, 2, 2, 2), ("a", "a", "a", "b", "b", "b"), (1.0, 1.1, 1.2, 2.0, 2.1, 2.2)) is None
+    assert fit(figures("11", "ab", (1.0, 2.0))) is None
+    assert fit(figures("111222", "aaabbb", (1.0, 1.1, 1.2, 2.0, 2.1, 2.2))) is None
 
 
 def test_a_value_that_has_no_logarithm_is_refused():
     with pytest.raises(ValueError, match="positive"):
-        fit((1, 1), ("a", "b"), (0.0, 1.0))
+        fit(figures("11", "ab", (0.0, 1.0)))

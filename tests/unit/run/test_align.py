@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pinchpoint.stats.align import Span, align
+from pinchpoint.run.joined import Span, align
 
 
 def walk(seed, seconds):
