@@ -294,10 +294,8 @@ def _check_ports(source: Source, service: Values, ports: Sequence[Element]) -> N
 
 def service_of(tables: Mapping[str, Values], arrays: Mapping[str, Sequence[Element]]) -> Service | None:
     """What the file says; None where the measure opens no connections."""
-    if not (values := tables["service"]):
-        return None
-    words = {"scheduler": Scheduler(values["scheduler"]), "mode": Mode(values["mode"])}
-    return Service(**{**values, **words}, backends=tuple(Backend(**backend.values) for backend in arrays["backend"]))
+    backends = tuple(Backend(**backend.values) for backend in arrays["backend"])
+    return Service(**tables["service"], backends=backends) if tables["service"] else None
 
 
 _BROADCAST: Final = "255.255.255.255"

@@ -34,7 +34,7 @@ def load_study(
     listing every problem of all files, those of each file one a line.
     """
     path = folder / STUDY_FILE
-    source = Source(read_text(path), str(path))
+    source = Source.of_file(path)
     reader = Reader(source, sweep_keys.STUDY_TABLES)
     reader.refuse_unknown_keys()
     top = reader.table(sweep_keys.STUDY_TOP)
@@ -77,7 +77,7 @@ def _files(folder: FilePath, stems: Sequence[str], wrong: list[str]) -> Iterator
     for stem in stems:
         path = folder / f"{stem}.toml"
         try:
-            yield stem, Source(read_text(path), str(path))
+            yield stem, Source.of_file(path)
         except InputError as error:
             wrong.append(error.message)
 
