@@ -53,9 +53,8 @@ def allowed(words: Sequence[str]) -> Mapping[str, Place]:
     for word in words:
         alias, place = _parsed(word)
         if alias in places:
-            raise InputError(
-                f"PORT {word}: the location {alias!r} is given twice", "give each port a location of its own"
-            )
+            what = f"PORT {word}: the location {alias!r} is given twice"
+            raise InputError(what, "give each port a location of its own")
         places[alias] = place
     return places
 
