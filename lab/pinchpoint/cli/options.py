@@ -199,6 +199,7 @@ def _programs(folder: Path, name: str) -> Iterator[Path]:
 
 Command = Callable[..., int]
 Option = Callable[[Command], Command]
+Changed = str | Mapping[str, Any]  # of an option: its help, or any of its attributes
 T = TypeVar("T")
 
 
@@ -266,9 +267,7 @@ _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]]] = {
 }  # fmt: skip
 
 
-def how_options(
-    *names: str, into: type[How] = How, more: Sequence[Option] = (), **changes: str | Mapping[str, Any]
-) -> Option:
+def how_options(*names: str, into: type[How] = How, more: Sequence[Option] = (), **changes: Changed) -> Option:
     """Give a command these options of `How`, or all, and `more`, as `how`; `changes`: one's help, or more of it."""
     options = []
     for name in names or _OPTIONS:

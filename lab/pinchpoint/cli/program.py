@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final
 
 import click
 
@@ -26,6 +27,7 @@ from pinchpoint.scenario import load_study, load_sweep
 from pinchpoint.scenario.study import STUDY_FILE
 
 Changes = Mapping[str, object]  # key path -> value
+UNCHANGED: Final[Changes] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class Program:
         return text if self.budget_s is None else f"{text}; budget {words.duration(self.budget_s)}"
 
 
-def of_paths(paths: Sequence[Path], quick: bool = False, changes: Changes = MappingProxyType({})) -> Program:
+def of_paths(paths: Sequence[Path], quick: bool = False, changes: Changes = UNCHANGED) -> Program:
     """What `pinchpoint run PATHS` runs, `changes` made to each file; the problems of all files are reported together.
 
     Raises InputError.
@@ -120,9 +122,7 @@ def of_paths(paths: Sequence[Path], quick: bool = False, changes: Changes = Mapp
     return Program(name, sweeps)
 
 
-def of_study(
-    folder: Path, quick: bool = False, only: Sequence[str] = (), changes: Changes = MappingProxyType({})
-) -> Program:
+def of_study(folder: Path, quick: bool = False, only: Sequence[str] = (), changes: Changes = UNCHANGED) -> Program:
     """A study, or those of its groups that `only` names; a folder without study.toml is its scenarios.
 
     Raises InputError.

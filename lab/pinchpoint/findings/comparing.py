@@ -41,6 +41,8 @@ from pinchpoint.stats.paired import PairedDifference, compare_pairs, fewest_pair
 SCHEMA = 3
 UNPROBED = ""  # the mode of numbers whose cores' distance nobody measured
 
+Margin = float | None
+"""The share below which a difference does not matter; None: none was given."""
 Modes = Mapping[str, tuple[float, float]]
 """Modes of the cores: label -> shortest and longest distance, ns."""
 ByRepeat = Mapping[int, ScenarioResult]
@@ -123,7 +125,7 @@ def _tells(metric: MetricComparison) -> bool:
 
 
 def paired(
-    name: str, a: ByRepeat, b: ByRepeat, judged: bool = True, margin: float | None = None
+    name: str, a: ByRepeat, b: ByRepeat, judged: bool = True, margin: Margin = None
 ) -> Iterator[MetricComparison]:
     """One metric over the pairs `a[n]` with `b[n]`: a comparison for each mode of the cores that has enough pairs.
 
@@ -217,9 +219,7 @@ def in_mode(reading: Reading, mode: str, modes: Modes) -> bool:
     return low <= reading.distance_ns <= high
 
 
-def _compared(
-    name: str, unit: str, mode: str, pairs: Sequence[Pair], judged: bool, margin: float | None
-) -> MetricComparison:
+def _compared(name: str, unit: str, mode: str, pairs: Sequence[Pair], judged: bool, margin: Margin) -> MetricComparison:
     kept = [pair for pair in pairs if not pair.left_out]
     left_out = Counter(pair.left_out for pair in pairs if pair.left_out)
     reasons = ", ".join(f"{reason} in {count} of {len(pairs)}" for reason, count in left_out.items())
@@ -263,7 +263,7 @@ def refused(metric: str, unit: str, why: str, is_judged: bool = True) -> MetricC
 
 
 def with_ratio(
-    base: MetricComparison, ratio: PairedDifference, holds_for: HoldsFor, margin: float | None, *, of: str
+    base: MetricComparison, ratio: PairedDifference, holds_for: HoldsFor, margin: Margin, *, of: str
 ) -> MetricComparison:
     """`base` with the ratio of B to A, the decision, and its sentence; `of` is what `base.n` counts.
 
@@ -282,7 +282,7 @@ def with_ratio(
     return decided(compared, decision_of(ratio), margin, of)
 
 
-def decided(compared: MetricComparison, decision: Decision, margin: float | None, of: str = "pair") -> MetricComparison:
+def decided(compared: MetricComparison, decision: Decision, margin: Margin, of: str = "pair") -> MetricComparison:
     """A metric whose ratio is known, with what that says."""
     compared = replace(compared, decision=decision)
     compared = replace(compared, better=_better(compared))
@@ -306,7 +306,7 @@ def _better(metric: MetricComparison) -> bool | None:
     return (metric.decision is Decision.HIGHER) == (rising > 0)
 
 
-def _sentence(metric: MetricComparison, margin: float | None, of: str) -> str:
+def _sentence(metric: MetricComparison, margin: Margin, of: str) -> str:
     """What the comparison says, e.g. `B is 2.1 % [1.6 .. 2.6 %] lower`."""
     assert metric.ratio is not None and metric.low is not None and metric.high is not None
     if metric.decision is Decision.TOO_FEW:
@@ -326,7 +326,7 @@ def _sentence(metric: MetricComparison, margin: float | None, of: str) -> str:
     return f"{text}, within the margin of {percent(margin)}" if margin is not None and larger <= margin else text
 
 
-def _margin_hidden(metric: MetricComparison, hidden: float, margin: float | None, of: str) -> str:
+def _margin_hidden(metric: MetricComparison, hidden: float, margin: Margin, of: str) -> str:
     if margin is None:
         return ""
     if hidden <= margin:

@@ -17,11 +17,11 @@ _LENGTH = "duration_s"  # of the measure's own table, e.g. load.duration_s
 
 Plain = Mapping[str, object]
 """An effective scenario as run.json keeps it."""
+InForce = Mapping[str, str]
+"""Settings that a switch told."""
 
 
-def between(
-    a: Plain, b: Plain, in_force: tuple[Mapping[str, str], Mapping[str, str]], infos: tuple[RunInfo, RunInfo]
-) -> Differences:
+def between(a: Plain, b: Plain, in_force: tuple[InForce, InForce], infos: tuple[RunInfo, RunInfo]) -> Differences:
     """All that is known to differ; `in_force` are the settings that the switches told."""
     a_versions, b_versions = (_versions(info, plain) for info, plain in zip(infos, (a, b), strict=True))
     return Differences(
@@ -32,7 +32,7 @@ def between(
     )
 
 
-def in_force(repeats: Sequence[ScenarioResult]) -> Mapping[str, str]:
+def in_force(repeats: Sequence[ScenarioResult]) -> InForce:
     """The settings that the switch told in any repeat."""
     return next((repeat.settings for repeat in repeats if repeat.settings), {})
 

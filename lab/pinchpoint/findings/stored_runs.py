@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import comb
 
 from pinchpoint.findings import comparing, differences
-from pinchpoint.findings.comparing import SCHEMA, UNPROBED, Reading, in_mode, in_order, modes_of, readings
+from pinchpoint.findings.comparing import SCHEMA, UNPROBED, Margin, Reading, in_mode, in_order, modes_of, readings
 from pinchpoint.model.comparison import (
     Compared,
     Comparison,
@@ -48,7 +48,7 @@ class _Point:
         return differences.in_force(self.repeats)
 
 
-def of_runs(a: Run, b: Run, metrics: Sequence[str] = (), margin: float | None = None) -> Comparison:
+def of_runs(a: Run, b: Run, metrics: Sequence[str] = (), margin: Margin = None) -> Comparison:
     """Every scenario that both runs have, found by group and levels; two runs of one scenario each by that."""
     points_a, points_b = _points(*a), _points(*b)
     if len(points_a) == len(points_b) == 1:
@@ -104,9 +104,7 @@ def _of_all(parts: Sequence[tuple[Difference, ...]]) -> tuple[Difference, ...]:
     return tuple(difference for difference in first if all(difference in part for part in parts))
 
 
-def _compared(
-    a: _Point, b: _Point, infos: tuple[RunInfo, RunInfo], metrics: Sequence[str], margin: float | None
-) -> Compared:
+def _compared(a: _Point, b: _Point, infos: tuple[RunInfo, RunInfo], metrics: Sequence[str], margin: Margin) -> Compared:
     other = (*differences.defining(a.plain, b.plain), *_guests_kernels(a, b))
     names = in_order((*a.repeats, *b.repeats), metrics)
     compared = [_metric(name, a, b, other, is_judged, margin) for name, is_judged in names]
@@ -125,7 +123,7 @@ def _compared(
 
 
 def _metric(
-    name: str, a: _Point, b: _Point, other: Sequence[Difference], judged: bool, margin: float | None
+    name: str, a: _Point, b: _Point, other: Sequence[Difference], judged: bool, margin: Margin
 ) -> MetricComparison:
     sides = [[reading for result in point.repeats for reading in readings(result, name)] for point in (a, b)]
     unit = next((reading.metric.unit for side in sides for reading in side if reading.metric.unit), "")
@@ -186,9 +184,7 @@ def _left_out(sides: Sequence[Sequence[Reading]], chosen: Sequence[Sequence[Read
     return dict(Counter(f"{label} {reading.why_not or 'in another mode of the cores'}" for label, reading in lost))
 
 
-def _with_ratio(
-    compared: MetricComparison, chosen: Sequence[Sequence[Reading]], margin: float | None
-) -> MetricComparison:
+def _with_ratio(compared: MetricComparison, chosen: Sequence[Sequence[Reading]], margin: Margin) -> MetricComparison:
     a, b = (estimate([reading.metric for reading in side]) for side in chosen)
     compared, quotient = replace(compared, a=a, b=b, decision=Decision.TOO_FEW), ratio(b, a)
     if quotient is None or quotient.low is None or quotient.high is None:

@@ -44,9 +44,7 @@ class _Measured:
         return next(filter(None, (repeat.definition_of(metric) for repeat in self.repeats)), "")
 
 
-def trends(
-    stored: Sequence[StoredRun], scenarios: Sequence[str] = (), metrics: Sequence[str] = ()
-) -> tuple[Trend, ...]:
+def trends(stored: Sequence[StoredRun], scenarios: Sequence[str] = (), metrics: Sequence[str] = ()) -> Sequence[Trend]:
     """The trends of these scenarios and metrics, or of all scenarios and of each one's main metrics.
 
     Only runs whose scenario and rate have the definition of the newest run's are compared; the others are

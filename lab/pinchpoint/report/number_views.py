@@ -4,7 +4,7 @@ The page, Markdown and the terminal only place them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pinchpoint.measure import registry
@@ -200,7 +200,8 @@ def metric_table(result: ScenarioResult, view: MetricsView) -> Table:
     values = [Cell(row.value, mark="" if place else "strong") for place, row in enumerate(view.main)]
     rows = [(row.name, value, row.interval, row.note) for row, value in zip(view.main, values, strict=True)]
     headings = {"metric": result.measure, "found": "found", "interval": "interval", "note": "note"}
-    return table_of(headings, rows, words=("metric", "note"), name=result.scenario, title=result.title)
+    table = table_of(headings, rows, words=("metric", "note"))
+    return replace(table, name=result.scenario, title=result.title)
 
 
 def main_metrics(measure: str, metrics: Sequence[Metric]) -> tuple[Metric, ...]:

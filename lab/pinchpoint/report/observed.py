@@ -71,9 +71,8 @@ def _wires(joined: Joined) -> Table:
     """A row a wire and direction: frames a second sent into it and received from it, and what vanished."""
     rows = []
     for sender, receiver, crossing in (way for wire in joined.wires for way in _ways_of(wire)):
-        sent, received, lost = (
-            _rate(frames, joined.seconds) for frames in (crossing.sent, crossing.received, crossing.lost)
-        )
+        counts = (crossing.sent, crossing.received, crossing.lost)
+        sent, received, lost = (_rate(frames, joined.seconds) for frames in counts)
         rows.append((sender, receiver, sent, received, Cell(lost if crossing.lost else "", mark="bad")))
     headings = {"from": "from", "to": "to", "sent": "sent", "received": "received", "lost": "vanished"}
     return table_of(headings, rows, words=("from", "to"))

@@ -22,7 +22,7 @@ from pinchpoint.model.effective import by_name, table_in
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
-from pinchpoint.model.trial import LatencySummary, Trial
+from pinchpoint.model.trial import Trial
 from pinchpoint.report import loss_figures, number_views, rate_figures, trial_figures, words
 from pinchpoint.report.number_views import MetricRow, named
 from pinchpoint.report.plot import Figure
@@ -111,14 +111,13 @@ def plots_of(view: ScenarioView) -> dict[str, Figure]:
             "loss": loss,
             "near": near and {"data_of": f"{view.anchor}-loss", "layout": near},
         }
-    drawn |= dict(loss_figures.figures_of(result, trials))
+    if result and result.burst and result.burst.tests:
+        drawn["bursts"] = loss_figures.burst_figure(result.burst, trials)
+    if result and result.loss_curve:
+        drawn["curve"] = loss_figures.loss_curve_figure(result.loss_curve)
     drawn["latency"] = trial_figures.latency_figure(result.latency) if result else None
     drawn["cores"] = trial_figures.cache_line_figure(trials)
     return {name: figure for name, figure in drawn.items() if figure}
-
-
-def _latency_cells(latency: LatencySummary) -> list[str]:
-    return [units.nanoseconds(getattr(latency, name)) for _, name in _LATENCIES]
 
 
 def _policy(scripts: Sequence[str]) -> str:
@@ -152,9 +151,8 @@ def environment(package: str = "pinchpoint.report") -> Environment:
         "words": words,
         "number_views": number_views,
         "search_words": rate_figures.search_words,
-        "latency_cells": _latency_cells,
+        "latencies": _LATENCIES,
         "path_size": SIZE,
-        "latency_names": [name for name, _ in _LATENCIES],
         "trial_address": None,  # where trials have pages of their own: their address by their id
     }
     return environment

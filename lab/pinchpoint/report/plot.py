@@ -18,6 +18,7 @@ from pinchpoint.report import words
 
 Figure = dict[str, Any]
 Point = tuple[Any, Any, str]  # x, y and what the pointer shows
+Ends = tuple[float, float, float]  # a value, and the low and the high end of its bar
 
 SYMBOLS: Final[Mapping[TrialValidity, str]] = {
     TrialValidity.VALID: "circle",
@@ -107,9 +108,7 @@ def bars(name: str, x: Sequence[Any], y: Sequence[Any], texts: Sequence[str], co
     return trace | more
 
 
-def error_bars(
-    ends: Sequence[tuple[float, float, float]], colour: str, thickness: float = 1.4, width: int = 5
-) -> Figure:
+def error_bars(ends: Sequence[Ends], colour: str, thickness: float = 1.4, width: int = 5) -> Figure:
     """Bars from low to high round each value: (value, low, high) of each."""
     ups = [max(0.0, high - value) for value, _, high in ends]
     downs = [max(0.0, value - low) for value, low, _ in ends]

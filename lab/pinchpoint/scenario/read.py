@@ -2,7 +2,7 @@
 
 import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from ipaddress import IPv4Interface
 from math import lcm, prod
@@ -19,10 +19,11 @@ from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Reader, Values, lookup
 from pinchpoint.keys.source import Source, read_text, show
 from pinchpoint.measure import registry as measures
-from pinchpoint.measure.kind import needed
+from pinchpoint.measure.kind import Arrays, needed
 from pinchpoint.model.scenario import LAB, Engine, Guest, Measure, Point, Scenario, Search, Stream, Validity
 from pinchpoint.scenario import keys, service_keys
 from pinchpoint.scenario.keys import MACHINE, MOST_FLOWS, RANGES, SEARCH
+from pinchpoint.scenario.service_keys import ByTable
 
 _UNREAD_SEARCH: Final = {key.model_field: key.kind.read(key.default) for key in SEARCH.keys}
 """The values of a table that the measure does not read."""
@@ -85,15 +86,13 @@ def scenario_of(source: Source) -> Scenario | None:
     if source.problems:
         return None
     assert measure is not None, "a wrong one is a problem"
-    scenario = _scenario(source.path, measure.made(**tables[own]), tables, arrays, made(), frozenset(reader.defaulted))
+    scenario = _scenario(reader, measure.made(**tables[own]), tables, arrays, made())
     scenario = replace(scenario, remote=remote_of(tables[""]["runs_on"], machines))
     remotes = {name: remote for name in machines if (remote := remote_of(name, machines))}
     return replace(scenario, engines=tuple(sites_of(scenario, remotes)))
 
 
-def _machines(
-    reader: Reader, tables: Mapping[str, Values], arrays: Mapping[str, Sequence[Element]]
-) -> dict[str, Values]:
+def _machines(reader: Reader, tables: ByTable, arrays: Arrays) -> dict[str, Values]:
     """Other machines by their names. Beside [[host]], which has their table's name, each `runs_on` is one."""
     if not arrays["host"]:
         return reader.named(MACHINE)
@@ -113,16 +112,9 @@ def _is_read(source: Source, table: Table, measure: str | None) -> bool:
     return False
 
 
-def _scenario(
-    path: str,
-    measure: Measure,
-    tables: Mapping[str, Values],
-    arrays: Mapping[str, Sequence[Element]],
-    read: Read,
-    defaulted: frozenset[str],
-) -> Scenario:
+def _scenario(reader: Reader, measure: Measure, tables: ByTable, arrays: Arrays, read: Read) -> Scenario:
+    path, top = reader.source.path, tables[""]
     name = FilePath(path).stem or "scenario"
-    top = tables[""]
     return Scenario(
         name=name,
         title=top.get("title", name),
@@ -140,7 +132,7 @@ def _scenario(
         point=Point(name, {}),
         service=service_keys.service_of(tables, arrays),
         established=service_keys.established_of(tables),
-        defaulted=defaulted,
+        defaulted=frozenset(reader.defaulted),
     )
 
 
