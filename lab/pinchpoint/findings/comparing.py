@@ -82,17 +82,10 @@ def of_two_benches(
     in_a, in_b = map(differences.in_force, _sides(request, result))
     differing = differences.between(a, b, (in_a, in_b), (info, info))
     title = str(a.get("title", "")).removeprefix("A: ")
-    return Comparison(
-        schema=SCHEMA,
-        kind=kind,
-        a=Side(request.a, info.started),
-        b=Side(request.b, info.started),
-        differences=differing,
-        scenarios=(Compared(request.a, request.b, title, {}, differing, metrics, notes, duet),),
-        margin=request.margin,
-        finished=result.finished,
-        why=request.why,
-    )
+    sides = Side(request.a, info.started), Side(request.b, info.started)
+    compared = Compared(request.a, request.b, title, {}, differing, metrics, notes, duet)
+    of_benches = Comparison(SCHEMA, kind, *sides, differing, (compared,))
+    return replace(of_benches, margin=request.margin, finished=result.finished, why=request.why)
 
 
 def _sides(request: ComparisonRequest, result: RunResult) -> tuple[list[ScenarioResult], list[ScenarioResult]]:
@@ -269,16 +262,9 @@ def with_ratio(
 
     `holds_for` counts where the ratio has an interval with a confidence.
     """
-    compared = replace(
-        base,
-        ratio=ratio.ratio,
-        low=ratio.low,
-        high=ratio.high,
-        confidence=ratio.confidence,
-        p_value=ratio.p_value,
-        largest_hidden=ratio.largest_hidden,
-        holds_for=holds_for if ratio.confidence is not None else None,
-    )
+    compared = replace(base, ratio=ratio.ratio, low=ratio.low, high=ratio.high, confidence=ratio.confidence)
+    compared = replace(compared, p_value=ratio.p_value, largest_hidden=ratio.largest_hidden)
+    compared = replace(compared, holds_for=holds_for if ratio.confidence is not None else None)
     return decided(compared, decision_of(ratio), margin, of)
 
 

@@ -58,18 +58,12 @@ def of_runs(a: Run, b: Run, metrics: Sequence[str] = (), margin: Margin = None) 
     infos = (a[0], b[0])
     parts = tuple(_compared(points_a[mine], points_b[other], infos, metrics, margin) for mine, other in common)
     taken_a, taken_b = {mine for mine, _ in common}, {other for _, other in common}
-    return Comparison(
-        schema=SCHEMA,
-        kind=ComparisonKind.UNPAIRED,
-        a=Side(a[0].run_id, a[0].started),
-        b=Side(b[0].run_id, b[0].started),
-        differences=_of_the_whole([part.differences for part in parts], *infos),
-        scenarios=parts,
-        only_a=tuple(point.repeats[0].scenario for key, point in points_a.items() if key not in taken_a),
-        only_b=tuple(point.repeats[0].scenario for key, point in points_b.items() if key not in taken_b),
-        margin=margin,
-        finished=a[1].finished and b[1].finished,
-    )
+    only_a = tuple(point.repeats[0].scenario for key, point in points_a.items() if key not in taken_a)
+    only_b = tuple(point.repeats[0].scenario for key, point in points_b.items() if key not in taken_b)
+    sides = Side(a[0].run_id, a[0].started), Side(b[0].run_id, b[0].started)
+    whole = _of_the_whole([part.differences for part in parts], *infos)
+    finished = a[1].finished and b[1].finished
+    return Comparison(SCHEMA, ComparisonKind.UNPAIRED, *sides, whole, parts, only_a, only_b, margin, finished)
 
 
 def _points(info: RunInfo, result: RunResult) -> dict[tuple[str, str], _Point]:
@@ -91,12 +85,8 @@ def _guests_kernels(a: _Point, b: _Point) -> tuple[Difference, ...]:
 
 def _of_the_whole(parts: Sequence[Differences], info_a: RunInfo, info_b: RunInfo) -> Differences:
     """What all scenarios differ by; hosts in any case."""
-    return Differences(
-        scenario=_of_all([part.scenario for part in parts]),
-        in_force=_of_all([part.in_force for part in parts]),
-        versions=_of_all([part.versions for part in parts]),
-        host=differences.mappings(info_a.host, info_b.host),
-    )
+    kinds = ([part.scenario for part in parts], [part.in_force for part in parts], [part.versions for part in parts])
+    return Differences(*map(_of_all, kinds), differences.mappings(info_a.host, info_b.host))
 
 
 def _of_all(parts: Sequence[tuple[Difference, ...]]) -> tuple[Difference, ...]:
@@ -111,15 +101,10 @@ def _compared(a: _Point, b: _Point, infos: tuple[RunInfo, RunInfo], metrics: Seq
     notes = ["unpaired: what changed on the host between the two runs is part of every difference"]
     if any(len(point.repeats) == 1 for point in (a, b)):
         notes.append("of one measurement each interval is that measurement's own: how far repeats lie apart is unknown")
-    return Compared(
-        a.repeats[0].scenario,
-        b.repeats[0].scenario,
-        a.repeats[0].title,
-        a.repeats[0].levels,
-        differences.between(a.plain, b.plain, (a.in_force, b.in_force), infos),
-        tuple(metric for metric in compared if metric.judged or metric.ratio is not None),
-        tuple(notes),
-    )
+    first, other_name = a.repeats[0], b.repeats[0].scenario
+    differing = differences.between(a.plain, b.plain, (a.in_force, b.in_force), infos)
+    shown = tuple(metric for metric in compared if metric.judged or metric.ratio is not None)
+    return Compared(first.scenario, other_name, first.title, first.levels, differing, shown, tuple(notes))
 
 
 def _metric(
@@ -189,10 +174,8 @@ def _with_ratio(compared: MetricComparison, chosen: Sequence[Sequence[Reading]],
     compared, quotient = replace(compared, a=a, b=b, decision=Decision.TOO_FEW), ratio(b, a)
     if quotient is None or quotient.low is None or quotient.high is None:
         value = b.value / a.value
-        sentence = (
-            f"B is {comparing.percent(abs(1 - value))} {'higher' if value >= 1 else 'lower'}: no interval is known"
-        )
-        return replace(compared, ratio=value, sentence=sentence)
+        moved = f"{comparing.percent(abs(1 - value))} {'higher' if value >= 1 else 'lower'}"
+        return replace(compared, ratio=value, sentence=f"B is {moved}: no interval is known")
     compared = replace(compared, ratio=quotient.value, low=quotient.low, high=quotient.high)
     if not _decidable(a.n, b.n):
         ends = f"at the worst ends of both ranges B / A lies between {quotient.low:.4g} and {quotient.high:.4g}"
