@@ -51,12 +51,11 @@ def scenarios(a: Plain, b: Plain) -> tuple[Difference, ...]:
     """
     keys = _keys(a), _keys(b)
     unset = defaulted(a), defaulted(b)
-    told = tuple(
-        difference
-        for difference in mappings(*keys)
-        if not any(difference.what not in keys[1 - side] and within(difference.what, unset[side]) for side in (0, 1))
-    )
-    return (*told, *_rules(a, b))
+
+    def was_default(key: str) -> bool:
+        return any(key not in keys[1 - side] and within(key, unset[side]) for side in (0, 1))
+
+    return (*(difference for difference in mappings(*keys) if not was_default(difference.what)), *_rules(a, b))
 
 
 def defining(a: Plain, b: Plain) -> tuple[Difference, ...]:

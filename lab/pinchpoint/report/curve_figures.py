@@ -331,16 +331,9 @@ def _layer(part: Series, name: str, levels: Sequence[Level], x: LevelAxis, colou
 
 
 _TITLES: Final[Mapping[str, str]] = {
-    "cycles": "What a packet costs",
-    "share": "Shares",
-    "ns": "Latency",
-    "s": "Times",
-    "1/s": "Rates",
-    "bit/s": "Bandwidth",
-    "fps": "Packet rates",
-    "count": "In the datapath",
-    "bytes": "Memory",
-}
+    "cycles": "What a packet costs", "share": "Shares", "ns": "Latency", "s": "Times", "1/s": "Rates",
+    "bit/s": "Bandwidth", "fps": "Packet rates", "count": "In the datapath", "bytes": "Memory",
+}  # fmt: skip
 """Of panels by their unit, in their order; those of other units come last."""
 
 

@@ -52,8 +52,6 @@ def column(key: str, heading: str, texts: Iterable[str | Cell], is_number: bool 
 def table_of(headings: Mapping[str, str], rows: Iterable[Sequence[str | Cell]], words: Collection[str] = ()) -> Table:
     """A table of these rows, with a column for each key of `headings`; columns in `words` hold no numbers."""
     made = list(rows)
-    columns = [
-        column(key, heading, [row[place] for row in made], key not in words)
-        for place, (key, heading) in enumerate(headings.items())
-    ]
+    numbered = enumerate(headings.items())
+    columns = [column(key, heading, [row[at] for row in made], key not in words) for at, (key, heading) in numbered]
     return Table(tuple(columns))

@@ -84,11 +84,8 @@ def _axes(source: Source, factors: Sequence[Element], quick: bool) -> Iterator[A
         chosen = "quick" if quick and values["quick"] else "levels"
         factor = Factor(values["name"], values["unit"], values[chosen], values["falling"], tuple(values["keys"]))
         places = [source.line((*element.at, chosen, place)) for place in range(len(factor.levels))]
-        settings = (
-            tuple(Change(path, level, line) for path in paths)
-            for level, line in zip(factor.levels, places, strict=True)
-        )
-        yield Axis(factor, tuple(settings))
+        at = zip(factor.levels, places, strict=True)
+        yield Axis(factor, tuple(tuple(Change(path, level, line) for path in paths) for level, line in at))
 
 
 def _paths(source: Source, element: Element, names: Sequence[str]) -> Iterator[Path]:
