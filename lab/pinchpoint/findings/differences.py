@@ -23,13 +23,8 @@ InForce = Mapping[str, str]
 
 def between(a: Plain, b: Plain, in_force: tuple[InForce, InForce], infos: tuple[RunInfo, RunInfo]) -> Differences:
     """All that is known to differ; `in_force` are the settings that the switches told."""
-    a_versions, b_versions = (_versions(info, plain) for info, plain in zip(infos, (a, b), strict=True))
-    return Differences(
-        scenario=scenarios(a, b),
-        in_force=mappings(*in_force),
-        versions=mappings(a_versions, b_versions),
-        host=mappings(infos[0].host, infos[1].host),
-    )
+    versions = mappings(_versions(infos[0], a), _versions(infos[1], b))
+    return Differences(scenarios(a, b), mappings(*in_force), versions, mappings(infos[0].host, infos[1].host))
 
 
 def in_force(repeats: Sequence[ScenarioResult]) -> InForce:

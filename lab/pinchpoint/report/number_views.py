@@ -276,19 +276,11 @@ def curve_views(curves: Sequence[Curve], study: Study | None) -> tuple[CurveView
 
 
 def _view(anchor: str, curve: Curve, published: Sequence[Published]) -> CurveView:
-    columns = table_columns(curve)
-    every = metric_names(curve)
-    return CurveView(
-        anchor=anchor,
-        curve=curve,
-        columns=columns,
-        rows=tuple(_point_row(curve, point, columns) for point in curve.points),
-        intervals=interval_words(curve, columns),
-        panels=panels(curve, published),
-        all_columns=every if len(every) > len(columns) else (),
-        unmeasured=tuple(_unmeasured(curve)),
-        unseen=_unseen(curve),
-    )
+    columns, every = table_columns(curve), metric_names(curve)
+    rows = tuple(_point_row(curve, point, columns) for point in curve.points)
+    intervals, drawn = interval_words(curve, columns), panels(curve, published)
+    all_columns, unmeasured = every if len(every) > len(columns) else (), tuple(_unmeasured(curve))
+    return CurveView(anchor, curve, columns, rows, intervals, drawn, all_columns, unmeasured, _unseen(curve))
 
 
 def table_columns(curve: Curve) -> tuple[str, ...]:

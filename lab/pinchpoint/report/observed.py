@@ -36,13 +36,8 @@ class WatchView:
 
 def watch_view(watched: Watched) -> WatchView:
     """The view of some seconds."""
-    return WatchView(
-        f"{units.duration(watched.seconds)} watched",
-        _path(watched),
-        _threads(watched.threads, watched.seconds),
-        tuple(_figures(watched)),
-        tuple(map(_cause, watched.suspicions)),
-    )
+    about, threads = f"{units.duration(watched.seconds)} watched", _threads(watched.threads, watched.seconds)
+    return WatchView(about, _path(watched), threads, tuple(_figures(watched)), tuple(map(_cause, watched.suspicions)))
 
 
 @dataclass(frozen=True)
@@ -58,13 +53,10 @@ class JoinedView:
 
 def joined_view(joined: Joined) -> JoinedView:
     """The view of the time that all recordings share."""
-    return JoinedView(
-        f"{units.duration(joined.seconds)} that all recordings share",
-        _wires(joined),
-        tuple(map(_clock, joined.wires)),
-        tuple(line for wire in joined.wires for line in _vanished(wire, joined.seconds)),
-        tuple((name, watch_view(watched)) for name, watched in joined.hosts),
-    )
+    about = f"{units.duration(joined.seconds)} that all recordings share"
+    losses = tuple(line for wire in joined.wires for line in _vanished(wire, joined.seconds))
+    hosts = tuple((name, watch_view(watched)) for name, watched in joined.hosts)
+    return JoinedView(about, _wires(joined), tuple(map(_clock, joined.wires)), losses, hosts)
 
 
 def _wires(joined: Joined) -> Table:

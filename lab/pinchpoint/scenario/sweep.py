@@ -64,15 +64,9 @@ def sweep_of(source: Source, quick: bool) -> Sweep:
     if source.problems:
         raise source.error()
     scenarios = _related(_expand(source, axes), values["relative"])
-    return Sweep(
-        group=FilePath(source.path).stem,
-        title=scenarios[0].title,
-        factors=tuple(axis.factor for axis in axes),
-        scenarios=scenarios,
-        repeats=values["repeats"],
-        order=values["order"],
-        seed=values["seed"],
-    )
+    group, factors = FilePath(source.path).stem, tuple(axis.factor for axis in axes)
+    own = {key: values[key] for key in ("repeats", "order", "seed")}
+    return Sweep(group, scenarios[0].title, factors, scenarios, **own)
 
 
 def _axes(source: Source, factors: Sequence[Element], quick: bool) -> Iterator[Axis]:
