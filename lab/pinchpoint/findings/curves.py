@@ -81,19 +81,10 @@ def _point(repeats: Sequence[ScenarioResult]) -> CurvePoint:
         of_all.append(f"{len(lost)} of {len(repeats)} repeats {lost[0].outcome.value}: {lost[0].reason}")
     if of_all:
         notes[""] = "; ".join(of_all)
-    return CurvePoint(
-        levels=first.levels,
-        outcome=first.outcome.value,
-        reason=first.reason,
-        estimates=combined.estimates,
-        verdict=first.verdict.headline if first.verdict else "",
-        invisible="",
-        scenarios=tuple(result.scenario for result in repeats),
-        limit=first.verdict.limit.value if first.verdict else "",
-        notes=notes,
-        cautions=cautions,
-        refusals=combined.refusals,
-    )
+    verdict, limit = (first.verdict.headline, first.verdict.limit.value) if first.verdict else ("", "")
+    names, outcome = tuple(result.scenario for result in repeats), first.outcome.value
+    point = CurvePoint(first.levels, outcome, first.reason, combined.estimates, verdict, "", names, limit)
+    return replace(point, notes=notes, cautions=cautions, refusals=combined.refusals)
 
 
 def metrics_of(result: ScenarioResult) -> list[Metric]:

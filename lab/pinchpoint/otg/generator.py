@@ -199,12 +199,9 @@ class Generator:
         )
         devices = [request.device for request in requests if request.backend == "dpdk"]
         virtual = bool(devices) and all(device.startswith("net_") for device in devices)
-        request = protocol.Open(
-            workers=(protocol.WorkerRequest(self._core, tuple(self.locations)),),
-            eal_args=VIRTUAL if virtual else VIRTUAL[:1] if devices else (),
-            ports=requests,
-            link_timeout_s=LINK_TIMEOUT_S,
-        )
+        worker = protocol.WorkerRequest(self._core, tuple(self.locations))
+        eal_args = VIRTUAL if virtual else VIRTUAL[:1] if devices else ()
+        request = protocol.Open(workers=(worker,), eal_args=eal_args, ports=requests, link_timeout_s=LINK_TIMEOUT_S)
         self._engine = ProcessInstrument(request, self._host, log=self._folder / "engine.log")
         try:
             self._engine.open()

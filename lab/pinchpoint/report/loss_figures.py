@@ -44,16 +44,11 @@ def loss_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Figur
         data += [_trials(validity, part, y) | {"showlegend": not place} for place, (part, y) in enumerate(shown)]
     ratios = [trial.loss_ratio for trial in trials if trial.lost > 0]
     shapes, notes = _rates(result.rates if result else ())
-    return plot.figure(
-        data,
-        380 if ratios else 220,
-        54 if notes else 12,
-        plot.axis("offered load, Mpps", anchor="y2", rangemode="tozero"),
-        plot.loss_axis(ratios, _STRIP, 1) if ratios else plot.axis(),
-        yaxis2=plot.no_loss_axis(0, _STRIP - _GAP if ratios else 1),
-        shapes=shapes,
-        annotations=notes,
-    )
+    x = plot.axis("offered load, Mpps", anchor="y2", rangemode="tozero")
+    y = plot.loss_axis(ratios, _STRIP, 1) if ratios else plot.axis()
+    strip = plot.no_loss_axis(0, _STRIP - _GAP if ratios else 1)
+    height, top = 380 if ratios else 220, 54 if notes else 12
+    return plot.figure(data, height, top, x, y, yaxis2=strip, shapes=shapes, annotations=notes)
 
 
 def close_up(layout: Figure, rates: Sequence[Rate]) -> Figure | None:

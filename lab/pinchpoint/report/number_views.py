@@ -304,17 +304,14 @@ def _point_row(curve: Curve, point: CurvePoint, columns: Sequence[str]) -> Row:
     measured = point.outcome == Outcome.MEASURED
     main = next((point.estimates[name] for name in columns if name in point.estimates), None)
     trimmed = main.trimmed_mean if main else None
-    limit = Limit(point.limit).words if point.limit else "-"
-    return Row(
-        levels=tuple(with_unit(point.levels.get(factor.name), factor.unit) for factor in curve.factors),
-        cells={name: _cell(point, name) for name in (*columns, *metric_names(curve))},
-        repeats=main.n if main else 0,
-        published_way="" if main is None or trimmed is None else units.quantity(trimmed, main.unit),
-        outcome=point.outcome,
-        limit=limit if measured else words.OUTCOMES[Outcome(point.outcome)],
-        verdict=point.verdict if measured else words.plain_reason(point.reason),
-        notes=tuple(_notes(point, columns)),
-    )
+    levels = tuple(with_unit(point.levels.get(factor.name), factor.unit) for factor in curve.factors)
+    cells = {name: _cell(point, name) for name in (*columns, *metric_names(curve))}
+    published_way = "" if main is None or trimmed is None else units.quantity(trimmed, main.unit)
+    limit, verdict = Limit(point.limit).words if point.limit else "-", point.verdict
+    if not measured:
+        limit, verdict = words.OUTCOMES[Outcome(point.outcome)], words.plain_reason(point.reason)
+    notes = tuple(_notes(point, columns))
+    return Row(levels, cells, main.n if main else 0, published_way, point.outcome, limit, verdict, notes)
 
 
 def _notes(point: CurvePoint, columns: Sequence[str]) -> Iterator[str]:

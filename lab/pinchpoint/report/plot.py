@@ -21,12 +21,10 @@ Point = tuple[Any, Any, str]  # x, y and what the pointer shows
 Ends = tuple[float, float, float]  # a value, and the low and the high end of its bar
 
 SYMBOLS: Final[Mapping[TrialValidity, str]] = {
-    TrialValidity.VALID: "circle",
-    TrialValidity.GENERATOR_LIMITED: "triangle-up-open",
-    TrialValidity.NOISY_HOST: "diamond-open",
-    TrialValidity.COUNTER_MISMATCH: "square-open",
+    TrialValidity.VALID: "circle", TrialValidity.GENERATOR_LIMITED: "triangle-up-open",
+    TrialValidity.NOISY_HOST: "diamond-open", TrialValidity.COUNTER_MISMATCH: "square-open",
     TrialValidity.ABORTED: "x-thin",
-}
+}  # fmt: skip
 COLOURS: Final = ("@s0", "@s1", "@s2", "@s3", "@s4", "@s5")
 """Of lines that differ in nothing but what they are of."""
 SHAPES: Final = ("circle", "square", "diamond", "cross", "star", "hexagon")
@@ -177,14 +175,10 @@ class LevelAxis:
         ticks = self._ticks(drawn, _NARROWEST * (2 if narrow else 1))
         margin = (max(drawn) - min(drawn)) * 0.05 or 0.5
         unit = f", {self.factor.unit}" if self.factor.unit else ""
-        return axis(
-            escape(f"{self.factor.name}{unit}"),
-            type="log" if self.log else "linear",
-            tickvals=[self.places[place] for place in ticks],
-            ticktext=[escape(units.level(self.levels[place])) for place in ticks],
-            range=[min(drawn) - margin, max(drawn) + margin],
-            anchor="y",
-        )
+        named = {"tickvals": [self.places[place] for place in ticks],
+                 "ticktext": [escape(units.level(self.levels[place])) for place in ticks]}  # fmt: skip
+        kind, ends = "log" if self.log else "linear", [min(drawn) - margin, max(drawn) + margin]
+        return axis(escape(f"{self.factor.name}{unit}"), type=kind, **named, range=ends, anchor="y")
 
     def _ticks(self, drawn: Sequence[float], least: float) -> list[int]:
         """Indexes of levels whose text has room, the last one always among them."""
