@@ -86,7 +86,8 @@ def _guests_kernels(a: _Point, b: _Point) -> tuple[Difference, ...]:
 def _of_the_whole(parts: Sequence[Differences], info_a: RunInfo, info_b: RunInfo) -> Differences:
     """What all scenarios differ by; hosts in any case."""
     kinds = ([part.scenario for part in parts], [part.in_force for part in parts], [part.versions for part in parts])
-    return Differences(*map(_of_all, kinds), differences.mappings(info_a.host, info_b.host))
+    scenario, in_force, versions = map(_of_all, kinds)
+    return Differences(scenario, in_force, versions, differences.mappings(info_a.host, info_b.host))
 
 
 def _of_all(parts: Sequence[tuple[Difference, ...]]) -> tuple[Difference, ...]:

@@ -363,9 +363,7 @@ def _unseen(curve: Curve) -> str:
 
 def _unmeasured(curve: Curve) -> list[tuple[str, str]]:
     """Points without a number by outcome and reason: how many, which, why."""
-    unmeasured = grouped(
-        ((words.OUTCOMES[Outcome(point.outcome)], words.plain_reason(point.reason)), levels_of(curve, point))
-        for point in curve.points
-        if point.outcome != Outcome.MEASURED
-    )
-    return [(f"{'; '.join(at)}: {outcome}", reason) for (outcome, reason), at in unmeasured.items()]
+    unmeasured = [point for point in curve.points if point.outcome != Outcome.MEASURED]
+    outcomes = [(words.OUTCOMES[Outcome(point.outcome)], words.plain_reason(point.reason)) for point in unmeasured]
+    places = grouped(zip(outcomes, (levels_of(curve, point) for point in unmeasured), strict=True))
+    return [(f"{'; '.join(at)}: {outcome}", reason) for (outcome, reason), at in places.items()]

@@ -174,11 +174,11 @@ class LevelAxis:
         drawn = [math.log10(place) if self.log else place for place in self.places]
         ticks = self._ticks(drawn, _NARROWEST * (2 if narrow else 1))
         margin = (max(drawn) - min(drawn)) * 0.05 or 0.5
-        unit = f", {self.factor.unit}" if self.factor.unit else ""
-        named = {"tickvals": [self.places[place] for place in ticks],
-                 "ticktext": [escape(units.level(self.levels[place])) for place in ticks]}  # fmt: skip
+        title = escape(self.factor.name + (f", {self.factor.unit}" if self.factor.unit else ""))
+        values = [self.places[place] for place in ticks]
+        texts = [escape(units.level(self.levels[place])) for place in ticks]
         kind, ends = "log" if self.log else "linear", [min(drawn) - margin, max(drawn) + margin]
-        return axis(escape(f"{self.factor.name}{unit}"), type=kind, **named, range=ends, anchor="y")
+        return axis(title, type=kind, tickvals=values, ticktext=texts, range=ends, anchor="y")
 
     def _ticks(self, drawn: Sequence[float], least: float) -> list[int]:
         """Indexes of levels whose text has room, the last one always among them."""

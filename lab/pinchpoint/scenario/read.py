@@ -26,7 +26,7 @@ from pinchpoint.scenario.keys import MACHINE, MOST_FLOWS, RANGES, SEARCH
 from pinchpoint.scenario.service_keys import ByTable
 
 _UNREAD_SEARCH: Final = {key.model_field: key.kind.read(key.default) for key in SEARCH.keys}
-"""The values of a table that the measure does not read."""
+"""The values of [search] where the measure does not read it."""
 
 
 def load(path: FilePath) -> Scenario:
@@ -102,7 +102,7 @@ def _machines(reader: Reader, tables: ByTable, arrays: Arrays) -> dict[str, Valu
 
 
 def _is_read(source: Source, table: Table, measure: str | None) -> bool:
-    """Whether the measure reads the table; notes one that the file has for no measure of its own."""
+    """Whether the measure reads the table; one that the file has for other measures is noted."""
     is_there = lookup(source.data, (table.name,)) is not None
     if table.is_read_by(measure, is_there):
         return True

@@ -322,10 +322,8 @@ class Beside:
 
 def side_by_side(results: Mapping[str, RunResult | None]) -> tuple[list[Beside], list[tuple[str, Panel]], list[Figure]]:
     """The scenarios and the curves of several runs, and their plots with their ids."""
-    done = {
-        name: {point.scenario: point for point in result.scenarios} if result else {}
-        for name, result in results.items()
-    }
+    points_of = {run: result.scenarios if result else () for run, result in results.items()}
+    done = {run: {point.scenario: point for point in points} for run, points in points_of.items()}
     curves = list(_curves(results))
     swept = {panel.key for _, panel in curves}
     names = dict.fromkeys(name for own in done.values() for name in own)

@@ -26,10 +26,8 @@ _V6: Final = r"(?<![\w:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:)[0-9A-Fa-f:]{2,39}(?![
 _MAC: Final = re.compile(r"(?<![\w:])[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}(?![\w:])")
 _UUID: Final = re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
 _HOME: Final = re.compile(r"(?<=/home/)[^/\s\"']+")
-_KEPT: Final = [
-    (int(network.network_address), network.num_addresses)
-    for network in map(ip_network, ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3", "ff00::/8"))
-]
+_SPECIAL: Final = ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3", "ff00::/8")
+_KEPT: Final = [(int(network.network_address), network.num_addresses) for network in map(ip_network, _SPECIAL)]
 _FIRST: Final = 1 << 24  # 1.0.0.0: a range that begins lower is of ports
 _V6_FIRST: Final = 1 << 32  # lower numbers are addresses of IPv4 (`pinchpoint.model.addresses`)
 
