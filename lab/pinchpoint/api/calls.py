@@ -72,9 +72,8 @@ def measure(
     """Run one scenario; returns its result, with `run` behind it. Raises InputError if it is a sweep; see `run`."""
     finished = run(scenario, set=set, quick=quick, ceiling=ceiling, out=out)
     if len(finished.results) != 1:
-        raise InputError(
-            f"{finished.path}: {len(finished.results)} results, expected one", "pinchpoint.run returns them all"
-        )
+        what = f"{finished.path}: {len(finished.results)} results, expected one"
+        raise InputError(what, "pinchpoint.run returns them all")
     return finished.results[0]
 
 
@@ -120,10 +119,5 @@ def _waited(host: Local, pid: int) -> int:
 
 def stored(folder: RunFolder) -> Stored:
     """All that the folder holds, of a run that has not finished as far as it got. Raises InputError."""
-    return Stored(
-        folder.read_info(),
-        folder.so_far(),
-        folder.read_trials(),
-        folder.read_measurements(),
-        folder.read_stretches(),
-    )
+    info, result = folder.read_info(), folder.so_far()
+    return Stored(info, result, folder.read_trials(), folder.read_measurements(), folder.read_stretches())

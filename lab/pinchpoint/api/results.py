@@ -35,13 +35,10 @@ class Rate:
     @classmethod
     def of(cls, rate: StoredRate) -> "Rate":
         """Of a stored one."""
-        band = rate.band
-        return cls(
-            **_same(rate, "name", "loss_ratio", "status", "trial_duration_s", "confidence", "reason"),
-            median_fps=rate.quoted_fps,
-            interval_fps=(rate.lower_fps, rate.upper_fps),
-            band_fps=None if band is None else (band.low_fps, band.high_fps),
-        )
+        same = _same(rate, "name", "loss_ratio", "status", "trial_duration_s", "confidence", "reason")
+        ends = (rate.lower_fps, rate.upper_fps)
+        band = None if rate.band is None else (rate.band.low_fps, rate.band.high_fps)
+        return cls(**same, median_fps=rate.quoted_fps, interval_fps=ends, band_fps=band)
 
 
 @dataclass(frozen=True)

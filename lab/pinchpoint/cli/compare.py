@@ -13,7 +13,8 @@ from pathlib import Path
 
 import click
 
-from pinchpoint.cli.options import FILE, NEW_FILE, How, RunPath, duration, gathered, how_options, program_of, setting
+from pinchpoint.cli import options
+from pinchpoint.cli.options import FILE, NEW_FILE, How, RunPath, duration, gathered, how_options, setting
 from pinchpoint.cli.program import Program, is_run
 from pinchpoint.cli.run import conduct, conducted, failed, print_stored, resumed, write_report, wrong
 from pinchpoint.cli.terminal import gate, gate_of, show_comparison, tell, write_text
@@ -106,14 +107,9 @@ METHODS = (
     resume="Continue an interrupted comparison.",
     as_json="Print comparison.json instead of tables.",
 )
-@click.option(
-    "--out",
-    "place",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Create the run folder in DIR. [default: runs] With two stored runs: create a folder in DIR with "
-    "comparison.json and comparison.html.",
-)
+@click.option("--out", "place", type=options.FOLDER, metavar="DIR",
+              help="Create the run folder in DIR. [default: runs] With two stored runs: create a folder in DIR with "
+                   "comparison.json and comparison.html.")  # fmt: skip
 def compare(wanted: Wanted, how: How, place: Path | None) -> int:
     """Compare A with B: what differs between their benches, and by how much their numbers differ.
 
@@ -123,14 +119,12 @@ def compare(wanted: Wanted, how: How, place: Path | None) -> int:
     """
     if how.resume is not None:
         if wanted != Wanted():
-            raise InputError(
-                "--resume continues a comparison with its original options", "give --resume RUN without other arguments"
-            )
+            what = "--resume continues a comparison with its original options"
+            raise InputError(what, "give --resume RUN without other arguments")
         return resumed(how)
     if place is not None:
         how = replace(how, out=place)
-    runs = [path for path in wanted.paths if is_run(path)]
-    if runs:
+    if runs := [path for path in wanted.paths if is_run(path)]:
         return _stored(wanted, how, place, runs)
     program = both(wanted, how)
     if program.comparison and program.comparison.why and not how.quiet:
@@ -145,9 +139,8 @@ def both(wanted: Wanted, how: How) -> Program:
         raise InputError("expected two scenario files, one scenario file with --set-b, or two run folders", EXAMPLE)
     files = {"A": paths[0], "B": paths[-1]}
     if folders := [path for path in files.values() if path.is_dir()]:
-        raise InputError(
-            f"{folders[0]}: expected a scenario file or a run folder; this folder has no run.json", EXAMPLE
-        )
+        expected = "expected a scenario file or a run folder; this folder has no run.json"
+        raise InputError(f"{folders[0]}: {expected}", EXAMPLE)
     own = {"A": dict(wanted.set_a), "B": dict(wanted.set_b)}
     a, b = (_side(label, files[label], {**how.changes, **own[label]}, how.quick) for label in "AB")
     require_alike(to_plain(a.scenarios[0]), to_plain(b.scenarios[0]))
@@ -158,9 +151,8 @@ def both(wanted: Wanted, how: How) -> Program:
 
 def requested(wanted: Wanted, how: How, a: Sweep, b: Sweep) -> ComparisonRequest:
     """What is to be measured, and by which method. Raises InputError or RequirementError for an impossible one."""
-    in_turns = ComparisonRequest(
-        a.group, b.group, wanted.pairs or PAIRS, wanted.metrics, wanted.margin, wanted.fail_if_worse
-    )
+    limits = (wanted.margin, wanted.fail_if_worse)
+    in_turns = ComparisonRequest(a.group, b.group, wanted.pairs or PAIRS, wanted.metrics, *limits)
     scenarios = a.scenarios[0], b.scenarios[0]
     if wanted.method == Method.TURNS:
         return in_turns
@@ -201,10 +193,8 @@ def _side(label: str, path: Path, changes: Mapping[str, object], quick: bool) ->
     """A or B as a group of one point; raises InputError if the file makes several."""
     sweep = load_sweep(path, quick, changes)
     if len(sweep.scenarios) > 1:
-        raise InputError(
-            f"{path}: expected one scenario, found {len(sweep.scenarios)} points of a sweep",
-            "copy the file without [[sweep.factor]] and [[sweep.point]], and give the level with --set",
-        )
+        hint = "copy the file without [[sweep.factor]] and [[sweep.point]], and give the level with --set"
+        raise InputError(f"{path}: expected one scenario, found {len(sweep.scenarios)} points of a sweep", hint)
     (scenario,) = sweep.scenarios
     group, title = f"{label}-{path.stem}", f"{label}: {scenario.title}"
     scenario = replace(scenario, name=group, title=title, point=Point(group, {}))
@@ -213,16 +203,13 @@ def _side(label: str, path: Path, changes: Mapping[str, object], quick: bool) ->
 
 def _stored(wanted: Wanted, how: How, out: Path | None, runs: Sequence[Path]) -> int:
     """Two stored runs, or what one stored comparison found."""
-    others = [path for path in wanted.paths if path not in runs]
-    if others:
-        raise InputError(
-            f"{runs[0]} is a run folder and {others[0]} is not: expected two run folders",
-            "pinchpoint compare RUN1 RUN2",
-        )
-    options = {"--set-a": wanted.set_a, "--set-b": wanted.set_b, "--set": how.settings, "--pairs": wanted.pairs,
+    if others := [path for path in wanted.paths if path not in runs]:
+        what = f"{runs[0]} is a run folder and {others[0]} is not: expected two run folders"
+        raise InputError(what, "pinchpoint compare RUN1 RUN2")
+    asked = {"--set-a": wanted.set_a, "--set-b": wanted.set_b, "--set": how.settings, "--pairs": wanted.pairs,
              "--slices": wanted.slices_s, "--benches": wanted.benches, "--method": wanted.method != AUTO,
              "--budget": how.budget_s, "--quick": how.quick, "--dry-run": how.dry_run}  # fmt: skip
-    if new := [name for name, value in options.items() if value]:
+    if new := [name for name, value in asked.items() if value]:
         raise InputError(f"{', '.join(new)}: only for a new measurement, but {runs[0]} is a run folder", "leave it out")
     if len(runs) == 1:
         folder = RunFolder.open(runs[0])
@@ -325,7 +312,7 @@ def _sides(
     if key is None:
         what = f"the program of a device of kind {first.dut.kind} cannot be chosen"
         raise InputError(f"{scenario}: {what}", "give two scenario files, or two run folders")
-    a, b = (program_of(build, key[1], stack) for build in (base, head))
+    a, b = (options.program_of(build, key[1], stack) for build in (base, head))
     if a == b:
         raise InputError(f"BASE and HEAD are the same program: {a}", "give two builds")
     return (scenario,), ((key[0], str(a)),), ((key[0], str(b)),)

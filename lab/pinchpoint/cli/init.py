@@ -159,21 +159,19 @@ def _pairs(tunables: Sequence[str]) -> dict[str, str]:
 def _scenario(
     profile: str, tunables: Mapping[str, str], both_ways: bool, bench: Path | None, ports: tuple[str, str]
 ) -> str:
-    from pinchpoint.profiles import declared, streams, text
+    from pinchpoint.profiles import declared, streams
 
     left, right = ports
     if profile.endswith(".py"):
-        directed = [
-            (stream, *ends)
-            for direction, ends in enumerate(((left, right), (right, left))[: 1 + both_ways])
-            for stream in streams.wanted(profile, declared.streams(profile, direction, tunables))
-        ]
+        ways = enumerate(((left, right), (right, left))[: 1 + both_ways])
+        by_way = [(declared.streams(profile, direction, tunables), ends) for direction, ends in ways]
+        directed = [(stream, *ends) for every, ends in by_way for stream in streams.wanted(profile, every)]
     elif tunables or both_ways:
         raise InputError(f"{profile}: --tunable and --both-ways are for Python profiles (.py)")
     else:
         directed = [(stream, left, right) for stream in streams.of_captures(profile, Local())]
-    taken = text.BENCH.format(left=left, right=right) if bench is None else _bench(bench)
-    return text.scenario(profile, taken, directed)
+    taken = streams.BENCH.format(left=left, right=right) if bench is None else _bench(bench)
+    return streams.scenario(profile, taken, directed)
 
 
 def _bench(path: Path) -> str:

@@ -113,15 +113,10 @@ class Topical(click.Group):
                 formatter.write_dl(rows)
 
 
-def _group() -> click.Group:
-    settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-    group = Topical("pinchpoint", help=ABOUT, epilog=EPILOG, context_settings=settings)
-    for command in (command for commands in TOPICS.values() for command in commands):
-        group.add_command(command)
-    return click.version_option(__version__, prog_name="pinchpoint")(group)
-
-
-cli = _group()
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_COMMANDS = [command for commands in TOPICS.values() for command in commands]
+cli = Topical("pinchpoint", commands=_COMMANDS, help=ABOUT, epilog=EPILOG, context_settings=_SETTINGS)
+cli = click.version_option(__version__, prog_name="pinchpoint")(cli)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -108,43 +108,32 @@ def setting_words(key: str, value: object) -> str:
     return f"{key}={toml_of(value)}"
 
 
-class StudyName(click.ParamType[str]):
-    """The name of a shipped study, or the path of one's own."""
-
-    name = "study"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Shipped studies, and folders."""
-        items = [CompletionItem(name) for name in study_folders() if name.startswith(incomplete)]
-        return items or [CompletionItem(incomplete, type="dir")]
+def complete_study(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Shipped studies, and folders."""
+    items = [CompletionItem(name) for name in study_folders() if name.startswith(incomplete)]
+    return items or [CompletionItem(incomplete, type="dir")]
 
 
-class Groups(click.ParamType[tuple[str, ...]]):
-    """Names of groups with commas between them."""
+def groups(text: str) -> tuple[str, ...]:
+    """Names of groups with commas between them; whether a study has them is known once it is read."""
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise click.BadParameter("expected group names separated by commas")
+    return names
 
-    name = "groups"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """The names; whether a study has them is known once it is read."""
-        if isinstance(value, tuple):
-            return value
-        names = tuple(name.strip() for name in str(value).split(",") if name.strip())
-        if not names:
-            self.fail("expected group names separated by commas", param, ctx)
-        return names
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The groups of the study that is named before."""
-        # An option that still lacks its value ends the parsing: the study is then among what is left over.
-        study = ctx.params.get("name") or next(iter(ctx.args), "")
-        try:
-            folder: Path = study_folder(study)
-        except InputError:
-            return []
-        before, comma, last = incomplete.rpartition(",")
-        names = sorted(path.stem for path in folder.glob("*.toml") if path.name != STUDY_FILE)
-        left = [name for name in names if name not in before.split(",")]
-        return [CompletionItem(f"{before}{comma}{name}") for name in left if name.startswith(last)]
+def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The groups of the study that is named before."""
+    # An option that still lacks its value ends the parsing: the study is then among what is left over.
+    study = ctx.params.get("name") or next(iter(ctx.args), "")
+    try:
+        folder: Path = study_folder(study)
+    except InputError:
+        return []
+    before, comma, last = incomplete.rpartition(",")
+    names = sorted(path.stem for path in folder.glob("*.toml") if path.name != STUDY_FILE)
+    left = [name for name in names if name not in before.split(",")]
+    return [CompletionItem(f"{before}{comma}{name}") for name in left if name.startswith(last)]
 
 
 _PACKAGED = Path(str(resources.files("pinchpoint"))) / "studies"
@@ -210,6 +199,7 @@ def _programs(folder: Path, name: str) -> Iterator[Path]:
 
 Command = Callable[..., int]
 Option = Callable[[Command], Command]
+Changed = str | Mapping[str, Any]  # of an option: its help, or any of its attributes
 T = TypeVar("T")
 
 
@@ -234,6 +224,11 @@ class How:
     def changes(self) -> dict[str, object]:
         """What `--set` says; the last one of a key holds."""
         return dict(self.settings)
+
+    @property
+    def set_words(self) -> list[str]:
+        """The same as a command line has it."""
+        return [word for key, value in self.changes.items() for word in ("--set", setting_words(key, value))]
 
 
 FOLDER: Final = click.Path(file_okay=False, path_type=Path)
@@ -272,9 +267,7 @@ _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]]] = {
 }  # fmt: skip
 
 
-def how_options(
-    *names: str, into: type[How] = How, more: Sequence[Option] = (), **changes: str | Mapping[str, Any]
-) -> Option:
+def how_options(*names: str, into: type[How] = How, more: Sequence[Option] = (), **changes: Changed) -> Option:
     """Give a command these options of `How`, or all, and `more`, as `how`; `changes`: one's help, or more of it."""
     options = []
     for name in names or _OPTIONS:

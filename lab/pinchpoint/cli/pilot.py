@@ -19,17 +19,7 @@ from rich.text import Text
 
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import program
-from pinchpoint.cli.options import (
-    FILE,
-    RUNS,
-    How,
-    duration,
-    gathered,
-    how_options,
-    json_option,
-    quiet_option,
-    setting_words,
-)
+from pinchpoint.cli.options import FILE, RUNS, How, duration, gathered, how_options, json_option, quiet_option
 from pinchpoint.cli.run import new_folder, print_plans, report_as_far, stop_on_signals, write_report
 from pinchpoint.cli.terminal import console, progress, tell
 from pinchpoint.dut.setup import require
@@ -70,14 +60,12 @@ class Asked:
         benches, starts, measurements = advice.counts
         once = starts == measurements == 1
         words = ["pinchpoint", "run" if once else "pilot", str(self.path), *(["--quick"] if self.how.quick else [])]
-        for key, value in self.how.changes.items():
-            words += ["--set", setting_words(key, value)]
+        words += self.how.set_words
         if once:
             words += ["--repeats", str(benches)]
         else:
             words += ["--benches", str(benches), "--starts", str(starts), "--measurements", str(measurements)]
-            for metric in self.metrics:
-                words += ["--metric", metric]
+            words += [word for metric in self.metrics for word in ("--metric", metric)]
         return shlex.join([*words, *([] if self.how.out == RUNS else ["--out", str(self.how.out)])])
 
 
@@ -211,10 +199,9 @@ def _table(judged: list[Finding]) -> Table:
         for place, part in enumerate(finding.components):
             name = finding.metric if place == 0 else ""
             style = "bold" if part is most and part.share else ""
+            shares = map(units.share, (part.deviation, part.share))
             seen = units.counted(part.freedom, "independent difference")
-            table.add_row(
-                Text(name), Text(part.level, style), units.share(part.deviation), units.share(part.share), seen
-            )
+            table.add_row(Text(name), Text(part.level, style), *shares, seen)
     return table
 
 

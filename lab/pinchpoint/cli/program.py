@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final
 
 import click
 
@@ -26,6 +27,7 @@ from pinchpoint.scenario import load_study, load_sweep
 from pinchpoint.scenario.study import STUDY_FILE
 
 Changes = Mapping[str, object]  # key path -> value
+UNCHANGED: Final[Changes] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -102,16 +104,13 @@ class Program:
         return self._with_time(text, machines)
 
     def _with_time(self, text: str, machines: Machines) -> str:
-        text += f", about {words.duration(_roughly(self.expected_s(machines)))}"
+        expected_s = self.expected_s(machines)
+        # An estimate is no better than to the minute when it is long.
+        text += f", about {words.duration(expected_s if expected_s < 300 else 60 * round(expected_s / 60))}"
         return text if self.budget_s is None else f"{text}; budget {words.duration(self.budget_s)}"
 
 
-def _roughly(seconds: float) -> float:
-    """An estimate is no better than to the minute when it is long."""
-    return seconds if seconds < 300 else 60 * round(seconds / 60)
-
-
-def of_paths(paths: Sequence[Path], quick: bool = False, changes: Changes = MappingProxyType({})) -> Program:
+def of_paths(paths: Sequence[Path], quick: bool = False, changes: Changes = UNCHANGED) -> Program:
     """What `pinchpoint run PATHS` runs, `changes` made to each file; the problems of all files are reported together.
 
     Raises InputError.
@@ -123,9 +122,7 @@ def of_paths(paths: Sequence[Path], quick: bool = False, changes: Changes = Mapp
     return Program(name, sweeps)
 
 
-def of_study(
-    folder: Path, quick: bool = False, only: Sequence[str] = (), changes: Changes = MappingProxyType({})
-) -> Program:
+def of_study(folder: Path, quick: bool = False, only: Sequence[str] = (), changes: Changes = UNCHANGED) -> Program:
     """A study, or those of its groups that `only` names; a folder without study.toml is its scenarios.
 
     Raises InputError.
@@ -156,10 +153,8 @@ def explaining(wanted: Program, machines: Machines) -> Program:
     Nothing is left out that some suspicion asks for, unless a budget says so.
     """
     if not wanted.plain:
-        raise InputError(
-            f"{wanted.name}: --confirm explains scenarios, and this sweeps or repeats them",
-            "run it, then explain one of its points: pinchpoint explain RUN --scenario NAME",
-        )
+        hint = "run it, then explain one of its points: pinchpoint explain RUN --scenario NAME"
+        raise InputError(f"{wanted.name}: --confirm explains scenarios, and this sweeps or repeats them", hint)
     scenarios = (scenario for sweep in wanted.sweeps for scenario in sweep.scenarios)
     sweeps = tuple(sweep_of(scenario, _free_cpus(scenario, machines)) for scenario in scenarios)
     return replace(wanted, sweeps=sweeps, explains=True)

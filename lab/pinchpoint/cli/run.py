@@ -19,7 +19,7 @@ import msgspec
 
 from pinchpoint.bench.plan import describe, plan
 from pinchpoint.cli import options, program
-from pinchpoint.cli.options import Groups, How, RunPath, StudyName, how_options, json_option
+from pinchpoint.cli.options import How, RunPath, how_options, json_option
 from pinchpoint.cli.program import Program, is_run
 from pinchpoint.cli.terminal import gate_of, print_result, progress, show_comparison, tell
 from pinchpoint.dut.placement import chosen
@@ -345,9 +345,8 @@ def _scenario(path: Path, name: str | None, how: How) -> Scenario:
     if not is_run(path):
         raise InputError(f"{path}: expected a scenario file or a run folder; this folder has no run.json", EXAMPLE)
     if how.quick or how.settings:
-        raise InputError(
-            "--quick and --set change a scenario file, and a run's scenario is as stored", "leave them out"
-        )
+        what = "--quick and --set change a scenario file, and a run's scenario is as stored"
+        raise InputError(what, "leave them out")
     stored = {str(plain["name"]): plain for plain in RunFolder.open(path).read_info().scenarios}
     if name is None and len(stored) > 1:
         raise InputError(f"{path} has {len(stored)} scenarios", f"--scenario {next(iter(stored))}")
@@ -375,11 +374,8 @@ def list_studies(as_json: bool) -> int:
         click.echo(msgspec.json.encode([_plain(name, folder, machines) for name, folder in shipped]))
         return 0
     for name, folder in shipped:
-        paragraphs = (
-            textwrap.wrap(text, WIDTH - 2, subsequent_indent="  ", break_on_hyphens=False)
-            for text in _about(folder, machines)
-        )
-        click.echo("\n  ".join((name, *(line for lines in paragraphs for line in lines))))
+        wrapped = functools.partial(textwrap.wrap, width=WIDTH - 2, subsequent_indent="  ", break_on_hyphens=False)
+        click.echo("\n  ".join((name, *(line for text in _about(folder, machines) for line in wrapped(text)))))
     return 0
 
 
@@ -405,18 +401,16 @@ def _about(folder: Path, machines: Machines) -> list[str]:
 
 def _length(full: Program, quick: Program, machines: Machines) -> str:
     text, short_s = full.describe(machines), quick.expected_s(machines)
-    if _size(full) != _size(quick) or words.duration(full.expected_s(machines)) != words.duration(short_s):
+    sizes = {(len(form.sweeps), len(form.units)) for form in (full, quick)}
+    if len(sizes) > 1 or words.duration(full.expected_s(machines)) != words.duration(short_s):
         text += f"; --quick: {quick.describe(machines)}"
     return text
 
 
-def _size(form: Program) -> tuple[int, int]:
-    return len(form.sweeps), len(form.units)
-
-
 @study.command(name="run", short_help="Run a study.")
-@click.argument("name", required=False, type=StudyName(), metavar="[NAME]")
-@click.option("--only", type=Groups(), metavar="GROUP,...", help="These groups of the study, not all.")
+@click.argument("name", required=False, metavar="[NAME]", shell_complete=options.complete_study)
+@click.option("--only", type=options.groups, metavar="GROUP,...", shell_complete=options.complete_groups,
+              help="These groups of the study, not all.")  # fmt: skip
 @how_options()
 def run_study(name: str | None, only: tuple[str, ...] | None, how: How) -> int:
     """Run the shipped study NAME, or the one in the folder NAME.

@@ -84,12 +84,11 @@ def gate(comparison: Comparison, limit: float | None) -> int:
     With a `limit` (a share): WORSE if a judged metric is worse by more, UNDECIDED if one cannot be judged against it.
     """
     by_metric = judged(comparison, limit or 0.0)
-    against = [judgement for judgement in by_metric if limit is not None and judgement.state is State.REGRESSION]
+    regressed = [judgement for judgement in by_metric if limit is not None and judgement.state is State.REGRESSION]
+    against = [judgement.metric for judgement in regressed]
     open_ones = [judgement.metric for judgement in by_metric if _is_open(judgement, limit)]
-    lines = [
-        f"{judgement.metric.metric}: B is worse by more than {percent(limit or 0.0)}: {judgement.metric.sentence}"
-        for judgement in against
-    ]
+    worse = f"B is worse by more than {percent(limit or 0.0)}"
+    lines = [f"{metric.metric}: {worse}: {metric.sentence}" for metric in against]
     lines += [f"could not be decided: {why_undecided(metric)}" for metric in open_ones]
     lines += [] if by_metric else ["could not be decided: no metric could be judged"]
     for line in lines:

@@ -303,10 +303,8 @@ SLICES: Final = Table(
     ),
 )  # fmt: skip
 
-TABLES: Final[Mapping[str, Table]] = {
-    table.name: table
-    for table in (SCENARIOS, RATES, METRICS, LATENCY, TRIALS, STREAMS, DROPS, SAMPLES, MEASUREMENTS, SLICES)
-}
+_EVERY: Final = (SCENARIOS, RATES, METRICS, LATENCY, TRIALS, STREAMS, DROPS, SAMPLES, MEASUREMENTS, SLICES)
+TABLES: Final[Mapping[str, Table]] = {table.name: table for table in _EVERY}
 """By name, in the order of docs/export.md."""
 
 

@@ -44,34 +44,29 @@ def _test_case(run: Stored, result: ScenarioResult) -> TestCase:
     name = _name(result.scenario)
     began = _began(run, result)
     passed = measured and outcome["type"] != "unknown"
-    return TestCase(
-        result.scenario,
-        {
-            "duration": result.wall_s,
-            "dut_type": run.device(result.scenario).get("kind", "unknown"),
-            "dut_version": _dut_version(run),
-            "end_time": _time(began + timedelta(seconds=result.wall_s)),
-            "hosts": ["localhost"],
-            "message": "" if passed else result.reason or _why(result),
-            "passed": passed,
-            "result": outcome,
-            "start_time": _time(began),
-            "tags": [
-                *(result.measure, result.group or result.scenario),
-                *(f"{name}={level}" for name, level in result.levels.items()),
-            ],
-            "telemetry": [],
-            "test_documentation": result.title,
-            "test_id": f"{_name(run.info.run_id)}.{name}",
-            "test_name_long": f"pinchpoint-{name}",
-            "test_name_short": f"{name}-{test_type}",
-            "test_type": test_type,
-            "tg_type": "PINCHPOINT",
-            "tg_version": run.info.versions.get("engine", "unknown"),
-            "version": VERSION,
-        },
-        left_out,
-    )
+    levels = [f"{name}={level}" for name, level in result.levels.items()]
+    document = {
+        "duration": result.wall_s,
+        "dut_type": run.device(result.scenario).get("kind", "unknown"),
+        "dut_version": _dut_version(run),
+        "end_time": _time(began + timedelta(seconds=result.wall_s)),
+        "hosts": ["localhost"],
+        "message": "" if passed else result.reason or _why(result),
+        "passed": passed,
+        "result": outcome,
+        "start_time": _time(began),
+        "tags": [result.measure, result.group or result.scenario, *levels],
+        "telemetry": [],
+        "test_documentation": result.title,
+        "test_id": f"{_name(run.info.run_id)}.{name}",
+        "test_name_long": f"pinchpoint-{name}",
+        "test_name_short": f"{name}-{test_type}",
+        "test_type": test_type,
+        "tg_type": "PINCHPOINT",
+        "tg_version": run.info.versions.get("engine", "unknown"),
+        "version": VERSION,
+    }
+    return TestCase(result.scenario, document, left_out)
 
 
 def _result(result: ScenarioResult, left_out: list[str]) -> dict[str, Any]:

@@ -15,17 +15,10 @@ from pinchpoint.model.measurement import Metric
 from pinchpoint.model.watch import RecordHead, Watched
 
 _UNITS: Final[Mapping[str, tuple[str, float]]] = {
-    "fps": ("frames_per_second", 1.0),
-    "bit/s": ("bits_per_second", 1.0),
-    "1/s": ("per_second", 1.0),
-    "s": ("seconds", 1.0),
-    "ns": ("seconds", 1e-9),
-    "cycles": ("cycles", 1.0),
-    "share": ("ratio", 1.0),
-    "x": ("ratio", 1.0),
-    "bytes": ("bytes", 1.0),
-    "count": ("count", 1.0),
-}
+    "fps": ("frames_per_second", 1.0), "bit/s": ("bits_per_second", 1.0), "1/s": ("per_second", 1.0),
+    "s": ("seconds", 1.0), "ns": ("seconds", 1e-9), "cycles": ("cycles", 1.0), "share": ("ratio", 1.0),
+    "x": ("ratio", 1.0), "bytes": ("bytes", 1.0), "count": ("count", 1.0),
+}  # fmt: skip
 """A metric's unit -> the end of the family's name, and what the value is multiplied by."""
 Labels = tuple[tuple[str, str], ...]
 

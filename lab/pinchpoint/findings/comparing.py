@@ -41,6 +41,8 @@ from pinchpoint.stats.paired import PairedDifference, compare_pairs, fewest_pair
 SCHEMA = 3
 UNPROBED = ""  # the mode of numbers whose cores' distance nobody measured
 
+Margin = float | None
+"""The share below which a difference does not matter; None: none was given."""
 Modes = Mapping[str, tuple[float, float]]
 """Modes of the cores: label -> shortest and longest distance, ns."""
 ByRepeat = Mapping[int, ScenarioResult]
@@ -80,17 +82,10 @@ def of_two_benches(
     in_a, in_b = map(differences.in_force, _sides(request, result))
     differing = differences.between(a, b, (in_a, in_b), (info, info))
     title = str(a.get("title", "")).removeprefix("A: ")
-    return Comparison(
-        schema=SCHEMA,
-        kind=kind,
-        a=Side(request.a, info.started),
-        b=Side(request.b, info.started),
-        differences=differing,
-        scenarios=(Compared(request.a, request.b, title, {}, differing, metrics, notes, duet),),
-        margin=request.margin,
-        finished=result.finished,
-        why=request.why,
-    )
+    sides = Side(request.a, info.started), Side(request.b, info.started)
+    compared = Compared(request.a, request.b, title, {}, differing, metrics, notes, duet)
+    of_benches = Comparison(SCHEMA, kind, *sides, differing, (compared,))
+    return replace(of_benches, margin=request.margin, finished=result.finished, why=request.why)
 
 
 def _sides(request: ComparisonRequest, result: RunResult) -> tuple[list[ScenarioResult], list[ScenarioResult]]:
@@ -123,7 +118,7 @@ def _tells(metric: MetricComparison) -> bool:
 
 
 def paired(
-    name: str, a: ByRepeat, b: ByRepeat, judged: bool = True, margin: float | None = None
+    name: str, a: ByRepeat, b: ByRepeat, judged: bool = True, margin: Margin = None
 ) -> Iterator[MetricComparison]:
     """One metric over the pairs `a[n]` with `b[n]`: a comparison for each mode of the cores that has enough pairs.
 
@@ -217,9 +212,7 @@ def in_mode(reading: Reading, mode: str, modes: Modes) -> bool:
     return low <= reading.distance_ns <= high
 
 
-def _compared(
-    name: str, unit: str, mode: str, pairs: Sequence[Pair], judged: bool, margin: float | None
-) -> MetricComparison:
+def _compared(name: str, unit: str, mode: str, pairs: Sequence[Pair], judged: bool, margin: Margin) -> MetricComparison:
     kept = [pair for pair in pairs if not pair.left_out]
     left_out = Counter(pair.left_out for pair in pairs if pair.left_out)
     reasons = ", ".join(f"{reason} in {count} of {len(pairs)}" for reason, count in left_out.items())
@@ -263,26 +256,19 @@ def refused(metric: str, unit: str, why: str, is_judged: bool = True) -> MetricC
 
 
 def with_ratio(
-    base: MetricComparison, ratio: PairedDifference, holds_for: HoldsFor, margin: float | None, *, of: str
+    base: MetricComparison, ratio: PairedDifference, holds_for: HoldsFor, margin: Margin, *, of: str
 ) -> MetricComparison:
     """`base` with the ratio of B to A, the decision, and its sentence; `of` is what `base.n` counts.
 
     `holds_for` counts where the ratio has an interval with a confidence.
     """
-    compared = replace(
-        base,
-        ratio=ratio.ratio,
-        low=ratio.low,
-        high=ratio.high,
-        confidence=ratio.confidence,
-        p_value=ratio.p_value,
-        largest_hidden=ratio.largest_hidden,
-        holds_for=holds_for if ratio.confidence is not None else None,
-    )
+    compared = replace(base, ratio=ratio.ratio, low=ratio.low, high=ratio.high, confidence=ratio.confidence)
+    compared = replace(compared, p_value=ratio.p_value, largest_hidden=ratio.largest_hidden)
+    compared = replace(compared, holds_for=holds_for if ratio.confidence is not None else None)
     return decided(compared, decision_of(ratio), margin, of)
 
 
-def decided(compared: MetricComparison, decision: Decision, margin: float | None, of: str = "pair") -> MetricComparison:
+def decided(compared: MetricComparison, decision: Decision, margin: Margin, of: str = "pair") -> MetricComparison:
     """A metric whose ratio is known, with what that says."""
     compared = replace(compared, decision=decision)
     compared = replace(compared, better=_better(compared))
@@ -306,7 +292,7 @@ def _better(metric: MetricComparison) -> bool | None:
     return (metric.decision is Decision.HIGHER) == (rising > 0)
 
 
-def _sentence(metric: MetricComparison, margin: float | None, of: str) -> str:
+def _sentence(metric: MetricComparison, margin: Margin, of: str) -> str:
     """What the comparison says, e.g. `B is 2.1 % [1.6 .. 2.6 %] lower`."""
     assert metric.ratio is not None and metric.low is not None and metric.high is not None
     if metric.decision is Decision.TOO_FEW:
@@ -326,7 +312,7 @@ def _sentence(metric: MetricComparison, margin: float | None, of: str) -> str:
     return f"{text}, within the margin of {percent(margin)}" if margin is not None and larger <= margin else text
 
 
-def _margin_hidden(metric: MetricComparison, hidden: float, margin: float | None, of: str) -> str:
+def _margin_hidden(metric: MetricComparison, hidden: float, margin: Margin, of: str) -> str:
     if margin is None:
         return ""
     if hidden <= margin:

@@ -40,10 +40,9 @@ def curves(sweeps: Sequence[SweepInfo], results: Sequence[ScenarioResult]) -> tu
 
 
 def _curve(sweep: SweepInfo, results: Sequence[ScenarioResult]) -> Curve:
-    by_levels = grouped(
-        (tuple(result.levels.get(factor.name, "") for factor in sweep.factors), result)
-        for result in _of_one_reference(results)
-    )
+    kept = _of_one_reference(results)
+    levels = [tuple(result.levels.get(factor.name, "") for factor in sweep.factors) for result in kept]
+    by_levels = grouped(zip(levels, kept, strict=True))
     ordered = sorted(by_levels, key=lambda levels: _place(sweep.factors, levels))
     points = [_point(sorted(by_levels[levels], key=lambda result: result.repeat)) for levels in ordered]
     return Curve(sweep.group, sweep.title, sweep.measure, sweep.factors, with_visibility(sweep.factors, points))
@@ -65,10 +64,8 @@ def _without_ratio(result: ScenarioResult) -> ScenarioResult:
 
 
 def _place(factors: Sequence[Factor], levels: Sequence[Level]) -> tuple[int, ...]:
-    return tuple(
-        factor.levels.index(level) if level in factor.levels else len(factor.levels)
-        for factor, level in zip(factors, levels, strict=True)
-    )
+    known = [(factor.levels, level) for factor, level in zip(factors, levels, strict=True)]
+    return tuple(every.index(level) if level in every else len(every) for every, level in known)
 
 
 def _point(repeats: Sequence[ScenarioResult]) -> CurvePoint:
@@ -84,19 +81,10 @@ def _point(repeats: Sequence[ScenarioResult]) -> CurvePoint:
         of_all.append(f"{len(lost)} of {len(repeats)} repeats {lost[0].outcome.value}: {lost[0].reason}")
     if of_all:
         notes[""] = "; ".join(of_all)
-    return CurvePoint(
-        levels=first.levels,
-        outcome=first.outcome.value,
-        reason=first.reason,
-        estimates=combined.estimates,
-        verdict=first.verdict.headline if first.verdict else "",
-        invisible="",
-        scenarios=tuple(result.scenario for result in repeats),
-        limit=first.verdict.limit.value if first.verdict else "",
-        notes=notes,
-        cautions=cautions,
-        refusals=combined.refusals,
-    )
+    verdict, limit = (first.verdict.headline, first.verdict.limit.value) if first.verdict else ("", "")
+    names, outcome = tuple(result.scenario for result in repeats), first.outcome.value
+    point = CurvePoint(first.levels, outcome, first.reason, combined.estimates, verdict, "", names, limit)
+    return replace(point, notes=notes, cautions=cautions, refusals=combined.refusals)
 
 
 def metrics_of(result: ScenarioResult) -> list[Metric]:

@@ -17,22 +17,17 @@ _LENGTH = "duration_s"  # of the measure's own table, e.g. load.duration_s
 
 Plain = Mapping[str, object]
 """An effective scenario as run.json keeps it."""
+InForce = Mapping[str, str]
+"""Settings that a switch told."""
 
 
-def between(
-    a: Plain, b: Plain, in_force: tuple[Mapping[str, str], Mapping[str, str]], infos: tuple[RunInfo, RunInfo]
-) -> Differences:
+def between(a: Plain, b: Plain, in_force: tuple[InForce, InForce], infos: tuple[RunInfo, RunInfo]) -> Differences:
     """All that is known to differ; `in_force` are the settings that the switches told."""
-    a_versions, b_versions = (_versions(info, plain) for info, plain in zip(infos, (a, b), strict=True))
-    return Differences(
-        scenario=scenarios(a, b),
-        in_force=mappings(*in_force),
-        versions=mappings(a_versions, b_versions),
-        host=mappings(infos[0].host, infos[1].host),
-    )
+    versions = mappings(_versions(infos[0], a), _versions(infos[1], b))
+    return Differences(scenarios(a, b), mappings(*in_force), versions, mappings(infos[0].host, infos[1].host))
 
 
-def in_force(repeats: Sequence[ScenarioResult]) -> Mapping[str, str]:
+def in_force(repeats: Sequence[ScenarioResult]) -> InForce:
     """The settings that the switch told in any repeat."""
     return next((repeat.settings for repeat in repeats if repeat.settings), {})
 
@@ -51,12 +46,11 @@ def scenarios(a: Plain, b: Plain) -> tuple[Difference, ...]:
     """
     keys = _keys(a), _keys(b)
     unset = defaulted(a), defaulted(b)
-    told = tuple(
-        difference
-        for difference in mappings(*keys)
-        if not any(difference.what not in keys[1 - side] and within(difference.what, unset[side]) for side in (0, 1))
-    )
-    return (*told, *_rules(a, b))
+
+    def was_default(key: str) -> bool:
+        return any(key not in keys[1 - side] and within(key, unset[side]) for side in (0, 1))
+
+    return (*(difference for difference in mappings(*keys) if not was_default(difference.what)), *_rules(a, b))
 
 
 def defining(a: Plain, b: Plain) -> tuple[Difference, ...]:

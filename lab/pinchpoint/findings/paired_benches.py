@@ -14,19 +14,9 @@ from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.scenario import Search
 from pinchpoint.model.study import Bound, Estimate
 from pinchpoint.model.trial import ALTERNATING, WARM_UP, Trial, TrialValidity
+from pinchpoint.stats import duet as duets
 from pinchpoint.stats.alternating import LIMITED, SIDES, Alternated, Alternation, Tried, Turn, compare_turns
-from pinchpoint.stats.duet import (
-    NOT_OVERLOADED,
-    NOTHING,
-    TOO_SHORT,
-    Duet,
-    Quad,
-    compare_slices,
-    counted,
-    in_parts,
-    length_of,
-    loss_after_thaw,
-)
+from pinchpoint.stats.duet import NOT_OVERLOADED, Duet, Quad, compare_slices, counted, in_parts, loss_after_thaw
 from pinchpoint.stats.paired import PairedDifference, fewest_pairs
 
 BAND = (0.05, 0.95)  # of the time
@@ -78,13 +68,13 @@ def _holds_for(builds: int) -> HoldsFor:
 
 def why_refused(summary: DuetSummary) -> str:
     """Why there is no ratio, or none that may be reported; empty if there is one."""
-    slow, slices = summary.discarded.get(NOT_OVERLOADED, 0), summary.slices - summary.discarded.get(TOO_SHORT, 0)
+    slow, slices = summary.discarded.get(NOT_OVERLOADED, 0), summary.slices - summary.discarded.get(duets.TOO_SHORT, 0)
     if slices and slow > MOST_NOT_OVERLOADED * slices:
         share = units.share(slow / slices)
         return f"the engine could not overload the devices in {share} of the slices: they may forward more than that"
     if summary.quads_used:
         return ""
-    if summary.discarded.get(NOTHING, 0) >= slices / 2:  # of one bench all of them
+    if summary.discarded.get(duets.NOTHING, 0) >= slices / 2:  # of one bench all of them
         return "A or B forwarded nothing"
     return f"every slice was discarded ({_reasons(summary)})"
 
@@ -331,7 +321,7 @@ def why_hopeless(stretches: Sequence[Stretch]) -> str:
     measured = counted(stretches)
     if any(surely_not_overloaded(measured, side) for side in SIDES):
         return why_refused(compare_slices(stretches).summary)
-    if sum(map(length_of, measured)) < LEAST_TRIED_S:
+    if sum(map(duets.length_of, measured)) < LEAST_TRIED_S:
         return ""
     summary = compare_slices(stretches).summary
     is_poor = summary.used < LEAST_USED * summary.slices

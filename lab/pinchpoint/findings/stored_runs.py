@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import comb
 
 from pinchpoint.findings import comparing, differences
-from pinchpoint.findings.comparing import SCHEMA, UNPROBED, Reading, in_mode, in_order, modes_of, readings
+from pinchpoint.findings.comparing import SCHEMA, UNPROBED, Margin, Reading, in_mode, in_order, modes_of, readings
 from pinchpoint.model.comparison import (
     Compared,
     Comparison,
@@ -48,7 +48,7 @@ class _Point:
         return differences.in_force(self.repeats)
 
 
-def of_runs(a: Run, b: Run, metrics: Sequence[str] = (), margin: float | None = None) -> Comparison:
+def of_runs(a: Run, b: Run, metrics: Sequence[str] = (), margin: Margin = None) -> Comparison:
     """Every scenario that both runs have, found by group and levels; two runs of one scenario each by that."""
     points_a, points_b = _points(*a), _points(*b)
     if len(points_a) == len(points_b) == 1:
@@ -58,18 +58,12 @@ def of_runs(a: Run, b: Run, metrics: Sequence[str] = (), margin: float | None = 
     infos = (a[0], b[0])
     parts = tuple(_compared(points_a[mine], points_b[other], infos, metrics, margin) for mine, other in common)
     taken_a, taken_b = {mine for mine, _ in common}, {other for _, other in common}
-    return Comparison(
-        schema=SCHEMA,
-        kind=ComparisonKind.UNPAIRED,
-        a=Side(a[0].run_id, a[0].started),
-        b=Side(b[0].run_id, b[0].started),
-        differences=_of_the_whole([part.differences for part in parts], *infos),
-        scenarios=parts,
-        only_a=tuple(point.repeats[0].scenario for key, point in points_a.items() if key not in taken_a),
-        only_b=tuple(point.repeats[0].scenario for key, point in points_b.items() if key not in taken_b),
-        margin=margin,
-        finished=a[1].finished and b[1].finished,
-    )
+    only_a = tuple(point.repeats[0].scenario for key, point in points_a.items() if key not in taken_a)
+    only_b = tuple(point.repeats[0].scenario for key, point in points_b.items() if key not in taken_b)
+    sides = Side(a[0].run_id, a[0].started), Side(b[0].run_id, b[0].started)
+    whole = _of_the_whole([part.differences for part in parts], *infos)
+    finished = a[1].finished and b[1].finished
+    return Comparison(SCHEMA, ComparisonKind.UNPAIRED, *sides, whole, parts, only_a, only_b, margin, finished)
 
 
 def _points(info: RunInfo, result: RunResult) -> dict[tuple[str, str], _Point]:
@@ -91,12 +85,9 @@ def _guests_kernels(a: _Point, b: _Point) -> tuple[Difference, ...]:
 
 def _of_the_whole(parts: Sequence[Differences], info_a: RunInfo, info_b: RunInfo) -> Differences:
     """What all scenarios differ by; hosts in any case."""
-    return Differences(
-        scenario=_of_all([part.scenario for part in parts]),
-        in_force=_of_all([part.in_force for part in parts]),
-        versions=_of_all([part.versions for part in parts]),
-        host=differences.mappings(info_a.host, info_b.host),
-    )
+    kinds = ([part.scenario for part in parts], [part.in_force for part in parts], [part.versions for part in parts])
+    scenario, in_force, versions = map(_of_all, kinds)
+    return Differences(scenario, in_force, versions, differences.mappings(info_a.host, info_b.host))
 
 
 def _of_all(parts: Sequence[tuple[Difference, ...]]) -> tuple[Difference, ...]:
@@ -104,28 +95,21 @@ def _of_all(parts: Sequence[tuple[Difference, ...]]) -> tuple[Difference, ...]:
     return tuple(difference for difference in first if all(difference in part for part in parts))
 
 
-def _compared(
-    a: _Point, b: _Point, infos: tuple[RunInfo, RunInfo], metrics: Sequence[str], margin: float | None
-) -> Compared:
+def _compared(a: _Point, b: _Point, infos: tuple[RunInfo, RunInfo], metrics: Sequence[str], margin: Margin) -> Compared:
     other = (*differences.defining(a.plain, b.plain), *_guests_kernels(a, b))
     names = in_order((*a.repeats, *b.repeats), metrics)
     compared = [_metric(name, a, b, other, is_judged, margin) for name, is_judged in names]
     notes = ["unpaired: what changed on the host between the two runs is part of every difference"]
     if any(len(point.repeats) == 1 for point in (a, b)):
         notes.append("of one measurement each interval is that measurement's own: how far repeats lie apart is unknown")
-    return Compared(
-        a.repeats[0].scenario,
-        b.repeats[0].scenario,
-        a.repeats[0].title,
-        a.repeats[0].levels,
-        differences.between(a.plain, b.plain, (a.in_force, b.in_force), infos),
-        tuple(metric for metric in compared if metric.judged or metric.ratio is not None),
-        tuple(notes),
-    )
+    first, other_name = a.repeats[0], b.repeats[0].scenario
+    differing = differences.between(a.plain, b.plain, (a.in_force, b.in_force), infos)
+    shown = tuple(metric for metric in compared if metric.judged or metric.ratio is not None)
+    return Compared(first.scenario, other_name, first.title, first.levels, differing, shown, tuple(notes))
 
 
 def _metric(
-    name: str, a: _Point, b: _Point, other: Sequence[Difference], judged: bool, margin: float | None
+    name: str, a: _Point, b: _Point, other: Sequence[Difference], judged: bool, margin: Margin
 ) -> MetricComparison:
     sides = [[reading for result in point.repeats for reading in readings(result, name)] for point in (a, b)]
     unit = next((reading.metric.unit for side in sides for reading in side if reading.metric.unit), "")
@@ -186,17 +170,13 @@ def _left_out(sides: Sequence[Sequence[Reading]], chosen: Sequence[Sequence[Read
     return dict(Counter(f"{label} {reading.why_not or 'in another mode of the cores'}" for label, reading in lost))
 
 
-def _with_ratio(
-    compared: MetricComparison, chosen: Sequence[Sequence[Reading]], margin: float | None
-) -> MetricComparison:
+def _with_ratio(compared: MetricComparison, chosen: Sequence[Sequence[Reading]], margin: Margin) -> MetricComparison:
     a, b = (estimate([reading.metric for reading in side]) for side in chosen)
     compared, quotient = replace(compared, a=a, b=b, decision=Decision.TOO_FEW), ratio(b, a)
     if quotient is None or quotient.low is None or quotient.high is None:
         value = b.value / a.value
-        sentence = (
-            f"B is {comparing.percent(abs(1 - value))} {'higher' if value >= 1 else 'lower'}: no interval is known"
-        )
-        return replace(compared, ratio=value, sentence=sentence)
+        moved = f"{comparing.percent(abs(1 - value))} {'higher' if value >= 1 else 'lower'}"
+        return replace(compared, ratio=value, sentence=f"B is {moved}: no interval is known")
     compared = replace(compared, ratio=quotient.value, low=quotient.low, high=quotient.high)
     if not _decidable(a.n, b.n):
         ends = f"at the worst ends of both ranges B / A lies between {quotient.low:.4g} and {quotient.high:.4g}"

@@ -44,9 +44,7 @@ class _Measured:
         return next(filter(None, (repeat.definition_of(metric) for repeat in self.repeats)), "")
 
 
-def trends(
-    stored: Sequence[StoredRun], scenarios: Sequence[str] = (), metrics: Sequence[str] = ()
-) -> tuple[Trend, ...]:
+def trends(stored: Sequence[StoredRun], scenarios: Sequence[str] = (), metrics: Sequence[str] = ()) -> Sequence[Trend]:
     """The trends of these scenarios and metrics, or of all scenarios and of each one's main metrics.
 
     Only runs whose scenario and rate have the definition of the newest run's are compared; the others are
@@ -100,17 +98,10 @@ def _trend(name: str, metric: str, runs: Sequence[_Measured]) -> Trend:
     values = [point.value for point in points]
     levels = tuple(_segment(values, segment.first, segment.end) for segment in cut(values) if values)
     unit = next((run.estimates[metric].unit for run in kept), "")
-    return Trend(
-        scenario=name,
-        metric=metric,
-        unit=unit,
-        definition=runs[-1].definition_of(metric),
-        runs=points,
-        segments=levels,
-        changes=tuple(_change(old, new, points, less_is_better(metric, unit)) for old, new in pairwise(levels)),
-        left_out=tuple(f"{run.info.run_id}: {reason}" for run, reason in reasons if reason),
-        fewest=FEWEST_VALUES,
-    )
+    definition, less = runs[-1].definition_of(metric), less_is_better(metric, unit)
+    changes = tuple(_change(old, new, points, less) for old, new in pairwise(levels))
+    left_out = tuple(f"{run.info.run_id}: {reason}" for run, reason in reasons if reason)
+    return Trend(name, metric, unit, definition, points, levels, changes, left_out, FEWEST_VALUES)
 
 
 def _incomparable(metric: str, run: _Measured, newest: _Measured) -> str:

@@ -118,9 +118,13 @@ def lines() -> Kind:
 
 
 def word(*choices: str) -> Kind:
-    """One of a few words."""
-    one_of = texts(" or ".join(f'"{choice}"' for choice in choices), lambda value: value in choices)
-    return replace(one_of, words=choices)
+    """One of a few words, as it stands among them: members of an enumeration are read as such."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str) and value in choices)
+        return choices[choices.index(value)]
+
+    return Kind(" or ".join(f'"{choice}"' for choice in choices), read, choices)
 
 
 def boolean() -> Kind:
@@ -183,21 +187,22 @@ def cpus() -> Kind:
     return listed("a list of CPU numbers", integer(0, HIGHEST_CPU))
 
 
-_TAKEN_NAMES = frozenset({"lo", "br0"})
+def _name(expected: str, reserved: Mapping[str, str]) -> Kind:
+    """A name that fits into that of an interface; of those `reserved`, each is refused with what it asks for."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str) and _PORT_NAME.fullmatch(value) is not None)
+        if value in reserved:
+            raise MismatchError(reserved[value])
+        return str(value)
+
+    return Kind(f"{expected}1 to 10 letters, digits or -, the first one a letter", read)
 
 
 def port_name() -> Kind:
     """The name of a port, short enough to be part of an interface name."""
-
-    def read(value: Any) -> str:
-        check(isinstance(value, str) and _PORT_NAME.fullmatch(value) is not None)
-        if value == "i":
-            raise MismatchError('a name other than "i", which stands for the index in rule series')
-        if value in _TAKEN_NAMES:
-            raise MismatchError("a different name: this one belongs to an interface that the bench creates")
-        return str(value)
-
-    return Kind("1 to 10 letters, digits or -, the first one a letter", read)
+    taken = dict.fromkeys(("lo", "br0"), "a different name: this one belongs to an interface that the bench creates")
+    return _name("", {"i": 'a name other than "i", which stands for the index in rule series', **taken})
 
 
 def interface_name() -> Kind:
@@ -223,17 +228,10 @@ def destination() -> Kind:
 
 def bridge_name(*others: str) -> Kind:
     """The name of a bridge, or one of the `others`, which stand for a bridge."""
-
-    def read(value: Any) -> str:
-        check(isinstance(value, str) and _PORT_NAME.fullmatch(value) is not None)
-        if value in _TAKEN_NAMES - {"br0"} or value in _RESERVED_BRIDGES.difference(others):
-            raise MismatchError("a different name: this one is reserved")
-        return str(value)
-
-    return Kind("the name of a bridge: 1 to 10 letters, digits or -, the first one a letter", read)
+    reserved = {"lo", *{"last", "next", "previous"}.difference(others)}
+    return _name("the name of a bridge: ", dict.fromkeys(reserved, "a different name: this one is reserved"))
 
 
-_RESERVED_BRIDGES = frozenset({"last", "next", "previous"})
 _PREFIX_LENGTH = re.compile(r"[1-9]|[12][0-9]|30")
 
 
@@ -394,14 +392,10 @@ def config(reserved: Mapping[str, str]) -> Kind:
         for key in value:
             if key in reserved:
                 raise MismatchError(f"no {key} ({reserved[key]})")
-        return {_config_key(key): _config_value(setting) for key, setting in value.items()}
+        check(all(map(_CONFIG_KEY.fullmatch, value)))
+        return {key: _config_value(setting) for key, setting in value.items()}
 
     return Kind("a table of texts, whole numbers and true or false", read)
-
-
-def _config_key(key: str) -> str:
-    check(_CONFIG_KEY.fullmatch(key) is not None)
-    return key
 
 
 def _config_value(value: Any) -> str:

@@ -102,11 +102,9 @@ class Reader:
         """Each element of an array of tables; one that the file lacks is empty."""
         if not self._may_be_there(table):
             return []
-        return [
-            Element(at, self._values(table, element, at))
-            for path, array in _arrays(self.source.data, _path(table.name))
-            for at, element in self._elements(table, path, array)
-        ]
+        arrays = _arrays(self.source.data, _path(table.name))
+        written = (element for path, array in arrays for element in self._elements(table, path, array))
+        return [Element(at, self._values(table, element, at)) for at, element in written]
 
     def named(self, table: Table) -> dict[str, Values]:
         """The values of each table of that name, by its own name."""

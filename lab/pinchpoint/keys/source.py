@@ -56,6 +56,11 @@ class Source:
         self._origins: dict[Path, str] = {}
         self._problems: list[tuple[int, str]] = []
 
+    @classmethod
+    def of_file(cls, path: FilePath) -> "Source":
+        """What a file holds. Raises InputError as `read_text` does, or if it is not TOML."""
+        return cls(read_text(path), str(path))
+
     def changed(self, changes: Iterable[Change], without: str = "") -> "Source":
         """The same file with other values and without one of its tables, as if it had been written so.
 

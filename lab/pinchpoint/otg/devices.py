@@ -66,10 +66,8 @@ def _of(device: str, ethernet: Mapping[str, Any], path: str) -> Iterator[Endpoin
 
 def answers(ends: Sequence[Endpoint], port: str) -> tuple[Address, ...]:
     """Addresses for which a port answers ARP requests and neighbour solicitations."""
-    text = {4: ipv4_text, 6: ipv6_text}
-    return tuple(
-        Address(text[end.version](end.address), mac_text(end.mac)) for end in ends if end.port == port and end.version
-    )
+    text, own = {4: ipv4_text, 6: ipv6_text}, [end for end in ends if end.port == port and end.version]
+    return tuple(Address(text[end.version](end.address), mac_text(end.mac)) for end in own)
 
 
 def find(ends: Sequence[Endpoint], name: str, version: int | None) -> Endpoint | None:
@@ -83,9 +81,8 @@ def neighbour(ends: Sequence[Endpoint], end: Endpoint) -> int | None:
     """The MAC address of the gateway as far as the configuration says it."""
     if end.gateway_mac is not None:
         return end.gateway_mac
-    return next(
-        (endpoint.mac for endpoint in ends if endpoint.version == end.version and endpoint.address == end.gateway), None
-    )
+    at = (end.version, end.gateway)
+    return next((endpoint.mac for endpoint in ends if (endpoint.version, endpoint.address) == at), None)
 
 
 def addressed(

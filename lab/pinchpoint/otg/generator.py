@@ -53,9 +53,8 @@ def allowed(words: Sequence[str]) -> Mapping[str, Place]:
     for word in words:
         alias, place = _parsed(word)
         if alias in places:
-            raise InputError(
-                f"PORT {word}: the location {alias!r} is given twice", "give each port a location of its own"
-            )
+            what = f"PORT {word}: the location {alias!r} is given twice"
+            raise InputError(what, "give each port a location of its own")
         places[alias] = place
     return places
 
@@ -200,12 +199,9 @@ class Generator:
         )
         devices = [request.device for request in requests if request.backend == "dpdk"]
         virtual = bool(devices) and all(device.startswith("net_") for device in devices)
-        request = protocol.Open(
-            workers=(protocol.WorkerRequest(self._core, tuple(self.locations)),),
-            eal_args=VIRTUAL if virtual else VIRTUAL[:1] if devices else (),
-            ports=requests,
-            link_timeout_s=LINK_TIMEOUT_S,
-        )
+        worker = protocol.WorkerRequest(self._core, tuple(self.locations))
+        eal_args = VIRTUAL if virtual else VIRTUAL[:1] if devices else ()
+        request = protocol.Open(workers=(worker,), eal_args=eal_args, ports=requests, link_timeout_s=LINK_TIMEOUT_S)
         self._engine = ProcessInstrument(request, self._host, log=self._folder / "engine.log")
         try:
             self._engine.open()

@@ -89,27 +89,16 @@ def always(value: int, why: str) -> Choice:
     return constant(only((value,), why))
 
 
-CHECKSUM: Final = Choice(
-    {
-        "generated": only(("good", "bad"), "right, or wrong in every frame"),
-        "custom": Refused("checksums are right, or wrong by a constant difference"),
-    },
-    "generated",
-    {},
-    {"generated": "good"},
-)
+CHECKSUM: Final = Choice({
+    "generated": only(("good", "bad"), "right, or wrong in every frame"),
+    "custom": Refused("checksums are right, or wrong by a constant difference"),
+}, "generated", {}, {"generated": "good"})  # fmt: skip
 _BIT: Final = constant(only((0, 1), "one bit"))
 _SET: Final = HeaderField(_BIT, form=bool)
 _RAW, _PHB = HeaderField(constant(bits(8))), HeaderField(varying(bits(6)), "dscp")
 _ECN: Final = HeaderField(constant(bits(2)))
-_PRIORITY: Final = Choice(
-    {
-        "raw": _RAW.kind,
-        "tos": Refused("write dscp or raw"),
-        "dscp": Record({"phb": _PHB.kind, "ecn": _ECN.kind}),
-    },
-    "dscp",
-)
+_DSCP: Final = Record({"phb": _PHB.kind, "ecn": _ECN.kind})
+_PRIORITY: Final = Choice({"raw": _RAW.kind, "tos": Refused("write dscp or raw"), "dscp": _DSCP}, "dscp")
 _PORT: Final = varying(bits(16), random=True)
 _PORTS: Final = {"src_port": HeaderField(_PORT, "src"), "dst_port": HeaderField(_PORT, "dst")}
 _L4_CHECKSUM: Final = HeaderField(CHECKSUM, checksum="l4")

@@ -35,7 +35,8 @@ def answer(generator: Generator, request: Mapping[str, Any]) -> dict[str, Any]:
     """
     kind: str = request["choice"]
     names, columns = (request[kind].get(key) or () for key in _ASKED[kind])
-    trial = _healthy(generator.trial)
+    if (trial := generator.trial) is not None and trial.failure is not None:
+        raise RuntimeError(f"the trial ended early: {trial.failure}")
     known = [flow.name for flow in generator.flows] if kind == "flow" else list(generator.opened)
     for name in names:
         if name not in known:
@@ -46,12 +47,6 @@ def answer(generator: Generator, request: Mapping[str, Any]) -> dict[str, Any]:
     else:
         metrics = [_port(generator, name, trial) for name in names or known]
     return {"choice": f"{kind}_metrics", f"{kind}_metrics": [_kept(values, columns) for values in metrics]}
-
-
-def _healthy(trial: Trial | None) -> Trial | None:
-    if trial is not None and trial.failure is not None:
-        raise RuntimeError(f"the trial ended early: {trial.failure}")
-    return trial
 
 
 def _kept(values: dict[str, Any], columns: Sequence[str]) -> dict[str, Any]:

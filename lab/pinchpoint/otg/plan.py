@@ -84,10 +84,8 @@ def duration_s(chosen: Sequence[Planned]) -> float:
 def _flow(number: int, flow: Mapping[str, Any], ports: Ports, problems: Problems) -> Planned:
     """One flow; of no use if something was noted. Raises WrongError."""
     path = f"flows[{number}]"
-    headers = [
-        (header["choice"], header[header["choice"]])
-        for header in flow.get("packet") or [{"choice": "ethernet", "ethernet": {}}]
-    ]
+    asked = flow.get("packet") or [{"choice": "ethernet", "ethernet": {}}]
+    headers = [(header["choice"], header[header["choice"]]) for header in asked]
     tx_port, rx_ports, headers = _route(flow["tx_rx"], f"{path}.tx_rx", headers, ports)
     metrics = flow.get("metrics") or {}
     stamped = bool(metrics.get("enable"))

@@ -2,7 +2,6 @@
 
 `sandboxed`  runs a profile that is a program (Python), with `stl`, stand-ins for the names that it uses
 `declared`   starts `sandboxed` without privileges, and reads what it prints strictly: nothing from there is trusted
-`streams`    the declared streams as those of a scenario, or those of captures (YAML), which the engine reads; what no
+`streams`    the declared streams as tables of a scenario, or those of captures (YAML), which the engine reads; what no
              stream does is refused with its line
-`text`       streams as a scenario file
 """

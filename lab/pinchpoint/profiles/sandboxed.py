@@ -24,12 +24,8 @@ _LIBRARY: Final = (
     "argparse", "base64", "collections", "copy", "datetime", "encodings.idna", "functools", "gettext", "ipaddress",
     "itertools", "locale", "math", "random", "shutil", "socket", "string", "struct", "textwrap", "time",
 )  # fmt: skip
-_API: Final = (
-    "trex_stl_lib.api",
-    "trex.stl.api",
-    "trex.stl.trex_stl_streams",
-    "trex.stl.trex_stl_packet_builder_scapy",
-)
+_API: Final = ("trex_stl_lib.api", "trex.stl.api", "trex.stl.trex_stl_streams",
+               "trex.stl.trex_stl_packet_builder_scapy")  # fmt: skip
 _PACKETS: Final = ("scapy.all", "scapy.layers.l2", "scapy.layers.inet", "scapy.layers.inet6", "scapy.packet")
 _WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
 _FORBIDDEN: Final = (

@@ -334,6 +334,10 @@ STLFlowStats: Final = _call(Recorded, "STLFlowStats", pg_id=..., vxlan=False)
 STLFlowLatencyStats: Final = _call(Recorded, "STLFlowLatencyStats", pg_id=..., vxlan=False)
 
 
+_SIDE_BY_SIDE: Final = ("next", "action_count", "mac_src_override_by_pkt", "mac_dst_override_mode", "dummy_stream",
+                        "start_paused", "self_start")  # fmt: skip
+
+
 class STLStream(Recorded):
     """A stream: a packet, its program of variables, and how it is sent."""
 
@@ -346,19 +350,14 @@ class STLStream(Recorded):
 
     def out(self) -> dict[str, Any]:
         """As the lab reads it. Raises UnsupportedError for what no scenario says."""
-        for name in ("next", "action_count", "mac_src_override_by_pkt", "mac_dst_override_mode", "dummy_stream",
-                     "start_paused"):  # fmt: skip
-            if self.args[name]:
-                raise UnsupportedError(
-                    f"STLStream({name}={self.args[name]!r}): not supported: streams run side by side"
-                )
-        if not self.args["self_start"]:
-            raise UnsupportedError("STLStream(self_start=False): not supported: streams run side by side")
+        for name in _SIDE_BY_SIDE:
+            if bool(self.args[name]) is not bool(self.defaults[name]):
+                told = f"STLStream({name}={self.args[name]!r})"
+                raise UnsupportedError(f"{told}: not supported: streams run side by side")
         packet, mode = self.args["packet"] or STLPktBuilder(pkt=Layer()), self.args["mode"] or STLTXCont()
         if not isinstance(packet, STLPktBuilder) or packet.args["pkt_buffer"] or not _is_packet(packet.args["pkt"]):
-            raise UnsupportedError(
-                "STLStream(packet=...): expected STLPktBuilder(pkt=Ether()/IP()/UDP()/...), no capture"
-            )
+            expected = "expected STLPktBuilder(pkt=Ether()/IP()/UDP()/...), no capture"
+            raise UnsupportedError(f"STLStream(packet=...): {expected}")
         if not isinstance(mode, Mode):
             raise UnsupportedError(f"STLStream(mode={type(mode).__name__}): expected STLTXCont(...)")
         program = packet.args["vm"] or ()
@@ -388,9 +387,8 @@ class STLProfile(Recorded):
 
     @staticmethod
     def load_pcap(*values: Any, **named: Any) -> None:
-        raise UnsupportedError(
-            "STLProfile.load_pcap: not supported: pinchpoint-engine send --pcap sends a captured frame"
-        )
+        instead = "pinchpoint-engine send --pcap sends a captured frame"
+        raise UnsupportedError(f"STLProfile.load_pcap: not supported: {instead}")
 
 
 class STLError(Exception):

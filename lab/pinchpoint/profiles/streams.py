@@ -1,4 +1,4 @@
-"""The streams of a profile as those of a scenario: UDP over IPv4, ranges of addresses and ports; else it is refused.
+"""The streams of a profile as [[stream]] tables: UDP over IPv4, ranges of addresses and ports; else it is refused.
 
 A profile in Python has declared them; one of captures (YAML) the engine reads, and says them as lines of the protocol.
 """
@@ -6,6 +6,7 @@ A profile in Python has declared them; one of captures (YAML) the engine reads, 
 import base64
 import binascii
 import ipaddress
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Range
 from pinchpoint.model.units import wire_bits
-from pinchpoint.profiles.declared import Layer, Stream, Tuple, Variable, Write
+from pinchpoint.profiles.declared import Layer, Stream, Tuple, Variable, Write, plain
 from pinchpoint.profiles.stl import ProfileLineError
 
 FCS_BYTES: Final = 4
@@ -72,9 +73,8 @@ def _stream(number: int, declared: Stream) -> Wanted:
     kinds = [layer.kind for layer in declared.layers if layer.kind != "Raw"]
     if kinds != ["Ether", "IP", "UDP"]:
         raise ProfileLineError(declared.line, f"{'/'.join(kinds)}: not supported: a [[stream]] is Ether/IP/UDP")
-    base = Wanted(
-        str(declared.name or f"stream {number + 1}"), frame, declared.unit, declared.rate, _spans(declared), notes=notes
-    )
+    name = str(declared.name or f"stream {number + 1}")
+    base = Wanted(name, frame, declared.unit, declared.rate, _spans(declared), notes=notes)
     return _varied(replace(base, macs=_macs(declared), notes=(*notes, *_differences(declared))), declared)
 
 
@@ -154,19 +154,16 @@ def _varied(base: Wanted, declared: Stream) -> Wanted:
     counts = [spans[key].count for key in moved if spans[key].count > 1]
     flows = math.lcm(*counts)
     if flows > MOST_FLOWS:
-        raise ProfileLineError(
-            declared.line, f"the variables repeat after {flows} packets, expected at most {MOST_FLOWS}"
-        )
+        repeat = f"the variables repeat after {flows} packets"
+        raise ProfileLineError(declared.line, f"{repeat}, expected at most {MOST_FLOWS}")
     return replace(base, spans=spans, order=moved, flows=flows, together=len(counts) > 1)
 
 
 def _of_tuple(base: Wanted, pair: Tuple, spans: Mapping[str, Range], moved: Sequence[str], used: int) -> Wanted:
     ips, ports = [key for key in moved if key.startswith("ipv4")], [key for key in moved if key.startswith("udp")]
     if used > 1 or len(ips) != 1 or len(ports) > 1:
-        raise ProfileLineError(
-            pair.line,
-            f"{pair.name}: expected a tuple alone, its ip written to one address, its port to one port at most",
-        )
+        expected = "expected a tuple alone, its ip written to one address, its port to one port at most"
+        raise ProfileLineError(pair.line, f"{pair.name}: {expected}")
     product = math.prod(spans[key].count for key in moved)
     flows = min(product, pair.limit_flows or product)
     if not 1 <= flows <= MOST_FLOWS:
@@ -309,3 +306,82 @@ def _varying(path: str, stream: StreamRequest) -> Iterator[tuple[str, int]]:
         if program.field not in _VARIED or counter is UNSET or counter.step != 1:
             raise InputError(f"{path}: {program.field} varies in a way that a [[stream]] does not")
         yield _VARIED[program.field], counter.count
+
+
+LEAST_SHARE, MOST_SHARE = 0.001, 1000.0  # of a [[stream]]
+BENCH: Final = """\
+# No device yet: the ports are joined. Put a device here, or import with --bench SCENARIO.
+[dut]
+kind = "wire"
+
+[[port]]
+name = "{left}"
+
+[[port]]
+name = "{right}"
+"""
+_HEADER: Final = re.compile(r"\s*\[\[?\s*([\w-]+)[^\]]*\]")
+
+
+def scenario(title: str, bench: str, streams: Sequence[tuple[Wanted, str, str]]) -> str:
+    """A whole scenario: a bench's text without its streams, and these, each with the ports that it goes from and to.
+
+    Raises InputError if there is none, or if their rates have no common measure.
+    """
+    if not streams:
+        raise InputError(f"{title}: it has no stream")
+    shares = _shares(title, [stream for stream, _, _ in streams])
+    tables = ["\n".join(_lines(*ends, share)) + "\n" for ends, share in zip(streams, shares, strict=True)]
+    return "\n".join((_without_streams(bench).rstrip("\n") + "\n", *tables))
+
+
+def _shares(title: str, streams: Sequence[Wanted]) -> list[float]:
+    units = {wanted.unit == "percentage" for wanted in streams}
+    if len(units) > 1:
+        expected = "expected one of them, since the port's speed is unknown"
+        raise InputError(f"{title}: percentages and other rates: {expected}")
+    rates = [wanted.fps for wanted in streams]
+    scale = 1.0 if min(rates) >= LEAST_SHARE and max(rates) <= MOST_SHARE else MOST_SHARE / max(rates)
+    if min(rates) * scale < LEAST_SHARE:
+        raise InputError(f"{title}: rates of {min(rates):g} and {max(rates):g}: expected within a factor of 1,000,000")
+    return [rate * scale for rate in rates]
+
+
+def _lines(stream: Wanted, left: str, right: str, share: float) -> Iterator[str]:
+    yield from (f"# {plain(text)}" for text in (f"{stream.title}: {stream.rate:g} {stream.unit}", *stream.notes))
+    yield from ("[[stream]]", f'from = "{left}"', f'to = "{right}"', f"frame_bytes = {stream.frame_bytes}")
+    yield f"share = {share:.10g}"
+    yield from (f"{key} = {json.dumps(value)}" for key, value in stream.macs.items())
+    for key in _KEYS.values():
+        yield f"{key} = {_range(key, stream.spans[key])}"
+    if stream.order:
+        yield f"order = {json.dumps(list(stream.order))}"
+    yield f"flows = {stream.flows}"
+    if stream.together:
+        yield "together = true"
+
+
+def _range(key: str, span: Range) -> str:
+    if key.startswith("ipv4"):
+        return f'"{span.as_addresses()}"'
+    return f'"{span.first}-{span.last}"' if span.count > 1 else str(span.first)
+
+
+def _without_streams(bench: str) -> str:
+    """The text without its [[stream]] tables, and without the comments that stand directly above them."""
+    blocks, names = [list[str]()], [""]  # one for each table, with the comments above it
+    for line in bench.splitlines():
+        if header := _HEADER.match(line):
+            blocks.append(_comment_above(blocks[-1]))
+            names.append(header[1])
+        blocks[-1].append(line)
+    kept = [line for name, block in zip(names, blocks, strict=True) if name != "stream" for line in block]
+    return "\n".join(kept) + "\n"
+
+
+def _comment_above(lines: list[str]) -> list[str]:
+    """Takes the comment and empty lines away that a text ends with."""
+    comment: list[str] = []
+    while lines and (not lines[-1].strip() or lines[-1].startswith("#")):
+        comment.insert(0, lines.pop())
+    return comment

@@ -65,11 +65,9 @@ def annotations(judgements: Sequence[Judged], margin: float) -> Iterator[str]:
 def render_summary(comparison: Comparison, by_metric: Sequence[Judged], margin: float) -> str:
     """Markdown for a pull request: the outcome, a table of the metrics, what differs between the benches."""
     a, b = plain(comparison.a.name), plain(comparison.b.name)
-    parts = [
-        f"### Pinchpoint: {plain(headline(by_metric, margin))}",
-        f"BASE (A) is {a}, HEAD (B) is {b}; measured as {plain(str(comparison.kind))}"
-        + (f", since {plain(comparison.why)}." if comparison.why else "."),
-    ]
+    measured = f"BASE (A) is {a}, HEAD (B) is {b}; measured as {plain(str(comparison.kind))}"
+    why = f", since {plain(comparison.why)}" if comparison.why else ""
+    parts = [f"### Pinchpoint: {plain(headline(by_metric, margin))}", f"{measured}{why}."]
     if by_metric:
         rows = [_row(judgement.scenario, judgement.metric, _SAID[judgement.state][0]) for judgement in by_metric]
         parts.append(table_text(table_of(_HEADINGS, rows, words=("scenario", "metric", "sentence"))))

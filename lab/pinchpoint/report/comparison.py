@@ -200,7 +200,7 @@ def series_figure(duet: DuetSummary) -> Figure:
 
 def ratios_figure(ratios: Sequence[tuple[str, MetricComparison]]) -> Figure:
     """Every judged ratio with its interval, one row each. x: B / A - 1 in percent; y: scenario and metric."""
-    points, bars = list[plot.Point](), list[tuple[float, float, float]]()
+    points, bars = list[plot.Point](), list[plot.Ends]()
     for name, metric in ratios:
         bar = _change(metric.ratio or 1.0), _change(metric.low or 1.0), _change(metric.high or 1.0)
         points.append((bar[0], escape(f"{name}: {metric.metric}" if name else metric.metric), ""))

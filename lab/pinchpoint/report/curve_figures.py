@@ -29,6 +29,7 @@ _MOST_STACKS: Final = 4
 _MAIN_HEIGHT: Final = 390  # pixels
 _DODGE: Final = 0.12  # between series at one level of a categorical axis, in levels
 _LOG_Y: Final = 100.0  # largest over smallest value of one panel
+_LevelEstimate = tuple[Level, Estimate]
 
 
 @dataclass(frozen=True)
@@ -164,11 +165,8 @@ def _band(part: Series, name: str, divisor: float, place: int) -> Iterator[Figur
     """A light bar at each level, over which the momentary rate moved; x is the levels."""
     low_name, high_name = band_metrics(name)
     lows, highs = dict(part.having(low_name)), dict(part.having(high_name))
-    ranges = [
-        (level, estimate)
-        for level, estimate in part.having(name)
-        if level in lows and level in highs and _is_number(estimate)
-    ]
+    known = lows.keys() & highs.keys()
+    ranges = [(level, estimate) for level, estimate in part.having(name) if level in known and _is_number(estimate)]
     if ranges:
         colour = plot.COLOURS[place % len(plot.COLOURS)]
         ends = ((estimate, lows[level], highs[level]) for level, estimate in ranges)
@@ -179,7 +177,7 @@ def _band(part: Series, name: str, divisor: float, place: int) -> Iterator[Figur
                "error_y": plot.error_bars(bars, colour, 9, 0)}  # fmt: skip
 
 
-def _marked(part: Series, name: str, points: Sequence[tuple[Level, Estimate]], divisor: float, place: int) -> Figure:
+def _marked(part: Series, name: str, points: Sequence[_LevelEstimate], divisor: float, place: int) -> Figure:
     """Markers, error bars and what the pointer shows."""
     colour, shape = plot.COLOURS[place % len(plot.COLOURS)], plot.SHAPES[place % len(plot.SHAPES)]
     marker = {"color": colour, "size": [11 if estimate.bound in _SYMBOLS else 8 for _, estimate in points],
@@ -193,7 +191,7 @@ def _is_number(estimate: Estimate) -> bool:
     return estimate.value > 0 and estimate.bound is not Bound.BETWEEN
 
 
-def _ends(estimate: Estimate, divisor: float) -> tuple[float, float, float]:
+def _ends(estimate: Estimate, divisor: float) -> plot.Ends:
     """(value, low, high); an open end is the value itself."""
     low, high = (estimate.value if end is None else end for end in (estimate.low, estimate.high))
     return estimate.value / divisor, low / divisor, high / divisor
@@ -265,9 +263,7 @@ def _shapes(parts: Sequence[Series], published: Sequence[Published]) -> Iterable
     yield Panel("shape", "The published shape beside ours", about, figure)
 
 
-def _ours(
-    part: Series, metric: str, points: Sequence[tuple[Level, Estimate]], common: Level | None, colour: str
-) -> Figure:
+def _ours(part: Series, metric: str, points: Sequence[_LevelEstimate], common: Level | None, colour: str) -> Figure:
     base = dict(points)[common].value if common is not None else points[0][1].value
     symbols = [_symbol(part, level, metric, estimate, "circle") for level, estimate in points]
     said = [(level, estimate.value, estimate.quoted) for level, estimate in points]
@@ -335,16 +331,9 @@ def _layer(part: Series, name: str, levels: Sequence[Level], x: LevelAxis, colou
 
 
 _TITLES: Final[Mapping[str, str]] = {
-    "cycles": "What a packet costs",
-    "share": "Shares",
-    "ns": "Latency",
-    "s": "Times",
-    "1/s": "Rates",
-    "bit/s": "Bandwidth",
-    "fps": "Packet rates",
-    "count": "In the datapath",
-    "bytes": "Memory",
-}
+    "cycles": "What a packet costs", "share": "Shares", "ns": "Latency", "s": "Times", "1/s": "Rates",
+    "bit/s": "Bandwidth", "fps": "Packet rates", "count": "In the datapath", "bytes": "Memory",
+}  # fmt: skip
 """Of panels by their unit, in their order; those of other units come last."""
 
 

@@ -1,7 +1,7 @@
 """What was lost, at which load or in which burst: of single trials, and of trials of neighbouring loads."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
 from statistics import median
 from typing import Final
@@ -44,16 +44,11 @@ def loss_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Figur
         data += [_trials(validity, part, y) | {"showlegend": not place} for place, (part, y) in enumerate(shown)]
     ratios = [trial.loss_ratio for trial in trials if trial.lost > 0]
     shapes, notes = _rates(result.rates if result else ())
-    return plot.figure(
-        data,
-        380 if ratios else 220,
-        54 if notes else 12,
-        plot.axis("offered load, Mpps", anchor="y2", rangemode="tozero"),
-        plot.loss_axis(ratios, _STRIP, 1) if ratios else plot.axis(),
-        yaxis2=plot.no_loss_axis(0, _STRIP - _GAP if ratios else 1),
-        shapes=shapes,
-        annotations=notes,
-    )
+    x = plot.axis("offered load, Mpps", anchor="y2", rangemode="tozero")
+    y = plot.loss_axis(ratios, _STRIP, 1) if ratios else plot.axis()
+    strip = plot.no_loss_axis(0, _STRIP - _GAP if ratios else 1)
+    height, top = 380 if ratios else 220, 54 if notes else 12
+    return plot.figure(data, height, top, x, y, yaxis2=strip, shapes=shapes, annotations=notes)
 
 
 def close_up(layout: Figure, rates: Sequence[Rate]) -> Figure | None:
@@ -173,14 +168,6 @@ def _ticks(name: str, at: float, colour: str, trials: Sequence[Trial], divisor: 
     return plot.markers(name, points, marker, cliponaxis=False)
 
 
-def figures_of(result: ScenarioResult | None, trials: Sequence[Trial]) -> Iterator[tuple[str, Figure]]:
-    """Each figure of the measures burst and loss_curve with its name; none for other measures."""
-    if result is not None and result.burst is not None and result.burst.tests:
-        yield "bursts", burst_figure(result.burst, trials)
-    if result is not None and result.loss_curve:
-        yield "curve", loss_curve_figure(result.loss_curve)
-
-
 def burst_figure(result: BurstResult, trials: Sequence[Trial]) -> Figure:
     """Burst length by test: each burst that was sent, and the longest without loss. x: test; y: frames."""
     known = {trial.id: trial for trial in trials}
@@ -239,7 +226,7 @@ def loss_curve_figure(points: Sequence[LossPoint]) -> Figure:
     return plot.figure(data, 520, 34, x, y, **other)
 
 
-def _curve(name: str, points: Sequence[LossPoint], y: str, values: Sequence[tuple[float, float, float]]) -> Figure:
+def _curve(name: str, points: Sequence[LossPoint], y: str, values: Sequence[plot.Ends]) -> Figure:
     colour = "@accent" if y == "y" else "@s1"
     placed = [(point.offered_fps / 1e6, value, _load(point))
               for point, (value, _, _) in zip(points, values, strict=True)]  # fmt: skip

@@ -4,7 +4,7 @@ The page, Markdown and the terminal only place them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pinchpoint.measure import registry
@@ -200,7 +200,8 @@ def metric_table(result: ScenarioResult, view: MetricsView) -> Table:
     values = [Cell(row.value, mark="" if place else "strong") for place, row in enumerate(view.main)]
     rows = [(row.name, value, row.interval, row.note) for row, value in zip(view.main, values, strict=True)]
     headings = {"metric": result.measure, "found": "found", "interval": "interval", "note": "note"}
-    return table_of(headings, rows, words=("metric", "note"), name=result.scenario, title=result.title)
+    table = table_of(headings, rows, words=("metric", "note"))
+    return replace(table, name=result.scenario, title=result.title)
 
 
 def main_metrics(measure: str, metrics: Sequence[Metric]) -> tuple[Metric, ...]:
@@ -275,19 +276,11 @@ def curve_views(curves: Sequence[Curve], study: Study | None) -> tuple[CurveView
 
 
 def _view(anchor: str, curve: Curve, published: Sequence[Published]) -> CurveView:
-    columns = table_columns(curve)
-    every = metric_names(curve)
-    return CurveView(
-        anchor=anchor,
-        curve=curve,
-        columns=columns,
-        rows=tuple(_point_row(curve, point, columns) for point in curve.points),
-        intervals=interval_words(curve, columns),
-        panels=panels(curve, published),
-        all_columns=every if len(every) > len(columns) else (),
-        unmeasured=tuple(_unmeasured(curve)),
-        unseen=_unseen(curve),
-    )
+    columns, every = table_columns(curve), metric_names(curve)
+    rows = tuple(_point_row(curve, point, columns) for point in curve.points)
+    intervals, drawn = interval_words(curve, columns), panels(curve, published)
+    all_columns, unmeasured = every if len(every) > len(columns) else (), tuple(_unmeasured(curve))
+    return CurveView(anchor, curve, columns, rows, intervals, drawn, all_columns, unmeasured, _unseen(curve))
 
 
 def table_columns(curve: Curve) -> tuple[str, ...]:
@@ -311,17 +304,14 @@ def _point_row(curve: Curve, point: CurvePoint, columns: Sequence[str]) -> Row:
     measured = point.outcome == Outcome.MEASURED
     main = next((point.estimates[name] for name in columns if name in point.estimates), None)
     trimmed = main.trimmed_mean if main else None
-    limit = Limit(point.limit).words if point.limit else "-"
-    return Row(
-        levels=tuple(with_unit(point.levels.get(factor.name), factor.unit) for factor in curve.factors),
-        cells={name: _cell(point, name) for name in (*columns, *metric_names(curve))},
-        repeats=main.n if main else 0,
-        published_way="" if main is None or trimmed is None else units.quantity(trimmed, main.unit),
-        outcome=point.outcome,
-        limit=limit if measured else words.OUTCOMES[Outcome(point.outcome)],
-        verdict=point.verdict if measured else words.plain_reason(point.reason),
-        notes=tuple(_notes(point, columns)),
-    )
+    levels = tuple(with_unit(point.levels.get(factor.name), factor.unit) for factor in curve.factors)
+    cells = {name: _cell(point, name) for name in (*columns, *metric_names(curve))}
+    published_way = "" if main is None or trimmed is None else units.quantity(trimmed, main.unit)
+    limit, verdict = Limit(point.limit).words if point.limit else "-", point.verdict
+    if not measured:
+        limit, verdict = words.OUTCOMES[Outcome(point.outcome)], words.plain_reason(point.reason)
+    notes = tuple(_notes(point, columns))
+    return Row(levels, cells, main.n if main else 0, published_way, point.outcome, limit, verdict, notes)
 
 
 def _notes(point: CurvePoint, columns: Sequence[str]) -> Iterator[str]:
@@ -373,9 +363,7 @@ def _unseen(curve: Curve) -> str:
 
 def _unmeasured(curve: Curve) -> list[tuple[str, str]]:
     """Points without a number by outcome and reason: how many, which, why."""
-    unmeasured = grouped(
-        ((words.OUTCOMES[Outcome(point.outcome)], words.plain_reason(point.reason)), levels_of(curve, point))
-        for point in curve.points
-        if point.outcome != Outcome.MEASURED
-    )
-    return [(f"{'; '.join(at)}: {outcome}", reason) for (outcome, reason), at in unmeasured.items()]
+    unmeasured = [point for point in curve.points if point.outcome != Outcome.MEASURED]
+    outcomes = [(words.OUTCOMES[Outcome(point.outcome)], words.plain_reason(point.reason)) for point in unmeasured]
+    places = grouped(zip(outcomes, (levels_of(curve, point) for point in unmeasured), strict=True))
+    return [(f"{'; '.join(at)}: {outcome}", reason) for (outcome, reason), at in places.items()]

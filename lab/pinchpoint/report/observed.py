@@ -36,13 +36,8 @@ class WatchView:
 
 def watch_view(watched: Watched) -> WatchView:
     """The view of some seconds."""
-    return WatchView(
-        f"{units.duration(watched.seconds)} watched",
-        _path(watched),
-        _threads(watched.threads, watched.seconds),
-        tuple(_figures(watched)),
-        tuple(map(_cause, watched.suspicions)),
-    )
+    about, threads = f"{units.duration(watched.seconds)} watched", _threads(watched.threads, watched.seconds)
+    return WatchView(about, _path(watched), threads, tuple(_figures(watched)), tuple(map(_cause, watched.suspicions)))
 
 
 @dataclass(frozen=True)
@@ -58,22 +53,18 @@ class JoinedView:
 
 def joined_view(joined: Joined) -> JoinedView:
     """The view of the time that all recordings share."""
-    return JoinedView(
-        f"{units.duration(joined.seconds)} that all recordings share",
-        _wires(joined),
-        tuple(map(_clock, joined.wires)),
-        tuple(line for wire in joined.wires for line in _vanished(wire, joined.seconds)),
-        tuple((name, watch_view(watched)) for name, watched in joined.hosts),
-    )
+    about = f"{units.duration(joined.seconds)} that all recordings share"
+    losses = tuple(line for wire in joined.wires for line in _vanished(wire, joined.seconds))
+    hosts = tuple((name, watch_view(watched)) for name, watched in joined.hosts)
+    return JoinedView(about, _wires(joined), tuple(map(_clock, joined.wires)), losses, hosts)
 
 
 def _wires(joined: Joined) -> Table:
     """A row a wire and direction: frames a second sent into it and received from it, and what vanished."""
     rows = []
     for sender, receiver, crossing in (way for wire in joined.wires for way in _ways_of(wire)):
-        sent, received, lost = (
-            _rate(frames, joined.seconds) for frames in (crossing.sent, crossing.received, crossing.lost)
-        )
+        counts = (crossing.sent, crossing.received, crossing.lost)
+        sent, received, lost = (_rate(frames, joined.seconds) for frames in counts)
         rows.append((sender, receiver, sent, received, Cell(lost if crossing.lost else "", mark="bad")))
     headings = {"from": "from", "to": "to", "sent": "sent", "received": "received", "lost": "vanished"}
     return table_of(headings, rows, words=("from", "to"))

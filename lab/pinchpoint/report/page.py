@@ -8,7 +8,6 @@ import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cache
 from importlib import resources
 from typing import Final
@@ -22,7 +21,7 @@ from pinchpoint.model.effective import by_name, table_in
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
-from pinchpoint.model.trial import LatencySummary, Trial
+from pinchpoint.model.trial import Trial
 from pinchpoint.report import loss_figures, number_views, rate_figures, trial_figures, words
 from pinchpoint.report.number_views import MetricRow, named
 from pinchpoint.report.plot import Figure
@@ -80,14 +79,9 @@ def with_ids(plots: Iterable[tuple[str, Figure | None]], lead: str = "") -> list
 def filled(template: str, drawn: Sequence[Figure], **values: object) -> str:
     """A page from one of the templates; `drawn` are its plots, each with the id of its element."""
     scripts = (asset("plotly-basic.min.js"), asset("report.js"))
-    made = environment().get_template(template)
-    return made.render(
-        **values,
-        policy=_policy(scripts),
-        css=Markup(asset("report.css")),
-        scripts=[Markup(script) for script in scripts],
-        figures=as_json(drawn),
-    )
+    css, code = Markup(asset("report.css")), [Markup(script) for script in scripts]
+    page = environment().get_template(template)
+    return page.render(**values, policy=_policy(scripts), css=css, scripts=code, figures=as_json(drawn))
 
 
 def as_json(drawn: Sequence[Figure]) -> Markup:
@@ -111,14 +105,13 @@ def plots_of(view: ScenarioView) -> dict[str, Figure]:
             "loss": loss,
             "near": near and {"data_of": f"{view.anchor}-loss", "layout": near},
         }
-    drawn |= dict(loss_figures.figures_of(result, trials))
+    if result and result.burst and result.burst.tests:
+        drawn["bursts"] = loss_figures.burst_figure(result.burst, trials)
+    if result and result.loss_curve:
+        drawn["curve"] = loss_figures.loss_curve_figure(result.loss_curve)
     drawn["latency"] = trial_figures.latency_figure(result.latency) if result else None
     drawn["cores"] = trial_figures.cache_line_figure(trials)
     return {name: figure for name, figure in drawn.items() if figure}
-
-
-def _latency_cells(latency: LatencySummary) -> list[str]:
-    return [units.nanoseconds(getattr(latency, name)) for _, name in _LATENCIES]
 
 
 def _policy(scripts: Sequence[str]) -> str:
@@ -140,34 +133,28 @@ def asset(name: str, package: str = "pinchpoint.report") -> str:
 @cache
 def environment(package: str = "pinchpoint.report") -> Environment:
     """The templates of a package, and after them the report's own."""
-    environment = Environment(
-        loader=ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((package, "pinchpoint.report"))]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals |= {
+    loader = ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((package, "pinchpoint.report"))])
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.globals |= {
         "units": units,
         "words": words,
         "number_views": number_views,
         "search_words": rate_figures.search_words,
-        "latency_cells": _latency_cells,
+        "latencies": _LATENCIES,
         "path_size": SIZE,
-        "latency_names": [name for name, _ in _LATENCIES],
         "trial_address": None,  # where trials have pages of their own: their address by their id
     }
-    return environment
+    return made
 
 
 LEAST_TRIAL_S: Final = 60.0  # RFC 2544, 24
 
 
-class Form(StrEnum):
-    """The document whose report form is filled in."""
+class Form(units.Worded):
+    """The document whose report form is filled in, with its title."""
 
-    RFC2544 = "rfc2544"
-    RFC9411 = "rfc9411"
+    RFC2544 = "rfc2544", "Benchmarking Methodology for Network Interconnect Devices"
+    RFC9411 = "rfc9411", "Benchmarking Methodology for Network Security Device Performance"
 
 
 @dataclass(frozen=True)
@@ -230,10 +217,6 @@ SECTIONS: Final[Mapping[Form, tuple[Section, ...]]] = {
         )),
     ),
 }  # fmt: skip
-TITLES: Final[Mapping[Form, str]] = {
-    Form.RFC2544: "Benchmarking Methodology for Network Interconnect Devices",
-    Form.RFC9411: "Benchmarking Methodology for Network Security Device Performance",
-}
 
 
 @dataclass(frozen=True)
@@ -247,15 +230,10 @@ class Filled:
 
 def render_form(form: Form, info: RunInfo, result: RunResult, trials: Sequence[Trial]) -> str:
     """The page as text: no scripts, no network; every text from outside is escaped."""
-    template = environment().get_template("form.html.j2")
-    return template.render(
-        rfc=form.value.removeprefix("rfc"),
-        title=TITLES[form],
-        info=info,
-        sections=[_filled(section, info, result) for section in SECTIONS[form]],
-        setup=tuple(_setup(info)),
-        remarks=tuple(_remarks(form, result, trials)),
-    )
+    template, rfc = environment().get_template("form.html.j2"), form.value.removeprefix("rfc")
+    sections = [_filled(section, info, result) for section in SECTIONS[form]]
+    setup, remarks = tuple(_setup(info)), tuple(_remarks(form, result, trials))
+    return template.render(rfc=rfc, title=form.words, info=info, sections=sections, setup=setup, remarks=remarks)
 
 
 def _filled(section: Section, info: RunInfo, result: RunResult) -> Filled:

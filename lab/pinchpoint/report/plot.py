@@ -18,14 +18,13 @@ from pinchpoint.report import words
 
 Figure = dict[str, Any]
 Point = tuple[Any, Any, str]  # x, y and what the pointer shows
+Ends = tuple[float, float, float]  # a value, and the low and the high end of its bar
 
 SYMBOLS: Final[Mapping[TrialValidity, str]] = {
-    TrialValidity.VALID: "circle",
-    TrialValidity.GENERATOR_LIMITED: "triangle-up-open",
-    TrialValidity.NOISY_HOST: "diamond-open",
-    TrialValidity.COUNTER_MISMATCH: "square-open",
+    TrialValidity.VALID: "circle", TrialValidity.GENERATOR_LIMITED: "triangle-up-open",
+    TrialValidity.NOISY_HOST: "diamond-open", TrialValidity.COUNTER_MISMATCH: "square-open",
     TrialValidity.ABORTED: "x-thin",
-}
+}  # fmt: skip
 COLOURS: Final = ("@s0", "@s1", "@s2", "@s3", "@s4", "@s5")
 """Of lines that differ in nothing but what they are of."""
 SHAPES: Final = ("circle", "square", "diamond", "cross", "star", "hexagon")
@@ -107,9 +106,7 @@ def bars(name: str, x: Sequence[Any], y: Sequence[Any], texts: Sequence[str], co
     return trace | more
 
 
-def error_bars(
-    ends: Sequence[tuple[float, float, float]], colour: str, thickness: float = 1.4, width: int = 5
-) -> Figure:
+def error_bars(ends: Sequence[Ends], colour: str, thickness: float = 1.4, width: int = 5) -> Figure:
     """Bars from low to high round each value: (value, low, high) of each."""
     ups = [max(0.0, high - value) for value, _, high in ends]
     downs = [max(0.0, value - low) for value, low, _ in ends]
@@ -177,15 +174,11 @@ class LevelAxis:
         drawn = [math.log10(place) if self.log else place for place in self.places]
         ticks = self._ticks(drawn, _NARROWEST * (2 if narrow else 1))
         margin = (max(drawn) - min(drawn)) * 0.05 or 0.5
-        unit = f", {self.factor.unit}" if self.factor.unit else ""
-        return axis(
-            escape(f"{self.factor.name}{unit}"),
-            type="log" if self.log else "linear",
-            tickvals=[self.places[place] for place in ticks],
-            ticktext=[escape(units.level(self.levels[place])) for place in ticks],
-            range=[min(drawn) - margin, max(drawn) + margin],
-            anchor="y",
-        )
+        title = escape(self.factor.name + (f", {self.factor.unit}" if self.factor.unit else ""))
+        values = [self.places[place] for place in ticks]
+        texts = [escape(units.level(self.levels[place])) for place in ticks]
+        kind, ends = "log" if self.log else "linear", [min(drawn) - margin, max(drawn) + margin]
+        return axis(title, type=kind, tickvals=values, ticktext=texts, range=ends, anchor="y")
 
     def _ticks(self, drawn: Sequence[float], least: float) -> list[int]:
         """Indexes of levels whose text has room, the last one always among them."""

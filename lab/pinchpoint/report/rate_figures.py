@@ -71,15 +71,12 @@ def narrowing(trials: Sequence[Trial], allowed: float) -> tuple[Bounds, ...]:
 
 def spread_of(label: str, rate: Rate) -> Spread:
     """A rate as a row."""
-    both = rate.status is RateStatus.FOUND and rate.lower_fps and rate.upper_fps
-    return Spread(
-        label=label,
-        value=rate.upper_fps if rate.status is RateStatus.BELOW_MINIMUM else rate.quoted_fps,
-        ends=(rate.lower_fps or 0.0, rate.upper_fps or 0.0) if both else None,
-        band=(rate.band.low_fps, rate.band.high_fps) if rate.band else None,
-        status=rate.status,
-        text="; ".join(filter(None, (words.quoted(rate), words.interval(rate), words.band(rate)))),
-    )
+    value = rate.upper_fps if rate.status is RateStatus.BELOW_MINIMUM else rate.quoted_fps
+    known = rate.status is RateStatus.FOUND and rate.lower_fps and rate.upper_fps
+    ends = (rate.lower_fps or 0.0, rate.upper_fps or 0.0) if known else None
+    band = (rate.band.low_fps, rate.band.high_fps) if rate.band else None
+    text = "; ".join(filter(None, (words.quoted(rate), words.interval(rate), words.band(rate))))
+    return Spread(label, value, ends, band, rate.status, text)
 
 
 def scenario_spreads(result: ScenarioResult) -> tuple[Spread, ...]:

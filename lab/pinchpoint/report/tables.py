@@ -49,17 +49,9 @@ def column(key: str, heading: str, texts: Iterable[str | Cell], is_number: bool 
     return Column(key, heading, tuple(cells), is_number)
 
 
-def table_of(
-    headings: Mapping[str, str],
-    rows: Iterable[Sequence[str | Cell]],
-    words: Collection[str] = (),
-    name: str = "",
-    title: str = "",
-) -> Table:
+def table_of(headings: Mapping[str, str], rows: Iterable[Sequence[str | Cell]], words: Collection[str] = ()) -> Table:
     """A table of these rows, with a column for each key of `headings`; columns in `words` hold no numbers."""
     made = list(rows)
-    columns = [
-        column(key, heading, [row[place] for row in made], key not in words)
-        for place, (key, heading) in enumerate(headings.items())
-    ]
-    return Table(tuple(columns), name, title)
+    numbered = enumerate(headings.items())
+    columns = [column(key, heading, [row[at] for row in made], key not in words) for at, (key, heading) in numbered]
+    return Table(tuple(columns))

@@ -167,7 +167,7 @@ def _measured(view: ScenarioView) -> list[RenderableType]:
     result = view.result
     if result is None:
         return []
-    cores = words.core_distance(result.cache_line) if result.cache_line else ""
+    cores = words.core_distance(result) if result.cache_line else ""
     lines = [Text(text, style="dim") for text in (view.metrics.about, words.judged(result), cores) if text]
     lines += [*_warnings(view), *([_verdict(view)] if view.limit else [])]
     table = [draw(metric_table(result, view.metrics), wraps=False)] if view.metrics.main else []

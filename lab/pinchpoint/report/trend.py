@@ -156,7 +156,7 @@ def trend_figure(trend: Trend) -> Figure | None:
     if not trend.runs:
         return None
     y = plot.value_axis(trend.unit, [run.value for run in trend.runs])
-    points, ends = list[plot.Point](), list[tuple[float, float, float]]()
+    points, ends = list[plot.Point](), list[plot.Ends]()
     for number, run in enumerate(trend.runs, 1):
         told = (run.run_id, run.started, units.quantity(run.value, trend.unit))
         points.append((number, run.value / y.divisor, "<br>".join(map(escape, told))))

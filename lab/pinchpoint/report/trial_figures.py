@@ -90,10 +90,8 @@ def cache_line_figure(trials: Sequence[Trial]) -> Figure | None:
 
 
 def _probes(name: str, symbol: str, trials: Sequence[Trial], values: Sequence[float | None]) -> Figure:
-    named = enumerate(zip((escape(trial.id) for trial in trials), values, strict=True), 1)
-    probed = [
-        (place, value, f"{name}: {units.nanoseconds(value)}") for place, (name, value) in named if value is not None
-    ]
+    placed = enumerate(zip(trials, values, strict=True), 1)
+    probed = [(at, ns, f"{escape(trial.id)}: {units.nanoseconds(ns)}") for at, (trial, ns) in placed if ns is not None]
     return plot.markers(name, probed, {"symbol": symbol, "size": 7, "color": "@accent", "line": {"width": 1.5}})
 
 

@@ -256,9 +256,7 @@ def thread_view(load: ThreadLoad, figures: Mapping[str, ThreadFigure]) -> Thread
     passes = None if load.recirculated is None or not load.received else 1 + load.recirculated / load.received
     cycles = words.NOT_COUNTABLE if load.cycles_per_packet is None else f"{load.cycles_per_packet:,.0f} cycles"
     every = {**{key: ThreadFigure(key.replace("_", " "), "") for key in load.detail}, **figures}
-    own = [
-        (figure.title, load.detail[key]) for key, figure in every.items() if key in load.detail and not figure.answers
-    ]
+    counted = [(figure, load.detail[key]) for key, figure in every.items() if key in load.detail]
     rows = (
         ("Busy", words.NOT_COUNTABLE if load.busy_share is None else units.share(load.busy_share)),
         *((("Busy by", _BUSY_BY[load.busy_by]),) if load.busy_by else ()),
@@ -266,7 +264,7 @@ def thread_view(load: ThreadLoad, figures: Mapping[str, ThreadFigure]) -> Thread
         ("Clock", words.NOT_MEASURED if load.clock_hz is None else f"{load.clock_hz / 1e9:.2f} GHz"),
         ("Received", f"{words.count(load.received)} frames"),
         ("Passes per packet", words.NOT_COUNTABLE if passes is None else f"{passes:.2f}"),
-        *((title, f"{value:,.10g}") for title, value in own),
+        *((figure.title, f"{value:,.10g}") for figure, value in counted if not figure.answers),
     )
     uncounted = ", ".join(figure.title for key, figure in figures.items() if key not in load.detail)
     return ThreadView(load.name, rows, _hits(load, figures), uncounted)

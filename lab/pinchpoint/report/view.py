@@ -268,15 +268,10 @@ def run_view(
     measurements: Sequence[Measurement] = (),
 ) -> RunView:
     """The view of a run, of which the result may be all that is known."""
-    return RunView(
-        run_id=result.run_id,
-        finished=result.finished,
-        findings=result.findings,
-        curves=curve_views(result.curves, info.study if info else None),
-        scenarios=_scenarios(result, info, trials, measurements),
-        method=words.method(result),
-        why=tuple(why_view(explanation, result.profiles) for explanation in result.explanations),
-    )
+    curves = curve_views(result.curves, info.study if info else None)
+    sections = _scenarios(result, info, trials, measurements)
+    why = tuple(why_view(explanation, result.profiles) for explanation in result.explanations)
+    return RunView(result.run_id, result.finished, result.findings, curves, sections, words.method(result), why)
 
 
 def _scenarios(

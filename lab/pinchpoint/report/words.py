@@ -10,17 +10,7 @@ from pinchpoint.measure import registry
 from pinchpoint.model import units
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.offload import Offload, OffloadTruth
-from pinchpoint.model.result import (
-    CacheLine,
-    Limit,
-    ModeRates,
-    Outcome,
-    Rate,
-    RateStatus,
-    RunResult,
-    ScenarioResult,
-    Verdict,
-)
+from pinchpoint.model.result import Limit, ModeRates, Outcome, Rate, RateStatus, RunResult, ScenarioResult, Verdict
 from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.model.study import Bound, Estimate
 from pinchpoint.model.terms import CAUSES
@@ -207,13 +197,13 @@ def seconds(value: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def core_distance(cache_line: CacheLine | None) -> str:
+def core_distance(result: ScenarioResult | None) -> str:
     """How far apart the engine's and the DUT's cores were."""
-    if cache_line is None:
+    cores = result.cache_line if result else None
+    if cores is None:
         return f"core distance {NOT_MEASURED}"
-    ends = (cache_line.median_ns, cache_line.min_ns, cache_line.max_ns)
-    median, low, high = map(units.nanoseconds, ends)
-    far = f", far in {units.share(cache_line.far_share)} of probes" if cache_line.far_share else ""
+    median, low, high = map(units.nanoseconds, (cores.median_ns, cores.min_ns, cores.max_ns))
+    far = f", far in {units.share(cores.far_share)} of probes" if cores.far_share else ""
     return f"cores {median} apart ({low} to {high}){far}"
 
 
@@ -300,7 +290,7 @@ def _cores(result: ScenarioResult) -> Check:
     """Two distances of the cores are in a band already; without one they are a doubt."""
     cores, in_band = result.cache_line, any(rate.band for rate in result.rates)
     good = cores is not None and (in_band or cores.max_ns < FAR_CORES_RATIO * cores.min_ns)
-    return Check(good, core_distance(cores))
+    return Check(good, core_distance(result))
 
 
 def rate_names(results: Sequence[ScenarioResult]) -> tuple[str, ...]:

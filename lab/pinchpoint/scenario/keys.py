@@ -13,7 +13,7 @@ from pinchpoint.keys.source import Source
 from pinchpoint.measure import registry as measures
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.levels import CONFIDENCE
-from pinchpoint.model.scenario import PACKED, SPLIT, Between, Scenario, SearchMethod
+from pinchpoint.model.scenario import PACKED, SPLIT, Between, NumaPlacement, Scenario, SearchMethod
 from pinchpoint.scenario import sweep_keys
 from pinchpoint.scenario.service_keys import BACKEND, ESTABLISHED, SERVICE
 
@@ -28,11 +28,6 @@ def dut_table(kind: str) -> Table:
 def port_table(kind: str) -> Table:
     """`[[port]]` of a device of that kind."""
     return replace(PORT, keys=(*PORT.keys, *device(kind).keys.port))
-
-
-def host_table(kind: str) -> Table:
-    """`[[host]]` of a device of that kind."""
-    return replace(HOST, keys=(*HOST.keys, *device(kind).keys.host))
 
 
 PORT = Table(
@@ -251,7 +246,7 @@ TOP = Table(
         Key("title", kinds.text(), "What the scenario shows, in a few words.", Computed("the file's name")),
         Key("measure", kinds.word(*(measure.name for measure in measures.measures())),
             "; ".join(f'"{measure.name}": {measure.finds}' for measure in measures.measures()) + ".", measures.DEFAULT),
-        Key("numa", kinds.word("any", "same", "different"),
+        Key("numa", kinds.word(*NumaPlacement),
             'Where the two ends of the traffic run: "any": on the CPUs named here; "same": both on one NUMA node; '
             "\"different\": on two. Between hosts, the switch and the relay are on the server's node.", "any"),
         Key("runs_on", kinds.machine_name(),
@@ -277,7 +272,7 @@ def of_kind(kind: str) -> Tables:
     dut, own = dut_table(kind), declared.arrays
     of_measures = {table.name: table for table in (measure.table(declared) for measure in measures.measures())}
     own_tables = (SEARCH, VALIDITY, *of_measures.values())
-    ends = (port_table(kind), host_table(kind))
+    ends = (port_table(kind), replace(HOST, keys=(*HOST.keys, *declared.host)))
     services = (SERVICE, BACKEND, ESTABLISHED)
     every = (TOP, dut, *own, *ends, *services, MACHINE, GUEST, ENGINE, STREAM, *own_tables, *sweep_keys.TABLES)
     return Tables((TOP, dut, SERVICE, ESTABLISHED, GUEST, ENGINE, *own_tables), (*own, *ends, BACKEND, STREAM), every)

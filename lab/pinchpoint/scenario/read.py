@@ -2,7 +2,7 @@
 
 import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from ipaddress import IPv4Interface
 from math import lcm, prod
@@ -19,22 +19,14 @@ from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Reader, Values, lookup
 from pinchpoint.keys.source import Source, read_text, show
 from pinchpoint.measure import registry as measures
-from pinchpoint.measure.kind import needed
-from pinchpoint.model.scenario import (
-    LAB,
-    Engine,
-    Guest,
-    Measure,
-    NumaPlacement,
-    Point,
-    Scenario,
-    Search,
-    SearchMethod,
-    Stream,
-    Validity,
-)
+from pinchpoint.measure.kind import Arrays, needed
+from pinchpoint.model.scenario import LAB, Engine, Guest, Measure, Point, Scenario, Search, Stream, Validity
 from pinchpoint.scenario import keys, service_keys
 from pinchpoint.scenario.keys import MACHINE, MOST_FLOWS, RANGES, SEARCH
+from pinchpoint.scenario.service_keys import ByTable
+
+_UNREAD_SEARCH: Final = {key.model_field: key.kind.read(key.default) for key in SEARCH.keys}
+"""The values of [search] where the measure does not read it."""
 
 
 def load(path: FilePath) -> Scenario:
@@ -66,8 +58,8 @@ def scenario_of(source: Source) -> Scenario | None:
     reader.refuse_unknown_keys()
     word = reader.table(keys.TOP).get("measure")
     measure = measures.find(word) if word else None
-    tables = {table.name: _single(reader, table, word) for table in known.single}
-    arrays = {table.name: _array(reader, table, word) for table in known.arrays}
+    tables = {table.name: reader.table(table) if _is_read(source, table, word) else {} for table in known.single}
+    arrays = {table.name: reader.array(table) if _is_read(source, table, word) else [] for table in known.arrays}
     if tables["service"] and word in service_keys.THROUGH and not tables["established"]:
         tables["established"] = reader.table(service_keys.ESTABLISHED)
     dut = tables["dut"]
@@ -94,15 +86,13 @@ def scenario_of(source: Source) -> Scenario | None:
     if source.problems:
         return None
     assert measure is not None, "a wrong one is a problem"
-    scenario = _scenario(source.path, measure.made(**tables[own]), tables, arrays, made(), frozenset(reader.defaulted))
+    scenario = _scenario(reader, measure.made(**tables[own]), tables, arrays, made())
     scenario = replace(scenario, remote=remote_of(tables[""]["runs_on"], machines))
     remotes = {name: remote for name in machines if (remote := remote_of(name, machines))}
     return replace(scenario, engines=tuple(sites_of(scenario, remotes)))
 
 
-def _machines(
-    reader: Reader, tables: Mapping[str, Values], arrays: Mapping[str, Sequence[Element]]
-) -> dict[str, Values]:
+def _machines(reader: Reader, tables: ByTable, arrays: Arrays) -> dict[str, Values]:
     """Other machines by their names. Beside [[host]], which has their table's name, each `runs_on` is one."""
     if not arrays["host"]:
         return reader.named(MACHINE)
@@ -111,16 +101,8 @@ def _machines(
     return {name: reader.unwritten(MACHINE, name) for name in named}
 
 
-def _single(reader: Reader, table: Table, measure: str | None) -> Values:
-    """The values of a table; empty where the measure does not read it."""
-    return reader.table(table) if _is_read(reader.source, table, measure) else {}
-
-
-def _array(reader: Reader, table: Table, measure: str | None) -> list[Element]:
-    return reader.array(table) if _is_read(reader.source, table, measure) else []
-
-
 def _is_read(source: Source, table: Table, measure: str | None) -> bool:
+    """Whether the measure reads the table; one that the file has for other measures is noted."""
     is_there = lookup(source.data, (table.name,)) is not None
     if table.is_read_by(measure, is_there):
         return True
@@ -130,44 +112,28 @@ def _is_read(source: Source, table: Table, measure: str | None) -> bool:
     return False
 
 
-def _scenario(
-    path: str,
-    measure: Measure,
-    tables: Mapping[str, Values],
-    arrays: Mapping[str, Sequence[Element]],
-    read: Read,
-    defaulted: frozenset[str],
-) -> Scenario:
+def _scenario(reader: Reader, measure: Measure, tables: ByTable, arrays: Arrays, read: Read) -> Scenario:
+    path, top = reader.source.path, tables[""]
     name = FilePath(path).stem or "scenario"
-    top = tables[""]
     return Scenario(
         name=name,
         title=top.get("title", name),
         path=path,
         measure=measure,
-        numa=NumaPlacement(top["numa"]),
+        numa=top["numa"],
         dut=read.dut,
         ports=read.ports,
         hosts=read.hosts,
         engine=Engine(**tables["engine"]),
         guest=Guest(**tables["guest"]) if tables["guest"] else None,
         streams=tuple(Stream(**stream.values) for stream in arrays["stream"]),
-        search=_search(tables["search"] or _defaults(SEARCH)),
+        search=Search(**(tables["search"] or _UNREAD_SEARCH)),
         validity=Validity(**tables["validity"]),
         point=Point(name, {}),
         service=service_keys.service_of(tables, arrays),
         established=service_keys.established_of(tables),
-        defaulted=defaulted,
+        defaulted=frozenset(reader.defaulted),
     )
-
-
-def _search(values: Values) -> Search:
-    return Search(**{**values, "method": SearchMethod(values["method"])})
-
-
-def _defaults(table: Table) -> Values:
-    """The values of a table that the measure does not read."""
-    return {key.model_field: key.kind.read(key.default) for key in table.keys}
 
 
 # A scenario's name becomes part of trial ids and file names.

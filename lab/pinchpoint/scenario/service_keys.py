@@ -13,11 +13,13 @@ from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Values
 from pinchpoint.keys.source import Source
 from pinchpoint.measure import registry as measures
-from pinchpoint.measure.kind import MeasureKind, needed
+from pinchpoint.measure.kind import Arrays, MeasureKind, needed
 from pinchpoint.model import addresses
 from pinchpoint.model.limits import too_few
 from pinchpoint.model.scenario import Backend, Established, Family, Mode, Range, Scheduler, Segment, Service
 
+ByTable = Mapping[str, Values]
+"""The values of tables by their names."""
 SERVED: Final = tuple(measure.name for measure in measures.measures() if measure.is_served)
 """The measures that open connections to a service."""
 THROUGH: Final = tuple(measure.name for measure in measures.measures() if measure.through_service)
@@ -86,9 +88,7 @@ BACKEND: Final = Table(
 )  # fmt: skip
 
 
-def check(
-    source: Source, device: Device, tables: Mapping[str, Values], arrays: Mapping[str, Sequence[Element]]
-) -> None:
+def check(source: Source, device: Device, tables: ByTable, arrays: Arrays) -> None:
     """The device can do it, and its parts fit together. Fills in the ports."""
     service, measure = tables["service"], tables[""].get("measure", "")
     if not service:
@@ -124,12 +124,10 @@ def check_pool(
         return
     places = local.count * ports.count * len(backends)
     if missing := too_few(places, closed_s, wanted):
-        problem = (
-            f"local addresses: {local.count:,}, ports of each: {ports.count:,}, backends: {len(backends)}, "
-            f"which makes {places:,} places, each held for closed_s = {closed_s:g}; {wanted.connections:,} connections "
-            f"at {wanted.cps:g} per second need {places + missing:,}"
-        )
-        source.problem(("service", "local_ports"), problem)
+        there = f"local addresses: {local.count:,}, ports of each: {ports.count:,}, backends: {len(backends)}"
+        held = f"which makes {places:,} places, each held for closed_s = {closed_s:g}"
+        need = f"{wanted.connections:,} connections at {wanted.cps:g} per second need {places + missing:,}"
+        source.problem(("service", "local_ports"), f"{there}, {held}; {need}")
 
 
 def _check_can(source: Source, device: Device, service: Values) -> None:
@@ -196,7 +194,7 @@ def _check_families(source: Source, device: Device, service: Values, backends: S
         source.mismatch(("service", "address"), expected, f"{front}, with a backend at {first}")
 
 
-def _check_direct(source: Source, measure: str, tables: Mapping[str, Values], backends: Sequence[Element]) -> None:
+def _check_direct(source: Source, measure: str, tables: ByTable, backends: Sequence[Element]) -> None:
     """Frames keep their addresses and ports, so a backend is identified by its Ethernet address."""
     port, seen = tables["service"].get("port"), set[str]()
     why = f'mode = "{Mode.DIRECT}", which changes no port and finds a backend by its Ethernet address'
@@ -222,9 +220,7 @@ def _check_programs(source: Source, measure: str, service: Values) -> None:
         source.problem((measure, "programs"), "expected false with a service of IPv6: the engine verifies it")
 
 
-def _check_standing(
-    source: Source, device: Device, measure: str, tables: Mapping[str, Values], arrays: Mapping[str, Sequence[Element]]
-) -> None:
+def _check_standing(source: Source, device: Device, measure: str, tables: ByTable, arrays: Arrays) -> None:
     """Frames pass through the device on as many connections as the clients have addresses and ports for."""
     of_connections = " or ".join(f'"{measure}"' for measure in SERVED)
     if (can := device.keys.services) and can.terminates:
@@ -244,7 +240,7 @@ def _check_standing(
         source.mismatch(("established", "connections"), f"at most {most:,}: {of}", wanted)
 
 
-def streams(tables: Mapping[str, Values]) -> list[Element]:
+def streams(tables: ByTable) -> list[Element]:
     """The frames on connections that stand; none where the file has no such connections, or has them wrong.
 
     Connection number n has the n-th five-tuple: addresses change fastest, as where the engine opens them.
@@ -274,7 +270,7 @@ def streams(tables: Mapping[str, Values]) -> list[Element]:
     return [Element(("established",), values)]
 
 
-def established_of(tables: Mapping[str, Values]) -> Established | None:
+def established_of(tables: ByTable) -> Established | None:
     """What the file says of connections that stand; None where it wants none."""
     return Established(**tables["established"]) if tables["established"] else None
 
@@ -292,12 +288,10 @@ def _check_ports(source: Source, service: Values, ports: Sequence[Element]) -> N
         source.problem(("service", "server_port"), f'expected a port other than client_port, found "{first}" in both')
 
 
-def service_of(tables: Mapping[str, Values], arrays: Mapping[str, Sequence[Element]]) -> Service | None:
+def service_of(tables: ByTable, arrays: Arrays) -> Service | None:
     """What the file says; None where the measure opens no connections."""
-    if not (values := tables["service"]):
-        return None
-    words = {"scheduler": Scheduler(values["scheduler"]), "mode": Mode(values["mode"])}
-    return Service(**{**values, **words}, backends=tuple(Backend(**backend.values) for backend in arrays["backend"]))
+    backends = tuple(Backend(**backend.values) for backend in arrays["backend"])
+    return Service(**tables["service"], backends=backends) if tables["service"] else None
 
 
 _BROADCAST: Final = "255.255.255.255"

@@ -34,7 +34,7 @@ def load_study(
     listing every problem of all files, those of each file one a line.
     """
     path = folder / STUDY_FILE
-    source = Source(read_text(path), str(path))
+    source = Source.of_file(path)
     reader = Reader(source, sweep_keys.STUDY_TABLES)
     reader.refuse_unknown_keys()
     top = reader.table(sweep_keys.STUDY_TOP)
@@ -61,15 +61,9 @@ def load_study(
     if source.problems or wrong:
         raise InputError("\n".join([*([source.error().message] if source.problems else []), *wrong]))
     name = folder.resolve().name
-    study = Study(
-        name=name,
-        title=top.get("title", name),
-        about=top["about"],
-        source=top["source"],
-        published=tuple(curve for curve in curves_found if curve.group in wanted),
-        findings=tuple(_findings(requests, stems, wanted)),
-        quick=quick,
-    )
+    beside = tuple(curve for curve in curves_found if curve.group in wanted)
+    findings = tuple(_findings(requests, stems, wanted))
+    study = Study(name, top.get("title", name), top["about"], top["source"], beside, findings, quick)
     return study, tuple(sweeps.values())
 
 
@@ -77,7 +71,7 @@ def _files(folder: FilePath, stems: Sequence[str], wrong: list[str]) -> Iterator
     for stem in stems:
         path = folder / f"{stem}.toml"
         try:
-            yield stem, Source(read_text(path), str(path))
+            yield stem, Source.of_file(path)
         except InputError as error:
             wrong.append(error.message)
 
@@ -192,16 +186,10 @@ def published(source: Source, folder: FilePath, element: Element) -> Published |
         points = _once(source, element, ((None, level, figure * values["times"]) for level, figure in values["points"]))
     else:
         points = _once(source, element, _of_file(source, folder, element))
-    return Published(
-        group=values["group"],
-        metric=former.metric(values["metric"]),
-        unit=values["unit"],
-        factor=values["factor"],
-        title=values["title"],
-        points=tuple(
-            PublishedPoint({values["factor"]: level, **values["levels"]}, figure) for level, figure in points.items()
-        ),
-    )
+    own = {key: values[key] for key in ("group", "unit", "factor", "title")}
+    placed = [({values["factor"]: level, **values["levels"]}, figure) for level, figure in points.items()]
+    figures = tuple(PublishedPoint(levels, figure) for levels, figure in placed)
+    return Published(**own, metric=former.metric(values["metric"]), points=figures)
 
 
 def _once(source: Source, element: Element, figures: Iterable[tuple[int | None, Level, float]]) -> dict[Level, float]:
@@ -244,9 +232,8 @@ def _of_file(source: Source, folder: FilePath, element: Element) -> Iterator[tup
             return
         matching += 1
     if not matching:
-        source.problem(
-            at, f"expected rows of {values['file']} with figures; none of the {len(rows):,} rows matches `where`"
-        )
+        expected = f"expected rows of {values['file']} with figures"
+        source.problem(at, f"{expected}; none of the {len(rows):,} rows matches `where`")
 
 
 def _is_inside(path: FilePath, folder: FilePath) -> bool:

@@ -10,18 +10,7 @@ from typing import Any
 
 from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Reader, Values, refuse_doubles
-from pinchpoint.keys.source import (
-    CHANGED,
-    MOST_PROBLEMS,
-    Change,
-    Source,
-    key_at,
-    key_path,
-    nearest,
-    path_text,
-    read_text,
-    show,
-)
+from pinchpoint.keys.source import CHANGED, MOST_PROBLEMS, Change, Source, key_at, key_path, nearest, path_text, show
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Factor, Level, Point, Relative, Scenario, Sweep
 from pinchpoint.scenario import keys, sweep_keys
@@ -48,7 +37,7 @@ def load_sweep(path: FilePath, quick: bool = False, changes: Mapping[str, object
     `quick`: the short form's levels. `changes`: key paths (`stream[1].flows`) and the values that
     replace the file's own. Raises InputError listing every problem, one a line.
     """
-    source = Source(read_text(path), str(path))
+    source = Source.of_file(path)
     made = [_change(source, name, value) for name, value in (changes or {}).items()]
     return sweep_of(source.changed(made), quick)
 
@@ -74,16 +63,10 @@ def sweep_of(source: Source, quick: bool) -> Sweep:
     _check_axes(source, axes, factors, points)
     if source.problems:
         raise source.error()
-    scenarios = _related(_expand(source, axes), Relative(values["relative"]))
-    return Sweep(
-        group=FilePath(source.path).stem,
-        title=scenarios[0].title,
-        factors=tuple(axis.factor for axis in axes),
-        scenarios=scenarios,
-        repeats=values["repeats"],
-        order=values["order"],
-        seed=values["seed"],
-    )
+    scenarios = _related(_expand(source, axes), values["relative"])
+    group, factors = FilePath(source.path).stem, tuple(axis.factor for axis in axes)
+    own = {key: values[key] for key in ("repeats", "order", "seed")}
+    return Sweep(group, scenarios[0].title, factors, scenarios, **own)
 
 
 def _axes(source: Source, factors: Sequence[Element], quick: bool) -> Iterator[Axis]:
@@ -95,11 +78,8 @@ def _axes(source: Source, factors: Sequence[Element], quick: bool) -> Iterator[A
         chosen = "quick" if quick and values["quick"] else "levels"
         factor = Factor(values["name"], values["unit"], values[chosen], values["falling"], tuple(values["keys"]))
         places = [source.line((*element.at, chosen, place)) for place in range(len(factor.levels))]
-        settings = (
-            tuple(Change(path, level, line) for path in paths)
-            for level, line in zip(factor.levels, places, strict=True)
-        )
-        yield Axis(factor, tuple(settings))
+        at = zip(factor.levels, places, strict=True)
+        yield Axis(factor, tuple(tuple(Change(path, level, line) for path in paths) for level, line in at))
 
 
 def _paths(source: Source, element: Element, names: Sequence[str]) -> Iterator[Path]:
@@ -115,16 +95,15 @@ def _swept(source: Source, name: str, at: Path, value: object = None) -> Path | 
     if isinstance(value, dict) and path and key_at(path, tables) is None:
         source.problem(at, f'expected a key in quotes, such as "{name}.{next(iter(value), "key")}"')
         return None
-    known = [table for table in keys.of_kind(keys.kind_of(source)).every if table not in sweep_keys.TABLES]
+    known = [table for table in tables if table not in sweep_keys.TABLES]
     if path is None or key_at(path, known) is None or path[0] in _FIXED:
         near = "" if source.is_full else nearest(name, known)
         hint = f"; did you mean {near}?" if near and near not in _FIXED else ""
         source.problem(at, f"expected a key that a level can set, found {show(name)}{hint}")
         return None
     if not source.holds(path):
-        source.problem(
-            at, f"expected a key of this file, found {show(name)}, which names an element that the file lacks"
-        )
+        lacks = "which names an element that the file lacks"
+        source.problem(at, f"expected a key of this file, found {show(name)}, {lacks}")
         return None
     return path
 
@@ -209,7 +188,7 @@ def _tell(source: Source, problems: Mapping[tuple[int, str], list[Mapping[str, L
 def _named(scenario: Scenario, levels: Mapping[str, Level], names: set[str]) -> Scenario:
     if not levels:
         return scenario
-    parts = (f"{name}-{_word(level)}" for name, level in levels.items())
+    parts = (f"{name}-{str(level).lower() if isinstance(level, bool) else level}" for name, level in levels.items())
     wanted = _UNSAFE.sub("-", ".".join((scenario.name, *parts)))
     name, number = wanted[:LONGEST_NAME], 1
     while name in names:
@@ -223,11 +202,5 @@ def _related(scenarios: tuple[Scenario, ...], relative: Relative) -> tuple[Scena
     """The same, each with how it is measured relative to the first; a single one has nothing to be relative to."""
     if relative is Relative.NO or len(scenarios) < 2:
         return scenarios
-    first = scenarios[0].name
-    return tuple(
-        replace(scenario, point=replace(scenario.point, relative=relative, reference=first)) for scenario in scenarios
-    )
-
-
-def _word(level: Level) -> str:
-    return str(level).lower() if isinstance(level, bool) else str(level)
+    points = [replace(scenario.point, relative=relative, reference=scenarios[0].name) for scenario in scenarios]
+    return tuple(replace(scenario, point=point) for scenario, point in zip(scenarios, points, strict=True))

@@ -14,7 +14,7 @@ from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.serve.shelf import Shelf
 from pinchpoint.store.campaign import CampaignFolder, is_campaign
-from pinchpoint.store.folder import owner, read_tags, write_tags
+from pinchpoint.store.folder import first_free, owner, read_tags, write_tags
 
 FOLDER: Final = "scenarios"  # of those started from a form, below the runs' folder, with their logs
 LOG_SHOWN: Final = 8192  # bytes from the end
@@ -53,10 +53,9 @@ class Acts:
             command, kept = "campaign", CampaignFolder(folder)
             asked = kept.read_campaign()
             if kept.elsewhere(asked) or any(unit.programs for unit in asked.units):
-                hint = (
-                    f"pinchpoint campaign --resume {folder.path} --cluster ADDRESS --build NAME=PATH, whichever it had"
-                )
-                raise InputError(f"{run}: a campaign on a cluster, or of builds, is resumed by its command", hint)
+                again = f"pinchpoint campaign --resume {folder.path} --cluster ADDRESS --build NAME=PATH"
+                what = f"{run}: a campaign on a cluster, or of builds, is resumed by its command"
+                raise InputError(what, f"{again}, whichever it had")
         return self._spawn(run[:64], (command, "--resume", str(folder.path), "--quiet"))
 
     def tag(self, run: str, add: str, remove: str) -> None:
@@ -69,9 +68,8 @@ class Acts:
     def start(self, name: str, text: str, quick: bool) -> str:
         """Write a scenario that was checked, and run it; returns its name, made unique. Raises InputError."""
         if not _NAME.fullmatch(name):
-            raise InputError(
-                f"{name!r} cannot be a scenario's name", "use letters, digits, '.', '_' and '-', at most 64 in all"
-            )
+            hint = "use letters, digits, '.', '_' and '-', at most 64 in all"
+            raise InputError(f"{name!r} cannot be a scenario's name", hint)
         path = self._write(name, text)
         options = ("--out", str(self.shelf.root), "--quiet", *(("--quick",) if quick else ()))
         return self._spawn(path.stem, ("run", str(path), *options))
@@ -120,18 +118,14 @@ class Acts:
 
     def _write(self, name: str, text: str) -> Path:
         """A new file; where there is one of this name, the name gets a number."""
+
+        def put(path: Path) -> None:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+
         with self._folder() as folder:
-            number = 1
-            while True:
-                path = folder / (f"{name}.toml" if number == 1 else f"{name}-{number}.toml")
-                try:
-                    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-                except FileExistsError:
-                    number += 1
-                    continue
-                with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                    file.write(text)
-                return path
+            return first_free(folder / name, ".toml", put)
 
     def _spawn(self, name: str, options: Sequence[str]) -> str:
         with self._folder() as folder:

@@ -26,11 +26,9 @@ from pinchpoint.serve.shelf import FILES, Shown, Studies
 
 ASSETS: Final = {
     "plotly-basic.min.js": ("pinchpoint.report", "text/javascript"),
-    "report.js": ("pinchpoint.report", "text/javascript"),
-    "report.css": ("pinchpoint.report", "text/css"),
-    "serve.js": ("pinchpoint.serve", "text/javascript"),
-    "serve.css": ("pinchpoint.serve", "text/css"),
-}
+    "report.js": ("pinchpoint.report", "text/javascript"), "report.css": ("pinchpoint.report", "text/css"),
+    "serve.js": ("pinchpoint.serve", "text/javascript"), "serve.css": ("pinchpoint.serve", "text/css"),
+}  # fmt: skip
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 

@@ -47,8 +47,7 @@ class Guard:
     def hosts(self) -> frozenset[str]:
         """What Host may say; port 80 may be left out."""
         names = ("127.0.0.1", "localhost", "[::1]")
-        bare = names if self.port == 80 else ()
-        return frozenset((*bare, *(f"{name}:{self.port}" for name in names)))
+        return frozenset((*(f"{name}:{self.port}" for name in names), *(names if self.port == 80 else ())))
 
     @property
     def cookie(self) -> str:

@@ -262,29 +262,17 @@ def live(folder: RunFolder, info: RunInfo, result: RunResult | None) -> Live:
     own = [trial for trial in trials if trial.scenario == current]
     allowed = _allowed(info, current)
     bounds = rate_figures.narrowing(own, allowed)
-    return Live(
-        pid=owner(folder.path),
-        done=sum(name in done for name in names),
-        units=len(names),
-        left_s=_left_s(info, done, own),
-        current=current,
-        trials=tuple(reversed(trials[-MOST_NEWEST:])),
-        made=len(trials),
-        bounds=bounds[-1] if bounds else None,
-        figure=rate_figures.search_figure(None, own, bounds, allowed) if own else None,
-    )
+    figure = rate_figures.search_figure(None, own, bounds, allowed) if own else None
+    known, newest = bounds[-1] if bounds else None, tuple(reversed(trials[-MOST_NEWEST:]))
+    measured, left_s = sum(name in done for name in names), _left_s(info, done, own)
+    return Live(owner(folder.path), measured, len(names), left_s, current, newest, len(trials), known, figure)
 
 
 def _campaign(folder: RunFolder, info: RunInfo, result: RunResult | None) -> Live:
     """Many machines measure at once, so that there is no current scenario."""
     progress = CampaignFolder(folder).read_progress()
-    return Live(
-        pid=owner(folder.path),
-        done=len(result.scenarios) if result else 0,
-        units=len(info.scenarios),
-        left_s=progress.left_s if progress else None,
-        campaign=progress,
-    )
+    done, left_s = len(result.scenarios) if result else 0, progress.left_s if progress else None
+    return Live(owner(folder.path), done, len(info.scenarios), left_s, campaign=progress)
 
 
 def _allowed(info: RunInfo, scenario: str) -> float:
@@ -334,10 +322,8 @@ class Beside:
 
 def side_by_side(results: Mapping[str, RunResult | None]) -> tuple[list[Beside], list[tuple[str, Panel]], list[Figure]]:
     """The scenarios and the curves of several runs, and their plots with their ids."""
-    done = {
-        name: {point.scenario: point for point in result.scenarios} if result else {}
-        for name, result in results.items()
-    }
+    points_of = {run: result.scenarios if result else () for run, result in results.items()}
+    done = {run: {point.scenario: point for point in points} for run, points in points_of.items()}
     curves = list(_curves(results))
     swept = {panel.key for _, panel in curves}
     names = dict.fromkeys(name for own in done.values() for name in own)

@@ -18,12 +18,8 @@ from pinchpoint.scenario.study import STUDY_FILE
 from pinchpoint.store.folder import RunFolder
 
 FILES: Final = {
-    "run.json": "application/json",
-    "result.json": "application/json",
-    "comparison.json": "application/json",
-    "trials.jsonl": "application/jsonl",
-    "measurements.jsonl": "application/jsonl",
-    "slices.jsonl": "application/jsonl",
+    **dict.fromkeys(("run.json", "result.json", "comparison.json"), "application/json"),
+    **dict.fromkeys(("trials.jsonl", "measurements.jsonl", "slices.jsonl"), "application/jsonl"),
     "report.md": "text/plain; charset=utf-8",
     "tags.json": "application/json",
 }

@@ -11,7 +11,7 @@ benches stand on, and the names that are given: by numbers.
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -26,10 +26,8 @@ _V6: Final = r"(?<![\w:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:)[0-9A-Fa-f:]{2,39}(?![
 _MAC: Final = re.compile(r"(?<![\w:])[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}(?![\w:])")
 _UUID: Final = re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
 _HOME: Final = re.compile(r"(?<=/home/)[^/\s\"']+")
-_KEPT: Final = [
-    (int(network.network_address), network.num_addresses)
-    for network in map(ip_network, ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3", "ff00::/8"))
-]
+_SPECIAL: Final = ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3", "ff00::/8")
+_KEPT: Final = [(int(network.network_address), network.num_addresses) for network in map(ip_network, _SPECIAL)]
 _FIRST: Final = 1 << 24  # 1.0.0.0: a range that begins lower is of ports
 _V6_FIRST: Final = 1 << 32  # lower numbers are addresses of IPv4 (`pinchpoint.model.addresses`)
 
@@ -38,8 +36,7 @@ _V6_FIRST: Final = 1 << 32  # lower numbers are addresses of IPv4 (`pinchpoint.m
 class _Family:
     """How addresses are written, and where networks go: those up to `small` to one place, larger ones to another."""
 
-    word: re.Pattern[str]
-    set_of: re.Pattern[str]  # an address, with another one behind a dash, or the length of a network
+    word: str  # a pattern
     bits: int
     first: int  # address
     small: int  # addresses
@@ -49,19 +46,9 @@ class _Family:
 
 
 _SET: Final = r"({0})(?:\s*-\s*({0})|/(\d{{1,3}})(?!\d))?"
-_IPV4: Final = _Family(
-    re.compile(_V4), re.compile(_SET.format(_V4)), 32, 0, 1 << 14, (0xC6120000, 1 << 17), (11 << 24, 116 << 24), 1 << 25
-)
-_IPV6: Final = _Family(
-    re.compile(_V6),
-    re.compile(_SET.format(_V6)),
-    128,
-    _V6_FIRST,
-    1 << 80,
-    (0x20010DB8 << 96, 1 << 96),
-    (0x3FFF << 112, 1 << 108),
-    1 << 104,
-)
+"""An address, with another one behind a dash, or the length of a network."""
+_IPV4: Final = _Family(_V4, 32, 0, 1 << 14, (0xC6120000, 1 << 17), (11 << 24, 116 << 24), 1 << 25)
+_IPV6: Final = _Family(_V6, 128, _V6_FIRST, 1 << 80, (0x20010DB8 << 96, 1 << 96), (0x3FFF << 112, 1 << 108), 1 << 104)
 
 
 @dataclass(frozen=True)
@@ -92,7 +79,7 @@ class Anonymous:
         for pattern in (_MAC, _UUID):
             value = pattern.sub(lambda match: self.words.get(match[0].lower(), match[0]), value)
         for family in (_IPV6, _IPV4):
-            value = family.word.sub(self._address, value)
+            value = re.sub(family.word, self._address, value)
         return self.names.sub(lambda match: self.words[match[0]], _HOME.sub("user", value))
 
     def _value(self, value: object) -> object:
@@ -140,7 +127,8 @@ def found_in(files: Mapping[str, bytes], names: Sequence[str] = ()) -> Anonymous
     sets += [*_sets(whole, _IPV4), *_sets(whole, _IPV6)]
     v4 = _placed([(first, last) for first, last in sets if first < _V6_FIRST], _IPV4)
     v6 = _placed([(first, last) for first, last in sets if first >= _V6_FIRST], _IPV6)
-    own = _names([*names, *names_of_hosts(files)], _folders(files))
+    hosts = dict.fromkeys(name for name in (*names, *names_of_hosts(files)) if len(name) > 1 and name != "localhost")
+    own = {**{name: f"host{number}" for number, name in enumerate(hosts, 1)}, **_folders(files)}
     words = {**_numbered(_MAC, whole, _new_mac), **_numbered(_UUID, whole, _new_uuid), **own}
     longest_first = sorted(own, key=len, reverse=True)
     pattern = "|".join(f"{_edge(name)}{re.escape(name)}(?![A-Za-z0-9])" for name in longest_first)
@@ -197,7 +185,7 @@ def _sets(text: str, family: _Family) -> Iterator[tuple[int, int]]:
 
     Of IPv6 ::/96 is left, whose numbers are those of IPv4 (deprecated, RFC 4291 section 2.5.5.1).
     """
-    for match in family.set_of.finditer(text):
+    for match in re.finditer(_SET.format(family.word), text):
         first = _number(match[1])
         if first is None or first < family.first:
             continue
@@ -270,32 +258,25 @@ def _numbered(pattern: re.Pattern[str], text: str, new: Callable[[str, int], str
 
 def _new_mac(word: str, number: int) -> str | None:
     """None for an address that nobody was assigned: its local bit is set, or it is a group's (IEEE 802)."""
-    low = int(word[:2], 16)
-    return (
-        None
-        if low & 3 or set(word) <= set("0:")
-        else f"02:00:5e:{number >> 16 & 255:02x}:{number >> 8 & 255:02x}:{number & 255:02x}"
-    )
+    if int(word[:2], 16) & 3 or set(word) <= set("0:"):
+        return None
+    return f"02:00:5e:{number >> 16 & 255:02x}:{number >> 8 & 255:02x}:{number & 255:02x}"
 
 
 def _new_uuid(_: str, number: int) -> str:
     return f"00000000-0000-4000-8000-{number:012x}"
 
 
-def _names(names: Sequence[str], folders: Mapping[str, str]) -> dict[str, str]:
-    hosts = dict.fromkeys(name for name in names if len(name) > 1 and name != "localhost")
-    return {**{name: f"host{number}" for number, name in enumerate(hosts, 1)}, **folders}
-
-
 def _folders(files: Mapping[str, bytes]) -> dict[str, str]:
     """The folders of the scenario files -> others: where somebody keeps files identifies, too."""
     info = json.loads(files.get("run.json", b"{}"))
-    paths = sorted(
-        {str(PurePosixPath(path).parent) for path in info.get("sources", {}) if path.startswith("/")} - {"/"}
-    )
-    folders = {path: f"/scenarios{number if number > 1 else ''}" for number, path in enumerate(paths, 1)}
-    programs = {str(PurePosixPath(path).parent) for path in info.get("argv", ())[:1] if path.startswith("/")}
-    return {**dict.fromkeys(programs - {"/"}, "/bin"), **folders}
+
+    def parents(paths: Iterable[str]) -> list[str]:
+        return sorted({str(PurePosixPath(path).parent) for path in paths if path.startswith("/")} - {"/"})
+
+    sources = enumerate(parents(info.get("sources", {})), 1)
+    folders = {path: f"/scenarios{number if number > 1 else ''}" for number, path in sources}
+    return {**dict.fromkeys(parents(info.get("argv", ())[:1]), "/bin"), **folders}
 
 
 _COMMON: Final = frozenset({"root", "localhost"})  # they identify nobody

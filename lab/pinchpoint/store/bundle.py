@@ -166,19 +166,16 @@ def _manifest(bundle: zipfile.ZipFile, path: Path) -> Manifest:
         raise InputError(f"{path}: not a bundle: its first member is not {MANIFEST}", "make one: pinchpoint pack RUN")
     for member in members:
         if member.compress_type not in _METHODS:
-            hint = "let its owner make it again: pinchpoint pack RUN"
-            raise InputError(
-                f"{path}: {member.filename}: expected deflated or stored, found method {member.compress_type}", hint
-            )
+            what = f"{path}: {member.filename}: expected deflated or stored, found method {member.compress_type}"
+            raise InputError(what, "let its owner make it again: pinchpoint pack RUN")
     manifest = _CODEC.decode(_content(bundle, members[0], _MANIFEST_BYTES, path), f"{path}: {MANIFEST}")
     if not _RUN_ID.fullmatch(manifest.run_id):
         raise InputError(f"{path}: {MANIFEST}: run_id: {manifest.run_id!r} cannot be the name of a folder")
     names = [member.filename for member in members[1:]]
     for name in (*names, *manifest.files):
         if name not in _FILES and not _ATTACHMENT.fullmatch(name):
-            raise InputError(
-                f"{path}: {name!r} is no file of a run", "unpack only bundles that you trust by their origin"
-            )
+            hint = "unpack only bundles that you trust by their origin"
+            raise InputError(f"{path}: {name!r} is no file of a run", hint)
     if sorted(names) != sorted(manifest.files) or "run.json" not in manifest.files:
         raise InputError(f"{path}: its files are not those that {MANIFEST} names")
     _require_sizes(members[1:], manifest, path)
@@ -189,9 +186,8 @@ def _require_sizes(members: list[zipfile.ZipInfo], manifest: Manifest, path: Pat
     """Raises InputError for a bundle that would fill the disk, links, and sizes that contradict each other."""
     total = sum(file.bytes for file in manifest.files.values())
     if len(members) > MOST_FILES or total > MOST_BYTES or any(file.bytes < 0 for file in manifest.files.values()):
-        raise InputError(
-            f"{path}: {total:,} bytes in {len(members):,} files: more than {MOST_BYTES:,} or {MOST_FILES:,}"
-        )
+        most = f"{MOST_BYTES:,} or {MOST_FILES:,}"
+        raise InputError(f"{path}: {total:,} bytes in {len(members):,} files: more than {most}")
     if total > MOST_RATIO * path.stat().st_size:
         raise InputError(f"{path}: its files are more than {MOST_RATIO} times as large as the bundle: a zip bomb")
     for member in members:
@@ -199,9 +195,8 @@ def _require_sizes(members: list[zipfile.ZipInfo], manifest: Manifest, path: Pat
         if kind not in (0, stat.S_IFREG):
             raise InputError(f"{path}: {member.filename}: a link or a device, not a file")
         if member.file_size != manifest.files[member.filename].bytes:
-            raise InputError(
-                f"{path}: {member.filename}: {member.file_size:,} bytes, but {MANIFEST} has another number"
-            )
+            size = f"{member.file_size:,} bytes, but {MANIFEST} has another number"
+            raise InputError(f"{path}: {member.filename}: {size}")
 
 
 def _require_space(manifest: Manifest, root: Path) -> None:

@@ -99,9 +99,8 @@ class CampaignFolder:
     def open(cls, path: Path) -> "CampaignFolder":
         """An existing one. Raises InputError when it is none."""
         if not is_campaign(path):
-            raise InputError(
-                f"{path}: not a campaign's folder (it has no {FILE})", "pinchpoint campaign FILE makes one"
-            )
+            hint = "pinchpoint campaign FILE makes one"
+            raise InputError(f"{path}: not a campaign's folder (it has no {FILE})", hint)
         return cls(RunFolder.open(path))
 
     @property

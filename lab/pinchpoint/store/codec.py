@@ -57,13 +57,9 @@ def _struct(kind: Any, leading: tuple[tuple[str, Any], ...] = ()) -> Any:
     hints = get_type_hints(kind)
     members: list[Any] = list(leading)
     for item in fields(kind):
-        inner = twin(hints[item.name])
-        if item.default_factory is not MISSING:
-            members.append((item.name, inner, msgspec.field(default_factory=item.default_factory)))
-        elif item.default is not MISSING:
-            members.append((item.name, inner, item.default))
-        else:
-            members.append((item.name, inner))
+        own = {name: getattr(item, name) for name in ("default", "default_factory")}
+        default = [msgspec.field(**{name: value}) for name, value in own.items() if value is not MISSING]
+        members.append((item.name, twin(hints[item.name]), *default))
     return msgspec.defstruct(kind.__name__, members, forbid_unknown_fields=True, frozen=True, kw_only=True)
 
 
@@ -115,10 +111,8 @@ class Codec(Generic[T]):
         try:
             version = msgspec.json.decode(data, type=_Versioned).schema
             if version > SCHEMA or version < 1:
-                raise InputError(
-                    f"{where}: written in schema {version}; this Pinchpoint reads up to {SCHEMA}",
-                    "read it with the Pinchpoint that wrote it, or a newer one",
-                )
+                what = f"{where}: written in schema {version}; this Pinchpoint reads up to {SCHEMA}"
+                raise InputError(what, "read it with the Pinchpoint that wrote it, or a newer one")
             stored = self._stored(data, version)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InputError(f"{where}: {_place_first(str(error))}") from error

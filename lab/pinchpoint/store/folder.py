@@ -73,7 +73,7 @@ class RunFolder:
         path = root / f"{_safe(name)}-{stamp}"
         with _storing(path):
             root.mkdir(parents=True, exist_ok=True)
-            path = _first_free(path, "", Path.mkdir)
+            path = first_free(path, "", Path.mkdir)
             _sync_folder(root)
         return cls(path)
 
@@ -194,7 +194,7 @@ class RunFolder:
         base, data = folder / (stem if dot else ending), _text(text, name)
         with _storing(folder / name):
             folder.mkdir(exist_ok=True)
-            path = _first_free(base, dot + ending if dot else "", lambda path: path.touch(0o644, exist_ok=False))
+            path = first_free(base, dot + ending if dot else "", lambda path: path.touch(0o644, exist_ok=False))
             with path.open("wb", buffering=0) as file:
                 _write_synced(file.fileno(), data)
             _sync_folder(folder)
@@ -274,7 +274,7 @@ def _sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-def _first_free(base: Path, ending: str, make: Callable[[Path], None]) -> Path:
+def first_free(base: Path, ending: str, make: Callable[[Path], None]) -> Path:
     """Make `base + ending`, or the first of `base-2`, `base-3` ... that is not taken. `make` raises FileExistsError."""
     for number in count(1):
         path = base.with_name(f"{base.name}{f'-{number}' if number > 1 else ''}{ending}")
@@ -287,10 +287,8 @@ def _first_free(base: Path, ending: str, make: Callable[[Path], None]) -> Path:
 def _safe(name: str) -> str:
     if _SAFE_NAME.fullmatch(name):
         return name
-    raise InputError(
-        f"{name!r} cannot be used as a file name",
-        "use letters, digits, '.', '_' and '-', starting with a letter or digit, at most 128",
-    )
+    hint = "use letters, digits, '.', '_' and '-', starting with a letter or digit, at most 128"
+    raise InputError(f"{name!r} cannot be used as a file name", hint)
 
 
 def _text(text: str, where: str) -> bytes:
@@ -344,10 +342,8 @@ def _checked(tags: Iterable[str]) -> tuple[str, ...]:
     unique = sorted(set(tags))
     for tag in unique:
         if not _TAG.fullmatch(tag):
-            raise InputError(
-                f"{tag!r} cannot be a tag",
-                "use up to 40 letters, digits, spaces and . : / + - _, starting with a letter or digit",
-            )
+            hint = "use up to 40 letters, digits, spaces and . : / + - _, starting with a letter or digit"
+            raise InputError(f"{tag!r} cannot be a tag", hint)
     if len(unique) > MOST_TAGS:
         raise InputError(f"expected at most {MOST_TAGS} tags of a run, found {len(unique)}", "remove some")
     return tuple(unique)

@@ -72,7 +72,6 @@ def _reading(line: bytes, place: str) -> Reading:
     if not 0 <= reading.at_s <= LATEST_S:
         raise InputError(f"{place}: at_s: expected seconds since 1970, got {reading.at_s:g}")
     if not 0 < reading.elapsed_s <= LONGEST_S:
-        raise InputError(
-            f"{place}: elapsed_s: expected more than 0 and at most {LONGEST_S:,} s, got {reading.elapsed_s:g}"
-        )
+        expected = f"expected more than 0 and at most {LONGEST_S:,} s"
+        raise InputError(f"{place}: elapsed_s: {expected}, got {reading.elapsed_s:g}")
     return reading

@@ -15,7 +15,7 @@ import pytest
 from sample import sample_run
 
 from pinchpoint.model.errors import InputError, StoreError
-from pinchpoint.store import RunFolder
+from pinchpoint.store.folder import RunFolder
 
 _NOON = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
 INFO, RESULT, TRIALS = sample_run()
@@ -157,7 +157,7 @@ _UNTIL_FULL = """
 import resource, signal, sys
 from pathlib import Path
 from pinchpoint.model.errors import StoreError
-from pinchpoint.store import RunFolder
+from pinchpoint.store.folder import RunFolder
 from sample import sample_run
 info, result, trials = sample_run()
 folder = RunFolder(Path(sys.argv[1]))
@@ -235,7 +235,7 @@ def test_a_kill_during_appends_loses_at_most_the_last_line(tmp_path: Path) -> No
     folder = RunFolder.create(tmp_path, "killed", _NOON)
     endless = (
         "import sys; from pathlib import Path; from itertools import cycle\n"
-        "from pinchpoint.store import RunFolder; from sample import sample_run\n"
+        "from pinchpoint.store.folder import RunFolder; from sample import sample_run\n"
         "folder = RunFolder(Path(sys.argv[1]))\n"
         "for trial in cycle(sample_run()[2]): folder.append_trial(trial); print(1, flush=True)\n"
     )
