@@ -2,7 +2,7 @@
 
 The number is the median and its interval rests on ranks alone, so that it holds for any distribution:
 repeats on shared hosts are skewed, contaminated and often of two modes. Student's t of the mean and Yuen's
-of the trimmed mean do not hold there (docs/repeats.md has the table; tests/unit/stats/test_estimate.py the
+of the trimmed mean do not hold there (docs/decisions/0039 has the table; tests/unit/stats/test_estimate.py the
 simulation): with a quarter of the repeats in another mode Yuen's covers in half of all cases, at 7 repeats as at 20.
 """
 
