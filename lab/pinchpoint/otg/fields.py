@@ -189,7 +189,7 @@ _STATES: Final = ("start", "stop")
 CONTROL: Final = Choice(
     {
         "traffic": Choice({"flow_transmit": Record(
-            {"state": only(_STATES, "a trial cannot be interrupted"), "flow_names": Many(NAME)}, ("state",)
+            {"state": only(_STATES, "a trial cannot be paused"), "flow_names": Many(NAME)}, ("state",)
         )}, None),
         "protocol": Choice(
             {
