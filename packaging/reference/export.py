@@ -7,7 +7,7 @@ from typing import Final
 from pinchpoint.export.columns import TABLES
 from pinchpoint.export.tables import Column
 
-SHARED: Final = 3  # so many columns in a row that an earlier table has share a line
+SHARED: Final = 2  # so many columns in a row that an earlier table has share a line
 
 
 def document() -> str:
@@ -15,11 +15,11 @@ def document() -> str:
     parts = []
     first: dict[str, str] = {}  # by line, the table that has it
     for table in TABLES.values():
-        lines = ["| column | type | unit | meaning |", "|---|---|---|---|"]
+        lines = ["| column | type | meaning |", "|---|---|---|"]
         for earlier, alike in groupby(table.columns, lambda column: first.get(_line(column))):
             columns = tuple(alike)
             if earlier and len(columns) >= SHARED:
-                lines.append(f"| {', '.join(f'`{column.name}`' for column in columns)} | | | as in `{earlier}` |")
+                lines.append(f"| {', '.join(f'`{column.name}`' for column in columns)} | | as in `{earlier}` |")
             else:
                 lines.extend(map(_line, columns))
         for column in table.columns:
@@ -30,7 +30,8 @@ def document() -> str:
 
 
 def _line(column: Column) -> str:
-    return f"| `{column.name}` | {_KINDS[column.kind.value]} | {column.unit or '-'} | {column.doc} |"
+    words = ", ".join(word for word in (_KINDS[column.kind.value], column.unit) if word)
+    return f"| `{column.name}` | {words} | {column.doc} |"
 
 
 _KINDS = {

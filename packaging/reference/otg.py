@@ -24,12 +24,12 @@ _MEMBER: Final = re.compile(
 
 
 def table() -> str:
-    """One table for each request that has a body; fields of one object that are alike share a row."""
-    parts = [BEGIN, f"Written against version {fields.MODEL} of the models."]
+    """One table for each request with a body; alike fields share a row, those without a limit have none."""
+    parts = [BEGIN, f"Written against version {fields.MODEL} of the models. Fields that are not listed are supported."]
     for title, path, kind in _TABLES:
-        parts.append(f"\n### {title}\n\n| field | supported | note |\n|---|---|---|")
-        others = (row for row in _rows(kind, path) if not _MEMBER.match(row[0]))
-        parts.extend(f"| {place} | {yes} | {note} |" for place, yes, note in _shared(others))
+        parts.append(f"\n### {title}\n\n| field | supported |\n|---|---|")
+        others = (row for row in _rows(kind, path) if not _MEMBER.match(row[0]) and row[1:] != ("yes", ""))
+        parts.extend(f"| {place} | {yes}{f': {note}' * bool(note)} |" for place, yes, note in _shared(others))
     parts.append("\n### Header fields: `flows[].packet[]`\n\n| field | takes; any other member is refused |\n|---|---|")
     parts.extend(f"| {names} | {members} |" for names, members in _headers(_rows(fields.CONFIG, "")))
     parts.append("\n### Not served\n\n| request | instead |\n|---|---|")

@@ -7,6 +7,7 @@
 
 import ast
 from collections import defaultdict
+from itertools import groupby
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -69,12 +70,31 @@ def cell(paths):
     return ", ".join(f"{path.stem.removeprefix('test_')}" + f" ({n})" * (n > 1) for path, n in counts.items())
 
 
+def kind(behaviour):
+    """`command` of `command:run`; empty where there is no such prefix."""
+    prefix, _, name = behaviour.partition(":")
+    return prefix if name and not name.startswith(" ") else ""
+
+
+def named(behaviour, paths):
+    """A behaviour of a kind with its files, unless the only one is called the same."""
+    name, files = behaviour.partition(":")[2], cell(paths)
+    return name if name == files else f"{name}: {files}"
+
+
 def table():
-    """A row for each behaviour."""
+    """A row for each behaviour; those of one kind share it."""
     found = collected()
     yield "| behaviour | in `make test` | in `make test-all`, or a target of its own |\n|---|---|---|\n"
-    for what in sorted({what for what, _ in found}):
-        yield f"| {what} | {cell(found[what, 1])} | {cell(found[what, 2])} |\n"
+    for prefix, alike in groupby(sorted({what for what, _ in found}), kind):
+        if prefix:
+            behaviours = list(alike)
+            first, second = (
+                "; ".join(named(what, found[what, tier]) for what in behaviours if found[what, tier]) for tier in (1, 2)
+            )
+            yield f"| {prefix} | {first} | {second} |\n"
+        else:
+            yield from (f"| {what} | {cell(found[what, 1])} | {cell(found[what, 2])} |\n" for what in alike)
 
 
 def page():

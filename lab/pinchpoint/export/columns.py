@@ -43,7 +43,7 @@ _SCENARIO: Final = (
     _of("scenario", TEXT, "", "its name, unique within the run"),
     _of("group", TEXT, "", "the scenario file's stem: points of one sweep share it"),
     _of("repeat", COUNT, "", "from 1"),
-    Column("levels", TEXT, "", "where it stands in its sweep: a JSON object, level by factor",
+    Column("levels", TEXT, "", "its level of each factor of the sweep: a JSON object",
            lambda row: json.dumps(dict(row.of.levels), ensure_ascii=False, sort_keys=True)),
 )  # fmt: skip
 _TRIAL: Final = (
@@ -90,7 +90,7 @@ SCENARIOS: Final = Table(
         _own("mrr_low_fps", NUMBER, "frames/s", "lower end of its interval", "mrr.lower_fps"),
         _own("mrr_high_fps", NUMBER, "frames/s", "upper end", "mrr.upper_fps"),
         _own("mrr_load_fps", NUMBER, "frames/s", "that load, offered", "mrr.load_fps"),
-        _own("longest_pause_borne_s", NUMBER, "s", "by the rings at an NDR far below the MRR", "gap.pause_s"),
+        _own("longest_pause_borne_s", NUMBER, "s", "that the rings bear at an NDR far below the MRR", "gap.pause_s"),
         _own("unexplained_share", NUMBER, "share", "of the offered frames that no counter accounts for"),
         Column("pinchpoint", TEXT, "", "version that measured", lambda row: row.run.info.versions.get("pinchpoint")),
     ),
@@ -115,11 +115,11 @@ RATES: Final = Table(
         _own("high_fps", NUMBER, "frames/s", "upper end", "upper_fps"),
         _own("confidence", NUMBER, "share", "that the rate lies between them; null: the method does not say"),
         _own("band_low_fps", NUMBER, "frames/s", "at this load 10 % of the trials lose", "band.low_fps"),
-        _own("band_high_fps", NUMBER, "frames/s", "and at this load 90 %", "band.high_fps"),
-        _own("losing_at_half", NUMBER, "share", "of the trials near half of the rate, that lose", "at_half.share"),
+        _own("band_high_fps", NUMBER, "frames/s", "at this load 90 % of the trials lose", "band.high_fps"),
+        _own("losing_at_half", NUMBER, "share", "of the trials near half of the rate that lose", "at_half.share"),
         _own("claim_holds", TRUTH, "", "the trials beside the rate lose as it claims", "claim.holds"),
-        _own("unusable_share", NUMBER, "share", "of the trials, in which the engine's receiving core stood still"),
-        _own("loss_at_any_load", NUMBER, "share", "of a device that loses frames at any load", "floor.loss_ratio"),
+        _own("unusable_share", NUMBER, "share", "of the trials in which the engine's receiving core stood still"),
+        _own("loss_at_any_load", NUMBER, "share", "that the device loses at any load", "floor.loss_ratio"),
         _own("trial_duration_s", NUMBER, "s", "of a trial that decides"),
         _own("method", TEXT, "", "of the search"),
         _own("limited_by", TEXT, "", "what ended a rate that is `at_least`"),
@@ -172,7 +172,7 @@ LATENCY: Final = Table(
         _own("trial", TEXT, "", "the trial that it was measured in", "trial_id"),
         _own("validity", TEXT, "", "of that trial"),
         *_latency("latency"),
-        _own("note", TEXT, "", "why there is none, or what to mind"),
+        _own("note", TEXT, "", "why there is none, or a warning"),
     ),
 )  # fmt: skip
 

@@ -139,7 +139,7 @@ CONFIG: Final = Record({
     "egress_only_tracking": Refused("received frames are matched by the engine's signature"),
 })  # fmt: skip
 _STATES: Final = ("start", "stop")
-TRANSMIT: Final = {"state": only(_STATES, "a trial cannot be interrupted"), "flow_names": Many(NAME)}
+TRANSMIT: Final = {"state": only(_STATES, "a trial cannot be paused"), "flow_names": Many(NAME)}
 CONTROL: Final = Choice({
     "traffic": Choice({"flow_transmit": Record(TRANSMIT, ("state",))}, None),
     "protocol": Choice({

@@ -2,7 +2,7 @@
 
 The number is the median and its interval rests on ranks alone, so that it holds for any distribution: repeats on shared
 hosts are skewed, contaminated and often of two modes, where Student's t of the mean and Yuen's of the trimmed mean do
-not hold (docs/repeats.md has the table, tests/unit/stats/test_estimate.py the simulation).
+not hold (docs/decisions/0039 has the table, tests/unit/stats/test_estimate.py the simulation).
 """
 
 import math
