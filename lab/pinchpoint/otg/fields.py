@@ -139,9 +139,10 @@ CONFIG: Final = Record({
     "egress_only_tracking": Refused("received frames are matched by the engine's signature"),
 })  # fmt: skip
 _STATES: Final = ("start", "stop")
-TRANSMIT: Final = {"state": only(_STATES, "a trial cannot be paused"), "flow_names": Many(NAME)}
 CONTROL: Final = Choice({
-    "traffic": Choice({"flow_transmit": Record(TRANSMIT, ("state",))}, None),
+    "traffic": Choice({"flow_transmit": Record(
+        {"state": only(_STATES, "a trial cannot be paused"), "flow_names": Many(NAME)}, ("state",)
+    )}, None),
     "protocol": Choice({
         "all": Record({"state": one_of(_STATES, "changes nothing: there are no protocols")}, ("state",)),
         **_all("route lacp bgp isis ospfv2 ospfv3 rocev2", PROTOCOLS),

@@ -64,9 +64,9 @@ def sweep_of(source: Source, quick: bool) -> Sweep:
     if source.problems:
         raise source.error()
     scenarios = _related(_expand(source, axes), values["relative"])
-    group, factors = FilePath(source.path).stem, tuple(axis.factor for axis in axes)
+    group, varied = FilePath(source.path).stem, tuple(axis.factor for axis in axes)
     own = {key: values[key] for key in ("repeats", "order", "seed")}
-    return Sweep(group, scenarios[0].title, factors, scenarios, **own)
+    return Sweep(group, scenarios[0].title, varied, scenarios, **own)
 
 
 def _axes(source: Source, factors: Sequence[Element], quick: bool) -> Iterator[Axis]:
