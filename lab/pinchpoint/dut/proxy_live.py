@@ -11,7 +11,7 @@ from pinchpoint.bench.actions import daemon_pid
 from pinchpoint.bench.resource import AnyResource
 from pinchpoint.dut import softirq
 from pinchpoint.dut.addresses import read_sysctls, sysctls_in_force
-from pinchpoint.dut.device import Action, Check, OwnCounters, in_force
+from pinchpoint.dut.device import Action, Check, in_force
 from pinchpoint.dut.program import START_TIMEOUT_S, await_start, kept_log
 from pinchpoint.dut.proxy import RANGE, RELOAD, SOCKET, SPARE_DESCRIPTORS, ProxyBench, sysctls
 from pinchpoint.dut.services import served
@@ -21,7 +21,7 @@ from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Change
 from pinchpoint.observe.cpu import PacketThreads
-from pinchpoint.observe.snapshot import Collector, Snapshot
+from pinchpoint.observe.snapshot import Collector, Snapshot, TimedCollector
 
 _FLUSH_TIMEOUT_S = 5.0  # a program closes its end of a connection that was aborted
 _AGAIN_S = 2.0  # without new workers: a signal may be lost on a program that is still starting
@@ -52,7 +52,7 @@ class Workers(PacketThreads):
         return ((task, f"worker-{number}", True) for number, task in enumerate(self._tasks(), start=1))
 
 
-class OpenFiles(OwnCounters):
+class OpenFiles(TimedCollector):
     """The files that processes have open (proc(5), /proc/PID/fd)."""
 
     name = "descriptors"

@@ -14,7 +14,7 @@ from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, Namespace, TextFile
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_veth, engine_links, foundation, veths
-from pinchpoint.dut.device import Attachment, Bench, Device, Live, Pages, RawScenario, Seen, Timed, between
+from pinchpoint.dut.device import Attachment, Bench, Device, Live, Pages, RawScenario, Seen, between
 from pinchpoint.dut.places import Places
 from pinchpoint.host.interface import PROC, SYS, CommandFailed, Host
 from pinchpoint.keys import kinds
@@ -27,7 +27,7 @@ from pinchpoint.model.scenario import Guest, Port, Scenario
 from pinchpoint.model.trial import BusyBy, ThreadLoad
 from pinchpoint.observe.cpu import CpuTime, irq_time_is_separate, ticks_to_seconds
 from pinchpoint.observe.printed import Links, Queues
-from pinchpoint.observe.snapshot import Collector, Forwarding, Snapshot, origin
+from pinchpoint.observe.snapshot import Collector, Forwarding, Snapshot, TimedCollector, origin
 
 CPUS = Key("cpus", kinds.cpus(),
     "CPUs on which the kernel forwards. Over veth the receive softirq runs on the CPU that sends, unless receive "
@@ -161,7 +161,7 @@ QUEUES = Place("queueing disciplines", _QUEUED, (f"{_QUEUE}/packets",), (
 """Between a device and its port (tc(8)); veth has none unless somebody adds one."""
 
 
-class Softnet(Timed):
+class Softnet(TimedCollector):
     """What the softirqs of each CPU did with received frames, whatever their interface."""
 
     name = "softnet"

@@ -6,7 +6,6 @@ Formats: proc_net(5) and Documentation/networking/snmp_counter.rst in the kernel
 from collections.abc import Collection, Iterable
 from itertools import pairwise
 
-from pinchpoint.dut.device import Timed
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.observe.printed import Printed
@@ -25,7 +24,7 @@ COUNTERS = "host/tcp/"
 PAIRS, PORTS = f"{COUNTERS}pairs", f"{COUNTERS}local_ports"
 
 
-class TcpStack(Timed, Printed):
+class TcpStack(Printed):
     """TCP of the device's namespace."""
 
     name = "tcp"

@@ -13,12 +13,11 @@ Of neighbours: ip-neighbour(8), `-j`; `/proc/net/stat/arp_cache` in net/core/nei
 
 import json
 import re
-import time
 from collections.abc import Sequence
 from typing import Final
 
 from pinchpoint.host.interface import PROC, CommandFailed, Host
-from pinchpoint.observe.snapshot import Snapshot, origin
+from pinchpoint.observe.snapshot import Snapshot, TimedCollector, origin
 
 _SOCKET = re.compile(r"^p_\w+\s+\S+\s+\d+\s+\d+\s+\S+:(?P<port>[\w.-]+)\s")
 _RECEIVE_RING = "ring_rx("
@@ -32,7 +31,7 @@ _FILES: Final = tuple(f"{PROC}/net/stat/{table}_cache" for table in ("arp", "ndi
 _DISCARDS: Final = "unresolved_discards"
 
 
-class Printed:
+class Printed(TimedCollector):
     """The reading of one command; it can be made where the command runs."""
 
     def __init__(self, host: Host, argv: Sequence[str], netns: str | None = None) -> None:
@@ -60,9 +59,8 @@ class PacketSockets(Printed):
         super().__init__(host, ["ss", "-0", "-a", "-e", "-m", "-O", "-H"], netns)
         self._ports = tuple(ports)
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`host/socket/PORT/drops`, frames; a port without such a socket is absent."""
-        at_s = time.monotonic()
         drops = packet_socket_drops(self._read())
         return Snapshot(at_s, {f"host/socket/{port}/drops": drops[port] for port in self._ports if port in drops})
 
@@ -80,9 +78,8 @@ class Links(Printed):
         self._side = side
         self._ports = tuple(ports)
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`host/link/SIDE/PORT/{rx,tx}_{packets,dropped}`, frames; a port that is not there is absent."""
-        at_s = time.monotonic()
         counters: dict[str, int] = {}
         for link in json.loads(self._read()):
             if link.get("ifname") not in self._ports:
@@ -112,9 +109,8 @@ class Queues(Printed):
         super().__init__(host, ["tc", "-n", netns, "-s", "-j", "qdisc", "show"])
         self._side, self._ports = side, frozenset(ports)
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`host/queue/SIDE/PORT/{packets,shaped,filtered,full}`; of a port without a discipline: none."""
-        at_s = time.monotonic()
         counters: dict[str, int] = {}
         for (port, name), frames in queue_counts(self._read()).items():
             if port in self._ports:
@@ -146,9 +142,8 @@ class Neighbours(Printed):
         super().__init__(host, ["ip", "-n", netns, "-j", "neighbour", "show"])
         self._origin = origin(host)
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`host/neighbour/discards`, of all namespaces of the host; gauge `host/neighbour/unknown`."""
-        at_s = time.monotonic()
         counts = [neighbour_discards(self._host.read(path)) for path in _FILES if self._host.exists(path)]
         known = [count for count in counts if count is not None]
         counters = {f"{self._origin}/neighbour/discards": sum(known)} if known else {}

@@ -4,6 +4,7 @@ Names are flat, so that it can be stored, compared and searched.
 """
 
 import math
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -63,6 +64,24 @@ class Collector(Protocol):
 
     def snapshot(self) -> Snapshot:
         """Read now. Raises DutError if the DUT no longer answers."""
+
+
+class TimedCollector:
+    """A collector whose reading has the time at which it began; one that does not say otherwise can always run."""
+
+    name: str
+
+    def can_run(self) -> str | None:
+        """None: the bench stands once the device answers."""
+        return None
+
+    def snapshot(self) -> Snapshot:
+        """What is counted now. Raises DutError."""
+        return self.read(time.monotonic())
+
+    def read(self, at_s: float) -> Snapshot:
+        """The reading of this moment."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)

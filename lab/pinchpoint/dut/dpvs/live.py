@@ -14,7 +14,7 @@ from typing import Final
 from pinchpoint.bench.actions import daemon_pid
 from pinchpoint.bench.resource import Daemon
 from pinchpoint.dut.attach import engine_links
-from pinchpoint.dut.device import Bench, Live, OwnCounters, in_force
+from pinchpoint.dut.device import Bench, Live, in_force
 from pinchpoint.dut.program import braced
 from pinchpoint.dut.services import await_forgotten, served
 from pinchpoint.host.interface import CommandFailed, Host
@@ -22,7 +22,7 @@ from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Backend, Service
 from pinchpoint.observe.printed import Links
-from pinchpoint.observe.snapshot import Collector, Snapshot
+from pinchpoint.observe.snapshot import Collector, Snapshot, TimedCollector
 
 SMALLEST_POOL: Final = 65_536  # connections; DPVS takes its default where the file has fewer
 DEFAULT_POOL: Final = 65_536  # its own default, 2,097,152, takes gigabytes
@@ -211,7 +211,7 @@ def settings_in(log: str) -> dict[str, int]:
     return {name: int(value) for name, value in _SETTING.findall(log)}
 
 
-class Counters(OwnCounters):
+class Counters(TimedCollector):
     """DPVS's counters by port, CPU and backend, and its pool of local ports, as dpip and ipvsadm print them."""
 
     name = "dpvs"

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.dut import proxy
-from pinchpoint.dut.device import Keys, OwnCounters, RawScenario, Types, in_force, programs
+from pinchpoint.dut.device import Keys, RawScenario, Types, in_force, programs
 from pinchpoint.dut.program import LogTail, answer
 from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.dut.services import Reconfiguration, served
@@ -24,7 +24,7 @@ from pinchpoint.model.addresses import bracketed
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Scheduler
-from pinchpoint.observe.snapshot import Snapshot
+from pinchpoint.observe.snapshot import Snapshot, TimedCollector
 
 PROGRAM = "haproxy"
 MOST_LINES = 4095  # of servers that "balance roundrobin" deals to
@@ -120,7 +120,7 @@ def most_open(text: str) -> dict[str, float]:
     return {_MOST_OPEN: float(sum(map(int, shown)))} if shown and all(map(str.isdecimal, shown)) else {}
 
 
-class Stats(OwnCounters):
+class Stats(TimedCollector):
     """Haproxy's counters, read from its stats socket (`show info`, `show stat`)."""
 
     name = "haproxy"

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 
 from pinchpoint.dut import addresses
-from pinchpoint.dut.device import Timed
 from pinchpoint.dut.services import await_forgotten, is_full, local_pool, local_ports
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.model.addresses import alone, bracketed
@@ -106,7 +105,7 @@ def tracking(service: Service) -> dict[str, str]:
     return addresses.tracking(service) if is_full(service) else {}
 
 
-class Balanced(Timed, Printed):
+class Balanced(Printed):
     """What IPVS did, by CPU, and the connections in its table."""
 
     name = "ipvs"
@@ -141,7 +140,7 @@ def connections(text: str) -> tuple[int, int]:
     return sum(int(row[-2]) for row in rows), sum(int(row[-1]) for row in rows)
 
 
-class Tracked(Timed, Printed):
+class Tracked(Printed):
     """What connection tracking did, which full-NAT needs."""
 
     name = "conntrack"

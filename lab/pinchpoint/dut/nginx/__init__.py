@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from pinchpoint.bench.requirements import Probe, packaged
 from pinchpoint.dut import proxy
-from pinchpoint.dut.device import Keys, OwnCounters, RawScenario, Types, programs
+from pinchpoint.dut.device import Keys, RawScenario, Types, programs
 from pinchpoint.dut.program import LogTail, braced, exchange, get, kept_log
 from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.dut.services import Reconfiguration, served
@@ -28,7 +28,7 @@ from pinchpoint.host.processes import children
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Scenario, Scheduler
-from pinchpoint.observe.snapshot import Snapshot
+from pinchpoint.observe.snapshot import Snapshot, TimedCollector
 
 PROGRAM = "nginx"
 MODULE = "/usr/lib/nginx/modules/ngx_stream_module.so"
@@ -145,7 +145,7 @@ def errors(text: str) -> dict[str, int]:
     return {**counters, "nginx/worker_connections_not_enough": len(_FULL.findall(text))}
 
 
-class Status(OwnCounters):
+class Status(TimedCollector):
     """What nginx counted, and what its logs say; they are read from where they were left."""
 
     name = "nginx"

@@ -7,14 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from pinchpoint.dut.device import Timed
 from pinchpoint.dut.ovs import text as ovs_text
 from pinchpoint.dut.ovs.flows import FlowListing, datapath_flow_counts
 from pinchpoint.dut.ovs.places import Ovsdb, OvsPlaces, Unixctl, UnixctlError, selected
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.hops import DROPPED_BY
-from pinchpoint.observe.snapshot import Collector, Snapshot
+from pinchpoint.observe.snapshot import Collector, Snapshot, TimedCollector
 
 MOST_RULES: Final = 10_000  # the switch's main thread writes the dump, about a microsecond a rule
 BY_RULES, BY_TRACKING = "ovs/rules/dropped", "ovs/rules/dropped_by_tracking"
@@ -28,10 +27,9 @@ _RULE: Final = re.compile(
 _TRACKED: Final = re.compile(r"(?:^|,)ct_(?:state|mark|label|zone)=")
 
 
-class Asked(Timed):
+class Asked(TimedCollector):
     """Shared by all that ask the switch: they can run where it answers; a release may not know a command."""
 
-    name: str
     refusal: ClassVar[type[DutError]] = UnixctlError
 
     def can_run(self) -> str | None:
@@ -254,7 +252,7 @@ def _configured(rows: Iterable[Mapping[str, list[list[list[str]]]]]) -> Iterator
             yield f"{CONFIGURED}{key}", float(value) if value.isdigit() else float(value == "true")
 
 
-class Ports(Timed):
+class Ports(TimedCollector):
     """Frames in and out of every port of a bridge, with drops by their names."""
 
     def __init__(self, places: OvsPlaces, bridge: str, names: Mapping[str, str]) -> None:

@@ -12,9 +12,8 @@ from typing import Annotated, Final, Self
 
 import msgspec
 
-from pinchpoint.dut.device import Timed
 from pinchpoint.host.interface import CommandFailed, Host
-from pinchpoint.observe.snapshot import Snapshot
+from pinchpoint.observe.snapshot import Snapshot, TimedCollector
 
 SOFTWARE, HARDWARE, DROPPED = "ovs/tc/software", "ovs/tc/hardware", "ovs/tc/dropped"
 MOST_FILTERS = 20_000  # that are parsed at one reading
@@ -103,7 +102,7 @@ def filters(text: str, interface: str) -> dict[Filter, tuple[Filtered, bool]]:
     return by_filter
 
 
-class TcFilters(Timed):
+class TcFilters(TimedCollector):
     """The filters at the switch's ports, one by one."""
 
     name = "tc filters"

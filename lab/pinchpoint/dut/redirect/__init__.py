@@ -12,14 +12,14 @@ from typing import Final
 from pinchpoint.bench.requirements import Probe, kernel_module
 from pinchpoint.bench.resource import AnyResource, Command
 from pinchpoint.dut import checks, softirq
-from pinchpoint.dut.device import Keys, OwnCounters, Pages, RawScenario, Starter, Types, dut_of, in_force, programs
+from pinchpoint.dut.device import Keys, Pages, RawScenario, Starter, Types, dut_of, in_force, programs
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.hops import Place
 from pinchpoint.model.scenario import Guest, Scenario
-from pinchpoint.observe.snapshot import Collector, Snapshot
+from pinchpoint.observe.snapshot import Collector, Snapshot, TimedCollector
 
 _EVERY_FRAME: Final = {"u32": ("u32", "match", "u32", "0", "0"), "matchall": ("matchall",)}
 """Classifier -> the words of its filter that takes every frame."""
@@ -67,7 +67,7 @@ def redirections(text: str) -> list[Redirection]:
     ]
 
 
-class Filters(OwnCounters):
+class Filters(TimedCollector):
     """Frames that the filters at the ports took."""
 
     name = "tc filters"

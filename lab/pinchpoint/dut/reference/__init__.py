@@ -31,7 +31,7 @@ from pinchpoint.model.hops import PORT, DropCounter, DropKind, HopGraph, Party, 
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Port, Scenario
 from pinchpoint.model.trial import ThreadLoad
-from pinchpoint.observe.snapshot import Collector, Snapshot
+from pinchpoint.observe.snapshot import Collector, Snapshot, TimedCollector
 
 _TABLE_USED: Final = "reference/table/used"
 _LOCAL_USED: Final = "reference/local/used"
@@ -203,7 +203,7 @@ def parse(line: str, kind: type[Told]) -> Told:
         raise DutError(f"the {kind.WORDS}'s account cannot be read: {error}: {line[:200]}") from error
 
 
-class Ports(device.OwnCounters, Generic[Told]):
+class Ports(TimedCollector, Generic[Told]):
     """What the device says of its ports, and a balancer of its connections."""
 
     def __init__(self, host: Host, relay: Relay, names: tuple[str, str], kind: type[Told]) -> None:
