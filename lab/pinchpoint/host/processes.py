@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from pinchpoint.host.interface import PROC, TICKS_PER_S, CommandFailed, Host, names_in
 from pinchpoint.model.errors import BenchError, DutError, RequirementError
 
+_T = TypeVar("_T")
 ENVIRONMENT_MARK = "PINCHPOINT_BENCH"  # every process of a bench carries this variable
 KILL_TIMEOUT_S = 5.0  # hugepages take a moment to be freed
 MOST_ROUNDS = 10  # of ending marked processes: one may have started another before it ended
@@ -49,6 +51,18 @@ def soon(holds: Callable[[], bool], within_s: float, every_s: float = 0.01) -> b
             return False
         time.sleep(every_s)
     return True
+
+
+def insisted(do: Callable[[], _T], error: type[Exception], within_s: float, every_s: float) -> _T:
+    """Its result, asked for again and again; what it raises of that kind, where it still does after that time."""
+    deadline = time.monotonic() + within_s
+    while True:
+        try:
+            return do()
+        except error:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(every_s)
 
 
 def marked_pids(host: Host, bench_id: str) -> Iterator[int]:

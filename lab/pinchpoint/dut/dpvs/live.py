@@ -4,20 +4,22 @@ A build of another release, or a damaged one, may print anything.
 """
 
 import re
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import IPv4Address, summarize_address_range
 from typing import Final
 
 from pinchpoint.bench.actions import daemon_pid
 from pinchpoint.bench.resource import Daemon
+from pinchpoint.dut import services
 from pinchpoint.dut.attach import engine_links
 from pinchpoint.dut.device import Bench, Live, in_force
 from pinchpoint.dut.program import braced
 from pinchpoint.dut.services import await_forgotten, served
 from pinchpoint.host.interface import CommandFailed, Host
+from pinchpoint.host.processes import insisted
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Backend, Service
@@ -43,10 +45,8 @@ def port_name(number: int) -> str:
 
 def timeouts(service: Service | None) -> dict[str, int]:
     """Seconds by state of a TCP connection; those that the scenario leaves out are DPVS's own."""
-    if service is None:
-        return {}
-    limits = ((OPENING, service.opening_s), ((_ESTABLISHED,), service.established_s), (CLOSED, service.closed_s))
-    return {state: round(value) for states, value in limits if value is not None for state in states}
+    seconds = services.timeouts(service, OPENING, (_ESTABLISHED,), CLOSED) if service else {}
+    return {state: round(value) for state, value in seconds.items()}
 
 
 def pool_size(service: Service | None) -> int:
@@ -140,14 +140,11 @@ class Tools:
 
     def said(self, *argv: str) -> str:
         """What a command prints. Raises DutError where it fails."""
-        deadline = time.monotonic() + _ANSWER_S
-        while True:
-            try:
-                return self.host.run(list(argv), environment=self.environment)
-            except CommandFailed as error:  # a worker that waits for its core may have missed what it was asked
-                if time.monotonic() > deadline:
-                    raise DutError(f"DPVS does not answer: {error.message}", "see its log") from error
-            time.sleep(0.05)
+        ask = partial(self.host.run, argv, environment=self.environment)
+        try:  # a worker that waits for its core may have missed what it was asked
+            return insisted(ask, CommandFailed, _ANSWER_S, 0.05)
+        except CommandFailed as error:
+            raise DutError(f"DPVS does not answer: {error.message}", "see its log") from error
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ number of connections of a worker is as in the file that it loaded.
 
 import re
 import signal
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +23,7 @@ from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.dut.services import Reconfiguration, served
 from pinchpoint.dut.tcp_stack import PAIRS
 from pinchpoint.host.interface import PROC, Host
-from pinchpoint.host.processes import children
+from pinchpoint.host.processes import children, insisted
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Scenario, Scheduler
@@ -168,14 +167,7 @@ class Status(TimedCollector):
 
     def _page(self) -> tuple[int, int, int]:
         """The status page. A worker without a free place resets who asks for it: asked again until one is free."""
-        deadline = time.monotonic() + _PAGE_TIMEOUT_S
-        while True:
-            try:
-                return status(get(self._host, self._socket, STATUS))
-            except DutError:
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(0.02)
+        return insisted(lambda: status(get(self._host, self._socket, STATUS)), DutError, _PAGE_TIMEOUT_S, 0.02)
 
 
 class NginxLive(ProxyLive):
