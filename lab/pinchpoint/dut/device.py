@@ -44,6 +44,7 @@ ENGINE_MEMORY_MB = 256
 """Hugepage memory of the engine where a scenario does not say."""
 
 Check = Callable[[], None]
+Step = Callable[[Check], object]
 Seen = Mapping[str, float]
 
 
@@ -162,19 +163,18 @@ class Pages:
     free: int
 
 
+def _nothing(check: Check) -> None:
+    """A step of an action that needs none."""
+
+
+@dataclass(frozen=True)
 class Action:
-    """Something that happens to a device; `check` raises when it shall stop."""
+    """Something that happens to a device, in steps; what each is called with raises when it shall stop."""
 
-    ends_processes: ClassVar[bool] = False  # of the bench
-
-    def prepare(self, check: Check) -> None:
-        """What must be there before, made without traffic."""
-
-    def act(self, check: Check) -> None:
-        """Let it happen; returns when its command has returned and it shows."""
-
-    def restore(self, check: Check) -> None:
-        """Undo it, the traffic having ended."""
+    act: Step = _nothing  # lets it happen; returns when its command has returned and it shows
+    prepare: Step = _nothing  # makes what must be there before, without traffic
+    restore: Step = _nothing  # undoes it, the traffic having ended
+    ends_processes: bool = False  # of the bench
 
 
 class Live:

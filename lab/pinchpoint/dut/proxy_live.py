@@ -115,7 +115,7 @@ class ProxyLive(softirq.KernelLive):
     def action(self, change: Change, resources: Sequence[AnyResource]) -> Action:
         """A reload, where the program can. Raises InputError."""
         if change.action == RELOAD and self.reloads is not None:
-            return Reload(self, self.reloads)
+            return Action(self._reload, ends_processes=True)
         return super().action(change, resources)
 
     @property
@@ -237,9 +237,29 @@ class ProxyLive(softirq.KernelLive):
 
     def reload(self) -> None:
         """Have it load its configuration again; returns when new workers serve. Raises BenchError, DutError."""
+        self._reload(lambda: None)
+
+    def _reload(self, check: Check) -> None:
+        """As many new workers as before come to serve; those before them serve the connections that they have."""
         if self.reloads is None:
             raise BenchError(f"{self.words} cannot load its configuration while it runs")
-        Reload(self, self.reloads).act(lambda: None)
+        before = frozenset(self.tasks())
+        now = asked = began = time.monotonic()
+        self.places.host.signal([self.pid], self.reloads)
+        while not self._serves_anew(before):
+            check()
+            now = time.monotonic()
+            if now > began + START_TIMEOUT_S:
+                raise DutError(f"no new workers serve {START_TIMEOUT_S:g} s after the reload", "see the program's log")
+            if now > asked + _AGAIN_S and not frozenset(self.tasks()) - before:
+                self.places.host.signal([self.pid], self.reloads)
+                asked = now
+            time.sleep(0.01)
+
+    def _serves_anew(self, before: frozenset[str]) -> bool:
+        with suppress(DutError):
+            return len(frozenset(self.tasks()) - before) >= len(self.cpus) and self.answers()
+        return False
 
     def flush(self) -> None:
         """Abort every connection and forget those in TIME_WAIT (ss(8), -K). Raises BenchError where any stays."""
@@ -258,35 +278,6 @@ class ProxyLive(softirq.KernelLive):
     def tracked(self) -> int | None:
         """Sockets of connections, two for one that is open, one for one in TIME_WAIT."""
         return max(0, self._stack.remembered() - len(self.backlogs()))
-
-
-class Reload(Action):
-    """The program loads its configuration again; its workers before it serve the connections that they have."""
-
-    ends_processes = True
-
-    def __init__(self, live: ProxyLive, signal: int) -> None:
-        self._live, self._signal = live, signal
-
-    def act(self, check: Check) -> None:
-        """Returns when as many new workers as before serve. Raises DutError if they do not come."""
-        live, before = self._live, frozenset(self._live.tasks())
-        now = asked = began = time.monotonic()
-        live.places.host.signal([live.pid], self._signal)
-        while not self._serves_anew(before):
-            check()
-            now = time.monotonic()
-            if now > began + START_TIMEOUT_S:
-                raise DutError(f"no new workers serve {START_TIMEOUT_S:g} s after the reload", "see the program's log")
-            if now > asked + _AGAIN_S and not frozenset(live.tasks()) - before:
-                live.places.host.signal([live.pid], self._signal)
-                asked = now
-            time.sleep(0.01)
-
-    def _serves_anew(self, before: frozenset[str]) -> bool:
-        with suppress(DutError):
-            return len(frozenset(self._live.tasks()) - before) >= len(self._live.cpus) and self._live.answers()
-        return False
 
 
 def tabled(table: Limit, descriptors: int, processes: int, refused: tuple[str, ...]) -> tuple[Limit, ...]:
