@@ -25,7 +25,7 @@ from pinchpoint.dut.attach import foundation, mtu
 from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Live, Pages, RawScenario, Seen, between
 from pinchpoint.dut.places import Places
 from pinchpoint.host.guest import Guest
-from pinchpoint.host.guest_kernels import AUTO, KERNELS, GuestKernels, is_release
+from pinchpoint.host.guest_kernels import AUTO, KERNELS, BootPlan, GuestKernels, is_release
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.host.numa import Topology, read_topology
 from pinchpoint.model.errors import BenchError, PinchpointError
@@ -241,21 +241,14 @@ class GuestedBench(Bench):
 
     def _kernel(self, taps: Sequence[str]) -> GuestKernel:
         places, guest = self.places, self._guest
-        files = (places.machine, str(places.directory), self._init)
-        arguments = (*files, guest.memory_mb, mtu(self.scenario), taps, guest.release)
         threads = _threads(self.scenario.dut.cpus, guest)
         shares_cpu = len(threads) > 1 and len({cpu for _, cpu in threads}) == 1
         nodes = _nodes_here(self.scenario, guest, read_topology(places.machine))
-        return GuestKernel(
-            argv=_kernel_of(self.scenario).command(*arguments, nodes, shares_cpu),
-            pidfile=places.pidfile("guest"),
-            kernel_pidfile=places.pidfile(_KERNEL),
-            log=f"{places.directory}/guest.log",
-            bench_id=places.bench_id,
-            netns=places.engine_netns,
-            cpus=self.scenario.dut.cpus,
-            threads=threads,
-        )
+        here = (places.machine, str(places.directory), self._init)
+        plan = BootPlan(*here, guest.memory_mb, mtu(self.scenario), taps, guest.release, nodes, shares_cpu)
+        files = (places.pidfile("guest"), places.pidfile(_KERNEL), f"{places.directory}/guest.log")
+        where = (places.bench_id, places.engine_netns, self.scenario.dut.cpus)
+        return GuestKernel(_kernel_of(self.scenario).command(plan), *files, *where, threads)
 
     def _there(self, resource: AnyResource) -> list[AnyResource]:
         """What stands in the guest for one of the device's resources."""

@@ -42,6 +42,21 @@ def is_release(release: str, wanted: str) -> bool:
     return release.startswith(wanted) and not release[len(wanted) :][:1].isalnum()
 
 
+@dataclass(frozen=True)
+class BootPlan:
+    """With what a guest's kernel boots."""
+
+    machine: Host
+    folder: str  # of its bench
+    init: str  # the file of `init_line`
+    memory_mb: int
+    mtu: int
+    taps: Sequence[str] = ()  # its interfaces, in order
+    release: str | None = None  # None: the one of the Debian here
+    nodes: Sequence[int | None] = (None,)  # for each of its own that of the machine, of which its memory is; None: any
+    shares_cpu: bool = False  # whether several virtual CPUs run on one of the machine
+
+
 class _OfOneKind:
     """What kernels of both kinds have in common."""
 
@@ -121,34 +136,23 @@ class Uml(_OfOneKind):
         source = Path(__file__).with_name("uml_ptrace.c")
         return f"with AMX it needs: mkdir -p {self._PTRACE.parent} && cc -shared -fPIC -o {self._PTRACE} {source}"
 
-    def command(
-        self,
-        machine: Host,
-        folder: str,
-        init: str,
-        memory_mb: int,
-        mtu: int,
-        taps: Sequence[str],
-        release: str | None = None,
-        nodes: Sequence[int | None] = (None,),
-        shares_cpu: bool = False,
-    ) -> tuple[str, ...]:
-        """What boots it, with `taps` as its interfaces vec0, vec1 and so on; `init` is the file of `init_line`.
+    def command(self, plan: BootPlan) -> tuple[str, ...]:
+        """What boots it, with the taps as its interfaces vec0, vec1 and so on.
 
         Its root is this machine's, read only. Processes that stand for those of the guest would be left stopped, were
         it not in a namespace of its own.
         """
-        vectors = (f"vec{n}:transport=tap,ifname={tap},mtu={mtu}" for n, tap in enumerate(taps))
+        vectors = (f"vec{n}:transport=tap,ifname={tap},mtu={plan.mtu}" for n, tap in enumerate(plan.taps))
         return (
             *OWN_NAMESPACE,
             *self.preloaded(),
-            *(self.PROGRAM, f"mem={memory_mb}M", f"uml_dir={folder}/", "umid=guest"),
+            *(self.PROGRAM, f"mem={plan.memory_mb}M", f"uml_dir={plan.folder}/", "umid=guest"),
             *("rootfstype=hostfs", "rootflags=/", "ro", "quiet", "panic=-1"),
             # No frame is the kernel's own idea; no namespace can say so before the module is there.
             "ipv6.disable_ipv6=1",
             *("console=tty0", "con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{LINE}"),
             *vectors,
-            *("init=/bin/sh", "--", init),
+            *("init=/bin/sh", "--", plan.init),
         )
 
     def preloaded(self) -> tuple[str, ...]:
@@ -203,33 +207,22 @@ class Qemu(_OfOneKind):
         """The command that provides the kernel and its modules."""
         return f"{self._PROVIDER} --release {release}" if release else self._PROVIDER
 
-    def command(
-        self,
-        machine: Host,
-        folder: str,
-        init: str,
-        memory_mb: int,
-        mtu: int,
-        taps: Sequence[str],
-        release: str | None = None,
-        nodes: Sequence[int | None] = (None,),
-        shares_cpu: bool = False,
-    ) -> tuple[str, ...]:
-        """What boots it, with `taps` as its interfaces eth0, eth1 and so on; `init` is the file of `init_line`.
+    def command(self, plan: BootPlan) -> tuple[str, ...]:
+        """What boots it, with the taps as its interfaces eth0, eth1 and so on.
 
-        Its root is this machine's, read only, by 9p. Nothing listens; `folder` is not needed.
+        Its root is this machine's, read only, by 9p. Nothing listens; the folder is not needed.
         """
-        kernel, has_kvm = self.place(release), self._has_kvm(machine)
+        kernel, has_kvm = self.place(plan.release), self._has_kvm(plan.machine)
         # On one CPU a thread each would wait out its time slice at every lock of another; one thread takes turns.
-        threads = "single" if shares_cpu else "multi"
+        threads = "single" if plan.shares_cpu else "multi"
         accelerated = ("-accel", "kvm", "-cpu", "host") if has_kvm else ("-accel", f"tcg,thread={threads}")
         # No frame is the kernel's own idea; no namespace can say so before the module is there.
         # Without `no_timer_check` a kernel whose emulated timer a busy host holds up takes it for broken, and panics.
-        words = f"console=ttyS0 quiet panic=-1 no_timer_check ipv6.disable_ipv6=1 pinchpoint.init={init}"
+        words = f"console=ttyS0 quiet panic=-1 no_timer_check ipv6.disable_ipv6=1 pinchpoint.init={plan.init}"
         return (
             *OWN_NAMESPACE,
             *(self.PROGRAM, "-name", "guest,debug-threads=on", *_BARE, "-sandbox", _SANDBOX),
-            *("-machine", "pc,graphics=off", *accelerated, *_cpus(memory_mb, nodes)),
+            *("-machine", "pc,graphics=off", *accelerated, *_cpus(plan.memory_mb, plan.nodes)),
             *("-kernel", str(_booted(kernel, has_kvm)), "-initrd", str(kernel / "initrd"), "-append", words),
             *("-chardev", "file,id=console,path=/dev/stdout,append=on", "-serial", "chardev:console"),
             # The first device of virtio: its port is /dev/vport0p1.
@@ -237,7 +230,7 @@ class Qemu(_OfOneKind):
             *("-device", "virtserialport,chardev=line"),
             *("-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"),
             *("-device", "virtio-9p-pci,fsdev=root,mount_tag=root"),
-            *(word for number, tap in enumerate(taps) for word in _interface(number, tap, mtu)),
+            *(word for number, tap in enumerate(plan.taps) for word in _interface(number, tap, plan.mtu)),
         )
 
     def modules(self, release: str | None) -> Path:
@@ -327,7 +320,7 @@ def booted(machine: Host, word: str, timeout_s: float) -> Boot:
         init = f"{folder}/init"
         # The line stays open: what a terminal has not sent is lost when it is closed.
         machine.write(init, f"exec 3<>{kernel.LINE}\necho {READY.decode()} >&3\nsleep {timeout_s:g}\n")
-        argv = kernel.command(machine, folder, init, kernel.LEAST_MB, _MTU, ())
+        argv = kernel.command(BootPlan(machine, folder, init, kernel.LEAST_MB, _MTU))
         if os.geteuid() != 0:
             argv = argv[len(OWN_NAMESPACE) :]  # its own group of processes does as well
         began = time.monotonic()
