@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from pinchpoint.bench import numa, requirements
+from pinchpoint.bench import requirements
 from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, Relay
@@ -15,7 +15,7 @@ from pinchpoint.bulk import veths
 from pinchpoint.dut import remote_endpoints
 from pinchpoint.dut.attach import HUGEPAGE_MB, pci_arguments
 from pinchpoint.dut.device import Attachment, Bench, Live, Pages
-from pinchpoint.dut.placement import chosen, placed
+from pinchpoint.dut.placement import chosen, daemon_nodes, placed
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine import protocol
@@ -84,7 +84,7 @@ def prepare(
     sites = {site.host: machines.opened(site.remote) for site in scenario.engines}
     bench = device.bench(scenario, Places(bench_id, PurePosixPath(state_directory / bench_id), host, sites))
     pages = Pages(*hugepages.pool(host)) if beside is None else _left_by(beside, stands)
-    nodes = numa.daemon_nodes(scenario, topology)
+    nodes = daemon_nodes(scenario, topology)
     engine = [find_engine(host)] if device.relayed(scenario) or scenario.dut.polls else []
     wanted = (*bench.resources(pages, engine), *veths.resources(scenario.measure, bench_id))
     resources = tuple(_on_nodes(resource, nodes) for resource in wanted)
