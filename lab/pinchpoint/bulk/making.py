@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Concatenate, NamedTuple, ParamSpec, Protocol
 
-from pinchpoint.host import jobs, many
+from pinchpoint.host import many
 from pinchpoint.host.interface import Host
 from pinchpoint.host.ssh import Ssh
 from pinchpoint.model.errors import DutError
@@ -59,11 +59,11 @@ class Watch:
         *arguments: P.args,
         **named: P.kwargs,
     ) -> None:
-        """Have a piece of work done on the host (`jobs`); `reach` hears how far it is, and what it raises ends it."""
+        """Have a piece of work done on the host (`many`); `reach` hears how far it is, and what it raises ends it."""
         if not isinstance(host, Ssh):
             work(reach, *arguments, **named)
             return
-        job = host.begin(work.__name__, jobs.pack(arguments, named))
+        job = host.begin(work.__name__, many.pack(arguments, named))
         self._began = time.monotonic() - self._taken_s  # what it took to get it ready does not count
         try:
             while not (state := job.state())[0]:

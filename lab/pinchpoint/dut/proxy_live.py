@@ -15,12 +15,12 @@ from pinchpoint.dut.device import Action, Check, in_force
 from pinchpoint.dut.program import START_TIMEOUT_S, await_start, kept_log
 from pinchpoint.dut.proxy import RANGE, RELOAD, SOCKET, SPARE_DESCRIPTORS, ProxyBench, sysctls
 from pinchpoint.dut.services import served
-from pinchpoint.dut.tcp_stack import COUNTERS, PORTS, TIME_WAIT_S, TcpStack
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Change
 from pinchpoint.observe.cpu import PacketThreads
+from pinchpoint.observe.printed import TCP_COUNTERS, TCP_PORTS, TIME_WAIT_S, TcpStack
 from pinchpoint.observe.snapshot import Collector, Snapshot, TimedCollector
 
 _FLUSH_TIMEOUT_S = 5.0  # a program closes its end of a connection that was aborted
@@ -199,9 +199,9 @@ class ProxyLive(softirq.KernelLive):
         queues = f"backlog of {len(backlogs)} listening sockets: {' + '.join(map(str, backlogs))}"
         servers = f"{len(service.backends)} backends"
         cores = f"{workers} workers on CPUs {', '.join(map(str, self.cpus))}"
-        overflows, failures = (f"{COUNTERS}{name}" for name in ("ListenOverflows", "AttemptFails"))
+        overflows, failures = (f"{TCP_COUNTERS}{name}" for name in ("ListenOverflows", "AttemptFails"))
         return (
-            Limit(Resource.LOCAL_PORTS, ports * ends, TIME_WAIT_S, held, PORTS, self.no_port),
+            Limit(Resource.LOCAL_PORTS, ports * ends, TIME_WAIT_S, held, TCP_PORTS, self.no_port),
             *tabled(self.table(), self.descriptors(), len(self.processes()), self.no_descriptor),
             Limit(Resource.ACCEPT_QUEUE, None, None, queues, refused=(overflows,)),  # a connection only passes it
             Limit(Resource.BACKEND, None, None, servers, refused=(failures, *self.no_answer)),

@@ -27,9 +27,9 @@ from typing import Any
 from pinchpoint.host import lease
 from pinchpoint.host.guest_line import CREDIT, PIECE, READY, LineError, answer, refusal, to_bytes, to_text
 from pinchpoint.host.interface import OPERATIONS, Connection, Host, Kept
-from pinchpoint.host.jobs import Job
 from pinchpoint.host.local import Local
 from pinchpoint.host.locked import LockedFile
+from pinchpoint.host.many import Job
 from pinchpoint.host.signals import ENDING
 
 _CHUNK = 1 << 20

@@ -69,7 +69,7 @@ class _AgentsFile(_Held):
 
 
 class AgentsJob(_Held):
-    """Work that the agent does beside its answers (`jobs`); to close it ends it where it is, with its processes."""
+    """Work that the agent does beside its answers (`many`); to close it ends it where it is, with its processes."""
 
     def state(self) -> tuple[bool, int, float]:
         """Whether it has ended, how much is done, and the seconds that it took there. Raises what ended it."""

@@ -42,7 +42,7 @@ _MOST_SAID = 6  # lines of ssh's own words
 _SSH_FAILED = 255
 _HOST_MODULES: Final = (
     *("__init__", "interface", "signals", "memory_policy", "locked", "local", "processes", "hugepages", "lease"),
-    *("interfaces", "many", "netlink", "jobs", "guest_line", "agent"),
+    *("interfaces", "many", "netlink", "guest_line", "agent"),
 )
 _SENT: Final = (
     *("pinchpoint.__init__", "pinchpoint.model.__init__", "pinchpoint.model.errors"),
@@ -184,7 +184,7 @@ class Ssh(AskedHost):
         return False
 
     def begin(self, work: str, packed: str) -> AgentsJob:
-        """Let the agent begin work, by its name and what it is given (`jobs.pack`), beside its answers."""
+        """Let the agent begin work, by its name and what it is given (`many.pack`), beside its answers."""
         number = self._ask("begin", {"work": work, "packed": packed}, _PUT_TIMEOUT_S)
         return AgentsJob(self, self._checked(int, number))
 

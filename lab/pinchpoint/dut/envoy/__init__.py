@@ -19,11 +19,11 @@ from pinchpoint.dut.device import Keys, RawScenario, Types, in_force
 from pinchpoint.dut.program import get
 from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.dut.services import served
-from pinchpoint.dut.tcp_stack import TcpStack
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Scheduler, Service
+from pinchpoint.observe.printed import TcpStack
 from pinchpoint.observe.snapshot import Snapshot, TimedCollector
 
 PROGRAM = "envoy"

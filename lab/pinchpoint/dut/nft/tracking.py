@@ -31,12 +31,11 @@ from pinchpoint.dut.places import Places
 from pinchpoint.dut.program import braced
 from pinchpoint.dut.services import KERNELS_PORTS, await_forgotten, is_full
 from pinchpoint.dut.softirq import BACKLOG
-from pinchpoint.dut.tcp_stack import snmp_counters
 from pinchpoint.host.interface import PROC, CommandFailed, Host
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Backend, Established, Family, Range, Scheduler, Service
-from pinchpoint.observe.printed import Printed
+from pinchpoint.observe.printed import Printed, snmp_counters
 from pinchpoint.observe.snapshot import Snapshot, TimedCollector
 
 TABLE = "pinchpoint-service"

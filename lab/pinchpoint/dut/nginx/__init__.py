@@ -21,12 +21,12 @@ from pinchpoint.dut.device import Keys, RawScenario, Types, programs
 from pinchpoint.dut.program import LogTail, braced, exchange, get, kept_log
 from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.dut.services import Reconfiguration, served
-from pinchpoint.dut.tcp_stack import PAIRS
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.host.processes import children, insisted
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Scenario, Scheduler
+from pinchpoint.observe.printed import TCP_PAIRS
 from pinchpoint.observe.snapshot import Snapshot, TimedCollector
 
 PROGRAM = "nginx"
@@ -203,7 +203,7 @@ class NginxLive(ProxyLive):
         each = f"worker_connections {self._most:,} of {workers} workers"
         source = f"{each}, two for each connection, {OWN_CONNECTIONS} own"
         size = (self._most - OWN_CONNECTIONS) // 2 * workers
-        return Limit(Resource.TABLE, size, 0.0, source, PAIRS, ("nginx/worker_connections_not_enough",))
+        return Limit(Resource.TABLE, size, 0.0, source, TCP_PAIRS, ("nginx/worker_connections_not_enough",))
 
     def versions(self) -> Mapping[str, str]:
         """Its own, from the head of its answer."""

@@ -6,9 +6,9 @@ from pathlib import PurePosixPath
 from pinchpoint.bench.resource import AnyResource, Daemon, Namespace, Uptime
 from pinchpoint.dut import attach, nics, remote_endpoints
 from pinchpoint.dut.device import Pages
-from pinchpoint.dut.ovs import balancing, vdpa
+from pinchpoint.dut.ovs import balancing
 from pinchpoint.dut.ovs.places import OvsPlaces, quoted
-from pinchpoint.dut.ovs.ports import bridges, extra_ports, rules, underlay_routes
+from pinchpoint.dut.ovs.ports import bridges, extra_ports, rules, underlay_routes, vdpa_known
 from pinchpoint.dut.ovs.spec import CONFIG_KEYS, IN_KERNEL, POLLED, Datapath, OvsDut, ports, spec
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.model.scenario import Host, Scenario
@@ -154,7 +154,7 @@ def bench(
         *settings(scenario, places),
         *([Uptime(_OLD_ENOUGH_S)] if scenario.guest else []),
         vswitchd(scenario, places),
-        *vdpa.known(scenario, places),
+        *vdpa_known(scenario, places),
         bridges(scenario, places),
         *underlay_routes(scenario, places),
         *limits(scenario, places),

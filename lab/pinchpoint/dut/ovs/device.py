@@ -14,13 +14,13 @@ from pinchpoint.dut import device, nics
 from pinchpoint.dut.attach import by_dpdk, by_veth, pages_of
 from pinchpoint.dut.device import Attached, Attachment, Freezing, Pages, RawScenario, Read, Starter, Types
 from pinchpoint.dut.ovs import bench as made
-from pinchpoint.dut.ovs import counters, hops, reading, vdpa
+from pinchpoint.dut.ovs import counters, hops, reading
+from pinchpoint.dut.ovs.collectors import MODULES
 from pinchpoint.dut.ovs.keys import DEFAULT_MEMORY_MB, KEYS
 from pinchpoint.dut.ovs.live import OvsLive, attach
 from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.ports import refused_rule
+from pinchpoint.dut.ovs.ports import refused_rule, refused_vdpa
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsDut, OvsHost, OvsPort, pinned_queues, rules, spec
-from pinchpoint.dut.ovs.tc import MODULES
 from pinchpoint.dut.places import Places
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
@@ -125,7 +125,7 @@ class OvsBench(device.Bench):
 
     def refusal(self, error: CommandFailed) -> PinchpointError | None:
         """A refused rule, with its place in the scenario, or ports that it does not have."""
-        return vdpa.refused(error, self.scenario) or refused_rule(error, self.scenario, self.places)
+        return refused_vdpa(error, self.scenario) or refused_rule(error, self.scenario, self.places)
 
     def ends_with_it(self, resources: Sequence[AnyResource]) -> list[AnyResource]:
         """The switch and its rules; bridges, ports and settings come back from its database."""

@@ -21,11 +21,10 @@ from pinchpoint.dut.ovs.balancing import Connections
 from pinchpoint.dut.ovs.bench import ends_with_the_switch, switch_versions
 from pinchpoint.dut.ovs.bulk import Flows
 from pinchpoint.dut.ovs.bulk import Ports as BulkPorts
-from pinchpoint.dut.ovs.collectors import Database, DroppingRules, PmdThreads, Ports, of_datapath
+from pinchpoint.dut.ovs.collectors import Database, DroppingRules, PmdThreads, Ports, TcFilters, of_datapath
 from pinchpoint.dut.ovs.places import OvsPlaces, Unixctl, UnixctlError
 from pinchpoint.dut.ovs.ports import switch_ports
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, ends, rules, spec
-from pinchpoint.dut.ovs.tc import TcFilters
 from pinchpoint.dut.program import kept_log
 from pinchpoint.host.interface import PROC, CommandFailed, Host
 from pinchpoint.model.errors import DutError, RequirementError

@@ -11,8 +11,9 @@ from itertools import pairwise
 
 from pinchpoint.dut import checks
 from pinchpoint.dut.device import RawScenario, Read
-from pinchpoint.dut.ovs import spec, vdpa
+from pinchpoint.dut.ovs import spec
 from pinchpoint.dut.ovs.keys import FIRST_BRIDGE, LAST_BRIDGE, MOST_RULES, NEEDS_PMD, TUNING
+from pinchpoint.dut.ovs.ports import check_vdpa
 from pinchpoint.dut.ovs.spec import IN_KERNEL, POLLED, Bridge, Datapath, Patch, Rule, RuleSeries, pinned_queues
 from pinchpoint.dut.services import Option
 from pinchpoint.keys import kinds
@@ -86,7 +87,7 @@ def _check_ports(raw: RawScenario) -> None:
         _check_affinity(raw.source, port, dut)
     if datapath and datapath != Datapath.DPDK:
         checks.no_vhost(raw, f'dut.datapath is "{datapath}"')
-    vdpa.check(raw)
+    check_vdpa(raw)
 
 
 def _check_service(raw: RawScenario) -> None:
