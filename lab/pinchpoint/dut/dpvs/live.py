@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from ipaddress import IPv4Address, summarize_address_range
+from ipaddress import IPv4Address
 from typing import Final
 
 from pinchpoint.bench.actions import daemon_pid
@@ -20,6 +20,7 @@ from pinchpoint.dut.program import braced
 from pinchpoint.dut.services import await_forgotten, served
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.host.processes import insisted
+from pinchpoint.model.addresses import prefixes
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Backend, Service
@@ -91,23 +92,17 @@ def lines(service: Service | None, ports: int, log: str) -> Iterator[str]:
 def setup(service: Service, ports: Mapping[str, int], dpip: str, ipvsadm: str) -> Iterator[tuple[str, ...]]:
     """Commands that make the service, once DPVS answers; `ports` gives the number of each port."""
     clients, servers = port_name(ports[service.client_port]), port_name(ports[service.server_port])
-    virtual = ("-t", f"{service.address}:{service.port}")
+    virtual = ("-t", service.end)
     yield (dpip, "addr", "add", f"{service.address}/32", "dev", clients)
-    for prefix in summarize_address_range(*_ends(service)):
-        yield (dpip, "route", "add", str(prefix), "dev", clients)
+    for prefix in prefixes(service.clients.first, service.clients.last):
+        yield (dpip, "route", "add", prefix, "dev", clients)
     for address in dict.fromkeys(backend.address for backend in service.backends):
         yield (dpip, "route", "add", f"{address}/32", "dev", servers)
     yield (ipvsadm, "-A", *virtual, "-s", "rr")
     for backend in service.backends:
-        real = ("-r", f"{backend.address}:{backend.port}", "-b", "-w", "1")  # -b: full-NAT
-        yield (ipvsadm, "-a", *virtual, *real)
+        yield (ipvsadm, "-a", *virtual, "-r", backend.end, "-b", "-w", "1")  # -b: full-NAT
     for local in service.locals:
         yield (ipvsadm, "-P", *virtual, "-z", local, "-F", servers)
-
-
-def _ends(service: Service) -> tuple[IPv4Address, IPv4Address]:
-    clients = service.clients
-    return IPv4Address(clients.first), IPv4Address(clients.first + clients.count - 1)
 
 
 LOCAL_USED, LOCAL_MISSED, MISSED = "dpvs/local/used", "dpvs/local/missed", "dpvs/port/*/imissed"
@@ -231,7 +226,7 @@ class Counters(TimedCollector):
         # Asked of all workers at once, it fails where one of them waits for its core.
         by_backend = dealt(run(tools.ipvsadm, "-ln", "--stats", "--exact", "--cpu", str(_WORKER)))
         for number, backend in enumerate(self._service.backends):
-            counters[f"dpvs/backend/{number}/connections"] = by_backend.get(f"{backend.address}:{backend.port}", 0)
+            counters[f"dpvs/backend/{number}/connections"] = by_backend.get(backend.end, 0)
         local = pool(run(tools.dpip, "-s", "addr", "show"))
         return Snapshot(at_s, {**counters, LOCAL_MISSED: local.misses}, {LOCAL_USED: float(local.used)})
 
