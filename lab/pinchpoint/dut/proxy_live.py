@@ -16,6 +16,7 @@ from pinchpoint.dut.program import START_TIMEOUT_S, await_start, kept_log
 from pinchpoint.dut.proxy import RANGE, RELOAD, SOCKET, SPARE_DESCRIPTORS, ProxyBench, sysctls
 from pinchpoint.dut.services import served
 from pinchpoint.host.interface import CommandFailed, Host
+from pinchpoint.host.processes import field
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Change
@@ -31,7 +32,6 @@ OPEN = "host/descriptors/open"
 _OPEN_PAIRS = "host/descriptors/pairs"
 _NONE = re.compile("(?!)")
 _OPEN_FILES = re.compile(r"^Max open files\s+(\d+)", re.MULTILINE)
-_ALLOWED = re.compile(r"^Cpus_allowed_list:\s+(\S+)", re.MULTILINE)
 READ = tuple(
     f"net/ipv4/tcp_{name}" for name in ("fin_timeout", "max_tw_buckets", "tw_reuse", "abort_on_overflow", "syncookies")
 )
@@ -133,8 +133,8 @@ class ProxyLive(softirq.KernelLive):
 
     def settings(self) -> Mapping[str, str]:
         """Sysctls, offloads, descriptors, backlog, CPUs and the program's own. Raises BenchError."""
-        host, netns = self.places.host, self.places.dut_netns
-        settings = sysctls_in_force(host, netns, sysctls(self._scenario), (*READ, RANGE))
+        wanted = sysctls(self._scenario)
+        settings = sysctls_in_force(self.places.host, self.places.dut_netns, wanted, (*READ, RANGE))
         settings |= {f"checksum offload of {port.name}": self._offload(port.name) for port in self._scenario.ports}
         settings |= {f"CPUs of worker-{number}": cpus for number, cpus in enumerate(self._bound(), start=1)}
         settings["descriptors"] = str(self.descriptors())
@@ -143,7 +143,7 @@ class ProxyLive(softirq.KernelLive):
 
     def dumps(self) -> Mapping[str, str]:
         """The routes of its namespace, as ip-route(8) lists them."""
-        return {"routes.txt": self.places.host.run(["ip", "-n", self.places.dut_netns, "route", "show"])}
+        return {"routes.txt": self.run("ip", "route", "show")}
 
     def log(self) -> tuple[str, str] | None:
         """What the program printed."""
@@ -156,20 +156,19 @@ class ProxyLive(softirq.KernelLive):
     def descriptors(self) -> int:
         """That each process of the program may open (RLIMIT_NOFILE). Raises DutError."""
         match = _OPEN_FILES.search(self._file(self.tasks()[0], "limits"))
-        if not match:
+        if match is None:
             raise DutError(f"the kernel does not say how many files {self._daemon.name} may open")
         return int(match[1])
 
     def backlogs(self) -> tuple[int, ...]:
         """Places in the accept queue of each listening socket."""
-        return listening(self.places.host.run(["ss", "-H", "-l", "-t", "-n"], self.places.dut_netns))
+        return listening(self.run("ss", "-H", "-l", "-t", "-n"))
 
     def _serves(self) -> bool:
         return self.answers() and len(self.tasks()) >= len(self.cpus)
 
     def _offload(self, port: str) -> str:
-        said = self.places.host.run(["ethtool", "-k", port], self.places.dut_netns)
-        return in_force(f"tx-checksumming of {port}", "off", offload(said))
+        return in_force(f"tx-checksumming of {port}", "off", offload(self.run("ethtool", "-k", port)))
 
     def _bound(self) -> list[str]:
         """The CPUs on which each worker may run, as the kernel lists them. Raises BenchError where they are others."""
@@ -179,8 +178,7 @@ class ProxyLive(softirq.KernelLive):
         return allowed
 
     def _allowed(self, task: str) -> str:
-        match = _ALLOWED.search(self._file(task, "status"))
-        return match[1] if match else "not known"
+        return field(self._file(task, "status"), "Cpus_allowed_list") or "not known"
 
     def _file(self, task: str, name: str) -> str:
         try:
@@ -219,13 +217,10 @@ class ProxyLive(softirq.KernelLive):
         before = self.sysctls([RANGE])[RANGE]
         first, last = twice(*map(int, before.split()))
         try:
-            self._set(f"{first} {last}")
+            self.run("sysctl", "-qw", f"{RANGE}={first} {last}")
             yield f"ip_local_port_range = {self.sysctls([RANGE])[RANGE]} instead of {before}"
         finally:
-            self._set(before)
-
-    def _set(self, ports: str) -> None:
-        self.places.host.run(["sysctl", "-qw", f"{RANGE}={ports}"], self.places.dut_netns)
+            self.run("sysctl", "-qw", f"{RANGE}={before}")
 
     def remove(self, backend: int) -> None:
         """A kind whose program can says so in its `Services.changes`."""
@@ -263,11 +258,10 @@ class ProxyLive(softirq.KernelLive):
 
     def flush(self) -> None:
         """Abort every connection and forget those in TIME_WAIT (ss(8), -K). Raises BenchError where any stays."""
-        host, netns = self.places.host, self.places.dut_netns
         deadline, left = time.monotonic() + _FLUSH_TIMEOUT_S, self.tracked()
         while left:
             try:
-                host.run(["ss", "-K", "-H", "-t", "-n", "state", "connected"], netns)
+                self.run("ss", "-K", "-H", "-t", "-n", "state", "connected")
             except CommandFailed as error:
                 raise BenchError(f"the kernel closes no sockets: {error.output}", _MEND) from error
             left = self.tracked()

@@ -248,6 +248,10 @@ class KernelLive(Live):
         ends = [*engine_links(self._scenario, places), Links(places.host, places.dut_netns, "dut", names)]
         return [Queues(places.host, places.dut_netns, "dut", names), *ends, *self.own(), *self.witnesses()]
 
+    def run(self, *argv: str) -> str:
+        """What a command prints in the device's namespace. Raises CommandFailed or RequirementError."""
+        return self.places.host.run(argv, self.places.dut_netns)
+
     def own(self) -> list[Collector]:
         """Counters of this kind alone."""
         return []

@@ -272,7 +272,7 @@ class IpvsLive(softirq.KernelLive):
         wanted = sysctls(service) | limits
         also = (*_RECORDED, *(RECORDED if limits else ()))
         shown = addresses.sysctls_in_force(self.places.host, self.places.dut_netns, wanted, also)
-        timeouts = self._run("ipvsadm", "-l", "--timeout").strip()
+        timeouts = self.run("ipvsadm", "-l", "--timeout").strip()
         if (asked := _number(service.established_s)) and f": {asked} " not in timeouts:
             raise BenchError(f"ipvsadm --set {asked} 0 0: in force is {timeouts}")
         own = {"ipvs time-outs": timeouts, "ipvs chains": self._chains(), "ipvs": self._virtual_server(service)}
@@ -280,7 +280,7 @@ class IpvsLive(softirq.KernelLive):
 
     def _chains(self) -> str:
         """Of its table. Raises BenchError where the module was loaded with others."""
-        match, bits = _SIZE.search(self._run("ipvsadm", "-Ln")), dut_of(self._scenario, IpvsDut).conn_tab_bits
+        match, bits = _SIZE.search(self.run("ipvsadm", "-Ln")), dut_of(self._scenario, IpvsDut).conn_tab_bits
         chains = match[1] if match else "?"
         if bits is not None and chains != str(1 << bits):
             raise BenchError(
@@ -291,7 +291,7 @@ class IpvsLive(softirq.KernelLive):
 
     def _virtual_server(self, service: Service) -> str:
         """As the kernel has it. Raises BenchError where that is another."""
-        listed = self._run("ipvsadm", "-S", "-n").split("\n")
+        listed = self.run("ipvsadm", "-S", "-n").split("\n")
         wanted = [" ".join(words[1:]) for words in commands(service)]
         if [line.strip() for line in listed if line.strip()] != wanted:
             raise BenchError(f"ipvsadm -S -n shows another virtual server: {' / '.join(listed)}")
@@ -299,21 +299,18 @@ class IpvsLive(softirq.KernelLive):
 
     def versions(self) -> Mapping[str, str]:
         """The program that sets it up, and the module's."""
-        return {"ipvsadm": self._run("ipvsadm", "--version").strip(), "ipvs": self._run("ipvsadm").split("\n")[0]}
+        return {"ipvsadm": self.run("ipvsadm", "--version").strip(), "ipvs": self.run("ipvsadm").split("\n")[0]}
 
     def dumps(self) -> Mapping[str, str]:
         """Its virtual server with counts, the rules of source NAT, the routes."""
-        dumps = {"virtual-server.txt": self._run("ipvsadm", "-Ln", "--stats", "--exact")}
+        dumps = {"virtual-server.txt": self.run("ipvsadm", "-Ln", "--stats", "--exact")}
         if is_full(served(self._scenario)):
-            dumps["source-nat.txt"] = self._run(_LISTED[served(self._scenario).family], "-t", "nat", "-S")
-        return {**dumps, "routes.txt": self._run("ip", "route", "show")}
+            dumps["source-nat.txt"] = self.run(_LISTED[served(self._scenario).family], "-t", "nat", "-S")
+        return {**dumps, "routes.txt": self.run("ip", "route", "show")}
 
     def balancer(self) -> Table:
         """The service's connections in IPVS and in connection tracking."""
         return Table(served(self._scenario), self.places.host, self.places.dut_netns)
-
-    def _run(self, *argv: str) -> str:
-        return self.places.host.run(argv, self.places.dut_netns)
 
 
 def _number(value: float | None) -> str:

@@ -221,9 +221,7 @@ class NftLive(softirq.KernelLive):
 
     def dumps(self) -> Mapping[str, str]:
         """The ruleset as the kernel has it, and the routes."""
-        netns, run = self.places.dut_netns, self.places.host.run
-        routes = run(["ip", "-n", netns, "route", "show"])
-        return {"ruleset.txt": run(["nft", "list", "ruleset"], netns), "routes.txt": routes}
+        return {"ruleset.txt": self.run("nft", "list", "ruleset"), "routes.txt": self.run("ip", "route", "show")}
 
     def rebalanced(self) -> Rebalanced | None:
         """Its rules, which can be replaced; with a proxy of SYNs they stand in two chains, and are left alone."""
