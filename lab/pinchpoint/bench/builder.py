@@ -163,8 +163,7 @@ def _not_understood(foreign: Sequence[Foreign]) -> list[str]:
 def _words(error: OSError | PinchpointError, host: Host) -> str:
     if isinstance(error, PinchpointError):
         return error.message
-    words = error.strerror or str(error)
-    return ": ".join(str(part) for part in (host.name, error.filename, words) if part)
+    return ": ".join(str(part) for part in (host.name, error.filename, error.strerror or error) if part)
 
 
 def _pages_before(path: Path, host: Host) -> int:

@@ -11,7 +11,7 @@ host on which the bench stands, so that it can be undone there without the lab.
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -193,10 +193,8 @@ def machine_lock(host: Host, directory: Path = STATE_DIRECTORY, token: str = "")
             held = host.hold(str(directory / "run.lock"), holder(), token)
         except BlockingIOError as error:
             raise busy(error, host) from error
-    try:
+    with closing(held):
         yield
-    finally:
-        held.close()
 
 
 def holder() -> str:

@@ -6,6 +6,7 @@ line's latency nor what goes over it is in that time. How far it is meanwhile is
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Concatenate, NamedTuple, ParamSpec, Protocol
 
@@ -63,14 +64,11 @@ class Watch:
         if not isinstance(host, Ssh):
             work(reach, *arguments, **named)
             return
-        job = host.begin(work.__name__, many.pack(arguments, named))
-        self._began = time.monotonic() - self._taken_s  # what it took to get it ready does not count
-        try:
+        with closing(host.begin(work.__name__, many.pack(arguments, named))) as job:
+            self._began = time.monotonic() - self._taken_s  # what it took to get it ready does not count
             while not (state := job.state())[0]:
                 reach(state[1])
                 time.sleep(many.LOOK_S)
-        finally:
-            job.close()
         self._taken_s += state[2]
         self._began = time.monotonic() - self._taken_s
 

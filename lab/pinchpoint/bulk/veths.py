@@ -57,8 +57,7 @@ class Veths:
     def make(self, watch: Watch) -> None:
         """Make all pairs by the method; `watch` hears how many there are."""
         if self.method == "netlink":
-            names = [f"v{number}" for number in range(self.count)]
-            pairs = [(name, name) for name in names]
+            pairs = [(f"v{number}", f"v{number}") for number in range(self.count)]
             watch.run(self.host, watch.reach, create_veths, self.netns, self.peer_netns, pairs)
             return
         if self.method == "process":
@@ -69,8 +68,7 @@ class Veths:
         for first in range(0, self.count, most):
             lines = map(self._words, range(first, min(first + most, self.count)))
             argv = ["ip", "-n", self.netns, "-batch", "-"]
-            reach = partial(_reach_beyond, watch, first)
-            watch.run(self.host, reach, run_fed, argv, lines, (), pipe_bytes=_PIPE_BYTES)
+            watch.run(self.host, partial(_reach_beyond, watch, first), run_fed, argv, lines, (), pipe_bytes=_PIPE_BYTES)
 
     def _words(self, number: int) -> str:
         group = FIRST_GROUP + number // GROUP_SIZE
@@ -86,8 +84,7 @@ class Veths:
         else:
             for group in range(-(-self.count // GROUP_SIZE)):
                 argv = ["ip", "-n", self.netns, "link", "del", "group", str(FIRST_GROUP + group)]
-                reach = partial(_reach_beyond, watch, group * GROUP_SIZE)
-                watch.run(self.host, reach, run_fed, argv, (), ())
+                watch.run(self.host, partial(_reach_beyond, watch, group * GROUP_SIZE), run_fed, argv, (), ())
 
     def shown(self) -> int:
         """Pairs of which both ends are listed; -1 while one namespace lists more than the other."""

@@ -65,8 +65,7 @@ def tracking(service: Service) -> dict[str, str]:
 
 def set_sysctls(values: Mapping[str, str], netns: str | None) -> list[AnyResource]:
     """What sets them; nothing where there are none. Without a namespace they are the kernel's."""
-    words = (f"{name}={value}" for name, value in values.items())
-    return [Command(("sysctl", "-qw", *words), netns)] if values else []
+    return [Command(("sysctl", "-qw", *map("=".join, values.items())), netns)] if values else []
 
 
 def read_sysctls(host: Host, netns: str, names: Iterable[str]) -> dict[str, str]:

@@ -129,8 +129,7 @@ def by_dpdk(scenario: Scenario, places: Places, number: int, port: Port) -> Atta
 
 def pci_arguments(addresses: Iterable[str | None]) -> tuple[str, ...]:
     """Of DPDK's EAL: it takes the NICs that are named, and no other."""
-    named = [word for address in addresses if address for word in ("-a", address)]
-    return tuple(named) or ("--no-pci",)
+    return tuple(word for address in addresses if address for word in ("-a", address)) or ("--no-pci",)
 
 
 def engine_process(

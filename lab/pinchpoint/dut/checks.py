@@ -326,8 +326,7 @@ def sites_of(scenario: Scenario, remotes: Mapping[str, Remote]) -> Iterator[Engi
 
     None where all are on the device's host.
     """
-    own = scenario.engine.runs_on
-    ports = _by_host(scenario, ((port.engine_runs_on or own, port.name) for port in scenario.ports))
+    ports = _by_host(scenario, ((port.engine_runs_on or scenario.engine.runs_on, port.name) for port in scenario.ports))
     ends = _by_host(scenario, ((host.runs_on, host.name) for host in scenario.hosts))
     yield from (EngineSite(remotes.get(host), names) for host, names in ports.items())
     yield from (EngineSite(remotes.get(host), (), names) for host, names in ends.items())

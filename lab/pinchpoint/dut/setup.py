@@ -239,9 +239,8 @@ def require(scenario: Scenario, machines: Machines) -> None:
     """Raises RequirementError naming all that is missing, each with its remedy, on the host of its bench."""
     if missing := lacking(scenario, machines):
         hosts = (remote.address if remote else "this machine" for remote in scenario.remotes)
-        where = f"on {', '.join(hosts)}"
         lines = "".join(f"\n  {p.name}: {p.detail}" + (f"\n    hint: {p.hint}" if p.hint else "") for p in missing)
-        raise RequirementError(f"{scenario.path} cannot run {where}:{lines}")
+        raise RequirementError(f"{scenario.path} cannot run on {', '.join(hosts)}:{lines}")
 
 
 def lacking(scenario: Scenario, machines: Machines) -> list[Probe]:
@@ -266,8 +265,7 @@ def _lacking_engine(scenario: Scenario, site: EngineSite, host: Host) -> list[Pr
 
 def _lacking(scenario: Scenario, host: Host) -> list[Probe]:
     hosts = host_cpus(scenario)
-    engines = () if scenario.engines else scenario.engine.cpus
-    cpus = (*engines, *scenario.dut.cpus, *hosts)
+    cpus = (*(() if scenario.engines else scenario.engine.cpus), *scenario.dut.cpus, *hosts)
     least = 2 if (scenario.ports and not scenario.engines) or scenario.dut.polls else 1  # an engine with ports polls
     probes = (
         requirements.root(host),

@@ -324,8 +324,7 @@ def _threads(cpus: Sequence[int], guest: Wanted) -> tuple[tuple[str, int], ...]:
     """Where each of several virtual CPUs runs: (pattern of its thread's name, one of the device's CPUs)."""
     if guest.numa_nodes == 1:
         return ()
-    kernel = KERNELS[guest.kernel]
-    return tuple((kernel.thread(number), cpus[number % len(cpus)]) for number in range(guest.numa_nodes))
+    return tuple((KERNELS[guest.kernel].thread(n), cpus[n % len(cpus)]) for n in range(guest.numa_nodes))
 
 
 def _nodes_here(scenario: Scenario, guest: Wanted, topology: Topology) -> tuple[int | None, ...]:

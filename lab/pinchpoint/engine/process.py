@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, ParamSpec, TypedDict, TypeVar, Unpack
 
@@ -231,8 +231,7 @@ class EngineProcess:
 
     def _refusal(self, error: protocol.Error) -> PinchpointError:
         """What an `error` of the engine is to the user."""
-        kind = _KINDS.get(error.code, EngineError)
-        return kind(f"engine: {error.message}{self._said(error.code)}", error.hint)
+        return _KINDS.get(error.code, EngineError)(f"engine: {error.message}{self._said(error.code)}", error.hint)
 
     def _said(self, code: protocol.ErrorCode) -> str:
         """The end of the engine's log where that, and only that, has the reason: a driver's own words."""
@@ -394,8 +393,5 @@ def version(host: Host) -> str:
 
 
 def _introduction(host: Host) -> protocol.EngineHello:
-    engine = EngineProcess(host)
-    try:
+    with closing(EngineProcess(host)) as engine:
         return engine.greet()
-    finally:
-        engine.close()

@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from pinchpoint.host import lease
@@ -183,10 +182,6 @@ def _put_line(sink: int, data: bytes, lease_s: float | None) -> None:
             left = left[os.write(sink, left) :]
 
 
-def _end(_number: int, _frame: FrameType | None) -> None:
-    raise SystemExit(0)
-
-
 def _serve_terminal(path: str) -> None:
     """Answer what comes over a terminal, or another device."""
     descriptor = os.open(path, os.O_RDWR | os.O_NOCTTY)
@@ -201,7 +196,7 @@ def _serve_on_lease() -> None:
     It comes before what else runs there, as on the lab's own machine; what is started inherits it.
     """
     for number in ENDING:
-        signal.signal(number, _end)
+        signal.signal(number, lambda *_: sys.exit(0))
     os.environ["PATH"] = f"{os.environ.get('PATH', '/usr/bin:/bin')}:{_SYSTEM_PATHS}"
     source, sink = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)  # what is started must neither read requests nor write answers

@@ -97,8 +97,7 @@ class Guest(AskedHost):
         """What its kernel printed last, or up to its panic, to be appended to an error."""
         lines = self._lines()
         last = next((number for number, line in enumerate(lines, 1) if _PANIC in line), len(lines))
-        shown = lines[max(0, last - _MOST_PRINTED) : last]
-        return "".join(f"\n  | {line}" for line in shown) or "; it printed nothing"
+        return "".join(f"\n  | {line}" for line in lines[max(0, last - _MOST_PRINTED) : last]) or "; it printed nothing"
 
     def _lines(self) -> list[str]:
         """What its kernel has printed."""

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -142,7 +142,6 @@ class Uml(_OfOneKind):
         Its root is this machine's, read only. Processes that stand for those of the guest would be left stopped, were
         it not in a namespace of its own.
         """
-        vectors = (f"vec{n}:transport=tap,ifname={tap},mtu={plan.mtu}" for n, tap in enumerate(plan.taps))
         return (
             *OWN_NAMESPACE,
             *self.preloaded(),
@@ -151,7 +150,7 @@ class Uml(_OfOneKind):
             # No frame is the kernel's own idea; no namespace can say so before the module is there.
             "ipv6.disable_ipv6=1",
             *("console=tty0", "con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{LINE}"),
-            *vectors,
+            *(f"vec{n}:transport=tap,ifname={tap},mtu={plan.mtu}" for n, tap in enumerate(plan.taps)),
             *("init=/bin/sh", "--", plan.init),
         )
 
@@ -194,8 +193,7 @@ class Qemu(_OfOneKind):
 
         It is that of the Debian here where no release is wanted, or that has it.
         """
-        installed = releases(self._FOLDER / "modules")
-        if release is None or any(is_release(there, release) for there in installed):
+        if release is None or any(is_release(there, release) for there in releases(self._FOLDER / "modules")):
             return self._FOLDER
         return self._FOLDER.with_name(f"{self._FOLDER.name}-{release}")
 
@@ -316,7 +314,7 @@ def booted(machine: Host, word: str, timeout_s: float) -> Boot:
     On an idle machine user-mode Linux takes a second or two, an emulated kernel five to ten.
     """
     kernel, guest = KERNELS[word], Guest(machine)
-    with tempfile.TemporaryDirectory(prefix="pinchpoint-boot-") as folder:
+    with tempfile.TemporaryDirectory(prefix="pinchpoint-boot-") as folder, closing(guest):
         init = f"{folder}/init"
         # The line stays open: what a terminal has not sent is lost when it is closed.
         machine.write(init, f"exec 3<>{kernel.LINE}\necho {READY.decode()} >&3\nsleep {timeout_s:g}\n")
@@ -334,6 +332,4 @@ def booted(machine: Host, word: str, timeout_s: float) -> Boot:
                 machine.ended(pid)
         except PinchpointError as error:
             return Boot(time.monotonic() - began, error.message, isinstance(error, BenchError))
-        finally:
-            guest.close()
     return Boot(time.monotonic() - began)

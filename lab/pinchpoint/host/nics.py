@@ -214,8 +214,7 @@ def why_not(nic: Nic, host: Host, ours: Collection[str]) -> list[str]:
         reasons.append(f"it has {nic.virtual_functions} virtual functions, which would vanish with its driver")
     strangers = [f"{member} ({bound or 'no driver'})" for member, bound in nic.members.items() if member not in ours]
     if strangers and not nic.stays_bound:
-        names = ", ".join(strangers)
-        reasons.append(f"its IOMMU group {nic.group} has other devices: {names}")
+        reasons.append(f"its IOMMU group {nic.group} has other devices: {', '.join(strangers)}")
     own = [interface.name for interface in nic.interfaces if not interface.is_representor]
     if len(own) > 1 and not nic.stays_bound:
         reasons.append(f"it has several interfaces, of which a bench gives back one: {', '.join(own)}")

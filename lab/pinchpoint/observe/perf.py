@@ -282,13 +282,11 @@ class Functions(Recording):
         for self.event in EVENTS:
             try:
                 self.run(["perf", "record", *OPTIONS, *self.options(), "-o", self._tried, "--", "true"])
-                listed = self.run(["perf", "evlist", "-i", self._tried])
-                self.event = listed.partition("\n")[0].strip()[:MOST_NAME]
+                self.event = self.run(["perf", "evlist", "-i", self._tried]).partition("\n")[0].strip()[:MOST_NAME]
                 return None
             except (CommandFailed, RequirementError) as error:
                 said = error.output if isinstance(error, CommandFailed) else error.message
-        words = " ".join(said.split())
-        return f"perf cannot sample here ({words[:160]}): {PERMIT}"
+        return f"perf cannot sample here ({' '.join(said.split())[:160]}): {PERMIT}"
 
     def options(self) -> Sequence[str]:
         """The stacks of these threads, or of the softirqs on these CPUs."""

@@ -79,7 +79,7 @@ class SeenAtPort(msgspec.Struct, frozen=True):
 
 
 class Gaps(msgspec.Struct, frozen=True):
-    """Times in which the inspector's loop stood still against its will."""
+    """Times in which the program's loop stood still against its will."""
 
     total_s: float
 

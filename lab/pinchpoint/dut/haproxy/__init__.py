@@ -175,8 +175,7 @@ class HaproxyLive(ProxyLive):
     def table(self) -> Limit:
         """Its maxconn. It accepts no more then: clients wait in the accept queue, which may overflow."""
         most = self._info().get("Maxconn", "")
-        size = int(most) if most.isdecimal() else None
-        return Limit(Resource.TABLE, size, 0.0, f"maxconn {most}", _MOST_OPEN)
+        return Limit(Resource.TABLE, int(most) if most.isdecimal() else None, 0.0, f"maxconn {most}", _MOST_OPEN)
 
     def versions(self) -> Mapping[str, str]:
         return {"haproxy": self._info()["Version"]}

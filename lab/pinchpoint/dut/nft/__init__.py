@@ -78,8 +78,7 @@ KEYS: Final = Keys(
 
 def _needs(host: Host, guest: Guest | None, has_rules: bool, balances: bool = False) -> Iterator[Probe]:
     """Its programs, receive packet steering, and nf_tables in the kernel on which it runs; a guest's only for rules."""
-    balancing = {"conntrack": "conntrack"} if balances else {}
-    yield from programs(host, {"ip": "iproute2", "sysctl": "procps", **balancing})
+    yield from programs(host, {"ip": "iproute2", "sysctl": "procps"} | ({"conntrack": "conntrack"} if balances else {}))
     yield softirq.steering(host, guest)
     yield (nft := command(host, "nft", "nftables"))
     if guest and has_rules:

@@ -158,8 +158,7 @@ class Connections(Asked):
         something, not by how much.
         """
         lines = self._places.host.read(self._places.log).count(_NO_PORT)
-        connections = self._number(_COUNT) / len(zones(self._service))
-        return Snapshot(at_s, {_EXHAUSTED: lines}, {_USED: connections})
+        return Snapshot(at_s, {_EXHAUSTED: lines}, {_USED: self._number(_COUNT) / len(zones(self._service))})
 
     def limits(self) -> tuple[Limit, ...]:
         """Entries of the table and, with full-NAT, local ports."""

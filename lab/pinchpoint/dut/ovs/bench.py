@@ -36,8 +36,7 @@ def vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
     cpus = (_control_cpu(scenario),) if spec(scenario).datapath in POLLED else spec(scenario).pmd_cpus
     # Both ends of a tunnel are addresses of one namespace, whose kernel would route between them by itself.
     routes = ("--disable-system-route",) if spec(scenario).tunnels else ()
-    words = (program(scenario), places.database, *routes)
-    return _daemon(places, SWITCH, "vswitchd", words, cpus, places.dut_netns)
+    return _daemon(places, SWITCH, "vswitchd", (program(scenario), places.database, *routes), cpus, places.dut_netns)
 
 
 def _daemon(

@@ -177,8 +177,7 @@ class OvsLive(Live):
         """Of the bridges at which traffic enters or leaves; patch ports add nothing that these do not show."""
         at, ports = ends(self._scenario), switch_ports(self._scenario, self._places)
         for bridge in dict.fromkeys(port.bridge for port in ports if port.name in at):
-            numbers = {str(port.number): port.name for port in ports if port.bridge == bridge}
-            yield Ports(self._places, bridge, numbers)
+            yield Ports(self._places, bridge, {str(port.number): port.name for port in ports if port.bridge == bridge})
 
     def _limit_flows(self) -> Mapping[str, str]:
         """Make the scenario's limit of megaflows the present one, not only the highest there may be.
