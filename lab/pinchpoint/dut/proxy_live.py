@@ -22,7 +22,7 @@ from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Change
 from pinchpoint.observe.cpu import PacketThreads
 from pinchpoint.observe.printed import TCP_COUNTERS, TCP_PORTS, TIME_WAIT_S, TcpStack
-from pinchpoint.observe.snapshot import Collector, Snapshot, TimedCollector
+from pinchpoint.observe.snapshot import Collector, Snapshot
 
 _FLUSH_TIMEOUT_S = 5.0  # a program closes its end of a connection that was aborted
 _AGAIN_S = 2.0  # without new workers: a signal may be lost on a program that is still starting
@@ -52,7 +52,7 @@ class Workers(PacketThreads):
         return ((task, f"worker-{number}", True) for number, task in enumerate(self._tasks(), start=1))
 
 
-class OpenFiles(TimedCollector):
+class OpenFiles(Collector):
     """The files that processes have open (proc(5), /proc/PID/fd)."""
 
     name = "descriptors"

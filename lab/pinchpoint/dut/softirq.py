@@ -27,7 +27,7 @@ from pinchpoint.model.scenario import Guest, Port, Scenario
 from pinchpoint.model.trial import BusyBy, ThreadLoad
 from pinchpoint.observe.cpu import CpuTime, irq_time_is_separate, ticks_to_seconds
 from pinchpoint.observe.printed import Links, Queues
-from pinchpoint.observe.snapshot import Collector, Forwarding, Snapshot, TimedCollector, origin
+from pinchpoint.observe.snapshot import Collector, Forwarding, Snapshot, origin
 
 CPUS = Key("cpus", kinds.cpus(),
     "CPUs on which the kernel forwards. Over veth the receive softirq runs on the CPU that sends, unless receive "
@@ -161,7 +161,7 @@ QUEUES = Place("queueing disciplines", _QUEUED, (f"{_QUEUE}/packets",), (
 """Between a device and its port (tc(8)); veth has none unless somebody adds one."""
 
 
-class Softnet(TimedCollector):
+class Softnet(Collector):
     """What the softirqs of each CPU did with received frames, whatever their interface."""
 
     name = "softnet"

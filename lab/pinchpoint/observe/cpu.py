@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from pinchpoint.host.interface import PROC, TICKS_PER_S, Host
 from pinchpoint.host.processes import field, marked_pids, stat, ticks_and_cpu
-from pinchpoint.observe.snapshot import Forwarding, Snapshot, TimedCollector, origin
+from pinchpoint.observe.snapshot import Collector, Forwarding, Snapshot, origin
 
 _STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _NOT_BUSY = ("idle", "iowait", "steal")
@@ -19,7 +19,7 @@ _OF_PROCESSES = ("user", "nice", "system")
 _IRQ_TIME, _IDLE_TIME = "CONFIG_IRQ_TIME_ACCOUNTING=y", "CONFIG_NO_HZ_COMMON=y"
 
 
-class CpuSteal(TimedCollector):
+class CpuSteal(Collector):
     """Time that the hypervisor gave to others, by CPU."""
 
     name = "cpu"
@@ -109,7 +109,7 @@ def _is_configured(host: Host, option: str) -> bool | None:
     return None
 
 
-class BenchProcesses(TimedCollector):
+class BenchProcesses(Collector):
     """Processor time of every process of the bench by its name, and of the lab itself."""
 
     name = "processes"
@@ -171,7 +171,7 @@ def ticks_to_seconds(ticks: float) -> float:
     return ticks / TICKS_PER_S
 
 
-class PacketThreads(TimedCollector):
+class PacketThreads(Collector):
     """How long a device's forwarding threads were runnable but did not run, and what its other threads used.
 
     `polling` matches the names of threads that poll its ports; its main thread forwards where `main` matches it.

@@ -20,7 +20,7 @@ from typing import Final
 
 from pinchpoint.host.interface import PROC, CommandFailed, Host
 from pinchpoint.model.errors import DutError
-from pinchpoint.observe.snapshot import Snapshot, TimedCollector, origin
+from pinchpoint.observe.snapshot import Collector, Snapshot, origin
 
 _SOCKET = re.compile(r"^p_\w+\s+\S+\s+\d+\s+\d+\s+\S+:(?P<port>[\w.-]+)\s")
 _RECEIVE_RING = "ring_rx("
@@ -34,7 +34,7 @@ _FILES: Final = tuple(f"{PROC}/net/stat/{table}_cache" for table in ("arp", "ndi
 _DISCARDS: Final = "unresolved_discards"
 
 
-class Printed(TimedCollector):
+class Printed(Collector):
     """The reading of one command; it can be made where the command runs."""
 
     def __init__(self, host: Host, argv: Sequence[str], netns: str | None = None) -> None:

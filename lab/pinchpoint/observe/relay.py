@@ -14,7 +14,7 @@ from pinchpoint.bench.resource import Relay
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.host.processes import stat, ticks_and_cpu
 from pinchpoint.model.errors import DutError
-from pinchpoint.observe.snapshot import Snapshot, TimedCollector
+from pinchpoint.observe.snapshot import Collector, Snapshot
 
 _Account = TypeVar("_Account")
 
@@ -102,7 +102,7 @@ def parse_account(line: str, kind: type[_Account], whose: str) -> _Account:
         raise DutError(f"the {whose}'s account cannot be read: {error}: {line[:200]}") from error
 
 
-class Relays(TimedCollector):
+class Relays(Collector):
     """Counters of running relays, by direction."""
 
     name = "relays"

@@ -54,33 +54,21 @@ class Observation:
         return {**self.gauges, **self.differences}
 
 
-class Collector(Protocol):
-    """Reads one group of counters."""
+class Collector:
+    """Reads one group of counters; a reading has the time at which it began."""
 
     name: str
 
     def can_run(self) -> str | None:
-        """None, or why not and what would mend it."""
-
-    def snapshot(self) -> Snapshot:
-        """Read now. Raises DutError if the DUT no longer answers."""
-
-
-class TimedCollector:
-    """A collector whose reading has the time at which it began; one that does not say otherwise can always run."""
-
-    name: str
-
-    def can_run(self) -> str | None:
-        """None: the bench stands once the device answers."""
+        """None, or why not and what would mend it. What a device tells itself can be read once the bench stands."""
         return None
 
     def snapshot(self) -> Snapshot:
-        """What is counted now. Raises DutError."""
+        """Read now. Raises DutError if the DUT no longer answers."""
         return self.read(time.monotonic())
 
     def read(self, at_s: float) -> Snapshot:
-        """The reading of this moment."""
+        """The reading that began at that time of the monotonic clock."""
         raise NotImplementedError
 
 

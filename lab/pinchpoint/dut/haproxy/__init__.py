@@ -24,7 +24,7 @@ from pinchpoint.model.addresses import bracketed
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Scheduler
-from pinchpoint.observe.snapshot import Snapshot, TimedCollector
+from pinchpoint.observe.snapshot import Collector, Snapshot
 
 PROGRAM = "haproxy"
 MOST_LINES = 4095  # of servers that "balance roundrobin" deals to
@@ -120,7 +120,7 @@ def most_open(text: str) -> dict[str, float]:
     return {_MOST_OPEN: float(sum(map(int, shown)))} if shown and all(map(str.isdecimal, shown)) else {}
 
 
-class Stats(TimedCollector):
+class Stats(Collector):
     """Haproxy's counters, read from its stats socket (`show info`, `show stat`)."""
 
     name = "haproxy"

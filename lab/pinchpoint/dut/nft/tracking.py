@@ -36,7 +36,7 @@ from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Backend, Established, Family, Range, Scheduler, Service
 from pinchpoint.observe.printed import Printed, snmp_counters
-from pinchpoint.observe.snapshot import Snapshot, TimedCollector
+from pinchpoint.observe.snapshot import Collector, Snapshot
 
 TABLE = "pinchpoint-service"
 UNTRACKED = "pinchpoint-untracked"  # the counter of frames on connections that are not known
@@ -263,7 +263,7 @@ def named(text: str) -> dict[str, int]:
     return packets
 
 
-class Chains(TimedCollector):
+class Chains(Collector):
     """The rules as they stood when the bench was first read: they do not change while frames are sent."""
 
     name = "nft-chains"

@@ -27,7 +27,7 @@ from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Scenario, Scheduler
 from pinchpoint.observe.printed import TCP_PAIRS
-from pinchpoint.observe.snapshot import Snapshot, TimedCollector
+from pinchpoint.observe.snapshot import Collector, Snapshot
 
 PROGRAM = "nginx"
 MODULE = "/usr/lib/nginx/modules/ngx_stream_module.so"
@@ -144,7 +144,7 @@ def errors(text: str) -> dict[str, int]:
     return {**counters, "nginx/worker_connections_not_enough": len(_FULL.findall(text))}
 
 
-class Status(TimedCollector):
+class Status(Collector):
     """What nginx counted, and what its logs say; they are read from where they were left."""
 
     name = "nginx"

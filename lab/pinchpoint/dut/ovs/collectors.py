@@ -21,7 +21,7 @@ from pinchpoint.dut.ovs.places import Ovsdb, OvsPlaces, Unixctl, UnixctlError, s
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.hops import DROPPED_BY
-from pinchpoint.observe.snapshot import Collector, Snapshot, TimedCollector
+from pinchpoint.observe.snapshot import Collector, Snapshot
 
 MOST_RULES: Final = 10_000  # the switch's main thread writes the dump, about a microsecond a rule
 BY_RULES, BY_TRACKING = "ovs/rules/dropped", "ovs/rules/dropped_by_tracking"
@@ -35,7 +35,7 @@ _RULE: Final = re.compile(
 _TRACKED: Final = re.compile(r"(?:^|,)ct_(?:state|mark|label|zone)=")
 
 
-class Asked(TimedCollector):
+class Asked(Collector):
     """Shared by all that ask the switch: they can run where it answers; a release may not know a command."""
 
     refusal: ClassVar[type[DutError]] = UnixctlError
@@ -260,7 +260,7 @@ def _configured(rows: Iterable[Mapping[str, list[list[list[str]]]]]) -> Iterator
             yield f"{CONFIGURED}{key}", float(value) if value.isdigit() else float(value == "true")
 
 
-class Ports(TimedCollector):
+class Ports(Collector):
     """Frames in and out of every port of a bridge, with drops by their names."""
 
     def __init__(self, places: OvsPlaces, bridge: str, names: Mapping[str, str]) -> None:
@@ -370,7 +370,7 @@ def filters(text: str, interface: str) -> dict[Filter, tuple[Filtered, bool]]:
     return by_filter
 
 
-class TcFilters(TimedCollector):
+class TcFilters(Collector):
     """The filters at the switch's ports, one by one."""
 
     name = "tc filters"

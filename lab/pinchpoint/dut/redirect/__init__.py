@@ -18,7 +18,7 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
 from pinchpoint.model.hops import Place
 from pinchpoint.model.scenario import Guest, Scenario
-from pinchpoint.observe.snapshot import Collector, Snapshot, TimedCollector
+from pinchpoint.observe.snapshot import Collector, Snapshot
 
 _EVERY_FRAME: Final = {"u32": ("u32", "match", "u32", "0", "0"), "matchall": ("matchall",)}
 """Classifier -> the words of its filter that takes every frame."""
@@ -66,7 +66,7 @@ def redirections(text: str) -> list[Redirection]:
     ]
 
 
-class Filters(TimedCollector):
+class Filters(Collector):
     """Frames that the filters at the ports took."""
 
     name = "tc filters"

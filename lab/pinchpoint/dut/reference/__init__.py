@@ -32,7 +32,7 @@ from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Port, Scenario
 from pinchpoint.model.trial import ThreadLoad
 from pinchpoint.observe.relay import Gaps, parse_account
-from pinchpoint.observe.snapshot import Collector, Snapshot, TimedCollector
+from pinchpoint.observe.snapshot import Collector, Snapshot
 
 _TABLE_USED: Final = "reference/table/used"
 _LOCAL_USED: Final = "reference/local/used"
@@ -195,7 +195,7 @@ def parse(line: str, kind: type[Told]) -> Told:
     return parse_account(line, kind, kind.WORDS)
 
 
-class Ports(TimedCollector, Generic[Told]):
+class Ports(Collector, Generic[Told]):
     """What the device says of its ports, and a balancer of its connections."""
 
     def __init__(self, host: Host, relay: Relay, names: tuple[str, str], kind: type[Told]) -> None:

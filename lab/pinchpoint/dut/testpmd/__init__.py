@@ -27,7 +27,7 @@ from pinchpoint.model.hops import DropKind, HopGraph, Party
 from pinchpoint.model.scenario import Port, Scenario
 from pinchpoint.model.trial import ThreadLoad
 from pinchpoint.observe.cpu import PacketThreads
-from pinchpoint.observe.snapshot import Collector, Snapshot, TimedCollector
+from pinchpoint.observe.snapshot import Collector, Snapshot
 
 PROGRAM = "dpdk-testpmd"
 VHOST_USER, MEMIF = "vhost-user", "memif"
@@ -121,7 +121,7 @@ def ask(host: Host, path: str, command: str) -> Any:
         raise DutError(f"testpmd does not answer {command} at {path}: {error}", "see its log") from error
 
 
-class Ports(TimedCollector):
+class Ports(Collector):
     """Frames in and out of both ports, and those that each forwarding thread received."""
 
     name = "testpmd ports"
