@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -291,16 +292,9 @@ def _not_sent_back(lost: Mapping[str, int]) -> Noise | None:
 
 def _returned(request: TrialRequest, part: Part, result: EngineResult) -> EngineResult:
     """What one engine counted of both ways. Spacings and the order are those of both, so of neither."""
+    unknown: dict[str, Any] = dict.fromkeys(("latency", "jitter", "reordered", "reordered_in_flow"))
     streams = tuple(
-        replace(
-            counts,
-            rx_port=request.streams[counts.stream].rx_port,
-            round_trip=counts.latency,
-            latency=None,
-            jitter=None,
-            reordered=None,
-            reordered_in_flow=None,
-        )
+        replace(counts, rx_port=request.streams[counts.stream].rx_port, round_trip=counts.latency, **unknown)
         for counts in result.streams
     )
     return replace(result, streams=streams, workers=tuple(_worker(worker, part) for worker in result.workers))

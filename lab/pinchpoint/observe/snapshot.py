@@ -19,14 +19,16 @@ def origin(host: Host) -> str:
     return host.name if host.name == GUEST else "host"
 
 
-class Listing(Protocol):
+class Listing:
     """Items with counters of their own, such as the flows of a datapath."""
 
     def since(self, before: Self) -> Mapping[str, float]:
         """Gauges of what happened to them since an earlier listing."""
+        return {}
 
     def counted(self, before: Self) -> Mapping[str, int]:
-        """Differences since an earlier listing, which add up over parts of time."""
+        """Differences since an earlier listing, which add up over parts of time; an item that ended took its along."""
+        return {}
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from pinchpoint.dut.ovs.places import Ovsdb, OvsPlaces, Unixctl, UnixctlError, s
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.hops import DROPPED_BY
-from pinchpoint.observe.snapshot import Collector, Snapshot
+from pinchpoint.observe.snapshot import Collector, Listing, Snapshot
 
 MOST_RULES: Final = 10_000  # the switch's main thread writes the dump, about a microsecond a rule
 BY_RULES, BY_TRACKING = "ovs/rules/dropped", "ovs/rules/dropped_by_tracking"
@@ -327,14 +327,10 @@ class Filtered:
 
 
 @dataclass(frozen=True)
-class FilterListing:
+class FilterListing(Listing):
     """All filters at one moment."""
 
     filters: Mapping[Filter, Filtered]
-
-    def since(self, before: Self) -> Mapping[str, float]:
-        """Nothing: all of it adds up."""
-        return {}
 
     def counted(self, before: Self) -> Mapping[str, int]:
         """`ovs/tc/{software,hardware,dropped}`: frames since then. One that passed several chains counts once.
