@@ -29,8 +29,7 @@ _T = TypeVar("_T")
 _NEW = ".new"  # a journal before its owner holds the lock
 _SHOWN = 60  # bytes of a damaged line
 _HINTS = {
-    errno.EACCES: "run as root: sudo pinchpoint ...",
-    errno.EPERM: "run as root: sudo pinchpoint ...",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "run as root: sudo pinchpoint ..."),
     errno.EEXIST: "pinchpoint clean",
     errno.ENOSPC: "free some space there",
 }

@@ -381,13 +381,9 @@ def _loads(seen: Seen, traffic_s: float, guest: Wanted) -> tuple[ThreadLoad, ...
     for number in range(guest.numa_nodes):
         name_of = re.compile(KERNELS[guest.kernel].thread(number))
         on[next((core_of[name] for name in runs if name_of.fullmatch(name)), None)].append(number)
-    return tuple(
-        softirq.load_by_time(
-            f"guest's CPU{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}",
-            core,
-            received * sum(handled[number] for number in numbers) / (sum(handled) or 1.0),
-            used_s.get(core),
-            traffic_s,
-        )
-        for core, numbers in on.items()
-    )
+    loads = list[ThreadLoad]()
+    for core, numbers in on.items():
+        name = f"guest's CPU{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+        frames = received * sum(handled[number] for number in numbers) / (sum(handled) or 1.0)
+        loads.append(softirq.load_by_time(name, core, frames, used_s.get(core), traffic_s))
+    return tuple(loads)

@@ -55,16 +55,12 @@ class Agent:
             "hold": lambda path, holder, token: self._hold(host.hold(path, holder, token)),
             "begin": lambda work, packed: self._hold(Job(work, packed)),
             "send": lambda held, data: self._held[held].sendall(to_bytes(data)),
-            "receive": self._receive,
             "append": lambda held, data: self._held[held].append(to_bytes(data)),
             "state": lambda held: self._held[held].state(),
             "remove": lambda held: self._held.pop(held).remove(),
             "close": lambda held: self._held.pop(held).close(),
-            "identity": self._identity,
-            "ping": lambda: None,
-            "sha256": _sha256,
-            "put": _put,
-        }
+            "receive": self._receive, "identity": self._identity, "ping": lambda: None, "sha256": _sha256, "put": _put,
+        }  # fmt: skip
 
     def answer(self, line: bytes) -> bytes:
         """The answer to one request; of a line that is none, an error without a number."""

@@ -109,13 +109,9 @@ class AskedHost(Host):
 
 # Where the type of the answer is not the operation's: that type, and what stands for what the agent holds by a number.
 _ANSWERS: Final[Mapping[str, tuple[Any, Callable[[AskedHost, int], _Held] | None]]] = {
-    "modified_s": (Seconds, None),
-    "children_s": (Seconds, None),
-    "connect": (int, _AgentsConnection),
-    "start_file": (int, _AgentsFile),
-    "take_file": (int | None, _AgentsFile),
-    "hold": (int, _AgentsFile),
-}
+    "modified_s": (Seconds, None), "children_s": (Seconds, None), "connect": (int, _AgentsConnection),
+    "start_file": (int, _AgentsFile), "take_file": (int | None, _AgentsFile), "hold": (int, _AgentsFile),
+}  # fmt: skip
 
 
 def _asked(operation: Callable[..., Any]) -> Callable[..., Any]:

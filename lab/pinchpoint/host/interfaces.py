@@ -23,14 +23,9 @@ _COMES_BACK = "kernel"  # the protocol of routes that follow from an address
 _OFFLOAD = re.compile(r"^([a-z-]+): (on|off)( \[fixed\])?", re.MULTILINE)
 # As `ethtool -k` names them, and as `-K` takes them. Segmentation needs checksums, so it comes later.
 _OFFLOADS: Final = {
-    "rx-checksumming": "rx",
-    "tx-checksumming": "tx",
-    "scatter-gather": "sg",
-    "tcp-segmentation-offload": "tso",
-    "generic-segmentation-offload": "gso",
-    "generic-receive-offload": "gro",
-    "large-receive-offload": "lro",
-}
+    "rx-checksumming": "rx", "tx-checksumming": "tx", "scatter-gather": "sg", "tcp-segmentation-offload": "tso",
+    "generic-segmentation-offload": "gso", "generic-receive-offload": "gro", "large-receive-offload": "lro",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -70,23 +70,15 @@ _LACKING: Final[Mapping[int, tuple[str, str]]] = {  # by the status of the scrip
     ),
 }
 _REFUSALS: Final = (  # by ssh's own words, which only choose the hint
-    (
-        "(?i)host key .*has changed|IDENTIFICATION HAS CHANGED",
-        "its host key has changed: it was installed anew, or another machine answers in its place",
-        "compare the fingerprint with the host's own, by another way than the network; if it is right, remove the "
-        "old key by ssh-keygen, as ssh says above, then ssh {host}",
-    ),
-    (
-        "(?i)host key",
-        "its host key is not one that ssh knows",
-        "ssh {host}; compare the key that it shows with the host's own, say yes",
-    ),
-    (
-        "Permission denied",
-        "it accepts no key without a question",
-        "ssh-copy-id {host}; ssh-add, if the key has a passphrase",
-    ),
-)
+    ("(?i)host key .*has changed|IDENTIFICATION HAS CHANGED",
+     "its host key has changed: it was installed anew, or another machine answers in its place",
+     "compare the fingerprint with the host's own, by another way than the network; if it is right, remove the "
+     "old key by ssh-keygen, as ssh says above, then ssh {host}"),
+    ("(?i)host key", "its host key is not one that ssh knows",
+     "ssh {host}; compare the key that it shows with the host's own, say yes"),
+    ("Permission denied", "it accepts no key without a question",
+     "ssh-copy-id {host}; ssh-add, if the key has a passphrase"),
+)  # fmt: skip
 
 
 class Ssh(AskedHost):

@@ -104,13 +104,8 @@ class BridgeDevice(softirq.KernelDevice):
         yield softirq.steering(host, guest)
 
 
-_KEYS = Keys(
-    dut=(
-        softirq.CPUS,
-        Key("learning", kinds.boolean(), "Whether the bridge looks up and learns the source of every frame.", False),
-    ),
-    cabled=lambda _: True,
-)
+_LEARNING = Key("learning", kinds.boolean(), "Whether the bridge looks up and learns the source of every frame.", False)
+_KEYS = Keys(dut=(softirq.CPUS, _LEARNING), cabled=lambda _: True)
 _STARTER = Starter(rank=30, kind="bridge", words="the kernel's bridge", title="The kernel's bridge",
     why="every kernel with the module has it", dut='kind = "bridge"\ncpus = {cpus}')  # fmt: skip
 DEVICE = BridgeDevice("bridge", "the kernel's bridge", Types(BridgeDut), _KEYS, starters=(_STARTER,))

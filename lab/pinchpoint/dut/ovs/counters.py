@@ -215,18 +215,15 @@ _SMC: Final = f"{CONFIGURED}smc-enable"
 _EMC: Final = f"{CONFIGURED}emc-insert-inv-prob"
 _SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "policer": ("raise ingress_policing_rate of the port", "the rates of its QoS record"),
-    "mtu": ("raise mtu_request of the port",),
-    "buffers": ("raise dut.memory_mb",),
-    "tracking-limit": ("raise dut.conntrack_limit", "the limit of the zone"),
-    "flow-limit": ("raise dut.flow_limit",),
+    "mtu": ("raise mtu_request of the port",), "buffers": ("raise dut.memory_mb",),
+    "tracking-limit": ("raise dut.conntrack_limit", "the limit of the zone"), "flow-limit": ("raise dut.flow_limit",),
     "false-offload": ("name outputs in the place of NORMAL in table 0",),
     "slow-path": ("raise dut.flow_limit", "raise dut.max_idle_ms"),
     "copies": ("name the port in the place of NORMAL without a learnt address, FLOOD or ALL",),
     "imbalance": ("set port.rxq_affinity", "let pmd-auto-lb deal the queues out"),
-    "main-thread": ('set dut.datapath = "af_xdp" or "dpdk"',),
-    "preempted": ("name another CPU in dut.pmd_cpus",),
+    "main-thread": ('set dut.datapath = "af_xdp" or "dpdk"',), "preempted": ("name another CPU in dut.pmd_cpus",),
     "flow-control": ("set options:tx-flow-ctrl=false of the port",),
-}
+}  # fmt: skip
 """By the name of the cause."""
 
 

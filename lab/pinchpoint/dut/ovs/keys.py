@@ -18,13 +18,10 @@ _UINT32: Final = 2**32 - 1
 
 _SET_BY_THE_BENCH: Final = {
     "dpdk-init": "set by dut.datapath",
-    "dpdk-socket-mem": "use dut.memory_mb",
-    "dpdk-alloc-mem": "use dut.memory_mb",
-    "pmd-cpu-mask": "use dut.pmd_cpus",
-    "dpdk-lcore-mask": "use dut.pmd_cpus",
+    **dict.fromkeys(("dpdk-socket-mem", "dpdk-alloc-mem"), "use dut.memory_mb"),
+    **dict.fromkeys(("pmd-cpu-mask", "dpdk-lcore-mask"), "use dut.pmd_cpus"),
     "dpdk-extra": "it could load foreign code into the switch",
-    "dpdk-hugepage-dir": "the bench keeps to its own folders",
-    "vhost-sock-dir": "the bench keeps to its own folders",
+    **dict.fromkeys(("dpdk-hugepage-dir", "vhost-sock-dir"), "the bench keeps to its own folders"),
     **{name: f"use dut.{key}" for key, name in CONFIG_KEYS.items()},
 }
 

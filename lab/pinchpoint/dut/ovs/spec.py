@@ -102,13 +102,9 @@ class Tuning:
 
 
 CONFIG_KEYS: Final = {
-    "emc_insert_inv_prob": "emc-insert-inv-prob",
-    "smc": "smc-enable",
-    "flow_limit": "flow-limit",
-    "max_idle_ms": "max-idle",
-    "hw_offload": "hw-offload",
-    "tc_policy": "tc-policy",
-}
+    "emc_insert_inv_prob": "emc-insert-inv-prob", "smc": "smc-enable", "flow_limit": "flow-limit",
+    "max_idle_ms": "max-idle", "hw_offload": "hw-offload", "tc_policy": "tc-policy",
+}  # fmt: skip
 """Open_vSwitch other_config: the key in which each setting stands in the database."""
 
 
