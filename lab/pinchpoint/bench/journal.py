@@ -203,11 +203,9 @@ def holder() -> str:
 
 def busy(error: BlockingIOError, host: Host) -> RequirementError:
     """What to say of a machine that another run holds."""
-    where = f"on {host.name}" if host.name else "on this machine"
-    hint = "wait until it ends; if it was killed, run `pinchpoint clean`"
-    if host.name:
-        hint = "wait until it ends; if it was killed, its bench is undone there within its lease_s"
-    return RequirementError(f"another run is active {where}: {error.strerror}", hint)
+    undone = "its bench is undone there within its lease_s" if host.name else "run `pinchpoint clean`"
+    told = f"another run is active on {host.name or 'this machine'}: {error.strerror}"
+    return RequirementError(told, f"wait until it ends; if it was killed, {undone}")
 
 
 @contextmanager

@@ -57,18 +57,14 @@ def _ends(scenario: Scenario, places: Places, port: Port) -> list[AnyResource]:
     size = mtu(scenario)
     if not port.interface:
         pair = Veth(port.name, places.dut_netns, port.name, places.engine_netns, size, port.queues)
-        return [pair, *_takes_redirected(scenario, places, port)]
+        if scenario.engine.backend != "xdp_live":
+            return [pair]
+        # An end takes frames of XDP programs only where it polls, as for GRO (`veth_xdp_xmit` of the kernel).
+        return [pair, Command(("ethtool", "-K", port.name, "gro", "on"), places.dut_netns)]
     ends = [(port.interface, places.dut_netns)]
     if port.engine_interface and scenario.is_beside(port):
         ends.append((port.engine_interface, places.engine_netns))
     return [lent(interface, netns, port.name, size, places.machine) for interface, netns in ends]
-
-
-def _takes_redirected(scenario: Scenario, places: Places, port: Port) -> list[AnyResource]:
-    """A veth's end takes frames of XDP programs only where it polls, as for GRO (`veth_xdp_xmit` of the kernel)."""
-    if scenario.engine.backend != "xdp_live":
-        return []
-    return [Command(("ethtool", "-K", port.name, "gro", "on"), places.dut_netns)]
 
 
 def lent(interface: str, netns: str, name: str, mtu: int, host: Host) -> resource.LentInterface:

@@ -91,7 +91,7 @@ def read(host: Host, address: str) -> Nic | None:
         vendor=_value(host, f"{place}/vendor").removeprefix("0x"),
         device=_value(host, f"{place}/device").removeprefix("0x"),
         driver=driver(host, address),
-        override=_override(host, address),
+        override=_value(host, f"{place}/driver_override").replace("(null)", ""),
         numa_node=node if node is not None and node >= 0 else None,
         group=group,
         members=_members(host, group, address) if group else {},
@@ -259,11 +259,6 @@ def _members(host: Host, group: str, address: str) -> dict[str, str]:
     others = [member for member in names_in(host, f"{GROUPS}/{group}/devices") if member != address]
     of_class = {member: _value(host, f"{DEVICES}/{member}/class") for member in others}
     return {member: driver(host, member) for member, kind in of_class.items() if not kind.startswith(_BRIDGE)}
-
-
-def _override(host: Host, address: str) -> str:
-    override = _value(host, f"{DEVICES}/{address}/driver_override")
-    return "" if override == "(null)" else override
 
 
 def _addresses(host: Host, interface: str) -> list[dict[str, Any]]:

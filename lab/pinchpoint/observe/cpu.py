@@ -16,7 +16,11 @@ from pinchpoint.observe.snapshot import Collector, Forwarding, Snapshot, origin
 _STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _NOT_BUSY = ("idle", "iowait", "steal")
 _OF_PROCESSES = ("user", "nice", "system")
-_IRQ_TIME, _IDLE_TIME = "CONFIG_IRQ_TIME_ACCOUNTING=y", "CONFIG_NO_HZ_COMMON=y"
+IRQ_TIME = "CONFIG_IRQ_TIME_ACCOUNTING=y"
+"""The time of interrupts is taken out of that of the process they interrupt."""
+# A CPU's idle time is a clock's, without the interrupts and softirqs in between. The clock of a tickless kernel stops
+# with each interrupt (kernel/time/tick-sched.c, tick_nohz_irq_enter). Others look at what runs at each tick.
+_IDLE_TIME = "CONFIG_NO_HZ_COMMON=y"
 
 
 class CpuSteal(Collector):
@@ -50,7 +54,7 @@ class CpuTime(CpuSteal):
 
     def __init__(self, host: Host, cpus: Sequence[int]) -> None:
         super().__init__(host, cpus)
-        self._separate, self._idle = irq_time_is_separate(host), idle_time_is_measured(host)
+        self._separate, self._idle = is_configured(host, IRQ_TIME), is_configured(host, _IDLE_TIME)
 
     def read(self, at_s: float) -> Snapshot:
         """`host/cpu/N/{busy,unused,processes,softirq,irq,steal}_ticks`.
@@ -83,22 +87,8 @@ def cpu_ticks(text: str) -> dict[int, dict[str, int]]:
     return by_cpu
 
 
-def irq_time_is_separate(host: Host) -> bool | None:
-    """Whether the time of interrupts is taken out of that of the process they interrupt; None: not known."""
-    return _is_configured(host, _IRQ_TIME)
-
-
-def idle_time_is_measured(host: Host) -> bool | None:
-    """Whether a CPU's idle time is a clock's, without the interrupts and softirqs in between; None: not known.
-
-    The clock of a tickless kernel stops with each interrupt (kernel/time/tick-sched.c, tick_nohz_irq_enter). Others
-    look at what runs at each tick.
-    """
-    return _is_configured(host, _IDLE_TIME)
-
-
-def _is_configured(host: Host, option: str) -> bool | None:
-    """From the kernel's own configuration, where it can be read."""
+def is_configured(host: Host, option: str) -> bool | None:
+    """Whether the kernel was built with an option, by its own configuration; None: that cannot be read."""
     for path in (f"{PROC}/config.gz", f"/boot/config-{host.release()}"):
         try:
             text = host.read_bytes(path)

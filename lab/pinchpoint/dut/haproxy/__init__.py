@@ -9,7 +9,6 @@ import csv
 import re
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from pinchpoint.bench.requirements import Probe
@@ -18,7 +17,7 @@ from pinchpoint.dut.device import Keys, RawScenario, Types, in_force, programs
 from pinchpoint.dut.program import LogTail, answer
 from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.dut.services import Reconfiguration, served
-from pinchpoint.host.interface import PROC, Host
+from pinchpoint.host.interface import PROC, Host, names_in
 from pinchpoint.host.processes import children
 from pinchpoint.model.addresses import bracketed
 from pinchpoint.model.errors import BenchError, DutError
@@ -162,8 +161,9 @@ class HaproxyLive(ProxyLive):
 
     def tasks(self) -> Sequence[str]:
         """The threads of the master's children: one process, or two while the former one has connections."""
-        places = [f"{PROC}/{pid}/task" for pid in sorted(children(self.places.host, self.pid))]
-        return [f"{place}/{number}" for place in places for number in sorted(self._numbers(place))]
+        host = self.places.host
+        places = [f"{PROC}/{pid}/task" for pid in sorted(children(host, self.pid))]
+        return [f"{place}/{number}" for place in places for number in sorted(names_in(host, place), key=int)]
 
     def program_settings(self) -> Mapping[str, str]:
         """What bounds it. Raises BenchError where it took fewer connections than the service asks for."""
@@ -202,11 +202,6 @@ class HaproxyLive(ProxyLive):
 
     def _info(self) -> dict[str, str]:
         return info(answer(self.places.host, self._socket, "show info\n"))
-
-    def _numbers(self, place: str) -> list[int]:
-        with suppress(OSError):
-            return [int(name) for name in self.places.host.names(place) if name.isdecimal()]
-        return []  # it has ended meanwhile
 
 
 class HaproxyDevice(proxy.ProxyDevice):

@@ -159,15 +159,13 @@ class Status(Collector):
 
         Gauge `nginx/active`. Accepted and not handled: the worker had no place for it.
         """
-        accepted, handled, active = self._page()
+        # A worker without a free place resets who asks for the page: asked again until one is free.
+        page = insisted(lambda: status(get(self._host, self._socket, STATUS)), DutError, _PAGE_TIMEOUT_S, 0.02)
+        accepted, handled, active = page
         for told in (failures(self._failures.more()), errors(self._errors.more())):
             self._logged.update(told)
         counters = {"nginx/accepted": accepted, "nginx/handled": handled, **self._logged}
         return Snapshot(at_s, counters, {"nginx/active": float(active)})
-
-    def _page(self) -> tuple[int, int, int]:
-        """The status page. A worker without a free place resets who asks for it: asked again until one is free."""
-        return insisted(lambda: status(get(self._host, self._socket, STATUS)), DutError, _PAGE_TIMEOUT_S, 0.02)
 
 
 class NginxLive(ProxyLive):
