@@ -11,7 +11,7 @@ from pinchpoint.bench import requirements
 from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, Relay
-from pinchpoint.bulk import veths
+from pinchpoint.bulk.making import veth_resources
 from pinchpoint.dut import remote_endpoints
 from pinchpoint.dut.attach import HUGEPAGE_MB, pci_arguments
 from pinchpoint.dut.device import Attachment, Bench, Live, Pages
@@ -86,7 +86,7 @@ def prepare(
     pages = Pages(*hugepages.pool(host)) if beside is None else _left_by(beside, stands)
     nodes = daemon_nodes(scenario, topology)
     engine = [find_engine(host)] if device.relayed(scenario) or scenario.dut.polls else []
-    wanted = (*bench.resources(pages, engine), *veths.resources(scenario.measure, bench_id))
+    wanted = (*bench.resources(pages, engine), *veth_resources(scenario.measure, bench_id))
     resources = tuple(_on_nodes(resource, nodes) for resource in wanted)
     engines = tuple(_engine_end(scenario, bench, site) for site in scenario.engines)
     return Setup(scenario, bench, resources, engine_request(bench, scenario), engines, facts)

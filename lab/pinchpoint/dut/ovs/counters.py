@@ -12,8 +12,7 @@ from typing import Final
 from pinchpoint.dut.device import Device, Seen, between
 from pinchpoint.dut.ovs.collectors import BY_RULES, BY_TRACKING, CONFIGURED, HARDWARE, MIRRORED, SOFTWARE
 from pinchpoint.dut.ovs.flows import LIMIT
-from pinchpoint.dut.ovs.keys import FIRST_BRIDGE
-from pinchpoint.dut.ovs.spec import Bridge, OvsPort, Rule, RuleSeries, spec
+from pinchpoint.dut.ovs.spec import FIRST_BRIDGE, Bridge, OvsPort, Rule, RuleSeries, spec
 from pinchpoint.model.causes import Experiment, Sign
 from pinchpoint.model.measurement import CARRIED, Metric
 from pinchpoint.model.offload import OffloadLimit
