@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pinchpoint.host.asked import ANSWER_TIMEOUT_S, AskedHost
 from pinchpoint.host.guest_line import Line, LineClosedError, LineError
-from pinchpoint.host.interface import Environment, Host
+from pinchpoint.host.interface import Environment, Host, text_at
 from pinchpoint.model.errors import BenchError, DutError, PinchpointError, RequirementError
 
 NAME: Final = "guest"
@@ -101,9 +101,6 @@ class Guest(AskedHost):
 
     def _lines(self) -> list[str]:
         """What its kernel has printed."""
-        try:
-            printed = self.machine.read(self._log).splitlines()
-        except OSError:
-            return []
+        printed = text_at(self.machine, self._log).splitlines()
         plain = ("".join(filter(str.isprintable, line)).strip() for line in printed)
         return [line for line in plain if line]

@@ -22,7 +22,7 @@ from typing import Final
 
 from pinchpoint.host.guest import LINE, OWN_NAMESPACE, Guest
 from pinchpoint.host.guest_line import READY
-from pinchpoint.host.interface import CommandFailed, Host
+from pinchpoint.host.interface import CommandFailed, Host, text_at
 from pinchpoint.host.processes import end_processes, session
 from pinchpoint.model.errors import BenchError, PinchpointError, RequirementError
 
@@ -237,10 +237,7 @@ class Qemu(_OfOneKind):
 
     def config(self, machine: Host, release: str | None) -> str:
         """As it was built; empty where there is no kernel."""
-        try:
-            return machine.read(str(self.place(release) / "config"))
-        except OSError:
-            return ""
+        return text_at(machine, str(self.place(release) / "config"))
 
     def thread(self, number: int) -> str:
         """A pattern of the name of the thread that is the virtual CPU of that number."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pinchpoint.host.interface import NAMESPACES, SYS, CommandFailed, Host
+from pinchpoint.host.interface import NAMESPACES, SYS, CommandFailed, Host, printed_by
 from pinchpoint.model.errors import RequirementError
 
 # The shell stays in the host's own namespace, so that its number names it. The number of a container's first process
@@ -88,11 +88,8 @@ def bring_home(host: Host, netns: str, name: str, interface: str) -> None:
 
 def _offloads(host: Host, name: str) -> dict[str, str]:
     """Those that can be changed, "on" or "off". Empty on a host without ethtool, where a bench changes none either."""
-    try:
-        told = host.run(["ethtool", "-k", name])
-    except (CommandFailed, RequirementError):
-        return {}
-    by_long_name = {long: value for long, value, fixed in _OFFLOAD.findall(told) if not fixed}
+    told = _OFFLOAD.findall(printed_by(host, "ethtool", "-k", name))
+    by_long_name = {long: value for long, value, fixed in told if not fixed}
     return {short: by_long_name[long] for long, short in _OFFLOADS.items() if long in by_long_name}
 
 

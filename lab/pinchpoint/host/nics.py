@@ -10,9 +10,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pinchpoint.host.interface import PROC, SYS, CommandFailed, Host, names_in, text_at
+from pinchpoint.host.interface import PROC, SYS, Host, names_in, printed_by, text_at
 from pinchpoint.host.interfaces import address_words, ip_json, is_made_anew
-from pinchpoint.model.errors import RequirementError
 
 PCI: Final = f"{SYS}/bus/pci"
 DEVICES: Final = f"{PCI}/devices"
@@ -132,7 +131,7 @@ def unsafe_mode(host: Host) -> str:
 
 def has_unsafe_mode(host: Host) -> bool:
     """Whether the kernel was built with it: the module says which parameters it has (modinfo(8))."""
-    return host.exists(UNSAFE) or "enable_unsafe_noiommu_mode" in _run(host, "modinfo", "--field", "parm", "vfio")
+    return host.exists(UNSAFE) or "enable_unsafe_noiommu_mode" in printed_by(host, "modinfo", "--field", "parm", "vfio")
 
 
 def interface_names(host: Host, address: str) -> list[str]:
@@ -201,7 +200,7 @@ def eswitch(host: Host, address: str) -> str:
     if host.which("devlink") is None:
         return ""
     try:
-        told = json.loads(_run(host, "devlink", "-j", "dev", "eswitch", "show", f"pci/{address}") or "{}")
+        told = json.loads(printed_by(host, "devlink", "-j", "dev", "eswitch", "show", f"pci/{address}") or "{}")
         return str(told["dev"][f"pci/{address}"].get("mode", ""))
     except (ValueError, KeyError, TypeError, AttributeError):
         return ""
@@ -269,13 +268,6 @@ def _addresses(host: Host, interface: str) -> list[dict[str, Any]]:
 
 def _families(host: Host) -> tuple[str, ...]:
     return ("-4", "-6") if host.exists(f"{PROC}/net/if_inet6") else ("-4",)
-
-
-def _run(host: Host, *words: str) -> str:
-    try:
-        return host.run(words)
-    except (CommandFailed, RequirementError):
-        return ""
 
 
 def _value(host: Host, path: str) -> str:

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from pinchpoint.host.interface import PROC, TICKS_PER_S, CommandFailed, Host, names_in
-from pinchpoint.model.errors import BenchError, DutError, RequirementError
+from pinchpoint.host.interface import PROC, TICKS_PER_S, Host, names_in, printed_by
+from pinchpoint.model.errors import BenchError, DutError
 
 _T = TypeVar("_T")
 ENVIRONMENT_MARK = "PINCHPOINT_BENCH"  # every process of a bench carries this variable
@@ -103,10 +103,7 @@ def _is_overwritten(environment: Sequence[bytes]) -> bool:
 
 def _is_within(host: Host, pid: int, bench_id: str) -> bool:
     """Whether a process is in a network namespace of the bench (ip-netns(8), identify)."""
-    try:
-        names = host.run(["ip", "netns", "identify", str(pid)]).split()
-    except (CommandFailed, RequirementError):
-        return False  # it has ended
+    names = printed_by(host, "ip", "netns", "identify", str(pid)).split()  # none where it has ended
     return any(name.startswith(f"pp-{bench_id}-") for name in names)
 
 
