@@ -115,12 +115,7 @@ def names(raw: RawScenario) -> None:
 
 
 def check_machines(
-    raw: RawScenario,
-    machines: Mapping[str, Values],
-    device: Device,
-    *,
-    over_engines: bool,
-    by_any_engine: bool,
+    raw: RawScenario, machines: Mapping[str, Values], device: Device, *, over_engines: bool, by_any_engine: bool
 ) -> None:
     """Whether machines and cables fit the device and each other; problems are noted.
 

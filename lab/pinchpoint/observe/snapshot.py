@@ -131,15 +131,9 @@ class Bracket:
     """
 
     def __init__(self, collectors: Sequence[Collector]) -> None:
-        self.cannot: dict[str, str] = {}
-        usable = []
-        for collector in collectors:
-            why = collector.can_run()
-            if why is None:
-                usable.append(collector)
-            else:
-                self.cannot[collector.name] = why
-        self._collectors = tuple(usable)
+        reasons = [(collector, collector.can_run()) for collector in collectors]
+        self.cannot = {collector.name: why for collector, why in reasons if why is not None}
+        self._collectors = tuple(collector for collector, why in reasons if why is None)
         self._before: dict[int, Snapshot] = {}
 
     def open(self) -> None:
@@ -156,10 +150,7 @@ class Bracket:
 
     def _read(self, *, renew: bool) -> Observation:
         """All differences together; the elapsed time is that of the last collector."""
-        changes: dict[str, int] = {}
-        gauges: dict[str, float] = {}
-        went_back: list[str] = []
-        elapsed_s = 0.0
+        changes, gauges, went_back, elapsed_s = dict[str, int](), dict[str, float](), list[str](), 0.0
         for number, collector in reversed(list(enumerate(self._collectors))):
             after = collector.snapshot()
             seen = difference(self._before[number], after)

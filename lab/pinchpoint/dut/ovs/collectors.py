@@ -15,6 +15,7 @@ from typing import Annotated, ClassVar, Final, Self
 
 import msgspec
 
+from pinchpoint.dut.device import between
 from pinchpoint.dut.ovs import text as ovs_text
 from pinchpoint.dut.ovs.flows import FlowListing, datapath_flow_counts
 from pinchpoint.dut.ovs.places import Ovsdb, OvsPlaces, Unixctl, UnixctlError, selected
@@ -71,12 +72,11 @@ class PmdThreads(_ControlCollector):
         stats = self._control.call("dpif-netdev/pmd-stats-show")
         perf = self._control.call("dpif-netdev/pmd-perf-show", "-nh")
         counters = _flat("ovs/pmd", ovs_text.thread_counters(stats)) | _flat("ovs/perf", ovs_text.thread_counters(perf))
-        hits = {
-            name: n for name, n in counters.items() if name.startswith("ovs/pmd/") and name.endswith("megaflow_hits")
-        }
+        hits = between(counters, "ovs/pmd/", "/megaflow_hits")
         counters |= {f"ovs/pmd/{thread}/subtable_lookups": n for thread, n in ovs_text.subtable_lookups(stats).items()}
         counters |= {f"ovs/perf/{thread}/upcall_us": spent for thread, spent in ovs_text.upcall_time_us(perf).items()}
-        return Snapshot(at_s, counters, {f"{name}_since_start": float(n) for name, n in hits.items()})
+        gauges = {f"ovs/pmd/{thread}/megaflow_hits_since_start": float(n) for thread, n in hits.items()}
+        return Snapshot(at_s, counters, gauges)
 
 
 class ReceiveQueues(_ControlCollector):
@@ -395,10 +395,7 @@ class TcFilters(Collector):
                 return Snapshot(at_s)
             if len(by_filter) > MOST_FILTERS:
                 return Snapshot(at_s)
-        gauges = {
-            "ovs/tc/filters": float(len(by_filter)),
-            "ovs/tc/in_hw": float(sum(held for _, held in by_filter.values())),
-        }
-        return Snapshot(
-            at_s, gauges=gauges, listing=FilterListing({name: frames for name, (frames, _) in by_filter.items()})
-        )
+        in_hw = sum(held for _, held in by_filter.values())
+        gauges = {"ovs/tc/filters": float(len(by_filter)), "ovs/tc/in_hw": float(in_hw)}
+        listing = FilterListing({name: frames for name, (frames, _) in by_filter.items()})
+        return Snapshot(at_s, gauges=gauges, listing=listing)
