@@ -6,6 +6,7 @@ interfaces or NICs that are there already: one end is on the device's machine, t
 the end of a socket workload, which may be another one.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 
 from pinchpoint.dut.device import Device, RawScenario
@@ -101,6 +102,13 @@ def no_hosts(raw: RawScenario, kind: str) -> None:
     """The device has ports alone."""
     if raw.hosts:
         raw.problem(("host",), f'expected no [[host]] where dut.kind is "{kind}": socket workloads need another kind')
+
+
+def whole_seconds(raw: RawScenario, key: str, least: int = 0, most: float = math.inf, which: str = "") -> None:
+    """A time of the [service], if it is given, is kept in seconds; `which` of them, in words."""
+    value = raw.tables["service"].get(key)
+    if value is not None and (value != int(value) or not least <= value <= most):
+        raw.mismatch(("service", key), f"whole seconds{which}", value)
 
 
 def two_ports(raw: RawScenario) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pinchpoint.bench.requirements import Probe, command, kernel_module
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
-from pinchpoint.dut import addresses, softirq
+from pinchpoint.dut import addresses, checks, softirq
 from pinchpoint.dut.device import Keys, Pages, RawScenario, Types, dut_of, programs
 from pinchpoint.dut.services import Option, Services, await_forgotten, is_full, local_pool, local_ports, served
 from pinchpoint.host.guest import MODPROBE
@@ -391,13 +391,9 @@ def _check_service(raw: RawScenario) -> None:
     if service.get("max_connections") is not None and not raw.tables["guest"].get("kernel"):
         told = "expected none without a [guest]: nf_conntrack_max is the whole machine's"
         raw.problem(("service", "max_connections"), told)
-    for key, most in (("opening_s", OPENING_S), ("closed_s", CLOSED_S), ("established_s", None)):
-        value = service.get(key)
-        if value is None:
-            continue
-        if value != int(value) or (most and value > most):
-            limit = f" up to {most}, after which IPVS forgets it" if most else ""
-            raw.mismatch(("service", key), f"whole seconds{limit}", value)
+    for key, most in (("opening_s", OPENING_S), ("closed_s", CLOSED_S)):
+        checks.whole_seconds(raw, key, most=most, which=f" up to {most}, after which IPVS forgets it")
+    checks.whole_seconds(raw, "established_s")
 
 
 def _needs(host: Host, service: Service | None, guest: Guest | None) -> Iterator[Probe]:

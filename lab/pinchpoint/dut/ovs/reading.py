@@ -106,8 +106,7 @@ def _check_service(raw: RawScenario) -> None:
     if service.get(Option.MAX_CONNECTIONS) is not None and raw.dut.get("conntrack_limit") is not None:
         raw.problem(("dut", "conntrack_limit"), "expected none beside service.max_connections, which sets the same")
     for key in (Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S):
-        if (value := service.get(key)) is not None and value != int(value):
-            raw.mismatch(("service", key), "whole seconds", value)
+        checks.whole_seconds(raw, key)
 
 
 def _check_affinity(source: Source, port: Element, dut: Values) -> None:
