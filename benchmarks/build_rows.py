@@ -24,8 +24,7 @@ from contest import Aim, Contender, Contest, Line, Outcome, Sample
 from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.journal import STATE_DIRECTORY, machine_lock
 from pinchpoint.bench.resource import Namespace, TapLinks
-from pinchpoint.bulk.making import Bulk, allowed_s, timed_make, timed_removal
-from pinchpoint.bulk.veths import Veths
+from pinchpoint.bulk.making import Bulk, Veths, allowed_s, timed_make, timed_removal
 from pinchpoint.dut.ovs.bulk import Flows, Ports
 from pinchpoint.dut.ovs.places import OvsPlaces, Unixctl
 from pinchpoint.dut.setup import prepare

@@ -15,7 +15,7 @@ from bench_tools import ROOT, SCENARIO, STATE, marked_processes, run, wait_for, 
 from pinchpoint.bench import actions
 from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.resource import Daemon, Namespace, TapLinks
-from pinchpoint.bulk import veths
+from pinchpoint.bulk import making
 from pinchpoint.bulk.making import timed_make, timed_removal
 from pinchpoint.dut.ovs import bulk
 from pinchpoint.dut.ovs.bench import SWITCH
@@ -61,7 +61,7 @@ METHODS = [
     for what, methods, count in (
         ("flows", bulk.FLOW_METHODS, 3000),
         ("ports", bulk.PORT_METHODS, 12),
-        ("veths", veths.METHODS, 30),
+        ("veths", making.VETH_METHODS, 30),
     )
     for method in methods
 ]
@@ -228,7 +228,7 @@ def test_a_pair_that_cannot_be_made_is_named_with_the_kernels_reason(nothing_lef
 
 @pytest.mark.parametrize("method", ["file", "netlink"])
 def test_removal_spans_groups_of_a_thousand(nothing_left, two_namespaces, method):
-    bulk = veths.Veths(Local(), *two_namespaces, 1100, method, 1)
+    bulk = making.Veths(Local(), *two_namespaces, 1100, method, 1)
     assert timed_make(bulk, 1100).steps[-1].items == 1100
     assert bulk.shown() == 1100
     timed_removal(bulk, 1100)
@@ -237,7 +237,7 @@ def test_removal_spans_groups_of_a_thousand(nothing_left, two_namespaces, method
 
 def test_more_pairs_than_one_process_can_hold_files_open_take_several(nothing_left, two_namespaces):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    bulk = veths.Veths(Local(), *two_namespaces, 400, "file", 1)
+    bulk = making.Veths(Local(), *two_namespaces, 400, "file", 1)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
     try:
         assert timed_make(bulk, 400).steps[-1].items == 400

@@ -10,7 +10,6 @@ import pytest
 from pinchpoint.bench.actions import ask_relay
 from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.journal import STATE_DIRECTORY
-from pinchpoint.bench.relay import RelayLink, plain_frames, relay
 from pinchpoint.bench.resource import (
     Command,
     Daemon,
@@ -20,6 +19,8 @@ from pinchpoint.bench.resource import (
     RunDirectory,
     Veth,
 )
+from pinchpoint.dut.attach import host_relay, plain_frames
+from pinchpoint.dut.places import Places
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host import hugepages
 from pinchpoint.host.local import Local
@@ -41,13 +42,10 @@ class Path:
         self.id = secrets.token_hex(3)
         self.folder = PurePosixPath(STATE_DIRECTORY / self.id)
         self.hosts = {name: f"pp-{self.id}-{name}" for name in ("one", "two")}
-        self.outer = f"pp-{self.id}-outer"
-        links = [RelayLink(name, name, self.outer, f"v-{name}", self.socket(name)) for name in self.hosts]
-        engine = [find_engine(Local())]
-        self.relay = relay("relay", links, engine=engine, directory=self.folder, bench_id=self.id, cpu=0)
-
-    def socket(self, name):
-        return f"{self.folder}/{name}.sock"
+        self.places = Places(self.id, self.folder, Local())
+        self.outer = self.places.dut_netns
+        links = {name: f"v-{name}" for name in self.hosts}
+        self.relay = host_relay(self.places, [find_engine(Local())], links, cpu=0)
 
     def resources(self, ports):
         present, _ = hugepages.pool(Local())
@@ -84,7 +82,7 @@ class Path:
         bridge = ["add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev"]
         for name in ports:
             bridge += ["--", "add-port", "br0", f"v-{name}", "--", "set", "interface", f"v-{name}"]
-            bridge += ["type=dpdkvhostuserclient", f"options:vhost-server-path={self.socket(name)}"]
+            bridge += ["type=dpdkvhostuserclient", f"options:vhost-server-path={self.places.vhost_socket(f'v-{name}')}"]
         yield Command((*vsctl, *bridge))
 
     def work(self, kind, *more):

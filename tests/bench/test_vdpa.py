@@ -12,7 +12,7 @@ import pytest
 from bench_tools import run
 
 from pinchpoint.host.guest import MODPROBE, Guest
-from pinchpoint.host.guest_kernels import KERNELS
+from pinchpoint.host.guest_kernels import KERNELS, BootPlan
 from pinchpoint.host.local import Local
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("vDPA")]
@@ -59,7 +59,8 @@ def booted(folder):
     init, log = folder / "init", folder / "log"
     qemu = KERNELS["qemu"]
     init.write_text(qemu.init_line(RELEASE))
-    argv = (*qemu.command(Local(), str(folder), str(init), 1024, 1500, (), RELEASE), "-cpu", "max", "-smp", "2")
+    plan = BootPlan(Local(), str(folder), str(init), 1024, 1500, release=RELEASE)
+    argv = (*qemu.command(plan), "-cpu", "max", "-smp", "2")
     guest = Guest(Local())
     pid = guest.start(argv, (), str(log))
     try:

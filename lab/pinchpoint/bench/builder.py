@@ -1,14 +1,17 @@
-"""Applies plans: journal first, then act; and takes down what was built, also in another process."""
+"""Applies plans: journal first, then act; and takes down what was built, also in another process.
+
+From what is there to what is wanted leads a pure function, so that a plan can be shown and tested.
+"""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from pinchpoint.bench import actions as act
 from pinchpoint.bench.journal import STATE_DIRECTORY, VERSION, Entry, Foreign, Journal, journals, read, remove_unborn
-from pinchpoint.bench.plan import Action, Create, plan
 from pinchpoint.bench.resource import AnyResource, GuestKernel, Hugepages, Inside, MarkedProcesses
 from pinchpoint.host.guest import Guest
 from pinchpoint.host.interface import Host
@@ -20,6 +23,42 @@ _COMPARE = (
     "port (ip link)"
 )
 OnAction = Callable[[int, int, str], None]  # (number, of how many, what)
+
+
+@dataclass(frozen=True)
+class Create:
+    """Bring one resource into being."""
+
+    resource: AnyResource
+
+
+@dataclass(frozen=True)
+class Remove:
+    """Take one resource away; it may already be gone."""
+
+    resource: AnyResource
+
+
+Action = Create | Remove
+
+
+def plan(current: Sequence[AnyResource], desired: Sequence[AnyResource]) -> tuple[Action, ...]:
+    """The actions that turn `current` into `desired`.
+
+    Both are in order of dependency (a namespace before the link in it), so what is
+    no longer wanted goes in reverse order first, and what is missing comes in order.
+    """
+    removals = [Remove(resource) for resource in reversed(current) if resource not in desired]
+    return (*removals, *(Create(resource) for resource in desired if resource not in current))
+
+
+def describe(actions: Sequence[Action]) -> tuple[str, ...]:
+    """One line an action, numbered, as `--dry-run` and the report print it."""
+    width = len(str(len(actions)))
+    return tuple(
+        f"{number:>{width}}. {'+' if isinstance(action, Create) else '-'} {action.resource.describe()}"
+        for number, action in enumerate(actions, start=1)
+    )
 
 
 class Builder:
@@ -124,8 +163,7 @@ def _not_understood(foreign: Sequence[Foreign]) -> list[str]:
 def _words(error: OSError | PinchpointError, host: Host) -> str:
     if isinstance(error, PinchpointError):
         return error.message
-    words = error.strerror or str(error)
-    return ": ".join(str(part) for part in (host.name, error.filename, words) if part)
+    return ": ".join(str(part) for part in (host.name, error.filename, error.strerror or error) if part)
 
 
 def _pages_before(path: Path, host: Host) -> int:

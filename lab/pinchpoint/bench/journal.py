@@ -11,7 +11,7 @@ host on which the bench stands, so that it can be undone there without the lab.
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,8 +29,7 @@ _T = TypeVar("_T")
 _NEW = ".new"  # a journal before its owner holds the lock
 _SHOWN = 60  # bytes of a damaged line
 _HINTS = {
-    errno.EACCES: "run as root: sudo pinchpoint ...",
-    errno.EPERM: "run as root: sudo pinchpoint ...",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "run as root: sudo pinchpoint ..."),
     errno.EEXIST: "pinchpoint clean",
     errno.ENOSPC: "free some space there",
 }
@@ -193,10 +192,8 @@ def machine_lock(host: Host, directory: Path = STATE_DIRECTORY, token: str = "")
             held = host.hold(str(directory / "run.lock"), holder(), token)
         except BlockingIOError as error:
             raise busy(error, host) from error
-    try:
+    with closing(held):
         yield
-    finally:
-        held.close()
 
 
 def holder() -> str:
@@ -206,11 +203,9 @@ def holder() -> str:
 
 def busy(error: BlockingIOError, host: Host) -> RequirementError:
     """What to say of a machine that another run holds."""
-    where = f"on {host.name}" if host.name else "on this machine"
-    hint = "wait until it ends; if it was killed, run `pinchpoint clean`"
-    if host.name:
-        hint = "wait until it ends; if it was killed, its bench is undone there within its lease_s"
-    return RequirementError(f"another run is active {where}: {error.strerror}", hint)
+    undone = "its bench is undone there within its lease_s" if host.name else "run `pinchpoint clean`"
+    told = f"another run is active on {host.name or 'this machine'}: {error.strerror}"
+    return RequirementError(told, f"wait until it ends; if it was killed, {undone}")
 
 
 @contextmanager

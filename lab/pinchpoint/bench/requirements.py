@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pinchpoint.host.facts import modules_folder
 from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.hugepages import available
-from pinchpoint.host.interface import PROC, SYS, Host
+from pinchpoint.host.interface import PROC, SYS, CommandFailed, Host
 from pinchpoint.host.processes import kib
+from pinchpoint.model import units
+from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import Guest, Scenario
 
 
@@ -38,8 +40,7 @@ def queues(scenario: Scenario) -> Iterator[Probe]:
     cpus = scenario.engine.cpus
     for port in scenario.ports:
         if port.queues > len(cpus):
-            counted = f"{len(cpus)} CPU" + ("s" if len(cpus) > 1 else "")
-            detail = f"port {port.name} has {port.queues} queues, but the engine has {counted}"
+            detail = f"port {port.name} has {port.queues} queues, but the engine has {units.counted(len(cpus), 'CPU')}"
             hint = f"list {port.queues} CPUs in engine.cpus, since each queue needs its own; or use fewer queues"
             yield Probe("queues", False, detail, hint)
 
@@ -89,6 +90,16 @@ def kernel_module(host: Host, name: str, otherwise: str, guest: Guest | None = N
     detail = f"the running kernel {release} has no module {name}: no {name}.ko in {folder}"
     hint = f"apt-get install linux-image-amd64, boot that kernel, modprobe {name}; or {otherwise}"
     return Probe(f"kernel module {name}", False, detail, hint)
+
+
+def tried(host: Host, name: str, argv: Sequence[str], options: str) -> Probe:
+    """Whether the kernel does what a command asks of it; `options`: those with which a kernel is built that does."""
+    try:
+        host.run(argv)
+    except (CommandFailed, RequirementError) as error:
+        hint = f"boot a kernel with {options}, as apt-get install linux-image-amd64 provides"
+        return Probe(name, False, error.message, hint)
+    return Probe(name, True, "there")
 
 
 def hugepages(host: Host, pages: int, otherwise: str) -> Probe:

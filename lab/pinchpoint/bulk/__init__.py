@@ -2,5 +2,5 @@
 
 `making`  what can be made, and one making timed: when the command returned, when all of it shows; the clock of one
           making, which notes progress and is where it can be stopped; items over seconds
-`veths`   veth pairs: a process each, ip -batch, one netlink socket
+          and veth pairs: a process each, ip -batch, one netlink socket
 """

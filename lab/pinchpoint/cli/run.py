@@ -17,7 +17,7 @@ from types import FrameType
 import click
 import msgspec
 
-from pinchpoint.bench.plan import describe, plan
+from pinchpoint.bench.builder import describe, plan
 from pinchpoint.cli import options, program
 from pinchpoint.cli.options import How, RunPath, how_options, json_option
 from pinchpoint.cli.program import Program, is_run

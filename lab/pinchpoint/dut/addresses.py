@@ -9,6 +9,7 @@ from math import ceil
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
 from pinchpoint.dut.device import in_force
 from pinchpoint.dut.places import Places
+from pinchpoint.dut.services import timeouts
 from pinchpoint.host.interface import Host
 from pinchpoint.model.addresses import alone, is_v6, prefixes
 from pinchpoint.model.scenario import Established, Service
@@ -58,19 +59,13 @@ def routing(ports: Iterable[str]) -> dict[str, str]:
 def tracking(service: Service) -> dict[str, str]:
     """Time-outs of connection tracking that the service sets, as sysctls of the namespace."""
     opening, closed = ("syn_sent", "syn_recv"), ("time_wait", "close")  # closed by FINs from both sides, by a reset
-    seconds = {opening: service.opening_s, ("established",): service.established_s, closed: service.closed_s}
-    return {
-        f"{TIMEOUT}{state}": str(ceil(value))
-        for states, value in seconds.items()
-        if value is not None
-        for state in states
-    }
+    seconds = timeouts(service, opening, ("established",), closed)
+    return {f"{TIMEOUT}{state}": str(ceil(value)) for state, value in seconds.items()}
 
 
 def set_sysctls(values: Mapping[str, str], netns: str | None) -> list[AnyResource]:
     """What sets them; nothing where there are none. Without a namespace they are the kernel's."""
-    words = (f"{name}={value}" for name, value in values.items())
-    return [Command(("sysctl", "-qw", *words), netns)] if values else []
+    return [Command(("sysctl", "-qw", *map("=".join, values.items())), netns)] if values else []
 
 
 def read_sysctls(host: Host, netns: str, names: Iterable[str]) -> dict[str, str]:

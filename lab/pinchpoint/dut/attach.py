@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from pinchpoint.bench import resource
-from pinchpoint.bench.relay import relay_memory_mb
 from pinchpoint.bench.resource import AnyResource, Command, MarkedProcesses, Namespace, Relay, RunDirectory, Veth
 from pinchpoint.dut.device import Attachment, Pages
 from pinchpoint.dut.places import Places
@@ -21,6 +20,9 @@ HUGEPAGE_MB = 2
 DPDK_OVERHEAD_MB = 64
 STANDARD_MTU = 1500
 HEADERS = 18  # of Ethernet with its frame check sequence: a frame of 1518 bytes has an MTU of 1500
+# Buffers for both rings of each vhost-user port, of 2.5 kB at least, and what DPDK itself takes: two links
+# with rings of 1,024 frames were seen to run.
+_RELAY_MB, _LINK_MB, _HOST_RING = 64, 32, 1024
 _TO_VETHS: Final[tuple[BackendName, ...]] = ("af_packet", "af_xdp", "xdp_live")
 
 
@@ -55,18 +57,14 @@ def _ends(scenario: Scenario, places: Places, port: Port) -> list[AnyResource]:
     size = mtu(scenario)
     if not port.interface:
         pair = Veth(port.name, places.dut_netns, port.name, places.engine_netns, size, port.queues)
-        return [pair, *_takes_redirected(scenario, places, port)]
+        if scenario.engine.backend != "xdp_live":
+            return [pair]
+        # An end takes frames of XDP programs only where it polls, as for GRO (`veth_xdp_xmit` of the kernel).
+        return [pair, Command(("ethtool", "-K", port.name, "gro", "on"), places.dut_netns)]
     ends = [(port.interface, places.dut_netns)]
     if port.engine_interface and scenario.is_beside(port):
         ends.append((port.engine_interface, places.engine_netns))
     return [lent(interface, netns, port.name, size, places.machine) for interface, netns in ends]
-
-
-def _takes_redirected(scenario: Scenario, places: Places, port: Port) -> list[AnyResource]:
-    """A veth's end takes frames of XDP programs only where it polls, as for GRO (`veth_xdp_xmit` of the kernel)."""
-    if scenario.engine.backend != "xdp_live":
-        return []
-    return [Command(("ethtool", "-K", port.name, "gro", "on"), places.dut_netns)]
 
 
 def lent(interface: str, netns: str, name: str, mtu: int, host: Host) -> resource.LentInterface:
@@ -127,35 +125,56 @@ def by_dpdk(scenario: Scenario, places: Places, number: int, port: Port) -> Atta
 
 def pci_arguments(addresses: Iterable[str | None]) -> tuple[str, ...]:
     """Of DPDK's EAL: it takes the NICs that are named, and no other."""
-    named = [word for address in addresses if address for word in ("-a", address)]
-    return tuple(named) or ("--no-pci",)
+    return tuple(word for address in addresses if address for word in ("-a", address)) or ("--no-pci",)
 
 
 def engine_process(
     places: Places, name: str, argv: Sequence[str], pairs: Sequence[tuple[str, str]], cpu: int, *, awaited: bool
 ) -> Relay:
     """`pinchpoint-engine` in the device's place, or beside it: what each port of a pair receives is for the other."""
-    return Relay(
-        name=name,
-        argv=tuple(argv),
-        directions=tuple(way for first, second in pairs for way in ((first, second), (second, first))),
-        pidfile=places.pidfile(name),
-        account=f"{places.directory}/{name}.account",
-        log=f"{places.directory}/{name}.log",
-        bench_id=places.bench_id,
-        cpu=cpu,
-        awaited=awaited,
-    )
+    directions = tuple(way for first, second in pairs for way in ((first, second), (second, first)))
+    pidfile, account, log = (f"{places.directory}/{name}.{ending}" for ending in ("pid", "account", "log"))
+    return Relay(name, tuple(argv), directions, pidfile, account, log, places.bench_id, cpu, awaited=awaited)
 
 
 def at_vhost_sockets(scenario: Scenario, places: Places, ports: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """The ports of such a process that connects to the engine's sockets, and its options."""
-    ring = str(max(port.ring for port in scenario.ports))
+    ring = max(port.ring for port in scenario.ports)
     opened = [f"dpdk:net_vhost{n},iface={places.vhost_socket(name)},queues=1,client=1" for n, name in enumerate(ports)]
-    eal = f"--no-pci --in-memory --single-file-segments -m {relay_memory_mb(len(ports))}"
-    options = ("--core", str(scenario.dut.cpus[0]), "--idle", "spin", "--json", "--eal", eal)
-    rings = ("--rx-ring", ring, "--tx-ring", ring, "--link-timeout", f"{Relay.LINK_TIMEOUT_S:g}s")
-    return opened, (*options, *rings)
+    return opened, _options(scenario.dut.cpus[0], "spin", ring, len(ports), Relay.LINK_TIMEOUT_S)
+
+
+def host_relay(places: Places, engine: Sequence[str], links: Mapping[str, str], cpu: int) -> Relay:
+    """The way of hosts to a switch that the kernel does not know: from their veth links to vhost-user ports.
+
+    One process on `cpu` carries all `links`: interface in the device's namespace -> port of the switch. It is the
+    server of the port's socket, as a guest would be, and comes after the switch's ports, which must connect to it.
+    `engine` is the command that starts the engine. It yields when idle: clients or servers may share the core.
+    """
+    ends: list[str] = []
+    for number, (interface, port) in enumerate(links.items()):
+        socket = f"path={places.vhost_socket(port)},server=1,queues=1,queue_size={_HOST_RING}"
+        ends += [f"af_packet:{interface}@{places.dut_netns}", f"dpdk:net_virtio_user{number},{socket}"]
+    options = _options(cpu, "yield", _HOST_RING, len(links), len(links) * Relay.LINK_TIMEOUT_S)
+    return engine_process(places, "relay", (*engine, "relay", *ends, *options), [*links.items()], cpu, awaited=True)
+
+
+def _options(cpu: int, idle: str, ring: int, links: int, timeout_s: float) -> tuple[str, ...]:
+    """Of such a process, whichever ports it opens."""
+    eal = f"--no-pci --in-memory --single-file-segments -m {relay_memory_mb(links)}"
+    rings = ("--rx-ring", str(ring), "--tx-ring", str(ring), "--link-timeout", f"{timeout_s:g}s")
+    return ("--core", str(cpu), "--idle", idle, "--json", "--eal", eal, *rings)
+
+
+def relay_memory_mb(links: int) -> int:
+    """Hugepage memory in MB that one relay with this many links takes."""
+    return _RELAY_MB + (links - 1) * _LINK_MB
+
+
+def plain_frames(interface: str, netns: str) -> Command:
+    """Have the kernel send whole frames with whole checksums there: nobody behind a relay finishes them."""
+    offloads = [word for name in ("tx", "tso", "gso", "gro") for word in (name, "off")]
+    return Command(("ethtool", "-K", interface, *offloads), netns=netns)
 
 
 def vhost_pages(scenario: Scenario) -> int:

@@ -6,6 +6,7 @@ interfaces or NICs that are there already: one end is on the device's machine, t
 the end of a socket workload, which may be another one.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 
 from pinchpoint.dut.device import Device, RawScenario
@@ -103,6 +104,13 @@ def no_hosts(raw: RawScenario, kind: str) -> None:
         raw.problem(("host",), f'expected no [[host]] where dut.kind is "{kind}": socket workloads need another kind')
 
 
+def whole_seconds(raw: RawScenario, key: str, least: int = 0, most: float = math.inf, which: str = "") -> None:
+    """A time of the [service], if it is given, is kept in seconds; `which` of them, in words."""
+    value = raw.tables["service"].get(key)
+    if value is not None and (value != int(value) or not least <= value <= most):
+        raw.mismatch(("service", key), f"whole seconds{which}", value)
+
+
 def two_ports(raw: RawScenario) -> None:
     """The device joins two ports."""
     if len(raw.ports) != 2:
@@ -115,12 +123,7 @@ def names(raw: RawScenario) -> None:
 
 
 def check_machines(
-    raw: RawScenario,
-    machines: Mapping[str, Values],
-    device: Device,
-    *,
-    over_engines: bool,
-    by_any_engine: bool,
+    raw: RawScenario, machines: Mapping[str, Values], device: Device, *, over_engines: bool, by_any_engine: bool
 ) -> None:
     """Whether machines and cables fit the device and each other; problems are noted.
 
@@ -326,8 +329,7 @@ def sites_of(scenario: Scenario, remotes: Mapping[str, Remote]) -> Iterator[Engi
 
     None where all are on the device's host.
     """
-    own = scenario.engine.runs_on
-    ports = _by_host(scenario, ((port.engine_runs_on or own, port.name) for port in scenario.ports))
+    ports = _by_host(scenario, ((port.engine_runs_on or scenario.engine.runs_on, port.name) for port in scenario.ports))
     ends = _by_host(scenario, ((host.runs_on, host.name) for host in scenario.hosts))
     yield from (EngineSite(remotes.get(host), names) for host, names in ports.items())
     yield from (EngineSite(remotes.get(host), (), names) for host, names in ends.items())

@@ -10,7 +10,6 @@ A kind is a package in this folder, or one that an installed distribution names 
 A kind inherits from each of them and declares what is its own.
 """
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -39,12 +38,13 @@ from pinchpoint.model.measurement import Metric
 from pinchpoint.model.offload import OffloadLimit
 from pinchpoint.model.scenario import Batch, Change, Dut, Host, Measure, Port, Scenario
 from pinchpoint.model.trial import ThreadFigure, ThreadLoad
-from pinchpoint.observe.snapshot import Collector, Snapshot
+from pinchpoint.observe.snapshot import Collector
 
 ENGINE_MEMORY_MB = 256
 """Hugepage memory of the engine where a scenario does not say."""
 
 Check = Callable[[], None]
+Step = Callable[[Check], object]
 Seen = Mapping[str, float]
 
 
@@ -163,19 +163,18 @@ class Pages:
     free: int
 
 
+def _nothing(check: Check) -> None:
+    """A step of an action that needs none."""
+
+
+@dataclass(frozen=True)
 class Action:
-    """Something that happens to a device; `check` raises when it shall stop."""
+    """Something that happens to a device, in steps; what each is called with raises when it shall stop."""
 
-    ends_processes: ClassVar[bool] = False  # of the bench
-
-    def prepare(self, check: Check) -> None:
-        """What must be there before, made without traffic."""
-
-    def act(self, check: Check) -> None:
-        """Let it happen; returns when its command has returned and it shows."""
-
-    def restore(self, check: Check) -> None:
-        """Undo it, the traffic having ended."""
+    act: Step = _nothing  # lets it happen; returns when its command has returned and it shows
+    prepare: Step = _nothing  # makes what must be there before, without traffic
+    restore: Step = _nothing  # undoes it, the traffic having ended
+    ends_processes: bool = False  # of the bench
 
 
 class Live:
@@ -233,26 +232,6 @@ class Live:
 
     def close(self) -> None:
         """Close every connection to it."""
-
-
-class Timed:
-    """A collector whose reading has the time at which it began."""
-
-    def snapshot(self) -> Snapshot:
-        """What is counted now. Raises DutError."""
-        return self.read(time.monotonic())
-
-    def read(self, at_s: float) -> Snapshot:
-        """The reading of this moment."""
-        raise NotImplementedError
-
-
-class OwnCounters(Timed):
-    """A collector of what a device tells itself."""
-
-    def can_run(self) -> str | None:
-        """Always: the bench stands once the device answers."""
-        return None
 
 
 def in_force(name: str, wanted: object, actual: object) -> str:

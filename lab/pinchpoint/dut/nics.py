@@ -158,20 +158,12 @@ def _driver(host: Host, nic: Nic) -> str:
 
 
 def _taken(host: Host, nic: Nic, bench_id: str, netns: str) -> Taken:
-    interface = nic.interface
-    return Taken(
-        address=nic.address,
-        bench_id=bench_id,
-        driver=_driver(host, nic) if _is_bound(nic) else "",
-        driver_before=nic.driver,
-        override_before=nic.override,
-        interface=interface.name if interface else "",
-        mtu=interface.mtu if interface else 0,
-        is_up=interface.is_up if interface else False,
-        addresses=cards.addresses(host, interface.name) if interface else (),
-        routes=cards.routes(host, interface.name) if interface else (),
-        netns=netns if interface and nic.stays_bound else "",
-    )
+    card = (nic.address, bench_id, _driver(host, nic) if _is_bound(nic) else "", nic.driver, nic.override)
+    if (interface := nic.interface) is None:
+        return Taken(*card)
+    name, own = interface.name, netns if nic.stays_bound else ""
+    reached = (cards.addresses(host, name), cards.routes(host, name))
+    return Taken(*card, name, interface.mtu, interface.is_up, *reached, own)
 
 
 def _words(host: Host, nic: Nic) -> str:

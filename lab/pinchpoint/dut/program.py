@@ -37,16 +37,8 @@ def detached(
     """A program that stays in the foreground, as a daemon; what it prints goes to `log`."""
     pidfile = places.pidfile(name)
     start = ("start-stop-daemon", "--start", "--background", "--make-pidfile", "--pidfile", pidfile)
-    return Daemon(
-        name=name,
-        argv=(*start, "--output", log, "--startas", "/usr/bin/env", "--", *argv),
-        pidfile=pidfile,
-        log=log,
-        bench_id=places.bench_id,
-        netns=netns,
-        cpus=cpus,
-        environment=(*places.environment, *environment),
-    )
+    command = (*start, "--output", log, "--startas", "/usr/bin/env", "--", *argv)
+    return Daemon(name, command, pidfile, log, places.bench_id, netns, cpus, (*places.environment, *environment))
 
 
 def await_start(daemon: Daemon, host: Host, is_ready: Callable[[], bool], lacking: str) -> None:

@@ -11,16 +11,17 @@ from pinchpoint.bench.actions import daemon_pid
 from pinchpoint.bench.resource import AnyResource
 from pinchpoint.dut import softirq
 from pinchpoint.dut.addresses import read_sysctls, sysctls_in_force
-from pinchpoint.dut.device import Action, Check, OwnCounters, in_force
+from pinchpoint.dut.device import Action, Check, in_force
 from pinchpoint.dut.program import START_TIMEOUT_S, await_start, kept_log
 from pinchpoint.dut.proxy import RANGE, RELOAD, SOCKET, SPARE_DESCRIPTORS, ProxyBench, sysctls
 from pinchpoint.dut.services import served
-from pinchpoint.dut.tcp_stack import COUNTERS, PORTS, TIME_WAIT_S, TcpStack
 from pinchpoint.host.interface import CommandFailed, Host
+from pinchpoint.host.processes import field
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Change
 from pinchpoint.observe.cpu import PacketThreads
+from pinchpoint.observe.printed import TCP_COUNTERS, TCP_PORTS, TIME_WAIT_S, TcpStack
 from pinchpoint.observe.snapshot import Collector, Snapshot
 
 _FLUSH_TIMEOUT_S = 5.0  # a program closes its end of a connection that was aborted
@@ -31,7 +32,6 @@ OPEN = "host/descriptors/open"
 _OPEN_PAIRS = "host/descriptors/pairs"
 _NONE = re.compile("(?!)")
 _OPEN_FILES = re.compile(r"^Max open files\s+(\d+)", re.MULTILINE)
-_ALLOWED = re.compile(r"^Cpus_allowed_list:\s+(\S+)", re.MULTILINE)
 READ = tuple(
     f"net/ipv4/tcp_{name}" for name in ("fin_timeout", "max_tw_buckets", "tw_reuse", "abort_on_overflow", "syncookies")
 )
@@ -52,7 +52,7 @@ class Workers(PacketThreads):
         return ((task, f"worker-{number}", True) for number, task in enumerate(self._tasks(), start=1))
 
 
-class OpenFiles(OwnCounters):
+class OpenFiles(Collector):
     """The files that processes have open (proc(5), /proc/PID/fd)."""
 
     name = "descriptors"
@@ -115,7 +115,7 @@ class ProxyLive(softirq.KernelLive):
     def action(self, change: Change, resources: Sequence[AnyResource]) -> Action:
         """A reload, where the program can. Raises InputError."""
         if change.action == RELOAD and self.reloads is not None:
-            return Reload(self, self.reloads)
+            return Action(self._reload, ends_processes=True)
         return super().action(change, resources)
 
     @property
@@ -133,8 +133,8 @@ class ProxyLive(softirq.KernelLive):
 
     def settings(self) -> Mapping[str, str]:
         """Sysctls, offloads, descriptors, backlog, CPUs and the program's own. Raises BenchError."""
-        host, netns = self.places.host, self.places.dut_netns
-        settings = sysctls_in_force(host, netns, sysctls(self._scenario), (*READ, RANGE))
+        wanted = sysctls(self._scenario)
+        settings = sysctls_in_force(self.places.host, self.places.dut_netns, wanted, (*READ, RANGE))
         settings |= {f"checksum offload of {port.name}": self._offload(port.name) for port in self._scenario.ports}
         settings |= {f"CPUs of worker-{number}": cpus for number, cpus in enumerate(self._bound(), start=1)}
         settings["descriptors"] = str(self.descriptors())
@@ -143,7 +143,7 @@ class ProxyLive(softirq.KernelLive):
 
     def dumps(self) -> Mapping[str, str]:
         """The routes of its namespace, as ip-route(8) lists them."""
-        return {"routes.txt": self.places.host.run(["ip", "-n", self.places.dut_netns, "route", "show"])}
+        return {"routes.txt": self.run("ip", "route", "show")}
 
     def log(self) -> tuple[str, str] | None:
         """What the program printed."""
@@ -156,20 +156,19 @@ class ProxyLive(softirq.KernelLive):
     def descriptors(self) -> int:
         """That each process of the program may open (RLIMIT_NOFILE). Raises DutError."""
         match = _OPEN_FILES.search(self._file(self.tasks()[0], "limits"))
-        if not match:
+        if match is None:
             raise DutError(f"the kernel does not say how many files {self._daemon.name} may open")
         return int(match[1])
 
     def backlogs(self) -> tuple[int, ...]:
         """Places in the accept queue of each listening socket."""
-        return listening(self.places.host.run(["ss", "-H", "-l", "-t", "-n"], self.places.dut_netns))
+        return listening(self.run("ss", "-H", "-l", "-t", "-n"))
 
     def _serves(self) -> bool:
         return self.answers() and len(self.tasks()) >= len(self.cpus)
 
     def _offload(self, port: str) -> str:
-        said = self.places.host.run(["ethtool", "-k", port], self.places.dut_netns)
-        return in_force(f"tx-checksumming of {port}", "off", offload(said))
+        return in_force(f"tx-checksumming of {port}", "off", offload(self.run("ethtool", "-k", port)))
 
     def _bound(self) -> list[str]:
         """The CPUs on which each worker may run, as the kernel lists them. Raises BenchError where they are others."""
@@ -179,8 +178,7 @@ class ProxyLive(softirq.KernelLive):
         return allowed
 
     def _allowed(self, task: str) -> str:
-        match = _ALLOWED.search(self._file(task, "status"))
-        return match[1] if match else "not known"
+        return field(self._file(task, "status"), "Cpus_allowed_list") or "not known"
 
     def _file(self, task: str, name: str) -> str:
         try:
@@ -199,9 +197,9 @@ class ProxyLive(softirq.KernelLive):
         queues = f"backlog of {len(backlogs)} listening sockets: {' + '.join(map(str, backlogs))}"
         servers = f"{len(service.backends)} backends"
         cores = f"{workers} workers on CPUs {', '.join(map(str, self.cpus))}"
-        overflows, failures = (f"{COUNTERS}{name}" for name in ("ListenOverflows", "AttemptFails"))
+        overflows, failures = (f"{TCP_COUNTERS}{name}" for name in ("ListenOverflows", "AttemptFails"))
         return (
-            Limit(Resource.LOCAL_PORTS, ports * ends, TIME_WAIT_S, held, PORTS, self.no_port),
+            Limit(Resource.LOCAL_PORTS, ports * ends, TIME_WAIT_S, held, TCP_PORTS, self.no_port),
             *tabled(self.table(), self.descriptors(), len(self.processes()), self.no_descriptor),
             Limit(Resource.ACCEPT_QUEUE, None, None, queues, refused=(overflows,)),  # a connection only passes it
             Limit(Resource.BACKEND, None, None, servers, refused=(failures, *self.no_answer)),
@@ -219,13 +217,10 @@ class ProxyLive(softirq.KernelLive):
         before = self.sysctls([RANGE])[RANGE]
         first, last = twice(*map(int, before.split()))
         try:
-            self._set(f"{first} {last}")
+            self.run("sysctl", "-qw", f"{RANGE}={first} {last}")
             yield f"ip_local_port_range = {self.sysctls([RANGE])[RANGE]} instead of {before}"
         finally:
-            self._set(before)
-
-    def _set(self, ports: str) -> None:
-        self.places.host.run(["sysctl", "-qw", f"{RANGE}={ports}"], self.places.dut_netns)
+            self.run("sysctl", "-qw", f"{RANGE}={before}")
 
     def remove(self, backend: int) -> None:
         """A kind whose program can says so in its `Services.changes`."""
@@ -237,17 +232,36 @@ class ProxyLive(softirq.KernelLive):
 
     def reload(self) -> None:
         """Have it load its configuration again; returns when new workers serve. Raises BenchError, DutError."""
+        self._reload(lambda: None)
+
+    def _reload(self, check: Check) -> None:
+        """As many new workers as before come to serve; those before them serve the connections that they have."""
         if self.reloads is None:
             raise BenchError(f"{self.words} cannot load its configuration while it runs")
-        Reload(self, self.reloads).act(lambda: None)
+        before = frozenset(self.tasks())
+        now = asked = began = time.monotonic()
+        self.places.host.signal([self.pid], self.reloads)
+        while not self._serves_anew(before):
+            check()
+            now = time.monotonic()
+            if now > began + START_TIMEOUT_S:
+                raise DutError(f"no new workers serve {START_TIMEOUT_S:g} s after the reload", "see the program's log")
+            if now > asked + _AGAIN_S and not frozenset(self.tasks()) - before:
+                self.places.host.signal([self.pid], self.reloads)
+                asked = now
+            time.sleep(0.01)
+
+    def _serves_anew(self, before: frozenset[str]) -> bool:
+        with suppress(DutError):
+            return len(frozenset(self.tasks()) - before) >= len(self.cpus) and self.answers()
+        return False
 
     def flush(self) -> None:
         """Abort every connection and forget those in TIME_WAIT (ss(8), -K). Raises BenchError where any stays."""
-        host, netns = self.places.host, self.places.dut_netns
         deadline, left = time.monotonic() + _FLUSH_TIMEOUT_S, self.tracked()
         while left:
             try:
-                host.run(["ss", "-K", "-H", "-t", "-n", "state", "connected"], netns)
+                self.run("ss", "-K", "-H", "-t", "-n", "state", "connected")
             except CommandFailed as error:
                 raise BenchError(f"the kernel closes no sockets: {error.output}", _MEND) from error
             left = self.tracked()
@@ -258,35 +272,6 @@ class ProxyLive(softirq.KernelLive):
     def tracked(self) -> int | None:
         """Sockets of connections, two for one that is open, one for one in TIME_WAIT."""
         return max(0, self._stack.remembered() - len(self.backlogs()))
-
-
-class Reload(Action):
-    """The program loads its configuration again; its workers before it serve the connections that they have."""
-
-    ends_processes = True
-
-    def __init__(self, live: ProxyLive, signal: int) -> None:
-        self._live, self._signal = live, signal
-
-    def act(self, check: Check) -> None:
-        """Returns when as many new workers as before serve. Raises DutError if they do not come."""
-        live, before = self._live, frozenset(self._live.tasks())
-        now = asked = began = time.monotonic()
-        live.places.host.signal([live.pid], self._signal)
-        while not self._serves_anew(before):
-            check()
-            now = time.monotonic()
-            if now > began + START_TIMEOUT_S:
-                raise DutError(f"no new workers serve {START_TIMEOUT_S:g} s after the reload", "see the program's log")
-            if now > asked + _AGAIN_S and not frozenset(live.tasks()) - before:
-                live.places.host.signal([live.pid], self._signal)
-                asked = now
-            time.sleep(0.01)
-
-    def _serves_anew(self, before: frozenset[str]) -> bool:
-        with suppress(DutError):
-            return len(frozenset(self._live.tasks()) - before) >= len(self._live.cpus) and self._live.answers()
-        return False
 
 
 def tabled(table: Limit, descriptors: int, processes: int, refused: tuple[str, ...]) -> tuple[Limit, ...]:

@@ -1,12 +1,12 @@
 """What a device that balances declares beyond what every device does."""
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
+from pinchpoint.host.processes import soon
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Family, Mode, Range, Scenario, Scheduler, Service
 
@@ -104,6 +104,14 @@ def is_full(service: Service) -> bool:
     return service.mode is Mode.FULL_NAT
 
 
+def timeouts(
+    service: Service, opening: Sequence[str], established: Sequence[str], closed: Sequence[str]
+) -> dict[str, float]:
+    """Seconds by state of a connection, of those that the scenario sets; a kind has its own words for the states."""
+    seconds = ((opening, service.opening_s), (established, service.established_s), (closed, service.closed_s))
+    return {state: value for states, value in seconds if value is not None for state in states}
+
+
 KERNELS_PORTS = Range(1024, 64_512)
 """What source NAT takes where rules give no ports."""
 
@@ -121,7 +129,4 @@ def local_pool(service: Service) -> tuple[int, str]:
 
 def await_forgotten(tracked: Callable[[], int], within_s: float, poll_s: float) -> int:
     """Wait until no connection is tracked; returns how many still are once the time is over."""
-    deadline = time.monotonic() + within_s
-    while (left := tracked()) and time.monotonic() < deadline:
-        time.sleep(poll_s)
-    return left
+    return 0 if soon(lambda: not tracked(), within_s, poll_s) else tracked()

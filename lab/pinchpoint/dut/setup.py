@@ -7,15 +7,15 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from pinchpoint.bench import numa, requirements
+from pinchpoint.bench import requirements
 from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, Relay
-from pinchpoint.bulk import veths
+from pinchpoint.bulk.making import veth_resources
 from pinchpoint.dut import remote_endpoints
 from pinchpoint.dut.attach import HUGEPAGE_MB, pci_arguments
 from pinchpoint.dut.device import Attachment, Bench, Live, Pages
-from pinchpoint.dut.placement import chosen, placed
+from pinchpoint.dut.placement import chosen, daemon_nodes, placed
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine import protocol
@@ -84,9 +84,9 @@ def prepare(
     sites = {site.host: machines.opened(site.remote) for site in scenario.engines}
     bench = device.bench(scenario, Places(bench_id, PurePosixPath(state_directory / bench_id), host, sites))
     pages = Pages(*hugepages.pool(host)) if beside is None else _left_by(beside, stands)
-    nodes = numa.daemon_nodes(scenario, topology)
+    nodes = daemon_nodes(scenario, topology)
     engine = [find_engine(host)] if device.relayed(scenario) or scenario.dut.polls else []
-    wanted = (*bench.resources(pages, engine), *veths.resources(scenario.measure, bench_id))
+    wanted = (*bench.resources(pages, engine), *veth_resources(scenario.measure, bench_id))
     resources = tuple(_on_nodes(resource, nodes) for resource in wanted)
     engines = tuple(_engine_end(scenario, bench, site) for site in scenario.engines)
     return Setup(scenario, bench, resources, engine_request(bench, scenario), engines, facts)
@@ -239,9 +239,8 @@ def require(scenario: Scenario, machines: Machines) -> None:
     """Raises RequirementError naming all that is missing, each with its remedy, on the host of its bench."""
     if missing := lacking(scenario, machines):
         hosts = (remote.address if remote else "this machine" for remote in scenario.remotes)
-        where = f"on {', '.join(hosts)}"
         lines = "".join(f"\n  {p.name}: {p.detail}" + (f"\n    hint: {p.hint}" if p.hint else "") for p in missing)
-        raise RequirementError(f"{scenario.path} cannot run {where}:{lines}")
+        raise RequirementError(f"{scenario.path} cannot run on {', '.join(hosts)}:{lines}")
 
 
 def lacking(scenario: Scenario, machines: Machines) -> list[Probe]:
@@ -266,8 +265,7 @@ def _lacking_engine(scenario: Scenario, site: EngineSite, host: Host) -> list[Pr
 
 def _lacking(scenario: Scenario, host: Host) -> list[Probe]:
     hosts = host_cpus(scenario)
-    engines = () if scenario.engines else scenario.engine.cpus
-    cpus = (*engines, *scenario.dut.cpus, *hosts)
+    cpus = (*(() if scenario.engines else scenario.engine.cpus), *scenario.dut.cpus, *hosts)
     least = 2 if (scenario.ports and not scenario.engines) or scenario.dut.polls else 1  # an engine with ports polls
     probes = (
         requirements.root(host),

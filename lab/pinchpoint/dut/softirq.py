@@ -14,9 +14,10 @@ from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, Namespace, TextFile
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_veth, engine_links, foundation, veths
-from pinchpoint.dut.device import Attachment, Bench, Device, Live, Pages, RawScenario, Seen, Timed, between
+from pinchpoint.dut.device import Attachment, Bench, Device, Live, Pages, RawScenario, Seen, between
 from pinchpoint.dut.places import Places
-from pinchpoint.host.interface import PROC, SYS, CommandFailed, Host
+from pinchpoint.host.interface import PROC, CommandFailed, Host
+from pinchpoint.host.interfaces import steering_file
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
 from pinchpoint.keys.reader import Values
@@ -25,7 +26,7 @@ from pinchpoint.model.errors import BenchError, InputError, PinchpointError
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Guest, Port, Scenario
 from pinchpoint.model.trial import BusyBy, ThreadLoad
-from pinchpoint.observe.cpu import CpuTime, irq_time_is_separate, ticks_to_seconds
+from pinchpoint.observe.cpu import IRQ_TIME, CpuTime, is_configured, ticks_to_seconds
 from pinchpoint.observe.printed import Links, Queues
 from pinchpoint.observe.snapshot import Collector, Forwarding, Snapshot, origin
 
@@ -76,7 +77,7 @@ def steering(host: Host, guest: Guest | None = None) -> Probe:
     """Whether the kernel can choose the CPU of received frames; that of a guest is `vm`'s affair."""
     if guest:
         return Probe("receive packet steering", True, "this machine's is not needed with a guest")
-    there = host.exists(f"{SYS}/class/net/lo/queues/rx-0/rps_cpus")
+    there = host.exists(steering_file("lo"))
     detail = "there" if there else "this kernel has no rps_cpus: softirqs would run on the engine's CPU"
     return Probe("receive packet steering", there, detail, "boot a kernel with CONFIG_SMP and CONFIG_RPS")
 
@@ -86,11 +87,6 @@ def cpu_mask(cpus: Sequence[int]) -> str:
     bits = sum(1 << cpu for cpu in set(cpus))
     groups = [f"{bits >> shift & 0xFFFFFFFF:08x}" for shift in range(0, max(1, bits.bit_length()), 32)]
     return ",".join(reversed(groups))
-
-
-def _as_number(mask: str) -> int:
-    """CPUs as the kernel writes them, as bits."""
-    return int(mask.replace(",", ""), 16)
 
 
 def ports(scenario: Scenario, places: Places, pages: Pages) -> list[AnyResource]:
@@ -104,22 +100,17 @@ def ports(scenario: Scenario, places: Places, pages: Pages) -> list[AnyResource]
 def steer(names: Sequence[str], cpus: Sequence[int], places: Places, file: str) -> list[AnyResource]:
     """What makes the kernel steer what these ports receive to these CPUs; `file`: of the bench, with their mask."""
     mask = f"{places.directory}/{file}"
-    copies = (Command(("cp", mask, _steering_file(port)), places.dut_netns) for port in names)
+    copies = (Command(("cp", mask, steering_file(port)), places.dut_netns) for port in names)
     return [TextFile(mask, (cpu_mask(cpus),)), *copies]
 
 
 def steered(host: Host, netns: str, port: str, cpus: Sequence[int], where: str = "") -> dict[str, str]:
     """To which CPUs what a port receives is steered, as read back. Raises BenchError where they are others."""
     name, wanted = f"rps_cpus of {port}{where}", cpu_mask(cpus)
-    mask = host.run(["cat", _steering_file(port)], netns).strip()
-    if _as_number(mask) != _as_number(wanted):
+    mask = host.run(["cat", steering_file(port)], netns).strip()
+    if int(mask.replace(",", ""), 16) != int(wanted.replace(",", ""), 16):
         raise BenchError(f"{name}: {wanted} was set, {mask} is in force")
     return {name: mask}
-
-
-def _steering_file(port: str) -> str:
-    """Where the kernel keeps the CPUs to which it steers what a port receives."""
-    return f"{SYS}/class/net/{port}/queues/rx-0/rps_cpus"
 
 
 def received(seen: Seen) -> float:
@@ -161,7 +152,7 @@ QUEUES = Place("queueing disciplines", _QUEUED, (f"{_QUEUE}/packets",), (
 """Between a device and its port (tc(8)); veth has none unless somebody adds one."""
 
 
-class Softnet(Timed):
+class Softnet(Collector):
     """What the softirqs of each CPU did with received frames, whatever their interface."""
 
     name = "softnet"
@@ -170,7 +161,7 @@ class Softnet(Timed):
     def __init__(self, host: Host, cpus: Sequence[int]) -> None:
         self._host, self._cpus = host, frozenset(cpus)
         self._origin = origin(host)
-        self._measured = float(irq_time_is_separate(host) is True)
+        self._measured = float(is_configured(host, IRQ_TIME) is True)
         self._threads: dict[int, str] | None = None
 
     def can_run(self) -> str | None:
@@ -247,6 +238,10 @@ class KernelLive(Live):
         names, places = [port.name for port in self._scenario.ports], self.places
         ends = [*engine_links(self._scenario, places), Links(places.host, places.dut_netns, "dut", names)]
         return [Queues(places.host, places.dut_netns, "dut", names), *ends, *self.own(), *self.witnesses()]
+
+    def run(self, *argv: str) -> str:
+        """What a command prints in the device's namespace. Raises CommandFailed or RequirementError."""
+        return self.places.host.run(argv, self.places.dut_netns)
 
     def own(self) -> list[Collector]:
         """Counters of this kind alone."""

@@ -25,7 +25,7 @@ from pinchpoint.dut.attach import foundation, mtu
 from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Live, Pages, RawScenario, Seen, between
 from pinchpoint.dut.places import Places
 from pinchpoint.host.guest import Guest
-from pinchpoint.host.guest_kernels import AUTO, KERNELS, GuestKernels, is_release
+from pinchpoint.host.guest_kernels import AUTO, KERNELS, BootPlan, GuestKernels, is_release
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.host.numa import Topology, read_topology
 from pinchpoint.model.errors import BenchError, PinchpointError
@@ -241,21 +241,14 @@ class GuestedBench(Bench):
 
     def _kernel(self, taps: Sequence[str]) -> GuestKernel:
         places, guest = self.places, self._guest
-        files = (places.machine, str(places.directory), self._init)
-        arguments = (*files, guest.memory_mb, mtu(self.scenario), taps, guest.release)
         threads = _threads(self.scenario.dut.cpus, guest)
         shares_cpu = len(threads) > 1 and len({cpu for _, cpu in threads}) == 1
         nodes = _nodes_here(self.scenario, guest, read_topology(places.machine))
-        return GuestKernel(
-            argv=_kernel_of(self.scenario).command(*arguments, nodes, shares_cpu),
-            pidfile=places.pidfile("guest"),
-            kernel_pidfile=places.pidfile(_KERNEL),
-            log=f"{places.directory}/guest.log",
-            bench_id=places.bench_id,
-            netns=places.engine_netns,
-            cpus=self.scenario.dut.cpus,
-            threads=threads,
-        )
+        here = (places.machine, str(places.directory), self._init)
+        plan = BootPlan(*here, guest.memory_mb, mtu(self.scenario), taps, guest.release, nodes, shares_cpu)
+        files = (places.pidfile("guest"), places.pidfile(_KERNEL), f"{places.directory}/guest.log")
+        where = (places.bench_id, places.engine_netns, self.scenario.dut.cpus)
+        return GuestKernel(_kernel_of(self.scenario).command(plan), *files, *where, threads)
 
     def _there(self, resource: AnyResource) -> list[AnyResource]:
         """What stands in the guest for one of the device's resources."""
@@ -331,8 +324,7 @@ def _threads(cpus: Sequence[int], guest: Wanted) -> tuple[tuple[str, int], ...]:
     """Where each of several virtual CPUs runs: (pattern of its thread's name, one of the device's CPUs)."""
     if guest.numa_nodes == 1:
         return ()
-    kernel = KERNELS[guest.kernel]
-    return tuple((kernel.thread(number), cpus[number % len(cpus)]) for number in range(guest.numa_nodes))
+    return tuple((KERNELS[guest.kernel].thread(n), cpus[n % len(cpus)]) for n in range(guest.numa_nodes))
 
 
 def _nodes_here(scenario: Scenario, guest: Wanted, topology: Topology) -> tuple[int | None, ...]:
@@ -389,13 +381,9 @@ def _loads(seen: Seen, traffic_s: float, guest: Wanted) -> tuple[ThreadLoad, ...
     for number in range(guest.numa_nodes):
         name_of = re.compile(KERNELS[guest.kernel].thread(number))
         on[next((core_of[name] for name in runs if name_of.fullmatch(name)), None)].append(number)
-    return tuple(
-        softirq.load_by_time(
-            f"guest's CPU{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}",
-            core,
-            received * sum(handled[number] for number in numbers) / (sum(handled) or 1.0),
-            used_s.get(core),
-            traffic_s,
-        )
-        for core, numbers in on.items()
-    )
+    loads = list[ThreadLoad]()
+    for core, numbers in on.items():
+        name = f"guest's CPU{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+        frames = received * sum(handled[number] for number in numbers) / (sum(handled) or 1.0)
+        loads.append(softirq.load_by_time(name, core, frames, used_s.get(core), traffic_s))
+    return tuple(loads)

@@ -63,8 +63,7 @@ def _decode(data: bytes) -> Counter[int]:
     cookie, size = _OUTER.unpack_from(data)
     if cookie != _COMPRESSED:
         raise ValueError(f"cookie {cookie:#x}")
-    stream = zlib.decompressobj()
-    plain = stream.decompress(data[_OUTER.size : _OUTER.size + size], _MOST_BYTES)
+    plain = zlib.decompressobj().decompress(data[_OUTER.size : _OUTER.size + size], _MOST_BYTES)
     cookie, size, _, digits, lowest, _, _ = _HEADER.unpack_from(plain)
     if cookie != _PLAIN or not 0 <= digits <= 5 or lowest < 1:
         raise ValueError(f"cookie {cookie:#x}, {digits} digits, lowest {lowest}")

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import Any, Unpack
 
 import msgspec
 
 from pinchpoint.engine import protocol
 from pinchpoint.engine.instrument import EngineResult, Heard, Noise, PortCounts, TrialRequest
-from pinchpoint.engine.process import GRACE_S, SAME_WHEEL, EngineProcess, ProcessInstrument, named
+from pinchpoint.engine.process import GRACE_S, SAME_WHEEL, EngineProcess, ProcessInstrument, Start, named
 from pinchpoint.engine.trials import run_message
 from pinchpoint.host.interface import Host
 from pinchpoint.host.priority import session_preferred
@@ -55,20 +55,15 @@ class Reflector(EngineProcess):
     _BYE = b""  # it ends at the end of its stdin
 
     def __init__(
-        self,
-        request: protocol.Open,
-        worker: protocol.WorkerRequest,
-        host: Host,
-        command: Sequence[str],
-        environment: Mapping[str, str],
-        log: Path | None,
+        self, request: protocol.Open, worker: protocol.WorkerRequest, host: Host, **start: Unpack[Start]
     ) -> None:
         own = [port for port in request.ports if port.name in worker.ports]
         rings = ("--rx-ring", str(own[0].rx_ring), "--tx-ring", str(own[0].tx_ring))
         how = ["--core", str(worker.core), "--idle", "spin", "--link-timeout", f"{request.link_timeout_s}s"]
         how += [f"--eal={' '.join(_eal(request, own))}"] if any(port.backend == "dpdk" for port in own) else []
         words = ("reflect", *map(_port_word, own), *how, *rings, "--swap", "ip", "--until-eof", "--json")
-        super().__init__(host, command=(*command, *words), environment=environment, log=log)
+        super().__init__(host, **start)
+        self._command += words
         self._ready_s = request.link_timeout_s
 
     def open(self) -> None:
@@ -291,16 +286,9 @@ def _not_sent_back(lost: Mapping[str, int]) -> Noise | None:
 
 def _returned(request: TrialRequest, part: Part, result: EngineResult) -> EngineResult:
     """What one engine counted of both ways. Spacings and the order are those of both, so of neither."""
+    unknown: dict[str, Any] = dict.fromkeys(("latency", "jitter", "reordered", "reordered_in_flow"))
     streams = tuple(
-        replace(
-            counts,
-            rx_port=request.streams[counts.stream].rx_port,
-            round_trip=counts.latency,
-            latency=None,
-            jitter=None,
-            reordered=None,
-            reordered_in_flow=None,
-        )
+        replace(counts, rx_port=request.streams[counts.stream].rx_port, round_trip=counts.latency, **unknown)
         for counts in result.streams
     )
     return replace(result, streams=streams, workers=tuple(_worker(worker, part) for worker in result.workers))

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, ParamSpec, TypedDict, TypeVar, Unpack
 
@@ -44,6 +44,7 @@ _SAID_IN_THE_LOG: Final[tuple[protocol.ErrorCode, ...]] = ("port_open", "no_memo
 _KINDS: Final[Mapping[str, type[EngineError]]] = {"link_down": LinkDownError, "no_memory": NoHugepagesError}
 EXPLAIN_MEMORY = "--log-level=lib.eal:debug"  # only at this level does DPDK say why it did not get a page
 Progress = protocol.Sample | SocketsSample
+OnProgress = Callable[[Progress], None]
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -75,7 +76,7 @@ def _pass_over(sample: Progress) -> None:
         raise EngineError(f"the engine sent a {type(sample).__name__} while no workload was running")
 
 
-def _told(heard: Heard | None) -> Callable[[Progress], None]:
+def _told(heard: Heard | None) -> OnProgress:
     """What hands on a trial's samples in the lab's own terms."""
 
     def told(sample: Progress) -> None:
@@ -197,18 +198,12 @@ class EngineProcess:
         except OSError as error:
             raise self._died() from error
 
-    def _ask(
-        self,
-        message: protocol.FromLab,
-        answer: type[_T],
-        timeout_s: float,
-        heard: Callable[[Progress], None] = _pass_over,
-    ) -> _T:
+    def _ask(self, message: protocol.FromLab, answer: type[_T], timeout_s: float, heard: OnProgress = _pass_over) -> _T:
         """Send, then read until the answer comes; `heard` gets the samples before it."""
         self._send(message)
         return self._answer(answer, timeout_s, heard)
 
-    def _answer(self, answer: type[_T], timeout_s: float, heard: Callable[[Progress], None] = _pass_over) -> _T:
+    def _answer(self, answer: type[_T], timeout_s: float, heard: OnProgress = _pass_over) -> _T:
         deadline = time.monotonic() + timeout_s + GRACE_S
         while True:
             line = self._read_line(deadline)
@@ -231,8 +226,7 @@ class EngineProcess:
 
     def _refusal(self, error: protocol.Error) -> PinchpointError:
         """What an `error` of the engine is to the user."""
-        kind = _KINDS.get(error.code, EngineError)
-        return kind(f"engine: {error.message}{self._said(error.code)}", error.hint)
+        return _KINDS.get(error.code, EngineError)(f"engine: {error.message}{self._said(error.code)}", error.hint)
 
     def _said(self, code: protocol.ErrorCode) -> str:
         """The end of the engine's log where that, and only that, has the reason: a driver's own words."""
@@ -361,7 +355,7 @@ class ProcessInstrument(EngineProcess):
             with suppress(PermissionError, HostLostError):
                 self._host.signal(held, signal.SIGCONT)
 
-    def transmit(self, message: protocol.Run, heard: Callable[[Progress], None] = _pass_over) -> protocol.Result:
+    def transmit(self, message: protocol.Run, heard: OnProgress = _pass_over) -> protocol.Result:
         """One trial put together by the caller, for streams that no scenario has; `heard` gets its samples."""
         with session_preferred():
             return self._ask(message, protocol.Result, self._longest_s(message), heard)
@@ -394,8 +388,5 @@ def version(host: Host) -> str:
 
 
 def _introduction(host: Host) -> protocol.EngineHello:
-    engine = EngineProcess(host)
-    try:
+    with closing(EngineProcess(host)) as engine:
         return engine.greet()
-    finally:
-        engine.close()

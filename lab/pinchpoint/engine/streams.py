@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from pinchpoint.model.addresses import shown
 from pinchpoint.model.scenario import Range, Stream
 
 Status = Literal["completed", "stopped", "aborted"]
@@ -308,7 +309,7 @@ def stream_request(
     """
     ranges: dict[str, Range] = {name: getattr(stream, name) for name in _FIELDS}
     ethernet = Layer(ethernet=Ethernet(stream.eth_src, stream.eth_dst))
-    ipv4 = Layer(ipv4=Ipv4(_first_address(stream.ipv4_src), _first_address(stream.ipv4_dst)))
+    ipv4 = Layer(ipv4=Ipv4(shown(stream.ipv4_src.first), shown(stream.ipv4_dst.first)))
     protocol, transport = "udp", Layer(udp=Udp(stream.udp_src.first, stream.udp_dst.first))
     if (segment := stream.segment) is not None:
         tcp = Tcp(stream.udp_src.first, stream.udp_dst.first, segment.seq, segment.ack, ("psh", "ack"))
@@ -333,7 +334,3 @@ def stream_request(
         tracked_flows=0,
         together=stream.together,
     )
-
-
-def _first_address(addresses: Range) -> str:
-    return Range(addresses.first, 1).as_addresses()

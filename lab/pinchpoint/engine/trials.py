@@ -110,28 +110,17 @@ def _as(kind: type[_T], message: msgspec.Struct, **own: object) -> _T:
 
 
 def _slice_counts(counts: protocol.SliceResult) -> SliceCounts:
-    return _as(
-        SliceCounts,
-        counts,
-        start_s=counts.start_ns / 1e9,
-        length_s=counts.length_ns / 1e9,
-        switch_s=None if counts.switch_ns is None else counts.switch_ns / 1e9,
-        gap_s=counts.gap_ns / 1e9,
-    )
+    start_s, length_s, gap_s = (ns / 1e9 for ns in (counts.start_ns, counts.length_ns, counts.gap_ns))
+    switch_s = None if counts.switch_ns is None else counts.switch_ns / 1e9
+    return _as(SliceCounts, counts, start_s=start_s, length_s=length_s, switch_s=switch_s, gap_s=gap_s)
 
 
 def _port_counts(port: protocol.PortResult, result: protocol.Result, speed_bps: int | None) -> PortCounts:
     silence = port.longest_silence
     tx_share, rx_share = _line_shares(port.name, result, speed_bps) if speed_bps else (None, None)
-    return _as(
-        PortCounts,
-        port,
-        longest_silence_s=silence.ns / 1e9 if silence else None,
-        longest_silence_at_s=silence.at_s if silence else None,
-        speed_bps=speed_bps,
-        tx_share=tx_share,
-        rx_share=rx_share,
-    )
+    lasted_s, at_s = (silence.ns / 1e9, silence.at_s) if silence else (None, None)
+    quiet = {"longest_silence_s": lasted_s, "longest_silence_at_s": at_s}
+    return _as(PortCounts, port, speed_bps=speed_bps, tx_share=tx_share, rx_share=rx_share, **quiet)
 
 
 def _line_shares(port: str, result: protocol.Result, speed_bps: int) -> tuple[float | None, float | None]:

@@ -92,8 +92,7 @@ def longest_s(request: SocketsRequest) -> float:
     Standing connections are opened one by one; warm-up and window both wait for what they began, and
     three timeouts without a success end a run.
     """
-    standing = 0 if request.kind == "crr" else request.connections
-    waiting_s = request.timeout_s * (standing + 3)
+    waiting_s = request.timeout_s * (3 + (0 if request.kind == "crr" else request.connections))
     return request.repeats * (request.warm_up_s + request.duration_s + waiting_s + OVERHEAD_S)
 
 

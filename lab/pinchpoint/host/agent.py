@@ -21,15 +21,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from pinchpoint.host import lease
 from pinchpoint.host.guest_line import CREDIT, PIECE, READY, LineError, answer, refusal, to_bytes, to_text
 from pinchpoint.host.interface import OPERATIONS, Connection, Host, Kept
-from pinchpoint.host.jobs import Job
 from pinchpoint.host.local import Local
 from pinchpoint.host.locked import LockedFile
+from pinchpoint.host.many import Job
 from pinchpoint.host.signals import ENDING
 
 _CHUNK = 1 << 20
@@ -56,16 +55,12 @@ class Agent:
             "hold": lambda path, holder, token: self._hold(host.hold(path, holder, token)),
             "begin": lambda work, packed: self._hold(Job(work, packed)),
             "send": lambda held, data: self._held[held].sendall(to_bytes(data)),
-            "receive": self._receive,
             "append": lambda held, data: self._held[held].append(to_bytes(data)),
             "state": lambda held: self._held[held].state(),
             "remove": lambda held: self._held.pop(held).remove(),
             "close": lambda held: self._held.pop(held).close(),
-            "identity": self._identity,
-            "ping": lambda: None,
-            "sha256": _sha256,
-            "put": _put,
-        }
+            "receive": self._receive, "identity": self._identity, "ping": lambda: None, "sha256": _sha256, "put": _put,
+        }  # fmt: skip
 
     def answer(self, line: bytes) -> bytes:
         """The answer to one request; of a line that is none, an error without a number."""
@@ -183,10 +178,6 @@ def _put_line(sink: int, data: bytes, lease_s: float | None) -> None:
             left = left[os.write(sink, left) :]
 
 
-def _end(_number: int, _frame: FrameType | None) -> None:
-    raise SystemExit(0)
-
-
 def _serve_terminal(path: str) -> None:
     """Answer what comes over a terminal, or another device."""
     descriptor = os.open(path, os.O_RDWR | os.O_NOCTTY)
@@ -201,7 +192,7 @@ def _serve_on_lease() -> None:
     It comes before what else runs there, as on the lab's own machine; what is started inherits it.
     """
     for number in ENDING:
-        signal.signal(number, _end)
+        signal.signal(number, lambda *_: sys.exit(0))
     os.environ["PATH"] = f"{os.environ.get('PATH', '/usr/bin:/bin')}:{_SYSTEM_PATHS}"
     source, sink = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)  # what is started must neither read requests nor write answers

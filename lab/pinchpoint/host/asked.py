@@ -69,7 +69,7 @@ class _AgentsFile(_Held):
 
 
 class AgentsJob(_Held):
-    """Work that the agent does beside its answers (`jobs`); to close it ends it where it is, with its processes."""
+    """Work that the agent does beside its answers (`many`); to close it ends it where it is, with its processes."""
 
     def state(self) -> tuple[bool, int, float]:
         """Whether it has ended, how much is done, and the seconds that it took there. Raises what ended it."""
@@ -109,13 +109,9 @@ class AskedHost(Host):
 
 # Where the type of the answer is not the operation's: that type, and what stands for what the agent holds by a number.
 _ANSWERS: Final[Mapping[str, tuple[Any, Callable[[AskedHost, int], _Held] | None]]] = {
-    "modified_s": (Seconds, None),
-    "children_s": (Seconds, None),
-    "connect": (int, _AgentsConnection),
-    "start_file": (int, _AgentsFile),
-    "take_file": (int | None, _AgentsFile),
-    "hold": (int, _AgentsFile),
-}
+    "modified_s": (Seconds, None), "children_s": (Seconds, None), "connect": (int, _AgentsConnection),
+    "start_file": (int, _AgentsFile), "take_file": (int | None, _AgentsFile), "hold": (int, _AgentsFile),
+}  # fmt: skip
 
 
 def _asked(operation: Callable[..., Any]) -> Callable[..., Any]:

@@ -88,11 +88,8 @@ class Machine:
     def cores(self, node: int) -> list[tuple[int, ...]]:
         """The cores of a node, each as its usable CPUs."""
         usable = self.topology.cpus.get(node, ())
-        cores = {
-            tuple(cpu for cpu in self.threads.get(usable_cpu, (usable_cpu,)) if cpu in usable): None
-            for usable_cpu in usable
-        }
-        return list(cores)
+        cores = (tuple(cpu for cpu in self.threads.get(own, (own,)) if cpu in usable) for own in usable)
+        return list(dict.fromkeys(cores))
 
 
 def look(host: Host) -> Machine:

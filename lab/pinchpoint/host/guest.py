@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pinchpoint.host.asked import ANSWER_TIMEOUT_S, AskedHost
 from pinchpoint.host.guest_line import Line, LineClosedError, LineError
-from pinchpoint.host.interface import Environment, Host
+from pinchpoint.host.interface import Environment, Host, text_at
 from pinchpoint.model.errors import BenchError, DutError, PinchpointError, RequirementError
 
 NAME: Final = "guest"
@@ -97,14 +97,10 @@ class Guest(AskedHost):
         """What its kernel printed last, or up to its panic, to be appended to an error."""
         lines = self._lines()
         last = next((number for number, line in enumerate(lines, 1) if _PANIC in line), len(lines))
-        shown = lines[max(0, last - _MOST_PRINTED) : last]
-        return "".join(f"\n  | {line}" for line in shown) or "; it printed nothing"
+        return "".join(f"\n  | {line}" for line in lines[max(0, last - _MOST_PRINTED) : last]) or "; it printed nothing"
 
     def _lines(self) -> list[str]:
         """What its kernel has printed."""
-        try:
-            printed = self.machine.read(self._log).splitlines()
-        except OSError:
-            return []
+        printed = text_at(self.machine, self._log).splitlines()
         plain = ("".join(filter(str.isprintable, line)).strip() for line in printed)
         return [line for line in plain if line]

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Final
 
 from pinchpoint.host.guest import LINE, OWN_NAMESPACE, Guest
 from pinchpoint.host.guest_line import READY
-from pinchpoint.host.interface import CommandFailed, Host
+from pinchpoint.host.interface import CommandFailed, Host, text_at
 from pinchpoint.host.processes import end_processes, session
 from pinchpoint.model.errors import BenchError, PinchpointError, RequirementError
 
@@ -40,6 +40,21 @@ def releases(modules: Path) -> Sequence[str]:
 def is_release(release: str, wanted: str) -> bool:
     """Whether a kernel's release is the wanted one, or begins with it as a whole: 6.12 is not 6.1."""
     return release.startswith(wanted) and not release[len(wanted) :][:1].isalnum()
+
+
+@dataclass(frozen=True)
+class BootPlan:
+    """With what a guest's kernel boots."""
+
+    machine: Host
+    folder: str  # of its bench
+    init: str  # the file of `init_line`
+    memory_mb: int
+    mtu: int
+    taps: Sequence[str] = ()  # its interfaces, in order
+    release: str | None = None  # None: the one of the Debian here
+    nodes: Sequence[int | None] = (None,)  # for each of its own that of the machine, of which its memory is; None: any
+    shares_cpu: bool = False  # whether several virtual CPUs run on one of the machine
 
 
 class _OfOneKind:
@@ -121,34 +136,22 @@ class Uml(_OfOneKind):
         source = Path(__file__).with_name("uml_ptrace.c")
         return f"with AMX it needs: mkdir -p {self._PTRACE.parent} && cc -shared -fPIC -o {self._PTRACE} {source}"
 
-    def command(
-        self,
-        machine: Host,
-        folder: str,
-        init: str,
-        memory_mb: int,
-        mtu: int,
-        taps: Sequence[str],
-        release: str | None = None,
-        nodes: Sequence[int | None] = (None,),
-        shares_cpu: bool = False,
-    ) -> tuple[str, ...]:
-        """What boots it, with `taps` as its interfaces vec0, vec1 and so on; `init` is the file of `init_line`.
+    def command(self, plan: BootPlan) -> tuple[str, ...]:
+        """What boots it, with the taps as its interfaces vec0, vec1 and so on.
 
         Its root is this machine's, read only. Processes that stand for those of the guest would be left stopped, were
         it not in a namespace of its own.
         """
-        vectors = (f"vec{n}:transport=tap,ifname={tap},mtu={mtu}" for n, tap in enumerate(taps))
         return (
             *OWN_NAMESPACE,
             *self.preloaded(),
-            *(self.PROGRAM, f"mem={memory_mb}M", f"uml_dir={folder}/", "umid=guest"),
+            *(self.PROGRAM, f"mem={plan.memory_mb}M", f"uml_dir={plan.folder}/", "umid=guest"),
             *("rootfstype=hostfs", "rootflags=/", "ro", "quiet", "panic=-1"),
             # No frame is the kernel's own idea; no namespace can say so before the module is there.
             "ipv6.disable_ipv6=1",
             *("console=tty0", "con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{LINE}"),
-            *vectors,
-            *("init=/bin/sh", "--", init),
+            *(f"vec{n}:transport=tap,ifname={tap},mtu={plan.mtu}" for n, tap in enumerate(plan.taps)),
+            *("init=/bin/sh", "--", plan.init),
         )
 
     def preloaded(self) -> tuple[str, ...]:
@@ -190,8 +193,7 @@ class Qemu(_OfOneKind):
 
         It is that of the Debian here where no release is wanted, or that has it.
         """
-        installed = releases(self._FOLDER / "modules")
-        if release is None or any(is_release(there, release) for there in installed):
+        if release is None or any(is_release(there, release) for there in releases(self._FOLDER / "modules")):
             return self._FOLDER
         return self._FOLDER.with_name(f"{self._FOLDER.name}-{release}")
 
@@ -203,33 +205,22 @@ class Qemu(_OfOneKind):
         """The command that provides the kernel and its modules."""
         return f"{self._PROVIDER} --release {release}" if release else self._PROVIDER
 
-    def command(
-        self,
-        machine: Host,
-        folder: str,
-        init: str,
-        memory_mb: int,
-        mtu: int,
-        taps: Sequence[str],
-        release: str | None = None,
-        nodes: Sequence[int | None] = (None,),
-        shares_cpu: bool = False,
-    ) -> tuple[str, ...]:
-        """What boots it, with `taps` as its interfaces eth0, eth1 and so on; `init` is the file of `init_line`.
+    def command(self, plan: BootPlan) -> tuple[str, ...]:
+        """What boots it, with the taps as its interfaces eth0, eth1 and so on.
 
-        Its root is this machine's, read only, by 9p. Nothing listens; `folder` is not needed.
+        Its root is this machine's, read only, by 9p. Nothing listens; the folder is not needed.
         """
-        kernel, has_kvm = self.place(release), self._has_kvm(machine)
+        kernel, has_kvm = self.place(plan.release), self._has_kvm(plan.machine)
         # On one CPU a thread each would wait out its time slice at every lock of another; one thread takes turns.
-        threads = "single" if shares_cpu else "multi"
+        threads = "single" if plan.shares_cpu else "multi"
         accelerated = ("-accel", "kvm", "-cpu", "host") if has_kvm else ("-accel", f"tcg,thread={threads}")
         # No frame is the kernel's own idea; no namespace can say so before the module is there.
         # Without `no_timer_check` a kernel whose emulated timer a busy host holds up takes it for broken, and panics.
-        words = f"console=ttyS0 quiet panic=-1 no_timer_check ipv6.disable_ipv6=1 pinchpoint.init={init}"
+        words = f"console=ttyS0 quiet panic=-1 no_timer_check ipv6.disable_ipv6=1 pinchpoint.init={plan.init}"
         return (
             *OWN_NAMESPACE,
             *(self.PROGRAM, "-name", "guest,debug-threads=on", *_BARE, "-sandbox", _SANDBOX),
-            *("-machine", "pc,graphics=off", *accelerated, *_cpus(memory_mb, nodes)),
+            *("-machine", "pc,graphics=off", *accelerated, *_cpus(plan.memory_mb, plan.nodes)),
             *("-kernel", str(_booted(kernel, has_kvm)), "-initrd", str(kernel / "initrd"), "-append", words),
             *("-chardev", "file,id=console,path=/dev/stdout,append=on", "-serial", "chardev:console"),
             # The first device of virtio: its port is /dev/vport0p1.
@@ -237,7 +228,7 @@ class Qemu(_OfOneKind):
             *("-device", "virtserialport,chardev=line"),
             *("-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"),
             *("-device", "virtio-9p-pci,fsdev=root,mount_tag=root"),
-            *(word for number, tap in enumerate(taps) for word in _interface(number, tap, mtu)),
+            *(word for number, tap in enumerate(plan.taps) for word in _interface(number, tap, plan.mtu)),
         )
 
     def modules(self, release: str | None) -> Path:
@@ -246,10 +237,7 @@ class Qemu(_OfOneKind):
 
     def config(self, machine: Host, release: str | None) -> str:
         """As it was built; empty where there is no kernel."""
-        try:
-            return machine.read(str(self.place(release) / "config"))
-        except OSError:
-            return ""
+        return text_at(machine, str(self.place(release) / "config"))
 
     def thread(self, number: int) -> str:
         """A pattern of the name of the thread that is the virtual CPU of that number."""
@@ -323,11 +311,11 @@ def booted(machine: Host, word: str, timeout_s: float) -> Boot:
     On an idle machine user-mode Linux takes a second or two, an emulated kernel five to ten.
     """
     kernel, guest = KERNELS[word], Guest(machine)
-    with tempfile.TemporaryDirectory(prefix="pinchpoint-boot-") as folder:
+    with tempfile.TemporaryDirectory(prefix="pinchpoint-boot-") as folder, closing(guest):
         init = f"{folder}/init"
         # The line stays open: what a terminal has not sent is lost when it is closed.
         machine.write(init, f"exec 3<>{kernel.LINE}\necho {READY.decode()} >&3\nsleep {timeout_s:g}\n")
-        argv = kernel.command(machine, folder, init, kernel.LEAST_MB, _MTU, ())
+        argv = kernel.command(BootPlan(machine, folder, init, kernel.LEAST_MB, _MTU))
         if os.geteuid() != 0:
             argv = argv[len(OWN_NAMESPACE) :]  # its own group of processes does as well
         began = time.monotonic()
@@ -341,6 +329,4 @@ def booted(machine: Host, word: str, timeout_s: float) -> Boot:
                 machine.ended(pid)
         except PinchpointError as error:
             return Boot(time.monotonic() - began, error.message, isinstance(error, BenchError))
-        finally:
-            guest.close()
     return Boot(time.monotonic() - began)

@@ -258,6 +258,14 @@ def text_at(host: Host, path: str) -> str:
         return ""
 
 
+def printed_by(host: Host, *argv: str) -> str:
+    """What a command prints; empty where it fails or is not installed."""
+    try:
+        return host.run(argv)
+    except (CommandFailed, RequirementError):
+        return ""
+
+
 def names_in(host: Host, folder: str) -> list[str]:
     """What a folder holds, in order; nothing where it is absent."""
     try:

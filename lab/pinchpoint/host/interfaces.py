@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pinchpoint.host.interface import NAMESPACES, SYS, CommandFailed, Host
+from pinchpoint.host.interface import NAMESPACES, SYS, CommandFailed, Host, printed_by
 from pinchpoint.model.errors import RequirementError
 
 # The shell stays in the host's own namespace, so that its number names it. The number of a container's first process
@@ -23,14 +23,9 @@ _COMES_BACK = "kernel"  # the protocol of routes that follow from an address
 _OFFLOAD = re.compile(r"^([a-z-]+): (on|off)( \[fixed\])?", re.MULTILINE)
 # As `ethtool -k` names them, and as `-K` takes them. Segmentation needs checksums, so it comes later.
 _OFFLOADS: Final = {
-    "rx-checksumming": "rx",
-    "tx-checksumming": "tx",
-    "scatter-gather": "sg",
-    "tcp-segmentation-offload": "tso",
-    "generic-segmentation-offload": "gso",
-    "generic-receive-offload": "gro",
-    "large-receive-offload": "lro",
-}
+    "rx-checksumming": "rx", "tx-checksumming": "tx", "scatter-gather": "sg", "tcp-segmentation-offload": "tso",
+    "generic-segmentation-offload": "gso", "generic-receive-offload": "gro", "large-receive-offload": "lro",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -52,7 +47,7 @@ def look(host: Host, name: str) -> State:
     if why := next(_dependents(host, name, link), None):
         raise RequirementError(f"{name}{_on(host)} {why}", "name an interface that nothing else uses")
     addresses = tuple(address_words(address) for address in link.get("addr_info", ()) if not is_made_anew(address))
-    steering = _steering(name)
+    steering = steering_file(name)
     mask = host.read(steering).strip() if host.exists(steering) else ""
     flags = link.get("flags", ())
     mac, offloads = str(link.get("address", "")), tuple(_offloads(host, name).items())
@@ -71,15 +66,15 @@ def give_back(host: Host, interface: str, netns: str, name: str, state: State) -
         bring_home(host, netns, name, interface)
     if not exists(host, interface):
         return
-    if state.mac and _mac(host, interface) != state.mac:
+    if state.mac and host.read(f"{SYS}/class/net/{interface}/address").strip() != state.mac:
         host.run(["ip", "link", "set", "dev", interface, "down"])  # a driver may take an address only then
         host.run(["ip", "link", "set", "dev", interface, "address", state.mac])
     promiscuous, up = "on" if state.is_promiscuous else "off", "up" if state.is_up else "down"
     host.run(["ip", "link", "set", "dev", interface, "promisc", promiscuous, "mtu", str(state.mtu), up])
     for words in state.addresses:
         host.run(["ip", "address", "replace", *words, "dev", interface])
-    if state.steering and host.read(_steering(interface)).strip() != state.steering:
-        host.write(_steering(interface), state.steering)
+    if state.steering and host.read(steering_file(interface)).strip() != state.steering:
+        host.write(steering_file(interface), state.steering)
     present = _offloads(host, interface) if state.offloads else {}
     for offload, was in state.offloads:
         if present.get(offload, was) != was:
@@ -93,19 +88,13 @@ def bring_home(host: Host, netns: str, name: str, interface: str) -> None:
 
 def _offloads(host: Host, name: str) -> dict[str, str]:
     """Those that can be changed, "on" or "off". Empty on a host without ethtool, where a bench changes none either."""
-    try:
-        told = host.run(["ethtool", "-k", name])
-    except (CommandFailed, RequirementError):
-        return {}
-    by_long_name = {long: value for long, value, fixed in _OFFLOAD.findall(told) if not fixed}
+    told = _OFFLOAD.findall(printed_by(host, "ethtool", "-k", name))
+    by_long_name = {long: value for long, value, fixed in told if not fixed}
     return {short: by_long_name[long] for long, short in _OFFLOADS.items() if long in by_long_name}
 
 
-def _mac(host: Host, interface: str) -> str:
-    return host.read(f"{SYS}/class/net/{interface}/address").strip()
-
-
-def _steering(name: str) -> str:
+def steering_file(name: str) -> str:
+    """Where the kernel keeps the CPUs to which it steers what an interface receives."""
     return f"{SYS}/class/net/{name}/queues/rx-0/rps_cpus"
 
 

@@ -10,9 +10,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pinchpoint.host.interface import PROC, SYS, CommandFailed, Host, names_in, text_at
+from pinchpoint.host.interface import PROC, SYS, Host, names_in, printed_by, text_at
 from pinchpoint.host.interfaces import address_words, ip_json, is_made_anew
-from pinchpoint.model.errors import RequirementError
 
 PCI: Final = f"{SYS}/bus/pci"
 DEVICES: Final = f"{PCI}/devices"
@@ -91,7 +90,7 @@ def read(host: Host, address: str) -> Nic | None:
         vendor=_value(host, f"{place}/vendor").removeprefix("0x"),
         device=_value(host, f"{place}/device").removeprefix("0x"),
         driver=driver(host, address),
-        override=_override(host, address),
+        override=_value(host, f"{place}/driver_override").replace("(null)", ""),
         numa_node=node if node is not None and node >= 0 else None,
         group=group,
         members=_members(host, group, address) if group else {},
@@ -132,7 +131,7 @@ def unsafe_mode(host: Host) -> str:
 
 def has_unsafe_mode(host: Host) -> bool:
     """Whether the kernel was built with it: the module says which parameters it has (modinfo(8))."""
-    return host.exists(UNSAFE) or "enable_unsafe_noiommu_mode" in _run(host, "modinfo", "--field", "parm", "vfio")
+    return host.exists(UNSAFE) or "enable_unsafe_noiommu_mode" in printed_by(host, "modinfo", "--field", "parm", "vfio")
 
 
 def interface_names(host: Host, address: str) -> list[str]:
@@ -201,7 +200,7 @@ def eswitch(host: Host, address: str) -> str:
     if host.which("devlink") is None:
         return ""
     try:
-        told = json.loads(_run(host, "devlink", "-j", "dev", "eswitch", "show", f"pci/{address}") or "{}")
+        told = json.loads(printed_by(host, "devlink", "-j", "dev", "eswitch", "show", f"pci/{address}") or "{}")
         return str(told["dev"][f"pci/{address}"].get("mode", ""))
     except (ValueError, KeyError, TypeError, AttributeError):
         return ""
@@ -214,8 +213,7 @@ def why_not(nic: Nic, host: Host, ours: Collection[str]) -> list[str]:
         reasons.append(f"it has {nic.virtual_functions} virtual functions, which would vanish with its driver")
     strangers = [f"{member} ({bound or 'no driver'})" for member, bound in nic.members.items() if member not in ours]
     if strangers and not nic.stays_bound:
-        names = ", ".join(strangers)
-        reasons.append(f"its IOMMU group {nic.group} has other devices: {names}")
+        reasons.append(f"its IOMMU group {nic.group} has other devices: {', '.join(strangers)}")
     own = [interface.name for interface in nic.interfaces if not interface.is_representor]
     if len(own) > 1 and not nic.stays_bound:
         reasons.append(f"it has several interfaces, of which a bench gives back one: {', '.join(own)}")
@@ -262,11 +260,6 @@ def _members(host: Host, group: str, address: str) -> dict[str, str]:
     return {member: driver(host, member) for member, kind in of_class.items() if not kind.startswith(_BRIDGE)}
 
 
-def _override(host: Host, address: str) -> str:
-    override = _value(host, f"{DEVICES}/{address}/driver_override")
-    return "" if override == "(null)" else override
-
-
 def _addresses(host: Host, interface: str) -> list[dict[str, Any]]:
     """Every address of an interface."""
     links = ip_json(host, "-j", "address", "show", "dev", interface)
@@ -275,13 +268,6 @@ def _addresses(host: Host, interface: str) -> list[dict[str, Any]]:
 
 def _families(host: Host) -> tuple[str, ...]:
     return ("-4", "-6") if host.exists(f"{PROC}/net/if_inet6") else ("-4",)
-
-
-def _run(host: Host, *words: str) -> str:
-    try:
-        return host.run(words)
-    except (CommandFailed, RequirementError):
-        return ""
 
 
 def _value(host: Host, path: str) -> str:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Final
 
@@ -57,10 +57,7 @@ def session_preferred() -> Iterator[None]:
     """
     lower_left_session()
     nice = os.getpriority(os.PRIO_PROCESS, 0)
-    if busy_beside(os.getsid(0), nice):
-        yield
-        return
-    with _session_at(nice):
+    with nullcontext() if busy_beside(os.getsid(0), nice) else _session_at(nice):
         yield
 
 

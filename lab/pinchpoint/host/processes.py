@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
-from pinchpoint.host.interface import PROC, TICKS_PER_S, CommandFailed, Host, names_in
-from pinchpoint.model.errors import BenchError, DutError, RequirementError
+from pinchpoint.host.interface import PROC, TICKS_PER_S, Host, names_in, printed_by
+from pinchpoint.model.errors import BenchError, DutError
 
+_T = TypeVar("_T")
 ENVIRONMENT_MARK = "PINCHPOINT_BENCH"  # every process of a bench carries this variable
 KILL_TIMEOUT_S = 5.0  # hugepages take a moment to be freed
 MOST_ROUNDS = 10  # of ending marked processes: one may have started another before it ended
@@ -51,6 +53,18 @@ def soon(holds: Callable[[], bool], within_s: float, every_s: float = 0.01) -> b
     return True
 
 
+def insisted(do: Callable[[], _T], error: type[Exception], within_s: float, every_s: float) -> _T:
+    """Its result, asked for again and again; what it raises of that kind, where it still does after that time."""
+    deadline = time.monotonic() + within_s
+    while True:
+        try:
+            return do()
+        except error:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(every_s)
+
+
 def marked_pids(host: Host, bench_id: str) -> Iterator[int]:
     """The processes that carry the bench's mark, this one excepted; one that has just been started is waited for."""
     mark, own = _mark(bench_id), None if host.name else str(os.getpid())
@@ -89,10 +103,7 @@ def _is_overwritten(environment: Sequence[bytes]) -> bool:
 
 def _is_within(host: Host, pid: int, bench_id: str) -> bool:
     """Whether a process is in a network namespace of the bench (ip-netns(8), identify)."""
-    try:
-        names = host.run(["ip", "netns", "identify", str(pid)]).split()
-    except (CommandFailed, RequirementError):
-        return False  # it has ended
+    names = printed_by(host, "ip", "netns", "identify", str(pid)).split()  # none where it has ended
     return any(name.startswith(f"pp-{bench_id}-") for name in names)
 
 

@@ -42,7 +42,7 @@ _MOST_SAID = 6  # lines of ssh's own words
 _SSH_FAILED = 255
 _HOST_MODULES: Final = (
     *("__init__", "interface", "signals", "memory_policy", "locked", "local", "processes", "hugepages", "lease"),
-    *("interfaces", "many", "netlink", "jobs", "guest_line", "agent"),
+    *("interfaces", "many", "netlink", "guest_line", "agent"),
 )
 _SENT: Final = (
     *("pinchpoint.__init__", "pinchpoint.model.__init__", "pinchpoint.model.errors"),
@@ -70,23 +70,15 @@ _LACKING: Final[Mapping[int, tuple[str, str]]] = {  # by the status of the scrip
     ),
 }
 _REFUSALS: Final = (  # by ssh's own words, which only choose the hint
-    (
-        "(?i)host key .*has changed|IDENTIFICATION HAS CHANGED",
-        "its host key has changed: it was installed anew, or another machine answers in its place",
-        "compare the fingerprint with the host's own, by another way than the network; if it is right, remove the "
-        "old key by ssh-keygen, as ssh says above, then ssh {host}",
-    ),
-    (
-        "(?i)host key",
-        "its host key is not one that ssh knows",
-        "ssh {host}; compare the key that it shows with the host's own, say yes",
-    ),
-    (
-        "Permission denied",
-        "it accepts no key without a question",
-        "ssh-copy-id {host}; ssh-add, if the key has a passphrase",
-    ),
-)
+    ("(?i)host key .*has changed|IDENTIFICATION HAS CHANGED",
+     "its host key has changed: it was installed anew, or another machine answers in its place",
+     "compare the fingerprint with the host's own, by another way than the network; if it is right, remove the "
+     "old key by ssh-keygen, as ssh says above, then ssh {host}"),
+    ("(?i)host key", "its host key is not one that ssh knows",
+     "ssh {host}; compare the key that it shows with the host's own, say yes"),
+    ("Permission denied", "it accepts no key without a question",
+     "ssh-copy-id {host}; ssh-add, if the key has a passphrase"),
+)  # fmt: skip
 
 
 class Ssh(AskedHost):
@@ -140,7 +132,9 @@ class Ssh(AskedHost):
         self.close()
         try:
             self._begin()
-            self._check(self._identify())
+            if self._identify().get("uid") != 0:
+                hint = "log in as root, or leave sudo at its default, true"
+                raise self._needs("the user is not root; namespaces, hugepages and CPU pinning need it", hint)
             if self._lock:
                 self._hold_again(*self._lock)
         except BaseException:
@@ -184,7 +178,7 @@ class Ssh(AskedHost):
         return False
 
     def begin(self, work: str, packed: str) -> AgentsJob:
-        """Let the agent begin work, by its name and what it is given (`jobs.pack`), beside its answers."""
+        """Let the agent begin work, by its name and what it is given (`many.pack`), beside its answers."""
         number = self._ask("begin", {"work": work, "packed": packed}, _PUT_TIMEOUT_S)
         return AgentsJob(self, self._checked(int, number))
 
@@ -285,12 +279,6 @@ class Ssh(AskedHost):
             self.clock_ahead_s = self._checked(Seconds, identity["clock_s"]) - (asked_s + time.time()) / 2
         self._machine = str(identity.get("machine", self._machine))
         return identity
-
-    def _check(self, identity: Mapping[str, object]) -> None:
-        """Whether a bench can be built there."""
-        if identity.get("uid") != 0:
-            hint = "log in as root, or leave sudo at its default, true"
-            raise self._needs("the user is not root; namespaces, hugepages and CPU pinning need it", hint)
 
     def _built_for_it(self, path: str) -> str:
         """The engine's file for the host's architecture: `path`, or beside it one that ends with the architecture.

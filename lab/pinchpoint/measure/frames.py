@@ -18,7 +18,7 @@ from pinchpoint.dut.setup import await_engine_pages
 from pinchpoint.engine import protocol
 from pinchpoint.engine.instrument import Instrument
 from pinchpoint.engine.multi_engine import End, JoinedInstrument, Reflector
-from pinchpoint.engine.process import ProcessInstrument, find_engine
+from pinchpoint.engine.process import ProcessInstrument, Start, find_engine
 from pinchpoint.host.interface import Host
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.served import established
@@ -113,7 +113,8 @@ def _instrument_of(bench: Standing) -> Instrument:
     for end in setup.engines:
         command = [find_engine(end.host)]
         engine = engine_process(bench, end.engine, end.host, command)
-        reflectors = [Reflector(end.engine, own, end.host, command, environment, log) for own in end.engine.workers]
+        start = Start(command=command, environment=environment, log=log)
+        reflectors = [Reflector(end.engine, own, end.host, **start) for own in end.engine.workers]
         is_device = end.site.remote == bench.scenario.remote
         ends.append(End(end.site.host, is_device, end.site.ports, engine, tuple(reflectors)))
     return JoinedInstrument(ends, None if error_us is None else error_us * 1e3)

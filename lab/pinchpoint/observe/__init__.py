@@ -6,8 +6,7 @@ not be read is absent: missing is never zero.
 
 `snapshot`  the form of what is read; two rounds of snapshots round something, and their differences
 `cpu`       processor time of CPUs, processes and threads: steal, run delay and switches of those in use
-`printed`   links, packet sockets, queueing disciplines and neighbours of a namespace
+`printed`   links, packet sockets, queueing disciplines, neighbours and TCP of a namespace
 `relay`     what programs of the engine print of themselves
-`perf`      recordings: why the kernel dropped frames
-`functions` what functions forwarding threads are in, sampled
+`perf`      recordings: why the kernel dropped frames, what functions forwarding threads are in
 """

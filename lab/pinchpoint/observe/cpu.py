@@ -7,20 +7,23 @@ process's ticks hold those of its threads that have ended. schedstat: Documentat
 import gzip
 import os
 import re
-import time
 from collections.abc import Iterator, Sequence
 
 from pinchpoint.host.interface import PROC, TICKS_PER_S, Host
 from pinchpoint.host.processes import field, marked_pids, stat, ticks_and_cpu
-from pinchpoint.observe.snapshot import Forwarding, Snapshot, origin
+from pinchpoint.observe.snapshot import Collector, Forwarding, Snapshot, origin
 
 _STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _NOT_BUSY = ("idle", "iowait", "steal")
 _OF_PROCESSES = ("user", "nice", "system")
-_IRQ_TIME, _IDLE_TIME = "CONFIG_IRQ_TIME_ACCOUNTING=y", "CONFIG_NO_HZ_COMMON=y"
+IRQ_TIME = "CONFIG_IRQ_TIME_ACCOUNTING=y"
+"""The time of interrupts is taken out of that of the process they interrupt."""
+# A CPU's idle time is a clock's, without the interrupts and softirqs in between. The clock of a tickless kernel stops
+# with each interrupt (kernel/time/tick-sched.c, tick_nohz_irq_enter). Others look at what runs at each tick.
+_IDLE_TIME = "CONFIG_NO_HZ_COMMON=y"
 
 
-class CpuSteal:
+class CpuSteal(Collector):
     """Time that the hypervisor gave to others, by CPU."""
 
     name = "cpu"
@@ -33,9 +36,8 @@ class CpuSteal:
         """Why /proc/stat cannot be read; None where it is mounted."""
         return None if self._host.exists(f"{PROC}/stat") else f"{PROC}/stat: not mounted"
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`host/cpu/N/steal_ticks`, in ticks of 1/SC_CLK_TCK seconds."""
-        at_s = time.monotonic()
         return Snapshot(at_s, {f"{place}/steal_ticks": ticks["steal"] for place, ticks in self._ticks()})
 
     def _ticks(self) -> Iterator[tuple[str, dict[str, int]]]:
@@ -52,14 +54,13 @@ class CpuTime(CpuSteal):
 
     def __init__(self, host: Host, cpus: Sequence[int]) -> None:
         super().__init__(host, cpus)
-        self._separate, self._idle = irq_time_is_separate(host), idle_time_is_measured(host)
+        self._separate, self._idle = is_configured(host, IRQ_TIME), is_configured(host, _IDLE_TIME)
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`host/cpu/N/{busy,unused,processes,softirq,irq,steal}_ticks`.
 
         Gauges, 0 or 1: `host/irq_time_separate`, `host/idle_time_measured`. `unused` has what the hypervisor took.
         """
-        at_s = time.monotonic()
         counters: dict[str, int] = {}
         for place, ticks in self._ticks():
             counters[f"{place}/busy_ticks"] = sum(n for s, n in ticks.items() if s not in _NOT_BUSY)
@@ -86,22 +87,8 @@ def cpu_ticks(text: str) -> dict[int, dict[str, int]]:
     return by_cpu
 
 
-def irq_time_is_separate(host: Host) -> bool | None:
-    """Whether the time of interrupts is taken out of that of the process they interrupt; None: not known."""
-    return _is_configured(host, _IRQ_TIME)
-
-
-def idle_time_is_measured(host: Host) -> bool | None:
-    """Whether a CPU's idle time is a clock's, without the interrupts and softirqs in between; None: not known.
-
-    The clock of a tickless kernel stops with each interrupt (kernel/time/tick-sched.c, tick_nohz_irq_enter). Others
-    look at what runs at each tick.
-    """
-    return _is_configured(host, _IDLE_TIME)
-
-
-def _is_configured(host: Host, option: str) -> bool | None:
-    """From the kernel's own configuration, where it can be read."""
+def is_configured(host: Host, option: str) -> bool | None:
+    """Whether the kernel was built with an option, by its own configuration; None: that cannot be read."""
     for path in (f"{PROC}/config.gz", f"/boot/config-{host.release()}"):
         try:
             text = host.read_bytes(path)
@@ -112,7 +99,7 @@ def _is_configured(host: Host, option: str) -> bool | None:
     return None
 
 
-class BenchProcesses:
+class BenchProcesses(Collector):
     """Processor time of every process of the bench by its name, and of the lab itself."""
 
     name = "processes"
@@ -126,14 +113,13 @@ class BenchProcesses:
         """Why /proc cannot be read; None where it is mounted."""
         return None if self._host.exists(f"{PROC}/self/stat") else f"{PROC}: not mounted"
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`host/process/NAME/ticks`, gauge `.../cpu`; the second of one name is `NAME-2`.
 
         A process keeps what it is called as long as it runs, and none is called so after it; so all time
         of one that was not there before is of the time since.
         `lab` is this process with those that it has started and waited for.
         """
-        at_s = time.monotonic()
         own = os.times()
         spent_s = own.user + own.system + own.children_user + own.children_system
         counters = {"host/process/lab/ticks": round(spent_s * TICKS_PER_S)}
@@ -175,7 +161,7 @@ def ticks_to_seconds(ticks: float) -> float:
     return ticks / TICKS_PER_S
 
 
-class PacketThreads:
+class PacketThreads(Collector):
     """How long a device's forwarding threads were runnable but did not run, and what its other threads used.
 
     `polling` matches the names of threads that poll its ports; its main thread forwards where `main` matches it.
@@ -194,19 +180,17 @@ class PacketThreads:
         there = self._host.exists(f"{PROC}/self/schedstat")
         return None if there else f"{PROC}/self/schedstat: CONFIG_SCHED_INFO is off"
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`host/thread/NAME/{run,run_delay}_ns`, `.../involuntary_switches`; gauge `.../cpu`.
 
         Of threads that forward nothing (e.g. of a slow path): `host/sibling/NAME/run_ns`, gauge `.../cpu`.
         """
-        at_s = time.monotonic()
         counters: dict[str, int] = {}
         gauges: dict[str, float] = {}
-        read = self._host.read
         for task, thread, forwards in self._threads():
             try:
-                run, delay = read(f"{task}/schedstat").split()[:2]
-                status = read(f"{task}/status")
+                run, delay = self._host.read(f"{task}/schedstat").split()[:2]
+                status = self._host.read(f"{task}/status")
                 _, cpu = ticks_and_cpu(stat(self._host, task))
             except (OSError, IndexError, ValueError):
                 continue  # a thread that ended between listing and reading

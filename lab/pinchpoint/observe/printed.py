@@ -8,17 +8,19 @@ means nothing. So the engine tells its own (rx_missed).
 Of queueing disciplines (tc(8), `-s -j qdisc show`) one with classes counts what these drop, too; so the outermost of an
 interface are read, its own and that of what it receives.
 
-Of neighbours: ip-neighbour(8), `-j`; `/proc/net/stat/arp_cache` in net/core/neighbour.c, neigh_stat_seq_show.
+Of neighbours: ip-neighbour(8), `-j`; `/proc/net/stat/arp_cache` in net/core/neighbour.c, neigh_stat_seq_show. Of TCP,
+what it did and the sockets that it holds: proc_net(5) and Documentation/networking/snmp_counter.rst in the kernel.
 """
 
 import json
 import re
-import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
 from typing import Final
 
 from pinchpoint.host.interface import PROC, CommandFailed, Host
-from pinchpoint.observe.snapshot import Snapshot, origin
+from pinchpoint.model.errors import DutError
+from pinchpoint.observe.snapshot import Collector, Snapshot, origin
 
 _SOCKET = re.compile(r"^p_\w+\s+\S+\s+\d+\s+\d+\s+\S+:(?P<port>[\w.-]+)\s")
 _RECEIVE_RING = "ring_rx("
@@ -32,7 +34,7 @@ _FILES: Final = tuple(f"{PROC}/net/stat/{table}_cache" for table in ("arp", "ndi
 _DISCARDS: Final = "unresolved_discards"
 
 
-class Printed:
+class Printed(Collector):
     """The reading of one command; it can be made where the command runs."""
 
     def __init__(self, host: Host, argv: Sequence[str], netns: str | None = None) -> None:
@@ -60,9 +62,8 @@ class PacketSockets(Printed):
         super().__init__(host, ["ss", "-0", "-a", "-e", "-m", "-O", "-H"], netns)
         self._ports = tuple(ports)
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`host/socket/PORT/drops`, frames; a port without such a socket is absent."""
-        at_s = time.monotonic()
         drops = packet_socket_drops(self._read())
         return Snapshot(at_s, {f"host/socket/{port}/drops": drops[port] for port in self._ports if port in drops})
 
@@ -80,9 +81,8 @@ class Links(Printed):
         self._side = side
         self._ports = tuple(ports)
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`host/link/SIDE/PORT/{rx,tx}_{packets,dropped}`, frames; a port that is not there is absent."""
-        at_s = time.monotonic()
         counters: dict[str, int] = {}
         for link in json.loads(self._read()):
             if link.get("ifname") not in self._ports:
@@ -112,9 +112,8 @@ class Queues(Printed):
         super().__init__(host, ["tc", "-n", netns, "-s", "-j", "qdisc", "show"])
         self._side, self._ports = side, frozenset(ports)
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`host/queue/SIDE/PORT/{packets,shaped,filtered,full}`; of a port without a discipline: none."""
-        at_s = time.monotonic()
         counters: dict[str, int] = {}
         for (port, name), frames in queue_counts(self._read()).items():
             if port in self._ports:
@@ -146,9 +145,8 @@ class Neighbours(Printed):
         super().__init__(host, ["ip", "-n", netns, "-j", "neighbour", "show"])
         self._origin = origin(host)
 
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`host/neighbour/discards`, of all namespaces of the host; gauge `host/neighbour/unknown`."""
-        at_s = time.monotonic()
         counts = [neighbour_discards(self._host.read(path)) for path in _FILES if self._host.exists(path)]
         known = [count for count in counts if count is not None]
         counters = {f"{self._origin}/neighbour/discards": sum(known)} if known else {}
@@ -167,3 +165,84 @@ def neighbour_discards(text: str) -> int | None:
         return None
     column = names.index(_DISCARDS)
     return sum(int(row[column], 16) for row in rows if len(row) > column)
+
+
+TIME_WAIT_S = 60.0
+"""For which the side that closes first keeps a connection: TCP_TIMEWAIT_LEN of include/net/tcp.h, no setting."""
+
+_SNMP, _NETSTAT, _SOCKSTAT, _SOCKSTAT6 = (f"{PROC}/net/{name}" for name in ("snmp", "netstat", "sockstat", "sockstat6"))
+_COUNTED = (
+    *("ActiveOpens", "PassiveOpens", "AttemptFails", "EstabResets", "RetransSegs", "OutRsts", "InCsumErrors"),
+    *("ListenOverflows", "ListenDrops", "TCPReqQFullDrop", "TCPReqQFullDoCookies", "SyncookiesSent"),
+    *("EmbryonicRsts", "TCPTimeWaitOverflow", "TCPSynRetrans", "TCPTimeouts", "TCPAbortOnMemory"),
+)
+TCP_COUNTERS = "host/tcp/"
+TCP_PAIRS, TCP_PORTS = f"{TCP_COUNTERS}pairs", f"{TCP_COUNTERS}local_ports"
+
+
+class TcpStack(Printed):
+    """TCP of the device's namespace."""
+
+    name = "tcp"
+
+    def __init__(self, host: Host, netns: str) -> None:
+        v6 = [_SOCKSTAT6] if host.exists(_SOCKSTAT6) else []  # where the kernel has IPv6
+        super().__init__(host, ["cat", _SNMP, _NETSTAT, _SOCKSTAT, *v6], netns)
+
+    def read(self, at_s: float) -> Snapshot:
+        """`host/tcp/COUNTER`; gauges `host/tcp/{inuse,tw,pairs,local_ports}`.
+
+        AttemptFails: connections that the other end refused; a connect(2) without a free port is not among them.
+        `pairs` are the sockets in use by twos, since a proxy has two for each connection. `local_ports` are those and
+        the ones in TIME_WAIT, each of which occupies a port towards a backend where the proxy closes first.
+        """
+        text = self._read()
+        counters = {f"{TCP_COUNTERS}{name}": value for name, value in tcp_counters(text).items()}
+        sockets = tcp_sockets(text)
+        gauges = {f"{TCP_COUNTERS}{name}": float(value) for name, value in sockets.items()}
+        if len(sockets) == 2:
+            gauges[TCP_PAIRS] = sockets["inuse"] / 2
+            gauges[TCP_PORTS] = sockets["tw"] + sockets["inuse"] / 2
+        return Snapshot(at_s, counters, gauges)
+
+    def opened(self) -> int | None:
+        """Connections for which it has sent a SYN, since the namespace was made; None: not counted."""
+        return tcp_counters(self._read()).get("ActiveOpens")
+
+    def remembered(self) -> int:
+        """Sockets in use, listening ones among them, and in TIME_WAIT. Raises DutError."""
+        sockets = tcp_sockets(self._read())
+        if len(sockets) < 2:
+            raise DutError(f"{_SOCKSTAT} names no TCP sockets")
+        return sum(sockets.values())
+
+
+def tcp_counters(text: str) -> dict[str, int]:
+    """`Tcp:` and `TcpExt:` of /proc/net/snmp and /proc/net/netstat."""
+    return snmp_counters(text.splitlines(), ("Tcp:", "TcpExt:"), _COUNTED)
+
+
+def snmp_counters(lines: Iterable[str], sections: Collection[str], wanted: Collection[str]) -> dict[str, int]:
+    """Sections of /proc/net/snmp and /proc/net/netstat, each a line of names, then one of values."""
+    counters: dict[str, int] = {}
+    for names, values in pairwise(lines):
+        section = names.split(" ")[0]
+        if section in sections and values.split(" ")[0] == section:
+            pairs = zip(names.split()[1:], values.split()[1:], strict=False)
+            counters |= {name: int(value) for name, value in pairs if name in wanted and value.isdecimal()}
+    return counters
+
+
+def tcp_sockets(text: str) -> dict[str, int]:
+    """`TCP:` of /proc/net/sockstat, `TCP6:` of sockstat6: sums of `inuse` and `tw`, which are of the namespace alone.
+
+    Sockets of IPv6 in TIME-WAIT are among `tw` of the former; the latter has `inuse` only.
+    """
+    sums: dict[str, int] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] in (["TCP:"], ["TCP6:"]):
+            for name, value in zip(words[1::2], words[2::2], strict=False):
+                if name in ("inuse", "tw") and value.isdecimal():
+                    sums[name] = sums.get(name, 0) + int(value)
+    return sums

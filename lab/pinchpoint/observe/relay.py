@@ -4,7 +4,6 @@ A relay is between hosts and vhost-user ports: what it carried, and what it lost
 looks at the frames that come to its ports.
 """
 
-import time
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -15,7 +14,7 @@ from pinchpoint.bench.resource import Relay
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.host.processes import stat, ticks_and_cpu
 from pinchpoint.model.errors import DutError
-from pinchpoint.observe.snapshot import Snapshot
+from pinchpoint.observe.snapshot import Collector, Snapshot
 
 _Account = TypeVar("_Account")
 
@@ -80,7 +79,7 @@ class SeenAtPort(msgspec.Struct, frozen=True):
 
 
 class Gaps(msgspec.Struct, frozen=True):
-    """Times in which the inspector's loop stood still against its will."""
+    """Times in which the program's loop stood still against its will."""
 
     total_s: float
 
@@ -103,7 +102,7 @@ def parse_account(line: str, kind: type[_Account], whose: str) -> _Account:
         raise DutError(f"the {whose}'s account cannot be read: {error}: {line[:200]}") from error
 
 
-class Relays:
+class Relays(Collector):
     """Counters of running relays, by direction."""
 
     name = "relays"
@@ -111,18 +110,13 @@ class Relays:
     def __init__(self, host: Host, relays: Sequence[Relay]) -> None:
         self._host, self._relays = host, tuple(relays)
 
-    def can_run(self) -> str | None:
-        """Always: a relay that is part of the bench answers."""
-        return None
-
-    def snapshot(self) -> Snapshot:
+    def read(self, at_s: float) -> Snapshot:
         """`host/relay/FROM/TO/{received,sent,dropped,too_long}` and, where known, `rx_missed`: frames.
 
         `host/relay/FROM/TO/down_ns`: nanoseconds in which FROM's port had no link, to a millisecond.
         `host/relay/NAME/busy_ns`: nanoseconds in which it moved frames, those included in which another
         had its core meanwhile; `.../ticks`: its own processor time; gauge `.../cpu`.
         """
-        at_s = time.monotonic()
         counters: dict[str, int] = {}
         gauges: dict[str, float] = {}
         for relay in self._relays:

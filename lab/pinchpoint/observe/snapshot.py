@@ -4,6 +4,7 @@ Names are flat, so that it can be stored, compared and searched.
 """
 
 import math
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,14 +19,16 @@ def origin(host: Host) -> str:
     return host.name if host.name == GUEST else "host"
 
 
-class Listing(Protocol):
+class Listing:
     """Items with counters of their own, such as the flows of a datapath."""
 
     def since(self, before: Self) -> Mapping[str, float]:
         """Gauges of what happened to them since an earlier listing."""
+        return {}
 
     def counted(self, before: Self) -> Mapping[str, int]:
-        """Differences since an earlier listing, which add up over parts of time."""
+        """Differences since an earlier listing, which add up over parts of time; an item that ended took its along."""
+        return {}
 
 
 @dataclass(frozen=True)
@@ -53,16 +56,22 @@ class Observation:
         return {**self.gauges, **self.differences}
 
 
-class Collector(Protocol):
-    """Reads one group of counters."""
+class Collector:
+    """Reads one group of counters; a reading has the time at which it began."""
 
     name: str
 
     def can_run(self) -> str | None:
-        """None, or why not and what would mend it."""
+        """None, or why not and what would mend it. What a device tells itself can be read once the bench stands."""
+        return None
 
     def snapshot(self) -> Snapshot:
         """Read now. Raises DutError if the DUT no longer answers."""
+        return self.read(time.monotonic())
+
+    def read(self, at_s: float) -> Snapshot:
+        """The reading that began at that time of the monotonic clock."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -122,15 +131,9 @@ class Bracket:
     """
 
     def __init__(self, collectors: Sequence[Collector]) -> None:
-        self.cannot: dict[str, str] = {}
-        usable = []
-        for collector in collectors:
-            why = collector.can_run()
-            if why is None:
-                usable.append(collector)
-            else:
-                self.cannot[collector.name] = why
-        self._collectors = tuple(usable)
+        reasons = [(collector, collector.can_run()) for collector in collectors]
+        self.cannot = {collector.name: why for collector, why in reasons if why is not None}
+        self._collectors = tuple(collector for collector, why in reasons if why is None)
         self._before: dict[int, Snapshot] = {}
 
     def open(self) -> None:
@@ -147,10 +150,7 @@ class Bracket:
 
     def _read(self, *, renew: bool) -> Observation:
         """All differences together; the elapsed time is that of the last collector."""
-        changes: dict[str, int] = {}
-        gauges: dict[str, float] = {}
-        went_back: list[str] = []
-        elapsed_s = 0.0
+        changes, gauges, went_back, elapsed_s = dict[str, int](), dict[str, float](), list[str](), 0.0
         for number, collector in reversed(list(enumerate(self._collectors))):
             after = collector.snapshot()
             seen = difference(self._before[number], after)

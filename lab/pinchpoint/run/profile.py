@@ -25,8 +25,7 @@ from pinchpoint.model.measurement import Profile
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial
-from pinchpoint.observe.functions import Functions, Stacks
-from pinchpoint.observe.perf import DropReasons
+from pinchpoint.observe.perf import DropReasons, Functions, Stacks
 from pinchpoint.observe.snapshot import Forwards
 from pinchpoint.run.checkpoint import RunContext
 from pinchpoint.run.explaining import experiment_of

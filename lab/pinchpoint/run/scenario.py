@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
-from pinchpoint.bench.plan import describe, plan
+from pinchpoint.bench.builder import describe, plan
 from pinchpoint.dut import nics
 from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine.process import find_engine

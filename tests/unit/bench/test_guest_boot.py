@@ -20,8 +20,8 @@ def boot(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)  # in no namespace
 
     def command(script):
-        def of(machine, folder, init, *_):
-            return (*guest.OWN_NAMESPACE, "bash", "-c", f"echo $$ >{tmp_path}/pid; {script}", guest.LINE, init)
+        def of(plan):
+            return (*guest.OWN_NAMESPACE, "bash", "-c", f"echo $$ >{tmp_path}/pid; {script}", guest.LINE, plan.init)
 
         return of
 

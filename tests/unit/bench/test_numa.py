@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinchpoint.bench import numa
-from pinchpoint.bench.numa import place
 from pinchpoint.dut.ovs.spec import Datapath
-from pinchpoint.dut.placement import alike, placed
+from pinchpoint.dut.placement import alike, daemon_nodes, place, placed
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host import memory_policy
 from pinchpoint.host.local import Local
@@ -161,7 +159,7 @@ def test_a_socket_scenarios_ends_and_switch_move_and_the_record_says_where():
         "different: client on CPU 0, node 0; server on CPU 4, node 1; switch on CPU 5, node 1; relay on CPU 6, node 1"
     )
     assert facts == {"NUMA placement of hosts": words}
-    assert numa.daemon_nodes(moved, TWO) == (1,)
+    assert daemon_nodes(moved, TWO) == (1,)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +203,7 @@ def test_a_rate_scenarios_engine_and_pmds_move():
     moved, facts = placed(scenario, TWO)
     assert (moved.engine.cpus, moved.dut.pmd_cpus) == ((0,), (4,))
     assert "device on CPU 4, node 1" in facts["NUMA placement of ports"]
-    assert numa.daemon_nodes(moved, TWO) == (1,)
+    assert daemon_nodes(moved, TWO) == (1,)
     bound = with_memory(moved, TWO)
     assert bound.dut.other_config == {"dpdk-socket-mem": f"0,{moved.dut.memory_mb}"}
     assert with_memory(bound, Topology({0: (0, 4), 1: (1,)})) == bound, "what is said already stays"
@@ -248,9 +246,8 @@ def test_what_cannot_be_placed_is_not_called_alike():
 
 def test_nothing_is_bound_where_the_scenario_leaves_it_open():
     scenario = parse(PORTS, "ports.toml")
-    device = device_of(scenario)
-    assert numa.placed(scenario, TWO, device.moved, relays=False) == (scenario, {})
-    assert numa.daemon_nodes(scenario, TWO) is None
+    assert placed(scenario, TWO) == (with_memory(scenario, TWO), {})
+    assert daemon_nodes(scenario, TWO) is None
     assert with_memory(scenario, ONE) == scenario
     assert with_memory(parse(HOSTS, "hosts.toml"), TWO) == parse(HOSTS, "hosts.toml")
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinchpoint.bench.plan import Create, Remove, describe, plan
+from pinchpoint.bench.builder import Create, Remove, describe, plan
 from pinchpoint.bench.resource import Hugepages, Namespace, RunDirectory, Veth
 
 DIRECTORY = RunDirectory("/run/pinchpoint/b1")

@@ -8,8 +8,9 @@ import pytest
 
 from pinchpoint.bench import actions
 from pinchpoint.bench.actions import ask_relay, create, remove
-from pinchpoint.bench.relay import RelayLink, plain_frames, relay
 from pinchpoint.bench.resource import Relay
+from pinchpoint.dut.attach import host_relay, plain_frames
+from pinchpoint.dut.places import Places
 from pinchpoint.host.local import Local
 from pinchpoint.host.processes import ENVIRONMENT_MARK, marked_pids
 from pinchpoint.model.errors import BenchError, DutError
@@ -106,15 +107,15 @@ def test_only_what_it_tells_after_being_asked_is_read(tmp_path):
 
 
 def test_a_link_is_a_packet_socket_and_a_vhost_user_server():
-    links = [RelayLink(name, f"v{name}", "outer", f"port-{name}", f"/run/{name}.sock") for name in "ab"]
-    made = relay("r", links, engine=("engine",), directory=PurePosixPath("/d"), bench_id="b", cpu=3, ring=512)
+    places = Places("1", PurePosixPath("/d"), Local())
+    made = host_relay(places, ("engine",), {name: f"port-{name}" for name in "ab"}, cpu=3)
     assert made.argv[:6] == (
         "engine",
         "relay",
-        "af_packet:va@outer",
-        "dpdk:net_virtio_user0,path=/run/a.sock,server=1,queues=1,queue_size=512",
-        "af_packet:vb@outer",
-        "dpdk:net_virtio_user1,path=/run/b.sock,server=1,queues=1,queue_size=512",
+        "af_packet:a@pp-1-dut",
+        "dpdk:net_virtio_user0,path=/d/vhost-port-a.sock,server=1,queues=1,queue_size=1024",
+        "af_packet:b@pp-1-dut",
+        "dpdk:net_virtio_user1,path=/d/vhost-port-b.sock,server=1,queues=1,queue_size=1024",
     )
     assert made.argv[made.argv.index("--core") + 1] == "3"
     assert made.directions == (("a", "port-a"), ("port-a", "a"), ("b", "port-b"), ("port-b", "b"))

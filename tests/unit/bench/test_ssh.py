@@ -11,8 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pinchpoint.bulk.making import Watch
-from pinchpoint.bulk.veths import most_fed
+from pinchpoint.bulk.making import Watch, most_fed
 from pinchpoint.host import agent, lease, ssh
 from pinchpoint.host.guest_line import to_text
 from pinchpoint.host.interface import CommandFailed

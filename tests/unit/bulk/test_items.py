@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from pinchpoint.bench.resource import Namespace
-from pinchpoint.bulk import veths
+from pinchpoint.bulk.making import veth_resources
 from pinchpoint.dut.ovs.bulk import Flows, Ports
 from pinchpoint.dut.ovs.places import Ovsdb, OvsPlaces
 from pinchpoint.host.local import Local
@@ -44,8 +44,8 @@ def build(what):
 
 
 def test_a_build_s_leftovers_belong_to_the_bench():
-    assert veths.resources(build("veths"), "b1") == (Namespace("pp-b1-near"), Namespace("pp-b1-far"))
-    assert veths.resources(build("flows"), "b1") == veths.resources(None, "b1") == ()
+    assert veth_resources(build("veths"), "b1") == (Namespace("pp-b1-near"), Namespace("pp-b1-far"))
+    assert veth_resources(build("flows"), "b1") == veth_resources(None, "b1") == ()
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """What a scenario may ask for is what can be done."""
 
-from pinchpoint.bulk import veths
+from pinchpoint.bulk.making import VETH_METHODS
 from pinchpoint.dut.device import made_by
 from pinchpoint.dut.ovs import bulk
 from pinchpoint.dut.registry import default, device
@@ -9,6 +9,6 @@ FOR_THE_BENCHMARK_ONLY = {"command"}  # one ovs-vsctl for all ports: its words o
 
 
 def test_the_methods_of_a_scenario_are_those_of_its_builders():
-    built = {"flows": bulk.FLOW_METHODS, "ports": bulk.PORT_METHODS, "veths": veths.METHODS}
+    built = {"flows": bulk.FLOW_METHODS, "ports": bulk.PORT_METHODS, "veths": VETH_METHODS}
     offered = {what: [one for one in methods if one not in FOR_THE_BENCHMARK_ONLY] for what, methods in built.items()}
     assert offered == {what: list(one.methods) for what, one in made_by(device(default()).keys).items()}

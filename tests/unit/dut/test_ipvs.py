@@ -6,10 +6,9 @@ from pathlib import PurePosixPath
 import pytest
 
 from pinchpoint.bench.resource import Command, Inside, TextFile
-from pinchpoint.dut import registry, vm
+from pinchpoint.dut import ipvs, registry, vm
 from pinchpoint.dut.device import Pages
-from pinchpoint.dut.ipvs import balancing
-from pinchpoint.dut.ipvs.balancing import Table, connections, per_cpu, tracked
+from pinchpoint.dut.ipvs import Table, connections, per_cpu, tracked
 from pinchpoint.dut.places import Places
 from pinchpoint.host.guest import MODPROBE
 from pinchpoint.host.guest_kernels import KERNELS
@@ -75,7 +74,7 @@ def commands(wanted, program):
 
 
 def test_a_virtual_server_masquerades_to_each_backend():
-    assert list(balancing.commands(SERVICE)) == [
+    assert list(ipvs.commands(SERVICE)) == [
         ("ipvsadm", "-A", "-t", "10.0.0.100:80", "-s", "rr"),
         ("ipvsadm", "-a", "-t", "10.0.0.100:80", "-r", "10.1.0.1:8080", "-m", "-w", "1"),
         ("ipvsadm", "-a", "-t", "10.0.0.100:80", "-r", "10.1.0.2:80", "-m", "-w", "1"),
@@ -83,12 +82,12 @@ def test_a_virtual_server_masquerades_to_each_backend():
 
 
 def test_a_hash_is_of_the_client_s_address_and_port():
-    first, *_ = balancing.commands(replace(SERVICE, scheduler=Scheduler.HASH))
+    first, *_ = ipvs.commands(replace(SERVICE, scheduler=Scheduler.HASH))
     assert first[-4:] == ("-s", "mh", "-b", "mh-port")
 
 
 def test_local_addresses_are_taken_in_turn_each_with_its_ports():
-    lines = list(balancing.source_nat(replace(SERVICE, local_ports=Range(2000, 10))))
+    lines = list(ipvs.source_nat(replace(SERVICE, local_ports=Range(2000, 10))))
     sent = "-A POSTROUTING -p tcp -m ipvs --vaddr 10.0.0.100/32 --vport 80 --vdir ORIGINAL"
     assert lines == [
         "*nat",
@@ -99,9 +98,9 @@ def test_local_addresses_are_taken_in_turn_each_with_its_ports():
 
 
 def test_connections_are_tracked_for_full_nat_alone():
-    assert balancing.sysctls(SERVICE)["net/ipv4/vs/conntrack"] == "1"
+    assert ipvs.sysctls(SERVICE)["net/ipv4/vs/conntrack"] == "1"
     plain = read(('local = "10.1.0.240"', 'mode = "dnat"'))
-    assert balancing.sysctls(plain.service)["net/ipv4/vs/conntrack"] == "0"
+    assert ipvs.sysctls(plain.service)["net/ipv4/vs/conntrack"] == "0"
     assert not commands(plain, "iptables-legacy-restore")
     assert not [one for one in planned(plain) if isinstance(one, TextFile) and one.path.endswith("source-nat.rules")]
 
@@ -109,11 +108,11 @@ def test_connections_are_tracked_for_full_nat_alone():
 def test_time_outs_are_those_of_connection_tracking_and_of_ipvs():
     service = replace(SERVICE, opening_s=20.0, established_s=300.0, closed_s=5.0)
     wanted = {"syn_sent": "20", "syn_recv": "20", "established": "300", "time_wait": "5", "close": "5"}
-    assert balancing.tracking(service) == {
+    assert ipvs.tracking(service) == {
         f"net/netfilter/nf_conntrack_tcp_timeout_{name}": value for name, value in wanted.items()
     }
-    assert balancing.timeout(service) == ("ipvsadm", "--set", "300", "0", "0")
-    assert balancing.timeout(SERVICE) is None
+    assert ipvs.timeout(service) == ("ipvsadm", "--set", "300", "0", "0")
+    assert ipvs.timeout(SERVICE) is None
 
 
 def test_a_guest_loads_the_module_by_its_own_program_and_sets_the_size_of_its_own_table():
@@ -253,7 +252,7 @@ def test_a_flush_removes_the_virtual_server_until_its_connections_are_gone():
         "ipvsadm -D -t 10.0.0.100:80",
         "conntrack -F",
         "sysctl -qw net/ipv4/vs/expire_nodest_conn=0",
-        *(" ".join(one) for one in balancing.commands(SERVICE)),
+        *(" ".join(one) for one in ipvs.commands(SERVICE)),
     ]
     assert table.tracked() == 12, "what is tracked beside its own table"
 
@@ -267,21 +266,21 @@ V6 = replace(
 
 
 def test_a_service_of_ipv6_has_its_addresses_in_brackets():
-    assert list(balancing.commands(V6)) == [
+    assert list(ipvs.commands(V6)) == [
         ("ipvsadm", "-A", "-t", "[fd00::64]:80", "-s", "rr"),
         ("ipvsadm", "-a", "-t", "[fd00::64]:80", "-r", "[fd00:2::1]:8080", "-m", "-w", "1"),
     ]
-    rules = "\n".join(balancing.source_nat(V6))
+    rules = "\n".join(ipvs.source_nat(V6))
     assert "--vaddr fd00::64/128 --vport 80" in rules
     assert "--to-source [fd00:2::f0]:1024-65535" in rules
-    assert balancing.restore(V6.family) == "ip6tables-legacy-restore"
-    assert balancing.sysctls(V6)["net/ipv6/conf/all/forwarding"] == "1"
+    assert ipvs.restore(V6.family) == "ip6tables-legacy-restore"
+    assert ipvs.sysctls(V6)["net/ipv6/conf/all/forwarding"] == "1"
 
 
 def test_with_direct_return_backends_are_gateways():
     service = replace(SERVICE, mode=Mode.DIRECT, local=None, backends=(Backend("10.1.0.1", 80),))
-    assert [words[-3] for words in balancing.commands(service)][-1] == "-g"
-    assert balancing.sysctls(service)["net/ipv4/vs/conntrack"] == "0"
+    assert [words[-3] for words in ipvs.commands(service)][-1] == "-g"
+    assert ipvs.sysctls(service)["net/ipv4/vs/conntrack"] == "0"
 
 
 def test_connections_to_backends_of_ipv6_are_counted():

@@ -307,7 +307,7 @@ def replace_struct(one, **changes):
 
 
 def test_an_interface_that_comes_back_by_another_name_gets_its_own(machine, monkeypatch):
-    monkeypatch.setattr("pinchpoint.bench.nics.RENAME_S", 0.0)
+    monkeypatch.setattr("pinchpoint.bench.actions.RENAME_S", 0.0)
     left = taken(machine)
     actions.create(left, machine)
     machine.interfaces[LEFT] = "eth0"

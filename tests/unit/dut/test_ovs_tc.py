@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pinchpoint.causes.signs import offload_truth
 from pinchpoint.dut.ovs import DEVICE
-from pinchpoint.dut.ovs.tc import Filtered, FilterListing, TcFilters, filters
+from pinchpoint.dut.ovs.collectors import Filtered, FilterListing, TcFilters, filters
 from pinchpoint.dut.ovs.text import upcall_state
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import Local

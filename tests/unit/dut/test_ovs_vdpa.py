@@ -7,9 +7,8 @@ import pytest
 from pinchpoint.bench.resource import Command, Daemon
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Pages
-from pinchpoint.dut.ovs import vdpa
 from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.ports import switch_ports
+from pinchpoint.dut.ovs.ports import switch_ports, vdpa_known
 from pinchpoint.dut.places import Places
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import Local
@@ -104,7 +103,7 @@ def test_the_running_switch_is_asked_for_its_types_before_it_gets_a_port():
 
 def test_a_switch_without_the_type_is_refused_with_the_reason():
     wanted = scenario("", RIGHT)
-    (asked,) = vdpa.known(wanted, PLACES)
+    (asked,) = vdpa_known(wanted, PLACES)
     bench = registry.device_of(wanted).bench(wanted, Places("b1", PLACES.directory, Local()))
     refused = bench.refusal(CommandFailed(asked.argv, "terminating with signal 14 (Alarm clock)"))
     assert 'x.toml: port right: kind = "vdpa": the running switch has no ports of the type dpdkvdpa' in str(refused)

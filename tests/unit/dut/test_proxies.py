@@ -14,10 +14,10 @@ from pinchpoint.dut.device import Pages
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.program import LogTail
 from pinchpoint.dut.proxy_live import OpenFiles, listening, offload, tabled, twice
-from pinchpoint.dut.tcp_stack import tcp_counters, tcp_sockets
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import BenchError, DutError, InputError
 from pinchpoint.model.limits import Limit, Resource
+from pinchpoint.observe.printed import tcp_counters, tcp_sockets
 from pinchpoint.scenario import parse
 
 PROXIES = ("envoy", "haproxy", "nginx")

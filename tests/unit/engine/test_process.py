@@ -288,5 +288,5 @@ def test_a_reflector_takes_the_nics_and_the_memory_of_its_own_ports():
     workers = [protocol.WorkerRequest(core, (name,)) for core, name in enumerate("ab")]
     eal = ("-a", "0000:01:00.0", "-a", "0000:01:00.1", "--in-memory", "-m", "256")
     asked = protocol.Open(workers=tuple(workers), eal_args=eal, ports=tuple(ports), link_timeout_s=20.0)
-    reflector = Reflector(asked, workers[1], Local(), ["engine"], {}, None)
+    reflector = Reflector(asked, workers[1], Local(), command=["engine"])
     assert "--eal=-a 0000:01:00.1 --in-memory -m 128" in reflector._command

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.model.errors import BenchError
-from pinchpoint.observe import functions, perf
-from pinchpoint.observe.functions import Functions, parse
+from pinchpoint.observe import perf
+from pinchpoint.observe.perf import Functions, parse
 from pinchpoint.observe.snapshot import Forwarding
 
 SCRIPT = """\
@@ -94,7 +94,7 @@ def test_names_are_kept_but_for_what_would_break_a_line(words, frame):
 
 def test_a_name_without_end_is_cut():
     ((_, ((name, _),)),) = one_frame(f"{'x' * 100_000} (/y)").counts
-    assert len(name) == functions.MOST_NAME + 3
+    assert len(name) == perf.MOST_NAME + 3
 
 
 @pytest.mark.parametrize(
@@ -116,11 +116,11 @@ def test_a_line_that_is_not_understood_is_refused_by_its_number(text, words):
 
 
 def test_output_without_end_is_refused(monkeypatch):
-    monkeypatch.setattr(functions, "MOST_TEXT", 100)
+    monkeypatch.setattr(perf, "MOST_TEXT", 100)
     with pytest.raises(BenchError, match="more than 100"):
         of_threads(SCRIPT)
-    monkeypatch.setattr(functions, "MOST_TEXT", 10_000)
-    monkeypatch.setattr(functions, "MOST_STACKS", 2)
+    monkeypatch.setattr(perf, "MOST_TEXT", 10_000)
+    monkeypatch.setattr(perf, "MOST_STACKS", 2)
     with pytest.raises(BenchError, match="more than 2 different stacks"):
         of_threads(SCRIPT)
 
@@ -128,7 +128,7 @@ def test_output_without_end_is_refused(monkeypatch):
 def test_of_a_deep_stack_the_innermost_functions_are_kept():
     frames = "".join(f"\tff f{place} (/x)\n" for place in range(1000))
     ((_, kept),) = of_threads(f"71\n{frames}").counts
-    assert (len(kept), kept[-1]) == (functions.MOST_FRAMES, ("f0", "x"))
+    assert (len(kept), kept[-1]) == (perf.MOST_FRAMES, ("f0", "x"))
 
 
 @given(st.text() | st.lists(st.sampled_from(["71 ", "\tff f (/x)", "", "\t", ")", "71 [1]:"])).map("\n".join))

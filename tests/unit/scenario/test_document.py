@@ -5,8 +5,18 @@ from pathlib import Path
 
 from reference.scenario import EXAMPLE, GUEST_EXAMPLE, page
 
-from pinchpoint.dut.ovs.keys import TUNING
-from pinchpoint.dut.ovs.spec import ArpResponder, Bridge, OvsDut, OvsHost, OvsPort, Patch, RuleSeries, Tuning, Tunnel
+from pinchpoint.dut.ovs.spec import (
+    TUNING,
+    ArpResponder,
+    Bridge,
+    OvsDut,
+    OvsHost,
+    OvsPort,
+    Patch,
+    RuleSeries,
+    Tuning,
+    Tunnel,
+)
 from pinchpoint.dut.registry import default, device
 from pinchpoint.measure.registry import measures
 from pinchpoint.model.scenario import Engine, Guest, Scenario, Search, Stream, Validity

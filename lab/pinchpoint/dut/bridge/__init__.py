@@ -50,7 +50,8 @@ class BridgeLive(softirq.KernelLive):
 
     def settings(self) -> Mapping[str, str]:
         """Those of the bridge and its ports. Raises BenchError where one is not in force."""
-        links = {link["ifname"]: link.get("linkinfo", {}) for link in json.loads(self._link("-d", "-j"))}
+        told = json.loads(self.run("ip", "-d", "-j", "link", "show"))
+        links = {link["ifname"]: link.get("linkinfo", {}) for link in told}
         settings = {name: in_force(name, 0, int(links[BRIDGE]["info_data"][name])) for name in _OFF}
         learning = int(dut_of(self._scenario, BridgeDut).learning)
         for port in self._scenario.ports:
@@ -60,11 +61,8 @@ class BridgeLive(softirq.KernelLive):
 
     def dumps(self) -> Mapping[str, str]:
         """The bridge's counters, those of its ports, and its forwarding table."""
-        table = self.places.host.run(["bridge", "-n", self.places.dut_netns, "-s", "fdb", "show", "br", BRIDGE])
-        return {"bridge-links.txt": self._link("-s", "-d"), "bridge-fdb.txt": table}
-
-    def _link(self, *options: str) -> str:
-        return self.places.host.run(["ip", "-n", self.places.dut_netns, *options, "link", "show"])
+        table = self.run("bridge", "-s", "fdb", "show", "br", BRIDGE)
+        return {"bridge-links.txt": self.run("ip", "-s", "-d", "link", "show"), "bridge-fdb.txt": table}
 
 
 class BridgeBench(softirq.KernelBench):
@@ -106,13 +104,8 @@ class BridgeDevice(softirq.KernelDevice):
         yield softirq.steering(host, guest)
 
 
-_KEYS = Keys(
-    dut=(
-        softirq.CPUS,
-        Key("learning", kinds.boolean(), "Whether the bridge looks up and learns the source of every frame.", False),
-    ),
-    cabled=lambda _: True,
-)
+_LEARNING = Key("learning", kinds.boolean(), "Whether the bridge looks up and learns the source of every frame.", False)
+_KEYS = Keys(dut=(softirq.CPUS, _LEARNING), cabled=lambda _: True)
 _STARTER = Starter(rank=30, kind="bridge", words="the kernel's bridge", title="The kernel's bridge",
     why="every kernel with the module has it", dut='kind = "bridge"\ncpus = {cpus}')  # fmt: skip
 DEVICE = BridgeDevice("bridge", "the kernel's bridge", Types(BridgeDut), _KEYS, starters=(_STARTER,))

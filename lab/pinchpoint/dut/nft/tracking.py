@@ -27,18 +27,16 @@ from typing import Final
 
 from pinchpoint.dut import addresses
 from pinchpoint.dut.addresses import TIMEOUT, read_sysctls
-from pinchpoint.dut.device import Timed
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.program import braced
 from pinchpoint.dut.services import KERNELS_PORTS, await_forgotten, is_full
 from pinchpoint.dut.softirq import BACKLOG
-from pinchpoint.dut.tcp_stack import snmp_counters
 from pinchpoint.host.interface import PROC, CommandFailed, Host
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Backend, Established, Family, Range, Scheduler, Service
-from pinchpoint.observe.printed import Printed
-from pinchpoint.observe.snapshot import Snapshot
+from pinchpoint.observe.printed import Printed, snmp_counters
+from pinchpoint.observe.snapshot import Collector, Snapshot
 
 TABLE = "pinchpoint-service"
 UNTRACKED = "pinchpoint-untracked"  # the counter of frames on connections that are not known
@@ -191,7 +189,7 @@ _STATES = ("syn_sent", "syn_recv", "established", "time_wait", "close")
 _PORTS = re.compile(r"snat .*to .*:(\d+)-(\d+)")
 
 
-class Routing(Timed, Printed):
+class Routing(Printed):
     """What the namespace's IP layer and connection tracking did."""
 
     name = "routing"
@@ -243,7 +241,7 @@ def conntrack_counters(lines: list[str]) -> dict[str, int]:
     return counters
 
 
-class NamedCounters(Timed, Printed):
+class NamedCounters(Printed):
     """The rules' own counters that have a name (nft(8), COUNTERS)."""
 
     name = "nft-counters"
@@ -265,7 +263,7 @@ def named(text: str) -> dict[str, int]:
     return packets
 
 
-class Chains(Timed):
+class Chains(Collector):
     """The rules as they stood when the bench was first read: they do not change while frames are sent."""
 
     name = "nft-chains"

@@ -11,24 +11,23 @@ number of connections of a worker is as in the file that it loaded.
 
 import re
 import signal
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pinchpoint.bench.requirements import Probe, packaged
 from pinchpoint.dut import proxy
-from pinchpoint.dut.device import Keys, OwnCounters, RawScenario, Types, programs
+from pinchpoint.dut.device import Keys, RawScenario, Types, programs
 from pinchpoint.dut.program import LogTail, braced, exchange, get, kept_log
 from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.dut.services import Reconfiguration, served
-from pinchpoint.dut.tcp_stack import PAIRS
 from pinchpoint.host.interface import PROC, Host
-from pinchpoint.host.processes import children
+from pinchpoint.host.processes import children, insisted
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Scenario, Scheduler
-from pinchpoint.observe.snapshot import Snapshot
+from pinchpoint.observe.printed import TCP_PAIRS
+from pinchpoint.observe.snapshot import Collector, Snapshot
 
 PROGRAM = "nginx"
 MODULE = "/usr/lib/nginx/modules/ngx_stream_module.so"
@@ -145,7 +144,7 @@ def errors(text: str) -> dict[str, int]:
     return {**counters, "nginx/worker_connections_not_enough": len(_FULL.findall(text))}
 
 
-class Status(OwnCounters):
+class Status(Collector):
     """What nginx counted, and what its logs say; they are read from where they were left."""
 
     name = "nginx"
@@ -160,22 +159,13 @@ class Status(OwnCounters):
 
         Gauge `nginx/active`. Accepted and not handled: the worker had no place for it.
         """
-        accepted, handled, active = self._page()
+        # A worker without a free place resets who asks for the page: asked again until one is free.
+        page = insisted(lambda: status(get(self._host, self._socket, STATUS)), DutError, _PAGE_TIMEOUT_S, 0.02)
+        accepted, handled, active = page
         for told in (failures(self._failures.more()), errors(self._errors.more())):
             self._logged.update(told)
         counters = {"nginx/accepted": accepted, "nginx/handled": handled, **self._logged}
         return Snapshot(at_s, counters, {"nginx/active": float(active)})
-
-    def _page(self) -> tuple[int, int, int]:
-        """The status page. A worker without a free place resets who asks for it: asked again until one is free."""
-        deadline = time.monotonic() + _PAGE_TIMEOUT_S
-        while True:
-            try:
-                return status(get(self._host, self._socket, STATUS))
-            except DutError:
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(0.02)
 
 
 class NginxLive(ProxyLive):
@@ -211,7 +201,7 @@ class NginxLive(ProxyLive):
         each = f"worker_connections {self._most:,} of {workers} workers"
         source = f"{each}, two for each connection, {OWN_CONNECTIONS} own"
         size = (self._most - OWN_CONNECTIONS) // 2 * workers
-        return Limit(Resource.TABLE, size, 0.0, source, PAIRS, ("nginx/worker_connections_not_enough",))
+        return Limit(Resource.TABLE, size, 0.0, source, TCP_PAIRS, ("nginx/worker_connections_not_enough",))
 
     def versions(self) -> Mapping[str, str]:
         """Its own, from the head of its answer."""

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address
 
 from pinchpoint.bench.resource import AnyResource, TextFile
+from pinchpoint.dut import services
+from pinchpoint.dut.device import in_force
 from pinchpoint.dut.ovs.collectors import Asked
 from pinchpoint.dut.ovs.places import BRIDGE, OvsPlaces, Unixctl, UnixctlError
 from pinchpoint.dut.ovs.ports import answers, port_numbers, switch_ports, with_port_numbers
@@ -32,11 +34,6 @@ _PRIORITY = 60_000  # before the scenario's own rules
 _CHOOSE, _SOURCE, _SOURCED, _TO_BACKEND = 101, 102, 103, 104
 _ANSWER, _TO_CLIENT = 105, 106
 _TO_VIP, _FROM_LOCAL = 1, 2  # zones
-_TIMEOUTS = {
-    "opening_s": ("tcp_syn_sent", "tcp_syn_recv"),
-    "established_s": ("tcp_established",),
-    "closed_s": ("tcp_time_wait", "tcp_close"),
-}
 CLOSED_S = 30  # the switch's own, of a connection that both sides have closed
 # The switch looks for expired entries so often: seen with Open vSwitch 3.1, said by later ones. Until then they occupy
 # the table; their ports can be taken at once (lib/conntrack.c, conn_key_lookup).
@@ -50,9 +47,9 @@ _POLICY = re.compile(r"^Zone:(\d+), Timeout Policies: (.*)$", re.MULTILINE)
 
 def timeouts(service: Service) -> dict[str, str]:
     """The policy of both zones (ovs-vswitchd.conf.db(5), CT_Timeout_Policy)."""
-    seconds = {key: getattr(service, key) for key in _TIMEOUTS}
-    named = {name: str(int(value)) for key, value in seconds.items() if value is not None for name in _TIMEOUTS[key]}
-    return dict(sorted(named.items()))
+    opening, closed = ("tcp_syn_sent", "tcp_syn_recv"), ("tcp_time_wait", "tcp_close")
+    seconds = services.timeouts(service, opening, ("tcp_established",), closed)
+    return {name: str(int(value)) for name, value in sorted(seconds.items())}
 
 
 def zones(service: Service) -> tuple[int, ...]:
@@ -161,8 +158,7 @@ class Connections(Asked):
         something, not by how much.
         """
         lines = self._places.host.read(self._places.log).count(_NO_PORT)
-        connections = self._number(_COUNT) / len(zones(self._service))
-        return Snapshot(at_s, {_EXHAUSTED: lines}, {_USED: connections})
+        return Snapshot(at_s, {_EXHAUSTED: lines}, {_USED: self._number(_COUNT) / len(zones(self._service))})
 
     def limits(self) -> tuple[Limit, ...]:
         """Entries of the table and, with full-NAT, local ports."""
@@ -206,16 +202,16 @@ def settings(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[st
     if (service := scenario.service) is None:
         return {}
     most = control.call(_MOST).strip()
-    if service.max_connections is not None and most != str(service.max_connections):
-        raise BenchError(f"ct-set-maxconns: {service.max_connections} was set, {most} is in force")
-    in_force = {"ct-get-maxconns": most}
+    if service.max_connections is not None:
+        in_force("ct-set-maxconns", str(service.max_connections), most)
+    read_back = {"ct-get-maxconns": most}
     if wanted := timeouts(service):
         stored = policies(places.ask_vsctl("list-zone-tp", DATAPATH))
         for zone in zones(service):
             if stored.get(zone) != wanted:
                 raise BenchError(f"time-outs of zone {zone}: {wanted} was set, {stored.get(zone)} is stored")
-            in_force[f"time-outs of zone {zone}"] = ", ".join(f"{name} = {value} s" for name, value in wanted.items())
-    return in_force
+            read_back[f"time-outs of zone {zone}"] = ", ".join(f"{name} = {value} s" for name, value in wanted.items())
+    return read_back
 
 
 def policies(text: str) -> dict[int, dict[str, str]]:

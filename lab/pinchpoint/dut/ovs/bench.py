@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from pinchpoint.bench.relay import RelayLink, plain_frames, relay, relay_memory_mb
 from pinchpoint.bench.resource import AnyResource, Daemon, Namespace, Uptime
-from pinchpoint.dut import nics, remote_endpoints
-from pinchpoint.dut.attach import foundation, pages_of, pci_arguments, veths
+from pinchpoint.dut import attach, nics, remote_endpoints
 from pinchpoint.dut.device import Pages
-from pinchpoint.dut.ovs import balancing, vdpa
+from pinchpoint.dut.ovs import balancing
 from pinchpoint.dut.ovs.places import OvsPlaces, quoted
-from pinchpoint.dut.ovs.ports import bridges, extra_ports, rules, underlay_routes
+from pinchpoint.dut.ovs.ports import bridges, extra_ports, rules, underlay_routes, vdpa_known
 from pinchpoint.dut.ovs.spec import CONFIG_KEYS, IN_KERNEL, POLLED, Datapath, OvsDut, ports, spec
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.model.scenario import Host, Scenario
@@ -38,8 +36,7 @@ def vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
     cpus = (_control_cpu(scenario),) if spec(scenario).datapath in POLLED else spec(scenario).pmd_cpus
     # Both ends of a tunnel are addresses of one namespace, whose kernel would route between them by itself.
     routes = ("--disable-system-route",) if spec(scenario).tunnels else ()
-    words = (program(scenario), places.database, *routes)
-    return _daemon(places, SWITCH, "vswitchd", words, cpus, places.dut_netns)
+    return _daemon(places, SWITCH, "vswitchd", (program(scenario), places.database, *routes), cpus, places.dut_netns)
 
 
 def _daemon(
@@ -81,7 +78,7 @@ def _other_config(scenario: Scenario) -> dict[str, str]:
             "dpdk-init": "true",
             "dpdk-socket-mem": str(dut.memory_mb),
             "dpdk-lcore-mask": _mask((_control_cpu(scenario),)),
-            "dpdk-extra": " ".join((*pci_arguments(_nics(scenario)), *_EAL)),
+            "dpdk-extra": " ".join((*attach.pci_arguments(_nics(scenario)), *_EAL)),
         }
     if dut.datapath in POLLED:
         config["pmd-cpu-mask"] = _mask(dut.pmd_cpus)
@@ -139,8 +136,8 @@ def hugepages_needed(scenario: Scenario) -> int:
     if spec(scenario).datapath is not Datapath.DPDK:
         return 0
     engine_mb = scenario.engine.memory_mb if any(map(scenario.is_beside, scenario.ports)) else 0
-    relay_mb = relay_memory_mb(len(scenario.hosts)) if scenario.hosts else 0
-    return pages_of(spec(scenario).memory_mb + engine_mb + relay_mb)
+    relay_mb = attach.relay_memory_mb(len(scenario.hosts)) if scenario.hosts else 0
+    return attach.pages_of(spec(scenario).memory_mb + engine_mb + relay_mb)
 
 
 def bench(
@@ -148,7 +145,7 @@ def bench(
 ) -> list[AnyResource]:
     """Everything to build for `scenario`, in order of dependency; `engine` is the command that starts one."""
     return [
-        *foundation(places, pages, hugepages_needed(scenario)),
+        *attach.foundation(places, pages, hugepages_needed(scenario)),
         Namespace(places.dut_netns),
         *nics.resources(places.machine, nics.beside_device(scenario), places.bench_id, places.dut_netns),
         *_links(scenario, places),
@@ -156,7 +153,7 @@ def bench(
         *settings(scenario, places),
         *([Uptime(_OLD_ENOUGH_S)] if scenario.guest else []),
         vswitchd(scenario, places),
-        *vdpa.known(scenario, places),
+        *vdpa_known(scenario, places),
         bridges(scenario, places),
         *underlay_routes(scenario, places),
         *limits(scenario, places),
@@ -179,7 +176,7 @@ def ends_with_the_switch(scenario: Scenario, places: OvsPlaces, resources: Seque
 
 def _links(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     """What the switch's kernel ports are the ends of."""
-    links = [] if spec(scenario).datapath is Datapath.DPDK else veths(scenario, places)
+    links = [] if spec(scenario).datapath is Datapath.DPDK else attach.veths(scenario, places)
     # A userspace switch hands on what it read: a checksum left to a device that is not there stays wrong.
     offloads = spec(scenario).datapath in IN_KERNEL
     return [*links, *remote_endpoints.links(scenario, places, offloads)]
@@ -198,7 +195,5 @@ def _relays(scenario: Scenario, places: OvsPlaces, engine: Sequence[str]) -> lis
     hosts = relayed_hosts(scenario)
     if not hosts:
         return []
-    links = [RelayLink(h.name, h.name, places.dut_netns, h.name, places.vhost_socket(h.name)) for h in hosts]
-    cpu, where = scenario.engine.cpus[0], places.directory
-    process = relay("relay", links, engine=engine, directory=where, bench_id=places.bench_id, cpu=cpu)
-    return [*(plain_frames(host.name, places.dut_netns) for host in hosts), process]
+    process = attach.host_relay(places, engine, {host.name: host.name for host in hosts}, scenario.engine.cpus[0])
+    return [*(attach.plain_frames(host.name, places.dut_netns) for host in hosts), process]

@@ -11,7 +11,7 @@ whole database, and the switch compares all of its configuration with it.
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,10 +108,8 @@ class Flows(_Items):
         def look(_written: int) -> None:
             watch.look(there)
 
-        try:
+        with closing(looking):
             watch.run(host, look, run_fed, argv, rules, environment, timeout_s=allowed_s(self.count))
-        finally:
-            looking.close()
 
     @staticmethod
     def _held(control: Unixctl) -> int:

@@ -1,20 +1,28 @@
-"""Collectors for Open vSwitch, through its control socket, its database and the bridges' OpenFlow sockets."""
+"""Collectors for Open vSwitch, through its control socket, its database and the bridges' OpenFlow sockets.
+
+Of megaflows that the switch has put into the kernel's traffic control: which frames software handled there.
+`offloaded:yes` is a claim: Open vSwitch prints it of every filter of which the kernel does not say that it is *not* in
+hardware (lib/tc.c, `nl_get_flower_offloaded_state`). The counters of the filters' actions tell it from the truth:
+`packets` are those of software and hardware, `hw_packets` those of hardware alone (iproute2, tc/tc_util.c).
+"""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final, Self
 
-from pinchpoint.dut.device import Timed
+import msgspec
+
+from pinchpoint.dut.device import between
 from pinchpoint.dut.ovs import text as ovs_text
 from pinchpoint.dut.ovs.flows import FlowListing, datapath_flow_counts
 from pinchpoint.dut.ovs.places import Ovsdb, OvsPlaces, Unixctl, UnixctlError, selected
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.hops import DROPPED_BY
-from pinchpoint.observe.snapshot import Collector, Snapshot
+from pinchpoint.observe.snapshot import Collector, Listing, Snapshot
 
 MOST_RULES: Final = 10_000  # the switch's main thread writes the dump, about a microsecond a rule
 BY_RULES, BY_TRACKING = "ovs/rules/dropped", "ovs/rules/dropped_by_tracking"
@@ -28,10 +36,9 @@ _RULE: Final = re.compile(
 _TRACKED: Final = re.compile(r"(?:^|,)ct_(?:state|mark|label|zone)=")
 
 
-class Asked(Timed):
+class Asked(Collector):
     """Shared by all that ask the switch: they can run where it answers; a release may not know a command."""
 
-    name: str
     refusal: ClassVar[type[DutError]] = UnixctlError
 
     def can_run(self) -> str | None:
@@ -65,12 +72,11 @@ class PmdThreads(_ControlCollector):
         stats = self._control.call("dpif-netdev/pmd-stats-show")
         perf = self._control.call("dpif-netdev/pmd-perf-show", "-nh")
         counters = _flat("ovs/pmd", ovs_text.thread_counters(stats)) | _flat("ovs/perf", ovs_text.thread_counters(perf))
-        hits = {
-            name: n for name, n in counters.items() if name.startswith("ovs/pmd/") and name.endswith("megaflow_hits")
-        }
+        hits = between(counters, "ovs/pmd/", "/megaflow_hits")
         counters |= {f"ovs/pmd/{thread}/subtable_lookups": n for thread, n in ovs_text.subtable_lookups(stats).items()}
         counters |= {f"ovs/perf/{thread}/upcall_us": spent for thread, spent in ovs_text.upcall_time_us(perf).items()}
-        return Snapshot(at_s, counters, {f"{name}_since_start": float(n) for name, n in hits.items()})
+        gauges = {f"ovs/pmd/{thread}/megaflow_hits_since_start": float(n) for thread, n in hits.items()}
+        return Snapshot(at_s, counters, gauges)
 
 
 class ReceiveQueues(_ControlCollector):
@@ -254,7 +260,7 @@ def _configured(rows: Iterable[Mapping[str, list[list[list[str]]]]]) -> Iterator
             yield f"{CONFIGURED}{key}", float(value) if value.isdigit() else float(value == "true")
 
 
-class Ports(Timed):
+class Ports(Collector):
     """Frames in and out of every port of a bridge, with drops by their names."""
 
     def __init__(self, places: OvsPlaces, bridge: str, names: Mapping[str, str]) -> None:
@@ -275,3 +281,121 @@ class Ports(Timed):
         by_number = ovs_text.port_counters(shown)
         ports = {name: by_number[number] for number, name in self._names.items() if number in by_number}
         return Snapshot(at_s, _flat("ovs/port", ports))
+
+
+SOFTWARE, HARDWARE, DROPPED = "ovs/tc/software", "ovs/tc/hardware", "ovs/tc/dropped"
+MOST_FILTERS = 20_000  # that are parsed at one reading
+MODULES: Final = ("cls_flower", "act_mirred", "sch_ingress")
+
+
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Stats(msgspec.Struct):
+    packets: _Count = 0
+    hw_packets: _Count = 0
+    drops: _Count = 0
+
+
+class _Action(msgspec.Struct):
+    stats: _Stats | None = None
+
+
+class _Options(msgspec.Struct):
+    handle: int | str = 0
+    in_hw: bool = False
+    actions: list[_Action] = []
+
+
+class _Filter(msgspec.Struct):
+    pref: int = 0
+    chain: int = 0
+    options: _Options | None = None
+
+
+Filter = tuple[str, int, int, int | str]
+"""Interface, chain, priority and handle: what a filter is known by."""
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """Frames that a filter took since it was made."""
+
+    software: int
+    hardware: int
+    dropped: int  # by its actions
+
+
+@dataclass(frozen=True)
+class FilterListing(Listing):
+    """All filters at one moment."""
+
+    filters: Mapping[Filter, Filtered]
+
+    def counted(self, before: Self) -> Mapping[str, int]:
+        """`ovs/tc/{software,hardware,dropped}`: frames since then. One that passed several chains counts once.
+
+        A filter with fewer frames than before was made anew. One that is gone took its frames along.
+        """
+        chains: dict[str, Counter[int]] = {SOFTWARE: Counter(), HARDWARE: Counter(), DROPPED: Counter()}
+        for name, now in self.filters.items():
+            old = before.filters.get(name, _NONE)
+            if now.software + now.hardware < old.software + old.hardware:
+                old = _NONE
+            chains[SOFTWARE][name[1]] += max(0, now.software - old.software)
+            chains[HARDWARE][name[1]] += max(0, now.hardware - old.hardware)
+            chains[DROPPED][0] += max(0, now.dropped - old.dropped)
+        return {counter: max(counts.values(), default=0) for counter, counts in chains.items()}
+
+
+_NONE: Final = Filtered(0, 0, 0)
+
+
+def filters(text: str, interface: str) -> dict[Filter, tuple[Filtered, bool]]:
+    """What `tc -s -j filter show` prints of one interface, and whether the kernel says that hardware has it.
+
+    Raises msgspec.DecodeError.
+    """
+    by_filter: dict[Filter, tuple[Filtered, bool]] = {}
+    for entry in msgspec.json.decode(text or "[]", type=list[_Filter]):
+        stats = [action.stats for action in entry.options.actions if action.stats] if entry.options else []
+        if entry.options is not None and stats:
+            hardware = min(stats[0].hw_packets, stats[0].packets)
+            seen = Filtered(stats[0].packets - hardware, hardware, sum(action.drops for action in stats))
+            by_filter[interface, entry.chain, entry.pref, entry.options.handle] = (seen, entry.options.in_hw)
+    return by_filter
+
+
+class TcFilters(Collector):
+    """The filters at the switch's ports, one by one."""
+
+    name = "tc filters"
+
+    def __init__(self, host: Host, netns: str | None, interfaces: Sequence[str]) -> None:
+        self._host, self._netns, self._interfaces = host, netns, tuple(interfaces)
+
+    def can_run(self) -> str | None:
+        """Whether there is tc."""
+        return None if self._host.which("tc") else "tc: not installed; apt-get install iproute2"
+
+    def read(self, at_s: float) -> Snapshot:
+        """Gauges `ovs/tc/{filters,in_hw}`; the filters.
+
+        An interface that the kernel does not know by its name (a tunnel, a patch port) has none here, so its frames are
+        missing from the sum. What cannot be read, or is too much, leaves all of it out.
+        """
+        by_filter: dict[Filter, tuple[Filtered, bool]] = {}
+        for name in self._interfaces:
+            try:
+                argv = ["tc", "-s", "-j", "filter", "show", "dev", name, "ingress"]
+                by_filter |= filters(self._host.run(argv, self._netns), name)
+            except CommandFailed:
+                continue
+            except msgspec.DecodeError:
+                return Snapshot(at_s)
+            if len(by_filter) > MOST_FILTERS:
+                return Snapshot(at_s)
+        in_hw = sum(held for _, held in by_filter.values())
+        gauges = {"ovs/tc/filters": float(len(by_filter)), "ovs/tc/in_hw": float(in_hw)}
+        listing = FilterListing({name: frames for name, (frames, _) in by_filter.items()})
+        return Snapshot(at_s, gauges=gauges, listing=listing)

@@ -10,11 +10,9 @@ from dataclasses import replace
 from typing import Final
 
 from pinchpoint.dut.device import Device, Seen, between
-from pinchpoint.dut.ovs.collectors import BY_RULES, BY_TRACKING, CONFIGURED, MIRRORED
+from pinchpoint.dut.ovs.collectors import BY_RULES, BY_TRACKING, CONFIGURED, HARDWARE, MIRRORED, SOFTWARE
 from pinchpoint.dut.ovs.flows import LIMIT
-from pinchpoint.dut.ovs.keys import FIRST_BRIDGE
-from pinchpoint.dut.ovs.spec import Bridge, OvsPort, Rule, RuleSeries, spec
-from pinchpoint.dut.ovs.tc import HARDWARE, SOFTWARE
+from pinchpoint.dut.ovs.spec import FIRST_BRIDGE, Bridge, OvsPort, Rule, RuleSeries, spec
 from pinchpoint.model.causes import Experiment, Sign
 from pinchpoint.model.measurement import CARRIED, Metric
 from pinchpoint.model.offload import OffloadLimit
@@ -216,18 +214,15 @@ _SMC: Final = f"{CONFIGURED}smc-enable"
 _EMC: Final = f"{CONFIGURED}emc-insert-inv-prob"
 _SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "policer": ("raise ingress_policing_rate of the port", "the rates of its QoS record"),
-    "mtu": ("raise mtu_request of the port",),
-    "buffers": ("raise dut.memory_mb",),
-    "tracking-limit": ("raise dut.conntrack_limit", "the limit of the zone"),
-    "flow-limit": ("raise dut.flow_limit",),
+    "mtu": ("raise mtu_request of the port",), "buffers": ("raise dut.memory_mb",),
+    "tracking-limit": ("raise dut.conntrack_limit", "the limit of the zone"), "flow-limit": ("raise dut.flow_limit",),
     "false-offload": ("name outputs in the place of NORMAL in table 0",),
     "slow-path": ("raise dut.flow_limit", "raise dut.max_idle_ms"),
     "copies": ("name the port in the place of NORMAL without a learnt address, FLOOD or ALL",),
     "imbalance": ("set port.rxq_affinity", "let pmd-auto-lb deal the queues out"),
-    "main-thread": ('set dut.datapath = "af_xdp" or "dpdk"',),
-    "preempted": ("name another CPU in dut.pmd_cpus",),
+    "main-thread": ('set dut.datapath = "af_xdp" or "dpdk"',), "preempted": ("name another CPU in dut.pmd_cpus",),
     "flow-control": ("set options:tx-flow-ctrl=false of the port",),
-}
+}  # fmt: skip
 """By the name of the cause."""
 
 

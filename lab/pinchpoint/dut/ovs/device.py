@@ -12,15 +12,14 @@ from pinchpoint.bench.requirements import Probe, command, hugepages, kernel_modu
 from pinchpoint.bench.resource import AnyResource, TapLinks
 from pinchpoint.dut import device, nics
 from pinchpoint.dut.attach import by_dpdk, by_veth, pages_of
-from pinchpoint.dut.device import Attached, Attachment, Freezing, Pages, RawScenario, Read, Starter, Types
+from pinchpoint.dut.device import Attached, Attachment, Freezing, Pages, RawScenario, Read, Starter
 from pinchpoint.dut.ovs import bench as made
-from pinchpoint.dut.ovs import counters, hops, reading, vdpa
-from pinchpoint.dut.ovs.keys import DEFAULT_MEMORY_MB, KEYS
+from pinchpoint.dut.ovs import counters, hops, reading
+from pinchpoint.dut.ovs.collectors import MODULES
 from pinchpoint.dut.ovs.live import OvsLive, attach
 from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.ports import refused_rule
-from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsDut, OvsHost, OvsPort, pinned_queues, rules, spec
-from pinchpoint.dut.ovs.tc import MODULES
+from pinchpoint.dut.ovs.ports import refused_rule, refused_vdpa
+from pinchpoint.dut.ovs.spec import DEFAULT_MB, IN_KERNEL, KEYS, TYPES, Datapath, OvsPort, pinned_queues, rules, spec
 from pinchpoint.dut.places import Places
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
@@ -125,7 +124,7 @@ class OvsBench(device.Bench):
 
     def refusal(self, error: CommandFailed) -> PinchpointError | None:
         """A refused rule, with its place in the scenario, or ports that it does not have."""
-        return vdpa.refused(error, self.scenario) or refused_rule(error, self.scenario, self.places)
+        return refused_vdpa(error, self.scenario) or refused_rule(error, self.scenario, self.places)
 
     def ends_with_it(self, resources: Sequence[AnyResource]) -> list[AnyResource]:
         """The switch and its rules; bridges, ports and settings come back from its database."""
@@ -170,7 +169,7 @@ class OvsDevice(counters.Counters):
         """Both of its programs, and the hugepages of a scenario that leaves every size at its default."""
         yield from (command(host, name, package) for name, package in _PACKAGES.items())
         yield program(host, Datapath.DPDK)
-        yield hugepages(host, pages_of(DEFAULT_MEMORY_MB + device.ENGINE_MEMORY_MB), _OTHERWISE)
+        yield hugepages(host, pages_of(DEFAULT_MB + device.ENGINE_MEMORY_MB), _OTHERWISE)
         yield program(host, Datapath.AF_PACKET)
 
     def pages(self, scenario: Scenario) -> int:
@@ -253,5 +252,4 @@ def _repinned(port: Port, now: Mapping[int, int]) -> Port:
     return replace(port, rxq_affinity=",".join(pairs))
 
 
-_TYPES = Types(OvsDut, OvsPort, OvsHost)
-DEVICE = OvsDevice("ovs", "Open vSwitch", _TYPES, KEYS, counters.FIGURES, is_default=True, starters=STARTERS)
+DEVICE = OvsDevice("ovs", "Open vSwitch", TYPES, KEYS, counters.FIGURES, is_default=True, starters=STARTERS)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from pinchpoint.model.offload import OffloadLimit
+from pinchpoint.observe.snapshot import Listing
 
 LIMIT: Final = "ovs/offload/limit/"
 _FLOW = re.compile(
@@ -72,7 +73,7 @@ def mask_of(key: str) -> str:
 
 
 @dataclass(frozen=True)
-class FlowListing:
+class FlowListing(Listing):
     """The datapath's flows at one moment, by thread and flow."""
 
     flows: Mapping[str, FlowCount]
@@ -91,10 +92,6 @@ class FlowListing:
             "ovs/exercised/masks": float(len({flow.mask for flow, _ in carried})),
             **{LIMIT + limit.name.lower(): packets / total for limit, packets in kept.items()},
         }
-
-    def counted(self, before: Self) -> Mapping[str, int]:
-        """Nothing: a flow that ended took its packets along."""
-        return {}
 
 
 def _carried(before: Mapping[str, FlowCount], after: Mapping[str, FlowCount]) -> Iterator[tuple[FlowCount, int]]:

@@ -5,8 +5,8 @@ Sources: ovs-vswitchd(8) for coverage counters; lib/netdev-dpdk.c for the custom
 
 from dataclasses import replace
 
+from pinchpoint.dut.ovs.collectors import DROPPED
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath
-from pinchpoint.dut.ovs.tc import DROPPED
 from pinchpoint.dut.softirq import QUEUES
 from pinchpoint.model.hops import PORT, DropCounter, DropKind, HopGraph, Party, Place, Refused
 

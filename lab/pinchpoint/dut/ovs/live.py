@@ -5,7 +5,7 @@ A switch in service, which no bench of ours built, is found by its run directory
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import PurePosixPath
@@ -21,11 +21,10 @@ from pinchpoint.dut.ovs.balancing import Connections
 from pinchpoint.dut.ovs.bench import ends_with_the_switch, switch_versions
 from pinchpoint.dut.ovs.bulk import Flows
 from pinchpoint.dut.ovs.bulk import Ports as BulkPorts
-from pinchpoint.dut.ovs.collectors import Database, DroppingRules, PmdThreads, Ports, of_datapath
+from pinchpoint.dut.ovs.collectors import Database, DroppingRules, PmdThreads, Ports, TcFilters, of_datapath
 from pinchpoint.dut.ovs.places import OvsPlaces, Unixctl, UnixctlError
 from pinchpoint.dut.ovs.ports import switch_ports
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, ends, rules, spec
-from pinchpoint.dut.ovs.tc import TcFilters
 from pinchpoint.dut.program import kept_log
 from pinchpoint.host.interface import PROC, CommandFailed, Host
 from pinchpoint.model.errors import DutError, RequirementError
@@ -110,17 +109,49 @@ class OvsLive(Live):
         make_ports, remove_ports = partial(timed_make, ports, count), partial(timed_removal, ports, count)
         anew = ends_with_the_switch(self._scenario, places, resources)
         actions: Mapping[str, Action] = {
-            "none": Steps(),
-            "add-flows": Steps(make_flows, restore=remove_flows),
-            "del-flows": Steps(remove_flows, prepare=make_flows),
-            "add-ports": Steps(make_ports, restore=remove_ports),
-            "del-ports": Steps(remove_ports, prepare=make_ports),
-            "flush-flows": Steps(lambda check: control.call("dpctl/del-flows")),
-            "rebalance": Steps(lambda check: control.call("dpif-netdev/pmd-rxq-rebalance")),
-            "settings": Set(places, change.settings),
-            "restart": Restarted(places, anew, control),
+            "none": Action(),
+            "add-flows": Action(make_flows, restore=remove_flows),
+            "del-flows": Action(remove_flows, prepare=make_flows),
+            "add-ports": Action(make_ports, restore=remove_ports),
+            "del-ports": Action(remove_ports, prepare=make_ports),
+            "flush-flows": Action(lambda check: control.call("dpctl/del-flows")),
+            "rebalance": Action(lambda check: control.call("dpif-netdev/pmd-rxq-rebalance")),
+            "settings": self._setting(change.settings),
+            "restart": Action(partial(self._restart, anew), ends_processes=True),
         }
         return actions[change.action]
+
+    def _setting(self, wanted: Mapping[str, str]) -> Action:
+        """Settings of Open_vSwitch other_config; ovs-vsctl returns when the switch has taken them over."""
+        before: dict[str, str] = {}
+
+        def restore(check: Check) -> None:
+            self._set({key: before[key] for key in wanted if key in before})
+            for key in (key for key in wanted if key not in before):
+                self._places.ask_vsctl("remove", "Open_vSwitch", ".", "other_config", key)
+
+        return Action(
+            act=lambda check: self._set(wanted),
+            prepare=lambda check: before.update(settings.other_config(self._places)),
+            restore=restore,
+        )
+
+    def _set(self, wanted: Mapping[str, str]) -> None:
+        if wanted:
+            pairs = [f"other_config:{key}={json.dumps(value)}" for key, value in wanted.items()]
+            self._places.ask_vsctl("set", "Open_vSwitch", ".", *pairs)
+
+    def _restart(self, anew: Sequence[AnyResource], check: Check) -> None:
+        """End the switch as on SIGTERM and start it again on its database; what that does not hold is made anew.
+
+        The bench's journal names all of this already: nothing else is there meanwhile.
+        """
+        for resource in reversed(anew):
+            remove(resource, self._places.host)
+        self.control.close()  # the next question goes to the new process
+        for resource in anew:
+            check()
+            create(resource, self._places.host)
 
     @contextmanager
     def items(self, batch: Batch, probed: bool) -> Iterator[Bulk]:
@@ -146,8 +177,7 @@ class OvsLive(Live):
         """Of the bridges at which traffic enters or leaves; patch ports add nothing that these do not show."""
         at, ports = ends(self._scenario), switch_ports(self._scenario, self._places)
         for bridge in dict.fromkeys(port.bridge for port in ports if port.name in at):
-            numbers = {str(port.number): port.name for port in ports if port.bridge == bridge}
-            yield Ports(self._places, bridge, numbers)
+            yield Ports(self._places, bridge, {str(port.number): port.name for port in ports if port.bridge == bridge})
 
     def _limit_flows(self) -> Mapping[str, str]:
         """Make the scenario's limit of megaflows the present one, not only the highest there may be.
@@ -170,79 +200,6 @@ class OvsLive(Live):
         if not said.isdigit() or said == "0":
             raise DutError(f"port {port} has no OpenFlow number: ovs-vsctl says {said!r}", "see ovs-vswitchd's log")
         return int(said)
-
-
-Step = Callable[[Check], object]
-
-
-def _nothing(check: Check) -> None:
-    """Nothing to do."""
-
-
-class Steps(Action):
-    """An action of steps, each of which returns when what it does shows."""
-
-    def __init__(self, act: Step = _nothing, prepare: Step = _nothing, restore: Step = _nothing) -> None:
-        self._act, self._prepare, self._restore = act, prepare, restore
-
-    def prepare(self, check: Check) -> None:
-        """What must be there before."""
-        self._prepare(check)
-
-    def act(self, check: Check) -> None:
-        """Let it happen."""
-        self._act(check)
-
-    def restore(self, check: Check) -> None:
-        """Undo what lasts."""
-        self._restore(check)
-
-
-class Set(Action):
-    """Settings of Open_vSwitch other_config; ovs-vsctl returns when the switch has taken them over."""
-
-    def __init__(self, places: OvsPlaces, wanted: Mapping[str, str]) -> None:
-        self._places, self._settings = places, wanted
-        self._before: Mapping[str, str] = {}
-
-    def prepare(self, check: Check) -> None:
-        """Remember what is set."""
-        self._before = settings.other_config(self._places)
-
-    def act(self, check: Check) -> None:
-        self._set(self._settings)
-
-    def restore(self, check: Check) -> None:
-        """Set what was set before, and remove keys that were not there."""
-        self._set({key: self._before[key] for key in self._settings if key in self._before})
-        for key in self._settings:
-            if key not in self._before:
-                self._places.ask_vsctl("remove", "Open_vSwitch", ".", "other_config", key)
-
-    def _set(self, settings: Mapping[str, str]) -> None:
-        if settings:
-            pairs = [f"other_config:{key}={json.dumps(value)}" for key, value in settings.items()]
-            self._places.ask_vsctl("set", "Open_vSwitch", ".", *pairs)
-
-
-class Restarted(Action):
-    """The switch ends as on SIGTERM and starts again on its database; what that does not hold is made anew.
-
-    The bench's journal names all of this already: nothing else is there meanwhile.
-    """
-
-    ends_processes = True
-
-    def __init__(self, places: OvsPlaces, anew: Sequence[AnyResource], control: Unixctl) -> None:
-        self._host, self._anew, self._control = places.host, anew, control
-
-    def act(self, check: Check) -> None:
-        for resource in reversed(self._anew):
-            remove(resource, self._host)
-        self._control.close()  # the next question goes to the new process
-        for resource in self._anew:
-            check()
-            create(resource, self._host)
 
 
 MOST_FLOWS = 1_000  # of a switch in service, listed at each reading: some 20 ms of its main thread

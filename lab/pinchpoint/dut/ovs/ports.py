@@ -12,6 +12,12 @@ routes and neighbours are static. For the same reason the tunnel ports name no
 local address: the switch would look for a local route to it.
 
 Of each bridge's OpenFlow rules there is one file, and one `ovs-ofctl add-flows`.
+
+Of ports of the type dpdkvdpa a virtual function of a NIC serves the rings of a vhost-user socket (vDPA). Forks of Open
+vSwitch have them, e.g. NVIDIA's for ConnectX and BlueField; no release of Open vSwitch has. The switch connects to the
+socket and hands the rings to the virtual function; what that function sends and receives it sees at the function's
+representor. Sources: the series that proposed them (ovs-dev, 2019) with its topics/dpdk/vdpa.rst, and "Switch
+Representation within DPDK Applications" of DPDK's guides.
 """
 
 import re
@@ -21,10 +27,11 @@ from ipaddress import IPv4Address
 from itertools import count
 
 from pinchpoint.bench.resource import AnyResource, Command, TapLinks, TextFile
-from pinchpoint.dut.ovs import vdpa
+from pinchpoint.dut.device import RawScenario
 from pinchpoint.dut.ovs.places import OvsPlaces, quoted
 from pinchpoint.dut.ovs.spec import IN_KERNEL, VDPA, ArpResponder, Bridge, Datapath, OvsPort, Tunnel, hosts, ports, spec
 from pinchpoint.host.interface import COMMAND_TIMEOUT_S, CommandFailed
+from pinchpoint.keys.reader import Element
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import Scenario
 
@@ -86,7 +93,7 @@ def _attached(port: OvsPort, datapath: Datapath, places: OvsPlaces) -> dict[str,
     """How the port reaches its other end. Of a vhost-user port the other end decides how many queues it has."""
     queues = {"options:n_rxq": str(port.queues)}
     if datapath is Datapath.DPDK and port.kind == VDPA:
-        return vdpa.columns(port, places)
+        return _vdpa_columns(port, places)
     if datapath is Datapath.DPDK and port.pci:
         return {"type": "dpdk", "options:dpdk-devargs": quoted(port.pci)} | queues
     return _interface(port.name, datapath, places) | (queues if datapath is Datapath.AF_XDP else {})
@@ -281,3 +288,74 @@ def refused_rule(error: CommandFailed, scenario: Scenario, places: OvsPlaces) ->
     place = f"{scenario.path}:{line}" if line else f"{scenario.path}: {bridge.name}"
     refusal = f"{place}: the switch refused this rule: {match[2]}"
     return BenchError(refusal, "rule syntax: ovs-actions(7), ovs-fields(7)")
+
+
+_VDPA_TYPE = "dpdkvdpa"
+_OF_VDPA = ("pf", "vf", "representor")
+_KNOWN_WITHIN_S = 5  # the switch lists its types of ports before it answers to anything
+_KNOWS = f"iface_types{{>=}}{_VDPA_TYPE}"  # ovs-vsctl(8), wait-until: the set includes it
+
+
+def check_vdpa(raw: RawScenario) -> None:
+    """A port has a function of a NIC, or is of another kind; no two ports share a function or a representor."""
+    functions, representors = set[str | None](), set[str]()
+    for port in raw.ports:
+        values = port.values
+        if values.get("kind") != VDPA:
+            for key in (key for key in _OF_VDPA if values.get(key) is not None):
+                raw.problem((*port.at, key), f'expected port.kind = "{VDPA}" with it')
+            continue
+        _check_vdpa_port(raw, port)
+        pf, vf, number = (values.get(key) for key in _OF_VDPA)
+        representor = f"{number} of {pf}"
+        if vf and vf in functions:
+            raw.problem((*port.at, "vf"), f'expected a function that no other port uses, found "{vf}" again')
+        if pf and number is not None and representor in representors:
+            raw.problem((*port.at, "representor"), f"expected one that no other port uses, found {representor} again")
+        functions.add(vf)
+        representors.add(representor)
+
+
+def _check_vdpa_port(raw: RawScenario, port: Element) -> None:
+    for key in _OF_VDPA:
+        if key in port.values and port.values[key] is None:
+            raw.problem((*port.at, key), f'missing; port.kind = "{VDPA}" needs it')
+    if (datapath := raw.dut.get("datapath")) not in (None, Datapath.DPDK):
+        raw.mismatch((*port.at, "kind"), f'none where dut.datapath is "{datapath}"', VDPA)
+    for key in ("pci", "engine_pci"):
+        if address := port.values.get(key):
+            raw.problem((*port.at, key), f'expected no NIC where port.kind is "{VDPA}", found "{address}"')
+
+
+def _vdpa_columns(port: OvsPort, places: OvsPlaces) -> dict[str, str]:
+    """Of its Interface row. The engine is the server of the socket, as a guest would be."""
+    row = {
+        "type": _VDPA_TYPE,
+        "options:vdpa-socket-path": places.vhost_socket(port.name),
+        "options:vdpa-accelerator-devargs": quoted(str(port.vf)),
+        "options:dpdk-devargs": quoted(f"{port.pf},representor=[{port.representor}]"),
+    }
+    several = {"options:vdpa-max-queues": str(port.queues), "options:n_rxq": str(port.queues)}
+    return row | (several if port.queues > 1 else {})
+
+
+def vdpa_known(scenario: Scenario, places: OvsPlaces) -> list[Command]:
+    """A command that fails where the running switch has no such ports, which it would take and not open."""
+    asked = places.vsctl("wait-until", "Open_vSwitch", ".", _KNOWS, timeout_s=_KNOWN_WITHIN_S)
+    return [asked] if any(_vdpa_ports(scenario)) else []
+
+
+def refused_vdpa(error: CommandFailed, scenario: Scenario) -> BenchError | None:
+    """The error in terms of the scenario if it was that command; None if it was another."""
+    if _KNOWS not in error.argv:
+        return None
+    name = next(_vdpa_ports(scenario)).name
+    return BenchError(
+        f'{scenario.path}: port {name}: kind = "{VDPA}": the running switch has no ports of the type {_VDPA_TYPE} '
+        "(Open_vSwitch iface_types)",
+        "set dut.vswitchd to the ovs-vswitchd of a build that has them, or leave out port.kind for a vhost-user port",
+    )
+
+
+def _vdpa_ports(scenario: Scenario) -> Iterator[OvsPort]:
+    return (port for port in ports(scenario) if port.kind == VDPA)

@@ -11,8 +11,8 @@ from itertools import pairwise
 
 from pinchpoint.dut import checks
 from pinchpoint.dut.device import RawScenario, Read
-from pinchpoint.dut.ovs import spec, vdpa
-from pinchpoint.dut.ovs.keys import FIRST_BRIDGE, LAST_BRIDGE, MOST_RULES, NEEDS_PMD, TUNING
+from pinchpoint.dut.ovs import spec
+from pinchpoint.dut.ovs.ports import check_vdpa
 from pinchpoint.dut.ovs.spec import IN_KERNEL, POLLED, Bridge, Datapath, Patch, Rule, RuleSeries, pinned_queues
 from pinchpoint.dut.services import Option
 from pinchpoint.keys import kinds
@@ -40,7 +40,7 @@ def read(raw: RawScenario) -> Callable[[], Read]:
     _check_ports(raw)
     _check_service(raw)
     action = raw.tables["blocked"].get("action")
-    if action in NEEDS_PMD and datapath and datapath not in POLLED:
+    if action in spec.NEEDS_PMD and datapath and datapath not in POLLED:
         raw.mismatch(("blocked", "action"), f'another one where dut.datapath is "{datapath}"', action)
     is_batch = raw.measure is not None and issubclass(raw.measure, Batch)
     made = Rules(raw.source, dut, arrays).bridges(needs_rules=not (raw.tables["service"] or is_batch))
@@ -86,7 +86,7 @@ def _check_ports(raw: RawScenario) -> None:
         _check_affinity(raw.source, port, dut)
     if datapath and datapath != Datapath.DPDK:
         checks.no_vhost(raw, f'dut.datapath is "{datapath}"')
-    vdpa.check(raw)
+    check_vdpa(raw)
 
 
 def _check_service(raw: RawScenario) -> None:
@@ -99,15 +99,14 @@ def _check_service(raw: RawScenario) -> None:
         raw.mismatch(("dut", "datapath"), f'"dpdk", "af_xdp" or "af_packet" {why}', datapath)
     for port in raw.ports:
         of_service = port.values.get("name") in (service.get("client_port"), service.get("server_port"))
-        if of_service and (bridge := port.values.get("bridge", FIRST_BRIDGE)) != FIRST_BRIDGE:
-            raw.mismatch((*port.at, "bridge"), f'"{FIRST_BRIDGE}", which balances the [service]', bridge)
+        if of_service and (bridge := port.values.get("bridge", spec.FIRST_BRIDGE)) != spec.FIRST_BRIDGE:
+            raw.mismatch((*port.at, "bridge"), f'"{spec.FIRST_BRIDGE}", which balances the [service]', bridge)
     if service.get("mode") == Mode.DNAT and service.get(Option.LOCAL_PORTS) is not None:
         raw.problem(("service", Option.LOCAL_PORTS), f'expected none with mode = "{Mode.DNAT}"')
     if service.get(Option.MAX_CONNECTIONS) is not None and raw.dut.get("conntrack_limit") is not None:
         raw.problem(("dut", "conntrack_limit"), "expected none beside service.max_connections, which sets the same")
     for key in (Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S):
-        if (value := service.get(key)) is not None and value != int(value):
-            raw.mismatch(("service", key), "whole seconds", value)
+        checks.whole_seconds(raw, key)
 
 
 def _check_affinity(source: Source, port: Element, dut: Values) -> None:
@@ -130,7 +129,7 @@ def _dut(dut: Values, arrays: _Arrays, made: tuple[Bridge, ...]) -> spec.OvsDut:
         pmd_cpus=dut["pmd_cpus"],
         memory_mb=dut["memory_mb"],
         other_config=dut["other_config"],
-        tuning=spec.Tuning(**{key.model_field: dut[key.model_field] for key in TUNING}),
+        tuning=spec.Tuning(**{key.model_field: dut[key.model_field] for key in spec.TUNING}),
         bridges=made,
         patches=patches(dut, arrays["patch"]),
         tunnels=tuple(spec.Tunnel(**tunnel.values) for tunnel in arrays["tunnel"]),
@@ -168,7 +167,7 @@ def check_bridges(source: Source, dut: Values, arrays: Mapping[str, Sequence[Ele
 def _place(source: Source, element: Element, key: str, field: str, there: Sequence[str], last: str) -> None:
     """Put the bridge meant in place of "last", and refuse one that is not there."""
     name = element.values.get(field)
-    if name == LAST_BRIDGE:
+    if name == spec.LAST_BRIDGE:
         element.values[field] = last
     elif name and name not in there:
         near = ", ".join(there[:8]) + (", ..." if len(there) > 8 else "")
@@ -210,7 +209,7 @@ class Rules:
         """br0, the rest of its row, the bridges beside it. `needs_rules`: whether br0 must have any."""
         self._count()
         table, series = "[[dut.rule_series]]", self.arrays["dut.rule_series"]
-        first = self._bridge(FIRST_BRIDGE, self.dut, ("dut", "rules"), series, table if needs_rules else "")
+        first = self._bridge(spec.FIRST_BRIDGE, self.dut, ("dut", "rules"), series, table if needs_rules else "")
         return (first, *self._transit(), *self._others())
 
     def _bridge(self, name: str, values: Values, at: Path, series: Sequence[Element], table: str) -> Bridge:
@@ -244,8 +243,8 @@ class Rules:
         series = (*self.arrays["dut.rule_series"], *self.arrays["bridge.rule_series"])
         answered = [answer.values["ipv4"].count for answer in self.arrays["arp_responder"] if "ipv4" in answer.values]
         total = sum(element.values.get("count", 0) for element in series) + sum(answered)
-        if total > MOST_RULES:
-            expected = f"expected at most {MOST_RULES:,} rules in all, found {total:,}"
+        if total > spec.MOST_RULES:
+            expected = f"expected at most {spec.MOST_RULES:,} rules in all, found {total:,}"
             self.source.problem(("dut", "rule_series"), expected)
 
     def _lines(self, text: str, at: Path) -> Iterator[Rule]:

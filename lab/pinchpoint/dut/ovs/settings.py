@@ -11,9 +11,7 @@ Of its NICs the switch reports driver, link speed, queues, NUMA node, offloads a
 
 import json
 import re
-import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Iterator, Mapping
 
 from pinchpoint.bench.resource import Host
 from pinchpoint.dut import remote_endpoints
@@ -22,11 +20,12 @@ from pinchpoint.dut.ovs.places import OvsPlaces, Unixctl
 from pinchpoint.dut.ovs.spec import IN_KERNEL, POLLED, Datapath, OvsPort, ends, pinned_queues, ports, spec
 from pinchpoint.dut.ovs.text import receive_queues
 from pinchpoint.host.interface import Host as Machine
+from pinchpoint.host.processes import insisted
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.scenario import PACKED, SPLIT, Scenario
 
-_T = TypeVar("_T")
 LOG_TIMEOUT_S = 1.0  # the switch may write its log by another thread
+_AGAIN_S = 0.05
 QUEUES_TIMEOUT_S = 5.0  # the switch gives a vhost-user port its queues after the link is up
 _PMD = re.compile(r"^pmd thread numa_id -?\d+ core_id (\d+):", re.MULTILINE)
 _PORT_CONFIG = re.compile(r"^\s+port \d+: (\S+) \((.+)\)$")
@@ -53,7 +52,7 @@ def in_force(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[st
     Raises BenchError naming what was asked and what was found where the two differ.
     """
     settings = {key: f"{value} (stored in the database)" for key, value in _followed(scenario, places)}
-    settings |= _soon(lambda: _told(scenario, places, control), LOG_TIMEOUT_S)
+    settings |= insisted(lambda: _told(scenario, places, control), BenchError, LOG_TIMEOUT_S, _AGAIN_S)
     if (limit := spec(scenario).tuning.conntrack_limit) is not None:
         answer = control.call("dpctl/ct-get-maxconns").strip()
         _same("conntrack limit", str(limit), answer)
@@ -82,19 +81,7 @@ def check_queues(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> Non
             if (layout := layouts.get(places.vhost_socket(port.name))) is not None:
                 _same(f"ring layout of {port.name}", port.ring_layout, layout)
 
-    _soon(check, QUEUES_TIMEOUT_S)
-
-
-def _soon(check: Callable[[], _T], timeout_s: float) -> _T:
-    """Its result; what it raises only where it still raises that after `timeout_s`."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        try:
-            return check()
-        except BenchError:
-            if time.monotonic() > deadline:
-                raise
-        time.sleep(0.05)
+    insisted(check, BenchError, QUEUES_TIMEOUT_S, _AGAIN_S)
 
 
 def polled_queues(text: str) -> dict[str, dict[int, int]]:

@@ -1,11 +1,15 @@
-"""What a scenario says of a private Open vSwitch."""
+"""What a scenario says of a private Open vSwitch, and the keys by which it says so."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from pinchpoint.model.scenario import Host, Port, Range, Scenario
+from pinchpoint.dut.device import Items, Keys, Types
+from pinchpoint.dut.services import Option, Services
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table, Unset
+from pinchpoint.model.scenario import NAT, Host, Port, Range, Scenario, Scheduler
 
 
 class Datapath(StrEnum):
@@ -102,13 +106,9 @@ class Tuning:
 
 
 CONFIG_KEYS: Final = {
-    "emc_insert_inv_prob": "emc-insert-inv-prob",
-    "smc": "smc-enable",
-    "flow_limit": "flow-limit",
-    "max_idle_ms": "max-idle",
-    "hw_offload": "hw-offload",
-    "tc_policy": "tc-policy",
-}
+    "emc_insert_inv_prob": "emc-insert-inv-prob", "smc": "smc-enable", "flow_limit": "flow-limit",
+    "max_idle_ms": "max-idle", "hw_offload": "hw-offload", "tc_policy": "tc-policy",
+}  # fmt: skip
 """Open_vSwitch other_config: the key in which each setting stands in the database."""
 
 
@@ -195,3 +195,159 @@ def rules(scenario: Scenario) -> int:
     """OpenFlow rules of all bridges as the scenario gives them."""
     bridges = spec(scenario).bridges
     return sum(len(bridge.rules) + sum(series.count for series in bridge.rule_series) for bridge in bridges)
+
+
+FIRST_BRIDGE: Final = "br0"
+LAST_BRIDGE: Final = "last"
+DEFAULT_MB: Final = 1024
+MOST_RULES: Final = 1_000_000
+_INT32: Final = 2**31 - 1
+_UINT32: Final = 2**32 - 1
+
+_SET_BY_THE_BENCH: Final = {
+    "dpdk-init": "set by dut.datapath",
+    **dict.fromkeys(("dpdk-socket-mem", "dpdk-alloc-mem"), "use dut.memory_mb"),
+    **dict.fromkeys(("pmd-cpu-mask", "dpdk-lcore-mask"), "use dut.pmd_cpus"),
+    "dpdk-extra": "it could load foreign code into the switch",
+    **dict.fromkeys(("dpdk-hugepage-dir", "vhost-sock-dir"), "the bench keeps to its own folders"),
+    **{name: f"use dut.{key}" for key, name in CONFIG_KEYS.items()},
+}
+
+RESERVED_CONFIG: Final = {
+    key: "the switch takes it only when it starts"
+    for key in _SET_BY_THE_BENCH
+    if key.startswith(("dpdk-", "vhost-")) or key in ("hw-offload", "tc-policy")
+}
+"""Settings that cannot change while the switch runs."""
+
+_OWN = Unset("the switch's own")
+
+TUNING: Final = (
+    Key("emc_insert_inv_prob", kinds.integer(0, _UINT32),
+        "One in this many new flows is added to the exact match cache; 0: none.", _OWN),
+    Key("smc", kinds.boolean(), "Whether the signature match cache is used.", _OWN),
+    Key("flow_limit", kinds.integer(1, _INT32), "Limit of megaflows in the datapath.", _OWN),
+    Key("max_idle_ms", kinds.integer(1, _INT32), "Idle time after which a megaflow is removed, milliseconds.", _OWN),
+    Key("conntrack_limit", kinds.integer(1, _INT32), "Limit of tracked connections.", _OWN),
+    Key("hw_offload", kinds.boolean(), "Whether megaflows are offloaded to the NIC.", _OWN),
+    Key("tc_policy", kinds.word("none", "skip_sw", "skip_hw"),
+        "Where tc forwards: anywhere, not in software, or not in hardware (tc only).", _OWN),
+)  # fmt: skip
+
+_DUT = (
+    Key("datapath", kinds.word("dpdk", "af_xdp", "af_packet", "kernel", "tc"),
+        '"dpdk": vhost-user rings, or NICs, polled by PMD threads; "af_xdp": veth pairs through AF_XDP sockets, '
+        'polled by PMD threads; "af_packet": veth pairs served by the switch\'s main thread; "kernel": veth '
+        'pairs through the kernel\'s openvswitch module; "tc": the same with hw_offload, so that megaflows become '
+        "filters of the kernel's traffic control, and of NICs that take them."),
+    Key("pmd_cpus", kinds.cpus(),
+        "CPUs that forward: those of the PMD threads, or without any those of the main thread."),
+    Key("vswitchd", kinds.absolute_path(),
+        "The switch's program, e.g. of a build of one's own. Taken from the command line only (`--set "
+        "dut.vswitchd=/path/to/ovs-vswitchd`): a file must not choose what runs as root. Its version and hash are "
+        "recorded.", Unset("the installed one"), command_line_only=True, program="ovs-vswitchd"),
+    Key("memory_mb", kinds.integer(64, 1_048_576), "Hugepage memory of the switch, MiB (dpdk only).",
+        DEFAULT_MB),
+    *TUNING,
+    Key("other_config", kinds.config(_SET_BY_THE_BENCH),
+        "Settings of the switch (Open_vSwitch other_config), applied as written. Refused, because the "
+        "bench sets them: " + ", ".join(_SET_BY_THE_BENCH) + ".", {}),
+    Key("rules", kinds.lines(),
+        "OpenFlow rules of br0, one a line, as `ovs-ofctl add-flows` reads them. Blank lines and lines that "
+        "begin with # are skipped; `{left}` stands for the number of the port named left.", ""),
+    Key("cascade", kinds.integer(1, 64),
+        'Bridges in a row, br0, br1, ..., each joined to the next by patch ports; `bridge = "last"` is the '
+        "last of them.", 1),
+    Key("transit_rules", kinds.lines(),
+        "The rules of every bridge of the row but the first. `{to-previous}` and `{to-next}` stand for the patch "
+        "ports towards br0 and towards the last bridge. The last bridge gets no rule that names `{to-next}`.",
+        "actions=NORMAL"),
+    Key("extra_ports", kinds.integer(0, 20_000), "Number of ports of br0 without traffic.", 0),
+    Key("extra_ports_kind", kinds.word("internal", "veth"), "The kind of these ports.", "internal"),
+)  # fmt: skip
+
+_SERIES_KEYS = (
+    Key("rule", kinds.text(kinds.LONGEST_RULE), "The rule."),
+    Key("count", kinds.integer(0, MOST_RULES), "How many copies; with 0 the rule is left out."),
+    Key("first", kinds.integer(0, 2**32 - 1), "The first i.", 0),
+)
+
+RULE_SERIES = Table("dut.rule_series",
+    "One rule of br0 repeated many times; i counts from `first`. Besides port names, the rule may hold `{i}`, "
+    "`{u16:1000}` (1000 + i, up to 65535), `{ipv4:48.0.0.1}` (that address + i) and `{mac:02:00:00:00:00:00}` "
+    "(that address + i).", _SERIES_KEYS, at_most=64)  # fmt: skip
+
+BRIDGE = Table("bridge", "A bridge beside br0 and its row.", (
+    Key("name", kinds.bridge_name(), "Used in ports, hosts, patches and tunnels."),
+    Key("rules", kinds.lines(), "Its OpenFlow rules, written as those of the DUT.", ""),
+), at_most=256)  # fmt: skip
+
+BRIDGE_SERIES = Table("bridge.rule_series",
+    "One rule of the bridge above it repeated many times, as in `[[dut.rule_series]]`.",
+    _SERIES_KEYS, at_most=64)  # fmt: skip
+
+_A_BRIDGE = kinds.bridge_name(LAST_BRIDGE)
+_ENDS = (Key("from", _A_BRIDGE, "One bridge.", field="first"), Key("to", _A_BRIDGE, "The other.", field="second"))
+
+PATCH = Table("patch",
+    "Two bridges joined by a pair of patch ports. In the rules of a bridge, `{to-br1}` stands for the port towards "
+    "the bridge br1, also in the row that `dut.cascade` makes.", _ENDS, at_most=256)  # fmt: skip
+
+TUNNEL = Table("tunnel", "A VXLAN tunnel between two bridges, over an underlay that the bench builds.", (
+    Key("name", kinds.port_name(), "In braces, its port in the rules of either bridge."),
+    *_ENDS,
+    Key("vni", kinds.integer(0, 2**24 - 1), "The VXLAN network identifier (RFC 7348)."),
+), at_most=256)  # fmt: skip
+
+ARP_RESPONDER = Table("arp_responder", "Addresses for which a bridge itself answers ARP requests, by one rule of "
+    "table 0 each.", (
+    Key("bridge", _A_BRIDGE, "The bridge that answers.", FIRST_BRIDGE),
+    Key("ipv4", kinds.ipv4_range(), "The addresses."),
+    Key("mac", kinds.mac(unicast=True), "The answer."),
+), at_most=64)  # fmt: skip
+
+_PORT = (
+    Key("bridge", _A_BRIDGE, "The bridge it belongs to.", FIRST_BRIDGE),
+    Key("rxq_affinity", kinds.affinity(), "Which of dut.pmd_cpus polls which queue (OVS's pmd-rxq-affinity).", ""),
+    Key("kind", kinds.word(VDPA),
+        '"vdpa": a vhost-user socket whose rings a virtual function of a NIC serves: `type=dpdkvdpa`, with `pf`, `vf` '
+        "and `representor`. Forks of Open vSwitch have it; another is refused once it runs.",
+        Unset("as dut.datapath says")),
+    Key("pf", kinds.pci_address(), "The NIC's physical function, in switchdev mode (vdpa only).", Unset("none")),
+    Key("vf", kinds.pci_address(), "Its virtual function (vdpa only).", Unset("none")),
+    Key("representor", kinds.integer(0, 4095), "The number of that function's representor (vdpa only).", Unset("none")),
+)  # fmt: skip
+
+_HOST = (Key("bridge", _A_BRIDGE, "The bridge it is on.", FIRST_BRIDGE),)
+
+_ACTIONS = {
+    "add-flows": "`count` OpenFlow rules are added in one bundle",
+    "del-flows": "`count` OpenFlow rules are deleted, none of which forwards the frames",
+    "add-ports": "`count` internal ports are added in one transaction",
+    "del-ports": "`count` internal ports are deleted",
+    "flush-flows": "the datapath's flows are flushed and learnt anew",
+    "rebalance": "receive queues are reassigned to the PMD threads",
+    "settings": "`settings` (Open_vSwitch other_config) are applied, and reverted once the traffic has ended",
+    "restart": "the switch is restarted on its database, and its rules are added again",
+}
+NEEDS_PMD: Final = ("rebalance",)
+
+TYPES = Types(OvsDut, OvsPort, OvsHost)
+KEYS = Keys(
+    dut=_DUT,
+    port=_PORT,
+    host=_HOST,
+    arrays=(RULE_SERIES, BRIDGE, BRIDGE_SERIES, PATCH, TUNNEL, ARP_RESPONDER),
+    actions=_ACTIONS,
+    settings=kinds.config(RESERVED_CONFIG),
+    cabled=lambda dut: dut.get("datapath", "dpdk") != "dpdk",
+    services=Services((Scheduler.HASH,), NAT, tuple(Option)),
+    items={
+        "flows": Items("OpenFlow rules", ("process", "file", "bundle"), "the bridge's tables, asked by OpenFlow, held"),
+        "ports": Items("ports of the first bridge", ("process", "transaction"), "the datapath showed", {
+            "process": "because each ovs-vsctl reads the whole database, and the switch goes through all its ports "
+                       "each time",
+            "transaction": "because the userspace datapath goes through all its ports for each one that it adds",
+        }),
+    },
+)  # fmt: skip

@@ -9,14 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pinchpoint.bench.requirements import Probe, kernel_module
+from pinchpoint.bench.requirements import Probe, kernel_module, tried
 from pinchpoint.bench.resource import AnyResource, Command
 from pinchpoint.dut import checks, softirq
-from pinchpoint.dut.device import Keys, OwnCounters, Pages, RawScenario, Starter, Types, dut_of, in_force, programs
-from pinchpoint.host.interface import CommandFailed, Host
+from pinchpoint.dut.device import Keys, Pages, RawScenario, Starter, Types, dut_of, in_force, programs
+from pinchpoint.host.interface import Host
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
-from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.hops import Place
 from pinchpoint.model.scenario import Guest, Scenario
 from pinchpoint.observe.snapshot import Collector, Snapshot
@@ -67,7 +66,7 @@ def redirections(text: str) -> list[Redirection]:
     ]
 
 
-class Filters(OwnCounters):
+class Filters(Collector):
     """Frames that the filters at the ports took."""
 
     name = "tc filters"
@@ -160,15 +159,9 @@ class RedirectDevice(softirq.KernelDevice):
 
 def traffic_control(host: Host, classifier: str) -> Probe:
     """Whether the kernel makes such a filter: tried in a namespace that ends with the command."""
-    name = f"traffic control: {classifier}"
-    try:
-        tried = " && ".join(" ".join(("tc", *words)) for words in joining("lo", "lo", classifier))
-        host.run(["unshare", "--net", "sh", "-c", tried])
-    except (CommandFailed, RequirementError) as error:
-        options = f"CONFIG_NET_SCH_INGRESS, CONFIG_NET_CLS_{classifier.upper()} and CONFIG_NET_ACT_MIRRED"
-        hint = f"boot a kernel with {options}, as apt-get install linux-image-amd64 provides"
-        return Probe(name, False, error.message, hint)
-    return Probe(name, True, "there")
+    commands = " && ".join(" ".join(("tc", *words)) for words in joining("lo", "lo", classifier))
+    options = f"CONFIG_NET_SCH_INGRESS, CONFIG_NET_CLS_{classifier.upper()} and CONFIG_NET_ACT_MIRRED"
+    return tried(host, f"traffic control: {classifier}", ["unshare", "--net", "sh", "-c", commands], options)
 
 
 _STARTER = Starter(rank=40, kind="redirect", words="two ports joined by traffic control (tc)",

@@ -26,11 +26,12 @@ from pinchpoint.dut.reference.spec import KEYS, ReferenceDut, balancing_options,
 from pinchpoint.dut.services import await_forgotten
 from pinchpoint.host.interface import Host
 from pinchpoint.model.causes import Experiment, Sign
-from pinchpoint.model.errors import BenchError, DutError
+from pinchpoint.model.errors import BenchError
 from pinchpoint.model.hops import PORT, DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Port, Scenario
 from pinchpoint.model.trial import ThreadLoad
+from pinchpoint.observe.relay import Gaps, parse_account
 from pinchpoint.observe.snapshot import Collector, Snapshot
 
 _TABLE_USED: Final = "reference/table/used"
@@ -89,12 +90,6 @@ class Direction(msgspec.Struct, frozen=True):
     software_frames: int = 0  # of a forwarder
 
 
-class Gaps(msgspec.Struct, frozen=True):
-    """Turns of the device's loop that took longer than 20 us."""
-
-    total_s: float
-
-
 class Account(msgspec.Struct, frozen=True):
     """Since it started. The first direction is from the first port, of a balancer that of the clients."""
 
@@ -105,7 +100,7 @@ class Account(msgspec.Struct, frozen=True):
     elapsed_s: float
     busy_share: float  # in turns that moved frames
     directions: tuple[Direction, Direction]  # as the device says
-    gaps: Gaps
+    gaps: Gaps  # turns of its loop that took longer than 20 us
 
     @classmethod
     def graph(cls) -> HopGraph:
@@ -197,13 +192,10 @@ Told = TypeVar("Told", Forwarder, Balancer)
 
 def parse(line: str, kind: type[Told]) -> Told:
     """A line of the account file. Raises DutError."""
-    try:
-        return msgspec.json.decode(line, type=kind)
-    except msgspec.DecodeError as error:
-        raise DutError(f"the {kind.WORDS}'s account cannot be read: {error}: {line[:200]}") from error
+    return parse_account(line, kind, kind.WORDS)
 
 
-class Ports(device.OwnCounters, Generic[Told]):
+class Ports(Collector, Generic[Told]):
     """What the device says of its ports, and a balancer of its connections."""
 
     def __init__(self, host: Host, relay: Relay, names: tuple[str, str], kind: type[Told]) -> None:

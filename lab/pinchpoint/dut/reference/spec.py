@@ -57,18 +57,14 @@ class ReferenceDut:
         """Options of `pinchpoint-engine forward`, word by word; faults that are not planted are left out."""
         losses = (("rx", self.rx_loss), ("table", self.table_loss), ("tx", self.tx_loss))
         return _words(
-            ("rate", _shown(self.rate_fps, "{:.0f}")),
-            ("ring", str(self.ring)),
-            ("new-flow-cost", _shown(self.new_flow_us or None, "{:g}us")),
-            ("drop", self.drop),
+            ("rate", _shown(self.rate_fps, "{:.0f}")), ("ring", str(self.ring)),
+            ("new-flow-cost", _shown(self.new_flow_us or None, "{:g}us")), ("drop", self.drop),
             *(("loss", _shown(share or None, f"{place}:share={{:.9f}}")) for place, share in losses),
             ("pause", _shown(self.pause_every_ms, f"{{:g}}ms:{self.pause_ms:g}ms")),
             ("offload", self.offload),
             ("offload-rate", _shown(self.offload_rate_fps, "{:.0f}") if self.offload else None),
-            ("offloaded", self.offloaded),
-            ("seed", str(self.seed)),
-            ("hide", self.hides),
-        )
+            ("offloaded", self.offloaded), ("seed", str(self.seed)), ("hide", self.hides),
+        )  # fmt: skip
 
 
 def balancing_options(dut: ReferenceDut, service: Service) -> Iterator[str]:
@@ -76,27 +72,20 @@ def balancing_options(dut: ReferenceDut, service: Service) -> Iterator[str]:
     ports = service.local_ports if service.local else None
     stages = ((stage, getattr(service, f"{stage}_s")) for stage in ("opening", "established", "closed"))
     return _words(
-        ("service", service.end),
-        ("scheduler", service.scheduler.value),
+        ("service", service.end), ("scheduler", service.scheduler.value),
         *(("backend", backend.end) for backend in service.backends),
         ("direct", service.is_direct),
         ("local", service.local.as_addresses() if service.local else None),
         ("local-ports", f"{ports.first}-{ports.last}" if ports else None),
         ("connections", _shown(service.max_connections, "{}")),
         *((f"{stage}-timeout", _shown(seconds, "{:g}s")) for stage, seconds in stages),
-        ("rate", _shown(dut.rate_fps, "{:.0f}")),
-        ("ring", str(dut.ring)),
-        ("seed", str(dut.seed)),
-        ("new-connection-cost", _shown(dut.new_connection_us or None, "{:g}us")),
-        ("toa", dut.toa),
-        ("rewrite-seq", dut.rewrites_seq),
-        ("weights", ",".join(map(str, dut.unfair))),
-        ("leak", dut.leaks),
-        ("reuse-after", _shown(dut.reuses_after, "{}")),
-        ("break-payload", _shown(dut.breaks_payload, "{}")),
+        ("rate", _shown(dut.rate_fps, "{:.0f}")), ("ring", str(dut.ring)), ("seed", str(dut.seed)),
+        ("new-connection-cost", _shown(dut.new_connection_us or None, "{:g}us")), ("toa", dut.toa),
+        ("rewrite-seq", dut.rewrites_seq), ("weights", ",".join(map(str, dut.unfair))), ("leak", dut.leaks),
+        ("reuse-after", _shown(dut.reuses_after, "{}")), ("break-payload", _shown(dut.breaks_payload, "{}")),
         ("drop-syn", _shown(dut.drops_syn, "{}")),
         ("slow-backend", _shown(dut.slow_backend, f"{{}}:{dut.slow_ms:g}ms")),
-    )
+    )  # fmt: skip
 
 
 def _shown(value: float | None, form: str) -> str | None:

@@ -121,7 +121,7 @@ def ask(host: Host, path: str, command: str) -> Any:
         raise DutError(f"testpmd does not answer {command} at {path}: {error}", "see its log") from error
 
 
-class Ports(device.OwnCounters):
+class Ports(Collector):
     """Frames in and out of both ports, and those that each forwarding thread received."""
 
     name = "testpmd ports"

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pinchpoint.bench.actions import ask_relay
-from pinchpoint.bench.relay import plain_frames
 from pinchpoint.bench.requirements import Probe, hugepages
 from pinchpoint.bench.resource import AnyResource, Namespace, Relay, Veth
 from pinchpoint.dut import attach, checks, device
@@ -123,7 +122,7 @@ class WireBench(device.Bench):
         veths = [Veth(first, netns, second, netns, size, max(queues[first], queues[second])) for first, second in pairs]
         if not dut_of(self.scenario, WireDut).inspects:
             return [*base, Namespace(netns), *veths]
-        plain = [plain_frames(name, netns) for pair in pairs for name in pair]
+        plain = [attach.plain_frames(name, netns) for pair in pairs for name in pair]
         return [*base, Namespace(netns), *veths, *plain, self._process(pairs, engine)]
 
     def _process(self, pairs: Sequence[tuple[str, str]], engine: Sequence[str]) -> Relay:

@@ -8,8 +8,7 @@ from ipaddress import IPv4Address
 from typing import ClassVar, Final
 
 from pinchpoint.bench.resource import Daemon
-from pinchpoint.bulk.making import FIRST_ADDRESS, Bulk, Timed, timed_make, timed_removal
-from pinchpoint.bulk.veths import Veths, veth_namespaces
+from pinchpoint.bulk.making import FIRST_ADDRESS, Bulk, Timed, Veths, timed_make, timed_removal, veth_namespaces
 from pinchpoint.dut.device import Items, Keys, made_by
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.priority import kept_off
