@@ -132,9 +132,7 @@ class Ssh(AskedHost):
         self.close()
         try:
             self._begin()
-            if self._identify().get("uid") != 0:
-                hint = "log in as root, or leave sudo at its default, true"
-                raise self._needs("the user is not root; namespaces, hugepages and CPU pinning need it", hint)
+            self._check(self._identify())
             if self._lock:
                 self._hold_again(*self._lock)
         except BaseException:
@@ -279,6 +277,12 @@ class Ssh(AskedHost):
             self.clock_ahead_s = self._checked(Seconds, identity["clock_s"]) - (asked_s + time.time()) / 2
         self._machine = str(identity.get("machine", self._machine))
         return identity
+
+    def _check(self, identity: Mapping[str, object]) -> None:
+        """Whether a bench can be built there."""
+        if identity.get("uid") != 0:
+            hint = "log in as root, or leave sudo at its default, true"
+            raise self._needs("the user is not root; namespaces, hugepages and CPU pinning need it", hint)
 
     def _built_for_it(self, path: str) -> str:
         """The engine's file for the host's architecture: `path`, or beside it one that ends with the architecture.

@@ -54,7 +54,7 @@ def made(monkeypatch):
 
     @contextmanager
     def no_background(*_):
-        yield SimpleNamespace(start=lambda _: None, finish=lambda *_: Traffic(None, None, ()))
+        yield SimpleNamespace(start=lambda _: None, finish=lambda *_: Traffic(None, ()))
 
     @contextmanager
     def no_items(*_):

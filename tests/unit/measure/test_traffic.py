@@ -68,16 +68,16 @@ def test_what_a_link_ended_is_sent_anew_and_accounted_for_as_one():
     seen = sent(engine)
     assert [message.duration_s for message in engine.asked[3:]] == [RENEWED_S] * 2
     assert len({message.epoch for message in engine.asked[2:]}) == 3, "frames of the one before are told apart"
-    carried = seen.building
+    carried = seen.load[1]
     assert carried.received == 400 + 400 + 200
     assert carried.offered >= 500 + 500 + 250
     assert carried.duration_s >= 1.25
-    assert seen.quiet.lost == 0
+    assert seen.load[0].lost == 0
 
 
 def test_without_a_link_that_goes_down_there_is_one_transmission():
     engine = Engine()
-    assert sent(engine).building.received == 200
+    assert sent(engine).load[1].received == 200
     assert len(engine.asked) == 3, "warm-up, the quiet second, and that"
 
 
@@ -88,13 +88,13 @@ def test_traffic_that_is_not_to_be_sent_anew_ends_with_its_link():
     background.start(lambda: None)
     seen = background.finish(0.0, lambda: None)
     background.abandon()
-    assert seen.building.received == 400
+    assert seen.load[1].received == 400
     assert len(engine.asked) == 2, "the quiet second, and that"
 
 
 def test_links_that_come_up_later_than_the_engine_waits_are_waited_for():
     engine = Engine(down=(3,), refuses=(4, 5))
-    assert sent(engine).building.received == 400 + 200
+    assert sent(engine).load[1].received == 400 + 200
     assert len(engine.asked) == 6
 
 
@@ -119,5 +119,5 @@ class DeafToTheFirstStop(Engine):
 
 def test_a_stop_that_comes_between_two_transmissions_is_repeated():
     engine = DeafToTheFirstStop()
-    assert sent(engine).building.received == 400 + 200
+    assert sent(engine).load[1].received == 400 + 200
     assert engine.stops > 1
