@@ -3,7 +3,7 @@
 
 # Steps of tests/parts.py: what measures nothing is made at the same time, once everything is compiled.
 TEST := build-tests test-unit,lint+test-rust test-bench
-TEST_ALL := $(TEST) test-thorough test-bench-rest test-kernel test-debian smoke
+TEST_ALL := $(TEST) test-bench-rest test-kernel test-debian,test-thorough smoke
 BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-referee bench-compare bench-truth bench-causes bench-exhaustion bench-watch bench-serve bench-campaign
 
 .PHONY: demo docs test test-all build-tests test-rust test-unit test-thorough test-bench test-bench-rest test-kernel test-nics test-debian test-hosts test-guests test-comparisons test-studies test-campaign test-vdpa lint fmt setup clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
@@ -20,7 +20,7 @@ help:
 	@echo "make demo    measure a real Open vSwitch and write a report (as root)"
 	@echo "make test    lint, Rust, unit and browser tests, the essential tests with real daemons (as root)"
 	@echo "make test-all        all of make test, all other tests with real daemons, smoke rounds (as root)"
-	@echo "make test-nics  measure a real Open vSwitch between emulated NICs, by ssh and on the spot (as root, 10 minutes)"
+	@echo "make test-nics  measure a real Open vSwitch between emulated NICs, by ssh and on the spot (as root, 15 minutes)"
 	@echo "make docs    build the documentation site into site/"
 	@echo "make bench-engine    compare the engine with its peers, in one table (as root, 10 minutes)"
 	@echo "make bench-build     compare the creation of rules, ports and veth pairs with plain commands (as root, 30 minutes)"
@@ -50,7 +50,7 @@ help:
 setup: .venv/.packages .venv/.installed .venv/lib/pinchpoint/uml-ptrace.so
 
 demo: setup
-	$(BIN)/pinchpoint run studies/quickstart
+	$(BIN)/pinchpoint run studies/quickstart $(DEMO)
 
 # Each part is a target of its own; the times are printed at the end, and what was skipped.
 test: setup .venv/.test-packages
@@ -85,14 +85,14 @@ test-guests test-comparisons test-studies: setup .venv/.test-packages
 test-kernel: setup .venv/.test-packages
 	packaging/in-user-mode-linux --limit 600 $(CURDIR)/$(BIN)/pytest tests/kernel
 
-# Each is a virtual machine of its own, emulated where KVM cannot be used; `make test-all` runs one.
+# Each is a virtual machine of its own, emulated where KVM cannot be used.
 test-nics: setup .venv/.test-packages
 	$(BIN)/pytest tests/nics
 
-# The set-up and the demo where there is nothing but git and make. Each may take 20 minutes.
+# The set-up and a quick demo where there is nothing but git and make. Each may take 20 minutes.
 test-debian: .venv/.test-packages
 	@for release in bookworm trixie; do \
-		timeout --kill-after=60 1200 packaging/in-debian --fresh $$release make demo || exit; \
+		timeout --kill-after=60 1200 packaging/in-debian --fresh $$release make demo DEMO=--quick || exit; \
 	done
 
 # As root. FAULTS: --faults N, --hosts N, --seed N. Fails where something is left, or a finished trial is lost or made

@@ -55,6 +55,7 @@ def test_two_machines_by_ssh_share_a_campaign_and_one_whose_sshd_is_killed_comes
     require_whole(only_folder(out), 8)
 
 
+@pytest.mark.subject(target="test-hosts")
 @pytest.mark.usefixtures("nothing_left")
 def test_a_machine_that_never_answered_is_left_out_with_the_reason(two, tmp_path):
     machines, environment = two

@@ -16,6 +16,7 @@ from pinchpoint.model.errors import BenchError, DutError, RequirementError
 from pinchpoint.scenario import parse
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), pytest.mark.tier2("guest:uml"), pytest.mark.needs("uml")]
+ONLY_GUESTS = pytest.mark.subject(target="test-guests")
 LOW_FPS = 3_000
 SCENARIO = """
 title = "a device in a guest"
@@ -132,7 +133,13 @@ def test_a_guest_that_dies_is_told():
         trial(LOW_FPS)
 
 
-@pytest.mark.parametrize("moment", ["linux.uml", "in the guest: ip netns add", "  ·  latency"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "linux.uml",
+        *(pytest.param(later, marks=ONLY_GUESTS) for later in ("in the guest: ip netns add", "  ·  latency")),
+    ],
+)
 def test_a_lab_killed_while_its_guest_boots_or_stands_is_cleaned_up_after(moment, tmp_path):
     path = tmp_path / "guest.toml"
     path.write_text(SCENARIO.format(dut=DUTS["bridge"]) + "[search]\nmax_traffic_s = 2\n")

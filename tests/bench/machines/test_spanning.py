@@ -13,6 +13,7 @@ from spanning_tools import BRIDGE, spanning
 from ssh_tools import cable
 
 pytestmark = pytest.mark.tier2("benches that span hosts")
+ONLY_HOSTS = pytest.mark.subject(target="test-hosts")
 
 DROPPING = """table ip state {
     counter drop_two {}
@@ -89,7 +90,9 @@ def test_a_rate_is_found_over_three_hosts_behind_slow_control_links(hosts, scena
 
 
 @pytest.mark.usefixtures("nothing_left")
-@pytest.mark.parametrize("kind", ["nft", "ovs af_packet", "ovs af_xdp"])
+@pytest.mark.parametrize(
+    "kind", ["nft", *(pytest.param(kind, marks=ONLY_HOSTS) for kind in ("ovs af_packet", "ovs af_xdp"))]
+)
 def test_what_forwards_between_kernel_interfaces_does_so_between_cables(hosts, scenario, tmp_path, kind):
     path = scenario(dut=KINDS[kind])
     if kind == "ovs af_packet":
