@@ -228,8 +228,7 @@ def _described(body: bytes) -> tuple[int, str, str]:
         if attribute_kind == _IFNAME:
             name = value.rstrip(b"\0").decode(errors="replace")
         elif attribute_kind == _LINKINFO:
-            parts = dict(attributes(value))
-            kind = parts.get(_KIND, b"").rstrip(b"\0").decode(errors="replace")
+            kind = dict(attributes(value)).get(_KIND, b"").rstrip(b"\0").decode(errors="replace")
     return index, name, kind
 
 

@@ -92,10 +92,8 @@ def _hashed(service: Service) -> Iterator[Mapping[str, Any]]:
     if service.scheduler is Scheduler.HASH:
         text = {"text_format_source": {"inline_string": "%DOWNSTREAM_REMOTE_ADDRESS%"}}
         state = {"object_key": _TUPLE, "factory_key": "envoy.hashable_string", "format_string": text}
-        yield {
-            "name": "client",
-            "typed_config": {"@type": f"{_API}.set_filter_state.v3.Config", "on_new_connection": [state]},
-        }
+        config = {"@type": f"{_API}.set_filter_state.v3.Config", "on_new_connection": [state]}
+        yield {"name": "client", "typed_config": config}
 
 
 def _proxied(service: Service) -> Mapping[str, Any]:

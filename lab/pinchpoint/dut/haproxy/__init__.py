@@ -81,9 +81,8 @@ class HaproxyBench(proxy.ProxyBench):
 
 def info(text: str) -> dict[str, str]:
     """`show info`: name -> value. Raises DutError where it is something else."""
-    fields = {
-        name.strip(): value.strip() for name, colon, value in (ln.partition(":") for ln in text.splitlines()) if colon
-    }
+    lines = (line.partition(":") for line in text.splitlines())
+    fields = {name.strip(): value.strip() for name, colon, value in lines if colon}
     if "Version" not in fields:
         raise DutError(f"haproxy's stats socket answers {text[:100]!r} to show info")
     return fields
