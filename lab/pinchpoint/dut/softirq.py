@@ -262,6 +262,12 @@ class KernelLive(Live):
 class KernelBench(Bench):
     """One bench of such a device, planned; a kind adds its resources."""
 
+    live_type: ClassVar[type[KernelLive]]
+
+    def open(self) -> Live:
+        """Raises DutError where it does not serve."""
+        return self.live_type(self)
+
     def attachment(self, number: int, port: Port) -> Attachment:
         """The far end of a veth pair. Raises InputError."""
         return by_veth(self.scenario, self.places, port, "af_packet")

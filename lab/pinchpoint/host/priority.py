@@ -41,7 +41,8 @@ def preferred() -> Iterator[None]:
     try:
         yield
     finally:
-        os.setpriority(os.PRIO_PROCESS, 0, before)
+        with suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, before)
 
 
 @contextmanager

@@ -68,6 +68,8 @@ class BridgeLive(softirq.KernelLive):
 class BridgeBench(softirq.KernelBench):
     """One bench of a bridge, planned: ports, the bridge between them, its forwarding table."""
 
+    live_type = BridgeLive
+
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """Ports, the bridge between them, its forwarding table. Raises InputError."""
         netns, table = self.places.dut_netns, entries(self.scenario)
@@ -81,9 +83,6 @@ class BridgeBench(softirq.KernelBench):
         words += ((*bridge, "fdb", "add", mac, "dev", port, "master", "static") for mac, port in table.items())
         words.append((*ip, "set", "dev", BRIDGE, "up"))
         return [*softirq.ports(self.scenario, self.places, pages), *map(Command, words)]
-
-    def open(self) -> BridgeLive:
-        return BridgeLive(self)
 
 
 class BridgeDevice(softirq.KernelDevice):

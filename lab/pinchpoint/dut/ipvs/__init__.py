@@ -317,6 +317,8 @@ def _number(value: float | None) -> str:
 class IpvsBench(softirq.KernelBench):
     """A namespace that balances, planned."""
 
+    live_type = IpvsLive
+
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """Ports, the kernel's module, source NAT, sysctls, addresses, the virtual server."""
         service, netns = served(self.scenario), self.places.dut_netns
@@ -348,9 +350,6 @@ class IpvsBench(softirq.KernelBench):
             return super().refusal(error)
         told = f"{self.scenario.path}: service.mode: the kernel refused source NAT: {error.output}"
         return BenchError(told, 'boot a kernel with CONFIG_IP_NF_NAT, set guest.kernel = "uml", or mode = "dnat"')
-
-    def open(self) -> IpvsLive:
-        return IpvsLive(self)
 
 
 class IpvsDevice(softirq.KernelDevice):
