@@ -207,12 +207,9 @@ def _ksoftirqds(host: Host, cpus: Collection[int]) -> dict[int, str]:
 
 def softnet(text: str) -> dict[int, dict[str, int]]:
     """`/proc/net/softnet_stat`: CPU -> counters (net/core/net-procfs.c, softnet_seq_show)."""
-    counters = {}
-    for line in text.splitlines():
-        words = [int(word, 16) for word in line.split()]
-        if len(words) > 12:
-            counters[words[12]] = dict(zip(("processed", "dropped", "time_squeeze"), words, strict=False))
-    return counters
+    names = ("processed", "dropped", "time_squeeze")
+    rows = ([int(word, 16) for word in line.split()] for line in text.splitlines())
+    return {row[12]: dict(zip(names, row, strict=False)) for row in rows if len(row) > 12}
 
 
 class KernelDut:

@@ -61,9 +61,8 @@ def _loads_fps(request: TrialRequest) -> list[float]:
 
 
 def _slices_request(slices: Slices) -> protocol.SlicesRequest:
-    length_ns, settle_ns, discard_ns = (
-        round(length_s * 1e9) for length_s in (slices.length_s, slices.settle_s, slices.discard_s)
-    )
+    times_s = (slices.length_s, slices.settle_s, slices.discard_s)
+    length_ns, settle_ns, discard_ns = (round(time_s * 1e9) for time_s in times_s)
     return protocol.SlicesRequest(slices.groups, slices.order, length_ns, settle_ns, discard_ns, slices.hold)
 
 
