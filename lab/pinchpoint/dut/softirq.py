@@ -262,7 +262,7 @@ class KernelBench(Bench):
     live_type: ClassVar[type[KernelLive]]
 
     def open(self) -> Live:
-        """Raises DutError where it does not serve."""
+        """The device, now that it stands. Raises DutError where it does not serve."""
         return self.live_type(self)
 
     def attachment(self, number: int, port: Port) -> Attachment:
