@@ -76,30 +76,23 @@ def _(resource: r.Hugepages, host: Host) -> None:
 
 @create.register
 def _(resource: r.Namespace, host: Host) -> None:
-    _add_namespace(resource.name, host)
+    host.run(["ip", "netns", "add", resource.name])
+    host.run(["ip", "-n", resource.name, "link", "set", "lo", "up"])
+    # -e: a kernel without IPv6 has nothing to turn off.
+    off = ("net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1")
+    host.run(["sysctl", "-e", "-qw", *off], resource.name)
 
 
 @remove.register
 def _(resource: r.Namespace, host: Host) -> None:
-    _delete_namespace(resource.name, host)
+    if host.exists(f"{NAMESPACES}/{resource.name}"):
+        host.run(["ip", "netns", "del", resource.name])
 
 
 def named_after(bench_id: str, state_directory: Path, host: Host) -> list[r.AnyResource]:
     """What bears the bench's name on the host, in order of dependency: what any version of this program makes."""
     names = [name for name in names_in(host, NAMESPACES) if name.startswith(f"pp-{bench_id}-")]
     return [r.RunDirectory(str(state_directory / bench_id)), *map(r.Namespace, names), r.MarkedProcesses(bench_id)]
-
-
-def _add_namespace(name: str, host: Host) -> None:
-    host.run(["ip", "netns", "add", name])
-    host.run(["ip", "-n", name, "link", "set", "lo", "up"])
-    # -e: a kernel without IPv6 has nothing to turn off.
-    host.run(["sysctl", "-e", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"], name)
-
-
-def _delete_namespace(name: str, host: Host) -> None:
-    if host.exists(f"{NAMESPACES}/{name}"):
-        host.run(["ip", "netns", "del", name])
 
 
 @create.register
@@ -123,7 +116,7 @@ def _(resource: r.LentInterface, host: Host) -> None:
 
 @create.register
 def _(resource: r.Host, host: Host) -> None:
-    _add_namespace(resource.netns, host)
+    create(r.Namespace(resource.netns), host)
     create(r.Veth(resource.peer, resource.peer_netns, resource.INTERFACE, resource.netns, resource.mtu), host)
     host.run(["ip", "-n", resource.netns, "address", "add", resource.address, "dev", resource.INTERFACE])
     if not resource.offloads:
@@ -132,7 +125,7 @@ def _(resource: r.Host, host: Host) -> None:
 
 @remove.register
 def _(resource: r.Host, host: Host) -> None:
-    _delete_namespace(resource.netns, host)
+    remove(r.Namespace(resource.netns), host)
 
 
 @create.register

@@ -19,7 +19,7 @@ from msgspec import UNSET, UnsetType
 
 from pinchpoint.bench.requirements import Probe, command
 from pinchpoint.bench.resource import AnyResource, Daemon, Relay
-from pinchpoint.bulk.making import Bulk
+from pinchpoint.bulk.making import VETH_METHODS, Bulk
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.services import Balancer, Rebalanced, Services
 from pinchpoint.engine.protocol import BackendName
@@ -65,9 +65,9 @@ class Items:
 
 
 _BY_NAME = "because the kernel finds links by name in 256 buckets of a namespace, whatever their number"
-_LINKED = ("process", "file", "netlink")
 _SHOWN_BY = "the kernel listed, at both ends,"
-VETHS: Final = {"veths": Items("pairs of linked interfaces", _LINKED, _SHOWN_BY, dict.fromkeys(_LINKED, _BY_NAME))}
+_BY_ANY = dict.fromkeys(VETH_METHODS, _BY_NAME)
+VETHS: Final = {"veths": Items("pairs of linked interfaces", VETH_METHODS, _SHOWN_BY, _BY_ANY)}
 """What the kernel of any bench can make."""
 
 

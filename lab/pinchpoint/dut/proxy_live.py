@@ -133,8 +133,8 @@ class ProxyLive(softirq.KernelLive):
 
     def settings(self) -> Mapping[str, str]:
         """Sysctls, offloads, descriptors, backlog, CPUs and the program's own. Raises BenchError."""
-        wanted = sysctls(self._scenario)
-        settings = sysctls_in_force(self.places.host, self.places.dut_netns, wanted, (*READ, RANGE))
+        places, wanted = self.places, sysctls(self._scenario)
+        settings = sysctls_in_force(places.host, places.dut_netns, wanted, (*READ, RANGE))
         settings |= {f"checksum offload of {port.name}": self._offload(port.name) for port in self._scenario.ports}
         settings |= {f"CPUs of worker-{number}": cpus for number, cpus in enumerate(self._bound(), start=1)}
         settings["descriptors"] = str(self.descriptors())

@@ -264,8 +264,7 @@ def _lacking_engine(scenario: Scenario, site: EngineSite, host: Host) -> list[Pr
 
 
 def _lacking(scenario: Scenario, host: Host) -> list[Probe]:
-    hosts = host_cpus(scenario)
-    cpus = (*(() if scenario.engines else scenario.engine.cpus), *scenario.dut.cpus, *hosts)
+    cpus = (*(() if scenario.engines else scenario.engine.cpus), *scenario.dut.cpus, *host_cpus(scenario))
     least = 2 if (scenario.ports and not scenario.engines) or scenario.dut.polls else 1  # an engine with ports polls
     probes = (
         requirements.root(host),

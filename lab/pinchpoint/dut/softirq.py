@@ -28,7 +28,7 @@ from pinchpoint.model.scenario import Guest, Port, Scenario
 from pinchpoint.model.trial import BusyBy, ThreadLoad
 from pinchpoint.observe.cpu import IRQ_TIME, CpuTime, is_configured, ticks_to_seconds
 from pinchpoint.observe.printed import Links, Queues
-from pinchpoint.observe.snapshot import Collector, Forwarding, Snapshot, origin
+from pinchpoint.observe.snapshot import Collector, Forwarding, Snapshot, origin, paths
 
 CPUS = Key("cpus", kinds.cpus(),
     "CPUs on which the kernel forwards. Over veth the receive softirq runs on the CPU that sends, unless receive "
@@ -182,12 +182,8 @@ class Softnet(Collector):
         dropped: the CPU's backlog was full; time_squeeze: a softirq ended by its time or budget with frames left.
         Gauge `host/softirq_time_measured`: 0 where the kernel only samples it, or where that is not known.
         """
-        counters = {
-            f"{self._origin}/softnet/{cpu}/{name}": value
-            for cpu, values in softnet(self._host.read(self.FILE)).items()
-            if cpu in self._cpus
-            for name, value in values.items()
-        }
+        by_cpu = softnet(self._host.read(self.FILE))
+        counters = paths(f"{self._origin}/softnet", {cpu: by_cpu[cpu] for cpu in by_cpu if cpu in self._cpus})
         if self._threads is None:
             self._threads = _ksoftirqds(self._host, self._cpus)
         for cpu, place in self._threads.items():
@@ -211,12 +207,9 @@ def _ksoftirqds(host: Host, cpus: Collection[int]) -> dict[int, str]:
 
 def softnet(text: str) -> dict[int, dict[str, int]]:
     """`/proc/net/softnet_stat`: CPU -> counters (net/core/net-procfs.c, softnet_seq_show)."""
-    counters = {}
-    for line in text.splitlines():
-        words = [int(word, 16) for word in line.split()]
-        if len(words) > 12:
-            counters[words[12]] = dict(zip(("processed", "dropped", "time_squeeze"), words, strict=False))
-    return counters
+    names = ("processed", "dropped", "time_squeeze")
+    rows = ([int(word, 16) for word in line.split()] for line in text.splitlines())
+    return {row[12]: dict(zip(names, row, strict=False)) for row in rows if len(row) > 12}
 
 
 class KernelDut:
@@ -265,6 +258,12 @@ class KernelLive(Live):
 
 class KernelBench(Bench):
     """One bench of such a device, planned; a kind adds its resources."""
+
+    live_type: ClassVar[type[KernelLive]]
+
+    def open(self) -> Live:
+        """The device, now that it stands. Raises DutError where it does not serve."""
+        return self.live_type(self)
 
     def attachment(self, number: int, port: Port) -> Attachment:
         """The far end of a veth pair. Raises InputError."""

@@ -336,9 +336,8 @@ def _nodes_here(scenario: Scenario, guest: Wanted, topology: Topology) -> tuple[
 
 def _steered(port: str, places: Places, guest: Wanted) -> list[AnyResource]:
     """What makes all CPUs of the guest forward what a port receives; nothing where it has one."""
-    if guest.numa_nodes == 1:
-        return []
-    return softirq.steer([port], range(guest.numa_nodes), places, f"rps_cpus-{port}")
+    nodes = range(guest.numa_nodes)
+    return softirq.steer([port], nodes, places, f"rps_cpus-{port}") if len(nodes) > 1 else []
 
 
 def _settings(host: Host, netns: str, guest: Wanted, ports: Sequence[str]) -> dict[str, str]:
@@ -357,9 +356,8 @@ def _settings(host: Host, netns: str, guest: Wanted, ports: Sequence[str]) -> di
 
 def _told(nodes: Mapping[int, Sequence[int]]) -> str:
     """`node 0 with CPU 0; node 1 with CPU 1`."""
-    return "; ".join(
-        f"node {node} with {'CPU ' + ', '.join(map(str, cpus)) if cpus else 'no CPU'}" for node, cpus in nodes.items()
-    )
+    told = {node: f"CPU {', '.join(map(str, cpus))}" if cpus else "no CPU" for node, cpus in nodes.items()}
+    return "; ".join(f"node {node} with {cpus}" for node, cpus in told.items())
 
 
 def _loads(seen: Seen, traffic_s: float, guest: Wanted) -> tuple[ThreadLoad, ...]:

@@ -216,10 +216,7 @@ def command(
     backends = [word for backend in service.backends for word in ("--backend", backend.end)]
     ports = load.client_ports or service.client_ports
     return [
-        *engine,
-        "connect",
-        *ends,
-        *("--to", service.end, "--clients", service.clients.as_addresses(), *backends),
+        *(*engine, "connect", *ends, "--to", service.end, "--clients", service.clients.as_addresses(), *backends),
         *(("--direct-return", "--server-mac", DIRECT_MAC.format(0)) if service.is_direct else ()),
         *("--rate", str(max(1, round(load.rate_cps))), "--count", str(load.connections)),
         *("--requests", str(load.requests), "--timeout", f"{load.timeout_s}s", "--core", str(core), "--json"),

@@ -99,8 +99,7 @@ def _eal(request: protocol.Open, own: Sequence[protocol.PortRequest]) -> Iterato
 
 def _port_word(request: protocol.PortRequest) -> str:
     """A port as the commands have it."""
-    at = f"@{request.netns}" if request.netns else ""
-    return f"{request.backend}:{request.device}{at}"
+    return f"{request.backend}:{request.device}" + (f"@{request.netns}" if request.netns else "")
 
 
 @dataclass(frozen=True)
@@ -254,12 +253,11 @@ def joined(
     counts = [stream for result in results for stream in result.streams]
     reasons = [f"on {part.end.host}: {result.reason}" for part, result in accounts if result.reason]
     alone = results[0] if len(results) == 1 else None
+    streams = (_stream(number, stream.rx_port, counts, clock_error_ns) for number, stream in enumerate(request.streams))
     return EngineResult(
         completed=all(result.completed for result in results),
         sent_duration_s=max((result.sent_duration_s for result in senders), default=0.0),
-        streams=tuple(
-            _stream(number, stream.rx_port, counts, clock_error_ns) for number, stream in enumerate(request.streams)
-        ),
+        streams=tuple(streams),
         ports=tuple(_port(port, part) for part, result in accounts for port in result.ports),
         workers=tuple(_worker(worker, part) for part, result in accounts for worker in result.workers),
         cache_line_before_ns=None,

@@ -40,6 +40,7 @@ LOADER_FAILED = 127  # ld.so(8): a shared library is missing
 LIBRARIES = ("librte-meta-net", "librte-meta-mempool")  # Debian's: all of DPDK that the engine loads, its drivers too
 GRACE_S = 5.0  # after a request's own time, before the engine counts as hung
 _LOG_LINES = 12
+_SEE_LOG = "see engine.log in the run folder"
 _SAID_IN_THE_LOG: Final[tuple[protocol.ErrorCode, ...]] = ("port_open", "no_memory")
 _KINDS: Final[Mapping[str, type[EngineError]]] = {"link_down": LinkDownError, "no_memory": NoHugepagesError}
 EXPLAIN_MEMORY = "--log-level=lib.eal:debug"  # only at this level does DPDK say why it did not get a page
@@ -217,12 +218,10 @@ class EngineProcess:
                 if self._may_be_late and received.code == "state":
                     continue  # the trial had ended, or not begun, when `go` or `stop` came
                 raise self._refusal(received)
-            if isinstance(received, Progress):
-                heard(received)
-                continue
-            raise EngineError(
-                f"the engine sent {type(received).__name__} where {answer.__name__} was expected", SAME_WHEEL
-            )
+            if not isinstance(received, Progress):
+                told = f"the engine sent {type(received).__name__} where {answer.__name__} was expected"
+                raise EngineError(told, SAME_WHEEL)
+            heard(received)
 
     def _refusal(self, error: protocol.Error) -> PinchpointError:
         """What an `error` of the engine is to the user."""
@@ -241,9 +240,7 @@ class EngineProcess:
         assert self._process is not None and self._process.stdout is not None
         while (end := self._buffer.find(b"\n")) < 0:
             if not self._readable.poll(max(0.0, deadline - time.monotonic()) * 1e3):
-                raise EngineError(
-                    "the engine did not answer in time and was terminated", "see engine.log in the run folder"
-                )
+                raise EngineError("the engine did not answer in time and was terminated", _SEE_LOG)
             chunk = self._process.stdout.read(1 << 20)
             if chunk == b"":
                 raise self._died()
@@ -265,7 +262,7 @@ class EngineProcess:
         if code == LOADER_FAILED:
             return no_libraries(self._host, self._command[0])
         how = f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
-        return EngineError(f"the engine {how}", "see engine.log in the run folder")
+        return EngineError(f"the engine {how}", _SEE_LOG)
 
 
 class ProcessInstrument(EngineProcess):

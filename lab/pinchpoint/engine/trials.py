@@ -61,9 +61,8 @@ def _loads_fps(request: TrialRequest) -> list[float]:
 
 
 def _slices_request(slices: Slices) -> protocol.SlicesRequest:
-    length_ns, settle_ns, discard_ns = (
-        round(length_s * 1e9) for length_s in (slices.length_s, slices.settle_s, slices.discard_s)
-    )
+    times_s = (slices.length_s, slices.settle_s, slices.discard_s)
+    length_ns, settle_ns, discard_ns = (round(time_s * 1e9) for time_s in times_s)
     return protocol.SlicesRequest(slices.groups, slices.order, length_ns, settle_ns, discard_ns, slices.hold)
 
 
@@ -82,17 +81,15 @@ def engine_result(
     """
     probes, loopback = result.witness.cache_lines, result.witness.loopback
     ports = {worker.core: worker.ports for worker in workers}
+    streams = (_as(StreamCounts, stream, stream=stream.id, tx_port=stream.tx_port or "") for stream in result.streams)
+    witnesses = (_as(WorkerWitness, worker, ports=ports.get(worker.core, ())) for worker in result.witness.workers)
     pacing = msgspec.structs.asdict(result.pacing)
     return EngineResult(
         completed=result.status == "completed",
         sent_duration_s=result.duration_s,
-        streams=tuple(
-            _as(StreamCounts, stream, stream=stream.id, tx_port=stream.tx_port or "") for stream in result.streams
-        ),
+        streams=tuple(streams),
         ports=tuple(_port_counts(port, result, (speeds or {}).get(port.name)) for port in result.ports),
-        workers=tuple(
-            _as(WorkerWitness, worker, ports=ports.get(worker.core, ())) for worker in result.witness.workers
-        ),
+        workers=tuple(witnesses),
         cache_line_before_ns=_mean_ns([probe.before_ns for probe in probes]),
         cache_line_after_ns=_mean_ns([probe.after_ns for probe in probes]),
         pacing={name: float(value) for name, value in pacing.items() if value is not None},
@@ -128,9 +125,8 @@ def _line_shares(port: str, result: protocol.Result, speed_bps: int) -> tuple[fl
     if result.duration_s <= 0:
         return None, None
     sent = math.fsum(stream.sent * wire_bits(stream.bytes_mean) for stream in result.streams if stream.tx_port == port)
-    back = math.fsum(
-        (stream.received or 0) * wire_bits(stream.bytes_mean) for stream in result.streams if stream.rx_port == port
-    )
+    came = (stream for stream in result.streams if stream.rx_port == port)
+    back = math.fsum((stream.received or 0) * wire_bits(stream.bytes_mean) for stream in came)
     carried = speed_bps * result.duration_s
     return (sent / carried, back / carried) if max(sent, back) <= _FULL * carried else (None, None)
 

@@ -187,7 +187,7 @@ def _run(run: SocketsRun, window: ServedWindow) -> SocketsRun:
 
 
 class Pairs:
-    """Pairs of threads that run one workload each, together; `stop` ends them all.
+    """Pairs of threads that run one workload each, together; `stop` ends them all. To be closed.
 
     Each pair is a process of its own, so that none shares a lock or an allocator with another.
     """
@@ -197,12 +197,6 @@ class Pairs:
         self._engines = [make() for _ in range(count)]
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="pair")
         self.stop_requested = False
-
-    def __enter__(self) -> "Pairs":
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.close()
 
     def open(self) -> Mapping[str, str]:
         """Start the engines; returns facts for the record. Raises EngineError."""

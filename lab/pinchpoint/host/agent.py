@@ -98,8 +98,7 @@ class Agent:
     def _identity(self, lease_s: float) -> dict[str, object]:
         """The first request by ssh: the lab says how long it may be silent, the host what it is."""
         self.lease_s = lease_s
-        identity = {"uid": os.geteuid(), "machine": platform.machine(), "node": platform.node()}
-        return {**identity, "clock_s": time.time()}
+        return {"uid": os.geteuid(), "machine": platform.machine(), "node": platform.node(), "clock_s": time.time()}
 
 
 def _sha256(path: str) -> str | None:

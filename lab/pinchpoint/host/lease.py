@@ -27,9 +27,8 @@ def undo(journal: Path, host: Host) -> bool:
         resources, is_whole = _present(journal)
         for lent in reversed([resource for resource in resources if resource["kind"] == "lent_interface"]):
             before = (lent["mtu_before"], lent["was_up"], lent["addresses"], lent.get("steering", ""))
-            state = interfaces.State(
-                *before, lent.get("mac", ""), lent.get("was_promiscuous", False), lent.get("offloads", ())
-            )
+            also = (lent.get("mac", ""), lent.get("was_promiscuous", False), lent.get("offloads", ()))
+            state = interfaces.State(*before, *also)
             interfaces.give_back(host, lent["interface"], lent["netns"], lent["name"], state)
             _removed(journal, lent)
         # A damaged line may have lent an interface to a namespace, which would take it with it.

@@ -222,15 +222,10 @@ def _message(kind: int, flags: int, sequence: int, body: bytes) -> bytes:
 
 
 def _described(body: bytes) -> tuple[int, str, str]:
-    index = _LINK.unpack_from(body)[3]
-    name = kind = ""
-    for attribute_kind, value in attributes(body[_LINK.size :]):
-        if attribute_kind == _IFNAME:
-            name = value.rstrip(b"\0").decode(errors="replace")
-        elif attribute_kind == _LINKINFO:
-            parts = dict(attributes(value))
-            kind = parts.get(_KIND, b"").rstrip(b"\0").decode(errors="replace")
-    return index, name, kind
+    facts = dict(attributes(body[_LINK.size :]))
+    words = (facts.get(_IFNAME, b""), dict(attributes(facts.get(_LINKINFO, b""))).get(_KIND, b""))
+    name, kind = (word.rstrip(b"\0").decode(errors="replace") for word in words)
+    return _LINK.unpack_from(body)[3], name, kind
 
 
 def create_veths(on_made: Callable[[int], None], netns: str, peer_netns: str, pairs: Sequence[tuple[str, str]]) -> None:

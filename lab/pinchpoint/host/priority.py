@@ -36,15 +36,13 @@ def preferred() -> Iterator[None]:
     one priority, so that nothing of it comes before the rest.
     """
     before = os.getpriority(os.PRIO_PROCESS, 0)
-    try:
+    with suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, HIGHEST)
-    except PermissionError:
-        yield
-        return
     try:
         yield
     finally:
-        os.setpriority(os.PRIO_PROCESS, 0, before)
+        with suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, before)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from pinchpoint.host.guest import NAME as GUEST
 from pinchpoint.host.interface import Host
@@ -40,6 +40,11 @@ class Snapshot:
     gauges: Mapping[str, float] = field(default_factory=dict)  # a state at one instant
     sparse: bool = False  # the source prints only what is not zero: absent means zero
     listing: Listing | None = None  # items with counters of their own; too many to be kept
+
+
+def paths(begin: str, counters: Mapping[Any, Mapping[str, int]]) -> dict[str, int]:
+    """The counters of each thread, port or CPU, by `begin/WHOSE/COUNTER`."""
+    return {f"{begin}/{whose}/{name}": value for whose, values in counters.items() for name, value in values.items()}
 
 
 @dataclass(frozen=True)

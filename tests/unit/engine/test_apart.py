@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -181,7 +182,7 @@ def test_real_engines_have_an_end_each_window_after_window(kind):
         duration_s=1.0 if kind == "stream" else 0.2,  # the ends begin some milliseconds apart
         timeout_s=30.0,
     )
-    with Pairs(1, make=of_real_engines) as pairs:
+    with closing(Pairs(1, make=of_real_engines)) as pairs:
         pairs.open()
         for number in range(2):
             (found,) = pairs.run([msgspec.structs.replace(wanted, trial=f"t-{number}")])

@@ -4,6 +4,7 @@ import json
 import sys
 import threading
 import time
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def pairs(seconds=0.2, second="run", count=2):
     command = [sys.executable, "-c", ENGINE, HELLO, SOCKETS[4], str(seconds), second]
     made = Pairs(count, partial(Workloads, Local(), command=command))
     made.open()
-    return made
+    return closing(made)
 
 
 def requests(count=2):

@@ -68,23 +68,21 @@ class BridgeLive(softirq.KernelLive):
 class BridgeBench(softirq.KernelBench):
     """One bench of a bridge, planned: ports, the bridge between them, its forwarding table."""
 
+    live_type = BridgeLive
+
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """Ports, the bridge between them, its forwarding table. Raises InputError."""
         netns, table = self.places.dut_netns, entries(self.scenario)
         learning = "on" if dut_of(self.scenario, BridgeDut).learning else "off"
         off = [word for name in _OFF for word in (name, "0")]
-        words = [["ip", "-n", netns, "link", "add", "name", BRIDGE, "type", "bridge", *off]]
+        ip, bridge = ("ip", "-n", netns, "link"), ("bridge", "-n", netns)
+        words: list[tuple[str, ...]] = [(*ip, "add", "name", BRIDGE, "type", "bridge", *off)]
         for port in self.scenario.ports:
-            words.append(["ip", "-n", netns, "link", "set", "dev", port.name, "master", BRIDGE])
-            words.append(["bridge", "-n", netns, "link", "set", "dev", port.name, "learning", learning])
-        words += [
-            ["bridge", "-n", netns, "fdb", "add", mac, "dev", port, "master", "static"] for mac, port in table.items()
-        ]
-        words.append(["ip", "-n", netns, "link", "set", "dev", BRIDGE, "up"])
-        return [*softirq.ports(self.scenario, self.places, pages), *(Command(tuple(argv)) for argv in words)]
-
-    def open(self) -> BridgeLive:
-        return BridgeLive(self)
+            words.append((*ip, "set", "dev", port.name, "master", BRIDGE))
+            words.append((*bridge, "link", "set", "dev", port.name, "learning", learning))
+        words += ((*bridge, "fdb", "add", mac, "dev", port, "master", "static") for mac, port in table.items())
+        words.append((*ip, "set", "dev", BRIDGE, "up"))
+        return [*softirq.ports(self.scenario, self.places, pages), *map(Command, words)]
 
 
 class BridgeDevice(softirq.KernelDevice):

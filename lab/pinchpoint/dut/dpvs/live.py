@@ -25,7 +25,7 @@ from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Backend, Service
 from pinchpoint.observe.printed import Links
-from pinchpoint.observe.snapshot import Collector, Snapshot
+from pinchpoint.observe.snapshot import Collector, Snapshot, paths
 
 SMALLEST_POOL: Final = 65_536  # connections; DPVS takes its default where the file has fewer
 DEFAULT_POOL: Final = 65_536  # its own default, 2,097,152, takes gigabytes
@@ -218,11 +218,9 @@ class Counters(Collector):
         Gauge `dpvs/local/used`: local addresses and ports that connections have, closed ones included.
         """
         run, tools = self._tools.said, self._tools
-        counters: dict[str, int] = {}
-        for link, counts in links(run(tools.dpip, "-s", "link", "show")).items():
-            counters |= {f"dpvs/port/{self._ports.get(link, link)}/{name}": n for name, n in counts.items()}
-        for cpu, counts in cpus(run(tools.dpip, "-s", "link", "show", "cpu")).items():
-            counters |= {f"dpvs/cpu/{cpu}/{name}": n for name, n in counts.items()}
+        by_link = links(run(tools.dpip, "-s", "link", "show"))
+        counters = paths("dpvs/port", {self._ports.get(link, link): counts for link, counts in by_link.items()})
+        counters |= paths("dpvs/cpu", cpus(run(tools.dpip, "-s", "link", "show", "cpu")))
         # Asked of all workers at once, it fails where one of them waits for its core.
         by_backend = dealt(run(tools.ipvsadm, "-ln", "--stats", "--exact", "--cpu", str(_WORKER)))
         for number, backend in enumerate(self._service.backends):

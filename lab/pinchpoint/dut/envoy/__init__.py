@@ -53,36 +53,6 @@ def program(host: Host) -> str | None:
     return beside if host.exists(beside) else host.which(PROGRAM)
 
 
-class EnvoyBench(proxy.ProxyBench):
-    """One bench of envoy, planned: its ports, its bootstrap file and the daemon."""
-
-    config_form = "json"
-
-    def config(self) -> Sequence[str]:
-        """The bootstrap as lines of indented JSON."""
-        service = served(self.scenario)
-        listener = {
-            "name": "service",
-            "address": _address(service.address, service.port),
-            "tcp_backlog_size": proxy.spec(self.scenario).backlog,
-            "filter_chains": [{"filters": [*_hashed(service), _proxied(service)]}],
-        }
-        bootstrap = {
-            "admin": {"address": {"pipe": {"path": self.file(proxy.SOCKET), "mode": _ONLY_OWNER}}},
-            "static_resources": {"listeners": [listener], "clusters": [_cluster(service)]},
-        }
-        return json.dumps(bootstrap, indent=1).splitlines()
-
-    def argv(self) -> Sequence[str]:
-        """In the foreground, alone on its host."""
-        options = ("--concurrency", str(len(self.scenario.dut.cpus)), "--disable-hot-restart", "--log-level", "warning")
-        return (program(self.places.host) or PROGRAM, "-c", self.config_path, *options)
-
-    def open(self) -> "EnvoyLive":
-        """Once it is live. Raises DutError."""
-        return EnvoyLive(self)
-
-
 def _address(address: str, port: int) -> Mapping[str, Any]:
     return {"socket_address": {"address": address, "port_value": port}}
 
@@ -92,10 +62,8 @@ def _hashed(service: Service) -> Iterator[Mapping[str, Any]]:
     if service.scheduler is Scheduler.HASH:
         text = {"text_format_source": {"inline_string": "%DOWNSTREAM_REMOTE_ADDRESS%"}}
         state = {"object_key": _TUPLE, "factory_key": "envoy.hashable_string", "format_string": text}
-        yield {
-            "name": "client",
-            "typed_config": {"@type": f"{_API}.set_filter_state.v3.Config", "on_new_connection": [state]},
-        }
+        config = {"@type": f"{_API}.set_filter_state.v3.Config", "on_new_connection": [state]}
+        yield {"name": "client", "typed_config": config}
 
 
 def _proxied(service: Service) -> Mapping[str, Any]:
@@ -195,7 +163,7 @@ class EnvoyLive(ProxyLive):
     no_answer = ("envoy/upstream_cx_connect_timeout",)
     binds = False
 
-    def __init__(self, bench: EnvoyBench) -> None:
+    def __init__(self, bench: proxy.ProxyBench) -> None:
         host, netns = bench.places.host, bench.places.dut_netns
         super().__init__(bench, Stats(host, bench.file(proxy.SOCKET), TcpStack(host, netns)))
 
@@ -238,6 +206,33 @@ class EnvoyLive(ProxyLive):
 
     def _breaker(self) -> int | None:
         return breaker(get(self.places.host, self._socket, "/clusters"))
+
+
+class EnvoyBench(proxy.ProxyBench):
+    """One bench of envoy, planned: its ports, its bootstrap file and the daemon."""
+
+    live_type = EnvoyLive
+    config_form = "json"
+
+    def config(self) -> Sequence[str]:
+        """The bootstrap as lines of indented JSON."""
+        service = served(self.scenario)
+        listener = {
+            "name": "service",
+            "address": _address(service.address, service.port),
+            "tcp_backlog_size": proxy.spec(self.scenario).backlog,
+            "filter_chains": [{"filters": [*_hashed(service), _proxied(service)]}],
+        }
+        bootstrap = {
+            "admin": {"address": {"pipe": {"path": self.file(proxy.SOCKET), "mode": _ONLY_OWNER}}},
+            "static_resources": {"listeners": [listener], "clusters": [_cluster(service)]},
+        }
+        return json.dumps(bootstrap, indent=1).splitlines()
+
+    def argv(self) -> Sequence[str]:
+        """In the foreground, alone on its host."""
+        options = ("--concurrency", str(len(self.scenario.dut.cpus)), "--disable-hot-restart", "--log-level", "warning")
+        return (program(self.places.host) or PROGRAM, "-c", self.config_path, *options)
 
 
 class EnvoyDevice(proxy.ProxyDevice):

@@ -37,53 +37,10 @@ _NO_PORT = "no free ports"  # connect(2) said EADDRNOTAVAIL
 _READ = ("Maxconn", "Maxsock", "Ulimit-n", "Nbthread")
 
 
-class HaproxyBench(proxy.ProxyBench):
-    """One bench of haproxy, planned: its ports, haproxy.cfg and the daemon."""
-
-    def config(self) -> Iterator[str]:
-        """Lines of haproxy.cfg, which names every backend."""
-        service, dut = served(self.scenario), proxy.spec(self.scenario)
-        yield "global"
-        yield f"  nbthread {len(dut.cpus)}"
-        yield f"  cpu-map auto:1/1-{len(dut.cpus)} {' '.join(map(str, dut.cpus))}"  # 2.6 does not bind by other forms
-        yield f"  stats socket {self.file(proxy.SOCKET)} mode 600 level admin"
-        yield f"  ulimit-n {dut.descriptors}"  # with maxconn alone, haproxy lowers its limit to what that needs
-        if service.max_connections is not None:  # without it, haproxy takes half of its descriptors
-            yield f"  maxconn {service.max_connections}"
-        yield "defaults"
-        yield "  mode tcp"
-        idle_ms = round((service.established_s or proxy.LONG_S) * 1000)
-        yield f"  timeout connect {round(proxy.CONNECT_S * 1000)}ms"
-        yield from (f"  timeout {end} {idle_ms}ms" for end in ("client", "server"))
-        yield "frontend service"
-        yield f"  bind {service.end} backlog {dut.backlog}"
-        if service.scheduler is Scheduler.HASH:
-            yield "  tcp-request connection set-var(sess.port) src_port"
-        yield "  default_backend servers"
-        yield "backend servers"
-        if service.scheduler is Scheduler.HASH:
-            yield "  balance hash src,concat(:,sess.port)"
-            yield "  hash-type map-based sdbm avalanche"
-        else:
-            yield "  balance roundrobin"
-        for local, source in enumerate(service.locals):
-            for number, backend in enumerate(service.backends):
-                yield f"  server backend{number}-local{local} {backend.end} source {bracketed(source)}"
-
-    def argv(self) -> Sequence[str]:
-        """In the foreground, a master and its worker: the master is what reloads."""
-        return (PROGRAM, "-W", "-db", "-f", self.config_path)
-
-    def open(self) -> "HaproxyLive":
-        """Once its stats socket answers. Raises DutError."""
-        return HaproxyLive(self)
-
-
 def info(text: str) -> dict[str, str]:
     """`show info`: name -> value. Raises DutError where it is something else."""
-    fields = {
-        name.strip(): value.strip() for name, colon, value in (ln.partition(":") for ln in text.splitlines()) if colon
-    }
+    lines = (line.partition(":") for line in text.splitlines())
+    fields = {name.strip(): value.strip() for name, colon, value in lines if colon}
     if "Version" not in fields:
         raise DutError(f"haproxy's stats socket answers {text[:100]!r} to show info")
     return fields
@@ -152,7 +109,7 @@ class HaproxyLive(ProxyLive):
     reloads = signal.SIGUSR2
     no_port = ("haproxy/no_free_port",)
 
-    def __init__(self, bench: HaproxyBench) -> None:
+    def __init__(self, bench: proxy.ProxyBench) -> None:
         super().__init__(bench, Stats(bench.places.host, bench.file(proxy.SOCKET), bench.daemon().log))
 
     def answers(self) -> bool:
@@ -202,6 +159,46 @@ class HaproxyLive(ProxyLive):
 
     def _info(self) -> dict[str, str]:
         return info(answer(self.places.host, self._socket, "show info\n"))
+
+
+class HaproxyBench(proxy.ProxyBench):
+    """One bench of haproxy, planned: its ports, haproxy.cfg and the daemon."""
+
+    live_type = HaproxyLive
+
+    def config(self) -> Iterator[str]:
+        """Lines of haproxy.cfg, which names every backend."""
+        service, dut = served(self.scenario), proxy.spec(self.scenario)
+        yield "global"
+        yield f"  nbthread {len(dut.cpus)}"
+        yield f"  cpu-map auto:1/1-{len(dut.cpus)} {' '.join(map(str, dut.cpus))}"  # 2.6 does not bind by other forms
+        yield f"  stats socket {self.file(proxy.SOCKET)} mode 600 level admin"
+        yield f"  ulimit-n {dut.descriptors}"  # with maxconn alone, haproxy lowers its limit to what that needs
+        if service.max_connections is not None:  # without it, haproxy takes half of its descriptors
+            yield f"  maxconn {service.max_connections}"
+        yield "defaults"
+        yield "  mode tcp"
+        idle_ms = round((service.established_s or proxy.LONG_S) * 1000)
+        yield f"  timeout connect {round(proxy.CONNECT_S * 1000)}ms"
+        yield from (f"  timeout {end} {idle_ms}ms" for end in ("client", "server"))
+        yield "frontend service"
+        yield f"  bind {service.end} backlog {dut.backlog}"
+        if service.scheduler is Scheduler.HASH:
+            yield "  tcp-request connection set-var(sess.port) src_port"
+        yield "  default_backend servers"
+        yield "backend servers"
+        if service.scheduler is Scheduler.HASH:
+            yield "  balance hash src,concat(:,sess.port)"
+            yield "  hash-type map-based sdbm avalanche"
+        else:
+            yield "  balance roundrobin"
+        for local, source in enumerate(service.locals):
+            for number, backend in enumerate(service.backends):
+                yield f"  server backend{number}-local{local} {backend.end} source {bracketed(source)}"
+
+    def argv(self) -> Sequence[str]:
+        """In the foreground, a master and its worker: the master is what reloads."""
+        return (PROGRAM, "-W", "-db", "-f", self.config_path)
 
 
 class HaproxyDevice(proxy.ProxyDevice):

@@ -28,7 +28,7 @@ from pinchpoint.model.hops import DropKind, Party
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Family, Guest, Mode, Scenario, Scheduler, Service
 from pinchpoint.observe.printed import Printed
-from pinchpoint.observe.snapshot import Collector, Snapshot
+from pinchpoint.observe.snapshot import Collector, Snapshot, paths
 
 _LISTED = {Family.IPV4: "iptables-legacy", Family.IPV6: "ip6tables-legacy"}
 _OF_TRACKING = (Option.LOCAL_PORTS, Option.MAX_CONNECTIONS, Option.OPENING_S, Option.CLOSED_S)
@@ -135,12 +135,9 @@ class Balanced(Printed):
     def read(self, at_s: float) -> Snapshot:
         """`ipvs/cpu/N/COLUMN`; gauges `ipvs/connections/{active,inactive}`, which are TCP's established and others."""
         said = self._read()
-        counters = {
-            f"ipvs/cpu/{cpu}/{name}": value for cpu, values in per_cpu(said).items() for name, value in values.items()
-        }
         active, inactive = connections(said)
         gauges = {"ipvs/connections/active": float(active), "ipvs/connections/inactive": float(inactive)}
-        return Snapshot(at_s, counters, gauges)
+        return Snapshot(at_s, paths("ipvs/cpu", per_cpu(said)), gauges)
 
 
 def per_cpu(text: str) -> dict[int, dict[str, int]]:
@@ -320,6 +317,8 @@ def _number(value: float | None) -> str:
 class IpvsBench(softirq.KernelBench):
     """A namespace that balances, planned."""
 
+    live_type = IpvsLive
+
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """Ports, the kernel's module, source NAT, sysctls, addresses, the virtual server."""
         service, netns = served(self.scenario), self.places.dut_netns
@@ -351,9 +350,6 @@ class IpvsBench(softirq.KernelBench):
             return super().refusal(error)
         told = f"{self.scenario.path}: service.mode: the kernel refused source NAT: {error.output}"
         return BenchError(told, 'boot a kernel with CONFIG_IP_NF_NAT, set guest.kernel = "uml", or mode = "dnat"')
-
-    def open(self) -> IpvsLive:
-        return IpvsLive(self)
 
 
 class IpvsDevice(softirq.KernelDevice):

@@ -231,6 +231,8 @@ class NftLive(softirq.KernelLive):
 class NftBench(softirq.KernelBench):
     """A namespace that routes, planned."""
 
+    live_type = NftLive
+
     @property
     def _ruleset(self) -> str:
         return f"{self.places.directory}/ruleset.nft"
@@ -274,9 +276,6 @@ class NftBench(softirq.KernelBench):
             return BenchError(f"{self.scenario.path}: dut.rules: nft refused them: {error.output}", "see nft(8)")
         place = f"{self.scenario.path}:{lines[int(match[1]) - 1].line}"
         return BenchError(f"{place}: nft refused this rule: {match[2]}", "rule syntax: nft(8)")
-
-    def open(self) -> NftLive:
-        return NftLive(self)
 
 
 _DROPS = (

@@ -386,15 +386,11 @@ class NftBalancer:
             raise BenchError(f"{resource} cannot be doubled while it runs")
         try:
             do()
-            yield self._shown(ports, closed_s)
+            now, now_s = self._ports(), int(self._read(CLOSED))
+            sooner = f"{CLOSED} = {now_s} s instead of {closed_s} s"
+            yield f"{now.count:,} instead of {ports.count:,} ports" if now != ports else sooner
         finally:
             undo()
-
-    def _shown(self, ports: Range, closed_s: int) -> str:
-        now, now_s = self._ports(), int(self._read(CLOSED))
-        if now != ports:
-            return f"{now.count:,} instead of {ports.count:,} ports"
-        return f"{CLOSED} = {now_s} s instead of {closed_s} s"
 
     def _reload(self, service: Service) -> None:
         """The rules of the service anew, in one transaction; the table of connections stays."""

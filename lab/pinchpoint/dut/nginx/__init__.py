@@ -62,8 +62,116 @@ def worker_connections(scenario: Scenario) -> int:
     return 2 * -(-most // len(dut.cpus)) + OWN_CONNECTIONS
 
 
+def status(text: str) -> tuple[int, int, int]:
+    """A stub status page: connections accepted, those handled, those active now. Raises DutError."""
+    accepted, active = _ACCEPTED.search(text), _ACTIVE.search(text)
+    if not accepted or not active:
+        raise DutError(f"nginx's status page reads {text[:100]!r}")
+    return int(accepted[1]), int(accepted[2]), int(active[1])
+
+
+def failures(text: str) -> dict[str, int]:
+    """The log of failures, `STATUS|ADDRESSES|TIMES` each: `nginx/status/N`, and attempts at another backend.
+
+    Connections that succeeded at another backend have the status 200 and are attempts alone.
+    """
+    counters = {"nginx/retries": 0, **{f"nginx/status/{word}": 0 for word in _FAILED}}
+    for line in text.splitlines():
+        word, *rest = line.split("|")
+        if _STATUS.fullmatch(word) and len(rest) == 2:
+            counters["nginx/retries"] += rest[0].count(",")
+            if word != "200":
+                counters[f"nginx/status/{word if word in _FAILED else _OTHER}"] += 1
+    return counters
+
+
+def errors(text: str) -> dict[str, int]:
+    """The error log: `nginx/connect/WORD`, attempts that failed, by errno; no descriptor; no place in a worker."""
+    counters = {f"nginx/connect/{word}": 0 for word in (*NAMES.values(), _OTHER)}
+    for number in map(int, _ERRNO.findall(text)):
+        counters[f"nginx/connect/{NAMES.get(number, _OTHER)}"] += 1
+    counters["nginx/connect/timed_out"] += text.count(_LATE)
+    counters["nginx/no_descriptor"] = text.count(_NO_DESCRIPTOR)
+    return {**counters, "nginx/worker_connections_not_enough": len(_FULL.findall(text))}
+
+
+class Status(Collector):
+    """What nginx counted, and what its logs say; they are read from where they were left."""
+
+    name = "nginx"
+
+    def __init__(self, host: Host, bench: proxy.ProxyBench) -> None:
+        self._host, self._socket = host, bench.file(proxy.SOCKET)
+        self._failures, self._errors = LogTail(host, bench.file(_FAILURES)), LogTail(host, bench.file(_ERRORS))
+        self._logged = Counter[str]()
+
+    def read(self, at_s: float) -> Snapshot:
+        """`nginx/{accepted,handled}`, those of the page's own readers among them; what `failures` and `errors` say.
+
+        Gauge `nginx/active`. Accepted and not handled: the worker had no place for it.
+        """
+        # A worker without a free place resets who asks for the page: asked again until one is free.
+        page = insisted(lambda: status(get(self._host, self._socket, STATUS)), DutError, _PAGE_TIMEOUT_S, 0.02)
+        accepted, handled, active = page
+        for told in (failures(self._failures.more()), errors(self._errors.more())):
+            self._logged.update(told)
+        counters = {"nginx/accepted": accepted, "nginx/handled": handled, **self._logged}
+        return Snapshot(at_s, counters, {"nginx/active": float(active)})
+
+
+class NginxLive(ProxyLive):
+    """An nginx that stands."""
+
+    reloads = signal.SIGHUP
+    no_port = ("nginx/connect/no_local_port",)
+    no_descriptor = ("nginx/no_descriptor",)
+    no_answer = ("nginx/connect/timed_out",)
+
+    def __init__(self, bench: proxy.ProxyBench) -> None:
+        self._most = worker_connections(bench.scenario)
+        super().__init__(bench, Status(bench.places.host, bench))
+
+    def answers(self) -> bool:
+        """Whether its status page does."""
+        return bool(status(get(self.places.host, self._socket, STATUS)))
+
+    def tasks(self) -> Sequence[str]:
+        """Folders in /proc of its worker processes, by process id."""
+        return [f"{PROC}/{pid}" for pid in sorted(children(self.places.host, self.pid))]
+
+    def program_settings(self) -> Mapping[str, str]:
+        """How many connections each worker takes, and how many workers run. Raises BenchError if they are too few."""
+        workers, wanted = len(self.tasks()), len(self.cpus)
+        if workers != wanted:
+            raise BenchError(f"worker_processes: {wanted} was set, {workers} run")
+        return {"nginx worker_processes": str(workers), "nginx worker_connections": str(self._most)}
+
+    def table(self) -> Limit:
+        """The connections of its workers."""
+        workers = len(self.tasks())
+        each = f"worker_connections {self._most:,} of {workers} workers"
+        source = f"{each}, two for each connection, {OWN_CONNECTIONS} own"
+        size = (self._most - OWN_CONNECTIONS) // 2 * workers
+        return Limit(Resource.TABLE, size, 0.0, source, TCP_PAIRS, ("nginx/worker_connections_not_enough",))
+
+    def versions(self) -> Mapping[str, str]:
+        """Its own, from the head of its answer."""
+        match = _SERVER.search(exchange(self.places.host, self._socket, STATUS))
+        return {"nginx": match[1]} if match else {}
+
+    def dumps(self) -> Mapping[str, str]:
+        """The configuration that it loaded, too."""
+        return {**super().dumps(), "nginx.conf": self.places.host.read(self._bench.config_path)}
+
+    def log(self) -> tuple[str, str] | None:
+        """The error log; what the program printed where there is none."""
+        return kept_log(self.places.host, "nginx-errors.log", self._bench.file(_ERRORS)) or super().log()
+
+
 class NginxBench(proxy.ProxyBench):
     """One bench of nginx, planned: its ports, nginx.conf and the daemon."""
+
+    live_type = NginxLive
 
     def config(self) -> Iterator[str]:
         """Lines of nginx.conf, which names every backend."""
@@ -105,116 +213,6 @@ class NginxBench(proxy.ProxyBench):
     def argv(self) -> Sequence[str]:
         """In the foreground, a master and its workers."""
         return (PROGRAM, "-c", self.config_path, "-e", self.file(_ERRORS))
-
-    def open(self) -> "NginxLive":
-        """Once its status page answers. Raises DutError."""
-        return NginxLive(self)
-
-
-def status(text: str) -> tuple[int, int, int]:
-    """A stub status page: connections accepted, those handled, those active now. Raises DutError."""
-    accepted, active = _ACCEPTED.search(text), _ACTIVE.search(text)
-    if not accepted or not active:
-        raise DutError(f"nginx's status page reads {text[:100]!r}")
-    return int(accepted[1]), int(accepted[2]), int(active[1])
-
-
-def failures(text: str) -> dict[str, int]:
-    """The log of failures, `STATUS|ADDRESSES|TIMES` each: `nginx/status/N`, and attempts at another backend.
-
-    Connections that succeeded at another backend have the status 200 and are attempts alone.
-    """
-    counters = {"nginx/retries": 0, **{f"nginx/status/{word}": 0 for word in _FAILED}}
-    for line in text.splitlines():
-        word, *rest = line.split("|")
-        if _STATUS.fullmatch(word) and len(rest) == 2:
-            counters["nginx/retries"] += rest[0].count(",")
-            if word != "200":
-                counters[f"nginx/status/{word if word in _FAILED else _OTHER}"] += 1
-    return counters
-
-
-def errors(text: str) -> dict[str, int]:
-    """The error log: `nginx/connect/WORD`, attempts that failed, by errno; no descriptor; no place in a worker."""
-    counters = {f"nginx/connect/{word}": 0 for word in (*NAMES.values(), _OTHER)}
-    for number in map(int, _ERRNO.findall(text)):
-        counters[f"nginx/connect/{NAMES.get(number, _OTHER)}"] += 1
-    counters["nginx/connect/timed_out"] += text.count(_LATE)
-    counters["nginx/no_descriptor"] = text.count(_NO_DESCRIPTOR)
-    return {**counters, "nginx/worker_connections_not_enough": len(_FULL.findall(text))}
-
-
-class Status(Collector):
-    """What nginx counted, and what its logs say; they are read from where they were left."""
-
-    name = "nginx"
-
-    def __init__(self, host: Host, bench: NginxBench) -> None:
-        self._host, self._socket = host, bench.file(proxy.SOCKET)
-        self._failures, self._errors = LogTail(host, bench.file(_FAILURES)), LogTail(host, bench.file(_ERRORS))
-        self._logged = Counter[str]()
-
-    def read(self, at_s: float) -> Snapshot:
-        """`nginx/{accepted,handled}`, those of the page's own readers among them; what `failures` and `errors` say.
-
-        Gauge `nginx/active`. Accepted and not handled: the worker had no place for it.
-        """
-        # A worker without a free place resets who asks for the page: asked again until one is free.
-        page = insisted(lambda: status(get(self._host, self._socket, STATUS)), DutError, _PAGE_TIMEOUT_S, 0.02)
-        accepted, handled, active = page
-        for told in (failures(self._failures.more()), errors(self._errors.more())):
-            self._logged.update(told)
-        counters = {"nginx/accepted": accepted, "nginx/handled": handled, **self._logged}
-        return Snapshot(at_s, counters, {"nginx/active": float(active)})
-
-
-class NginxLive(ProxyLive):
-    """An nginx that stands."""
-
-    reloads = signal.SIGHUP
-    no_port = ("nginx/connect/no_local_port",)
-    no_descriptor = ("nginx/no_descriptor",)
-    no_answer = ("nginx/connect/timed_out",)
-
-    def __init__(self, bench: NginxBench) -> None:
-        self._most = worker_connections(bench.scenario)
-        super().__init__(bench, Status(bench.places.host, bench))
-
-    def answers(self) -> bool:
-        """Whether its status page does."""
-        return bool(status(get(self.places.host, self._socket, STATUS)))
-
-    def tasks(self) -> Sequence[str]:
-        """Folders in /proc of its worker processes, by process id."""
-        return [f"{PROC}/{pid}" for pid in sorted(children(self.places.host, self.pid))]
-
-    def program_settings(self) -> Mapping[str, str]:
-        """How many connections each worker takes, and how many workers run. Raises BenchError if they are too few."""
-        workers, wanted = len(self.tasks()), len(self.cpus)
-        if workers != wanted:
-            raise BenchError(f"worker_processes: {wanted} was set, {workers} run")
-        return {"nginx worker_processes": str(workers), "nginx worker_connections": str(self._most)}
-
-    def table(self) -> Limit:
-        """The connections of its workers."""
-        workers = len(self.tasks())
-        each = f"worker_connections {self._most:,} of {workers} workers"
-        source = f"{each}, two for each connection, {OWN_CONNECTIONS} own"
-        size = (self._most - OWN_CONNECTIONS) // 2 * workers
-        return Limit(Resource.TABLE, size, 0.0, source, TCP_PAIRS, ("nginx/worker_connections_not_enough",))
-
-    def versions(self) -> Mapping[str, str]:
-        """Its own, from the head of its answer."""
-        match = _SERVER.search(exchange(self.places.host, self._socket, STATUS))
-        return {"nginx": match[1]} if match else {}
-
-    def dumps(self) -> Mapping[str, str]:
-        """The configuration that it loaded, too."""
-        return {**super().dumps(), "nginx.conf": self.places.host.read(self._bench.config_path)}
-
-    def log(self) -> tuple[str, str] | None:
-        """The error log; what the program printed where there is none."""
-        return kept_log(self.places.host, "nginx-errors.log", self._bench.file(_ERRORS)) or super().log()
 
 
 class NginxDevice(proxy.ProxyDevice):

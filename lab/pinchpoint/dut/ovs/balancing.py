@@ -136,8 +136,7 @@ def _policies(service: Service, places: OvsPlaces) -> Iterator[AnyResource]:
     if not (wanted := timeouts(service)):
         return
     row = ("--id=@datapath", "create", "Datapath", "datapath_version=0")
-    link = ("set", "Open_vSwitch", ".", f"datapaths:{DATAPATH}=@datapath")
-    yield places.vsctl("--", *row, "--", *link)
+    yield places.vsctl("--", *row, "--", "set", "Open_vSwitch", ".", f"datapaths:{DATAPATH}=@datapath")
     words = [f"{name}={value}" for name, value in wanted.items()]
     for zone in zones(service):
         yield places.vsctl("add-zone-tp", DATAPATH, f"zone={zone}", *words)

@@ -178,8 +178,7 @@ def _links(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     """What the switch's kernel ports are the ends of."""
     links = [] if spec(scenario).datapath is Datapath.DPDK else attach.veths(scenario, places)
     # A userspace switch hands on what it read: a checksum left to a device that is not there stays wrong.
-    offloads = spec(scenario).datapath in IN_KERNEL
-    return [*links, *remote_endpoints.links(scenario, places, offloads)]
+    return [*links, *remote_endpoints.links(scenario, places, offloads=spec(scenario).datapath in IN_KERNEL)]
 
 
 def relayed_hosts(scenario: Scenario) -> tuple[Host, ...]:

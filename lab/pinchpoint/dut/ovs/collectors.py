@@ -22,7 +22,7 @@ from pinchpoint.dut.ovs.places import Ovsdb, OvsPlaces, Unixctl, UnixctlError, s
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.hops import DROPPED_BY
-from pinchpoint.observe.snapshot import Collector, Listing, Snapshot
+from pinchpoint.observe.snapshot import Collector, Listing, Snapshot, paths
 
 MOST_RULES: Final = 10_000  # the switch's main thread writes the dump, about a microsecond a rule
 BY_RULES, BY_TRACKING = "ovs/rules/dropped", "ovs/rules/dropped_by_tracking"
@@ -57,11 +57,6 @@ class _ControlCollector(Asked):
         self._control = control
 
 
-def _flat(begin: str, counters: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
-    """Of each thread or port, by `begin/ITS NAME/COUNTER`."""
-    return {f"{begin}/{key}/{name}": value for key, values in counters.items() for name, value in values.items()}
-
-
 class PmdThreads(_ControlCollector):
     """Packets, cache hits and cycles of every PMD thread and of the main thread."""
 
@@ -71,7 +66,7 @@ class PmdThreads(_ControlCollector):
         """`ovs/pmd/THREAD/COUNTER`; perf-show's iterations beside stats-show's counters."""
         stats = self._control.call("dpif-netdev/pmd-stats-show")
         perf = self._control.call("dpif-netdev/pmd-perf-show", "-nh")
-        counters = _flat("ovs/pmd", ovs_text.thread_counters(stats)) | _flat("ovs/perf", ovs_text.thread_counters(perf))
+        counters = paths("ovs/pmd", ovs_text.thread_counters(stats)) | paths("ovs/perf", ovs_text.thread_counters(perf))
         hits = between(counters, "ovs/pmd/", "/megaflow_hits")
         counters |= {f"ovs/pmd/{thread}/subtable_lookups": n for thread, n in ovs_text.subtable_lookups(stats).items()}
         counters |= {f"ovs/perf/{thread}/upcall_us": spent for thread, spent in ovs_text.upcall_time_us(perf).items()}
@@ -280,7 +275,7 @@ class Ports(Collector):
             raise DutError(f"ovs-vswitchd does not answer: {error.output}", "see its log") from error
         by_number = ovs_text.port_counters(shown)
         ports = {name: by_number[number] for number, name in self._names.items() if number in by_number}
-        return Snapshot(at_s, _flat("ovs/port", ports))
+        return Snapshot(at_s, paths("ovs/port", ports))
 
 
 SOFTWARE, HARDWARE, DROPPED = "ovs/tc/software", "ovs/tc/hardware", "ovs/tc/dropped"

@@ -160,10 +160,9 @@ class OvsDevice(counters.Counters):
             yield command(host, "tc", "iproute2")
         if dut.datapath in IN_KERNEL:
             yield kernel_module(host, "openvswitch", _OTHERWISE, scenario.guest)
-            if dut.tunnels:
-                detail = "not possible with the kernel datapath: the kernel delivers packets for its own addresses "
-                detail += "itself"
-                yield Probe("tunnels", False, detail, 'set dut.datapath = "af_packet", "af_xdp" or "dpdk"')
+        if dut.datapath in IN_KERNEL and dut.tunnels:
+            detail = "not possible with the kernel datapath: the kernel delivers packets for its own addresses itself"
+            yield Probe("tunnels", False, detail, 'set dut.datapath = "af_packet", "af_xdp" or "dpdk"')
 
     def probes(self, host: Machine) -> Iterator[Probe]:
         """Both of its programs, and the hugepages of a scenario that leaves every size at its default."""

@@ -48,8 +48,7 @@ class OvsLive(Live):
 
     def __init__(self, scenario: Scenario, places: OvsPlaces) -> None:
         self.control = Unixctl(places.host, places.control)
-        self._scenario = scenario
-        self._places = places
+        self._scenario, self._places = scenario, places
 
     def collectors(self) -> list[Collector]:
         """Datapath, links, ports and threads."""

@@ -88,8 +88,7 @@ class OvsPlaces(Places):
 
 def quoted(value: str) -> str:
     """A database string (ovs-vsctl(8), "Database Values")."""
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 MAX_REPLY_BYTES = 256 * 1024 * 1024  # a dump of a million datapath flows

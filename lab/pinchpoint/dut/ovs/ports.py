@@ -35,8 +35,6 @@ from pinchpoint.keys.reader import Element
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import Scenario
 
-# ovs-vswitchd.conf.db(5), Bridge datapath_type: the kernel's or the userspace datapath.
-_DATAPATH_TYPE = dict.fromkeys(IN_KERNEL, "system")
 _PROTOCOLS = "OpenFlow10,OpenFlow13,OpenFlow14,OpenFlow15"
 _UNDERLAY = int(IPv4Address("172.31.0.0"))  # four addresses a tunnel
 _PREFIX = 30
@@ -113,7 +111,8 @@ def _interface(name: str, datapath: Datapath, places: OvsPlaces) -> dict[str, st
 def bridges(scenario: Scenario, places: OvsPlaces) -> Command:
     """The one transaction that makes every bridge with its ports."""
     words: list[str] = []
-    kind = _DATAPATH_TYPE.get(spec(scenario).datapath, "netdev")
+    # ovs-vswitchd.conf.db(5), Bridge datapath_type: the kernel's or the userspace datapath.
+    kind = "system" if spec(scenario).datapath in IN_KERNEL else "netdev"
     for bridge in spec(scenario).bridges:
         words += ["--", "add-br", bridge.name, "--", "set", "bridge", bridge.name, f"datapath_type={kind}"]
         # Without a controller no NORMAL flow appears: only the scenario's rules forward.

@@ -118,14 +118,13 @@ class RedirectLive(softirq.KernelLive):
 class RedirectBench(softirq.KernelBench):
     """One bench of two joined ports, planned."""
 
+    live_type = RedirectLive
+
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """Ports, and on each its qdisc and its filter."""
         tc, classifier = ("tc", "-n", self.places.dut_netns), dut_of(self.scenario, RedirectDut).classifier
         joined = (words for way in directions(self.scenario) for words in joining(*way, classifier))
         return [*softirq.ports(self.scenario, self.places, pages), *(Command((*tc, *words)) for words in joined)]
-
-    def open(self) -> RedirectLive:
-        return RedirectLive(self)
 
 
 class RedirectDevice(softirq.KernelDevice):

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median_low
@@ -252,7 +253,7 @@ def _measure(bench: Standing, ends: Ends, measurements: list[Measurement]) -> No
     environment, log = dict(bench.setup.places.environment), bench.task.engine_log
     alone = partial(Workloads, bench.host, command=bench.engine, environment=environment, log=log)
     make = partial(_apart, bench, ends, environment) if ends.sites else alone
-    with Pairs(ends.pairs, make) as pairs:
+    with closing(Pairs(ends.pairs, make)) as pairs:
         bench.task.note_facts({**pairs.open(), **bench.live.versions()})
         bracket = bench.bracket(*bench.host_time(ends.cpus))
         bench.task.on_stoppable(pairs)
