@@ -144,19 +144,20 @@ def at_vhost_sockets(scenario: Scenario, places: Places, ports: Sequence[str]) -
     return opened, _options(scenario.dut.cpus[0], "spin", ring, len(ports), Relay.LINK_TIMEOUT_S)
 
 
-def host_relay(places: Places, engine: Sequence[str], links: Mapping[str, str], cpu: int) -> Relay:
+def host_relay(places: Places, engine: Sequence[str], hosts: Sequence[str], cpu: int) -> Relay:
     """The way of hosts to a switch that the kernel does not know: from their veth links to vhost-user ports.
 
-    One process on `cpu` carries all `links`: interface in the device's namespace -> port of the switch. It is the
-    server of the port's socket, as a guest would be, and comes after the switch's ports, which must connect to it.
+    One process on `cpu` joins each host's interface in the device's namespace to the switch's port of the same name.
+    It is the server of the port's socket, as a guest would be, and comes after the switch's ports, which connect to it.
     `engine` is the command that starts the engine. It yields when idle: clients or servers may share the core.
     """
     ends: list[str] = []
-    for number, (interface, port) in enumerate(links.items()):
-        socket = f"path={places.vhost_socket(port)},server=1,queues=1,queue_size={_HOST_RING}"
-        ends += [f"af_packet:{interface}@{places.dut_netns}", f"dpdk:net_virtio_user{number},{socket}"]
-    options = _options(cpu, "yield", _HOST_RING, len(links), len(links) * Relay.LINK_TIMEOUT_S)
-    return engine_process(places, "relay", (*engine, "relay", *ends, *options), [*links.items()], cpu, awaited=True)
+    for number, host in enumerate(hosts):
+        socket = f"path={places.vhost_socket(host)},server=1,queues=1,queue_size={_HOST_RING}"
+        ends += [f"af_packet:{host}@{places.dut_netns}", f"dpdk:net_virtio_user{number},{socket}"]
+    options = _options(cpu, "yield", _HOST_RING, len(hosts), len(hosts) * Relay.LINK_TIMEOUT_S)
+    pairs = [(host, f"{host} at the switch") for host in hosts]
+    return engine_process(places, "relay", (*engine, "relay", *ends, *options), pairs, cpu, awaited=True)
 
 
 def _options(cpu: int, idle: str, ring: int, links: int, timeout_s: float) -> tuple[str, ...]:

@@ -108,17 +108,18 @@ def test_only_what_it_tells_after_being_asked_is_read(tmp_path):
 
 def test_a_link_is_a_packet_socket_and_a_vhost_user_server():
     places = Places("1", PurePosixPath("/d"), Local())
-    made = host_relay(places, ("engine",), {name: f"port-{name}" for name in "ab"}, cpu=3)
+    made = host_relay(places, ("engine",), ["a", "b"], cpu=3)
     assert made.argv[:6] == (
         "engine",
         "relay",
         "af_packet:a@pp-1-dut",
-        "dpdk:net_virtio_user0,path=/d/vhost-port-a.sock,server=1,queues=1,queue_size=1024",
+        "dpdk:net_virtio_user0,path=/d/vhost-a.sock,server=1,queues=1,queue_size=1024",
         "af_packet:b@pp-1-dut",
-        "dpdk:net_virtio_user1,path=/d/vhost-port-b.sock,server=1,queues=1,queue_size=1024",
+        "dpdk:net_virtio_user1,path=/d/vhost-b.sock,server=1,queues=1,queue_size=1024",
     )
     assert made.argv[made.argv.index("--core") + 1] == "3"
-    assert made.directions == (("a", "port-a"), ("port-a", "a"), ("b", "port-b"), ("port-b", "b"))
+    ways = [(host, f"{host} at the switch") for host in "ab"]
+    assert made.directions == (ways[0], ways[0][::-1], ways[1], ways[1][::-1]), "no two have the same counters"
     assert plain_frames("eth0", "ns").describe().startswith("ip netns exec ns ethtool -K eth0 tx off tso off")
 
 

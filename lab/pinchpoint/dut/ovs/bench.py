@@ -194,5 +194,5 @@ def _relays(scenario: Scenario, places: OvsPlaces, engine: Sequence[str]) -> lis
     hosts = relayed_hosts(scenario)
     if not hosts:
         return []
-    process = attach.host_relay(places, engine, {host.name: host.name for host in hosts}, scenario.engine.cpus[0])
+    process = attach.host_relay(places, engine, [host.name for host in hosts], scenario.engine.cpus[0])
     return [*(attach.plain_frames(host.name, places.dut_netns) for host in hosts), process]
