@@ -37,6 +37,7 @@ from pinchpoint.report.page import Form, render_form
 from pinchpoint.report.trend import render_junit, render_trends
 from pinchpoint.run.stored import StoredRun
 from pinchpoint.scenario.plain import to_plain
+from pinchpoint.scenario.schema import FORMS, SCENARIO, schema_of
 from pinchpoint.scenario.study import STUDY_FILE
 from pinchpoint.store import anonymous, bundle
 from pinchpoint.store.bundle import opened
@@ -48,11 +49,20 @@ if TYPE_CHECKING:
 MOST_LEVELS_SHOWN = 6
 
 
+def _print_schema(context: click.Context, _: click.Parameter, form: str | None) -> None:
+    if form is not None and not context.resilient_parsing:
+        click.echo(json.dumps(schema_of(form), indent=1, ensure_ascii=False))
+        context.exit()
+
+
 @click.command(short_help="Check scenario files without running them.")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="SCENARIO...")
 @click.option("--quick", is_flag=True, help="The short form.")
 @click.option("--json", "as_json", is_flag=True,
               help="Print every scenario with its effective values, or the problems.")  # fmt: skip
+@click.option("--schema", type=click.Choice(FORMS), is_flag=False, flag_value=SCENARIO, is_eager=True,
+              expose_value=False, callback=_print_schema,
+              help="Print the JSON schema of scenario files, or of study.toml, for editors, and stop.")  # fmt: skip
 def check(paths: tuple[Path, ...], quick: bool, as_json: bool) -> int:
     """Read SCENARIO files, folders of them or studies; report every problem with its file, line and key.
 
