@@ -140,7 +140,12 @@ def _threads(timeline: _Timeline, process: str, at_s: float, threads: Sequence[T
     """The figures of each of the device's threads over a trial, from its begin on."""
     for thread in threads:
         busy = None if thread.busy_share is None else 100 * thread.busy_share
-        own = {"busy, %": busy, "received": thread.received, "slow path": thread.slow_path, **thread.detail}
+        own: dict[str, float | None] = {
+            "busy, %": busy,
+            "received": thread.received,
+            "slow path": thread.slow_path,
+            **thread.detail,
+        }
         timeline.counter(process, thread.name, at_s, own)
 
 
