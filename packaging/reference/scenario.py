@@ -324,9 +324,7 @@ def _table(table: Table, file: str = "the file") -> Iterator[str]:
     if table.name:
         yield f"### `{table.header}`"
         yield ""
-        limit = f" At most {table.at_most}." if table.at_most else ""
-        readers = " or ".join(f'"{measure}"' for measure in table.readers)
-        yield table.doc + limit + (f" With `measure` = {readers}." if readers else "")
+        yield table.words
     else:
         yield f"### At the top of {file}"
     yield ""

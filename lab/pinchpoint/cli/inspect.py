@@ -25,7 +25,7 @@ from pinchpoint.cli.options import FILE, FOLDER, NEW_FILE, RUNS, RunPath, host_a
 from pinchpoint.cli.run import print_stored, write_report
 from pinchpoint.cli.terminal import console, write_text
 from pinchpoint.dut.registry import device_of
-from pinchpoint.export import TABLES, Frame, Stored, csit, frame, openmetrics
+from pinchpoint.export import TABLES, Frame, Stored, csit, frame, openmetrics, perfetto
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import lower_left_session
@@ -37,6 +37,7 @@ from pinchpoint.report.page import Form, render_form
 from pinchpoint.report.trend import render_junit, render_trends
 from pinchpoint.run.stored import StoredRun
 from pinchpoint.scenario.plain import to_plain
+from pinchpoint.scenario.schema import FORMS, SCENARIO, schema_of
 from pinchpoint.scenario.study import STUDY_FILE
 from pinchpoint.store import anonymous, bundle
 from pinchpoint.store.bundle import opened
@@ -48,11 +49,20 @@ if TYPE_CHECKING:
 MOST_LEVELS_SHOWN = 6
 
 
+def _print_schema(context: click.Context, _: click.Parameter, form: str | None) -> None:
+    if form is not None and not context.resilient_parsing:
+        click.echo(json.dumps(schema_of(form), indent=1, ensure_ascii=False))
+        context.exit()
+
+
 @click.command(short_help="Check scenario files without running them.")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="SCENARIO...")
 @click.option("--quick", is_flag=True, help="The short form.")
 @click.option("--json", "as_json", is_flag=True,
               help="Print every scenario with its effective values, or the problems.")  # fmt: skip
+@click.option("--schema", type=click.Choice(FORMS), is_flag=False, flag_value=SCENARIO, is_eager=True,
+              expose_value=False, callback=_print_schema,
+              help="Print the JSON schema of scenario files, or of study.toml, for editors, and stop.")  # fmt: skip
 def check(paths: tuple[Path, ...], quick: bool, as_json: bool) -> int:
     """Read SCENARIO files, folders of them or studies; report every problem with its file, line and key.
 
@@ -241,11 +251,12 @@ def clean(address: str | None) -> int:
     return BenchError.exit_code if failures else 0
 
 
-FORMATS = ("parquet", "arrow", "csv", "csit", "openmetrics")
+FORMATS = ("parquet", "arrow", "csv", "csit", "openmetrics", "perfetto")
+_WITHOUT_TABLES = ("csit", "openmetrics", "perfetto")
 _EXAMPLE = "pinchpoint export RUN --format parquet -o results"
 
 
-@click.command(short_help="Stored runs as Parquet, Arrow, CSV, CSIT JSON or OpenMetrics.")
+@click.command(short_help="Stored runs as tables, CSIT JSON, OpenMetrics or Perfetto.")
 @click.argument("paths", nargs=-1, required=True, type=RunPath(), metavar="RUN...")
 @click.option("--format", "kind", type=click.Choice(FORMATS), default="parquet", show_default=True,
               help="What to write.")  # fmt: skip
@@ -253,20 +264,23 @@ _EXAMPLE = "pinchpoint export RUN --format parquet -o results"
               help=f"{', '.join(TABLES)}: this one only; may be given again. [default: each that has rows] Of parquet, "
                    "arrow and csv.")  # fmt: skip
 @click.option("-o", "--out", "output", type=click.Path(path_type=Path), metavar="PATH",
-              help="A new folder; for one table, or openmetrics, a new file. [default for one file: standard "
-                   "output]")  # fmt: skip
+              help="A new folder; for one table, openmetrics or perfetto a new file. [default for one file: "
+                   "standard output]")  # fmt: skip
 def export(paths: tuple[Path, ...], kind: str, names: tuple[str, ...], output: Path | None) -> int:
     """Write what run folders or bundles RUN hold as tables with documented columns and units, all runs together.
 
     parquet, arrow and csv write one file a table; csit one JSON file a scenario, in FD.io CSIT's result model;
-    openmetrics one text with a point for each figure and each window. Nothing that exists is overwritten.
+    openmetrics one text with a point for each figure and each window; perfetto the timeline of every trial, for
+    ui.perfetto.dev. Nothing that exists is overwritten.
     """
-    if names and kind in ("csit", "openmetrics"):
+    if names and kind in _WITHOUT_TABLES:
         raise InputError(f"--table: {kind} has no tables", "leave it out, or choose parquet, arrow or csv")
     with ExitStack() as stack:
         runs = [stored(stack.enter_context(opened(path))) for path in paths]
         if kind == "openmetrics":
             _put_file(openmetrics.of_runs(runs).encode(), output)
+        elif kind == "perfetto":
+            _put_file(msgspec.json.encode(perfetto.of_runs(runs)), output)
         elif kind == "csit":
             _csit(runs, output)
         else:

@@ -5,6 +5,7 @@
 `columns`      every table there is, column by column
 `csit`         results in the result model of FD.io CSIT
 `openmetrics`  metrics and windows of runs, and a watched device, as OpenMetrics text
+`perfetto`     the timeline of runs as a Chrome trace
 `document`     the tables of docs/export.md
 """
 

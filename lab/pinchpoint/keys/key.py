@@ -73,6 +73,13 @@ class Table:
         return f"[[{self.name}]]" if self.at_most else f"[{self.name}]"
 
     @property
+    def words(self) -> str:
+        """What it is, how many a file may have, and the measures that read it."""
+        limit = f" At most {self.at_most}." if self.at_most else ""
+        readers = " or ".join(f'"{measure}"' for measure in self.readers)
+        return self.doc + limit + (f" With `measure` = {readers}." if readers else "")
+
+    @property
     def readers(self) -> tuple[str, ...]:
         """The measures that may read it; empty: all."""
         return (*self.measures, *self.also)

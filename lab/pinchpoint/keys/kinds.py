@@ -1,17 +1,20 @@
 """What a scenario's values may be: each kind reads one TOML value or refuses it.
 
 A Kind knows the words that tell the user what was expected, so that the parser,
-its errors and docs/scenario.md say the same.
+its errors and docs/scenario.md say the same; and the JSON Schema by which editors see it while one types.
 """
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_network
 from typing import Any
 
 from pinchpoint.model import addresses
 from pinchpoint.model.scenario import Range, is_destination
+
+Schema = Mapping[str, Any]
+"""JSON Schema (2020-12), of keywords that mean the same in draft 7, which editors for TOML know."""
 
 
 class MismatchError(Exception):
@@ -25,6 +28,7 @@ class Kind:
     expected: str
     read: Callable[[Any], Any]
     words: tuple[str, ...] = ()  # all that there are, of a kind that is one of a few
+    schema: Schema = field(default_factory=dict)  # of all that `read` takes, maybe of more; empty: of anything
 
 
 LONGEST_TEXT = 200
@@ -33,7 +37,10 @@ LONGEST_PATH = 1024
 MOST_ELEMENTS = 64
 HIGHEST_CPU = 4095
 _MOST_ADDRESSES = 1 << 32
-_FIVE_OCTETS = "(:[0-9a-f]{2}){5}"
+_HEX = "[0-9A-Fa-f]"
+_FIVE_OCTETS = f"(:{_HEX}{{2}}){{5}}"
+_IPV4 = "[0-9.]+"
+_IP = "[0-9A-Fa-f:.]+"
 _PORT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,9}")
 _CONFIG_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UDP_RANGE = re.compile(r"([0-9]{1,5})-([0-9]{1,5})")
@@ -50,39 +57,40 @@ def is_plain(text: str) -> bool:
     return text.isprintable()
 
 
-def values(expected: str, holds: Callable[[Any], bool]) -> Kind:
+def full(pattern: str | re.Pattern[str]) -> Schema:
+    """The schema of texts that are a full match of the pattern, which must mean the same in ECMA-262."""
+    return {"type": "string", "pattern": f"^(?:{pattern if isinstance(pattern, str) else pattern.pattern})$"}
+
+
+def values(expected: str, holds: Callable[[Any], bool], **schema: Any) -> Kind:
     """A value of which `holds` is true, as it is."""
 
     def read(value: Any) -> Any:
         check(holds(value))
         return value
 
-    return Kind(expected, read)
+    return Kind(expected, read, schema=schema)
 
 
-def texts(expected: str, holds: Callable[[str], bool]) -> Kind:
-    """A text of which `holds` is true."""
+def texts(expected: str, holds: Callable[[str], bool], **schema: Any) -> Kind:
+    """A text of which `holds` is true; `schema` says more than that it is a text."""
 
     def read(value: Any) -> str:
         check(isinstance(value, str) and holds(value))
         return str(value)
 
-    return Kind(expected, read)
+    return Kind(expected, read, schema={"type": "string", **schema})
 
 
 def matching(pattern: str | re.Pattern[str], expected: str) -> Kind:
     """A text that is a full match of the pattern."""
-    return texts(expected, lambda value: re.fullmatch(pattern, value) is not None)
+    return texts(expected, lambda value: re.fullmatch(pattern, value) is not None, **full(pattern))
 
 
 def in_lower_case(pattern: str, expected: str) -> Kind:
-    """A text that is a full match of the pattern once it is in lower case, which it is then."""
-
-    def read(value: Any) -> str:
-        check(isinstance(value, str) and re.fullmatch(pattern, value.lower()) is not None)
-        return str(value.lower())
-
-    return Kind(expected, read)
+    """A text that is a full match of the pattern, in lower case whatever it is written in."""
+    kind = matching(pattern, expected)
+    return replace(kind, read=lambda value: kind.read(value).lower())
 
 
 def listed(expected: str, element: Kind, most: int = MOST_ELEMENTS, *, may_be_empty: bool = False) -> Kind:
@@ -94,13 +102,15 @@ def listed(expected: str, element: Kind, most: int = MOST_ELEMENTS, *, may_be_em
         check(len(set(elements)) == len(elements))
         return elements
 
-    return Kind(expected, read)
+    fewest = 0 if may_be_empty else 1
+    schema = {"type": "array", "items": element.schema, "minItems": fewest, "maxItems": most, "uniqueItems": True}
+    return Kind(expected, read, schema=schema)
 
 
 def text(longest: int = LONGEST_TEXT) -> Kind:
     """One line of text."""
     expected = f"one line of text, at most {longest:,} characters"
-    return texts(expected, lambda value: is_plain(value) and len(value) <= longest)
+    return texts(expected, lambda value: is_plain(value) and len(value) <= longest, maxLength=longest)
 
 
 def absolute_path() -> Kind:
@@ -124,18 +134,19 @@ def word(*choices: str) -> Kind:
         check(isinstance(value, str) and value in choices)
         return choices[choices.index(value)]
 
-    return Kind(" or ".join(f'"{choice}"' for choice in choices), read, choices)
+    expected, written = " or ".join(f'"{choice}"' for choice in choices), [str(choice) for choice in choices]
+    return Kind(expected, read, choices, {"type": "string", "enum": written})
 
 
 def boolean() -> Kind:
     """`true` or `false`, as TOML writes them."""
-    return values("true or false", lambda value: isinstance(value, bool))
+    return values("true or false", lambda value: isinstance(value, bool), type="boolean")
 
 
 def nothing() -> Kind:
     """A table without keys: there is nothing to set."""
     expected = "an empty table: a device of this kind has no settings that may change while it runs"
-    return values(expected, lambda value: value == {})
+    return values(expected, lambda value: value == {}, type="object", maxProperties=0)
 
 
 def shares() -> Kind:
@@ -146,13 +157,16 @@ def shares() -> Kind:
 
 def integer(low: int, high: int) -> Kind:
     """A whole number from `low` to `high`."""
-    return values(f"a whole number from {low:,} to {high:,}", lambda value: _is_whole(value) and low <= value <= high)
+    expected = f"a whole number from {low:,} to {high:,}"
+    limits = {"type": "integer", "minimum": low, "maximum": high}
+    return values(expected, lambda value: _is_whole(value) and low <= value <= high, **limits)
 
 
 def power_of_two(low: int, high: int) -> Kind:
     """A power of two from `low` to `high`."""
     expected = f"a power of two from {low:,} to {high:,}"
-    return values(expected, lambda value: _is_whole(value) and low <= value <= high and value & (value - 1) == 0)
+    powers = [power for bit in range(high.bit_length()) if low <= (power := 1 << bit)]
+    return values(expected, lambda value: _is_whole(value) and value in powers, enum=powers)
 
 
 def _is_whole(value: Any) -> bool:
@@ -167,7 +181,9 @@ def number(low: float, high: float, *, below: bool = False) -> Kind:
         check(low <= value <= high and not (below and value == high))
         return float(value)
 
-    return Kind(f"a number from {_plain(low)} to {'below ' if below else ''}{_plain(high)}", read)
+    expected = f"a number from {_plain(low)} to {'below ' if below else ''}{_plain(high)}"
+    schema = {"type": "number", "minimum": low, "exclusiveMaximum" if below else "maximum": high}
+    return Kind(expected, read, schema=schema)
 
 
 def _plain(value: float) -> str:
@@ -179,7 +195,7 @@ def numbers(low: float, high: float, *, below: bool = False, may_be_empty: bool 
     kind = number(low, high, below=below)
     different = listed("", kind, may_be_empty=may_be_empty)
     expected = f"a list of different numbers, each {kind.expected.removeprefix('a number ')}"
-    return Kind(expected, lambda value: tuple(sorted(different.read(value))))
+    return Kind(expected, lambda value: tuple(sorted(different.read(value))), schema=different.schema)
 
 
 def cpus() -> Kind:
@@ -196,7 +212,8 @@ def _name(expected: str, reserved: Mapping[str, str]) -> Kind:
             raise MismatchError(reserved[value])
         return str(value)
 
-    return Kind(f"{expected}1 to 10 letters, digits or -, the first one a letter", read)
+    told = f"{expected}1 to 10 letters, digits or -, the first one a letter"
+    return Kind(told, read, schema=full(_PORT_NAME))
 
 
 def port_name() -> Kind:
@@ -207,7 +224,7 @@ def port_name() -> Kind:
 
 def interface_name() -> Kind:
     """The name of a network interface, as the kernel allows it (dev_valid_name)."""
-    no_blank_slash_or_colon = r"(?!\.{1,2}\Z)[!-.0-9;-~]{1,15}"
+    no_blank_slash_or_colon = r"(?!\.{1,2}$)[!-.0-9;-~]{1,15}"
     return matching(no_blank_slash_or_colon, "the name of a network interface, at most 15 characters")
 
 
@@ -243,7 +260,7 @@ def affinity() -> Kind:
 
 def pci_address() -> Kind:
     """A PCI address with its domain, in lower case."""
-    return in_lower_case(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-1][0-9a-f]\.[0-7]", "a PCI address like 0000:01:00.0")
+    return in_lower_case(rf"{_HEX}{{4,8}}:{_HEX}{{2}}:[0-1]{_HEX}\.[0-7]", "a PCI address like 0000:01:00.0")
 
 
 def interface_address() -> Kind:
@@ -257,13 +274,14 @@ def interface_address() -> Kind:
         check(number & hosts not in (0, hosts))
         return str(value)
 
-    return Kind('the address of a host with its prefix\'s length from 1 to 30, like "192.168.7.1/24"', read)
+    expected = 'the address of a host with its prefix\'s length from 1 to 30, like "192.168.7.1/24"'
+    return Kind(expected, read, schema=full(f"{_IPV4}/(?:{_PREFIX_LENGTH.pattern})"))
 
 
 def mac(*, unicast: bool = False) -> Kind:
     """An Ethernet address, in lower case."""
     expected = f"{'a unicast' if unicast else 'an'} Ethernet address like 02:00:00:00:00:01"
-    return in_lower_case("[0-9a-f]" + ("[02468ace]" if unicast else "[0-9a-f]") + _FIVE_OCTETS, expected)
+    return in_lower_case(_HEX + ("[02468ACEace]" if unicast else _HEX) + _FIVE_OCTETS, expected)
 
 
 def ipv4_address(value: Any) -> int:
@@ -277,7 +295,7 @@ def ipv4_address(value: Any) -> int:
 
 def ipv4() -> Kind:
     """An IPv4 address, kept in its canonical spelling."""
-    return Kind('"a.b.c.d"', lambda value: addresses.shown(ipv4_address(value)))
+    return Kind('"a.b.c.d"', lambda value: addresses.shown(ipv4_address(value)), schema=full(_IPV4))
 
 
 def ip_address(value: Any) -> int:
@@ -298,7 +316,8 @@ def ip_address(value: Any) -> int:
 
 def ip() -> Kind:
     """One IPv4 or IPv6 address, in its usual form."""
-    return Kind('"a.b.c.d" or an IPv6 address like "fd00::1"', lambda value: addresses.shown(ip_address(value)))
+    expected = '"a.b.c.d" or an IPv6 address like "fd00::1"'
+    return Kind(expected, lambda value: addresses.shown(ip_address(value)), schema=full(_IP))
 
 
 def ip_range() -> Kind:
@@ -312,7 +331,8 @@ def ip_range() -> Kind:
         return span
 
     forms = '"a.b.c.d", "a.b.c.d/24", "a.b.c.d-e.f.g.h"'
-    return Kind(f'{forms} or the same of IPv6, like "fd00::1-fd00::ff", at most 2^32 of them', read)
+    expected = f'{forms} or the same of IPv6, like "fd00::1-fd00::ff", at most 2^32 of them'
+    return Kind(expected, read, schema=full(f"{_IP}(?:[-/]{_IP})?"))
 
 
 def _range_of(value: Any, number_of: Callable[[str], int]) -> Range:
@@ -327,7 +347,7 @@ def _range_of(value: Any, number_of: Callable[[str], int]) -> Range:
 
 def mac_address(value: str) -> int:
     """An Ethernet address as a number. Raises MismatchError."""
-    check(re.fullmatch(f"[0-9a-f]{{2}}{_FIVE_OCTETS}", value.lower()) is not None)
+    check(re.fullmatch(f"{_HEX}{{2}}{_FIVE_OCTETS}", value) is not None)
     return int(value.replace(":", ""), 16)
 
 
@@ -338,7 +358,8 @@ def ipv4_range() -> Kind:
         check(isinstance(value, str) and not addresses.is_v6(value))
         return _range_of(value, ipv4_address)
 
-    return Kind('"a.b.c.d", "a.b.c.d/24" or "a.b.c.d-e.f.g.h", the last not below the first', read)
+    expected = '"a.b.c.d", "a.b.c.d/24" or "a.b.c.d-e.f.g.h", the last not below the first'
+    return Kind(expected, read, schema=full(f"{_IPV4}(?:[-/]{_IPV4})?"))
 
 
 def _prefix(value: str, number_of: Callable[[str], int]) -> Range:
@@ -362,7 +383,8 @@ def udp_range() -> Kind:
             raise MismatchError
         return _range(element.read(int(bounds[1])), element.read(int(bounds[2])))
 
-    return Kind('a port from 0 to 65535 or a range "a-b", the last not below the first', read)
+    expected = 'a port from 0 to 65535 or a range "a-b", the last not below the first'
+    return Kind(expected, read, schema={**element.schema, **full(_UDP_RANGE), "type": ["integer", "string"]})
 
 
 def _range(first: int, last: int) -> Range:
@@ -378,7 +400,7 @@ def order(fields: tuple[str, ...]) -> Kind:
         first = chosen.read(value)
         return (*first, *(name for name in fields if name not in first))
 
-    return Kind("a list of different names out of " + ", ".join(fields), read)
+    return Kind("a list of different names out of " + ", ".join(fields), read, schema=chosen.schema)
 
 
 def config(reserved: Mapping[str, str]) -> Kind:
@@ -395,7 +417,13 @@ def config(reserved: Mapping[str, str]) -> Kind:
         check(all(map(_CONFIG_KEY.fullmatch, value)))
         return {key: _config_value(setting) for key, setting in value.items()}
 
-    return Kind("a table of texts, whole numbers and true or false", read)
+    schema = {
+        "type": "object",
+        "maxProperties": MOST_ELEMENTS,
+        "propertyNames": {**full(_CONFIG_KEY), "not": {"enum": list(reserved)}},
+        "additionalProperties": {"type": ["string", "integer", "boolean"], "maxLength": LONGEST_TEXT},
+    }
+    return Kind("a table of texts, whole numbers and true or false", read, schema=schema)
 
 
 def _config_value(value: Any) -> str:

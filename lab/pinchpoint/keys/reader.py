@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pinchpoint.keys.key import Computed, Key, Required, Table, Unset
-from pinchpoint.keys.kinds import MismatchError
+from pinchpoint.keys.kinds import MismatchError, Schema, full
 from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.source import Source, dotted, show
 
@@ -23,7 +23,8 @@ UNITS: Final[Mapping[str, Mapping[str, float]]] = {
     "_fps": _FRAMES,
 }
 """By the end of a key's name: what a unit is in that of the key."""
-_QUANTITY: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?) ?([A-Za-z]{1,4})")
+_NUMBER: Final = r"[0-9]{1,15}(?:\.[0-9]{1,15})?"
+_QUANTITY: Final = re.compile(f"({_NUMBER}) ?([A-Za-z]{{1,4}})")
 _DIGITS: Final = 12  # significant: 0.2 ms are 0.0002 s, not 0.00020000000000000001
 
 
@@ -31,14 +32,29 @@ def in_unit_of(key: str, value: object) -> object:
     """The number that a text means for a key, element by element of a list; whatever is no such text stays."""
     if isinstance(value, list):
         return [in_unit_of(key, element) for element in value]
-    units = next((units for ending, units in UNITS.items() if key.endswith(ending)), None)
-    written = _QUANTITY.fullmatch(value) if units and isinstance(value, str) else None
-    if units is None or written is None or written[2] not in units:
+    units = _units_of(key)
+    written = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
+    if written is None or written[2] not in units:
         return value
     return float(f"{float(written[1]) * units[written[2]]:.{_DIGITS}g}")
 
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
+def schema_in_unit_of(key: str, schema: Schema) -> Schema:
+    """The schema of a key's values as a file may have them: where `in_unit_of` makes a number, a text as well."""
+    units = _units_of(key)
+    if units and "items" in schema:
+        return {**schema, "items": schema_in_unit_of(key, schema["items"])}
+    if not units or schema.get("type") != "number":
+        return schema
+    return {**schema, **full(f"{_NUMBER} ?(?:{'|'.join(units)})"), "type": ["number", "string"]}
+
+
+def _units_of(key: str) -> Mapping[str, float]:
+    return next((units for ending, units in UNITS.items() if key.endswith(ending)), {})
+
+
+NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,32}")
+"""Of a table that a file names."""
 Values = dict[str, Any]
 """The values of one table by model field; a field whose value was refused is absent."""
 
@@ -112,7 +128,7 @@ class Reader:
         values: dict[str, Values] = {}
         for name, own in tables.items() if isinstance(tables, dict) else ():
             at = (table.name, name)
-            if not _NAME.fullmatch(name):
+            if not NAME.fullmatch(name):
                 self.source.problem(at, "expected a name of 1 to 32 letters, digits, - or _")
             elif isinstance(own, dict):
                 values[name] = self._values(table, own, at)

@@ -10,9 +10,11 @@ from pinchpoint.keys.source import key_path
 from pinchpoint.model.scenario import Level, Relative
 
 MOST_LEVELS = 256
+MOST_NAMED = 16
 MOST_PAIRS = 10_000
 LONGEST_LEVEL = 60
 LONGEST_PROSE = 10_000
+_LEVEL: Final = {"type": ["boolean", "number", "string"], "minLength": 1, "maxLength": LONGEST_LEVEL}
 
 
 def level(value: Any) -> Level:
@@ -34,18 +36,20 @@ def levels() -> Kind:
         check(len({(isinstance(level, bool), level) for level in levels}) == len(levels))
         return levels
 
-    return Kind("a list of different numbers, texts, or true and false", read)
+    schema = {"type": "array", "items": _LEVEL, "minItems": 1, "maxItems": MOST_LEVELS, "uniqueItems": True}
+    return Kind("a list of different numbers, texts, or true and false", read, schema=schema)
 
 
 def level_table() -> Kind:
     """A level for each of some names."""
 
     def read(value: Any) -> dict[str, Level]:
-        check(isinstance(value, dict) and len(value) <= 16)
+        check(isinstance(value, dict) and len(value) <= MOST_NAMED)
         check(all(len(name) <= LONGEST_LEVEL and is_plain(name) for name in value))
         return {name: level(item) for name, item in value.items()}
 
-    return Kind("a table of numbers, texts, and true or false", read)
+    schema = {"type": "object", "additionalProperties": _LEVEL, "maxProperties": MOST_NAMED}
+    return Kind("a table of numbers, texts, and true or false", read, schema=schema)
 
 
 def key_paths() -> Kind:
@@ -57,7 +61,8 @@ def key_paths() -> Kind:
             raise MismatchError('keys like "dut.cascade" or "stream[1].flows"')
         return str(value)
 
-    return kinds.listed('a list of different keys like "dut.cascade" or "stream[1].flows"', Kind("", read), 64)
+    path = Kind("", read, schema={"type": "string"})
+    return kinds.listed('a list of different keys like "dut.cascade" or "stream[1].flows"', path, 64)
 
 
 def pairs() -> Kind:
@@ -67,7 +72,9 @@ def pairs() -> Kind:
         check(isinstance(value, list) and 0 < len(value) <= MOST_PAIRS)
         return tuple(_pair(element) for element in value)
 
-    return Kind("a list of pairs [level, figure]", read)
+    pair = {"type": "array", "prefixItems": [_LEVEL, {"type": "number"}], "minItems": 2, "maxItems": 2}
+    schema = {"type": "array", "items": pair, "minItems": 1, "maxItems": MOST_PAIRS}
+    return Kind("a list of pairs [level, figure]", read, schema=schema)
 
 
 def _pair(value: Any) -> tuple[Level, float]:
@@ -85,11 +92,17 @@ def prose() -> Kind:
         check(all(is_plain(line) for line in value.replace("\t", " ").split("\n")))
         return str(value).strip()
 
-    return Kind(f"text of one or several lines, at most {LONGEST_PROSE:,} characters", read)
+    expected = f"text of one or several lines, at most {LONGEST_PROSE:,} characters"
+    return Kind(expected, read, schema={"type": "string", "maxLength": LONGEST_PROSE})
 
 
 _STEM: Final = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-LEVEL_NAME: Final = kinds.texts(f"one line of text, 1 to {LONGEST_LEVEL} characters", lambda text: level(text) == text)
+LEVEL_NAME: Final = kinds.texts(
+    f"one line of text, 1 to {LONGEST_LEVEL} characters",
+    lambda text: level(text) == text,
+    minLength=1,
+    maxLength=LONGEST_LEVEL,
+)
 FACTOR_NAME: Final = kinds.matching(
     r"[A-Za-z][A-Za-z0-9 _-]{0,39}", "1 to 40 letters, digits, blanks, - or _, the first one a letter"
 )

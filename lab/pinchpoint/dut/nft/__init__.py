@@ -48,7 +48,7 @@ def _prefix() -> Kind:
         except ValueError:
             raise MismatchError from None
 
-    return Kind('an IPv4 prefix like "10.0.0.0/24"', read)
+    return Kind('an IPv4 prefix like "10.0.0.0/24"', read, schema=kinds.full("[0-9./]+"))
 
 
 _OPTIONS = (Option.LOCAL_PORTS, Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S)

@@ -116,7 +116,7 @@ def _weights() -> kinds.Kind:
         kinds.check(isinstance(value, list | tuple))
         return tuple(weight.read(element) for element in value)
 
-    return kinds.Kind("a list of whole numbers from 0 to 1,000", read)
+    return kinds.Kind("a list of whole numbers from 0 to 1,000", read, schema={"type": "array", "items": weight.schema})
 
 
 _EVERY = kinds.integer(1, 1_000_000_000)
