@@ -62,7 +62,7 @@ def written():
     return {METRIC.match(line)[0]: set(LABELS.findall(line)) for line in lines}
 
 
-@pytest.mark.parametrize("expression", expressions())
+@pytest.mark.parametrize("expression", list(expressions()))
 def test_each_metric_of_the_dashboard_is_one_that_is_exported_with_the_labels_asked_for(expression, written):
     for name in METRIC.findall(expression):
         assert name in written

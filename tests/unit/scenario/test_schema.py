@@ -51,7 +51,7 @@ def test_every_shipped_scenario_is_valid(path):
     assert errors(SCENARIO, path.read_text()) == errors(SCENARIO, path.read_text(), Draft7Validator) == []
 
 
-@pytest.mark.parametrize("text", shown())
+@pytest.mark.parametrize("text", list(shown()))
 def test_every_scenario_that_a_document_shows_is_valid(text):
     assert errors(SCENARIO, text) == []
 
