@@ -1,6 +1,6 @@
 """Two scenarios measured in turns, compared metric by metric; what every comparison of results needs; pure.
 
-A number belongs to the mode of the machine's cores in which it was measured (cache_line.py), and
+A number belongs to the mode of the machine's cores in which it was measured (account/facts.py), and
 only numbers of one mode are compared. What the ratio of a metric of two benches says stands here for all comparisons:
 which way is better, its sentence, whether B got worse.
 """

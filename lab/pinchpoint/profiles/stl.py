@@ -200,7 +200,7 @@ class Instruction(Recorded):
     def out(self) -> dict[str, Any]:
         """As the lab reads it. Raises UnsupportedError."""
         for name, words in self.refused.items():
-            if self.args[name] != self.defaults[name]:
+            if self.args[name] not in (self.defaults[name], None):
                 raise UnsupportedError(f"{type(self).__name__}({name}={words.format(self.args[name])}")
         names = self.defaults if self.kept is None else self.kept
         return {"kind": self.kind, "line": self.line, **{name: self._told(name) for name in names}}

@@ -6,10 +6,8 @@ ceiling is the highest load that the engine can *offer*. What comes back may be 
 the DUT's place is the slower one; then what came back (`received_fps`, per second in which the core ran)
 is a lower bound for sending and receiving together.
 
-What the generator was found to reach on benches of this machine, kept for a day between runs.
-
-`$XDG_CACHE_HOME/pinchpoint/ceilings.json`, by default below ~/.cache: a cache, which may be removed at any
-time. Whatever stands there is hostile until parsed. Format: docs/results.md, "Ceilings".
+Ceilings are kept for a day between runs in `$XDG_CACHE_HOME/pinchpoint/ceilings.json`, by default below ~/.cache: a
+cache, which may be removed at any time, and is hostile until parsed. Format: docs/results.md, "Ceilings".
 """
 
 import math

@@ -2,8 +2,8 @@
 
 It says which level of repeating varies most, and how to spend time on it. The balanced nested analysis of variance
 (method of moments; Searle, Casella and McCulloch, "Variance Components", 3.5) takes the levels apart. Repeats that
-count are always benches: a difference between them that is too small for a pilot to see (0.5 % beside a noise of 3 %)
-makes 75 % of an interval of 95 % over measurements on one bench.
+count are always benches: where these differ by less than a pilot can see (0.5 % beside a noise of 3 %), an interval of
+95 % over measurements on one bench holds in 75 % of cases.
 """
 
 import math

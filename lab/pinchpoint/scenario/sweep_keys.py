@@ -72,7 +72,7 @@ def pairs() -> Kind:
         check(isinstance(value, list) and 0 < len(value) <= MOST_PAIRS)
         return tuple(_pair(element) for element in value)
 
-    pair = {"type": "array", "prefixItems": [_LEVEL, {"type": "number"}], "minItems": 2, "maxItems": 2}
+    pair = {"type": "array", "items": _LEVEL, "minItems": 2, "maxItems": 2}
     schema = {"type": "array", "items": pair, "minItems": 1, "maxItems": MOST_PAIRS}
     return Kind("a list of pairs [level, figure]", read, schema=schema)
 

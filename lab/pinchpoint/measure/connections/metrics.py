@@ -1,6 +1,6 @@
-"""Rates of connections as metrics, and what ended them. Pure.
+"""Rates of connections as metrics, what ended them, and the rate that holds for ever. Pure.
 
-Connections per second for ever: what the limits predict, which traffic confirms it, and what that says. Pure.
+The limits predict the latter, traffic confirms it.
 
 A limit of S places, each held for h seconds beyond a connection's own life, bears S / h connections a second (Little
 1961). An overload of it, begun with an empty table, fills all places, and again each time that they become free: over
