@@ -98,8 +98,9 @@ def seen_by_the_engine(monkeypatch, lost_before):
 
     def planted(self, *arguments):
         seen = finish(self, *arguments)
-        quiet = replace(seen.quiet, received=seen.quiet.offered - int(lost_before * seen.quiet.offered))
-        return replace(seen, quiet=quiet, building=replace(seen.building, missed=0, engine_gaps_s=0.0))
+        quiet, meanwhile = seen.load
+        quiet = replace(quiet, received=quiet.offered - int(lost_before * quiet.offered))
+        return replace(seen, load=(quiet, replace(meanwhile, missed=0, engine_gaps_s=0.0)))
 
     monkeypatch.setattr(Background, "finish", planted)
 
