@@ -243,7 +243,10 @@ def most_fed(host: Host) -> int:
 
 @dataclass(frozen=True)
 class Veths:
-    """Pairs named `v0`, `v1`, ... in both namespaces of a host, which hold nothing else."""
+    """Pairs named `v0`, `v1`, ... in both namespaces of a host, which hold nothing else. Both ends are down.
+
+    They are in groups of a thousand; all methods but `process` remove a group at a time (host/netlink.py says why).
+    """
 
     host: Host
     netns: str

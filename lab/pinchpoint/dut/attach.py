@@ -133,12 +133,13 @@ def engine_process(
 ) -> Relay:
     """`pinchpoint-engine` in the device's place, or beside it: what each port of a pair receives is for the other."""
     directions = tuple(way for first, second in pairs for way in ((first, second), (second, first)))
-    pidfile, account, log = (f"{places.directory}/{name}.{ending}" for ending in ("pid", "account", "log"))
-    return Relay(name, tuple(argv), directions, pidfile, account, log, places.bench_id, cpu, awaited=awaited)
+    account, log = (f"{places.directory}/{name}.{ending}" for ending in ("account", "log"))
+    files = places.pidfile(name), account, log
+    return Relay(name, tuple(argv), directions, *files, places.bench_id, cpu, awaited=awaited)
 
 
 def at_vhost_sockets(scenario: Scenario, places: Places, ports: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
-    """The ports of such a process that connects to the engine's sockets, and its options."""
+    """The ports of an `engine_process` that connects to the engine's sockets, and its options."""
     ring = max(port.ring for port in scenario.ports)
     opened = [f"dpdk:net_vhost{n},iface={places.vhost_socket(name)},queues=1,client=1" for n, name in enumerate(ports)]
     return opened, _options(scenario.dut.cpus[0], "spin", ring, len(ports), Relay.LINK_TIMEOUT_S)
@@ -161,7 +162,7 @@ def host_relay(places: Places, engine: Sequence[str], hosts: Sequence[str], cpu:
 
 
 def _options(cpu: int, idle: str, ring: int, links: int, timeout_s: float) -> tuple[str, ...]:
-    """Of such a process, whichever ports it opens."""
+    """Options of an `engine_process`, whichever ports it opens."""
     eal = f"--no-pci --in-memory --single-file-segments -m {relay_memory_mb(links)}"
     rings = ("--rx-ring", str(ring), "--tx-ring", str(ring), "--link-timeout", f"{timeout_s:g}s")
     return ("--core", str(cpu), "--idle", idle, "--json", "--eal", eal, *rings)
@@ -179,7 +180,7 @@ def plain_frames(interface: str, netns: str) -> Command:
 
 
 def vhost_pages(scenario: Scenario) -> int:
-    """2 MiB pages of such a process and of the engine."""
+    """2 MiB pages of an `engine_process` at vhost sockets and of the engine."""
     return pages_of(scenario.engine.memory_mb + relay_memory_mb(len(scenario.ports)))
 
 

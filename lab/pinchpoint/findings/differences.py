@@ -12,7 +12,7 @@ from pinchpoint.model.scenario import Range
 
 NONE = "none"
 _NAMES = ("name", "title", "path", "point", "defaulted")  # say which scenario it is, not what it does
-_PROGRAM = "switch "  # how versions of the switch's own program are named (dut/programs.py)
+_PROGRAM = "switch "  # how versions of the switch's own program are named (`program_facts` of dut/ovs/device.py)
 _LENGTH = "duration_s"  # of the measure's own table, e.g. load.duration_s
 
 Plain = Mapping[str, object]

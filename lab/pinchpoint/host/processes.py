@@ -54,7 +54,7 @@ def soon(holds: Callable[[], bool], within_s: float, every_s: float = 0.01) -> b
 
 
 def insisted(do: Callable[[], _T], error: type[Exception], within_s: float, every_s: float) -> _T:
-    """Its result, asked for again and again; what it raises of that kind, where it still does after that time."""
+    """Its result, asked for every `every_s`; an error of that kind only where it is still raised after `within_s`."""
     deadline = time.monotonic() + within_s
     while True:
         try:

@@ -309,7 +309,7 @@ def _caches(cause: str, seen: Seen) -> Iterator[str]:
         yield "try dut.emc_insert_inv_prob = 0, which saves the vain insertions"
 
 
-class Counters(Device):
+class CountedDevice(Device):
     """What a switch's counters say of a trial, and what can be done against its causes."""
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[ThreadLoad, ...]:

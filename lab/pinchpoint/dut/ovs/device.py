@@ -135,7 +135,7 @@ class OvsBench(device.Bench):
 
 
 @dataclass(frozen=True)
-class OvsDevice(counters.Counters):
+class OvsDevice(counters.CountedDevice):
     """The kind `ovs`: a private Open vSwitch, with any of its datapaths."""
 
     largest_frame: ClassVar[int] = 1518  # its ports keep their MTU of 1500
