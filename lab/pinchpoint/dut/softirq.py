@@ -66,7 +66,7 @@ def check(raw: RawScenario, kind: str) -> None:
 
 
 def require_unicast(scenario: Scenario, why: str) -> None:
-    """Raises InputError where a stream is sent to a group address. `why` ends its sentence, like "which a bridge floods"."""
+    """Raises InputError where a stream is sent to a group address; `why` ends its sentence."""
     for stream in scenario.streams:
         if int(stream.eth_dst[:2], 16) & 1:
             told = f"{scenario.path}: eth_dst = {stream.eth_dst} is a group address, {why}"

@@ -27,7 +27,7 @@ class Listing:
         return {}
 
     def counted(self, before: Self) -> Mapping[str, int]:
-        """Differences since an earlier listing, which add up over parts of time; none where items end with their counts."""
+        """Differences since an earlier listing, which add up over parts of time; by default none."""
         return {}
 
 

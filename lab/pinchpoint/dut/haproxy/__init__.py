@@ -120,7 +120,8 @@ class HaproxyLive(ProxyLive):
         """The threads of the master's children: one process, or two while the former one has connections."""
         host = self.places.host
         places = [f"{PROC}/{pid}/task" for pid in sorted(children(host, self.pid))]
-        return [f"{place}/{number}" for place in places for number in sorted(filter(str.isdecimal, names_in(host, place)), key=int)]
+        numbers = ((place, sorted(filter(str.isdecimal, names_in(host, place)), key=int)) for place in places)
+        return [f"{place}/{number}" for place, of_threads in numbers for number in of_threads]
 
     def program_settings(self) -> Mapping[str, str]:
         """What bounds it. Raises BenchError where it took fewer connections than the service asks for."""
