@@ -16,16 +16,16 @@ from importlib import metadata
 
 from pinchpoint import __version__
 from pinchpoint.host import hugepages, numa
+from pinchpoint.host.cpu_settings import CPUS, cpu_settings, threads
 from pinchpoint.host.interface import PROC, SYS, Host, names_in, text_at
 from pinchpoint.host.numa import NODES, Topology
 from pinchpoint.host.processes import field, kib
 
-_CPUS = f"{SYS}/devices/system/cpu"
 _NET = f"{SYS}/class/net"
 
 
 def host_facts(host: Host) -> dict[str, str]:
-    """Processor, cores, memory, kernel of a host; values for people."""
+    """Processor, cores and how they are set, memory, kernel of a host; values for people."""
     cpuinfo = text_at(host, f"{PROC}/cpuinfo")
     return {
         "processor": field(cpuinfo, "model name") or platform.processor(),
@@ -36,6 +36,7 @@ def host_facts(host: Host) -> dict[str, str]:
         "system": _os_name(host),
         "numa nodes": str(sum(re.fullmatch("node[0-9]+", name) is not None for name in names_in(host, NODES)) or 1),
         "kernel options": text_at(host, f"{PROC}/cmdline").strip(),
+        **cpu_settings(host),
     }
 
 
@@ -96,15 +97,9 @@ def look(host: Host) -> Machine:
     """What there is; what cannot be read counts as absent. Raises InputError for files that are not."""
     topology = numa.read_topology(host)
     usable = [cpu for cpus in topology.cpus.values() for cpu in cpus]
-    threads = {cpu: _cpus(host, f"{_CPUS}/cpu{cpu}/topology/thread_siblings_list") or (cpu,) for cpu in usable}
+    cores = {cpu: core or (cpu,) for cpu, core in threads(host, usable).items()}
     pages, free = hugepages.pool(host)
-    return Machine(topology, threads, frozenset(_cpus(host, f"{_CPUS}/isolated")), tuple(_nics(host)), pages, free)
-
-
-def _cpus(host: Host, path: str) -> tuple[int, ...]:
-    with suppress(ValueError):
-        return numa.cpu_list(text_at(host, path))
-    return ()
+    return Machine(topology, cores, frozenset(numa.cpus_at(host, f"{CPUS}/isolated")), tuple(_nics(host)), pages, free)
 
 
 def _nics(host: Host) -> Iterator[Nic]:
