@@ -73,7 +73,7 @@ def test_a_campaign_that_was_begun_on_something_else_is_refused_once_and_not_by_
 
 def test_what_an_older_version_did_not_record_of_the_host_is_no_difference(monkeypatch):
     monkeypatch.setattr(facts, "host_facts", lambda host: {"kernel": "6.1", "turbo": "on"})
-    info = replace(sample_run()[0], host={"kernel": "6.1"}, versions=facts.versions())
+    info = replace(sample_run()[0], host={"kernel": "6.1"}, versions=facts.versions(Local()))
     require_same(info, Local())
 
 
