@@ -59,7 +59,7 @@ MOST_LINES = 500  # of a file: an idea
 STARTING_MODULES = {"subprocess", "multiprocessing", "pty"}
 STARTING_CALLS = re.compile(r"os\.(posix_spawnp?|spawn\w+|fork|forkpty|exec\w+|system|popen)")
 STARTS_PROCESSES = {
-    *("host/interface.py", "host/ssh.py", "host/many.py", "host/facts.py", "host/confined.py", "host/confinement.py"),
+    *("host/interface.py", "host/ssh.py", "host/many.py", "host/confined.py", "host/confinement.py"),
     "engine/process.py",
 }
 

@@ -1,9 +1,12 @@
 """What a machine must have for a bench: every probe names what is missing and the command that provides it."""
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from pinchpoint.host.cpu_settings import BOOST, GOVERNOR, ISOLATED, NO_TURBO, SIBLINGS, TURBO, cpu_settings
 from pinchpoint.host.facts import modules_folder
 from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.hugepages import available
@@ -33,6 +36,15 @@ class Probe:
     hint: str = ""  # the command that provides it
     needed: bool = True  # False: no scenario can ask for it
     remedy: Remedy | None = None  # None: nothing that could be done for the user, or it is not known
+    mark: str = "not here"  # of one that is neither ok nor needed
+
+
+_STEADY: Final[Mapping[str, tuple[str, str]]] = {  # what a fact says on a steady host, and what makes it so
+    GOVERNOR: ("performance", "cpupower frequency-set -g performance (apt-get install linux-cpupower)"),
+    TURBO: ("off", f"echo 1 | sudo tee {NO_TURBO}; where that file is absent: echo 0 | sudo tee {BOOST}"),
+    SIBLINGS: ("none", "keep the siblings of the device's and the engine's CPUs idle (lscpu -e), or boot with nosmt"),
+    ISOLATED: (r"\d.*", "boot with isolcpus=, nohz_full= and rcu_nocbs= for the CPUs of device and engine"),
+}
 
 
 def queues(scenario: Scenario) -> Iterator[Probe]:
@@ -73,6 +85,13 @@ def cpus(host: Host, cpus: Sequence[int], least: int) -> Probe:
         hint = "change the CPUs of engine, dut and hosts to usable ones; a device that polls needs its own"
         return Probe("CPUs", False, f"CPU {wanted} cannot be used here; usable: {have}", hint)
     return Probe("CPUs", len(usable) >= least, f"usable: {have}", "a switch and its load generator need two CPUs")
+
+
+def steadiness(host: Host) -> Iterator[Probe]:
+    """How the CPUs are set, and what makes rates steadier; a scenario runs with any of it."""
+    for name, told in cpu_settings(host).items():
+        steady, hint = _STEADY.get(name, (".*", ""))
+        yield Probe(name, bool(re.fullmatch(steady, told)), told, hint, needed=False, mark="unsteady")
 
 
 def kernel_module(host: Host, name: str, otherwise: str, guest: Guest | None = None) -> Probe:

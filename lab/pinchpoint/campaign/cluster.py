@@ -108,7 +108,8 @@ class NodeBench:
             if "/" not in name:  # attachments are with the campaign
                 folder.replace(name, data)
         # A run resumes only on the machine that its record describes: this node, not the lab's machine.
-        folder.write_info(replace(folder.read_info(), host=facts.host_facts(self._host), versions=facts.versions()))
+        host, versions = facts.host_facts(self._host), facts.versions(self._host)
+        folder.write_info(replace(folder.read_info(), host=host, versions=versions))
         self._running = order, Attempt(folder, order)
 
     def poll(self) -> Sequence[Grown | Ended]:

@@ -176,7 +176,7 @@ def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_jso
 def _probes(host: Host, away: bool = False) -> list[Probe]:
     optional = () if away else (*vm.probes(host), *placement.boots(host))
     guests = (replace(probe, needed=False) for probe in optional)
-    machine = (requirements.root(host), requirements.cpus(host, (), 2))
+    machine = (requirements.root(host), requirements.cpus(host, (), 2), *requirements.steadiness(host))
     return [*machine, *_device_probes(host), *guests, *nics.probes(host), *_engine_probes(host)]
 
 
@@ -250,7 +250,7 @@ def _print_probes(probes: Sequence[Probe]) -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for probe in probes:
-        lacking = "[red]missing[/red]" if probe.needed else "not here"
+        lacking = "[red]missing[/red]" if probe.needed else probe.mark
         mark = "[green]ok[/green]" if probe.ok else lacking
         detail = probe.detail if probe.ok or not probe.hint else f"{probe.detail}\n  hint: {probe.hint}"
         table.add_row(mark, probe.name, detail)

@@ -97,7 +97,7 @@ def resources(host: Host, cards_here: Cards, bench_id: str, netns: str = "") -> 
 
 
 def settings(host: Host, cards_here: Cards) -> Mapping[str, str]:
-    """Each card of a host as it is now, read back: driver, IOMMU, NUMA node."""
+    """Each card of a host as it is now, read back: driver, IOMMU, NUMA node, where its interrupts go."""
     described = {}
     for end, addresses in (("", cards_here.of_device), (", engine's end", cards_here.of_engine)):
         for port, address in addresses.items():
@@ -175,6 +175,7 @@ def _words(host: Host, nic: Nic) -> str:
     else:
         parts.append("no IOMMU")
     parts.append("NUMA node unknown" if nic.numa_node is None else f"NUMA node {nic.numa_node}")
+    parts += [f"interrupts on CPU {cpus}"] if (cpus := cards.interrupt_cpus(host, nic.address)) else []
     parts += [_link(interface) for interface in nic.interfaces if not interface.is_representor]
     if mode := cards.eswitch(host, nic.address):
         parts.append(f"embedded switch: {mode}")

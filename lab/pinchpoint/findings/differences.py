@@ -11,6 +11,7 @@ from pinchpoint.model.result import RunInfo, ScenarioResult
 from pinchpoint.model.scenario import Range
 
 NONE = "none"
+NOT_RECORDED = "not recorded"  # of a host: it does not tell, or an older version did not ask
 _NAMES = ("name", "title", "path", "point", "defaulted")  # say which scenario it is, not what it does
 _PROGRAM = "switch "  # how versions of the switch's own program are named (`program_facts` of dut/ovs/device.py)
 _LENGTH = "duration_s"  # of the measure's own table, e.g. load.duration_s
@@ -24,7 +25,7 @@ InForce = Mapping[str, str]
 def between(a: Plain, b: Plain, in_force: tuple[InForce, InForce], infos: tuple[RunInfo, RunInfo]) -> Differences:
     """All that is known to differ; `in_force` are the settings that the switches told."""
     versions = mappings(_versions(infos[0], a), _versions(infos[1], b))
-    return Differences(scenarios(a, b), mappings(*in_force), versions, mappings(infos[0].host, infos[1].host))
+    return Differences(scenarios(a, b), mappings(*in_force), versions, hosts(*infos))
 
 
 def in_force(repeats: Sequence[ScenarioResult]) -> InForce:
@@ -32,9 +33,14 @@ def in_force(repeats: Sequence[ScenarioResult]) -> InForce:
     return next((repeat.settings for repeat in repeats if repeat.settings), {})
 
 
-def mappings(a: Mapping[str, str], b: Mapping[str, str]) -> tuple[Difference, ...]:
-    """Keys whose values differ, or that one side lacks: to lack one is to have none."""
-    pairs = ((key, a.get(key, NONE), b.get(key, NONE)) for key in dict.fromkeys((*a, *b)))
+def hosts(a: RunInfo, b: RunInfo) -> tuple[Difference, ...]:
+    """What is recorded of the machines."""
+    return mappings(a.host, b.host, NOT_RECORDED)
+
+
+def mappings(a: Mapping[str, str], b: Mapping[str, str], lacking: str = NONE) -> tuple[Difference, ...]:
+    """Keys whose values differ, or that one side lacks; `lacking`: what that means."""
+    pairs = ((key, a.get(key, lacking), b.get(key, lacking)) for key in dict.fromkeys((*a, *b)))
     return tuple(Difference(key, mine, other) for key, mine, other in pairs if mine != other)
 
 

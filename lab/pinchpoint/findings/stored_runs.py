@@ -87,7 +87,7 @@ def _of_the_whole(parts: Sequence[Differences], info_a: RunInfo, info_b: RunInfo
     """What all scenarios differ by; hosts in any case."""
     kinds = ([part.scenario for part in parts], [part.in_force for part in parts], [part.versions for part in parts])
     scenario, in_force, versions = map(_of_all, kinds)
-    return Differences(scenario, in_force, versions, differences.mappings(info_a.host, info_b.host))
+    return Differences(scenario, in_force, versions, differences.hosts(info_a, info_b))
 
 
 def _of_all(parts: Sequence[tuple[Difference, ...]]) -> tuple[Difference, ...]:

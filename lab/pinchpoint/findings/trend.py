@@ -141,7 +141,7 @@ def _point(metric: str, before: _Measured | None, run: _Measured) -> TrendRun:
 
 def _changed(before: _Measured, now: _Measured) -> tuple[str, ...]:
     """What the two runs were measured on, where it differs: `kernel 6.1 -> 6.2`."""
-    differing = differences.mappings(_conditions(before), _conditions(now))
+    differing = differences.mappings(_conditions(before), _conditions(now), differences.NOT_RECORDED)
     lines = [f"{difference.what} {difference.a} -> {difference.b}" for difference in differing]
     old_ns, new_ns = _distance_ns(before), _distance_ns(now)
     if min(old_ns, new_ns) and max(old_ns, new_ns) / min(old_ns, new_ns) > _MODES_APART:

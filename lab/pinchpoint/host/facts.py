@@ -1,31 +1,27 @@
 """What a machine is, recorded with every run, since no number means anything without it; what it offers for a bench.
 
-Sources: Documentation/ABI/stable/sysfs-devices-system-cpu, Documentation/ABI/testing/sysfs-class-net.
+Sources: Documentation/ABI/stable/sysfs-devices-system-cpu; os-release(5).
 """
 
-import os
 import platform
 import re
 import shlex
-import shutil
-import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 
 from pinchpoint import __version__
 from pinchpoint.host import hugepages, numa
-from pinchpoint.host.interface import PROC, SYS, Host, names_in, text_at
+from pinchpoint.host.cpu_settings import CPUS, cpu_settings, threads
+from pinchpoint.host.interface import PROC, Host, names_in, printed_by, text_at
+from pinchpoint.host.nics import Nic, all_nics
 from pinchpoint.host.numa import NODES, Topology
 from pinchpoint.host.processes import field, kib
 
-_CPUS = f"{SYS}/devices/system/cpu"
-_NET = f"{SYS}/class/net"
-
 
 def host_facts(host: Host) -> dict[str, str]:
-    """Processor, cores, memory, kernel of a host; values for people."""
+    """Processor, cores and how they are set, memory, kernel of a host; values for people."""
     cpuinfo = text_at(host, f"{PROC}/cpuinfo")
     return {
         "processor": field(cpuinfo, "model name") or platform.processor(),
@@ -36,6 +32,7 @@ def host_facts(host: Host) -> dict[str, str]:
         "system": _os_name(host),
         "numa nodes": str(sum(re.fullmatch("node[0-9]+", name) is not None for name in names_in(host, NODES)) or 1),
         "kernel options": text_at(host, f"{PROC}/cmdline").strip(),
+        **cpu_settings(host),
     }
 
 
@@ -44,34 +41,21 @@ def modules_folder(host: Host) -> str:
     return f"/lib/modules/{host.release()}"
 
 
-def versions() -> dict[str, str]:
-    """Of everything that takes part."""
+def versions(host: Host) -> dict[str, str]:
+    """Of everything that takes part on the lab's own machine."""
     by_program = {"pinchpoint": __version__, "python": platform.python_version()}
     with suppress(metadata.PackageNotFoundError):
         by_program["MLRsearch"] = metadata.version("MLRsearch")
-    if shutil.which("ip") is not None:
-        told = subprocess.run(["ip", "-V"], capture_output=True, text=True, timeout=10, check=False).stdout
-        by_program |= {"iproute2": told.partition("\n")[0].strip()} if told.strip() else {}
+    if told := printed_by(host, "ip", "-V").strip():
+        by_program["iproute2"] = told.partition("\n")[0].strip()
     return by_program
 
 
 def _os_name(host: Host) -> str:
     """PRETTY_NAME of os-release(5); the kernel's name where there is none."""
-    for path in ("/etc/os-release", "/usr/lib/os-release"):
-        for line in text_at(host, path).splitlines():
-            if line.startswith("PRETTY_NAME="):
-                return "".join(shlex.split(line.partition("=")[2]))
-    return platform.system()
-
-
-@dataclass(frozen=True)
-class Nic:
-    """A network interface that a device of the machine is behind."""
-
-    name: str
-    bus: str  # its place on the bus, e.g. a PCI address
-    driver: str
-    is_up: bool
+    text = text_at(host, "/etc/os-release") or text_at(host, "/usr/lib/os-release")
+    match = re.search("^PRETTY_NAME=(.*)", text, re.MULTILINE)
+    return "".join(shlex.split(match[1])) if match else platform.system()
 
 
 @dataclass(frozen=True)
@@ -96,21 +80,6 @@ def look(host: Host) -> Machine:
     """What there is; what cannot be read counts as absent. Raises InputError for files that are not."""
     topology = numa.read_topology(host)
     usable = [cpu for cpus in topology.cpus.values() for cpu in cpus]
-    threads = {cpu: _cpus(host, f"{_CPUS}/cpu{cpu}/topology/thread_siblings_list") or (cpu,) for cpu in usable}
+    cores = {cpu: core or (cpu,) for cpu, core in threads(host, usable).items()}
     pages, free = hugepages.pool(host)
-    return Machine(topology, threads, frozenset(_cpus(host, f"{_CPUS}/isolated")), tuple(_nics(host)), pages, free)
-
-
-def _cpus(host: Host, path: str) -> tuple[int, ...]:
-    with suppress(ValueError):
-        return numa.cpu_list(text_at(host, path))
-    return ()
-
-
-def _nics(host: Host) -> Iterator[Nic]:
-    for name in names_in(host, _NET):
-        device = f"{_NET}/{name}/device"
-        if host.exists(device):
-            is_up = text_at(host, f"{_NET}/{name}/operstate").strip() == "up"
-            driver = os.path.basename(os.path.realpath(f"{device}/driver"))  # noqa: PTH119
-            yield Nic(name, os.path.basename(os.path.realpath(device)), driver, is_up)  # noqa: PTH119
+    return Machine(topology, cores, frozenset(numa.cpus_at(host, f"{CPUS}/isolated")), all_nics(host), pages, free)

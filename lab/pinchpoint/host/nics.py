@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pinchpoint.host import numa
 from pinchpoint.host.interface import PROC, SYS, Host, names_in, printed_by, text_at
 from pinchpoint.host.interfaces import address_words, ip_json, is_made_anew
 
@@ -122,6 +123,12 @@ def group_of(host: Host, address: str) -> str | None:
         if host.exists(f"{GROUPS}/{group}/devices/{address}"):
             return None if _value(host, f"{GROUPS}/{group}/name") == _NO_GROUP else group
     return None
+
+
+def interrupt_cpus(host: Host, address: str) -> str:
+    """The CPUs to which a device's interrupts may go; empty where it has none now."""
+    numbers = names_in(host, f"{DEVICES}/{address}/msi_irqs")
+    return numa.cpu_words(cpu for irq in numbers for cpu in numa.cpus_at(host, f"{PROC}/irq/{irq}/smp_affinity_list"))
 
 
 def unsafe_mode(host: Host) -> str:

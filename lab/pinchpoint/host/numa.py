@@ -3,12 +3,13 @@
 Source: Documentation/ABI/stable/sysfs-devices-node.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import groupby
 
 from pinchpoint.host import memory_policy
-from pinchpoint.host.interface import SYS, Host, names_in
+from pinchpoint.host.interface import SYS, Host, names_in, text_at
 from pinchpoint.model.errors import DutError, HostLostError, InputError
 
 NODES = f"{SYS}/devices/system/node"
@@ -44,6 +45,20 @@ def cpu_list(text: str) -> tuple[int, ...]:
             raise ValueError(f"{part!r} is not a range of CPUs")
         cpus.update(range(low, high + 1))
     return tuple(sorted(cpus))
+
+
+def cpus_at(host: Host, path: str) -> tuple[int, ...]:
+    """The CPUs that such a file lists; none where it is absent, or no such list."""
+    with suppress(ValueError):
+        return cpu_list(text_at(host, path))
+    return ()
+
+
+def cpu_words(cpus: Iterable[int]) -> str:
+    """CPUs as a kernel lists them."""
+    by_span = groupby(enumerate(sorted(set(cpus))), lambda placed: placed[1] - placed[0])
+    spans = [[cpu for _, cpu in span] for _, span in by_span]
+    return ",".join(f"{span[0]}-{span[-1]}" if len(span) > 1 else f"{span[0]}" for span in spans)
 
 
 def read_topology(host: Host, folder: str = NODES, usable: Collection[int] | None = None) -> Topology:

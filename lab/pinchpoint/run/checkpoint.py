@@ -45,8 +45,9 @@ class DifferentError(InputError):
 
 def require_same(info: RunInfo, lab: Host) -> None:
     """Compare the lab's machine with the one that began the run. Raises DifferentError naming all that differs."""
-    host, versions = facts.host_facts(lab), facts.versions()
-    pairs = [(key, info.host.get(key), host.get(key)) for key in {**info.host, **host} if key not in _NOT_COMPARED]
+    host, versions = facts.host_facts(lab), facts.versions(lab)
+    # What an older version did not record cannot be compared.
+    pairs = [(key, info.host.get(key), host.get(key)) for key in info.host if key not in _NOT_COMPARED]
     pairs += [(key, info.versions.get(key), versions.get(key)) for key in _VERSIONS]
     lines = [f"{key}: {before or 'none'} then, {now or 'none'} now" for key, before, now in pairs if before != now]
     if lines:

@@ -61,7 +61,7 @@ def describe_run(
         explains=explains,
         sources=dict(sources),
         plans={},
-        versions=facts.versions(),
+        versions=facts.versions(lab),
         host=facts.host_facts(lab),
     )
 

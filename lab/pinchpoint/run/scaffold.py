@@ -99,8 +99,8 @@ def _machine(machine: Machine, facts: Mapping[str, str], running: Sequence[str])
         f"{facts['memory']} of memory; {machine.free_pages} of {machine.pages} hugepages of 2 MiB free "
         "(a run reserves and returns its own)",
         f"{facts['system']}, kernel {facts['kernel']}",
-        *(f"NIC {nic.name} ({nic.driver}, {nic.bus}{', up' if nic.is_up else ''}): not used, it may be in service"
-          for nic in machine.nics),
+        *(f"NIC {link.name} ({nic.driver}, {nic.address}{', up' if link.has_link else ''}): not used, "
+          "it may be in service" for nic in machine.nics for link in nic.interfaces),
         *running,
     ]  # fmt: skip
     for row in rows:

@@ -103,6 +103,8 @@ def host_facts_of(machines: Machines, remote: Remote) -> dict[str, str]:
     shown = ("processor", "cpus", "kernel", "system", "numa nodes", "virtual machine")
     host_facts = facts.host_facts(machines.opened(remote))
     told = {f"host {remote.name}": "; ".join((remote.address, *(f"{key} {host_facts[key]}" for key in shown)))}
+    others = host_facts.keys() - {*shown, "memory", "kernel options"}
+    told |= {f"{key} of {remote.name}": words for key, words in host_facts.items() if key in others}
     if abs(ahead_s := machines.ssh(remote).clock_ahead_s) > _CLOCKS_AGREE_S:
         # Nothing that is measured depends on it. Not under "host": a clock that is put right may be resumed on.
         which = "ahead of" if ahead_s > 0 else "behind"

@@ -16,6 +16,7 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.model.campaign import Bench, Campaign, Control, Entry, Requirement, Unit, What
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Outcome, RunResult
+from pinchpoint.run.checkpoint import require_same
 from pinchpoint.run.run import unmeasured
 from pinchpoint.scenario import parse
 from pinchpoint.serve.acts import Acts
@@ -68,6 +69,12 @@ def test_a_campaign_that_was_begun_on_something_else_is_refused_once_and_not_by_
     info = replace(sample_run()[0], host={**facts.host_facts(Local()), "kernel": "another"})
     with pytest.raises(InputError, match="kernel: another then"):
         cli._resumed(folder(asked(), info=info).path, HOW)
+
+
+def test_what_an_older_version_did_not_record_of_the_host_is_no_difference(monkeypatch):
+    monkeypatch.setattr(facts, "host_facts", lambda host: {"kernel": "6.1", "turbo": "on"})
+    info = replace(sample_run()[0], host={"kernel": "6.1"}, versions=facts.versions(Local()))
+    require_same(info, Local())
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,13 @@ from pinchpoint.host.interface import CommandFailed
 from pinchpoint.model.errors import InputError, RequirementError
 
 
-def diagnosis(monkeypatch, *lacking, options=()):
+def diagnosis(monkeypatch, *lacking, options=(), steadiness=()):
     """The doctor's result on a machine where only these backends of the engine cannot run."""
     names = ("mem", "af_packet", "af_xdp", "xdp_live", "dpdk")
     found = tuple(Backend(name, name not in lacking, "here", "no such thing", "get it") for name in names)
     monkeypatch.setattr(process, "backends", lambda host: found)
     monkeypatch.setattr(process, "find_engine", lambda host: "/bin/engine")
+    monkeypatch.setattr(requirements, "steadiness", lambda host: steadiness)
     monkeypatch.setattr(doctors, "_device_probes", lambda host: [requirements.Probe("ovs-vswitchd", True, "here")])
     monkeypatch.setattr(doctors.nics, "probes", lambda host: [])
     monkeypatch.setattr(doctors.vm, "probes", lambda host: [])
@@ -36,6 +37,14 @@ def test_only_a_backend_that_a_scenario_can_ask_for_is_missed(monkeypatch, backe
     assert result.return_value == code
     (line,) = (line for line in result.output.splitlines() if f"engine backend {backend}" in line)
     assert line.startswith("missing" if code else "not here")
+
+
+def test_a_host_whose_rates_vary_is_told_what_mends_it_and_is_no_failure(monkeypatch):
+    turbo = requirements.Probe("turbo", False, "on", "turn it off", needed=False, mark="unsteady")
+    result = diagnosis(monkeypatch, steadiness=(turbo,))
+    assert result.return_value == 0
+    line, hint = (line.split() for line in result.output.splitlines() if "turbo" in line or "turn it off" in line)
+    assert (line, hint) == (["unsteady", "turbo", "on"], ["hint:", "turn", "it", "off"])
 
 
 def test_machines_are_told_what_is_needed(monkeypatch):

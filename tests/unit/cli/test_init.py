@@ -8,7 +8,8 @@ from pinchpoint.cli.init import init
 from pinchpoint.dut import registry, setup
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
-from pinchpoint.host.facts import Machine, Nic
+from pinchpoint.host.facts import Machine
+from pinchpoint.host.nics import Interface, Nic
 from pinchpoint.host.numa import Topology
 from pinchpoint.model.errors import InputError, RequirementError
 from pinchpoint.run.scaffold import place
@@ -21,7 +22,8 @@ def machine(nodes, threads=1, isolated=()):
     """Nodes of so many CPUs; neighbours in number are threads of one core."""
     cpus = [cpu for found in nodes.values() for cpu in found]
     of = {cpu: tuple(range(cpu // threads * threads, cpu // threads * threads + threads)) for cpu in cpus}
-    nics = (Nic("eth0", "0000:01:00.0", "ixgbe", True),)
+    link = Interface("eth0", 1500, True, 10_000, True)
+    nics = (Nic("0000:01:00.0", "8086", "10fb", "ixgbe", "", 0, None, {}, (link,), 0, False),)
     return Machine(Topology(nodes), of, frozenset(isolated), nics, 0, 0)
 
 

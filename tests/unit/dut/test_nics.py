@@ -380,6 +380,15 @@ def test_doctor_says_of_each_card_what_it_is_and_of_its_embedded_switch_who_is_b
     assert not any(one.needed for one in found.values())
 
 
+def test_a_card_is_recorded_with_the_cpus_that_its_interrupts_go_to(machine):
+    machine.files |= {f"{PCI}/devices/{LEFT}/msi_irqs/{irq}": "msix\n" for irq in (40, 41, 42)}
+    machine.files |= {"/proc/irq/40/smp_affinity_list": "0-2\n", "/proc/irq/41/smp_affinity_list": "5\n"}
+    assert nics.interrupt_cpus(machine, LEFT) == "0-2,5", "of interrupt 42 nothing is told"
+    (probe,) = (probe for probe in ports.probes(machine) if LEFT in probe.name)
+    assert "interrupts on CPU 0-2,5" in probe.detail
+    assert nics.interrupt_cpus(machine, ENGINE) == ""
+
+
 def test_what_the_switch_reports_of_a_nic_is_recorded_and_what_it_lacks_is_said():
     row = [["map", [["driver_name", "net_mlx5"], ["link_speed", "100Gbps"], ["numa_id", "1"],
             ["rx_csum_offload", "true"]]],

@@ -85,6 +85,12 @@ def test_versions_and_hosts_of_two_runs_are_compared():
     assert [(one.what, one.a, one.b) for one in found.in_force] == [("smc-enable", "true", "none")]
 
 
+def test_a_fact_of_the_host_that_one_run_lacks_was_not_recorded():
+    older, newer = run_info([PLAIN], host={"kernel": "6.1"}), run_info([PLAIN], host={"kernel": "6.1", "turbo": "on"})
+    (found,) = differences.between(older.scenarios[0], newer.scenarios[0], ({}, {}), (older, newer)).host
+    assert (found.what, found.a, found.b) == ("turbo", "not recorded", "on")
+
+
 def test_two_builds_of_one_run_are_compared_under_the_same_names():
     versions = {
         "engine": "1",
