@@ -142,9 +142,7 @@ def half_width(error: float, freedom: int, confidence: float) -> float:
 
 
 def calibrated(
-    figures: Sequence[Figure],
-    controls: Mapping[str, Sequence[float]] = {},
-    exclusions: Sequence[Exclusion] = (),
+    figures: Sequence[Figure], controls: Mapping[str, Sequence[float]] = {}, exclusions: Sequence[Exclusion] = ()
 ) -> Calibration:
     """All machines against each other, by every point that two of them have measured."""
     machines = Counter(point for point, _ in {(figure.point, figure.machine) for figure in figures})

@@ -96,17 +96,10 @@ def _entries(run: Stored) -> Iterator[Trial | Measurement | Stretch]:
 
 
 def _trial(timeline: _Timeline, process: str, at_s: float, trial: Trial) -> None:
-    about = {
-        "id": trial.id,
-        "validity": str(trial.validity),
-        "reason": trial.reason,
-        "offered": trial.offered,
-        "received": trial.received,
-        "lost": trial.lost,
-        "unexplained": trial.ledger.unexplained,
-        "sent_duration_s": trial.sent_duration_s,
-        "first_frame_within_s": max(0.0, trial.wall_s - trial.sent_duration_s),
-    }
+    counted = ("id", "validity", "reason", "offered", "received", "lost", "sent_duration_s")
+    about = {name: getattr(trial, name) for name in counted}
+    about["unexplained"] = trial.ledger.unexplained
+    about["first_frame_within_s"] = max(0.0, trial.wall_s - trial.sent_duration_s)
     timeline.slice(process, "trials", f"{trial.phase} {units.fps(trial.load_fps)}", at_s, trial.wall_s, about)
     for before, after in pairwise((_BEGIN, *trial.samples)):
         if after.elapsed_s > before.elapsed_s:
@@ -140,12 +133,7 @@ def _threads(timeline: _Timeline, process: str, at_s: float, threads: Sequence[T
     """The figures of each of the device's threads over a trial, from its begin on."""
     for thread in threads:
         busy = None if thread.busy_share is None else 100 * thread.busy_share
-        own: dict[str, float | None] = {
-            "busy, %": busy,
-            "received": thread.received,
-            "slow path": thread.slow_path,
-            **thread.detail,
-        }
+        own = {"busy, %": busy, "received": thread.received, "slow path": thread.slow_path, **thread.detail}
         timeline.counter(process, thread.name, at_s, own)
 
 

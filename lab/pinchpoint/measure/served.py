@@ -6,7 +6,7 @@ was seen meanwhile.
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -29,17 +29,7 @@ from pinchpoint.model.trial import TrialValidity
 TRIES = 3  # of one load
 POLL_S = 0.05  # between two looks at what a balancer remembers
 SETUP_S = 1.0  # around a load, for estimates: the flush, the engine's start, counters read twice
-LIMITS: Final[Mapping[Resource, Pinch]] = {
-    Resource.LOCAL_PORTS: Pinch.LOCAL_PORTS,
-    Resource.TABLE: Pinch.TABLE,
-    Resource.MEMORY: Pinch.MEMORY,
-    Resource.DESCRIPTORS: Pinch.DESCRIPTORS,
-    Resource.WORKER: Pinch.WORKER_CORE,
-    Resource.SOFTIRQ: Pinch.SOFTIRQ,
-    Resource.ACCEPT_QUEUE: Pinch.ACCEPT_QUEUE,
-    Resource.BACKEND: Pinch.BACKEND,
-    Resource.GENERATOR: Pinch.GENERATOR,
-}
+LIMITS: Final = {kind: Pinch.WORKER_CORE if kind is Resource.WORKER else Pinch[kind.name] for kind in Resource}
 """The resources of a balancer as what a verdict names."""
 HINT = 'measure = "verify" shows what the service does with each; more established.timeout_s, or fewer connections'
 _HELD = (Resource.LOCAL_PORTS, Resource.TABLE, Resource.DESCRIPTORS)  # one place for each connection that stands

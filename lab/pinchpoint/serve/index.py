@@ -258,7 +258,7 @@ def _entry(
     done = result.scenarios if result else ()
     kinds = sorted({_kind(scenario) for scenario in info.scenarios})
     verdicts = sorted({limit for result in done if (limit := words.pinched_by(result))})
-    host = ", ".join(text for key in ("cpu", "kernel") if (text := info.host.get(key)))
+    host = ", ".join(text for key in ("processor", "kernel") if (text := info.host.get(key)))
     study = info.study.name if info.study else ""
     titles = [str(scenario.get("title", "")) for scenario in info.scenarios[:1]]
     title = info.study.title if info.study else (titles or [name])[0]

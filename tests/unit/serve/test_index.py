@@ -21,7 +21,12 @@ def kept(tmp_path_factory):
     keep(root, "first", (info, result, trials), started="2026-01-02T03:04:05Z")
     guarded = tuple({**one, "dut": {**one["dut"], "kind": "bridge"}} for one in info.scenarios)
     keep(
-        root, "second", (info, result, trials), started="2026-02-02T03:04:05Z", scenarios=guarded, host={"cpu": "other"}
+        root,
+        "second",
+        (info, result, trials),
+        started="2026-02-02T03:04:05Z",
+        scenarios=guarded,
+        host={"processor": "other"},
     )
     keep(root, "third", study_run(), started="2026-03-02T03:04:05Z")
     Index(Shelf(root), place / "index").refresh()
