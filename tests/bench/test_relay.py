@@ -44,8 +44,7 @@ class Path:
         self.hosts = {name: f"pp-{self.id}-{name}" for name in ("one", "two")}
         self.places = Places(self.id, self.folder, Local())
         self.outer = self.places.dut_netns
-        links = {name: f"v-{name}" for name in self.hosts}
-        self.relay = host_relay(self.places, [find_engine(Local())], links, cpu=0)
+        self.relay = host_relay(self.places, [find_engine(Local())], list(self.hosts), cpu=0)
 
     def resources(self, ports):
         present, _ = hugepages.pool(Local())
@@ -82,7 +81,7 @@ class Path:
         bridge = ["add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev"]
         for name in ports:
             bridge += ["--", "add-port", "br0", f"v-{name}", "--", "set", "interface", f"v-{name}"]
-            bridge += ["type=dpdkvhostuserclient", f"options:vhost-server-path={self.places.vhost_socket(f'v-{name}')}"]
+            bridge += ["type=dpdkvhostuserclient", f"options:vhost-server-path={self.places.vhost_socket(name)}"]
         yield Command((*vsctl, *bridge))
 
     def work(self, kind, *more):
@@ -138,9 +137,9 @@ def test_tcp_and_transactions_pass_a_dpdk_switch_and_every_frame_is_accounted_fo
         assert lane.received == lane.sent + lane.dropped + lane.too_long + lane.waiting
     # What one host's relay gave the switch, the other's took from it: all but strays and retried frames.
     carried = {name: after.counters[name] - before[name] for name in before}
-    there = carried["host/relay/one/v-one/sent"]
+    there = carried["host/relay/one/one at the switch/sent"]
     assert there > 0
-    assert carried["host/relay/v-two/two/received"] == pytest.approx(there, rel=0.05, abs=20)
+    assert carried["host/relay/two at the switch/two/received"] == pytest.approx(there, rel=0.05, abs=20)
 
 
 def test_a_relay_whose_switch_never_connects_is_told_and_leaves_nothing(nothing_left, monkeypatch):
