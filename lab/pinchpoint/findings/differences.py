@@ -13,7 +13,7 @@ from pinchpoint.model.scenario import Range
 NONE = "none"
 NOT_RECORDED = "not recorded"  # of a host: it does not tell, or an older version did not ask
 _NAMES = ("name", "title", "path", "point", "defaulted")  # say which scenario it is, not what it does
-_PROGRAM = "switch "  # how versions of the switch's own program are named (`program_facts` of dut/ovs/device.py)
+_PROGRAM = "switch "  # how versions of the switch's own program are named (`program_facts` of the device)
 _LENGTH = "duration_s"  # of the measure's own table, e.g. load.duration_s
 
 Plain = Mapping[str, object]

@@ -64,7 +64,7 @@ def test_what_is_not_compared_and_what_changed_is_printed(tmp_path, capsys):
     assert main(["trend", str(_store(tmp_path, runs)), "--metric", "NDR"]) == 9
     printed = capsys.readouterr().out
     assert "not compared: forward-010 and 1 more: another scenario: port[1].ring 64, now 4,096" in printed
-    assert "forward-012: same level; changed there: kernel 6.1.0 -> none" in printed
+    assert "forward-012: same level; changed there: kernel 6.1.0 -> not recorded" in printed
 
 
 def test_json_is_for_machines(tmp_path, capsys):
