@@ -99,7 +99,7 @@ def fit(figures: Sequence[Figure]) -> Mixed | None:
     effects = vectors @ (weights * seen)
     if not ratio:  # no difference was seen; how large one may be, the values alone say
         weights = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
-    apart = np.where(roots > 0, weights, 0.0)  # what all machines have in common cannot be told from the points
+    apart = np.where(roots > 0, weights, 0.0)  # a difference that all machines share looks like one of the points
     errors = np.sqrt(repeat_variance * np.einsum("ij,j,ij->i", vectors, apart, vectors))
     machine_sd, repeat_sd = math.sqrt(ratio * repeat_variance), math.sqrt(repeat_variance)
     every = tuple(map(float, effects)), tuple(map(float, errors)), tuple(map(machines.count, names))

@@ -83,7 +83,7 @@ def _shares_of_loss(hops: Sequence[Hop], lost: int) -> dict[DropKind, float]:
 
 
 def by_kind(hops: Iterable[Hop], whole: int) -> dict[DropKind, float]:
-    """Frames that counters name, by kind, as shares of so many."""
+    """Dropped frames by kind of drop, as shares of `whole` frames."""
     shares = defaultdict[DropKind, float](float)
     for drop in (drop for hop in hops for drop in hop.drops):
         shares[drop.kind] += drop.frames / max(1, whole)

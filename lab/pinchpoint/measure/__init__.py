@@ -1,6 +1,6 @@
 """What a scenario can measure: one folder for each measure, and what they share.
 
-`standing`   the live bench: how it is built, where its results are kept, who is told of progress, how a signal ends it
+`standing`   the live bench: building it, storing its results, reporting progress, stopping on a signal
 `trial`      one trial: observe, send, observe, account, judge, keep
 `frames`     measures that send frames: the engine, and a session from the warm-up to the result
 `served`     measures of connections through a balancer; `traffic`: frames sent while the bench is changed

@@ -1,4 +1,4 @@
-"""The live bench of a task: how it is built, where results are kept, who is told of progress, how a signal ends it."""
+"""The live bench of a task: building it, storing its results, reporting progress, stopping on a signal."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

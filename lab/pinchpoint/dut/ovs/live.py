@@ -1,6 +1,6 @@
 """A running switch: its counters, its settings as read back, what may happen to it, each with its undoing.
 
-A switch in service, which no bench of ours built, is found by its run directory, read and never changed.
+A switch in service, which the lab did not start, is found by its run directory. It is read, never changed.
 """
 
 import json
@@ -294,7 +294,7 @@ def _datapath(places: OvsPlaces, control: Unixctl) -> Datapath:
 
 
 def _interface_types(text: str) -> Iterator[str]:
-    """The types in a table that ovs-vsctl printed as JSON; what is no such table has none."""
+    """The interface types in a table that ovs-vsctl printed as JSON; none from any other text."""
     try:
         table = json.loads(text)
     except ValueError:

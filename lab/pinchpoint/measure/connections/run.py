@@ -99,11 +99,11 @@ def work() -> Kind:
             kinds.check(not weight or 0 < int(weight) <= MOST_WEIGHT)
         return value
 
-    one = f"(?:{'|'.join(WORKS)})(?::[0-9]+)?"
+    work = f"(?:{'|'.join(WORKS)})(?::[0-9]+)?"
     return Kind(
         'kinds of work (syn, abandon, reset, request), each with a weight if there are several: "request:98,reset:2"',
         read,
-        schema=kinds.full(f"{one}(?:,{one})*"),
+        schema=kinds.full(f"{work}(?:,{work})*"),
     )
 
 
