@@ -3,10 +3,10 @@
 
 # Steps of tests/parts.py: what measures nothing is made at the same time, once everything is compiled.
 TEST := build-tests test-unit,lint+test-rust test-bench
-TEST_ALL := $(TEST) test-bench-rest test-kernel test-debian,test-thorough smoke
+TEST_ALL := $(TEST) test-bench-rest test-kernel test-debian,test-thorough+bench-tools smoke
 BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-referee bench-compare bench-truth bench-causes bench-exhaustion bench-watch bench-serve bench-campaign
 
-.PHONY: demo docs test test-all build-tests test-rust test-unit test-thorough test-bench test-bench-rest test-kernel test-nics test-debian test-hosts test-guests test-comparisons test-studies test-campaign test-vdpa lint fmt setup clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
+.PHONY: demo docs test test-all build-tests test-rust test-unit test-thorough test-bench test-bench-rest test-kernel test-nics test-debian setup-bookworm setup-trixie demo-bookworm demo-trixie test-hosts test-guests test-comparisons test-studies test-causes test-interrupts test-campaign test-vdpa lint fmt setup clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
 .DEFAULT_GOAL := help
 
 # Where it is set, every command of every test would compile the lab anew.
@@ -14,6 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 CARGO_RELEASE := cargo build --quiet --release --locked --manifest-path engine/Cargo.toml
+DEBIAN := .venv/debian
 ENGINE_SOURCES := $(shell find engine -name target -prune -o -type f -print)
 
 help:
@@ -57,7 +58,7 @@ test: setup .venv/.test-packages
 	@tests/parts.py $(TEST)
 
 test-all: setup .venv/.test-packages
-	@tests/parts.py $(TEST_ALL)
+	@BENCH=--smoke tests/parts.py $(TEST_ALL)
 
 build-tests: setup
 	cargo test --quiet --no-run --manifest-path engine/Cargo.toml --features dpdk
@@ -79,7 +80,7 @@ test-bench-rest: setup .venv/.test-packages
 	$(BIN)/pytest -m "not tier1 and not subject" tests/bench
 
 # What `make test-all` has no time for; each is run when its subject changes, and prints what it is about.
-test-guests test-comparisons test-studies: setup .venv/.test-packages
+test-guests test-comparisons test-studies test-causes test-interrupts: setup .venv/.test-packages
 	$(BIN)/pytest -m "subject(target='$@')" tests/bench
 
 test-kernel: setup .venv/.test-packages
@@ -89,11 +90,17 @@ test-kernel: setup .venv/.test-packages
 test-nics: setup .venv/.test-packages
 	$(BIN)/pytest tests/nics
 
-# The set-up and the demo where there is nothing but git and make. Each may take 20 minutes.
+# The set-up and the demo where there is nothing but git and make. Both are set up at the same time: a linker has one CPU.
 test-debian: .venv/.test-packages
-	@for release in bookworm trixie; do \
-		timeout --kill-after=60 1200 packaging/in-debian --fresh $$release make demo || exit; \
-	done
+	@rm -rf $(DEBIAN)
+	@tests/parts.py setup-bookworm,setup-trixie demo-bookworm demo-trixie
+	@rm -rf $(DEBIAN)
+
+setup-bookworm setup-trixie: setup-%:
+	@timeout --kill-after=60 1500 packaging/in-debian --fresh --keep $(DEBIAN)/$* $* make setup
+
+demo-bookworm demo-trixie: demo-%:
+	@timeout --kill-after=60 300 packaging/in-debian --keep $(DEBIAN)/$* $* make demo
 
 # As root. FAULTS: --faults N, --hosts N, --seed N. Fails where something is left, or a finished trial is lost or made
 # twice. tests/bench has a short round.

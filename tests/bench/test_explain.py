@@ -70,6 +70,7 @@ def test_a_rule_that_drops_is_suspected_confirmed_and_shown_again(tmp_path):
     assert "What to do" in (folder.path / "report.html").read_text()
 
 
+@pytest.mark.subject(target="test-causes")
 @pytest.mark.needs("perf")
 def test_the_time_of_a_saturated_thread_is_divided_by_function_and_a_stop_meanwhile_leaves_nothing(tmp_path):
     path, out = tmp_path / "slow.toml", tmp_path / "runs"

@@ -110,10 +110,11 @@ def test_an_overload_loses_frames_and_the_load_after_it_hardly_any(written, tmp_
         assert stream.last_loss_s is None or stream.last_loss_s <= trial.sent_duration_s + 0.2
 
 
+ONLY_STUDIES = pytest.mark.subject(target="test-studies")
 ACTIONS = [
     ("add-ports", "dpdk", "count = 20"),
-    ("flush-flows", "dpdk", ""),
-    ("rebalance", "dpdk", ""),
+    pytest.param("flush-flows", "dpdk", "", marks=ONLY_STUDIES),
+    pytest.param("rebalance", "dpdk", "", marks=ONLY_STUDIES),
     ("restart", "dpdk", ""),
     ("restart", "af_xdp", ""),
     pytest.param("restart", "af_packet", "", marks=pytest.mark.tier1("measure:blocked")),

@@ -92,6 +92,7 @@ def test_loads_that_no_engine_offers_are_marked_and_the_rest_have_a_loss(nothing
     assert 'id="scenario-1-curve"' in (folder.path / "report.html").read_text()
 
 
+@pytest.mark.subject(target="test-interrupts")
 def test_ctrl_c_keeps_the_bursts_and_resume_goes_on(nothing_left, of_measure, tmp_path):
     out = tmp_path / "runs"
     process = start("run", of_measure("burst", BURST), "--out", out)

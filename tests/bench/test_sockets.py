@@ -139,6 +139,7 @@ def test_one_node_cannot_hold_two_ends_apart_but_holds_them_together(nothing_lef
     assert "client on CPU 0, node 0" in json.loads(info.read_text())["versions"]["NUMA placement of rr"]
 
 
+@pytest.mark.subject(target="test-interrupts")
 def test_ctrl_c_ends_a_window_before_its_time_and_resume_makes_only_what_is_missing(nothing_left, workload, tmp_path):
     out = tmp_path / "runs"
     process = start("run", workload("rr", repeats=2, duration_s=3), "--out", out)

@@ -212,6 +212,7 @@ VETHS = '[build]\nwhat = "veths"\nmethod = "{method}"\ncount = {count}\nconcurre
 PORTS = '[blocked]\naction = "add-ports"\ncount = 3\nrepeats = 1\nload_fps = 1000'
 
 
+@pytest.mark.subject(target="test-hosts")
 @pytest.mark.usefixtures("nothing_left")
 def test_what_is_made_in_bulk_on_another_machine_is_timed_there(far, tmp_path):
     far.delay(0.005)

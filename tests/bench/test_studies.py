@@ -140,6 +140,7 @@ def test_one_address_translates_more_five_tuples_than_it_has_ports(nothing_left)
     assert last["ovs/flows/megaflows"] == 2
 
 
+@pytest.mark.subject(target="test-studies")
 def test_nested_prefixes_make_masks_and_megaflows_by_their_product(nothing_left):
     seen = {}
     for prefixes in (1, 4):

@@ -66,7 +66,7 @@ def test_every_frame_of_a_low_load_arrives_and_is_seen_at_every_place(kind):
         assert seen["guest/softnet/0/processed"] >= account.offered
 
 
-@pytest.mark.parametrize("kind", ["bridge", "ovs"])
+@pytest.mark.parametrize("kind", [pytest.param("bridge", marks=ONLY_GUESTS), "ovs"])
 def test_frames_that_the_guest_has_no_time_for_are_the_devices_loss_and_are_counted(kind):
     waits = replace(scenario(kind).search, drain_s=2)  # longer than a busy host stretches a pause of the guest
     with standing(replace(scenario(kind), search=waits)) as (_, trial):

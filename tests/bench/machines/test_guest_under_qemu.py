@@ -72,6 +72,7 @@ def assert_closed(account):
     assert {drop.limits for hop in account.hops for drop in hop.drops} <= {"dut"}, account
 
 
+@pytest.mark.subject(target="test-guests")
 def test_the_account_of_a_switch_closes_and_its_load_is_the_guests():
     with standing(parse(scenario_text("ovs"), "guest.toml")) as (live, trial):
         facts, settings = live.ready(), live.settings()

@@ -169,6 +169,7 @@ def test_a_run_goes_on_after_one_connection_was_killed_with_the_trials_that_had_
     assert trials_of(tmp_path / "runs")[0] == first
 
 
+@pytest.mark.subject(target="test-hosts")
 @pytest.mark.usefixtures("nothing_left")
 def test_clean_gives_each_host_its_interfaces_back_after_lab_and_agents_were_killed(hosts, scenario, tmp_path):
     lab = start("run", scenario(5, 300), "--out", tmp_path / "runs", env=hosts.environment)
