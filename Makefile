@@ -97,7 +97,7 @@ test-debian: .venv/.test-packages
 	@rm -rf $(DEBIAN)
 
 setup-bookworm setup-trixie: setup-%:
-	@timeout --kill-after=60 1500 packaging/in-debian --fresh --keep $(DEBIAN)/$* $* make setup
+	@timeout --kill-after=60 1500 packaging/in-debian --keep $(DEBIAN)/$* $* make setup
 
 demo-bookworm demo-trixie: demo-%:
 	@timeout --kill-after=60 300 packaging/in-debian --keep $(DEBIAN)/$* $* make demo

@@ -61,6 +61,7 @@ def test_two_settings_are_measured_in_turns_and_a_loss_of_everything_is_found(no
     assert (folder.path / "comparison.html").exists()
 
 
+@pytest.mark.subject(target="test-interrupts")
 def test_ctrl_c_in_the_second_pair_keeps_the_first_and_resume_finishes(nothing_left, load, tmp_path):
     out = tmp_path / "runs"
     watched = start_watched(tmp_path / "stderr", "compare", load(), "--set-b", REWRITE, "--pairs", 2, "--out", out)

@@ -152,7 +152,9 @@ def test_ctrl_c_while_building_leaves_nothing(nothing_left, scenario, tmp_path):
     assert trials_in(tmp_path / "runs") == 0
 
 
-@pytest.mark.parametrize("phase", ["warm-up", "latency"])
+@pytest.mark.parametrize(
+    "phase", ["warm-up", pytest.param("latency", marks=pytest.mark.subject(target="test-interrupts"))]
+)
 def test_ctrl_c_while_measuring_keeps_finished_trials_and_leaves_nothing(nothing_left, eleven_trials, tmp_path, phase):
     out = tmp_path / "runs"
     watched = start_watched(tmp_path / "stderr", "run", eleven_trials, "--out", out)

@@ -129,6 +129,7 @@ def test_each_rule_for_a_destination_becomes_a_megaflow(nothing_left, group, flo
     assert seen["ovs/conntrack/connections"] == 256
 
 
+@pytest.mark.subject(target="test-studies")
 def test_one_address_translates_more_five_tuples_than_it_has_ports(nothing_left):
     """65,536 servers: a port of the address may be used again towards each of them."""
     scenario = at("flow-rules", "base", **{"five-tuples": 262_144})
