@@ -6,7 +6,7 @@ TEST := build-tests test-unit,lint+test-rust test-bench
 TEST_ALL := $(TEST) test-bench-rest test-kernel test-debian,test-thorough+bench-tools smoke
 BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-referee bench-compare bench-truth bench-causes bench-exhaustion bench-watch bench-serve bench-campaign
 
-.PHONY: demo docs test test-all build-tests test-rust test-unit test-thorough test-bench test-bench-rest test-kernel test-nics test-debian setup-bookworm setup-trixie demo-bookworm demo-trixie test-hosts test-guests test-comparisons test-studies test-causes test-interrupts test-campaign test-vdpa lint fmt setup clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
+.PHONY: demo docs test test-all build-tests test-rust test-unit test-thorough test-bench test-bench-rest test-kernel test-nics test-debian setup-bookworm setup-trixie demo-bookworm demo-trixie test-hosts test-guests test-comparisons test-studies test-causes test-interrupts test-campaign test-vdpa lint fmt setup develop clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
 .DEFAULT_GOAL := help
 
 # Where it is set, every command of every test would compile the lab anew.
@@ -50,6 +50,9 @@ help:
 
 setup: .venv/.packages .venv/.installed .venv/lib/pinchpoint/uml-ptrace.so
 
+# For tests, checks, benchmarks and documentation; 1.3 GB more than what measures.
+develop: setup .venv/.development
+
 demo: setup
 	$(BIN)/pinchpoint run studies/quickstart
 
@@ -60,10 +63,10 @@ test: setup .venv/.test-packages
 test-all: setup .venv/.test-packages
 	@BENCH=--smoke tests/parts.py $(TEST_ALL)
 
-build-tests: setup
+build-tests: develop
 	cargo test --quiet --no-run --manifest-path engine/Cargo.toml --features dpdk
 
-test-rust: setup
+test-rust: develop
 	cargo test --quiet --manifest-path engine/Cargo.toml --features dpdk
 	packaging/with-hugepages 256 cargo test --quiet --manifest-path engine/Cargo.toml --features dpdk -- --ignored --test-threads=1
 
@@ -110,26 +113,26 @@ test-hosts: setup .venv/.test-packages
 
 # Nodes are network namespaces of this machine. `make test-all` has the short form: two nodes, one of which is killed.
 # Here as well: a head that dies, and a node whose actor cannot live.
-test-campaign: setup
+test-campaign: develop
 	$(BIN)/pytest -s tests/cluster
 
 # Checks that every benchmark still runs; only the output of a failed one is shown.
-smoke: setup
+smoke: develop
 	@for name in $(BENCHMARKS); do \
 		$(MAKE) --no-print-directory $$name BENCH=--smoke >.venv/smoke.log 2>&1 || \
 			{ cat .venv/smoke.log; echo "make $$name BENCH=--smoke failed" >&2; exit 1; }; \
 	done
 
 # The notice that it turns off is on MkDocs 2, which this project does not use.
-docs: setup
+docs: develop
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "site/index.html"
 
 # What the wheel installs in share/: man pages and completion scripts, from the commands.
-manual: setup
+manual: develop
 	$(BIN)/python packaging/reference/manual.py packaging/wheel/data/share
 
-lint: setup
+lint: develop
 	cargo fmt --manifest-path engine/Cargo.toml --all --check
 	cargo clippy --quiet --manifest-path engine/Cargo.toml --all-targets --features dpdk -- -D warnings
 	$(BIN)/ruff format --check
@@ -151,45 +154,45 @@ bench-build: bench-tools
 	@$(BIN)/python benchmarks/build_rows.py $(BENCH)
 
 # BENCH takes --comparisons N, --changed N, --benches N, --more ACTIONS, --json.
-bench-compare: setup
+bench-compare: develop
 	@$(BIN)/python benchmarks/compare_rows.py $(BENCH)
 # BENCH: --runs N, --scenario FILE, --json. Fails where an aim is missed.
-bench-referee: setup
+bench-referee: develop
 	@$(BIN)/python benchmarks/referee_rows.py $(BENCH)
 
 # BENCH: --benches N, --scenario FILE, --json.
-bench-turnover: setup
+bench-turnover: develop
 	@$(BIN)/python benchmarks/turnover_rows.py $(BENCH)
 
 # BENCH: --seconds S, --json. Fails where a published rate is more than 1 % off.
-bench-truth: setup
+bench-truth: develop
 	@$(BIN)/python benchmarks/truth_rows.py $(BENCH)
 
 # BENCH: --rounds N, --only WORDS, --confirm, --traffic SECONDS, --json. Fails where a planted cause is not first.
-bench-causes: setup
+bench-causes: develop
 	@$(BIN)/python benchmarks/cause_rows.py $(BENCH)
 
 # BENCH: --rounds N, --only WORDS, --traffic SECONDS, --json. Fails where fewer than 9 of 10 are named.
-bench-exhaustion: setup
+bench-exhaustion: develop
 	@$(BIN)/python benchmarks/exhaustion_rows.py $(BENCH)
 
 # BENCH: --pairs N, --scenario FILE, --json.
-bench-watch: setup
+bench-watch: develop
 	@$(BIN)/python benchmarks/watch_rows.py $(BENCH)
 
 # No root and no network. BENCH: --units N, --machines N, --json. Fails where an aim is missed.
-bench-campaign: setup
+bench-campaign: develop
 	@$(BIN)/python benchmarks/campaign_rows.py $(BENCH)
 
 # No root and no network. BENCH: --runs N, --json. Fails where a page takes longer than it should.
-bench-serve: setup
+bench-serve: develop
 	@$(BIN)/python benchmarks/serve_rows.py $(BENCH)
 
 bench-engine: bench-tools
 	@$(BIN)/python benchmarks/engine_rows.py $(BENCH)
 
 # No root and no network: BENCH takes --seeds N, --only WORDS, --method NAME, --json. Fails where an aim is missed.
-bench-search: setup
+bench-search: develop
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/search_rows.py $(BENCH)
 
 # The wheel's engine has no symbols; cargo puts the one that has them back, without building it anew.
@@ -197,7 +200,7 @@ profile-engine: bench-tools
 	@$(CARGO_RELEASE) --features dpdk --package pinchpoint-engine
 	@$(BIN)/python benchmarks/engine_profile.py
 
-bench-tools: setup $(if $(findstring --smoke,$(BENCH)),,.venv/.bench-packages)
+bench-tools: develop $(if $(findstring --smoke,$(BENCH)),,.venv/.bench-packages)
 	@$(CARGO_RELEASE) --package pinchpoint-port --example drop_sink
 	@$(CARGO_RELEASE) --package pinchpoint-traffic --example account
 	@test ! -d engine/sockets || $(CARGO_RELEASE) --package pinchpoint-sockets --example rr
@@ -220,7 +223,7 @@ clean:
 	@packaging/install-packages run
 	@mkdir -p .venv && touch $@
 
-.venv/.test-packages: packaging/install-packages packaging/guest-kernel
+.venv/.test-packages: packaging/install-packages packaging/guest-kernel | .venv/.development
 	@packaging/install-packages test
 	@mkdir -p .venv && touch $@
 
@@ -232,7 +235,13 @@ clean:
 	@packaging/check-rust
 	test -x $(BIN)/pip || python3 -m venv .venv
 	@echo "Installing the lab and building the engine (release) into .venv"
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,export,campaign]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+# The extras of the package that is installed: it is not built again.
+.venv/.development: pyproject.toml | .venv/.installed
+	@echo "Installing what tests and documentation need into .venv"
+	@$(BIN)/pip install --quiet --disable-pip-version-check 'pinchpoint[dev,export,campaign]'
 	@touch $@
 
 # User-mode Linux needs it on processors with AMX.
