@@ -264,9 +264,11 @@ class Struck:
     def _count(self):
         """Whether a trial was made twice, or the result lacks one."""
         found = [json.loads(line) for line in self._trials().splitlines()]
-        if len({one["id"] for one in found}) < len(found):
+        if len({trial["id"] for trial in found}) < len(found):
             self.outcome.wrong.append("two trials have one id")
-        judged = Counter(one["load_fps"] for one in found if (one["phase"], one["validity"]) == ("load", "valid"))
+        judged = Counter(
+            trial["load_fps"] for trial in found if (trial["phase"], trial["validity"]) == ("load", "valid")
+        )
         if judged != dict.fromkeys(map(float, RATES), REPEATS):
             self.outcome.wrong.append(f"valid trials at each rate, expected {REPEATS}: {dict(judged)}")
 
@@ -354,14 +356,19 @@ def table(outcomes):
     head = ("fault", "struck", "went on", "resumed", "refused", "kept", "wrong", "median s")
     rows = [head]
     for kind in [*KINDS, "all"]:
-        found = [one for one in outcomes if kind in (one.fault.kind, "all")]
+        found = [outcome for outcome in outcomes if kind in (outcome.fault.kind, "all")]
         if not found:
             continue
-        seconds = sorted(one.seconds for one in found)[len(found) // 2]
-        went_on = sum(one.codes[:1] == [0] for one in found)
-        counts = (len(found), went_on, sum(len(one.codes) > 1 for one in found), sum(one.refused for one in found))
-        wrong = sum(bool(one.wrong) for one in found)
-        rows.append((kind, *map(str, (*counts, sum(one.trials for one in found), wrong)), f"{seconds:.1f}"))
+        seconds = sorted(outcome.seconds for outcome in found)[len(found) // 2]
+        went_on = sum(outcome.codes[:1] == [0] for outcome in found)
+        counts = (
+            len(found),
+            went_on,
+            sum(len(outcome.codes) > 1 for outcome in found),
+            sum(outcome.refused for outcome in found),
+        )
+        wrong = sum(bool(outcome.wrong) for outcome in found)
+        rows.append((kind, *map(str, (*counts, sum(outcome.trials for outcome in found), wrong)), f"{seconds:.1f}"))
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     return ["  ".join(word.rjust(width) for word, width in zip(row, widths, strict=True)) for row in rows]
 
@@ -384,7 +391,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="pinchpoint-faults-") as folder:
         outcomes = Campaign(given.seed, given.faults, Path(folder), say).run(given.hosts)
     print("\n".join(table(outcomes)))
-    return int(len(outcomes) < given.faults or any(one.wrong for one in outcomes))
+    return int(len(outcomes) < given.faults or any(outcome.wrong for outcome in outcomes))
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def overloaded(wanted, connections, timeout_s=2.0):
         live = bench.live
         before = counted(live)
         client = ends_of(bench).connect(Load(connections, 200.0, 2, timeout_s)).client
-        return before, counted(live), {one.resource: one for one in live.balancer().limits()}, client
+        return before, counted(live), {limit.resource: limit for limit in live.balancer().limits()}, client
 
 
 def counted(live):

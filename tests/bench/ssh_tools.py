@@ -206,7 +206,7 @@ class Hosts:
                 (
                     *(link["ifname"], link["mtu"], link["address"]),
                     *("UP" in link["flags"], "PROMISC" in link["flags"]),
-                    [one["local"] for one in link["addr_info"] if one["family"] == "inet"],
+                    [address["local"] for address in link["addr_info"] if address["family"] == "inet"],
                 )
                 for link in json.loads(machine.run("ip", "-j", "address", "show"))
                 if link["ifname"].startswith(("eth9", "to-"))

@@ -24,7 +24,7 @@ def changed(folder, event, kind="nft"):
     done = run("run", path, "--out", folder / "runs", "--json")
     assert done.returncode == 0, done.stderr
     (scenario,) = json.loads(done.stdout)["scenarios"]
-    return {one["name"]: one for one in scenario["metrics"]}
+    return {metric["name"]: metric for metric in scenario["metrics"]}
 
 
 def test_connections_to_a_killed_backend_time_out_and_the_others_share_the_rest(tmp_path):
@@ -47,6 +47,6 @@ def test_a_backend_that_is_removed_gets_no_connections_until_it_is_added_again(t
 @pytest.mark.parametrize("kind", ["haproxy", "nginx"])
 def test_a_proxy_that_reloads_goes_on_with_all_of_its_backends(tmp_path, kind):
     found = changed(tmp_path, "reload", kind)
-    shares = [one["value"] for name, one in found.items() if name.startswith("share of backend")]
+    shares = [metric["value"] for name, metric in found.items() if name.startswith("share of backend")]
     assert shares and shares == pytest.approx([1 / 3] * len(shares), abs=0.1)
     assert found["refused"]["value"] == 0

@@ -48,7 +48,7 @@ def test_two_settings_are_measured_in_turns_and_a_loss_of_everything_is_found(no
     done = run("compare", load(), "--set-b", REWRITE, "--pairs", 3, "--out", out, "--json", timeout=280)
     assert done.returncode == 9, done.stderr  # three pairs decide nothing
     folder = only(out)
-    assert [one.scenario[0] for one in folder.read_result().scenarios] == list("ABBAAB")
+    assert [scenario.scenario[0] for scenario in folder.read_result().scenarios] == list("ABBAAB")
     found = stored(folder)
     assert json.loads(done.stdout) == json.loads((folder.path / "comparison.json").read_text())
     (difference,) = found.differences.scenario
@@ -69,7 +69,7 @@ def test_ctrl_c_in_the_second_pair_keeps_the_first_and_resume_finishes(nothing_l
     assert watched.end().returncode == 130
     folder = only(out)
     kept = folder.read_result().scenarios
-    assert [one.scenario for one in kept] == ["A-load", "B-load"]
+    assert [scenario.scenario for scenario in kept] == ["A-load", "B-load"]
     assert stored(folder).finished is False
     done = run("compare", "--resume", folder.path)
     assert done.returncode == 9, done.stderr  # nor do two
@@ -88,8 +88,10 @@ def test_a_build_of_ones_own_runs_as_b_and_its_hash_is_recorded(nothing_left, lo
     done = run("compare", load(), "--set-b", f"dut.vswitchd={own}", "--pairs", 1, "--out", out)
     assert done.returncode == 9, done.stderr
     found = stored(only(out)).differences
-    assert [(one.what, one.a, one.b) for one in found.scenario] == [("dut.vswitchd", "none", str(own))]
-    (program,) = [one for one in found.versions if one.what == "switch program"]
+    assert [(difference.what, difference.a, difference.b) for difference in found.scenario] == [
+        ("dut.vswitchd", "none", str(own))
+    ]
+    (program,) = [difference for difference in found.versions if difference.what == "switch program"]
     assert program.a.startswith(VSWITCHD[Datapath.AF_PACKET]) and str(own) in program.b
     assert program.a.rpartition(" ")[2] != program.b.rpartition(" ")[2]
 

@@ -19,7 +19,7 @@ def ran(folder, measure, closed_s, keys):
 
 
 def metrics(scenario):
-    return {one["name"]: one for one in scenario["metrics"]}
+    return {metric["name"]: metric for metric in scenario["metrics"]}
 
 
 def loads(folder):
@@ -38,7 +38,7 @@ def test_a_pool_of_ports_ends_a_burst_and_what_is_sustained_and_is_confirmed_by_
     assert found["burst rate"]["value"] > 1.5 * found["sustained rate"]["value"]
     assert verdict["limit"] == "local_ports"
     assert any(line.startswith("confirmed by doubling: local ports") for line in verdict["evidence"])
-    assert all(one["account"]["flushed"]["after"] == 0 for one in loads(tmp_path)), "each began with an empty table"
+    assert all(load["account"]["flushed"]["after"] == 0 for load in loads(tmp_path)), "each began with an empty table"
     assert scenario["settings"]["ports of each local address"] == "2000-2039"
     assert scenario["settings"]["net.netfilter.nf_conntrack_tcp_timeout_time_wait"] == "1"
 

@@ -201,13 +201,13 @@ def test_the_shipped_comparison_of_devices_has_a_line_for_each(tmp_path):
     """Short searches: what is shown is that each is built, measured and judged, not how fast it is."""
     files = sorted((ROOT / "studies" / "devices").glob("*.toml"))
     short = ("search.max_traffic_s=2", "search.max_repeats=30", "latency.duration_s=0.2")
-    words = [word for one in short for word in ("--set", one)]
+    words = [word for setting in short for word in ("--set", setting)]
     done = run("run", ROOT / "studies" / "devices", "--out", tmp_path / "runs", "--no-ceiling", *words)
     assert done.returncode in (0, 1), done.stderr
     (folder,) = (tmp_path / "runs").iterdir()
     found = RunFolder.open(folder).read_result().scenarios
-    assert [one.scenario for one in found] == [path.stem for path in files]
-    assert {one.outcome for one in found} == {Outcome.MEASURED}, [one.reason for one in found]
+    assert [scenario.scenario for scenario in found] == [path.stem for path in files]
+    assert {scenario.outcome for scenario in found} == {Outcome.MEASURED}, [scenario.reason for scenario in found]
     for path in files:
         assert path.stem in done.stdout
 
@@ -222,14 +222,18 @@ def test_the_offload_story_ends_each_step_in_its_sentence(tmp_path):
     done = run("run", ROOT / "studies" / "offload-story", "--out", tmp_path / "runs", *words, timeout=280)
     assert done.returncode == 0, done.stderr
     (path,) = (tmp_path / "runs").iterdir()
-    steps = {one.scenario: one for one in RunFolder.open(path).read_result().scenarios}
+    steps = {scenario.scenario: scenario for scenario in RunFolder.open(path).read_result().scenarios}
     assert list(steps) == [path.stem for path in sorted((ROOT / "studies" / "offload-story").glob("*.toml"))]
     slow, fast, vanished, lying, one_way, two_way = steps.values()
     assert (slow.offload, fast.offload) == (None, None)
     assert vanished.rates[0].status is RateStatus.LOSES_ALWAYS
     assert vanished.verdict.limit is Limit.UNEXPLAINED
     assert 'most of them in "device table"' in vanished.verdict.headline
-    assert [one.offload.word for one in (lying, one_way, two_way)] == [Offload.CLAIMED, Offload.CLAIMED, Offload.PROVEN]
-    assert {one.offload.claimed for one in (lying, one_way, two_way)} == {1.0}
+    assert [step.offload.word for step in (lying, one_way, two_way)] == [
+        Offload.CLAIMED,
+        Offload.CLAIMED,
+        Offload.PROVEN,
+    ]
+    assert {step.offload.claimed for step in (lying, one_way, two_way)} == {1.0}
     said = done.stdout.replace("\n", " ")
     assert "offload claimed, not real" in said and "offload proven" in said

@@ -61,8 +61,8 @@ def test_a_rule_that_drops_is_suspected_confirmed_and_shown_again(tmp_path):
     assert (branch.suspicion.cause, branch.standing) == ("rule-drop", Standing.CONFIRMED)
     assert branch.tried.experiment is Experiment.PLAIN
     assert branch.tried.ratio > 1.2, "all of four frames, and not three"
-    left_out = [one for one in folder.read_result().scenarios if one.outcome is Outcome.SKIPPED]
-    assert {one.reason for one in left_out} <= {"not needed"}
+    left_out = [scenario for scenario in folder.read_result().scenarios if scenario.outcome is Outcome.SKIPPED]
+    assert {scenario.reason for scenario in left_out} <= {"not needed"}
     assert json.loads(done.stdout)["explanations"][0]["branches"][0]["standing"] == "confirmed"
     shown = run("explain", folder.path)
     assert shown.returncode == 0, shown.stderr
@@ -91,7 +91,7 @@ def test_the_time_of_a_saturated_thread_is_divided_by_function_and_a_stop_meanwh
     assert not found.reason
     lines = (folder.path / "attachments" / found.file).read_text().splitlines()
     counts = [int(line.rpartition(" ")[2]) for line in lines]
-    assert sum(counts) == found.samples == sum(one.samples for one in found.functions) > 0
+    assert sum(counts) == found.samples == sum(function.samples for function in found.functions) > 0
     assert {line.partition(";")[0] for line in lines} == set(found.threads) == {"main"}
     assert any("recvmmsg" in line or "[ovs-vswitchd]" in line for line in lines), "the switch receives, or tracks"
     assert folder.read_trials() == trials, "the sampled trial is in no record"
@@ -163,7 +163,7 @@ def test_what_cannot_be_explained_is_bad_input(arguments, words, tmp_path):
         SCENARIO.replace("[latency]\nat = []", "") if "soak" in str(arguments) else SCENARIO
     )
     places = {"file": tmp_path / "drop.toml", "folder": tmp_path}
-    done = run("explain", *(one.format(**places) for one in arguments), "--out", tmp_path / "runs")
+    done = run("explain", *(argument.format(**places) for argument in arguments), "--out", tmp_path / "runs")
     assert done.returncode == 2
     assert words in done.stderr
     assert not (tmp_path / "runs").exists()

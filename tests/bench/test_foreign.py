@@ -79,7 +79,7 @@ def test_a_generator_that_does_not_end_is_stopped_with_all_that_it_started(scena
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["ended"] == "stopped after 2 s"
-    assert [one["frames"] + one["missed"] > 0 for one in found["sent"]] == [True, True]
+    assert [link["frames"] + link["missed"] > 0 for link in found["sent"]] == [True, True]
     assert not pid_of("sender.py")
 
 

@@ -24,14 +24,14 @@ def scenario(service, timeout_s=20.0):
 def test_full_nat_by_a_hash_and_the_same_connections_again_after_a_flush():
     with serving(scenario(FULL_NAT + "max_connections = 4000")) as (live, verified):
         table = live.balancer()
-        limits = {one.resource: one for one in table.limits()}
+        limits = {limit.resource: limit for limit in table.limits()}
         outcomes, tracked = [], []
         for _ in range(2):
             outcomes.append(verified())
             tracked.append(table.tracked())
             table.flush()
             tracked.append(table.tracked())
-    assert [one.outcome for one in outcomes] == [Outcome.MEASURED] * 2, [one.reason for one in outcomes]
+    assert [outcome.outcome for outcome in outcomes] == [Outcome.MEASURED] * 2, [outcome.reason for outcome in outcomes]
     assert min(tracked[0], tracked[2]) > 0 and tracked[1] == tracked[3] == 0, tracked
     assert tracked[0] % 2 == tracked[2] % 2 == 0, "an entry for each of the two translations"
     assert limits[Resource.TABLE].size == 2000

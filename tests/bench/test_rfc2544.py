@@ -63,7 +63,7 @@ def test_every_burst_has_exactly_its_frames_and_the_ring_that_overflows_is_named
         assert "no burst could be judged" in found.reason
         return
     assert done.returncode == 0, done.stderr
-    metrics = {one.name: one for one in found.metrics}
+    metrics = {metric.name: metric for metric in found.metrics}
     assert metrics["longest burst"].value > 0.9 * ring
     assert metrics["corrected buffer"].value < metrics["average burst"].value, "it forwarded meanwhile"
     assert metrics["burst rate"].value > 1.02 * THROUGHPUT_FPS

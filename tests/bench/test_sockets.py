@@ -162,4 +162,4 @@ def test_ctrl_c_ends_a_window_before_its_time_and_resume_makes_only_what_is_miss
     assert again.returncode == 0, again.stderr
     measurements = RunFolder.open(folder).read_measurements()
     assert measurements[: len(first)] == first
-    assert len({one.id for one in measurements}) == len(measurements)
+    assert len({measurement.id for measurement in measurements}) == len(measurements)

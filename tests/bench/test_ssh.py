@@ -182,7 +182,7 @@ def test_a_socket_workload_runs_on_another_machine_with_its_switch(far, tmp_path
     done = run("run", path, "--json", "--out", tmp_path / "runs", env=far.environment)
     assert done.returncode == 0, done.stderr
     (found,) = json.loads(done.stdout)["scenarios"]
-    metrics = {one["name"]: one["value"] for one in found["metrics"]}
+    metrics = {metric["name"]: metric["value"] for metric in found["metrics"]}
     assert metrics["goodput" if measure == "bandwidth" else "transactions"] > 0, metrics
     assert metrics["packets seen by the datapath"] > 0, "they crossed that machine's switch"
 
@@ -222,7 +222,7 @@ def test_what_is_made_in_bulk_on_another_machine_is_timed_there(far, tmp_path):
     paths = sorted(tmp_path.glob("*.toml"))
     done = run("run", *paths, "--json", "--out", tmp_path / "runs", env=far.environment)
     assert done.returncode == 0, done.stderr
-    built, blocked = ({m["name"]: m for m in one["metrics"]} for one in json.loads(done.stdout)["scenarios"])
+    built, blocked = ({m["name"]: m for m in scenario["metrics"]} for scenario in json.loads(done.stdout)["scenarios"])
     assert 0 < built["build time"]["value"] < built["visible time"]["value"]
     look_s = built["visible time"]["high"] - built["visible time"]["low"]
     assert look_s >= 0.01, "a look over the line takes as long as the line"
@@ -242,7 +242,7 @@ def test_what_makes_links_on_another_machine_ends_with_its_connection_and_the_bu
     said, errors = lab.communicate(timeout=120)
     assert lab.returncode == 0, errors
     (found,) = json.loads(said)["scenarios"]
-    assert {one["name"] for one in found["metrics"]} >= {"build time", "removal time"}
+    assert {metric["name"] for metric in found["metrics"]} >= {"build time", "removal time"}
 
 
 def links_of(far, netns):

@@ -34,8 +34,8 @@ def test_a_tunnel_carries_frames_encapsulated_between_two_bridges(nothing_left):
         assert tcp_transfer(setup, *hosts) == 3_000_000
         with talking(setup) as control:
             flows = control.call("dpctl/dump-flows", "-m")
-    encapsulated = [int(found[1]) for found in re.finditer(r"packets:(\d+),.*tnl_push\(.*vni=0x1000", flows)]
-    decapsulated = [int(found[1]) for found in re.finditer(r"tunnel\(tun_id=0x1000,.*packets:(\d+)", flows)]
+    encapsulated = [int(match[1]) for match in re.finditer(r"packets:(\d+),.*tnl_push\(.*vni=0x1000", flows)]
+    decapsulated = [int(match[1]) for match in re.finditer(r"tunnel\(tun_id=0x1000,.*packets:(\d+)", flows)]
     full_frames = 3_000_000 // 1448
     assert sum(encapsulated) > full_frames
     assert sum(decapsulated) == pytest.approx(sum(encapsulated), abs=4), "what was pushed was popped"

@@ -37,7 +37,9 @@ def switch():
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         try:
-            daemon = next(one for one in setup.resources if isinstance(one, Daemon) and one.name == SWITCH)
+            daemon = next(
+                resource for resource in setup.resources if isinstance(resource, Daemon) and resource.name == SWITCH
+            )
             yield setup.places.directory, daemon_pid(daemon, Local())
         finally:
             sending.kill()
@@ -87,5 +89,5 @@ def test_a_switch_that_ends_while_it_is_watched_is_told_and_what_was_read_is_kep
     ],
 )
 def test_what_cannot_be_watched_is_said(arguments, code, words, tmp_path):
-    done = run("watch", *(one.format(folder=tmp_path) for one in arguments))
+    done = run("watch", *(argument.format(folder=tmp_path) for argument in arguments))
     assert (done.returncode, words in done.stderr) == (code, True), done.stderr

@@ -33,7 +33,7 @@ class Machine(NamedTuple):
 
 def measured(folder, cables, options=(), settings=()):
     """One run of forward.toml between these NICs; skips with the reason where there is no such machine."""
-    words = [IN_QEMU, *options, *(f"--cable={one}" for one in cables), f"--limit={LIMIT_S}", f"--out={folder}"]
+    words = [IN_QEMU, *options, *(f"--cable={cable}" for cable in cables), f"--limit={LIMIT_S}", f"--out={folder}"]
     command = [ROOT / "tests/nics/inside", PINCHPOINT, ROOT / "tests/nics/forward.toml", *settings]
     done = subprocess.run([*words, *command], capture_output=True, text=True, cwd=ROOT, check=False)
     if done.returncode == MISSING and not (folder / "before").exists():
@@ -47,7 +47,7 @@ def measured_by_ssh(folder, cables):
     """The same with the lab here: only engine and switch are in the virtual machine."""
     path, runs = folder / "forward.toml", folder / "runs"
     path.write_text(f'runs_on = "vm"\nhost.vm = {{}}\n{(ROOT / "tests/nics/forward.toml").read_text()}')
-    with reached_by_ssh(folder / "vm", options=[f"--cable={one}" for one in cables]) as vm:
+    with reached_by_ssh(folder / "vm", options=[f"--cable={cable}" for cable in cables]) as vm:
         done = run("run", path, "--out", runs, env=vm.environment)
     return left(done.returncode, done.stderr, folder / "vm/out", runs)
 
@@ -140,9 +140,9 @@ def reached_by_ssh(folder, name="vm", number=0, options=(), nics=()):
     with ExitStack() as stack:
         stack.enter_context(tap(control))
         subprocess.run(["ip", "address", "add", f"{here}/24", "dev", control], check=True)
-        taps = [f"--tap={one}" for one in (control, *(one for _, one in nics))]
+        taps = [f"--tap={interface}" for interface in (control, *(nic for _, nic in nics))]
         words = [IN_QEMU, *taps, *options, f"--limit={LIMIT_S}", f"--out={folder / 'out'}"]
-        command = [ROOT / "tests/nics/by-ssh", folder / "sshd_config", there, *(one for one, _ in nics)]
+        command = [ROOT / "tests/nics/by-ssh", folder / "sshd_config", there, *(nic for nic, _ in nics)]
         log = stack.enter_context((folder / "log").open("w"))
         machine = subprocess.Popen([*words, *command], stdout=log, stderr=log, cwd=ROOT)
         before, after = folder / "out/before", folder / "out/after"

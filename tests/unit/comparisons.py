@@ -44,7 +44,7 @@ def paired_run(a, b, *, other=None, **request) -> tuple[RunInfo, RunResult]:
     values = {"A-forward": a, "B-forward": b}
     results = tuple(_result(unit, values[unit.point.group][unit.point.repeat - 1]) for unit in units)
     asked = ComparisonRequest("A-forward", "B-forward", len(a), **request)
-    return run_info(units, tuple(info(one) for one in sweeps), asked), RunResult(SCHEMA, "run", True, results)
+    return run_info(units, tuple(info(sweep) for sweep in sweeps), asked), RunResult(SCHEMA, "run", True, results)
 
 
 def _result(unit, value) -> ScenarioResult:

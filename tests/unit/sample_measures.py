@@ -93,5 +93,7 @@ def measures_run() -> tuple[RunInfo, RunResult, tuple[Measurement, ...]]:
         _measurement(1, 1.21e9, TrialValidity.NOISY_HOST, busy),
         *(_measurement(n, v, TrialValidity.VALID, "") for n, v in ((2, 1.60e9), (3, 1.62e9), (4, 1.61e9))),
     )
-    told = replace(info, scenarios=tuple({"name": one.scenario, "title": one.title} for one in found), plans={})
+    told = replace(
+        info, scenarios=tuple({"name": result.scenario, "title": result.title} for result in found), plans={}
+    )
     return told, replace(result, scenarios=found), made

@@ -158,8 +158,8 @@ def shared_run() -> tuple[RunInfo, RunResult, tuple[Trial, ...]]:
         _result("2-snat-255", "Source NAT, 255 five-tuples", 2.5e6, 1.9e6, 12),
         _result("3-snat-65536", "Source NAT, 65,536 five-tuples", 0.86e6, 0.66e6, 13),
     ]
-    results, trials = tuple(one for one, _ in made), tuple(trial for _, own in made for trial in own)
-    names = [(one.scenario, one.title) for one in results]
+    results, trials = tuple(result for result, _ in made), tuple(trial for _, own in made for trial in own)
+    names = [(result.scenario, result.title) for result in results]
     scenarios = tuple({**INFO.scenarios[0], "name": name, "title": title} for name, title in names)
     plans = {name: next(iter(INFO.plans.values())) for name, _ in names}
     run_id = "quickstart-20260102T030405Z"

@@ -183,14 +183,21 @@ def ambient_hosts(text):
     if "contextvars" in set(imports_of(text)):
         yield "a context"
     bodies = [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
-    kept = [one for body in bodies for one in body.body if isinstance(one, ast.Assign | ast.AnnAssign) and one.value]
-    for call in (node for one in kept for node in ast.walk(one.value) if isinstance(node, ast.Call)):
+    kept = [
+        statement
+        for body in bodies
+        for statement in body.body
+        if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value
+    ]
+    for call in (node for statement in kept for node in ast.walk(statement.value) if isinstance(node, ast.Call)):
         if called(call) in MAKE_HOSTS or called(call).endswith("ContextVar"):
             yield f"line {call.lineno}: {ast.unparse(call)}"
     for node in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
         args = [*node.args.posonlyargs, *node.args.args]
         defaults = [*zip(args[::-1], node.args.defaults[::-1], strict=False)]
-        defaults += [(arg, one) for arg, one in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if one]
+        defaults += [
+            (arg, default) for arg, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if default
+        ]
         for arg, default in defaults:
             annotated = ast.unparse(arg.annotation) if arg.annotation else ""
             if HOSTS.search(annotated) and arg.arg in ("host", "machine", "machines", "lab"):
@@ -332,7 +339,7 @@ def test_no_measure_but_the_search_for_rates_is_known_outside_its_own_folder():
     for path in sorted(PACKAGE.rglob("*.py")):
         own = path.parent.name if path.parent.parent == PACKAGE / "measure" else ""
         for name in imports_of(path.read_text()):
-            others = [name.startswith(f"pinchpoint.measure.{one}") for one in measures - {own}]
+            others = [name.startswith(f"pinchpoint.measure.{other}") for other in measures - {own}]
             assert not any(others), f"{path.relative_to(PACKAGE)} imports {name}"
 
 

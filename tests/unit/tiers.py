@@ -36,11 +36,16 @@ def marks(path):
     of_module = {tier: list(behaviours(tables.get("pytestmark", ast.Pass()), f"tier{tier}")) for tier in (1, 2)}
     for node in module.body:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-            names = [name.id for one in node.decorator_list for name in ast.walk(one) if isinstance(name, ast.Name)]
+            names = [
+                name.id
+                for decorator in node.decorator_list
+                for name in ast.walk(decorator)
+                if isinstance(name, ast.Name)
+            ]
             sources = [*node.decorator_list, *(tables[name] for name in names if name in tables)]
             yield from ((1, what) for source in sources for what in behaviours(source, "tier1"))
             yield from ((1, what) for what in of_module[1])
-            if not any(is_mark(one) for one in node.decorator_list):
+            if not any(is_mark(decorator) for decorator in node.decorator_list):
                 yield from ((2, what) for what in of_module[2])
 
 

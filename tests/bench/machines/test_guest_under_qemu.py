@@ -141,7 +141,7 @@ def test_releases_of_the_kernel_are_levels_of_a_sweep_and_are_read_back(tmp_path
     assert done.returncode == 0, done.stderr
     (folder,) = tmp_path.iterdir()
     results = json.loads((folder / "result.json").read_text())["scenarios"]
-    found = {one["levels"]["release"]: one["settings"]["guest.release"] for one in results}
+    found = {result["levels"]["release"]: result["settings"]["guest.release"] for result in results}
     assert found.keys() == {"6.1", "6.12"}
     assert all(is_release(runs, asked) for asked, runs in found.items()), found
     for trial in RunFolder.open(folder).read_trials():
@@ -160,7 +160,7 @@ def test_a_lab_killed_while_it_measures_a_guest_with_two_nodes_is_cleaned_up_aft
     assert left.namespaces
     assert left.processes
     assert run("clean").returncode == 0
-    (folder,) = (RunFolder.open(one) for one in runs.iterdir())
+    (folder,) = (RunFolder.open(path) for path in runs.iterdir())
     assert folder.read_info().versions["guest's NUMA nodes"] == "node 0 with CPU 0; node 1 with CPU 1"
     trial = next(iter(folder.read_trials()))
     assert_closed(trial.ledger)

@@ -90,7 +90,7 @@ def killed_with_its_agent(far, scenario, out):
 @pytest.mark.usefixtures("nothing_left")
 def test_eight_faults_at_random_moments_leave_nothing_and_lose_no_finished_trial(tmp_path):
     outcomes = Campaign(seed=4, faults=8, folder=tmp_path).run(sites=2)
-    assert [one.wrong for one in outcomes] == [[]] * 8
+    assert [outcome.wrong for outcome in outcomes] == [[]] * 8
 
 
 @pytest.mark.usefixtures("nothing_left")

@@ -48,7 +48,7 @@ def measured(found, measurements):
     assert (result["client"]["core"], result["server"]["core"]) == (0, 1)
     assert window["server"]["retransmitted_segments"] is not None
     assert window["cache_line_ns"] == [None, None], "two machines share no cache line"
-    assert all(one["retransmits"] is not None for one in window["connections"])
+    assert all(connection["retransmits"] is not None for connection in window["connections"])
     return account, window, values(found)
 
 
@@ -72,7 +72,7 @@ def test_client_switch_and_server_are_on_three_hosts(hosts, tmp_path, measure):
         assert metrics["goodput"] > 1e6
         assert sum(window["per_second"]) == window["received_bytes"]
         assert len(window["connections"]) == 2
-        assert [one["received_bytes"] for one in window["connections"]] == [None, None]
+        assert [connection["received_bytes"] for connection in window["connections"]] == [None, None]
 
 
 @pytest.mark.usefixtures("nothing_left")

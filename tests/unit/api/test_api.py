@@ -31,7 +31,7 @@ def test_a_run_is_loaded_with_median_interval_verdict_and_frames():
     assert (found.ndr.median_fps, found.ndr.interval_fps) == (3.1e6, (3.1e6, 3.115e6))
     assert found.limit == "forwarding_core" and found.verdict.startswith("PMD core 1 is saturated")
     assert len(found.trials) == sum(name == "snat-255" for name in run.trials.column("scenario"))
-    assert [one.name for one in run] == [one.name for one in run.results]
+    assert [result.name for result in run] == [result.name for result in run.results]
     assert repr(run) == f"Run(path={GOLDEN!r})"
 
 

@@ -46,7 +46,7 @@ class Machine:
         line = " ".join(argv)
         shown = {
             "ip -j -d address show": json.dumps(self.links),
-            "ip -j link show master eth1": json.dumps([one for one in self.links if one.get("master") == "eth1"]),
+            "ip -j link show master eth1": json.dumps([link for link in self.links if link.get("master") == "eth1"]),
             "ip -j -4 route show table all": json.dumps(self.routes),
             "ip -j -6 route show table all": "",
             "ip -n pp-b1-dut link show dev left": "",

@@ -130,7 +130,7 @@ def test_a_journal_that_exists_is_never_replaced(tmp_path):
     with pytest.raises(RequirementError, match="File exists"):
         Journal.start("b1", Local(), tmp_path)
     assert path.read_text() == "another's"
-    assert [found.name for found in tmp_path.iterdir()] == ["b1.journal"]
+    assert [path.name for path in tmp_path.iterdir()] == ["b1.journal"]
 
 
 def test_nobody_sees_a_journal_before_its_owner_holds_the_lock(tmp_path, monkeypatch):

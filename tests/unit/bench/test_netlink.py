@@ -50,7 +50,7 @@ class Kernel:
         for kind, flags, sequence, body in messages(data):
             if kind == 18:
                 links, interrupted = self.dumps.popleft()
-                self.answers.append(b"".join(answer(16, interrupted, sequence, link(*one)) for one in links))
+                self.answers.append(b"".join(answer(16, interrupted, sequence, link(*device)) for device in links))
                 self.answers.append(answer(3, 2, sequence, bytes(4)))
                 continue
             self.asked.append((kind, struct.unpack_from("=i", body, 4)[0]))

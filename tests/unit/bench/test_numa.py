@@ -223,7 +223,7 @@ def swept(placement, repeat=1, **more):
 
 
 def test_same_is_needless_beside_any_on_a_machine_with_one_node():
-    units = [swept(one, repeat) for repeat in (1, 2) for one in (SAME, ANY, DIFFERENT)]
+    units = [swept(placement, repeat) for repeat in (1, 2) for placement in (SAME, ANY, DIFFERENT)]
     reason = "places everything as numa = any does here: one NUMA node"
     assert alike(units, ONE) == {"g.numa-same.r1": reason, "g.numa-same.r2": reason}
     assert alike(units, TWO) == {}, "there its memory is bound"
@@ -240,7 +240,7 @@ def test_what_no_other_unit_measures_is_needed(other):
 
 
 def test_what_cannot_be_placed_is_not_called_alike():
-    units = [swept(one, client=(0, 1, 2)) for one in (ANY, SAME)]
+    units = [swept(placement, client=(0, 1, 2)) for placement in (ANY, SAME)]
     assert alike(units, ONE) == {}
 
 

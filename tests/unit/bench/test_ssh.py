@@ -32,7 +32,7 @@ HERE = 'for last; do :; done; exec sh -c "$last"'
 def reached(tmp_path, monkeypatch):
     """A host for which that script stands for ssh."""
     opened = []
-    monkeypatch.setattr(Ssh, "_check", lambda self, found: None)  # these tests need no root
+    monkeypatch.setattr(Ssh, "_check", lambda self, identity: None)  # these tests need no root
 
     def make(script=HERE, **given):
         program = tmp_path / f"ssh-{len(opened)}"
@@ -42,8 +42,8 @@ def reached(tmp_path, monkeypatch):
         return opened[-1]
 
     yield make
-    for one in opened:
-        one.close()
+    for host in opened:
+        host.close()
 
 
 def test_what_is_asked_of_it_is_done_there(reached, tmp_path):
@@ -302,7 +302,7 @@ def named(tmp_path, monkeypatch):
     program.write_text(f"#!/bin/sh\n{HERE}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(Ssh, "_check", lambda self, found: None)
+    monkeypatch.setattr(Ssh, "_check", lambda self, identity: None)
     return lambda name, sudo=False, lease_s=60.0: Remote(name, "there", sudo, lease_s)
 
 
@@ -311,14 +311,14 @@ def machines():
     """Those of a lab; what it has connected is closed."""
     found = Machines(Local())
     yield found
-    for one in found._by_address.values():
-        one.close()
+    for host in found._by_address.values():
+        host.close()
 
 
 def test_a_host_under_two_names_is_held_once(named, machines, tmp_path, monkeypatch):
     monkeypatch.setattr(host_recovery, "STATE_DIRECTORY", tmp_path / "state")
     named_twice = [named(name, lease_s=lease_s) for name, lease_s in (("a", 60.0), ("b", 30.0))]
-    units = [SimpleNamespace(remote=one, remotes=(one,)) for one in named_twice]
+    units = [SimpleNamespace(remote=remote, remotes=(remote,)) for remote in named_twice]
     with host_recovery.held(machines, units), host_recovery.held(machines, units):
         for unit in units:
             assert machines.opened(unit.remote).names(str(tmp_path / "state")) == ["run.lock"]

@@ -92,7 +92,7 @@ def campaign(tmp_path):
         path.write_text(FILE.format(repeats=repeats, more=more))
         loaded = load(path, lambda *_: "")
         folder = RunFolder.create(tmp_path / "runs", "c")
-        plain = [to_plain(one) for one in loaded.scenarios]
+        plain = [to_plain(scenario) for scenario in loaded.scenarios]
         folder.write_info(describe_run(Local(), folder.run_id, (), plain, loaded.sources, loaded.campaign.sweeps))
         made = CampaignFolder(folder)
         made.write_campaign(loaded.campaign)
@@ -116,8 +116,10 @@ def test_machines_that_are_killed_at_random_lose_nothing_and_nothing_counts_twic
     conduct(folder, executor).run()
     result = folder.run.read_result()
     assert result.finished
-    assert Counter(one.scenario for one in result.scenarios) == {unit.name: 1 for unit in folder.read_campaign().units}
-    assert {one.outcome for one in result.scenarios} == {Outcome.MEASURED}
+    assert Counter(scenario.scenario for scenario in result.scenarios) == {
+        unit.name: 1 for unit in folder.read_campaign().units
+    }
+    assert {scenario.outcome for scenario in result.scenarios} == {Outcome.MEASURED}
     found = whats(folder)
     assert found[What.FINISHED] == 16
     assert found[What.BEGUN] == 16 + found[What.LOST]
@@ -169,9 +171,9 @@ def test_a_unit_that_fails_everywhere_has_failed_and_the_rest_is_measured(campai
     fails = {(name, bad): (Outcome.FAILED, 4) for name in "ab"}
     left = conduct(folder, MadeUp(["a", "b"], fails=fails))
     left.run()
-    by_name = {one.scenario: one for one in folder.run.read_result().scenarios}
+    by_name = {scenario.scenario: scenario for scenario in folder.run.read_result().scenarios}
     assert (by_name[bad].outcome, by_name[bad].reason) == (Outcome.FAILED, "planted")
-    assert sum(one.outcome is Outcome.MEASURED for one in by_name.values()) == 3
+    assert sum(result.outcome is Outcome.MEASURED for result in by_name.values()) == 3
 
 
 @pytest.mark.parametrize("code", [130, -15])
@@ -180,10 +182,10 @@ def test_a_unit_that_is_always_interrupted_from_outside_uses_up_its_retries(camp
     bad = "point.size-64"
     interrupts = {("a", bad): (Outcome.SKIPPED, code)}
     conduct(folder, MadeUp(["a"], fails=interrupts)).run()
-    by_name = {one.scenario: one for one in folder.run.read_result().scenarios}
+    by_name = {scenario.scenario: scenario for scenario in folder.run.read_result().scenarios}
     assert by_name[bad].outcome is Outcome.FAILED
     assert f"its machine interrupted it, not the campaign (exit code {code})" in by_name[bad].reason
-    assert sum(one.outcome is Outcome.MEASURED for one in by_name.values()) == 3
+    assert sum(result.outcome is Outcome.MEASURED for result in by_name.values()) == 3
     own = [entry for entry in folder.entries() if entry.unit.startswith(bad) and entry.attempt]
     assert [entry.what for entry in own] == [What.BEGUN, What.INTERRUPTED] * 2, "the first and one retry"
     assert len({entry.attempt for entry in own}) == 1, "it resumes with the trials that it has"
@@ -193,7 +195,7 @@ def test_an_attempt_that_another_machine_interrupts_is_measured_elsewhere(campai
     folder = campaign(repeats=1)
     interrupts = {("a", f"point.size-{size}"): (Outcome.SKIPPED, 130) for size in (64, 128, 256, 512)}
     conduct(folder, MadeUp(["a", "b"], fails=interrupts)).run()
-    assert {one.outcome for one in folder.run.read_result().scenarios} == {Outcome.MEASURED}
+    assert {scenario.outcome for scenario in folder.run.read_result().scenarios} == {Outcome.MEASURED}
     assert {entry.machine for entry in folder.entries() if entry.what is What.FINISHED} == {"b"}
 
 
@@ -201,7 +203,7 @@ def test_what_one_machine_cannot_do_another_does(campaign):
     folder = campaign(repeats=1)
     fails = {("a", f"point.size-{size}"): (Outcome.IMPOSSIBLE, 3) for size in (64, 128, 256, 512)}
     conduct(folder, MadeUp(["a", "b"], fails=fails)).run()
-    assert {one.outcome for one in folder.run.read_result().scenarios} == {Outcome.MEASURED}
+    assert {scenario.outcome for scenario in folder.run.read_result().scenarios} == {Outcome.MEASURED}
     assert {entry.machine for entry in folder.entries() if entry.what is What.FINISHED} == {"b"}
 
 
@@ -215,7 +217,7 @@ def test_a_slow_machine_is_excluded_with_the_reason_and_what_it_measured_is_meas
     assert found.withdrawn > 0
     assert len(found.accepted) == 32
     assert not [entry for entry in found.accepted.values() if entry.machine == "c"]
-    assert [one.machine for one in folder.read_calibration().exclusions] == ["c"]
+    assert [exclusion.machine for exclusion in folder.read_calibration().exclusions] == ["c"]
 
 
 def test_of_a_machine_that_drifts_only_what_came_after_is_measured_again(campaign):
@@ -305,7 +307,7 @@ def test_progress_looks_at_no_unit_that_was_measured(campaign):
     made.run()
     made._tally.accepted = Unread(made._tally.accepted)
     found = made.progress()
-    assert found.measured == sum(one.measured for one in found.machines) == 8
+    assert found.measured == sum(machine.measured for machine in found.machines) == 8
 
 
 def test_without_any_machine_it_ends_with_what_to_do(campaign):

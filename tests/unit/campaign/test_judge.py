@@ -36,8 +36,8 @@ def excluded(values, tolerance=0.1):
 
 def test_a_machine_that_is_fifteen_per_cent_slower_is_excluded_and_no_other():
     found = [excluded(controls(seed, slow=0.85, machines=0.0)) for seed in range(SEEDS // 4)]
-    assert sum(set(one) == {"m1"} for one in found) >= 0.95 * len(found)
-    assert not any(set(one) - {"m1"} for one in found)
+    assert sum(set(machines) == {"m1"} for machines in found) >= 0.95 * len(found)
+    assert not any(set(machines) - {"m1"} for machines in found)
 
 
 @pytest.mark.thorough
@@ -70,9 +70,9 @@ def test_the_calibration_has_a_factor_with_its_interval_for_each_machine():
         for name, factor in factors.items()
     ]
     found = calibrated([*figures, Figure("alone", "m1", 5.0)])
-    for one in found.factors:
-        assert one.low < one.factor < one.high
-        assert one.factor == pytest.approx(factors[one.machine], rel=0.02)
+    for judged in found.factors:
+        assert judged.low < judged.factor < judged.high
+        assert judged.factor == pytest.approx(factors[judged.machine], rel=0.02)
     assert found.repeat_sd == pytest.approx(0.01, rel=0.5)
 
 
@@ -99,7 +99,7 @@ def test_of_two_generations_of_machines_none_is_excluded():
     for seed in range(20):
         values = controls(seed, machines=0.0)
         two = {
-            name: [1.4 * one for one in figures] if name in ("m3", "m4") else figures
+            name: [1.4 * figure for figure in figures] if name in ("m3", "m4") else figures
             for name, figures in values.items()
         }
         assert not excluded(two)
@@ -112,5 +112,5 @@ def test_machines_between_which_no_difference_was_seen_have_an_interval_all_the_
     ]
     found = calibrated(figures)
     assert found.machine_sd == 0
-    for one in found.factors:
-        assert one.low < 1 < one.high
+    for factor in found.factors:
+        assert factor.low < 1 < factor.high

@@ -51,8 +51,8 @@ def begin(machine, tmp_path):
         return made[-1]
 
     yield start
-    for one in made:
-        one.close()
+    for started in made:
+        started.close()
 
 
 def next_of(executor):

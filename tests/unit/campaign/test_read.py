@@ -198,13 +198,13 @@ def test_hosts_that_no_site_has_are_planned_as_impossible_with_what_to_add(spann
     assert found.impossible == ("span",)
     told = '[[machine]] hosts = {dut = "ADDRESS", gen = "ADDRESS", sink = "ADDRESS"}'
     assert told in found.reasons[0]
-    assert [(one.name, bool(one.machines)) for one in found.groups] == [("span", False), ("plain", True)]
+    assert [(group.name, bool(group.machines)) for group in found.groups] == [("span", False), ("plain", True)]
 
 
 def test_a_plan_says_which_machine_can_measure_what(spanning):
     loaded = spanning(SITES)
     found = plan_of(loaded.campaign, read.benches_here(loaded.campaign))
-    assert {one.name: one.machines for one in found.groups} == {"span": ("rack1", "rack2"), "plain": ("plain",)}
+    assert {group.name: group.machines for group in found.groups} == {"span": ("rack1", "rack2"), "plain": ("plain",)}
     assert found.impossible == ()
 
 

@@ -105,7 +105,7 @@ def test_a_forecast_counts_what_lost_attempts_cost():
     paid = [replace(bench, cost_per_hour=3600.0) for bench in benches]
     found = simulate(units, paid, Limits(), faults=Faults(between_s=1800))
     assert found.lost > 0
-    assert found.cost > sum(one.expected_s for one in units) + found.lost
+    assert found.cost > sum(unit.expected_s for unit in units) + found.lost
 
 
 def test_a_machine_that_few_units_need_is_kept_for_them():
@@ -205,7 +205,7 @@ def test_on_virtual_time_every_unit_is_measured_once_near_the_bound_though_machi
     units, benches = made_up(4000, 40, seed)
     found = simulate(units, benches, Limits(), faults=Faults(between_s=6 * 3600, spread=0.2, seed=seed))
     assert found.lost > 0
-    assert set(found.finished) == {one.name for one in units}
+    assert set(found.finished) == {unit.name for unit in units}
     assert set(found.finished.values()) == {1}
     assert found.bound_s <= found.makespan_s <= 1.1 * found.bound_s
     assert found.own_per_unit_s < 0.005

@@ -57,7 +57,7 @@ def test_the_page_is_what_the_rows_say():
 
 
 def named(values, lost=None):
-    return [one.cause for one in likely(Signs(values, lost or {}))]
+    return [suspicion.cause for suspicion in likely(Signs(values, lost or {}))]
 
 
 def test_a_device_that_forwards_no_more_under_overload_is_limited_by_its_own_speed():
@@ -83,7 +83,7 @@ def test_losses_far_below_what_the_device_forwards_are_pauses_against_the_ring()
 
 def test_causes_come_by_what_they_explain():
     found = likely(Signs({Sign.BUSY: 0.99, Sign.PASSES: 4.0, Sign.WILDCARD_SHARE: 0.5, Sign.SUBTABLES: 2.0}))
-    assert [(one.cause, one.share) for one in found] == [("recirculation", 0.75), ("masks", 0.25)]
+    assert [(suspicion.cause, suspicion.share) for suspicion in found] == [("recirculation", 0.75), ("masks", 0.25)]
     assert "passes through the datapath for each frame: 4" in found[0].evidence
 
 

@@ -152,7 +152,7 @@ def test_confirmed_causes_come_first_and_those_that_explain_most():
     unchanged = result(causes=["recirculation", "masks", "policer"])
     made = {Experiment.NO_TRACKING: ratio(2.0, 1.9, 2.1), Experiment.FEW_FLOWS: ratio(3.0, 2.9, 3.1)}
     found = explanation(unchanged, made)
-    assert [one.suspicion.cause for one in found.branches] == ["masks", "recirculation", "policer"]
+    assert [branch.suspicion.cause for branch in found.branches] == ["masks", "recirculation", "policer"]
 
 
 def test_a_pass_costs_what_is_saved_without_it():
@@ -280,7 +280,7 @@ def bets_that_confirm(cause):
             yield figure, flag
 
 
-@pytest.mark.parametrize("cause", [one.name for one in (*CATALOGUE, OWN_SPEED) if one.experiment])
+@pytest.mark.parametrize("cause", [cause.name for cause in (*CATALOGUE, OWN_SPEED) if cause.experiment])
 def test_all_ways_to_confirm_a_cause_err_in_5_percent_together(cause):
     bets = set(bets_that_confirm(cause))
     nothing = in_turns(before=FULL, after=ROOMY).turns

@@ -35,7 +35,7 @@ def test_without_a_claim_there_is_nothing_to_prove():
 
 def test_a_lying_flag_is_a_cause_and_an_honest_one_is_not():
     lying = Signs({Sign.CLAIMED: 1.0, Sign.SOFTWARE: 1.0})
-    assert [one.cause for one in likely(lying)] == ["false-offload"]
+    assert [suspicion.cause for suspicion in likely(lying)] == ["false-offload"]
     assert not likely(Signs({Sign.CLAIMED: 1.0, Sign.SOFTWARE: 0.02}))
 
 

@@ -48,7 +48,7 @@ def test_a_device_that_forwards_no_more_than_it_carries_without_loss_is_the_limi
     assert found.limit is Limit.FORWARDING_CORE
     assert "it forwards 1.00 kpps however much is offered, 226 cycles per packet" in found.headline
     assert found.trial_ids == ("t-0002",)
-    assert [one.cause for one in found.suspicions] == ["own-speed"]
+    assert [suspicion.cause for suspicion in found.suspicions] == ["own-speed"]
 
 
 def test_a_thread_that_is_busy_all_the_time_is_no_limit_of_a_device_that_forwards_more_under_overload():
@@ -115,7 +115,7 @@ def on_links(*links, sends=(), device=(), receives=()):
         Hop(name, None, None, tuple(drops))
         for name, drops in (("engine sends", sends), ("switch sends", device), ("engine receives", receives))
     )
-    observed = {name: value for one in links for name, value in one.items()}
+    observed = {name: value for link in links for name, value in link.items()}
     return replace(lost, observed=observed, ledger=replace(lost.ledger, hops=hops))
 
 
@@ -164,7 +164,7 @@ def test_a_full_link_is_the_limit_whichever_of_its_ends_had_no_room(lost, words)
 def test_a_link_is_no_limit_of_frames_that_did_not_wait_for_it(lost):
     found = verdict(FOUND, [lost])
     assert found.limit is Limit.NAMED_DROP
-    assert "line-rate" not in [one.cause for one in found.suspicions]
+    assert "line-rate" not in [suspicion.cause for suspicion in found.suspicions]
 
 
 def test_of_two_links_the_full_one_is_named_for_which_the_frames_waited():
@@ -184,7 +184,7 @@ def test_pause_frames_explain_what_the_port_lost_that_received_them(port, is_nam
     ring = dropped("receive queues of the NIC {port} full", "dut", "left", DropKind.RECEIVE_RING)
     pauses = {f"engine/port/{port}/rx_xoff_packets": 5.0}
     found = verdict(FOUND, [on_links(link("left", 0.2, 0.2), link("right", 0.2, 0.2), pauses, device=ring)])
-    assert ("flow-control" in [one.cause for one in found.suspicions]) is is_named
+    assert ("flow-control" in [suspicion.cause for suspicion in found.suspicions]) is is_named
 
 
 def test_a_search_that_ends_at_the_line_rate_ends_at_the_wire():
@@ -240,8 +240,8 @@ def losing_at(drops, lost=90):
 def rings(*frames, limits="engine"):
     """Full transmit rings of as many ports."""
     return [
-        (f"transmit ring of {port} full", one, limits, "transmit ring of {port} full")
-        for port, one in zip("abcd", frames, strict=False)
+        (f"transmit ring of {port} full", count, limits, "transmit ring of {port} full")
+        for port, count in zip("abcd", frames, strict=False)
     ]
 
 
@@ -380,7 +380,7 @@ def test_a_second_cause_is_named_where_a_rule_drops_frames_at_any_load():
     waiting = {"threads": [thread_load(0.99)], "run_delay_ns": 400_000_000}
     low = [of_a_rule(load, threads=[thread_load(0.3)]) for load in (100, 200, 500)]
     found = verdict(ALWAYS, [*low, of_a_rule(1000, others=300, **waiting), of_a_rule(2000, others=900, **waiting)])
-    assert [one.cause for one in found.suspicions] == ["rule-drop", "preempted"]
+    assert [suspicion.cause for suspicion in found.suspicions] == ["rule-drop", "preempted"]
     assert "drop rule" in found.headline
     assert "apart from these, frames are lost from 1.00 kpps on: 300 in 1 trial" in found.evidence
 
@@ -389,7 +389,7 @@ def test_a_stray_loss_beside_a_rule_that_drops_accuses_nobody():
     stray = of_a_rule(200, others=5, threads=[thread_load(0.3)], run_delay_ns=400_000_000)
     low = [of_a_rule(load, threads=[thread_load(0.3)]) for load in (100, 200, 200, 500, 1000)]
     found = verdict(ALWAYS, [*low, stray])
-    assert [one.cause for one in found.suspicions] == ["rule-drop"]
+    assert [suspicion.cause for suspicion in found.suspicions] == ["rule-drop"]
     assert not any("apart from" in line for line in found.evidence)
 
 

@@ -133,7 +133,7 @@ def test_two_rates_are_a_duet_whose_table_and_page_tell_method_ratio_slices_and_
     assert len(part.duet.series) == 16
     assert part.metrics[0].a.interval == "5 % to 95 % of the time"
     a, b = only(compare.out).read_result().scenarios
-    assert [metric.name for one in (a, b) for metric in one.metrics] == [FORWARDED, FORWARDED]
+    assert [metric.name for result in (a, b) for metric in result.metrics] == [FORWARDED, FORWARDED]
     assert b.metrics[0].value == pytest.approx(0.98 * a.metrics[0].value, rel=0.01)
     page = (only(compare.out).path / "comparison.html").read_text()
     assert 'id="series-1"' in page
@@ -250,7 +250,7 @@ def test_a_gate_that_cannot_judge_does_not_pass(lab, compare, capsys):
 def test_a_named_metric_is_judged_instead_of_the_main_one(lab, compare, capsys):
     assert compare(FORWARD, *SMC, "--pairs", 6, "--metric", "thread busy", "--json", "--out", compare.out) == 0
     metrics = json.loads(capsys.readouterr().out)["scenarios"][0]["metrics"]
-    assert [(one["metric"], one["judged"]) for one in metrics] == [("thread busy", True), ("NDR", False)]
+    assert [(metric["metric"], metric["judged"]) for metric in metrics] == [("thread busy", True), ("NDR", False)]
 
 
 def test_a_budget_ends_with_whole_pairs(lab, compare, capsys):
@@ -262,8 +262,10 @@ def test_a_budget_ends_with_whole_pairs(lab, compare, capsys):
     # 360 s hold three pairs of 100 s; what is left out is skipped, not failed.
     assert len(lab.ran) == 6
     result = only(compare.out).read_result()
-    assert sum(one.outcome.value == "skipped" for one in result.scenarios) == 12
-    assert "pair 4 needs" in next(one.reason for one in result.scenarios if one.outcome.value == "skipped")
+    assert sum(scenario.outcome.value == "skipped" for scenario in result.scenarios) == 12
+    assert "pair 4 needs" in next(
+        scenario.reason for scenario in result.scenarios if scenario.outcome.value == "skipped"
+    )
     assert "3 of 9 pairs were measured" in capsys.readouterr().out
 
 

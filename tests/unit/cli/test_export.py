@@ -21,7 +21,7 @@ def packed(tmp_path):
 def test_each_table_with_rows_becomes_a_file_and_runs_are_joined(packed, tmp_path):
     out = tmp_path / "tables"
     assert main(["export", str(GOLDEN), str(packed), "-o", str(out)]) == 0
-    assert "samples.parquet" not in {one.name for one in out.iterdir()}
+    assert "samples.parquet" not in {path.name for path in out.iterdir()}
     assert pq.read_table(out / "scenarios.parquet").num_rows == 6
     assert main(["export", str(GOLDEN), "-o", str(out)]) == 2, "nothing is overwritten"
 

@@ -65,7 +65,7 @@ SETTINGS = (
 
 
 def test_the_advised_run_is_of_what_the_pilot_measured(pilot, capsys, tmp_path):
-    assert pilot(FILE, "--quick", *(word for one in SETTINGS for word in ("--set", one))) == 0
+    assert pilot(FILE, "--quick", *(word for setting in SETTINGS for word in ("--set", setting))) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  pinchpoint ")]
     program, name, *words = shlex.split(line)
     assert (program, name) == ("pinchpoint", "run")

@@ -52,8 +52,8 @@ def test_scenarios_that_end_between_two_lines_stand_in_the_next_one(capsys: pyte
     clock = _Clock()
     shown = PlainProgress(clock)
     shown.building(1, 1, "start the switch")
-    for one in RESULT.scenarios:
-        shown.scenario_ends(one)
+    for scenario in RESULT.scenarios:
+        shown.scenario_ends(scenario)
     shown.building(1, 1, "start the switch")
     assert len(capsys.readouterr().err.splitlines()) == 1
     clock.now_s += EVERY_S
@@ -84,7 +84,7 @@ def test_progress_writes_nothing_to_stdout(capsys: pytest.CaptureFixture[str]) -
     for quiet in (True, False):
         with progress(quiet) as listener:
             listener.building(1, 2, "start the switch")
-            for one in RESULT.scenarios:
-                listener.scenario_ends(one)
+            for scenario in RESULT.scenarios:
+                listener.scenario_ends(scenario)
             listener.building(2, 2, "add a port")
     assert capsys.readouterr().out == ""

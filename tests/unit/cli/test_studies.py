@@ -47,7 +47,7 @@ def mine(swept):
 
 
 def output(*arguments):
-    result = CliRunner().invoke(cli, [str(one) for one in arguments])
+    result = CliRunner().invoke(cli, [str(argument) for argument in arguments])
     assert result.exception is None, result.exception
     return result.output
 

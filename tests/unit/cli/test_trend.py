@@ -92,5 +92,5 @@ def test_a_run_of_which_nothing_finished_is_passed_over(tmp_path, capsys):
 def test_what_cannot_be_done_is_refused(tmp_path, capsys, arguments, code, words):
     (tmp_path / "empty").mkdir()
     _store(tmp_path / "runs", history([3e6] * 2))
-    assert main(["trend", *(one.format(folder=tmp_path) for one in arguments)]) == code
+    assert main(["trend", *(argument.format(folder=tmp_path) for argument in arguments)]) == code
     assert words in capsys.readouterr().err

@@ -48,7 +48,7 @@ def plan(wanted):
 
 
 def argvs(wanted, program):
-    return [one.argv for one in plan(wanted) if isinstance(one, Command) and one.argv[0] == program]
+    return [resource.argv for resource in plan(wanted) if isinstance(resource, Command) and resource.argv[0] == program]
 
 
 # The contract.
@@ -82,10 +82,10 @@ def test_a_plan_runs_nothing_and_is_the_same_each_time(kind, monkeypatch):
     wanted = scenario_of(kind)
     found = plan(wanted)
     assert found == plan(wanted)
-    assert [type(one) for one in found[:2]] == [RunDirectory, MarkedProcesses]
+    assert [type(resource) for resource in found[:2]] == [RunDirectory, MarkedProcesses]
     journal = msgspec.json.encode(found)
     assert msgspec.json.decode(journal, type=list[AnyResource]) == found, "what is not in the journal is not removed"
-    assert all(one.describe() for one in found)
+    assert all(resource.describe() for resource in found)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -93,8 +93,8 @@ def test_the_engine_opens_each_port(kind):
     wanted = scenario_of(kind)
     bench = registry.device(kind).bench(wanted, Places("b1", PLACE, Local()))
     ends = [bench.attachment(number, port) for number, port in enumerate(wanted.ports)]
-    assert len({(one.backend, one.netns) for one in ends}) == 1
-    assert all(name in one.device for name, one in zip(("left", "right"), ends, strict=True))
+    assert len({(end.backend, end.netns) for end in ends}) == 1
+    assert all(name in end.device for name, end in zip(("left", "right"), ends, strict=True))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -212,7 +212,9 @@ OF_KERNEL = registry.device("bridge")
 @pytest.mark.parametrize("kind", sorted({*KERNEL, *ONLY_SERVED} - {"dpvs"}))  # which polls its ports
 def test_softirqs_of_every_port_are_steered_to_the_devices_cpus(kind):
     wanted = scenario_of(kind, dut="cpus = [1, 2, 33]")
-    (mask,) = [one for one in plan(wanted) if isinstance(one, TextFile) and one.path.endswith("rps_cpus")]
+    (mask,) = [
+        resource for resource in plan(wanted) if isinstance(resource, TextFile) and resource.path.endswith("rps_cpus")
+    ]
     assert mask.lines == ("00000002,00000006",)
     places = {argv[-1] for argv in argvs(wanted, "cp")}
     assert places == {f"/sys/class/net/{port}/queues/rx-0/rps_cpus" for port in ("left", "right")}
@@ -275,7 +277,9 @@ def test_streams_that_one_address_cannot_tell_apart_are_refused(kind, more, erro
 
 
 def routes(wanted):
-    (batch,) = [one for one in plan(wanted) if isinstance(one, TextFile) and one.path.endswith("routes.ip")]
+    (batch,) = [
+        resource for resource in plan(wanted) if isinstance(resource, TextFile) and resource.path.endswith("routes.ip")
+    ]
     return batch.lines
 
 
@@ -313,7 +317,11 @@ RULES = 'rules = """\ntable ip x {\n  chain y { iifname {left} drop\n  }\n}\n"""
 
 def test_rules_name_ports_and_a_refused_one_is_found_in_the_scenario():
     wanted = scenario_of("nft", dut=RULES)
-    (file,) = [one for one in plan(wanted) if isinstance(one, TextFile) and one.path.endswith("ruleset.nft")]
+    (file,) = [
+        resource
+        for resource in plan(wanted)
+        if isinstance(resource, TextFile) and resource.path.endswith("ruleset.nft")
+    ]
     assert file.lines[1] == '  chain y { iifname "left" drop'
     bench = registry.device("nft").bench(wanted, Places("b1", PLACE, Local()))
     refused = CommandFailed(["nft", "-f", file.path], f"{file.path}:2:30-33: Error: no such chain\n  drop\n  ^^^^")

@@ -33,7 +33,7 @@ def test_links_have_their_counters():
     found = live.links(recorded("links"))
     assert list(found) == ["dpdk0", "dpdk1"]
     assert (found["dpdk0"]["ipackets"], found["dpdk1"]["opackets"]) == (159, 154)
-    assert {found[one][name] for one in found for name in ("imissed", "rx_nombuf", "ierrors", "oerrors")} == {0}
+    assert {found[port][name] for port in found for name in ("imissed", "rx_nombuf", "ierrors", "oerrors")} == {0}
 
 
 def test_a_worker_s_polls_and_those_that_brought_nothing():
@@ -119,7 +119,7 @@ def test_its_master_shares_the_engine_s_cpu_unless_it_has_one_of_its_own():
     for control, asked in ((None, "0@0,1@1"), (2, "0@2,1@1")):
         one = replace(made, dut=replace(made.dut, control_cpu=control), engine=replace(made.engine, cpus=(0,)))
         bench = DEVICE.bench(one, Places("b", PurePosixPath("/run/b"), Local()))
-        (daemon,) = (found for found in bench.resources(Pages(0, 0), []) if isinstance(found, Daemon))
+        (daemon,) = (resource for resource in bench.resources(Pages(0, 0), []) if isinstance(resource, Daemon))
         assert asked in daemon.argv and "--no-huge" in daemon.argv
 
 
@@ -133,12 +133,16 @@ def test_a_result_says_which_cpus_its_two_threads_poll_on():
 
 def test_its_tools_are_given_the_bench_s_own_socket():
     bench = DEVICE.bench(scenario(), Places("b", PurePosixPath("/run/b"), Local()))
-    made = [one for one in bench.resources(Pages(0, 0), []) if isinstance(one, Command) and "ipvsadm" in one.argv[0]]
-    assert made and all(one.environment == (("DPVS_IPC_FILE", "/run/b/dpvs.ipc"),) for one in made)
+    made = [
+        resource
+        for resource in bench.resources(Pages(0, 0), [])
+        if isinstance(resource, Command) and "ipvsadm" in resource.argv[0]
+    ]
+    assert made and all(command.environment == (("DPVS_IPC_FILE", "/run/b/dpvs.ipc"),) for command in made)
 
 
 def test_a_program_is_required_and_the_command_that_builds_one_is_named(tmp_path):
-    (probe,) = (one for one in DEVICE.needs(scenario(), Local()) if one.name == "dut.program")
+    (probe,) = (need for need in DEVICE.needs(scenario(), Local()) if need.name == "dut.program")
     assert not probe.ok and "packaging/build-dpvs" in probe.hint
     assert "not executable" in what_is_wrong(Local(), str(tmp_path / "dpvs"))
     for name in ("dpvs", "dpip", "ipvsadm"):

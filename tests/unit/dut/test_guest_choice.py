@@ -93,9 +93,9 @@ def test_all_points_of_a_run_get_the_same_kernel(machine):
     text = OF_A_KIND.format(kind="bridge", dut="cpus = [3]", more="[guest]\n")
     text += '[[sweep.factor]]\nname = "nodes"\nkeys = ["guest.numa_nodes"]\nlevels = [1, 2]\n'
     sweep = sweep_of(Source(text, "x.toml"), quick=False)
-    assert {one.guest.kernel for one in sweep.scenarios} == {"auto"}
+    assert {scenario.guest.kernel for scenario in sweep.scenarios} == {"auto"}
     found = Program("x", (sweep, replace(sweep, group="y"))).with_kernels(Local())
-    assert [[one.guest.kernel for one in each.scenarios] for each in found.sweeps] == [["qemu", "qemu"]] * 2
+    assert [[scenario.guest.kernel for scenario in each.scenarios] for each in found.sweeps] == [["qemu", "qemu"]] * 2
 
 
 def test_a_bench_is_planned_with_the_kernel_that_was_chosen(machine, monkeypatch):

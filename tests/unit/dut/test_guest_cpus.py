@@ -56,7 +56,7 @@ def planned(monkeypatch, no_kvm):
 
 
 def kernel_in(made):
-    (kernel,) = [one for one in made if isinstance(one, GuestKernel)]
+    (kernel,) = [resource for resource in made if isinstance(resource, GuestKernel)]
     return kernel
 
 
@@ -94,13 +94,13 @@ def test_a_guest_with_one_node_is_bound_where_its_scenario_is_placed(planned, to
 
 @KINDS
 def test_every_port_of_a_guest_with_two_nodes_is_steered_to_both_cpus(planned, kind):
-    inside = [one.resource for one in planned({0: (0, 3)}, kind=kind) if isinstance(one, Inside)]
-    masks = [one for one in inside if isinstance(one, TextFile) and "rps_cpus" in one.path]
-    assert [one.lines for one in masks] == [("00000003",)] * 2
-    copied = [one.argv for one in inside if isinstance(one, Command) and one.argv[0] == "cp"]
-    assert [argv[2] for argv in copied] == [f"/sys/class/net/{one}/queues/rx-0/rps_cpus" for one in ("left", "right")]
-    plain = [one.resource for one in planned({0: (0, 3)}, ONE, kind) if isinstance(one, Inside)]
-    assert not [one for one in plain if "rps_cpus" in one.describe()], "one CPU needs no steering"
+    inside = [resource.resource for resource in planned({0: (0, 3)}, kind=kind) if isinstance(resource, Inside)]
+    masks = [resource for resource in inside if isinstance(resource, TextFile) and "rps_cpus" in resource.path]
+    assert [mask.lines for mask in masks] == [("00000003",)] * 2
+    copied = [resource.argv for resource in inside if isinstance(resource, Command) and resource.argv[0] == "cp"]
+    assert [argv[2] for argv in copied] == [f"/sys/class/net/{port}/queues/rx-0/rps_cpus" for port in ("left", "right")]
+    plain = [resource.resource for resource in planned({0: (0, 3)}, ONE, kind) if isinstance(resource, Inside)]
+    assert not [resource for resource in plain if "rps_cpus" in resource.describe()], "one CPU needs no steering"
 
 
 def loads_of_two(threads, softnet=(30.0, 10.0)):
@@ -113,8 +113,11 @@ def loads_of_two(threads, softnet=(30.0, 10.0)):
 
 def test_the_loads_of_two_virtual_cpus_are_those_of_the_cpus_on_which_they_run():
     found = loads_of_two({"main": (1e8, 3.0), "CPU 0/TCG": (3e8, 3.0), "CPU 1/TCG": (5e8, 2.0)})
-    assert [(one.name, one.cpu, one.received) for one in found] == [("guest's CPU 0", 3, 60), ("guest's CPU 1", 2, 20)]
-    assert [one.busy_share for one in found] == [pytest.approx(0.4), pytest.approx(0.5)]
+    assert [(load.name, load.cpu, load.received) for load in found] == [
+        ("guest's CPU 0", 3, 60),
+        ("guest's CPU 1", 2, 20),
+    ]
+    assert [load.busy_share for load in found] == [pytest.approx(0.4), pytest.approx(0.5)]
 
 
 @pytest.mark.parametrize(
@@ -213,4 +216,4 @@ def test_nodes_are_a_factor():
     text = OF_A_KIND.format(kind="bridge", dut=DUTS["bridge"], more=ONE)
     text += '[[sweep.factor]]\nname = "nodes"\nkeys = ["guest.numa_nodes"]\nlevels = [1, 2]\n'
     found = sweep_of(Source(text, "x.toml"), quick=False)
-    assert [one.guest.numa_nodes for one in found.scenarios] == [1, 2]
+    assert [scenario.guest.numa_nodes for scenario in found.scenarios] == [1, 2]

@@ -52,7 +52,7 @@ def scenario(datapath="dpdk", ports=None, hosts=(), **dut):
 
 def commands(wanted, program):
     resources = ovs.bench(wanted, PLACES, Pages(0, 100_000))
-    return [one.argv for one in resources if isinstance(one, Command) and one.argv[0] == program]
+    return [resource.argv for resource in resources if isinstance(resource, Command) and resource.argv[0] == program]
 
 
 def row(count):
@@ -86,7 +86,9 @@ def test_fifty_bridges_and_their_patches_are_one_transaction_with_names_of_their
 
 
 def test_a_rule_may_name_the_ports_of_its_own_bridge():
-    (file,) = [one for one in ovs.bench(scenario(**row(2)), PLACES, Pages(0, 0)) if isinstance(one, TextFile)]
+    (file,) = [
+        resource for resource in ovs.bench(scenario(**row(2)), PLACES, Pages(0, 0)) if isinstance(resource, TextFile)
+    ]
     assert file.lines == ("actions=output:3",)
 
 
@@ -127,8 +129,8 @@ def test_idle_ports_come_five_thousand_at_a_time(count, transactions):
 
 
 def test_a_plan_of_thousands_of_words_is_told_in_a_line_that_can_be_read():
-    made = [one for one in ovs.bench(scenario(extra_ports=ExtraPorts(5_000, "internal")), PLACES, Pages(0, 0))
-            if isinstance(one, Command) and "idle1" in one.argv]  # fmt: skip
+    made = [resource for resource in ovs.bench(scenario(extra_ports=ExtraPorts(5_000, "internal")), PLACES, Pages(0, 0))
+            if isinstance(resource, Command) and "idle1" in resource.argv]  # fmt: skip
     assert len(made[0].describe()) < 5_000
     assert made[0].describe().endswith("more words")
 
@@ -136,7 +138,7 @@ def test_a_plan_of_thousands_of_words_is_told_in_a_line_that_can_be_read():
 @pytest.mark.parametrize(("datapath", "offloads"), [("af_packet", False), ("af_xdp", False), ("kernel", True)])
 def test_hosts_leave_checksums_to_the_device_only_where_the_kernel_forwards(datapath, offloads):
     wanted = scenario(datapath, ports=(), hosts=(OvsHost("h", "10.0.0.1/24", (0,), bridge="br0"),))
-    (host,) = [one for one in ovs.bench(wanted, PLACES, Pages(0, 0)) if isinstance(one, Host)]
+    (host,) = [resource for resource in ovs.bench(wanted, PLACES, Pages(0, 0)) if isinstance(resource, Host)]
     assert host.offloads is offloads
     assert ("tx off" in host.describe()) is not offloads
 
@@ -145,7 +147,11 @@ def test_queues_of_a_port_are_queues_of_its_veth_and_of_the_switch():
     plain = scenario("af_xdp")
     left, right = plain.ports
     wanted = replace(plain, ports=(replace(left, queues=2, rxq_affinity="0:1,1:3"), right))
-    veths = {one.name: one.queues for one in ovs.bench(wanted, PLACES, Pages(0, 0)) if isinstance(one, Veth)}
+    veths = {
+        resource.name: resource.queues
+        for resource in ovs.bench(wanted, PLACES, Pages(0, 0))
+        if isinstance(resource, Veth)
+    }
     assert veths == {"left": 2, "right": 1}
     columns = {port.name: port.columns for port in switch_ports(wanted, PLACES)}
     assert columns["left"] == {
@@ -304,7 +310,7 @@ def test_what_is_stored_and_not_followed_is_told(monkeypatch, tmp_path, asked, t
 def test_adding_rules_may_take_the_longer_the_more_they_are(count, at_least_s):
     bridge = Bridge("br0", (), (RuleSeries("priority=1,ip,nw_dst={ipv4:10.0.0.1},actions=drop", count),))
     resources = ovs.bench(scenario(bridges=(bridge,)), PLACES, Pages(0, 100_000))
-    (adding,) = [one for one in resources if isinstance(one, Command) and "add-flows" in one.argv]
+    (adding,) = [resource for resource in resources if isinstance(resource, Command) and "add-flows" in resource.argv]
     assert at_least_s <= adding.timeout_s < at_least_s + 60
 
 

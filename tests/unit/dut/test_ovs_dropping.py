@@ -71,7 +71,7 @@ def test_a_zone_with_a_limit_is_a_limit_of_tracked_connections():
 
 
 def causes_of(seen):
-    return [one.cause for one in likely(Signs(signs(seen), {DropKind.RULE: 1.0}, "br0 table=1,priority=0"))]
+    return [suspicion.cause for suspicion in likely(Signs(signs(seen), {DropKind.RULE: 1.0}, "br0 table=1,priority=0"))]
 
 
 def test_a_drop_of_the_pipeline_is_a_rules_only_where_the_rule_can_be_named():
@@ -128,7 +128,7 @@ class Answers:
             "Open_vSwitch": [{"other_config": ["map", [["emc-insert-inv-prob", "0"], ["smc-enable", "true"]]]}],
             "Port": [{"_uuid": ["uuid", "p1"], "name": "left"}, {"_uuid": ["uuid", "p2"], "name": "right"}],
         }
-        rows = [{"rows": tables[one["table"]]} for one in request["params"][1:]]
+        rows = [{"rows": tables[param["table"]]} for param in request["params"][1:]]
         self.buffer = json.dumps({"id": request["id"], "result": rows, "error": None}).encode()
 
     def recv(self, most):

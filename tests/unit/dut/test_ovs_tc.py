@@ -37,7 +37,7 @@ def shown(packets, hardware=None, chain=0, handle=1, **flags):
 def listing(*ones):
     head = {"protocol": "ip", "pref": 2, "kind": "flower", "chain": 0}  # of the priority itself, without options
     found = filters(json.dumps([head, *ones]), "left")
-    return FilterListing({name: one for name, (one, _) in found.items()})
+    return FilterListing({name: counts for name, (counts, _) in found.items()})
 
 
 def word_of(*ones):
@@ -127,7 +127,7 @@ def test_no_filters_are_no_frames():
 
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=9),
-    lambda one: st.lists(one, max_size=3) | st.dictionaries(st.text(max_size=9), one, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
 )
 COUNT = st.integers(-(2**70), 2**70) | st.integers(0, 2**32)
 STATS = st.fixed_dictionaries({}, optional={"packets": COUNT, "hw_packets": COUNT, "drops": COUNT, "bytes": ANY})
@@ -143,7 +143,7 @@ def test_any_json_is_filters_with_counts_or_an_error(value):
         found = filters(json.dumps(value), "left")
     except msgspec.DecodeError:
         return
-    assert all(min(one.software, one.hardware, one.dropped) >= 0 for one, _ in found.values())
+    assert all(min(counts.software, counts.hardware, counts.dropped) >= 0 for counts, _ in found.values())
 
 
 SCENARIO = """

@@ -60,7 +60,7 @@ def config(wanted):
 @pytest.mark.parametrize("kind", PROXIES)
 def test_the_kernel_finishes_checksums_and_has_the_backlog_and_the_ports_of_the_file(kind):
     wanted = with_service(kind, 'local_ports = "2000-2999"', dut="backlog = 100")
-    commands = [one.argv for one in plan(wanted) if isinstance(one, Command)]
+    commands = [resource.argv for resource in plan(wanted) if isinstance(resource, Command)]
     assert ("ethtool", "-K", "left", "tx", "off") in commands
     assert ("ethtool", "-K", "right", "tx", "off") in commands
     (settings,) = [argv[2:] for argv in commands if argv[0] == "sysctl"]
@@ -73,7 +73,11 @@ def test_the_kernel_finishes_checksums_and_has_the_backlog_and_the_ports_of_the_
 
 @pytest.mark.parametrize("kind", PROXIES)
 def test_the_program_has_its_descriptors_its_cpus_and_its_namespace(kind):
-    (daemon,) = [one for one in plan(read(kind, dut="cpus = [2, 3]\ndescriptors = 5000")) if isinstance(one, Daemon)]
+    (daemon,) = [
+        resource
+        for resource in plan(read(kind, dut="cpus = [2, 3]\ndescriptors = 5000"))
+        if isinstance(resource, Daemon)
+    ]
     assert (daemon.netns, daemon.cpus) == ("pp-b1-dut", (2, 3))
     words = daemon.argv[daemon.argv.index("--") + 1 :]
     assert words[:2] == ("prlimit", "--nofile=5000")
@@ -328,7 +332,9 @@ def test_envoy_binds_the_local_address_and_hashes_the_client():
     (cluster,) = hashed["clusters"]
     assert cluster["lb_policy"] == "MAGLEV"
     assert cluster["circuit_breakers"]["thresholds"][0]["max_connections"] == 2000
-    tuple_of, proxied = (one["typed_config"] for one in hashed["listeners"][0]["filter_chains"][0]["filters"])
+    tuple_of, proxied = (
+        network_filter["typed_config"] for network_filter in hashed["listeners"][0]["filter_chains"][0]["filters"]
+    )
     assert proxied["hash_policy"] == [{"filter_state": {"key": tuple_of["on_new_connection"][0]["object_key"]}}]
 
 
@@ -409,8 +415,8 @@ def test_no_text_makes_a_parser_fail_with_anything_but_an_error_that_says_so(tex
     text = text[:cut]
     counters, gauges = envoy.stats(text)
     envoy.breaker(text)
-    for found in (counters, tcp_counters(text), tcp_sockets(text), nginx.failures(text), nginx.errors(text)):
-        assert all(isinstance(value, int) and value >= 0 for value in found.values())
+    for values in (counters, tcp_counters(text), tcp_sockets(text), nginx.failures(text), nginx.errors(text)):
+        assert all(isinstance(value, int) and value >= 0 for value in values.values())
     assert all(value >= 0 for value in gauges.values())
     listening(text), offload(text)
     for parser in (haproxy.info, haproxy.stat, nginx.status, envoy.server_info):
@@ -422,5 +428,5 @@ def test_no_text_makes_a_parser_fail_with_anything_but_an_error_that_says_so(tex
 
 def test_every_kind_writes_its_configuration_into_the_folder_of_its_bench():
     for kind in PROXIES:
-        files = [one.path for one in plan(scenario_of(kind)) if isinstance(one, TextFile)]
+        files = [resource.path for resource in plan(scenario_of(kind)) if isinstance(resource, TextFile)]
         assert files and all(path.startswith(f"{PLACE}/") for path in files)

@@ -27,12 +27,12 @@ def resources(scenario, free=0):
 
 
 def of_kind(kind, found):
-    return [one for one in found if isinstance(one, kind)]
+    return [resource for resource in found if isinstance(resource, kind)]
 
 
 def test_veth_ports_are_the_two_ends_of_one_pair():
     found = resources(VETH)
-    assert [one.name for one in of_kind(Namespace, found)] == [PLACES.engine_netns]
+    assert [namespace.name for namespace in of_kind(Namespace, found)] == [PLACES.engine_netns]
     (pair,) = of_kind(Veth, found)
     assert (pair.name, pair.peer, pair.netns, pair.peer_netns) == ("left", "right", *[PLACES.engine_netns] * 2)
     assert not of_kind(Relay, found) and not of_kind(Hugepages, found)

@@ -48,7 +48,7 @@ def ends(tmp_path):
 
     def make(client=RESULT, server=LISTENING, served=SERVED):
         def command(name, first, last):
-            words = [json.dumps(one) if one else "" for one in (first, last)]
+            words = [json.dumps(line) if line else "" for line in (first, last)]
             return [sys.executable, "-c", ENGINE, str(tmp_path / name), HELLO, *words]
 
         one = Workloads(Local(), command=command("client", client, None))
@@ -60,8 +60,8 @@ def ends(tmp_path):
         return [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
 
     yield make, heard
-    for one in made:
-        one.close()
+    for apart in made:
+        apart.close()
 
 
 def error(code, message, hint="mend it"):
@@ -90,9 +90,9 @@ def test_of_streams_the_server_tells_what_arrived_and_the_client_what_was_sent_a
     (run,), window = result.runs, SERVED["window"]
     assert (run.received_bytes, run.goodput_bps) == (window["received_bytes"], window["goodput_bps"])
     assert list(run.per_second) == window["per_second"]
-    assert [one.received_bytes for one in run.connections] == [None, None], "whose is which is not known"
-    assert [one.retransmits for one in run.connections] == [
-        one["retransmits"] for one in RESULT["runs"][0]["connections"]
+    assert [connection.received_bytes for connection in run.connections] == [None, None], "whose is which is not known"
+    assert [connection.retransmits for connection in run.connections] == [
+        connection["retransmits"] for connection in RESULT["runs"][0]["connections"]
     ]
     assert result.server is not None
     assert run.server is not None

@@ -151,7 +151,7 @@ def test_a_stop_ends_the_trial_at_every_engine():
 
 def test_each_engine_is_asked_for_its_end_of_the_stream_under_the_same_id():
     sender, receiver = (part.message for part in divided(request(100.0), ends([]), False))
-    assert [(one.id, one.tx_port, one.rx_port) for one in (*sender.streams, *receiver.streams)] == [
+    assert [(stream.id, stream.tx_port, stream.rx_port) for stream in (*sender.streams, *receiver.streams)] == [
         (0, "left", None),
         (0, None, "right"),
     ]
@@ -186,7 +186,7 @@ def test_what_needs_both_ends_at_one_engine_is_unknown():
     found = run([])
     assert (found.streams[0].latency, found.streams[0].last_loss_s, found.streams[0].largest_jump) == (None, None, None)
     assert (found.cache_line_before_ns, found.loopback) == (None, None)
-    assert {one.host: one.gap_max_at_s for one in found.workers} == {"gen": 0.1, "sink": None}
+    assert {worker.host: worker.gap_max_at_s for worker in found.workers} == {"gen": 0.1, "sink": None}
 
 
 def test_a_latency_by_two_clocks_has_their_error():
@@ -231,7 +231,9 @@ def run_both_ways(engines, heard=None):
 def test_where_both_send_each_is_asked_for_its_end_of_either_stream():
     engines = both_ways([])
     run_both_ways(engines)
-    assert [[(one.id, one.tx_port, one.rx_port) for one in end.engine.asked.streams] for end in engines] == [
+    assert [
+        [(stream.id, stream.tx_port, stream.rx_port) for stream in end.engine.asked.streams] for end in engines
+    ] == [
         [(0, "left", None), (1, None, "left")],
         [(0, None, "right"), (1, "right", None)],
     ]
@@ -241,7 +243,7 @@ def test_where_both_send_each_is_asked_for_its_end_of_either_stream():
 @pytest.mark.parametrize(("lost_forth", "lost_back"), [(0, 0), (2, 0), (0, 7), (3, 4)])
 def test_where_both_send_each_direction_has_its_own_losses_and_the_ledger_closes(lost_forth, lost_back):
     found = run_both_ways(both_ways([], lost_forth, lost_back))
-    assert [(one.tx_port, one.rx_port, one.lost) for one in found.streams] == [
+    assert [(stream.tx_port, stream.rx_port, stream.lost) for stream in found.streams] == [
         ("left", "right", lost_forth),
         ("right", "left", lost_back),
     ]
@@ -271,7 +273,7 @@ def test_where_both_send_nobody_is_asked_for_samples_since_no_engine_knows_the_w
 def test_samples_are_the_senders_and_say_nothing_of_what_arrives():
     heard = []
     run([], heard=heard.append)
-    assert [(one.offered, one.lost, one.received) for one in heard] == [(10, None, None)]
+    assert [(sample.offered, sample.lost, sample.received) for sample in heard] == [(10, None, None)]
 
 
 def test_an_error_names_the_host_of_its_engine():
@@ -282,7 +284,7 @@ def test_an_error_names_the_host_of_its_engine():
 
 def test_two_cores_of_one_number_on_two_hosts_are_two_cores():
     found = run([])
-    assert [(one.host, one.core, one.ports) for one in found.workers] == [
+    assert [(worker.host, worker.core, worker.ports) for worker in found.workers] == [
         ("gen", 0, ("left",)),
         ("sink", 0, ("right",)),
     ]
@@ -299,7 +301,7 @@ def test_two_streams_of_one_sender_to_two_receivers_are_joined_by_their_ids():
     three = [*ends([]), End("third", False, ("other",), Engine("third", []))]
     parts = list(divided(asked, three, False))
     found = joined(asked, list(zip(parts, [sender, *came], strict=True)), None)
-    assert [(one.rx_port, one.received) for one in found.streams] == [("right", 90), ("other", 91)]
+    assert [(stream.rx_port, stream.received) for stream in found.streams] == [("right", 90), ("other", 91)]
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_all_run_at_the_same_time_and_answer_in_order():
         began = time.monotonic()
         found = engines.run(requests(3))
         took = time.monotonic() - began
-    assert [one.trial for one in found] == ["rr-1", "rr-2", "rr-3"]
+    assert [result.trial for result in found] == ["rr-1", "rr-2", "rr-3"]
     assert took < 11, "three of four seconds each, one after the other, take 12"
 
 
@@ -74,13 +74,13 @@ def test_stop_ends_all_and_what_they_counted_is_kept():
         began = time.monotonic()
         found = engines.run(requests())
         assert time.monotonic() - began < 15
-    assert [one.status for one in found] == ["stopped", "stopped"]
+    assert [result.status for result in found] == ["stopped", "stopped"]
 
 
 def test_a_stop_that_comes_first_ends_the_next_workload_too():
     with pairs(seconds=30) as engines:
         engines.stop()
-        assert {one.status for one in engines.run(requests())} == {"stopped"}
+        assert {result.status for result in engines.run(requests())} == {"stopped"}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_if_one_fails_the_others_do_not_run_on(second, kind, words):
 
 def test_if_one_is_aborted_the_others_are_stopped():
     with pairs(seconds=30, second="abort") as engines:
-        assert [one.status for one in engines.run(requests())] == ["stopped", "aborted"]
+        assert [result.status for result in engines.run(requests())] == ["stopped", "aborted"]
 
 
 def test_an_engine_that_does_not_start_leaves_none_of_the_others():

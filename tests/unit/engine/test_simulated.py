@@ -128,9 +128,9 @@ def test_what_a_dut_loses_while_it_has_stopped_is_known_once_frames_come_again(
     result = instrument.run(replace(request(1e6), sample_s=0.25), heard.append)
     assert result.streams[0].lost == 300_000
     assert result.streams[0].last_loss_s == (None if last_s is None else pytest.approx(last_s))
-    assert [one.lost for one in heard] == [0, 0, known, known]
+    assert [sample.lost for sample in heard] == [0, 0, known, known]
     came = [250_000, 300_000, 450_000, 700_000] if known else [250_000, 500_000, 700_000, 700_000]
-    assert [one.received for one in heard] == came
+    assert [sample.received for sample in heard] == came
 
 
 def test_far_cores_halve_the_capacity_and_show_in_the_probe() -> None:

@@ -83,9 +83,9 @@ def test_pairs_of_two_modes_are_not_mixed_and_the_share_left_out_is_told():
 
 def test_each_mode_with_enough_pairs_has_a_comparison_of_its_own():
     a = [{"value": 500.0 + n % 3, "distance_ns": 25.0 if n < 6 else 150.0} for n in range(12)]
-    b = [{**one, "value": one["value"] * (1.0 if one["distance_ns"] < 100 else 1.1)} for one in a]
-    found = [one for one in of_run(*paired_run(a, b)).scenarios[0].metrics if one.judged]
-    assert [(one.mode, one.decision) for one in found] == [
+    b = [{**row, "value": row["value"] * (1.0 if row["distance_ns"] < 100 else 1.1)} for row in a]
+    found = [metric for metric in of_run(*paired_run(a, b)).scenarios[0].metrics if metric.judged]
+    assert [(metric.mode, metric.decision) for metric in found] == [
         ("cores 25.0 ns apart", Decision.NOT_FOUND),
         ("cores 150 ns apart", Decision.HIGHER),
     ]
@@ -135,7 +135,7 @@ def test_rates_of_a_search_that_met_two_modes_are_paired_within_each():
     (unit,) = side("A").scenarios
     a = {n: both(unit, 8e6 + n, 4e6 + n) for n in range(1, 9)}
     b = {n: both(unit, 8e6 + 9 - n, 3e6 + n) for n in range(1, 9)}
-    near, far = sorted(paired("NDR", a, b), key=lambda one: one.mode, reverse=True)
+    near, far = sorted(paired("NDR", a, b), key=lambda metric: metric.mode, reverse=True)
     assert (near.mode, near.decision) == ("cores 25.0 ns apart", Decision.NOT_FOUND)
     assert (far.mode, far.decision) == ("cores 150 ns apart", Decision.LOWER)
     assert far.better is False
@@ -161,8 +161,14 @@ def test_rates_beside_a_neighbour_are_not_compared():
 def test_metrics_that_nobody_asked_for_are_told_but_not_judged():
     info, result = paired_run(A, A[::-1])
     more = tuple(
-        replace(one, metrics=(*one.metrics, replace(one.metrics[0], name=THREAD_BUSY, unit="share", value=value / 1e3)))
-        for one, value in zip(result.scenarios, [*A, *A], strict=True)
+        replace(
+            scenario,
+            metrics=(
+                *scenario.metrics,
+                replace(scenario.metrics[0], name=THREAD_BUSY, unit="share", value=value / 1e3),
+            ),
+        )
+        for scenario, value in zip(result.scenarios, [*A, *A], strict=True)
     )
     main_one, other = of_run(info, replace(result, scenarios=more)).scenarios[0].metrics
     assert (main_one.judged, other.judged, other.metric) == (True, False, THREAD_BUSY)

@@ -22,7 +22,7 @@ def compared(benches, builds, turns, **request):
 
 
 def judged(found):
-    return [one for one in found.scenarios[0].metrics if one.judged]
+    return [metric for metric in found.scenarios[0].metrics if metric.judged]
 
 
 def test_rates_of_six_builds_are_compared_for_the_next_build():
@@ -103,4 +103,4 @@ def test_a_trial_that_the_engine_limits_counts_at_what_was_offered():
 
 def test_cycles_count_of_a_thread_that_was_busy():
     busy, idle = (stored(NAMES[0], 1e6, 1e6, threads=[thread_load(share, 300.0)]) for share in (0.9, 0.2))
-    assert [tried(one, SEARCH).cycles for one in (busy, idle)] == [300.0, None]
+    assert [tried(trial, SEARCH).cycles for trial in (busy, idle)] == [300.0, None]

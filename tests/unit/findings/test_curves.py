@@ -111,7 +111,7 @@ def test_numbers_refused_in_all_repeats_lie_between_their_lowest_and_highest_end
         ndr(1.5e6, 2e6, "two modes", Bound.REFUSED),
         replace(ndr(0.0, None, "no", Bound.REFUSED), low=None),
     ]
-    ran = [result({"five-tuples": 512}, [one], repeat=number) for number, one in enumerate(refused, start=1)]
+    ran = [result({"five-tuples": 512}, [rate], repeat=number) for number, rate in enumerate(refused, start=1)]
     found = _one(*ran).points[0].estimates["NDR"]
     assert (found.bound, found.low, found.high, found.n) == (Bound.BETWEEN, 1.5e6, 3.2e6, 2)
     open_above = result({"five-tuples": 512}, [ndr(3e6, None, "at the ceiling", Bound.REFUSED)], repeat=4)
@@ -149,7 +149,7 @@ def test_a_metric_of_a_rate_is_read_as_the_rate_whether_or_not_its_run_stored_th
     bounds = {RateStatus.BELOW_MINIMUM: "below", RateStatus.LOSES_ALWAYS: "refused"}
     assert bound_of(metric).value == bounds.get(status, status.value)
     older = result({"five-tuples": 512}, [replace(metric, bound=None)], rates=(found,))
-    assert [bound_of(one) for one in metrics_of(older)] == [metric.bound]
+    assert [bound_of(metric) for metric in metrics_of(older)] == [metric.bound]
 
 
 @pytest.mark.parametrize(

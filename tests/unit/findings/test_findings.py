@@ -16,7 +16,7 @@ FALLING = curve({255: {"NDR": number(3.1e6)}, 4096: {"NDR": number(2.9e6)}, 6553
 
 
 def _texts(asked: Study, *curves: Curve) -> list[str]:
-    return [found.text for found in findings(asked, curves)]
+    return [finding.text for finding in findings(asked, curves)]
 
 
 EMC, CLASSIFIER = lookup_share("EMC"), lookup_share("megaflow classifier")
@@ -249,11 +249,11 @@ def test_impossible_points_are_named_once_a_reason() -> None:
     lost = point({"numa": "different"}, {}, outcome="impossible", reason="this machine has one NUMA node", limit="")
     broken = point({"numa": "same"}, {}, outcome="failed", reason="ovs-vswitchd ended", limit="")
     both = findings(study("impossible", group=""), [Curve("rules", "", "rates", (numa,), (here, lost, broken))])
-    assert [one.text for one in both] == [
+    assert [finding.text for finding in both] == [
         "rules (numa different) could not run here: this machine has one NUMA node.",
         "rules (numa same) failed: ovs-vswitchd ended.",
     ]
-    assert all(one.warning for one in both)
+    assert all(finding.warning for finding in both)
 
 
 def test_limit_counts_verdicts_and_names_what_is_only_at_least() -> None:
@@ -320,7 +320,7 @@ PATH = Factor("path", "", ("af_xdp", "tap", "dpdk"), falling=False)
 
 
 def _method(metric: str, *found: Estimate) -> Finding:
-    levels = {level: {metric: one} for level, one in zip(PATH.levels, found, strict=False)}
+    levels = {level: {metric: estimate} for level, estimate in zip(PATH.levels, found, strict=False)}
     (one,) = findings(study("method", metric=metric, factor="path"), [curve(levels, factor=PATH)])
     return one
 
@@ -444,7 +444,7 @@ def test_a_sentence_that_rests_on_doubtful_numbers_is_followed_by_a_warning(
     noted = {metric: "; ".join(("bounds of the search", *cautions.get(metric, ())))}
     first = replace(FALLING.points[0], notes=noted, cautions=cautions)
     found = findings(study("fall"), [replace(FALLING, points=(first, *FALLING.points[1:]))])
-    warned = [one.text for one in found if one.warning]
+    warned = [finding.text for finding in found if finding.warning]
     assert warned == ([f"base (five-tuples 255): {cautions[metric][0]}."] if minded else [])
 
 

@@ -70,22 +70,22 @@ def overloaded(trial_s):
     info, result = run([8e6] * 3)
     mrr = ReceiveRate(2e7, 9e6, 8.9e6, 9.1e6, Band(8.8e6, 9.2e6), 7, trial_s, 0.95)
     metric = Metric("MRR", "fps", 9e6, 8.9e6, 9.1e6)
-    scenarios = tuple(replace(one, mrr=mrr, metrics=(*one.metrics, metric)) for one in result.scenarios)
+    scenarios = tuple(replace(scenario, mrr=mrr, metrics=(*scenario.metrics, metric)) for scenario in result.scenarios)
     return info, replace(result, scenarios=scenarios)
 
 
 def test_mrrs_of_different_trial_lengths_are_refused_with_both_definitions():
-    one = next(one for one in of_runs(overloaded(0.2), overloaded(1.0), ["MRR"]).scenarios[0].metrics)
+    one = next(metric for metric in of_runs(overloaded(0.2), overloaded(1.0), ["MRR"]).scenarios[0].metrics)
     assert (one.metric, one.decision, one.ratio) == ("MRR", Decision.REFUSED, None)
     assert "A is forwarded under overload in 0.2 s trials, B is forwarded under overload in 1 s trials" in one.sentence
-    same = next(one for one in of_runs(overloaded(0.2), overloaded(0.2), ["MRR"]).scenarios[0].metrics)
+    same = next(metric for metric in of_runs(overloaded(0.2), overloaded(0.2), ["MRR"]).scenarios[0].metrics)
     assert same.ratio == 1.0
 
 
 def in_guest(kernel, values=(8.0e6, 8.1e6, 7.9e6)):
     info, result = run(values)
     settings = {"guest.kernel": kernel, "guest.release": "6.1.0"} if kernel else {}
-    return info, replace(result, scenarios=tuple(replace(one, settings=settings) for one in result.scenarios))
+    return info, replace(result, scenarios=tuple(replace(scenario, settings=settings) for scenario in result.scenarios))
 
 
 def test_numbers_from_guests_of_different_kernels_are_refused():

@@ -17,7 +17,7 @@ from pinchpoint.scenario.plain import to_plain
 def test_runs_are_taken_in_the_order_of_their_start_and_a_fall_is_worse() -> None:
     (found,) = trends(history([3.0e6] * 12 + [2.8e6] * 8)[::-1])
     assert [run.run_id for run in found.runs] == [f"forward-{number:03d}" for number in range(20)]
-    assert [(one.first, one.end) for one in found.segments] == [(0, 12), (12, 20)]
+    assert [(segment.first, segment.end) for segment in found.segments] == [(0, 12), (12, 20)]
     (change,) = found.changes
     assert (change.run_id, change.worse, found.worse) == ("forward-012", True, True)
     assert change.ratio == pytest.approx(2.8 / 3.0, abs=0.01)

@@ -33,8 +33,8 @@ def repeats(outcomes, recorded=(), wanted=3, spare=2):
         now.append(found.id)
         return found
 
-    found = all_repeats([made(n, one) for n, one in enumerate(recorded, 1)], wanted, spare, repeat)
-    return [one.id for one in found], now
+    found = all_repeats([made(n, outcome_then) for n, outcome_then in enumerate(recorded, 1)], wanted, spare, repeat)
+    return [kept.id for kept in found], now
 
 
 def test_a_disturbed_repeat_is_made_again_up_to_a_bound():
@@ -69,21 +69,24 @@ def restart(tmp_path, monkeypatch):
         tmp_path,
     )
     done = []
-    monkeypatch.setattr(live, "create", lambda one, _host: done.append(("create", one)))
-    monkeypatch.setattr(live, "remove", lambda one, _host: done.append(("remove", one)))
+    monkeypatch.setattr(live, "create", lambda resource, _host: done.append(("create", resource)))
+    monkeypatch.setattr(live, "remove", lambda resource, _host: done.append(("remove", resource)))
     return setup, setup.bench.open().action(setup.scenario.measure, setup.resources), done
 
 
 def test_a_restart_ends_the_switch_starts_it_and_gives_it_its_rules(restart):
     setup, action, done = restart
     action.act(lambda: None)
-    created = [one for what, one in done if what == "create"]
-    assert [type(one) for one in created] == [Daemon, TextFile, Command]
+    created = [resource for what, resource in done if what == "create"]
+    assert [type(resource) for resource in created] == [Daemon, TextFile, Command]
     assert created[0].pidfile == setup.places.pidfile("vswitchd")
     assert created[1].path == setup.places.rules_of("br0")
     assert "add-flows" in created[2].argv
-    assert done == [*(("remove", one) for one in reversed(created)), *(("create", one) for one in created)]
-    assert not [one for one in created if one not in setup.resources], "the journal names all of it"
+    assert done == [
+        *(("remove", resource) for resource in reversed(created)),
+        *(("create", resource) for resource in created),
+    ]
+    assert not [resource for resource in created if resource not in setup.resources], "the journal names all of it"
     assert PurePosixPath(created[0].log).parent == setup.places.directory
 
 

@@ -16,7 +16,7 @@ DURING = Carried(400_000, 370_000, 4.0, 0.3, 0, 0.0, 0.31, 0.02)
 
 def found(quiet=QUIET, during=DURING):
     metrics, cannot = blocking.metrics(Happened(quiet, during, 0.5))
-    return {one.name: one for one in metrics}, cannot
+    return {metric.name: metric for metric in metrics}, cannot
 
 
 def test_lost_frames_over_the_rate_are_the_blocked_time():
@@ -51,7 +51,7 @@ def measurement(number, blocked_s, validity=TrialValidity.VALID):
 def test_repeats_give_their_median_without_those_set_aside():
     made = [measurement(n, s) for n, s in enumerate((0.1, 0.2, 0.4), 1)]
     made.append(measurement(4, 3.0, TrialValidity.NOISY_HOST))
-    metrics = {one.name: one for one in blocking.over_repeats(made)}
+    metrics = {metric.name: metric for metric in blocking.over_repeats(made)}
     blocked = metrics["blocked time"]
     assert (blocked.low, blocked.value, blocked.high) == pytest.approx((0.1, 0.2, 0.4))
     assert "lowest and highest of 3 repeats" in blocked.note
@@ -61,7 +61,7 @@ def test_repeats_give_their_median_without_those_set_aside():
 
 def test_disturbed_repeats_are_shown_where_there_are_no_others_and_told_as_such():
     made = [measurement(n, s, TrialValidity.NOISY_HOST) for n, s in enumerate((0.1, 0.2), 1)]
-    assert {one.name: one.value for one in blocking.over_repeats(made)}["blocked time"] == pytest.approx(0.15)
+    assert {metric.name: metric.value for metric in blocking.over_repeats(made)}["blocked time"] == pytest.approx(0.15)
     assert "of disturbed repeats" in blocking.warnings(made, 2)[0]
 
 

@@ -44,7 +44,7 @@ def measured(truth=TRUTH, recorded=(), stop_after=None, **changes):
 
 
 def metrics(result):
-    return {one.name: one for one in result.metrics}
+    return {metric.name: metric for metric in result.metrics}
 
 
 def test_the_longest_burst_is_what_the_ring_holds_while_the_dut_goes_on_forwarding():

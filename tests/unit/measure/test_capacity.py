@@ -29,7 +29,7 @@ def measured(balancer, ceiling_cps=1e9, **changes):
 
 
 def figures(result):
-    return {one.name: one for one in result.metrics}
+    return {metric.name: metric for metric in result.metrics}
 
 
 @pytest.mark.parametrize("start", [None, 1, 5000])
@@ -67,7 +67,7 @@ def test_aging_that_takes_too_long_is_left_out_with_the_reason():
 
 def told(flushes):
     bounds, aging = Bounds(100, 101), Aging(None, None, "not asked")
-    return {one.name: one for one in metrics(bounds, (), flushes, aging)}
+    return {metric.name: metric for metric in metrics(bounds, (), flushes, aging)}
 
 
 def test_the_tear_down_rate_leaves_out_what_an_empty_table_takes():

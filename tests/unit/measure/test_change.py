@@ -43,7 +43,7 @@ def course(dealt, until_s=6.0, failing=(), **tuples):
         failed = 0.0
         for number, share in enumerate(dealt(now_s - 0.05)):
             count = RATE * 0.1 * share if now_s <= until_s + 1e-6 else 0.0
-            if any(number == one and from_s < now_s - 0.05 < to_s for one, from_s, to_s in failing):
+            if any(number == backend and from_s < now_s - 0.05 < to_s for backend, from_s, to_s in failing):
                 failed += count
             else:
                 answered[number] += count
@@ -62,7 +62,7 @@ def third(_):
 
 
 def figures(what, samples, happened=LEFT_AND_RETURNED, of=None):
-    return {one.name: one for one in metrics(what, of or service(), happened, samples)}
+    return {metric.name: metric for metric in metrics(what, of or service(), happened, samples)}
 
 
 def test_a_backend_that_is_dealt_to_while_it_is_silent_leaves_the_balance_wrong_until_it_returns():

@@ -38,7 +38,7 @@ def measured(balancer, ceiling_cps=1e9, **changes):
 
 
 def metrics(result):
-    return {one.name: one for one in result.metrics}
+    return {metric.name: metric for metric in result.metrics}
 
 
 def test_a_pool_of_ports_gives_two_numbers_and_is_named():

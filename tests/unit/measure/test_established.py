@@ -66,7 +66,7 @@ def test_the_frames_continue_the_connections_where_they_were_left():
     request = stream_request(0, STREAM, 1e5)
     tcp = request.template.layers[2].tcp
     assert (tcp.src, tcp.dst, tcp.seq, tcp.ack, tcp.flags) == (1025, 80, 101, 201, ("psh", "ack"))
-    assert [one.field for one in request.fields] == ["ipv4.src", "tcp.src"]
+    assert [field.field for field in request.fields] == ["ipv4.src", "tcp.src"]
 
 
 def test_the_frames_go_where_the_connections_went():

@@ -14,7 +14,7 @@ from pinchpoint.model.scenario import Measure
 from pinchpoint.scenario import parse
 from pinchpoint.scenario.plain import from_plain, to_plain
 
-NAMES = [one.name for one in measures()]
+NAMES = [measure.name for measure in measures()]
 HOSTS = """
 [[host]]
 name = "a"
@@ -87,7 +87,7 @@ def test_it_is_stored_under_the_name_of_its_table_and_read_again(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_it_declares_is_whole(name):
-    declared, every = find(name), {one.name for one in measures()}
+    declared, every = find(name), {measure.name for measure in measures()}
     table = declared.table(device(default()).keys)
     assert declared.finds and not declared.finds.endswith(".")
     assert name in table.measures and set(table.measures) <= every

@@ -24,8 +24,8 @@ IDLE = ThreadLoad("PMD core 3", 3, 0, 0, 0.0, BusyBy.CYCLES, None, 2.6e9)
 
 
 def found(metrics):
-    assert len({one.name for one in metrics}) == len(metrics), "no name twice"
-    return {one.name: one for one in metrics}
+    assert len({metric.name for metric in metrics}) == len(metrics), "no name twice"
+    return {metric.name: metric for metric in metrics}
 
 
 def seen_with(observed, threads=(CORE_1,), **more):
@@ -35,7 +35,7 @@ def seen_with(observed, threads=(CORE_1,), **more):
 def test_a_rate_with_a_band_has_its_ends_as_figures_of_their_own():
     rate = Rate(0.0, RateStatus.FOUND, 2.0e6, 2.4e6, 0.2, 0.0, "", estimate_fps=2.2e6, confidence=0.95)
     metrics = found(of_rates((replace(rate, band=Band(1.5e6, 3.6e6)),), (), None, DEVICE))
-    assert {name: one.value for name, one in metrics.items()} == {
+    assert {name: metric.value for name, metric in metrics.items()} == {
         "NDR": 2.2e6, "NDR band low": 1.5e6, "NDR band high": 3.6e6,
     }  # fmt: skip
     assert (metrics["NDR"].low, metrics["NDR"].high, metrics["NDR"].note) == (
@@ -74,7 +74,7 @@ def test_several_threads_have_their_own_figures_beside_those_of_all():
 
 def test_shares_are_of_all_lookups_and_add_up_to_one():
     metrics = seen_with({})
-    shares = {name: one.value for name, one in metrics.items() if name.startswith("lookup share of ")}
+    shares = {name: metric.value for name, metric in metrics.items() if name.startswith("lookup share of ")}
     assert shares == {
         "lookup share of simple match": 0,
         "lookup share of EMC": 0.75,

@@ -33,7 +33,7 @@ def recovered(truth, recovery=SHORT, trials=()):
 
 
 def figures(result):
-    return {one.name: one for one in result.metrics}
+    return {metric.name: metric for metric in result.metrics}
 
 
 @pytest.mark.parametrize("recovery_s", [0.0, 0.25])

@@ -19,7 +19,7 @@ QUIET = Window(0.0, 10.0, 1e6, 10_000_000, 0, 0.0, 0.0, 0.0, 0.0, 0.5)
 
 
 def metrics(windows):
-    return {one.name: one for one in soak.metrics(windows, RING)}
+    return {metric.name: metric for metric in soak.metrics(windows, RING)}
 
 
 def test_a_window_is_what_lies_between_two_samples():
@@ -49,7 +49,7 @@ def test_at_a_low_load_a_second_is_longer_than_any_frame_takes():
 def test_frames_that_came_late_are_taken_off_the_loss_before_them_the_nearest_first():
     windows = [replace(QUIET, lost=n) for n in (5, 30, 20)]
     found = soak.corrected([*windows, replace(QUIET, late=25), QUIET])
-    assert [one.lost for one in found] == [5, 25, 0, 0, 0]
+    assert [window.lost for window in found] == [5, 25, 0, 0, 0]
     assert "25 frames came so late" in soak.warnings(found, RING, 50.0)[0]
 
 

@@ -62,10 +62,15 @@ def window(number=1, validity=VALID, reason="", per_s=10_000.0, seen=None):
 
 def test_connections_and_the_plan_are_dealt_over_pairs_of_cpus():
     asked = requests(ends(), ("ns-a", "ns-b"), "m-0001")
-    assert [(one.client.core, one.server.core, one.connections) for one in asked] == [(0, 4, 3), (1, 5, 2)]
-    assert [one.rate_tps for one in asked] == [600, 400]
-    assert [one.trial for one in asked] == ["m-0001-1", "m-0001-2"]
-    assert {(one.client.netns, one.server.netns, one.listen) for one in asked} == {("ns-a", "ns-b", "10.0.0.2")}
+    assert [(request.client.core, request.server.core, request.connections) for request in asked] == [
+        (0, 4, 3),
+        (1, 5, 2),
+    ]
+    assert [request.rate_tps for request in asked] == [600, 400]
+    assert [request.trial for request in asked] == ["m-0001-1", "m-0001-2"]
+    assert {(request.client.netns, request.server.netns, request.listen) for request in asked} == {
+        ("ns-a", "ns-b", "10.0.0.2")
+    }
 
 
 def test_one_connection_is_one_pair():
@@ -234,7 +239,7 @@ def test_recorded_windows_that_gave_nothing_do_not_end_a_resumed_run(monkeypatch
 
     monkeypatch.setattr(sockets, "_measure", fresh)
     found = measure_sockets(Bench(window(1), window(2, ABORTED), window(3, LIMITED), window(4, LIMITED)))
-    assert [one.id for one in made] == ["m-0001"]
+    assert [measurement.id for measurement in made] == ["m-0001"]
     assert (found.outcome, found.trials) == (Outcome.MEASURED, 3)
 
 

@@ -23,8 +23,8 @@ def judge(*pairs, seen=None):
 
 def metrics_of(found):
     return {
-        one.name: one
-        for one in windows.of_window(windows.read(found), own_metrics(found.observed), handled(found.observed))
+        metric.name: metric
+        for metric in windows.of_window(windows.read(found), own_metrics(found.observed), handled(found.observed))
     }
 
 
@@ -201,7 +201,7 @@ def test_failures_are_told_by_rfc_9411s_rule():
 @pytest.mark.parametrize(("ticks", "busy"), [({"host/relay/r0/ticks": 84.0}, 0.42), ({}, 0.8)])
 def test_a_relay_is_no_busier_than_its_own_processor_time(ticks, busy):
     seen = {"host/relay/r0/busy_ns": 1.6e9, "host/relay/r0/cpu": 1.0, **ticks}
-    (found,) = [one for one in windows.read(measurement(pair(), seen=seen)).threads if one.name == "r0"]
+    (found,) = [thread for thread in windows.read(measurement(pair(), seen=seen)).threads if thread.name == "r0"]
     assert found.busy == pytest.approx(busy)
 
 
@@ -222,7 +222,10 @@ def away(*pairs, **machines):
 
 def test_a_thread_on_another_machine_is_named_with_it_and_is_on_no_cpu_of_the_switchs():
     found = windows.read(away(pair(client=0.99, cores=(0, 1)), client="gen"))
-    assert [(one.name, one.cpu, one.host) for one in found.threads] == [("client", 0, "gen"), ("server", 1, "")]
+    assert [(thread.name, thread.cpu, thread.host) for thread in found.threads] == [
+        ("client", 0, "gen"),
+        ("server", 1, ""),
+    ]
     assert verdict([found], None, 1).headline == "the client's thread is saturated: 99.0 % busy on CPU 0 of gen"
 
 

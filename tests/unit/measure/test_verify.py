@@ -33,7 +33,7 @@ def client(**changed):
 
 
 def wrong(service=SERVICE, **changed):
-    return [one.name for one in checks(service, client(**changed)) if not one.is_right]
+    return [check.name for check in checks(service, client(**changed)) if not check.is_right]
 
 
 def test_a_service_that_does_what_it_says_passes_every_check():
@@ -43,7 +43,7 @@ def test_a_service_that_does_what_it_says_passes_every_check():
 
 def test_local_addresses_of_ipv6_are_known_by_their_numbers():
     local = Range(0xFD000002 << 96 | 0xF0, 2)
-    seen = {one: Sources((Source(one, 300),), 0) for one in ("fd00:2::f1", "fd00:2::f2")}
+    seen = {address: Sources((Source(address, 300),), 0) for address in ("fd00:2::f1", "fd00:2::f2")}
     assert wrong(replace(SERVICE, local=local), local=seen["fd00:2::f1"]) == []
     assert wrong(replace(SERVICE, local=local), local=seen["fd00:2::f2"]) == ["expected source"]
 
@@ -81,7 +81,7 @@ def test_what_the_service_does_wrong_is_named(changed, what):
 @pytest.mark.parametrize(("turns", "names"), [(1, ["busiest backend"]), (2, [])])
 def test_each_turn_of_its_own_may_be_one_connection_ahead(turns, names):
     told = client(backends=(101, 100, 99))
-    assert [one.name for one in checks(SERVICE, told, turns) if not one.is_right] == names
+    assert [check.name for check in checks(SERVICE, told, turns) if not check.is_right] == names
 
 
 def test_connections_that_are_still_remembered_are_a_leak():
@@ -98,7 +98,9 @@ def test_a_failed_connection_says_how():
 
 def test_each_check_has_the_share_that_was_in_order():
     sources = Sources((Source("10.1.0.240", 225), Source("10.1.0.7", 75)), 0)
-    found = {one.name: one.share for one in checks(SERVICE, client(backends=(150, 150), local=sources, completed=270))}
+    found = {
+        check.name: check.share for check in checks(SERVICE, client(backends=(150, 150), local=sources, completed=270))
+    }
     assert found == {
         "completed": 0.9,
         "payload intact": 1.0,

@@ -35,12 +35,12 @@ def logs(*backends, address="10.1.0.240"):
 
 
 def wrong(got, where, service=SERVICE):
-    return {one.name: one.words for one in checks(service, got, where) if not one.is_right}
+    return {check.name: check.words for check in checks(service, got, where) if not check.is_right}
 
 
 def test_three_requests_that_three_servers_answer_in_turn_are_right():
     found = list(checks(SERVICE, IN_TURN, logs(0, 1, 2)))
-    assert all(one.is_right for one in found)
+    assert all(check.is_right for check in found)
     assert found[1].words == "server 02 (10.1.0.2:8080) answered and saw 10.1.0.240, a local address"
     assert found[-1].words == "1 / 1 / 1, in turn"
 
@@ -70,7 +70,7 @@ def test_an_address_outside_the_pool_is_wrong_and_named():
 
 def test_workers_that_each_deal_in_turn_may_all_begin_with_the_same_server():
     same = [IN_TURN[0]] * 3
-    assert [one.is_right for one in checks(SERVICE, same, logs(0, 0, 0), turns=3)] == [True] * 4
+    assert [check.is_right for check in checks(SERVICE, same, logs(0, 0, 0), turns=3)] == [True] * 4
 
 
 def test_a_hash_may_choose_the_same_server_again():

@@ -63,7 +63,10 @@ def test_samples_are_counted_by_stack_and_their_folded_lines_add_up():
 
 
 def test_the_time_of_a_function_is_its_own_without_those_it_calls():
-    rows = [(one.function, one.source, one.samples, one.share) for one in of_threads(SCRIPT).functions()]
+    rows = [
+        (function.function, function.source, function.samples, function.share)
+        for function in of_threads(SCRIPT).functions()
+    ]
     assert rows == [
         ("___slab_alloc", "kernel", 2, 0.5),
         ("", "ovs-vswitchd", 1, 0.25),

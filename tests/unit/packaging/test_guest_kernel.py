@@ -115,4 +115,4 @@ def test_compressed_modules_are_plain_in_the_file_system_with_which_the_guest_be
     plain, packed = tmp_path / "a.ko", tmp_path / "b.ko.xz"
     plain.write_bytes(b"a")
     packed.write_bytes(lzma.compress(b"b"))
-    assert [program.plain_module(one) for one in (plain, packed)] == [b"a", b"b"]
+    assert [program.plain_module(module) for module in (plain, packed)] == [b"a", b"b"]

@@ -69,7 +69,7 @@ def test_variables_step_together(imported):
     first, *_ = imported(OURS / "mix.py")
     request = stream_request(0, first, 1.0)
     assert request.together
-    assert (request.flows, [(one.field, one.op.increment.count) for one in request.fields]) == (
+    assert (request.flows, [(field.field, field.op.increment.count) for field in request.fields]) == (
         12,
         [("ipv4.src", 6), ("udp.dst", 4)],
     )
@@ -81,7 +81,7 @@ def test_a_variable_of_two_bytes_keeps_the_rest_of_the_address(imported):
 
 
 def test_rates_become_shares(imported):
-    assert [one.share for one in imported(OURS / "mix.py")] == [7, 4, 1]
+    assert [stream.share for stream in imported(OURS / "mix.py")] == [7, 4, 1]
 
 
 def test_tunables_reach_an_argument_parser(imported):

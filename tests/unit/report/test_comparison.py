@@ -31,8 +31,10 @@ def text(comparison):
 
 def figures(page):
     return {
-        one["id"]: one
-        for one in json.loads(re.search(r'<script type="application/json" id="figures">(.*?)</script>', page, re.S)[1])
+        figure["id"]: figure
+        for figure in json.loads(
+            re.search(r'<script type="application/json" id="figures">(.*?)</script>', page, re.S)[1]
+        )
     }
 
 

@@ -18,7 +18,7 @@ from pinchpoint.report.curve_figures import Panel, metric_names, panels
 from pinchpoint.report.plot import level_axis, value_axis
 
 INFO, RESULT, _ = study_run()
-BY_GROUP = {one.group: one for one in RESULT.curves}
+BY_GROUP = {curve.group: curve for curve in RESULT.curves}
 EMC, CLASSIFIER = lookup_share("EMC"), lookup_share("megaflow classifier")
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -33,7 +33,7 @@ def _traces(one: Curve, key: str = "main", figures: Sequence[Published] = ()) ->
 
 def test_every_measured_point_is_drawn_at_its_level_and_value() -> None:
     ndr, pdr = _traces(BY_GROUP["base"])
-    found = [one.estimates["NDR"].value / 1e6 for one in BY_GROUP["base"].points]
+    found = [point.estimates["NDR"].value / 1e6 for point in BY_GROUP["base"].points]
     assert (ndr["name"], pdr["name"]) == ("NDR", "PDR 0.5 %")
     assert ndr["x"] == [1, 512, 1024, 5120, 32768, 65536, 262144]
     assert ndr["y"] == found
@@ -48,7 +48,7 @@ def test_error_bars_reach_from_low_to_high() -> None:
 
 def test_what_is_only_a_bound_is_marked_as_one() -> None:
     bounds = {1: number(7e6, bound=Bound.AT_LEAST), 2: number(3e6), 4: number(1e4, bound=Bound.BELOW)}
-    panel = _panels(curve({level: {"NDR": one} for level, one in bounds.items()}))["main"]
+    panel = _panels(curve({level: {"NDR": bound} for level, bound in bounds.items()}))["main"]
     (trace,) = panel.figure["data"]
     assert trace["marker"]["symbol"] == ["triangle-up-open", "circle", "triangle-down-open"]
     assert trace["error_y"]["array"][0] == 0 and trace["error_y"]["arrayminus"][2] == 0
@@ -192,9 +192,9 @@ def test_cache_shares_are_layers_of_one_whole() -> None:
 
 
 def test_everything_that_was_measured_is_on_some_panel() -> None:
-    for one in RESULT.curves:
-        drawn = sum(len(panel.figure["data"]) for panel in panels(one, ()))
-        assert drawn >= len(metric_names(one))
+    for plotted in RESULT.curves:
+        drawn = sum(len(panel.figure["data"]) for panel in panels(plotted, ()))
+        assert drawn >= len(metric_names(plotted))
 
 
 def test_a_curve_without_factor_or_numbers_draws_nothing() -> None:
@@ -222,8 +222,8 @@ def test_text_from_outside_is_escaped_in_every_plot() -> None:
 
 def test_every_colour_word_is_a_colour_of_the_theme() -> None:
     css = resources.files("pinchpoint.report").joinpath("assets/report.css").read_text()
-    for one in RESULT.curves:
-        text = json.dumps([panel.figure for panel in panels(one, INFO.study.published if INFO.study else ())])
+    for drawn in RESULT.curves:
+        text = json.dumps([panel.figure for panel in panels(drawn, INFO.study.published if INFO.study else ())])
         for word in set(re.findall(r'"@([a-z0-9_]+)"', text)):
             assert len(re.findall(rf"--{word}:", css)) >= (1 if word == "font" else 2), word
 

@@ -33,7 +33,7 @@ def test_each_measure_tells_what_it_is_about_first(result, names):
 
 def test_a_measure_without_any_known_metric_shows_its_first_ones():
     unknown = [Metric(f"m{n}", "s", 1.0) for n in range(9)]
-    assert [one.name for one in main_metrics("bandwidth", unknown)] == ["m0", "m1", "m2", "m3"]
+    assert [metric.name for metric in main_metrics("bandwidth", unknown)] == ["m0", "m1", "m2", "m3"]
 
 
 def test_what_all_metrics_share_is_told_once():

@@ -252,10 +252,10 @@ def test_a_big_study_stays_small_enough_to_open() -> None:
     info, result, trials = study_run()
     units, many = [], []
     for copy in range(12):
-        for one in result.scenarios[:14]:
-            name = f"{one.scenario}.r{copy + 2}"
-            units.append(replace(one, scenario=name, repeat=copy + 2))
-            many += [replace(trial, scenario=name) for trial in trials if trial.scenario == one.scenario]
+        for scenario in result.scenarios[:14]:
+            name = f"{scenario.scenario}.r{copy + 2}"
+            units.append(replace(scenario, scenario=name, repeat=copy + 2))
+            many += [replace(trial, scenario=name) for trial in trials if trial.scenario == scenario.scenario]
     html = render_html(info, replace(result, scenarios=(*result.scenarios, *units)), (*trials, *many))
     assert len(many) > 1800 and len(units) > 160
     assert len(html) < 1.9e6 + 20e3 * len(units)  # a thousand units and the library: 22 MB
@@ -271,7 +271,7 @@ def test_scenarios_without_a_curve_stand_beside_a_sweep() -> None:
 
 def test_what_is_no_rate_is_shown_with_its_metrics_and_no_empty_claims() -> None:
     _, result, _ = study_run()
-    alone, lost = (one for one in result.scenarios if one.group == "numa")
+    alone, lost = (scenario for scenario in result.scenarios if scenario.group == "numa")
     page = _Page(render_html(INFO, replace(RESULT, scenarios=(alone, lost)), ())).visible
     assert "goodput" in page and "2.41 Gbit/s" in page and "no rate was searched" not in page
     assert "Impossible here: this machine has only one NUMA node" in page

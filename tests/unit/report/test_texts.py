@@ -124,8 +124,8 @@ def test_terminal_columns_line_up() -> None:
 @pytest.mark.parametrize("width", [80, 100, 200])
 def test_a_scenario_is_one_line_of_the_table_at_any_width(width: int) -> None:
     lines = _printed(SHARED, width=width).splitlines()
-    for one in SHARED.scenarios:
-        assert len([line for line in lines if line.startswith(f" {one.scenario}  ")]) == 1
+    for scenario in SHARED.scenarios:
+        assert len([line for line in lines if line.startswith(f" {scenario.scenario}  ")]) == 1
     assert all(len(line) <= width for line in lines)
 
 
@@ -143,10 +143,10 @@ def test_the_terminal_has_the_two_gravest_warnings_and_says_that_there_are_more(
 
 def test_a_rate_is_the_same_number_in_every_rendering() -> None:
     info, result, trials = shared_run()
-    for one in result.scenarios:
+    for scenario in result.scenarios:
         for text in (_printed(result), render_markdown(info, result, trials)):
-            assert words.quoted(one.rates[0]) in text
-        number, unit = words.quoted(one.rates[0]).split()
+            assert words.quoted(scenario.rates[0]) in text
+        number, unit = words.quoted(scenario.rates[0]).split()
         assert f"<strong>{number}</strong> {unit}" in render_html(info, result, trials)
 
 
@@ -173,7 +173,7 @@ def test_a_shared_machine_in_markdown() -> None:
 def _with_loopbacks(*p50_ns: int | None) -> RunResult:
     one = RESULT.scenarios[0]
     own = [None if p50 is None else Loopback(5000, 90, p50, 480, 2100) for p50 in p50_ns]
-    points = tuple(replace(point, loopback=found) for point, found in zip(one.latency, own, strict=True))
+    points = tuple(replace(point, loopback=loopback) for point, loopback in zip(one.latency, own, strict=True))
     return replace(RESULT, scenarios=(replace(one, latency=points),))
 
 

@@ -97,7 +97,7 @@ def test_a_band_is_told_as_the_shoulder_of_the_loss_curve() -> None:
 
 
 def test_cores_at_two_distances_are_no_doubt_where_the_rate_has_a_band() -> None:
-    spread = tuple(replace(one, band=Band(1e6, 2e6)) for one in SNAT_65536.rates)
+    spread = tuple(replace(rate, band=Band(1e6, 2e6)) for rate in SNAT_65536.rates)
     assert any("cores" in doubt for doubt in _doubts(cache_line=SNAT_65536.cache_line))
     assert not any("cores" in doubt for doubt in _doubts(cache_line=SNAT_65536.cache_line, rates=spread))
 
@@ -238,5 +238,5 @@ def test_what_was_not_measured_says_how_it_ended() -> None:
 
 
 def test_of_a_resumed_run_the_time_is_that_since_it_was_resumed() -> None:
-    resumed = replace(RESULT, scenarios=tuple(replace(one, wall_s=5.0) for one in RESULT.scenarios))
+    resumed = replace(RESULT, scenarios=tuple(replace(scenario, wall_s=5.0) for scenario in RESULT.scenarios))
     assert words.method(resumed).endswith("43.3 s of traffic in all, in 15.0 s since it was resumed")

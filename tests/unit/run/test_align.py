@@ -64,7 +64,7 @@ def test_steady_rates_and_nothing_at_all_tell_no_offset():
 @pytest.mark.parametrize("unlike", [lambda seed: white(seed), lambda seed: walk(seed, 60)], ids=["noise", "walk"])
 def test_rates_that_have_nothing_to_do_with_each_other_are_seldom_aligned(unlike):
     found = [align(seen(walk(seed, 60), 0.0), seen(unlike(seed + 1000), 0.0)) for seed in range(200)]
-    assert sum(one is not None for one in found) <= 2
+    assert sum(shift is not None for shift in found) <= 2
 
 
 def white(seed):

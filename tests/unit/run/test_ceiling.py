@@ -100,7 +100,7 @@ def test_a_ceiling_is_measured_once_a_day(path):
     test = CeilingTest(Machines(Local()), lambda _: "1.0", path, measure, lambda: now[0])
     for _ in range(2):
         ceilings, why = test.before(TWO_PORTS, Listener())
-        assert ([one.fps for one in ceilings], why) == ([10e6], "")
+        assert ([ceiling.fps for ceiling in ceilings], why) == ([10e6], "")
     assert measure.calls == 1
     now[0] += timedelta(days=1)
     assert test.known(TWO_PORTS) == ()

@@ -87,14 +87,14 @@ def test_socket_workloads_and_loads_cost_their_windows():
     assert 30 < expected_s(loaded) < 45
 
 
-@pytest.mark.parametrize("measure", ASKED, ids=lambda one: one.kind)
+@pytest.mark.parametrize("measure", ASKED, ids=lambda measure: measure.kind)
 def test_every_measure_and_datapath_has_an_estimate(measure):
     for datapath in Datapath:
         assert expected_s(replace(PLAIN, measure=measure, dut=replace(PLAIN.dut, datapath=datapath))) > 0
 
 
 def test_no_measure_is_left_out():
-    assert {one.kind for one in ASKED} == {one.name for one in measures()}
+    assert {measure.kind for measure in ASKED} == {measure.name for measure in measures()}
 
 
 def test_building_is_slower_by_processes_than_from_a_file():

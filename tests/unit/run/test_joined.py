@@ -75,7 +75,7 @@ def test_only_the_time_that_all_share_counts():
 
 
 def test_what_the_ends_of_the_time_cut_in_two_is_no_loss():
-    late = [replace(one, at_s=one.at_s + 0.4) for one in recording("b", (1, 1)).readings[7:80]]
+    late = [replace(reading, at_s=reading.at_s + 0.4) for reading in recording("b", (1, 1)).readings[7:80]]
     (wire,) = joined([recording("a", (1, 1)), replace(recording("b", (1, 1)), readings=tuple(late))]).wires
     assert (wire.there.lost, wire.back.lost) == (0, 0)
 
@@ -118,7 +118,7 @@ def kept(folder, one):
 
 
 def test_files_of_several_hosts_are_joined_on_the_command_line(tmp_path, capsys):
-    files = [kept(tmp_path, one) for one in path(ahead_s=12.0)]
+    files = [kept(tmp_path, recording) for recording in path(ahead_s=12.0)]
     assert main(["watch", *files]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "the clock of b is 12 s ahead of that of a" in said

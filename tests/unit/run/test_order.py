@@ -10,7 +10,7 @@ from pinchpoint.run.order import coarseness, units
 
 
 def order_of(*sweeps, budgeted=False):
-    return [(one.point.group, *one.point.levels.values(), one.point.repeat) for one in units(sweeps, budgeted)]
+    return [(unit.point.group, *unit.point.levels.values(), unit.point.repeat) for unit in units(sweeps, budgeted)]
 
 
 def test_interleaved_measures_all_points_then_all_again():
@@ -41,7 +41,7 @@ def test_groups_follow_each_other_and_repeats_interleave_inside_a_group():
 
 
 def test_later_repeats_have_names_of_their_own():
-    assert [one.name for one in units([sweep(factor([1]), repeats=3)])] == [
+    assert [unit.name for unit in units([sweep(factor([1]), repeats=3)])] == [
         "g-rules-1",
         "g-rules-1.r2",
         "g-rules-1.r3",

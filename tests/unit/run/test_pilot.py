@@ -42,7 +42,7 @@ def test_a_single_measurement_without_a_number_leaves_none_and_says_why():
 
 def test_every_measurement_has_a_name_and_a_place_of_its_own():
     units = [unit(base(), *place) for place in SIZE.every]
-    assert len({one.name for one in units}) == len(units) == 12
+    assert len({unit.name for unit in units}) == len(units) == 12
     assert units[-1].name == "1-forward-bench2-start2-3"
     assert (units[-1].point.group, dict(units[-1].point.levels)) == ("1-forward", {"bench": 2, "start": 2})
 
@@ -56,7 +56,7 @@ def test_a_restart_keeps_what_the_database_holds_and_makes_the_rest_anew(monkeyp
     monkeypatch.setattr("pinchpoint.host.hugepages.pool", lambda _host: (0, 0))
     setup = prepare(base(), Machines(Local()))
     ending = setup.bench.ends_with_it(setup.resources)
-    assert [type(one) for one in ending] == [Daemon, TextFile, Command]
+    assert [type(resource) for resource in ending] == [Daemon, TextFile, Command]
     assert ending[0].name == "ovs-vswitchd"
     assert "add-flows" in ending[2].argv
     applied = []
@@ -67,7 +67,7 @@ def test_a_restart_keeps_what_the_database_holds_and_makes_the_rest_anew(monkeyp
 
     restart_dut(Built(), setup, Listener())
     without, whole = applied
-    assert [one for one in whole if one not in without] == ending
+    assert [resource for resource in whole if resource not in without] == ending
     assert tuple(whole) == setup.resources
 
 

@@ -37,7 +37,10 @@ from pinchpoint.store.codec import SCHEMA
 def related(found, relative=Relative.ALONE):
     """The same sweep, its points measured relative to the first."""
     first = found.scenarios[0].name
-    points = (replace(one, point=replace(one.point, relative=relative, reference=first)) for one in found.scenarios)
+    points = (
+        replace(scenario, point=replace(scenario.point, relative=relative, reference=first))
+        for scenario in found.scenarios
+    )
     return replace(found, scenarios=tuple(points))
 
 
@@ -84,7 +87,7 @@ class Lab:
             return unmeasured(unit, Outcome.FAILED, "no window", 1.0)
         found = measured(unit, 1e6)
         if unit.name in self.fast:
-            rates = tuple(replace(one, status=RateStatus.AT_LEAST) for one in found.rates)
+            rates = tuple(replace(rate, status=RateStatus.AT_LEAST) for rate in found.rates)
             return replace(found, rates=rates, most_offered_fps=1e6)
         return found
 
@@ -132,7 +135,7 @@ def run(lab, *sweeps, done=(), stretches=()):
 
 
 def relative_of(found):
-    return [next((one.value for one in result.metrics if one.name == RELATIVE), None) for result in found]
+    return [next((metric.value for metric in result.metrics if metric.name == RELATIVE), None) for result in found]
 
 
 def points_of(found):
@@ -149,7 +152,7 @@ def test_the_first_point_is_searched_and_then_stands_for_all_others():
         "drop g-rules-1",
     ]  # fmt: skip
     assert relative_of(found) == [1.0, 0.5, 0.5]
-    assert {one.reference for one in found} == {"g-rules-1"}
+    assert {result.reference for result in found} == {"g-rules-1"}
 
 
 def test_a_reference_whose_host_was_lost_is_told_as_that_and_stands_anew():
@@ -205,7 +208,7 @@ def test_where_slices_do_not_overload_the_reference_the_point_beside_it_is_the_n
     lab = Lab(slices={"g-rules-2": carrying_all("A")})
     found = run(lab, THREE)
     assert lab.did[-3:] == ["stand g-rules-2", "beside g-rules-3 alone 0", "drop g-rules-2"]
-    assert [one.reference for one in found] == ["g-rules-1", "g-rules-2", "g-rules-2"]
+    assert [result.reference for result in found] == ["g-rules-1", "g-rules-2", "g-rules-2"]
     first, *others = points_of(found)
     assert RELATIVE not in first.estimates
     assert "relative to g-rules-1, which the engine could not overload" in first.notes[RELATIVE]
@@ -214,7 +217,7 @@ def test_where_slices_do_not_overload_the_reference_the_point_beside_it_is_the_n
 
 def test_where_neither_is_overloaded_the_next_point_is_searched():
     both = carrying_all("A")
-    both = replace(both, slices=tuple(replace(one, offered=one.received) for one in both.slices))
+    both = replace(both, slices=tuple(replace(part, offered=part.received) for part in both.slices))
     lab = Lab(slices={"g-rules-2": both})
     found = run(lab, THREE)
     assert lab.did[-2:] == ["drop g-rules-1", "search g-rules-3"]
@@ -224,7 +227,7 @@ def test_where_neither_is_overloaded_the_next_point_is_searched():
 def test_a_reference_that_points_are_relative_to_stays():
     lab = Lab(slices={"g-rules-3": carrying_all("A")})
     found = run(lab, THREE)
-    assert {one.reference for one in found} == {"g-rules-1"}
+    assert {result.reference for result in found} == {"g-rules-1"}
     assert lab.did.count("stand g-rules-1") == 1
 
 
@@ -250,11 +253,11 @@ def test_memory_that_suffices_for_one_bench_is_no_reason_to_call_a_point_impossi
 
 
 def test_a_datapath_of_which_there_is_one_is_measured_as_ever():
-    kernel = (replace(one, dut=replace(one.dut, datapath=Datapath.KERNEL)) for one in THREE.scenarios)
+    kernel = (replace(scenario, dut=replace(scenario.dut, datapath=Datapath.KERNEL)) for scenario in THREE.scenarios)
     lab = Lab()
     found = run(lab, replace(THREE, scenarios=tuple(kernel)))
     assert lab.did == [f"search g-rules-{level}" for level in (1, 2, 3)]
-    assert all("one datapath" in one.warnings[0] for one in found)
+    assert all("one datapath" in result.warnings[0] for result in found)
 
 
 def test_after_a_failure_beside_it_the_reference_is_built_anew():
@@ -291,7 +294,7 @@ def test_a_repeat_of_the_reference_is_searched_and_is_no_other_reference():
     lab = Lab()
     found = run(lab, related(sweep(factor([1, 2]), repeats=2), Relative.BESIDE))
     assert relative_of(found) == [1.0, 0.5, 1.0, 0.5]
-    assert {one.reference for one in found} == {"g-rules-1"}
+    assert {result.reference for result in found} == {"g-rules-1"}
 
 
 def test_a_shuffled_group_begins_with_its_reference():
@@ -350,16 +353,16 @@ def test_points_that_end_once_they_are_narrow_hold_the_ratio_and_are_within_five
                 )
             )  # fmt: skip
         found.append(relative_metrics(made, "first")[0])
-    assert sum(one.low <= 0.2 <= one.high for one in found) >= 17, "chance allows 3 of 20"
-    assert all(one.high - one.low <= 2 * 0.05 * one.value for one in found)
+    assert sum(interval.low <= 0.2 <= interval.high for interval in found) >= 17, "chance allows 3 of 20"
+    assert all(interval.high - interval.low <= 2 * 0.05 * interval.value for interval in found)
 
 
 def carrying_all(side, share=1.0):
     """Slices of which a share of one bench forwards all that it is offered."""
     every = stretch(wandering(1), length_s=2.5)
     slices = (
-        replace(one, offered=one.received) if one.side == side and number % 10 < 10 * share else one
-        for number, one in enumerate(every.slices)
+        replace(part, offered=part.received) if part.side == side and number % 10 < 10 * share else part
+        for number, part in enumerate(every.slices)
     )
     return replace(every, slices=tuple(slices))
 
@@ -393,8 +396,8 @@ def test_the_interval_holds_what_a_thaw_costs_the_point_more_than_its_reference(
     """B forwards a tenth less in each slice after a thaw: its caches are cold."""
     made = stretch(wandering(2), ratio=0.5, length_s=15.0, scatter=0.02)
     cold = (
-        replace(one, received=round(0.9 * one.received)) if one.side == "B" and one.thawed else one
-        for one in made.slices
+        replace(part, received=round(0.9 * part.received)) if part.side == "B" and part.thawed else part
+        for part in made.slices
     )
     (found, _), (warm, _) = relative_metrics([replace(made, slices=tuple(cold))], "r"), relative_metrics([made], "r")
     assert found.value < 0.49

@@ -48,7 +48,7 @@ def test_the_path_has_what_each_place_counted_and_lost():
 
 def test_causes_are_those_of_a_bench():
     found = watched(OVS, head(), [reading()])
-    assert [one.cause for one in found.suspicions] == ["mtu", "recirculation"]
+    assert [suspicion.cause for suspicion in found.suspicions] == ["mtu", "recirculation"]
     assert found.signs[Sign.PASSES] == 2.0
 
 
@@ -97,5 +97,5 @@ def test_readings_follow_each_other_until_it_is_over():
     attached = Attached("p", "dpdk", (), (Counting(),), {}, lambda: None)
     slept, clock = [], iter(range(100))
     made = readings(attached, 2.0, lambda: len(slept) == 3, lambda: float(next(clock)), slept.append)
-    assert [one.differences for one in made] == [{"x": 1}] * 3
+    assert [reading.differences for reading in made] == [{"x": 1}] * 3
     assert len(slept) == 3

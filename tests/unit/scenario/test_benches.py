@@ -153,7 +153,7 @@ mac = "02:00:00:00:00:09"
     assert [(tunnel.name, tunnel.first, tunnel.second, tunnel.vni) for tunnel in dut.tunnels] == [
         ("vx", "edge", "core", 7)
     ]
-    assert [(found.bridge, found.ipv4.count, found.mac) for found in dut.arp_responders] == [
+    assert [(responder.bridge, responder.ipv4.count, responder.mac) for responder in dut.arp_responders] == [
         ("edge", 2, "02:00:00:00:00:09")
     ]
 

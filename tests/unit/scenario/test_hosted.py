@@ -109,7 +109,7 @@ server = "bob"
 def test_a_socket_workload_is_put_on_a_host_that_ssh_knows_by_its_name():
     found = parse(f'runs_on = "far"{SOCKETS}{ENDS}', "x.toml")
     assert found.remote == Remote("far", "far", sudo=True, lease_s=60)
-    assert [one.name for one in found.hosts] == ["alice", "bob"]
+    assert [host.name for host in found.hosts] == ["alice", "bob"]
     assert from_plain(to_plain(found)) == found
 
 
@@ -180,7 +180,7 @@ def sites(scenario):
 def test_each_host_of_an_engine_has_an_engine_for_its_ports():
     found = span()
     assert sites(found) == [("gen", ("left",)), ("sink", ("right",))]
-    assert [one.name for one in found.remotes] == ["dut", "gen", "sink"]
+    assert [remote.name for remote in found.remotes] == ["dut", "gen", "sink"]
     assert found.probed_cores == (), "two machines share no cache line"
     assert from_plain(to_plain(found)) == found
 
@@ -206,7 +206,10 @@ def test_the_labs_own_machine_may_have_an_engine():
 
 def test_streams_between_two_engines_may_go_both_ways():
     back = '[[stream]]\nfrom = "right"\nto = "left"\neth_dst = "02:00:00:00:00:09"'
-    assert [(one.tx_port, one.rx_port) for one in span(more=back).streams] == [("left", "right"), ("right", "left")]
+    assert [(stream.tx_port, stream.rx_port) for stream in span(more=back).streams] == [
+        ("left", "right"),
+        ("right", "left"),
+    ]
 
 
 def test_cables_on_one_host_need_no_other_one():
@@ -266,7 +269,7 @@ NIC, OTHER, INTERFACE = '{key} = "0000:01:00.0"', '{key} = "0000:01:00.1"', '{ke
 
 
 def nics(left, right):
-    left, right = ("".join(f", {one}" for one in ends) for ends in (left, right))
+    left, right = ("".join(f", {end}" for end in ends) for ends in (left, right))
     return parse(DPDK.format(left=left, right=right), "x.toml")
 
 
@@ -378,7 +381,7 @@ def ends_of(scenario):
 def test_each_end_of_a_socket_workload_may_be_on_a_machine_of_its_own():
     found = far_ends()
     assert ends_of(found) == [("gen", ("alice",)), ("sink", ("bob",))]
-    assert [one.name for one in found.remotes] == ["dut", "gen", "sink"]
+    assert [remote.name for remote in found.remotes] == ["dut", "gen", "sink"]
     assert found.is_cabled
     assert from_plain(to_plain(found)) == found
 

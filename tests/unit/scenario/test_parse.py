@@ -396,7 +396,7 @@ def test_the_engine_may_have_as_many_cpus_as_there_are_ports() -> None:
     ],
 )
 def test_what_would_fail_only_later_is_refused_now(after: str, line: str, problem: str) -> None:
-    assert any(problem in found for found in problems(with_line(after, line)))
+    assert any(problem in shown for shown in problems(with_line(after, line)))
 
 
 @pytest.mark.parametrize("path", ["a b.toml", "\u00fc.toml", "-x.toml", "x" * 65 + ".toml"])

@@ -80,7 +80,7 @@ def test_the_short_form_puts_its_values_over_the_files(folder: Path) -> None:
     study, (sweep,) = load_study(folder, quick=True)
     assert study.quick
     assert (len(sweep.scenarios), sweep.repeats) == (4, 2)
-    assert {one.measure.duration_s for one in sweep.scenarios} == {1.0}
+    assert {scenario.measure.duration_s for scenario in sweep.scenarios} == {1.0}
 
 
 def test_the_short_form_changes_only_files_that_read_the_key(folder: Path) -> None:

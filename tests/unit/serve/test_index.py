@@ -19,7 +19,7 @@ def kept(tmp_path_factory):
     root = place / "runs"
     info, result, trials = sample_run()
     keep(root, "first", (info, result, trials), started="2026-01-02T03:04:05Z")
-    guarded = tuple({**one, "dut": {**one["dut"], "kind": "bridge"}} for one in info.scenarios)
+    guarded = tuple({**scenario, "dut": {**scenario["dut"], "kind": "bridge"}} for scenario in info.scenarios)
     keep(
         root,
         "second",

@@ -43,7 +43,7 @@ def test_a_shift_of_5_percent_in_noise_of_1_is_found_where_it_is(n: int, after: 
     for _ in range(20):
         series = _normal(numbers, n)
         series[n - after :] *= 0.95
-        starts = [one.first for one in segments(series.tolist())]
+        starts = [segment.first for segment in segments(series.tolist())]
         found += len(starts) > 1
         placed += starts == [0, n - after]
     assert found / 20 >= 0.9

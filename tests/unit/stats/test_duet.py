@@ -78,9 +78,9 @@ def test_what_is_no_overload_forwards_nothing_or_came_late_is_discarded_by_that_
 
 
 def test_whether_a_slice_is_discarded_does_not_depend_on_its_rate_while_it_is_an_overload():
-    for one in stretch(constant(), length_s=1).slices[:4]:
-        for received in (1, one.offered // 2):
-            assert why_discarded(replace(one, received=received), SLICING, 1e-3) == ""
+    for part in stretch(constant(), length_s=1).slices[:4]:
+        for received in (1, part.offered // 2):
+            assert why_discarded(replace(part, received=received), SLICING, 1e-3) == ""
 
 
 def test_slices_of_an_unfinished_quad_are_not_used():
@@ -116,7 +116,7 @@ def test_few_quads_make_few_blocks_and_no_claim():
 def test_blocks_are_of_equal_size_in_the_order_of_time_and_hold_every_quad_once(length_s):
     quads = compare_slices([stretch(constant(), length_s=length_s)]).quads
     blocks = quads_in_blocks(quads)
-    assert [one for block in blocks for one in block] == list(quads)
+    assert [quad for block in blocks for quad in block] == list(quads)
     sizes = [len(block) for block in blocks]
     assert max(sizes) - min(sizes) <= 1
     assert len(blocks) <= duet.MOST_BLOCKS
@@ -171,7 +171,7 @@ def test_a_pause_discards_its_slice_and_not_the_row():
     rows = compare_slices([stretch(constant(), ratio=0.9, slicing=ROWS, gaps=0.1, scatter=0.01)])
     single = compare_slices([stretch(constant(), ratio=0.9, gaps=0.1, scatter=0.01)])
     assert rows.difference.ratio == pytest.approx(0.9, abs=0.003)
-    share = {len(one.summary.discarded): one.summary.quads_used / one.summary.quads for one in (rows, single)}
+    share = {len(duet.summary.discarded): duet.summary.quads_used / duet.summary.quads for duet in (rows, single)}
     assert share[3] > 0.9 > share[2]
     assert rows.summary.used + sum(rows.summary.discarded.values()) == rows.summary.slices
 

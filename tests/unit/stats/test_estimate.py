@@ -71,7 +71,7 @@ def _coverage(draw: Shape, n: int) -> float:
     numbers = np.random.default_rng(n)
     truth = float(np.median(draw(numbers, (400_000,))))
     found = (median_interval(values) for values in draw(numbers, (RUNS, n)).tolist())
-    return sum(one.low <= truth <= one.high for one in found) / RUNS
+    return sum(interval.low <= truth <= interval.high for interval in found) / RUNS
 
 
 @pytest.mark.parametrize("n", [6, 7, 8, 9, 10, 12, 15, 20])

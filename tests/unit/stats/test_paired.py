@@ -140,7 +140,7 @@ def test_too_few_pairs_claim_nothing() -> None:
 
 
 def test_how_many_pairs_a_confidence_needs() -> None:
-    assert [fewest_pairs(one) for one in (0.5, 0.75, 0.9, 0.95, 0.99)] == [2, 3, 5, 6, 8]
+    assert [fewest_pairs(confidence) for confidence in (0.5, 0.75, 0.9, 0.95, 0.99)] == [2, 3, 5, 6, 8]
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path):
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 @pytest.mark.parametrize("name", ["bundle.json", "run.json"])
 def test_compression_whose_expansion_is_not_bounded_is_refused_unread(tmp_path, monkeypatch, method, name):
-    methods = [method if one == name else zipfile.ZIP_STORED for one in ("bundle.json", "run.json")]
+    methods = [method if member == name else zipfile.ZIP_STORED for member in ("bundle.json", "run.json")]
     path = forged(tmp_path, {}, methods=methods)
     monkeypatch.setattr(zipfile.ZipFile, "open", None)
     with pytest.raises(InputError, match=rf"{name}: expected deflated or stored, found method {method}"):
