@@ -31,8 +31,8 @@ NODES = Path("/sys/devices/system/node")
 
 def backend(name):
     """Why the engine cannot open ports of that kind here."""
-    (found,) = (backend for backend in process.backends(Local()) if backend.name == name)
-    return "" if found.available else f"{found.why}; {found.hint}"
+    (there,) = (backend for backend in process.backends(Local()) if backend.name == name)
+    return "" if there.available else f"{there.why}; {there.hint}"
 
 
 def memory():

@@ -69,9 +69,9 @@ def overloaded(wanted, connections, timeout_s=2.0):
 
 def counted(live):
     """Every counter and gauge of the device."""
-    found = {}
+    counts = {}
     for collector in live.collectors():
         assert (why := collector.can_run()) is None, why
         snapshot = collector.snapshot()
-        found |= {**snapshot.counters, **snapshot.gauges}
-    return found
+        counts |= {**snapshot.counters, **snapshot.gauges}
+    return counts

@@ -82,9 +82,9 @@ def test_both_benches_stand_at_once_and_slices_are_kept_and_compared(nothing_lef
     assert {part.side for stretch in measured for part in stretch.slices} == {"A", "B"}
     assert {stretch.benches for stretch in measured} == {1, 2}, "both were built anew"
     assert sum(part.received for stretch in measured for part in stretch.slices) > 0
-    found = COMPARISON.decode((folder.path / "comparison.json").read_bytes(), "")
-    assert found.kind is ComparisonKind.DUET
-    (part,) = found.scenarios
+    comparison = COMPARISON.decode((folder.path / "comparison.json").read_bytes(), "")
+    assert comparison.kind is ComparisonKind.DUET
+    (part,) = comparison.scenarios
     assert part.metrics[0].metric == FORWARDED
     assert part.duet.slices == sum(len(stretch.slices) for stretch in measured)
     assert part.duet.used + sum(part.duet.discarded.values()) == part.duet.slices
@@ -107,8 +107,8 @@ def test_alternating_trials_of_two_benches_that_stand_are_kept_compared_and_resu
     assert trials[: len(kept)] == kept
     assert {trial.scenario for trial in trials} == {"A-rates", "B-rates"}
     assert len({trial.id for trial in only(out).read_trials()}) == len(only(out).read_trials())
-    found = COMPARISON.decode((only(out).path / "comparison.json").read_bytes(), "")
-    assert (found.kind, found.finished) == (ComparisonKind.TRIALS, True)
+    comparison = COMPARISON.decode((only(out).path / "comparison.json").read_bytes(), "")
+    assert (comparison.kind, comparison.finished) == (ComparisonKind.TRIALS, True)
     assert "by alternating trials" in done.stdout
 
 

@@ -41,8 +41,8 @@ def test_full_nat_in_turn_and_the_same_connections_again_after_a_flush():
 @pytest.mark.tier1("device:ipvs", "guest:auto")
 def test_dnat_by_a_hash():
     with serving(scenario('mode = "dnat"\nscheduler = "hash"')) as (live, verified):
-        settings, found = live.settings(), verified()
-    assert found.outcome is Outcome.MEASURED, found.reason
+        settings, checked = live.settings(), verified()
+    assert checked.outcome is Outcome.MEASURED, checked.reason
     assert "-s mh -b mh-port" in settings["ipvs"]
 
 

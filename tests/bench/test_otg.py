@@ -64,9 +64,9 @@ def answers(client):
         return None
 
 
-def wait_for(found):
+def wait_for(condition):
     end = time.monotonic() + WITHIN_S
-    while not (answer := found()):
+    while not (answer := condition()):
         assert time.monotonic() < end
         time.sleep(0.05)
     return answer

@@ -39,9 +39,9 @@ def test_full_nat_by_a_hash_and_the_same_connections_again_after_a_flush():
 
 def test_dnat_remembers_closed_connections_as_long_as_the_service_says():
     with serving(scenario('mode = "dnat"\nopening_s = 5\nestablished_s = 100\nclosed_s = 25')) as (live, verified):
-        settings, found = live.settings(), verified()
+        settings, checked = live.settings(), verified()
         entries = live.control.call("dpctl/dump-conntrack", "-m", "-s").splitlines()
-    assert found.outcome is Outcome.MEASURED, found.reason
+    assert checked.outcome is Outcome.MEASURED, checked.reason
     assert settings["time-outs of zone 1"].startswith("tcp_close = 25 s, tcp_established = 100 s")
     left_s = [int(seconds) for seconds in re.findall(r",timeout=(\d+),", "\n".join(entries))]
     assert left_s
@@ -49,11 +49,11 @@ def test_dnat_remembers_closed_connections_as_long_as_the_service_says():
 
 
 @pytest.mark.parametrize(
-    ("given", "resource"),
+    ("limiting", "resource"),
     [('local_ports = "2000-2004"', Resource.LOCAL_PORTS), ("max_connections = 100", Resource.TABLE)],
 )
-def test_what_runs_out_is_counted_where_its_limit_says(given, resource):
-    before, seen, limits, client = overloaded(scenario(FULL_NAT + given), 150)
+def test_what_runs_out_is_counted_where_its_limit_says(limiting, resource):
+    before, seen, limits, client = overloaded(scenario(FULL_NAT + limiting), 150)
     limit = limits[resource]
     assert limit.size in (60, 50)
     (refused,) = limit.refused

@@ -21,8 +21,8 @@ def reference(dut="", timeout_s=20.0):
 
 def verified(dut, timeout_s=20.0):
     with reference(dut, timeout_s) as bench:
-        found = measure_verify(bench)
-    return found.outcome, found.reason, {metric.name: metric.value for metric in found.metrics}
+        result = measure_verify(bench)
+    return result.outcome, result.reason, {metric.name: metric.value for metric in result.metrics}
 
 
 @pytest.mark.tier1("measure:verify")

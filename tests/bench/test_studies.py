@@ -81,8 +81,8 @@ def needs_more_cpus(scenario):
 
 def at(study, group, **levels):
     sweeps = {sweep.group: sweep for sweep in load_study(ROOT / "studies" / study)[1]}
-    (found,) = [scenario for scenario in sweeps[group].scenarios if scenario.point.levels == levels]
-    return found
+    (point,) = [scenario for scenario in sweeps[group].scenarios if scenario.point.levels == levels]
+    return point
 
 
 @pytest.mark.parametrize(("study", "sweep"), GROUPS)

@@ -75,9 +75,9 @@ def test_every_setting_is_read_back_from_the_running_switch(nothing_left, datapa
         hw_offload=False,
     )
     with stands(wanted) as setup, talking(setup) as control:
-        found = in_force(wanted, setup.places, control)
+        settings = in_force(wanted, setup.places, control)
     modes = {"xdp mode of hl": "native", "PMD cores": "1"} if datapath == "af_xdp" else {}
-    assert found == modes | {
+    assert settings == modes | {
         "emc-insert-inv-prob": "0",
         "smc-enable": "true",
         "flow-limit": "5000",

@@ -56,9 +56,9 @@ def test_the_path_of_a_running_switch_names_where_frames_are_dropped(switch, tmp
     assert "likely: a rule that drops" in done.stdout
     replayed = run("watch", record)
     assert replayed.stdout == done.stdout, "a recording says the same wherever it is replayed"
-    found = json.loads(run("watch", record, "--json").stdout)["watched"]
-    assert found["suspicions"][0]["cause"] == "rule-drop"
-    (received,) = (hop["frames_in"] for hop in found["hops"] if hop["name"] == "switch reads")
+    view = json.loads(run("watch", record, "--json").stdout)["watched"]
+    assert view["suspicions"][0]["cause"] == "rule-drop"
+    (received,) = (hop["frames_in"] for hop in view["hops"] if hop["name"] == "switch reads")
     assert received > 0
     again = run("watch", place, "--for", "1s", "--record", record)
     assert (again.returncode, "exists already" in again.stderr) == (2, True)

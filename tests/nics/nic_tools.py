@@ -54,10 +54,10 @@ def measured_by_ssh(folder, cables):
 
 def left(code, errors, states, runs):
     """What one run left: the folder of the machine's states, and that of the run."""
-    found = next(runs.glob("*"), None)
-    if found is None:
+    folder = next(runs.glob("*"), None)
+    if folder is None:
         pytest.fail(f"exit {code}\n{errors}")
-    trials, result = found / "trials.jsonl", found / "result.json"
+    trials, result = folder / "trials.jsonl", folder / "result.json"
     return Machine(
         code,
         errors,
@@ -65,38 +65,38 @@ def left(code, errors, states, runs):
         (states / "after").read_text(),
         json.loads(result.read_text()) if result.exists() else {},
         [json.loads(line) for line in trials.read_text().splitlines()] if trials.exists() else [],
-        json.loads((found / "run.json").read_text()),
+        json.loads((folder / "run.json").read_text()),
     )
 
 
-def has_carried(found):
+def has_carried(outcome):
     """Frames crossed both cables and the switch, each hop counted them, and every NIC is as it was before.
 
     What they were on arrival is qemu's doing: frames of its e1000e reach DPDK's driver four bytes short.
     """
-    assert found.code == 0, found.errors
-    assert found.after == found.before
-    (one,) = found.result["scenarios"]
-    hops = [{hop["name"]: hop for hop in trial["ledger"]["hops"]} for trial in found.trials]
+    assert outcome.code == 0, outcome.errors
+    assert outcome.after == outcome.before
+    (scenario,) = outcome.result["scenarios"]
+    hops = [{hop["name"]: hop for hop in trial["ledger"]["hops"]} for trial in outcome.trials]
     assert any(trial["switch sends"]["frames_out"] for trial in hops)
     for trial in hops:
         assert trial["engine sends"]["frames_out"] == trial["switch receives"]["frames_in"]
         assert trial["switch sends"]["frames_out"] == trial["engine receives"]["frames_in"]
-    return one
+    return scenario
 
 
-def has_a_rate(found):
+def has_a_rate(outcome):
     """The same with frames that arrive whole: a rate, and accounts that close."""
-    one = has_carried(found)
-    assert one["outcome"] == "measured", one["reason"]
-    assert any(rate["lower_fps"] for rate in one["rates"])
-    ended = [trial for trial in found.trials if trial["validity"] == "valid"]
+    scenario = has_carried(outcome)
+    assert scenario["outcome"] == "measured", scenario["reason"]
+    assert any(rate["lower_fps"] for rate in scenario["rates"])
+    ended = [trial for trial in outcome.trials if trial["validity"] == "valid"]
     assert ended
     for trial in ended:
         ledger = trial["ledger"]
         dropped = sum(drop["frames"] for hop in ledger["hops"] for drop in hop["drops"])
         assert ledger["offered"] == ledger["received"] + dropped
-    return one
+    return scenario
 
 
 class Guest(NamedTuple):
@@ -170,13 +170,13 @@ def tap(name):
 
 
 @contextmanager
-def cable(one, other):
+def cable(near, other):
     """Two tap interfaces: what arrives at one leaves by the other."""
-    bridge = f"{one}-br"
+    bridge = f"{near}-br"
     subprocess.run(["ip", "link", "add", bridge, "up", "type", "bridge", "mcast_snooping", "0"], check=True)
     try:
-        with tap(one), tap(other):
-            for end in (one, other):
+        with tap(near), tap(other):
+            for end in (near, other):
                 subprocess.run(["ip", "link", "set", end, "master", bridge], check=True)
             yield
     finally:

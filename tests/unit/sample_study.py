@@ -141,11 +141,11 @@ def _build() -> Iterator[ScenarioResult]:
                 yield replace(unit, outcome=Outcome.SKIPPED, reason=reason)
                 continue
             seconds = each[str(method)] * int(items) * (1 + math.log10(int(items)) / 40)
-            found = (
+            made = (
                 Metric("time per item", "s", seconds / int(items), note="one build"),
                 Metric("build time", "s", seconds),
             )
-            yield replace(unit, metrics=found)
+            yield replace(unit, metrics=made)
 
 
 def _published() -> Iterator[Published]:

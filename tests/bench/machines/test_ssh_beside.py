@@ -61,9 +61,9 @@ def far(tmp_path):
     """Another machine; it holds nothing at the end of a test."""
     folder = tmp_path / "far"
     folder.mkdir()
-    with far_machine(folder) as found:
-        yield found
-        assert found.holds() == []
+    with far_machine(folder) as machine:
+        yield machine
+        assert machine.holds() == []
 
 
 def only(out):
@@ -81,8 +81,8 @@ def test_a_rule_that_drops_is_confirmed_on_another_machine_and_its_functions_are
     path.write_text(SCENARIO.format(dut='drop = "every=4"'))
     done = run("explain", path, "--no-ceiling", "--out", out, "--json", env=far.environment)
     assert done.returncode == 0, done.stderr
-    (found,) = only(out).read_result().explanations
-    branch = found.branches[0]
+    (explanation,) = only(out).read_result().explanations
+    branch = explanation.branches[0]
     assert (branch.suspicion.cause, branch.standing) == ("rule-drop", Standing.CONFIRMED)
     assert branch.tried.experiment is Experiment.PLAIN
     (profile,) = only(out).read_result().profiles

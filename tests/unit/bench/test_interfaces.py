@@ -79,9 +79,9 @@ class Machine:
 
 
 def test_an_interface_is_known_with_what_is_restored():
-    found = interfaces.look(Machine(LINK, routes=[CONNECTED]), "eth1")
+    link = interfaces.look(Machine(LINK, routes=[CONNECTED]), "eth1")
     words = ("192.0.2.1/24", "broadcast", "192.0.2.255", "scope", "global", "label", "eth1")
-    assert found == interfaces.State(1400, True, (words,)), "a link-local address comes back by itself"
+    assert link == interfaces.State(1400, True, (words,)), "a link-local address comes back by itself"
 
 
 @pytest.mark.parametrize(

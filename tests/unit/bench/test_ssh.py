@@ -34,11 +34,11 @@ def reached(tmp_path, monkeypatch):
     opened = []
     monkeypatch.setattr(Ssh, "_check", lambda self, identity: None)  # these tests need no root
 
-    def make(script=HERE, **given):
+    def make(script=HERE, **options):
         program = tmp_path / f"ssh-{len(opened)}"
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
-        opened.append(Ssh("there", sudo=False, program=str(program), **given))
+        opened.append(Ssh("there", sudo=False, program=str(program), **options))
         return opened[-1]
 
     yield make
@@ -137,7 +137,7 @@ def test_a_file_that_does_not_fit_leaves_nothing_and_parts_of_the_dead_are_remov
 
 def test_how_far_the_clock_there_is_off_is_known(reached, tmp_path):
     host = reached()
-    host._ask = lambda call, given: {"uid": 0, "machine": "x86_64", "clock_s": time.time() - 3600}
+    host._ask = lambda call, arguments: {"uid": 0, "machine": "x86_64", "clock_s": time.time() - 3600}
     host._identify()
     assert host.clock_ahead_s == pytest.approx(-3600, abs=1)
 
@@ -309,9 +309,9 @@ def named(tmp_path, monkeypatch):
 @pytest.fixture
 def machines():
     """Those of a lab; what it has connected is closed."""
-    found = Machines(Local())
-    yield found
-    for host in found._by_address.values():
+    connected = Machines(Local())
+    yield connected
+    for host in connected._by_address.values():
         host.close()
 
 
@@ -366,7 +366,7 @@ def test_a_machine_that_another_lab_holds_is_not_taken_for_another_address(
 
 def test_the_shortest_lease_of_a_host_holds_also_once_it_is_connected(named, machines):
     host, asked = machines.opened(named("a")), []
-    host._ask = lambda call, given: asked.append((call, given)) or {}
+    host._ask = lambda call, arguments: asked.append((call, arguments)) or {}
     machines.ssh(named("b", lease_s=30.0))
     machines.ssh(named("a", lease_s=60.0))
     assert asked == [("identity", {"lease_s": 30.0})]

@@ -28,7 +28,7 @@ def machine(nodes, threads=1, isolated=()):
 
 
 @pytest.mark.parametrize(
-    ("found", "polls", "engine", "dut"),
+    ("topology", "polls", "engine", "dut"),
     [
         (machine({0: (0, 1)}), True, 0, 1),
         (machine({0: (0, 1, 2, 3)}), True, 1, 2),
@@ -41,8 +41,8 @@ def machine(nodes, threads=1, isolated=()):
     ],
     ids=["two", "four", "threads", "one core", "larger node", "two nodes", "isolated", "softirqs"],
 )
-def test_engine_and_device_get_two_cores_of_one_node_if_there_are(found, polls, engine, dut):
-    placed = place(found, polls)
+def test_engine_and_device_get_two_cores_of_one_node_if_there_are(topology, polls, engine, dut):
+    placed = place(topology, polls)
     assert (placed.engine, placed.dut) == (engine, dut)
     assert placed.reasons
 

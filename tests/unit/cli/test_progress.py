@@ -65,9 +65,9 @@ def test_scenarios_that_end_between_two_lines_stand_in_the_next_one(capsys: pyte
 def test_a_rate_that_was_refused_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
     clock = _Clock()
     shown = PlainProgress(clock)
-    one = RESULT.scenarios[0]
-    lost = replace(one.rates[0], lower_fps=None, upper_fps=None, estimate_fps=None)
-    shown.scenario_ends(replace(one, rates=(lost,)))
+    scenario = RESULT.scenarios[0]
+    lost = replace(scenario.rates[0], lower_fps=None, upper_fps=None, estimate_fps=None)
+    shown.scenario_ends(replace(scenario, rates=(lost,)))
     shown.building(1, 1, "x")
     assert "NDR no number" in capsys.readouterr().err
 

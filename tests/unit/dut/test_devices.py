@@ -80,12 +80,12 @@ def test_a_plan_runs_nothing_and_is_the_same_each_time(kind, monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", refuse)
     monkeypatch.setattr(actions, "create", refuse)
     wanted = scenario_of(kind)
-    found = plan(wanted)
-    assert found == plan(wanted)
-    assert [type(resource) for resource in found[:2]] == [RunDirectory, MarkedProcesses]
-    journal = msgspec.json.encode(found)
-    assert msgspec.json.decode(journal, type=list[AnyResource]) == found, "what is not in the journal is not removed"
-    assert all(resource.describe() for resource in found)
+    planned = plan(wanted)
+    assert planned == plan(wanted)
+    assert [type(resource) for resource in planned[:2]] == [RunDirectory, MarkedProcesses]
+    journal = msgspec.json.encode(planned)
+    assert msgspec.json.decode(journal, type=list[AnyResource]) == planned, "what is not in the journal is not removed"
+    assert all(resource.describe() for resource in planned)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -250,8 +250,8 @@ def test_a_layout_of_rings_is_asked_for_where_there_are_vhost_user_rings(kind):
 
 def test_a_bridge_forwards_each_streams_address_to_its_port():
     back = BACK + 'eth_dst = "02:00:00:00:00:07"\n'
-    found = [argv[4:] for argv in argvs(scenario_of("bridge", more=back), "bridge") if argv[3] == "fdb"]
-    assert found == [
+    entries = [argv[4:] for argv in argvs(scenario_of("bridge", more=back), "bridge") if argv[3] == "fdb"]
+    assert entries == [
         ("add", "02:00:00:00:00:02", "dev", "right", "master", "static"),
         ("add", "02:00:00:00:00:07", "dev", "left", "master", "static"),
     ]
@@ -284,10 +284,10 @@ def routes(wanted):
 
 
 def test_destinations_of_streams_are_behind_their_receiving_port():
-    found = routes(scenario_of("nft"))
-    assert "link set dev left address 02:00:00:00:00:02" in found
-    assert "neighbour add 169.254.0.2 lladdr 02:00:00:00:00:02 dev right nud permanent" in found
-    assert [line for line in found if line.startswith("route")] == [
+    lines = routes(scenario_of("nft"))
+    assert "link set dev left address 02:00:00:00:00:02" in lines
+    assert "neighbour add 169.254.0.2 lladdr 02:00:00:00:00:02 dev right nud permanent" in lines
+    assert [line for line in lines if line.startswith("route")] == [
         f"route add {to} via 169.254.0.2 dev right onlink"
         for to in (
             "198.19.0.1/32",
@@ -301,8 +301,8 @@ def test_destinations_of_streams_are_behind_their_receiving_port():
 
 
 def test_routes_of_the_file_replace_those_of_the_streams():
-    found = routes(scenario_of("nft", more='[[route]]\nto = "10.0.0.0/8"\nport = "right"\n'))
-    assert [line for line in found if line.startswith("route")] == [
+    lines = routes(scenario_of("nft", more='[[route]]\nto = "10.0.0.0/8"\nport = "right"\n'))
+    assert [line for line in lines if line.startswith("route")] == [
         "route add 10.0.0.0/8 via 169.254.0.2 dev right onlink"
     ]
 
@@ -352,9 +352,9 @@ def test_frames_of_two_cpus_are_divided_as_the_kernel_counts_them():
         "host/cpu/1/softirq_ticks": 50,
         "host/softirq_time_measured": 1,
     }
-    one, two = OF_KERNEL.loads(counters, 50 / TICKS_PER_S / 0.5)
-    assert (one.cpu, one.received, one.busy_share) == (1, 300, 0.5)
-    assert (two.name, two.received, two.busy_share) == ("softirq on CPU 2", 100, None)
+    first, second = OF_KERNEL.loads(counters, 50 / TICKS_PER_S / 0.5)
+    assert (first.cpu, first.received, first.busy_share) == (1, 300, 0.5)
+    assert (second.name, second.received, second.busy_share) == ("softirq on CPU 2", 100, None)
     sampled = {**counters, "host/softirq_time_measured": 0}
     assert OF_KERNEL.loads(sampled, 1.0)[0].busy_share is None, "paced frames keep step with the ticks that sample"
 
@@ -421,8 +421,8 @@ def test_the_kernels_files_are_read_by_their_own_headers():
     }
     tracked = ["entries  found drop insert_failed", "00000014 00000001 0000000a 0", "00000014 00000002 00000001 1"]
     assert conntrack_counters(tracked) == {"found": 3, "drop": 11, "insert_failed": 1, "table_full": 10}
-    found = [{"metainfo": {}}, {"counter": {"name": "c", "packets": 3}}, {"counter": {"name": "c", "packets": 4}}]
-    assert named(json.dumps({"nftables": found})) == {"c": 7}
+    listed = [{"metainfo": {}}, {"counter": {"name": "c", "packets": 3}}, {"counter": {"name": "c", "packets": 4}}]
+    assert named(json.dumps({"nftables": listed})) == {"c": 7}
 
 
 def test_moving_a_device_keeps_the_rest_of_it_and_storing_it_its_rules():

@@ -260,7 +260,7 @@ def test_the_taps_are_the_interfaces_of_an_emulated_guest_in_their_order(no_kvm)
 def test_kvm_that_offers_no_cpu_of_a_64_bit_kernel_is_not_used(monkeypatch):
     asked = []
 
-    def refuses(self, argv, **given):
+    def refuses(self, argv, **options):
         asked.append(argv)
         raise CommandFailed(argv, "doesn't support requested feature: CPUID.01H:ECX.pni")
 
@@ -268,7 +268,7 @@ def test_kvm_that_offers_no_cpu_of_a_64_bit_kernel_is_not_used(monkeypatch):
     monkeypatch.setattr(Local, "run", refuses)
     assert qemu.runs_on(Local()) == "TCG, emulated"
     assert "kvm64,enforce" in asked[0][-1]
-    monkeypatch.setattr(Local, "run", lambda self, argv, **given: "")
+    monkeypatch.setattr(Local, "run", lambda self, argv, **options: "")
     assert qemu.runs_on(Local()) == "KVM"
 
 
@@ -344,12 +344,12 @@ def test_a_guest_boots_the_release_that_its_scenario_names(kernels, tmp_path, re
 def test_releases_are_a_factor():
     text = OF_A_KIND.format(kind="bridge", dut=DUTS["bridge"], more=QEMU)
     text += '[[sweep.factor]]\nname = "kernel"\nkeys = ["guest.release"]\nlevels = ["6.1", "6.12"]\n'
-    found = sweep_of(Source(text, "x.toml"), quick=False)
-    assert [scenario.guest.release for scenario in found.scenarios] == ["6.1", "6.12"]
+    sweep = sweep_of(Source(text, "x.toml"), quick=False)
+    assert [scenario.guest.release for scenario in sweep.scenarios] == ["6.1", "6.12"]
 
 
 @pytest.mark.parametrize(
-    ("found", "wanted", "is_it"),
+    ("release", "wanted", "is_it"),
     [
         ("6.12.95+deb12-amd64", "6.12", True),
         ("6.12.95+deb12-amd64", "6.1", False),
@@ -357,8 +357,8 @@ def test_releases_are_a_factor():
         ("6.1.0-56-amd64", "6.1.0-56-amd64", True),
     ],
 )
-def test_a_release_is_named_by_its_beginning_as_a_whole(found, wanted, is_it):
-    assert is_release(found, wanted) is is_it
+def test_a_release_is_named_by_its_beginning_as_a_whole(release, wanted, is_it):
+    assert is_release(release, wanted) is is_it
 
 
 @pytest.mark.parametrize(("text", "there"), [("CONFIG_NF_TABLES_IPV4=y", True), ("CONFIG_NF_TABLES=m", False)])

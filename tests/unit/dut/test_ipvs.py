@@ -212,9 +212,9 @@ def test_connections_are_those_of_all_backends():
 
 
 def test_a_full_table_is_a_drop_that_is_no_clash():
-    found = tracked(TRACKED)
-    assert (found["found"], found["invalid"], found["insert_failed"]) == (500, 4, 33)
-    assert found["table_full"] == 14
+    table = tracked(TRACKED)
+    assert (table["found"], table["invalid"], table["insert_failed"]) == (500, 4, 33)
+    assert table["table_full"] == 14
 
 
 class Kernel:
@@ -235,11 +235,11 @@ class Kernel:
 
 def test_limits_are_read_back_and_ports_count_by_backend():
     service = replace(SERVICE, local_ports=Range(2000, 10))
-    found = {limit.resource: limit for limit in Table(service, Kernel([]), "ns").limits()}
-    assert found[Resource.TABLE].size == 4096
-    assert found[Resource.LOCAL_PORTS].size == 2 * 10 * 2
-    assert found[Resource.LOCAL_PORTS].sustained_cps == 40 / 120
-    assert found[Resource.MEMORY].size is None
+    limits = {limit.resource: limit for limit in Table(service, Kernel([]), "ns").limits()}
+    assert limits[Resource.TABLE].size == 4096
+    assert limits[Resource.LOCAL_PORTS].size == 2 * 10 * 2
+    assert limits[Resource.LOCAL_PORTS].sustained_cps == 40 / 120
+    assert limits[Resource.MEMORY].size is None
 
 
 def test_without_full_nat_only_memory_bounds_it():

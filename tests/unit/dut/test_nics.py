@@ -112,15 +112,15 @@ class Tree:
 
 @pytest.fixture
 def machine():
-    found = Tree().card(LEFT, interface="eth1").card(ENGINE, group="8", interface="eth2")
-    found.files["/proc/uptime"] = "1 1"
-    return found
+    tree = Tree().card(LEFT, interface="eth1").card(ENGINE, group="8", interface="eth2")
+    tree.files["/proc/uptime"] = "1 1"
+    return tree
 
 
 def scenario(**changes):
-    found = parse(SCENARIO, "nics.toml")
-    left, right = found.ports
-    return replace(found, ports=(replace(left, **changes), right))
+    wanted = parse(SCENARIO, "nics.toml")
+    left, right = wanted.ports
+    return replace(wanted, ports=(replace(left, **changes), right))
 
 
 def lacking(machine, wanted):
@@ -220,11 +220,11 @@ def test_a_route_whose_gateway_comes_later_in_the_list_is_restored(machine):
     first, run = "ip -4 route replace 10.0.0.0/8 via 172.31.1.1 onlink dev eth1", machine.run
     refused = []
 
-    def once(argv, *given, **named):
+    def once(argv, *options, **named):
         if " ".join(argv) == first and not refused:
             refused.append(argv)
             raise CommandFailed(argv, "Nexthop has invalid gateway.")
-        return run(argv, *given, **named)
+        return run(argv, *options, **named)
 
     machine.run = once
     actions.remove(left, machine)
@@ -267,8 +267,8 @@ def test_a_kernel_whose_vfio_needs_an_iommu_gets_another_driver(machine):
         del machine.files[f"/sys/kernel/iommu_groups/{group}/devices/{address}"]
     machine.files[f"{PCI}/drivers/uio_pci_generic/bind"] = ""
     assert lacking(machine, scenario(no_iommu=True)) == []
-    found = ports.resources(machine, ports.beside_device(scenario(no_iommu=True)), "b1", "")
-    assert [card.driver for card in found] == ["uio_pci_generic", "uio_pci_generic"]
+    cards = ports.resources(machine, ports.beside_device(scenario(no_iommu=True)), "b1", "")
+    assert [card.driver for card in cards] == ["uio_pci_generic", "uio_pci_generic"]
 
 
 def test_a_bifurcated_driver_stays_and_the_devices_interface_goes_where_the_device_runs(machine):
@@ -304,8 +304,8 @@ def test_a_card_comes_back_with_its_driver_its_settings_and_its_interface(machin
     ]
 
 
-def replace_struct(one, **changes):
-    return msgspec.structs.replace(one, **changes)
+def replace_struct(struct, **changes):
+    return msgspec.structs.replace(struct, **changes)
 
 
 def test_an_interface_that_comes_back_by_another_name_gets_its_own(machine, monkeypatch):
@@ -373,13 +373,13 @@ def test_doctor_says_of_each_card_what_it_is_and_of_its_embedded_switch_who_is_b
     machine.answers[f"devlink -j dev eswitch show pci/{LEFT}"] = json.dumps(
         {"dev": {f"pci/{LEFT}": {"mode": "switchdev", "inline-mode": "none"}}}
     )
-    found = {probe.name: probe for probe in ports.probes(machine)}
-    assert found["IOMMU"].detail == "2 groups"
-    assert found[f"NIC {LEFT}"].detail == (
+    by_name = {probe.name: probe for probe in ports.probes(machine)}
+    assert by_name["IOMMU"].detail == "2 groups"
+    assert by_name[f"NIC {LEFT}"].detail == (
         "8086:10d3, e1000e, IOMMU group 7, NUMA node unknown, eth1 25 Gbit/s, embedded switch: switchdev, "
         "representors: eth1_0 (pf0vf0)"
     )
-    assert not any(probe.needed for probe in found.values())
+    assert not any(probe.needed for probe in by_name.values())
 
 
 def test_a_card_is_recorded_with_the_cpus_that_its_interrupts_go_to(machine):
@@ -418,7 +418,7 @@ def test_what_devlink_prints_otherwise_is_no_mode(machine, told):
 @pytest.mark.parametrize("text", ["-1", "4294967295", "", "fast", "9" * 30, "1e3"])
 def test_a_speed_that_is_none_is_unknown(machine, text):
     machine.files["/sys/class/net/eth1/speed"] = text
-    found = nics.read(machine, LEFT)
-    assert found is not None
-    assert found.interface is not None
-    assert found.interface.speed_mbps is None
+    card = nics.read(machine, LEFT)
+    assert card is not None
+    assert card.interface is not None
+    assert card.interface.speed_mbps is None

@@ -46,8 +46,8 @@ stream = [{ from = "left", to = "right" }]
 
 def scenario(datapath="dpdk", ports=None, hosts=(), **dut):
     plain = parse(PLAIN, "x.toml")
-    found = replace(plain, dut=replace(plain.dut, datapath=Datapath(datapath), **dut), hosts=hosts)
-    return found if ports is None else replace(found, ports=ports, streams=())
+    changed = replace(plain, dut=replace(plain.dut, datapath=Datapath(datapath), **dut), hosts=hosts)
+    return changed if ports is None else replace(changed, ports=ports, streams=())
 
 
 def commands(wanted, program):
@@ -64,8 +64,8 @@ def row(count):
 
 def test_numbers_are_known_before_the_switch_runs_and_run_from_1_in_every_bridge():
     wanted = scenario(hosts=(OvsHost("h", "10.0.0.1/24", (0,), bridge="br1"),), **row(3))
-    found = [(port.bridge, port.word, port.number) for port in switch_ports(wanted, PLACES)]
-    assert found == [
+    numbers = [(port.bridge, port.word, port.number) for port in switch_ports(wanted, PLACES)]
+    assert numbers == [
         ("br0", "left", 1),
         ("br0", "right", 2),
         ("br1", "h", 1),
@@ -279,14 +279,14 @@ def test_what_the_switch_tells_is_in_force_and_the_rest_is_stored(monkeypatch, t
 
 
 def test_the_kernels_datapath_has_no_caches_that_could_be_told(monkeypatch, tmp_path):
-    found = in_force(monkeypatch, tmp_path, datapath="kernel", log="", emc_insert_inv_prob=5, hw_offload=False)
-    assert found == {"emc-insert-inv-prob": "5 (stored in the database)", "hw-offload": "false"}
+    read_back = in_force(monkeypatch, tmp_path, datapath="kernel", log="", emc_insert_inv_prob=5, hw_offload=False)
+    assert read_back == {"emc-insert-inv-prob": "5 (stored in the database)", "hw-offload": "false"}
 
 
 def test_tc_is_in_force_only_where_the_switch_says_so(monkeypatch, tmp_path):
     policy = "2026-11-22T00:08:03.731Z|00006|tc|INFO|tc: Using policy 'skip_hw'\n"
-    found = in_force(monkeypatch, tmp_path, datapath="tc", log=LOG + policy, tc_policy="skip_hw")
-    assert found == {"hw-offload": "true", "tc-policy": "skip_hw"}
+    read_back = in_force(monkeypatch, tmp_path, datapath="tc", log=LOG + policy, tc_policy="skip_hw")
+    assert read_back == {"hw-offload": "true", "tc-policy": "skip_hw"}
     with pytest.raises(BenchError, match="hw-offload: asked for true, found false"):
         in_force(monkeypatch, tmp_path, datapath="tc", log="")
 
@@ -344,5 +344,5 @@ def test_the_schema_of_a_build_of_ones_own_is_looked_for_on_the_benchs_host(tmp_
         def exists(self, path):
             return path == f"{tmp_path}/share/openvswitch/vswitch.ovsschema"
 
-    found = ovs.schema(scenario(vswitchd=str(tmp_path / "sbin/ovs-vswitchd")), Far())
-    assert found == f"{tmp_path}/share/openvswitch/vswitch.ovsschema"
+    schema = ovs.schema(scenario(vswitchd=str(tmp_path / "sbin/ovs-vswitchd")), Far())
+    assert schema == f"{tmp_path}/share/openvswitch/vswitch.ovsschema"

@@ -162,20 +162,20 @@ class Switch:
 
 
 def limits(service, **answers):
-    found = Connections(service, PLACES, Switch(**answers)).limits()
-    return {limit.resource: limit for limit in found}
+    limits_read = Connections(service, PLACES, Switch(**answers)).limits()
+    return {limit.resource: limit for limit in limits_read}
 
 
 def test_a_connection_with_full_nat_has_two_entries_and_occupies_them_until_they_are_swept():
-    found = limits(SERVICE, ct_get_maxconns="3000000\n")
-    assert (found[Resource.TABLE].size, found[Resource.TABLE].held_s) == (1_500_000, CLOSED_S + SWEEP_S)
-    ports = found[Resource.LOCAL_PORTS]
+    read_back = limits(SERVICE, ct_get_maxconns="3000000\n")
+    assert (read_back[Resource.TABLE].size, read_back[Resource.TABLE].held_s) == (1_500_000, CLOSED_S + SWEEP_S)
+    ports = read_back[Resource.LOCAL_PORTS]
     assert (ports.size, ports.held_s) == (2 * 64_512 * 3, CLOSED_S)
 
 
 def test_a_switch_that_says_how_often_it_sweeps_is_believed():
-    found = limits(replace(DNAT, closed_s=5.0), ct_get_maxconns="1000", ct_get_sweep_interval="500")
-    assert [(limit.size, limit.held_s) for limit in found.values()] == [(1000, 5.5)]
+    read_back = limits(replace(DNAT, closed_s=5.0), ct_get_maxconns="1000", ct_get_sweep_interval="500")
+    assert [(limit.size, limit.held_s) for limit in read_back.values()] == [(1000, 5.5)]
 
 
 def test_a_flush_asks_until_nothing_is_tracked():

@@ -47,10 +47,8 @@ def scenario(dut=""):
 def argv(dut):
     wanted = scenario(dut)
     place = PurePosixPath("/run/pinchpoint/b1")
-    found = (
-        registry.device_of(wanted).bench(wanted, Places("b1", place, Local())).resources(Pages(500, 500), ["engine"])
-    )
-    (process,) = (resource for resource in found if isinstance(resource, Relay))
+    made = registry.device_of(wanted).bench(wanted, Places("b1", place, Local())).resources(Pages(500, 500), ["engine"])
+    (process,) = (resource for resource in made if isinstance(resource, Relay))
     return process.argv
 
 

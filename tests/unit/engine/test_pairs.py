@@ -62,9 +62,9 @@ def requests(count=2):
 def test_all_run_at_the_same_time_and_answer_in_order():
     with pairs(seconds=4, count=3) as engines:
         began = time.monotonic()
-        found = engines.run(requests(3))
+        results = engines.run(requests(3))
         took = time.monotonic() - began
-    assert [result.trial for result in found] == ["rr-1", "rr-2", "rr-3"]
+    assert [result.trial for result in results] == ["rr-1", "rr-2", "rr-3"]
     assert took < 11, "three of four seconds each, one after the other, take 12"
 
 
@@ -72,9 +72,9 @@ def test_stop_ends_all_and_what_they_counted_is_kept():
     with pairs(seconds=30) as engines:
         threading.Timer(0.3, engines.stop).start()
         began = time.monotonic()
-        found = engines.run(requests())
+        results = engines.run(requests())
         assert time.monotonic() - began < 15
-    assert [result.status for result in found] == ["stopped", "stopped"]
+    assert [result.status for result in results] == ["stopped", "stopped"]
 
 
 def test_a_stop_that_comes_first_ends_the_next_workload_too():

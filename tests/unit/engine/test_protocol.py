@@ -157,7 +157,7 @@ def test_a_layers_key_that_is_left_out_means_the_default_that_the_readme_and_the
         for option in SCHEMA["$defs"]["layer"]["oneOf"]
     }
     layers = {name: SCHEMA["$defs"]["icmp"] if "$ref" in layer else layer for name, layer in layers.items()}
-    found = set()
+    keys = set()
     for path in objects(every_choice):
         if not path or path[-1] not in HAVE_DEFAULTS or "layers" not in path:
             continue
@@ -167,8 +167,8 @@ def test_a_layers_key_that_is_left_out_means_the_default_that_the_readme_and_the
         written = json.loads(msgspec.json.encode(read("lab_to_engine", changed)))
         for key in HAVE_DEFAULTS[path[-1]]:
             assert at(written, path)[1][key] == layers[path[-1]]["properties"][key]["default"], (path, key)
-        found.add(path[-1])
-    assert found == set(HAVE_DEFAULTS)
+        keys.add(path[-1])
+    assert keys == set(HAVE_DEFAULTS)
 
 
 def test_every_message_of_sockets_has_a_side_and_an_example():

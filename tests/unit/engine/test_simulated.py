@@ -34,9 +34,9 @@ def test_counting_makes_the_same_trials_as_running(load_fps: float, seed: int) -
     asked = replace(request(load_fps), probe_cores=((0, 1),))
     for _ in range(3):
         result, counts = run.run(asked), count.count(asked)
-        (one,) = result.streams
-        assert (counts.intended, counts.offered, counts.refused) == (one.intended, one.offered, one.refused)
-        assert counts.lost_inside == one.lost
+        (counted,) = result.streams
+        assert (counts.intended, counts.offered, counts.refused) == (counted.intended, counted.offered, counted.refused)
+        assert counts.lost_inside == counted.lost
         assert (counts.before_ns, counts.after_ns) == (result.cache_line_before_ns, result.cache_line_after_ns)
         assert run.now_s() == count.now_s()
 

@@ -28,8 +28,8 @@ def windows():
 
 def test_every_figure_of_a_run_is_a_point_at_the_time_it_was_known():
     info, result, trials = sample.sample_run()
-    found = families(openmetrics.of_runs([Stored(info, result, trials)]))
-    points = found["pinchpoint_ndr_frames_per_second"].samples
+    by_family = families(openmetrics.of_runs([Stored(info, result, trials)]))
+    points = by_family["pinchpoint_ndr_frames_per_second"].samples
     (value,) = (point for point in points if point.labels["scenario"] == "snat-255" and point.labels["of"] == "value")
     ends = [trial for trial in trials if trial.scenario == "snat-255"]
     assert value.value == 3.1e6 and value.timestamp is not None
@@ -37,8 +37,8 @@ def test_every_figure_of_a_run_is_a_point_at_the_time_it_was_known():
 
 
 def test_each_window_is_a_point_in_the_order_of_time(windows):
-    found = families(openmetrics.of_runs([windows]))
-    points = found["pinchpoint_window_bandwidth_goodput_bits_per_second"].samples
+    by_family = families(openmetrics.of_runs([windows]))
+    points = by_family["pinchpoint_window_bandwidth_goodput_bits_per_second"].samples
     assert len(points) == 4
     valid = [float(point.timestamp) for point in points if point.labels["validity"] == "valid"]
     assert valid == sorted(valid)
@@ -64,11 +64,11 @@ def test_a_watch_counts_up_from_reading_to_reading_and_gauges_are_of_the_last():
         hops = (Hop("switch receives", 100, 97, (drop,)), Hop("datapath", 97, None))
         load = ThreadLoad("PMD core 1", 1, 97, busy_share=busy)
         totals.add(Watched(1.0, hops, (load,), {}, (Suspicion("busy", "Busy", 0.5, (), ""),)))
-    found = families(totals.text())
+    by_family = families(totals.text())
     frames = {
         (sample.labels["hop"], sample.labels["way"]): sample.value
-        for sample in found["pinchpoint_watch_hop_frames"].samples
+        for sample in by_family["pinchpoint_watch_hop_frames"].samples
     }
     assert frames == {("switch receives", "in"): 200, ("switch receives", "out"): 194, ("datapath", "in"): 194}
-    assert [sample.value for sample in found["pinchpoint_watch_dropped_frames"].samples] == [6]
-    assert [sample.value for sample in found["pinchpoint_watch_thread_busy_ratio"].samples] == [0.5]
+    assert [sample.value for sample in by_family["pinchpoint_watch_dropped_frames"].samples] == [6]
+    assert [sample.value for sample in by_family["pinchpoint_watch_thread_busy_ratio"].samples] == [0.5]

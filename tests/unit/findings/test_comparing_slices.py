@@ -13,10 +13,10 @@ from pinchpoint.model.duet import FORWARDED
 
 def compared(*stretches, **request):
     info, result = paired_run([1.0], [1.0], method=Method.DUET, slices_s=30.0, **request)
-    found = of_duet(info, result, stretches)
-    (part,) = found.scenarios
+    comparison = of_duet(info, result, stretches)
+    (part,) = comparison.scenarios
     (metric,) = part.metrics
-    return found, part, metric
+    return comparison, part, metric
 
 
 def changed(whole, side="", **fields):
@@ -24,8 +24,8 @@ def changed(whole, side="", **fields):
 
 
 def test_it_names_its_metric_and_kind_and_both_rates_with_the_band_of_the_time():
-    found, part, metric = compared(stretch(constant(2e6), ratio=0.98, scatter=0.02))
-    assert found.kind is ComparisonKind.DUET
+    comparison, part, metric = compared(stretch(constant(2e6), ratio=0.98, scatter=0.02))
+    assert comparison.kind is ComparisonKind.DUET
     assert (metric.metric, metric.unit, metric.decision) == (FORWARDED, "fps", Decision.LOWER)
     assert metric.n == part.duet.quads_used == 750
     assert "16 blocks of 750 quads" in metric.method

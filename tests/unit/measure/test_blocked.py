@@ -29,12 +29,12 @@ def repeats(outcomes, recorded=(), wanted=3, spare=2):
     outcome = iter(outcomes)
 
     def repeat(number):
-        found = made(number, next(outcome))
-        now.append(found.id)
-        return found
+        made_now = made(number, next(outcome))
+        now.append(made_now.id)
+        return made_now
 
-    found = all_repeats([made(n, outcome_then) for n, outcome_then in enumerate(recorded, 1)], wanted, spare, repeat)
-    return [kept.id for kept in found], now
+    every = all_repeats([made(n, before) for n, before in enumerate(recorded, 1)], wanted, spare, repeat)
+    return [kept.id for kept in every], now
 
 
 def test_a_disturbed_repeat_is_made_again_up_to_a_bound():
@@ -55,9 +55,9 @@ def test_a_disturbed_repeat_is_made_again_up_to_a_bound():
     ids=["nothing disturbed", "one disturbed", "all were", "all are", "all there"],
 )
 def test_a_resumed_run_repeats_what_was_disturbed_as_one_that_was_not_interrupted(recorded, outcomes, more):
-    found, now = repeats(outcomes, recorded)
+    ids, now = repeats(outcomes, recorded)
     assert len(now) == more
-    assert found == [f"b-{number:04d}" for number in range(1, len(recorded) + more + 1)], "no number twice"
+    assert ids == [f"b-{number:04d}" for number in range(1, len(recorded) + more + 1)], "no number twice"
 
 
 @pytest.fixture

@@ -74,9 +74,11 @@ def test_the_frames_go_where_the_connections_went():
 
 
 def test_a_connection_that_is_not_established_is_an_error_that_says_how():
-    found = Account(1.0, client(established=297, completed=297, refused=1, timed_out_connecting=2), (), next_hop="02::")
+    account = Account(
+        1.0, client(established=297, completed=297, refused=1, timed_out_connecting=2), (), next_hop="02::"
+    )
     with pytest.raises(BenchError, match=r"297 of 300 connections .*: 1 refused, 2 timed out connecting"):
-        next_hop_of(found, SERVICE, WANTED)
+        next_hop_of(account, SERVICE, WANTED)
 
 
 def test_a_service_that_nobody_answers_for_is_an_error():

@@ -42,12 +42,12 @@ def test_from_the_highest_load_down_until_two_in_a_row_lose_nothing():
 
 def test_loss_and_forwarded_rate_are_those_of_the_dut():
     result, _ = measured(Truth(2e6, ring=0))
-    found = metrics(result)
-    assert found["loss at 100 % load"].value == pytest.approx(0.5, abs=0.001)
-    assert found["forwarded at 100 % load"].value == pytest.approx(2e6, rel=0.001)
-    assert found["loss-free load"].value == pytest.approx(2e6, rel=0.01)
-    assert found["loss-free load"].high == pytest.approx(2.4e6, rel=0.01)
-    assert found["overload forwarding"].value == pytest.approx(1.0, rel=0.001)
+    figures = metrics(result)
+    assert figures["loss at 100 % load"].value == pytest.approx(0.5, abs=0.001)
+    assert figures["forwarded at 100 % load"].value == pytest.approx(2e6, rel=0.001)
+    assert figures["loss-free load"].value == pytest.approx(2e6, rel=0.01)
+    assert figures["loss-free load"].high == pytest.approx(2.4e6, rel=0.01)
+    assert figures["overload forwarding"].value == pytest.approx(1.0, rel=0.001)
     assert result.metrics[0].name == "loss-free load"
     assert result.warnings == ()
 
@@ -56,9 +56,9 @@ def test_the_interval_is_that_of_the_median_over_trials():
     result, kept = measured(Truth(2e6, noise=0.05, seed=2))
     top = result.loss_curve[0]
     losses = sorted(trial.loss_ratio for trial in kept if trial.load_fps == 4e6)
-    found = median_interval(losses)
-    assert (top.loss_low, top.loss, top.loss_high) == (found.low, found.centre, found.high)
-    assert top.interval == f"median of 6 trials, and its {units.share(found.coverage)} interval"
+    estimate = median_interval(losses)
+    assert (top.loss_low, top.loss, top.loss_high) == (estimate.low, estimate.centre, estimate.high)
+    assert top.interval == f"median of 6 trials, and its {units.share(estimate.coverage)} interval"
     assert top.loss_low < top.loss < top.loss_high
 
 

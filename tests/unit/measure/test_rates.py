@@ -126,9 +126,9 @@ def test_latency_says_how_far_apart_the_cores_were_meanwhile(monkeypatch):
 
 @pytest.mark.parametrize(("early_ns", "is_withheld"), [(-200, False), (50_000, False), (80_000, True)])
 def test_latency_that_two_clocks_disprove_is_withheld_with_the_reason(early_ns, is_withheld):
-    found = replace(LATENCY, min_ns=-early_ns, clock_error_ns=50_000.0)
+    changed = replace(LATENCY, min_ns=-early_ns, clock_error_ns=50_000.0)
     slower = replace(LATENCY, p99_ns=LATENCY.p99_ns + 160_000, min_ns=160_000, clock_error_ns=50_000.0)
-    trial = trials.trial(500.0, counts=replace(trials.stream_counts(), latency=found))
+    trial = trials.trial(500.0, counts=replace(trials.stream_counts(), latency=changed))
     trial = replace(trial, streams=(*trial.streams, replace(trial.streams[0], stream=1, latency=slower)))
     ndr = Rate(0.0, RateStatus.FOUND, 1000.0, None, 1.0, 3.0, "")
     site = EngineSite(None, ("left",))

@@ -55,9 +55,9 @@ def test_local_addresses_of_ipv6_are_known_by_their_numbers():
 )
 def test_a_direct_return_has_no_segment_of_a_backend_in_the_device(through, returned, entered, is_right):
     others = (Others("a", 0, 0, 0, segments=through, answered=1), Others("b", 0, 0, 0, segments=1200, answered=3))
-    found = direct(Account(1.0, client(), others, returned=returned), entered)
-    assert found.is_right is is_right
-    assert f"{returned} segments reached the clients past the device, {through} through it" in found.words
+    check = direct(Account(1.0, client(), others, returned=returned), entered)
+    assert check.is_right is is_right
+    assert f"{returned} segments reached the clients past the device, {through} through it" in check.words
 
 
 @pytest.mark.parametrize(
@@ -92,16 +92,16 @@ def test_connections_that_are_still_remembered_are_a_leak():
 
 
 def test_a_failed_connection_says_how():
-    found = next(checks(SERVICE, client(completed=290, reset=4, timed_out_connecting=6)))
-    assert found.words == "290 of 300, 4 reset, 6 timed out connecting"
+    check = next(checks(SERVICE, client(completed=290, reset=4, timed_out_connecting=6)))
+    assert check.words == "290 of 300, 4 reset, 6 timed out connecting"
 
 
 def test_each_check_has_the_share_that_was_in_order():
     sources = Sources((Source("10.1.0.240", 225), Source("10.1.0.7", 75)), 0)
-    found = {
+    shares = {
         check.name: check.share for check in checks(SERVICE, client(backends=(150, 150), local=sources, completed=270))
     }
-    assert found == {
+    assert shares == {
         "completed": 0.9,
         "payload intact": 1.0,
         "busiest backend": 0.5,

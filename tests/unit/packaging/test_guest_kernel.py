@@ -35,17 +35,17 @@ def program(monkeypatch):
 @pytest.fixture
 def asked(program, monkeypatch):
     """What apt was asked; it knows the kernels of OWN, and those of BACKPORTS where it is shown that suite."""
-    found = []
+    lines = []
 
     def run(*words, cwd=None):
-        found.append(words)
+        lines.append(words)
         if "pkgnames" in words:
             suite = next((word for word in words if word.startswith("Dir::State::Lists=")), "")
             return OWN if not suite else BACKPORTS if "backports" in suite else ""
         return PARTS if "depends" in words else ""
 
     monkeypatch.setattr(program, "run", run)
-    return found
+    return lines
 
 
 @pytest.mark.parametrize(

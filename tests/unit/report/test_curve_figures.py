@@ -23,20 +23,20 @@ EMC, CLASSIFIER = lookup_share("EMC"), lookup_share("megaflow classifier")
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
-def _panels(one: Curve, figures: Sequence[Published] = ()) -> dict[str, Panel]:
-    return {panel.key: panel for panel in panels(one, figures)}
+def _panels(drawn: Curve, figures: Sequence[Published] = ()) -> dict[str, Panel]:
+    return {panel.key: panel for panel in panels(drawn, figures)}
 
 
-def _traces(one: Curve, key: str = "main", figures: Sequence[Published] = ()) -> list[dict[str, Any]]:
-    return list(_panels(one, figures)[key].figure["data"])
+def _traces(drawn: Curve, key: str = "main", figures: Sequence[Published] = ()) -> list[dict[str, Any]]:
+    return list(_panels(drawn, figures)[key].figure["data"])
 
 
 def test_every_measured_point_is_drawn_at_its_level_and_value() -> None:
     ndr, pdr = _traces(BY_GROUP["base"])
-    found = [point.estimates["NDR"].value / 1e6 for point in BY_GROUP["base"].points]
+    estimated = [point.estimates["NDR"].value / 1e6 for point in BY_GROUP["base"].points]
     assert (ndr["name"], pdr["name"]) == ("NDR", "PDR 0.5 %")
     assert ndr["x"] == [1, 512, 1024, 5120, 32768, 65536, 262144]
-    assert ndr["y"] == found
+    assert ndr["y"] == estimated
 
 
 def test_error_bars_reach_from_low_to_high() -> None:
@@ -133,15 +133,15 @@ def test_series_at_one_word_stand_beside_each_other() -> None:
     points = tuple(
         point({"numa": where, "port": name}, {"NDR": number(3e6)}) for where in numa.levels for name in ports.levels
     )
-    one = replace(curve({"any": {"NDR": number(3e6)}}, factor=numa), factors=(numa, ports), points=points)
-    places = [tuple(trace["x"]) for trace in _traces(one)]
+    changed = replace(curve({"any": {"NDR": number(3e6)}}, factor=numa), factors=(numa, ports), points=points)
+    places = [tuple(trace["x"]) for trace in _traces(changed)]
     assert len(places) == len(set(places)) == 2
 
 
 def test_the_band_of_a_rate_is_a_light_bar_and_no_curve_of_its_own() -> None:
-    found = {"NDR": number(2.2e6), "NDR band low": number(1.5e6, None), "NDR band high": number(3.6e6, None),
+    estimates = {"NDR": number(2.2e6), "NDR band low": number(1.5e6, None), "NDR band high": number(3.6e6, None),
              "NDR best sustained": number(3.4e6, None)}  # fmt: skip
-    drawn = _panels(curve({1: found, 2: found}))
+    drawn = _panels(curve({1: estimates, 2: estimates}))
     band, line = drawn["main"].figure["data"]
     assert band["error_y"]["array"] == pytest.approx([1.4, 1.4])
     assert band["error_y"]["arrayminus"] == pytest.approx([0.7, 0.7])

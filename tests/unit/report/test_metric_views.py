@@ -52,8 +52,8 @@ def test_one_metric_alone_keeps_its_note_and_none_gives_no_rows():
 
 def test_measurements_stand_with_their_main_figure():
     assert main_columns(MADE) == ("goodput",)
-    found = [figure(measurement, "goodput")[0] for measurement in MADE]
-    assert found == ["1.21 Gbit/s", "1.60 Gbit/s", "1.62 Gbit/s", "1.61 Gbit/s"]
+    figures = [figure(measurement, "goodput")[0] for measurement in MADE]
+    assert figures == ["1.21 Gbit/s", "1.60 Gbit/s", "1.62 Gbit/s", "1.61 Gbit/s"]
 
 
 def test_a_measurement_that_found_nothing_keeps_its_row():

@@ -11,8 +11,8 @@ from pinchpoint.report.trial_figures import over_time_figure
 
 
 def window(number, lost=0, validity=TrialValidity.VALID, span_s=10.0):
-    one = Window(span_s * (number - 1), span_s, 1e6, 1000, lost, 0.0, 0.0, 0.0, 0.0, None)
-    account, reason = asdict(one), "<b>busy" if validity is TrialValidity.NOISY_HOST else ""
+    first = Window(span_s * (number - 1), span_s, 1e6, 1000, lost, 0.0, 0.0, 0.0, 0.0, None)
+    account, reason = asdict(first), "<b>busy" if validity is TrialValidity.NOISY_HOST else ""
     return Measurement(f"w{number}", "s", "soak", number, "", 1.0, (), account, {}, (), validity, reason)
 
 

@@ -31,11 +31,11 @@ def traces(figure):
 
 
 def test_loss_and_forwarded_rate_stand_over_the_load_that_was_offered():
-    found = traces(loss_curve_figure(POINTS))
-    assert found["forwarded", "y"]["x"] == pytest.approx([2.399, 2.799, 3.199, 3.599])
-    assert found["forwarded", "y"]["y"] == pytest.approx([2.4, 2.8, 2.0, 2.0])
-    assert found["loss", "y2"]["y"] == [1e-4, 0.4]
-    assert found["no loss", "y3"]["marker"]["symbol"] == ["circle", "circle-open"]
+    by_name = traces(loss_curve_figure(POINTS))
+    assert by_name["forwarded", "y"]["x"] == pytest.approx([2.399, 2.799, 3.199, 3.599])
+    assert by_name["forwarded", "y"]["y"] == pytest.approx([2.4, 2.8, 2.0, 2.0])
+    assert by_name["loss", "y2"]["y"] == [1e-4, 0.4]
+    assert by_name["no loss", "y3"]["marker"]["symbol"] == ["circle", "circle-open"]
 
 
 def test_an_interval_that_reaches_zero_ends_with_the_logarithmic_axis():
@@ -70,8 +70,8 @@ def bursts():
 
 
 def test_every_burst_stands_at_its_test_and_length():
-    found, sent = bursts()
-    figure = burst_figure(found, sent)
+    result, sent = bursts()
+    figure = burst_figure(result, sent)
     assert {trace["name"]: (trace["x"], trace["y"]) for trace in figure["data"]} == {
         "lost nothing": ([1], [2000]),
         "lost frames": ([1], [2010]),
@@ -85,10 +85,10 @@ def test_every_burst_stands_at_its_test_and_length():
 def test_the_page_and_the_terminal_show_both_and_escape_what_came_from_outside():
     info, result, made = sample_run()
     first, second, *rest = result.scenarios
-    found, sent = bursts()
+    tested, sent = bursts()
     sent = [replace(trial, scenario=second.scenario) for trial in sent]
     curved = replace(first, measure="loss_curve", rates=(), loss_curve=POINTS)
-    burst = replace(second, measure="burst", rates=(), burst=found)
+    burst = replace(second, measure="burst", rates=(), burst=tested)
     changed = replace(result, scenarios=(curved, burst, *rest))
     page = render_html(info, changed, [*made, *sent])
     assert 'id="scenario-1-curve"' in page

@@ -45,8 +45,8 @@ def test_a_scenario_of_a_curve_without_points_is_shown_as_any_other() -> None:
 
 
 def test_what_to_mind_are_the_doubts_and_then_the_warnings() -> None:
-    one = replace(RESULT.scenarios[1], warnings=("a neighbour",), cache_line=None)
-    (view,) = run_view(replace(RESULT, scenarios=(one,))).scenarios
+    scenario = replace(RESULT.scenarios[1], warnings=("a neighbour",), cache_line=None)
+    (view,) = run_view(replace(RESULT, scenarios=(scenario,))).scenarios
     assert view.cautions[-2:] == ("core distance not measured", "a neighbour")
 
 

@@ -41,24 +41,24 @@ def test_an_interval_has_enough_digits_to_tell_its_ends_apart() -> None:
 
 
 def test_an_estimate_is_quoted_with_its_interval_and_confidence() -> None:
-    found = replace(
+    changed = replace(
         rate(0.0, 3.1e6, 3.1155e6, RateStatus.FOUND),
         estimate_fps=3.11e6,
         confidence=0.95,
         method=SearchMethod.THRESHOLD,
     )
-    assert words.quoted(found) == "3.11 Mpps"
-    assert words.interval(found) == "95 % interval 3.100 to 3.115 Mpps (0.50 % wide)"
-    ended = replace(found, reason="60 s of traffic ended it")
+    assert words.quoted(changed) == "3.11 Mpps"
+    assert words.interval(changed) == "95 % interval 3.100 to 3.115 Mpps (0.50 % wide)"
+    ended = replace(changed, reason="60 s of traffic ended it")
     assert words.interval(ended).endswith("wide); 60 s of traffic ended it")
 
 
 def test_rates_of_two_definitions_are_told_apart() -> None:
-    one = rate(0.0, 3.1e6, 3.2e6, RateStatus.FOUND)
-    same, other = replace(one, lower_fps=3e6), replace(one, method=SearchMethod.THRESHOLD)
-    assert len(words.definitions([one, same])) == 1
-    assert len(words.definitions([one, other])) == 2
-    assert words.definitions([one])[0].startswith("NDR: at most half of the 1 s trials")
+    first = rate(0.0, 3.1e6, 3.2e6, RateStatus.FOUND)
+    same, other = replace(first, lower_fps=3e6), replace(first, method=SearchMethod.THRESHOLD)
+    assert len(words.definitions([first, same])) == 1
+    assert len(words.definitions([first, other])) == 2
+    assert words.definitions([first])[0].startswith("NDR: at most half of the 1 s trials")
 
 
 def test_modes_of_the_cores_explain_the_band_with_their_rates_and_shares() -> None:

@@ -38,15 +38,15 @@ class FarHost:
 
 @pytest.fixture
 def host(monkeypatch):
-    found = FarHost()
+    far = FarHost()
 
     def clean(host):
         host.cleaned += 1
         return SimpleNamespace(failures=())
 
-    monkeypatch.setattr(Machines, "ssh", lambda self, remote: found)
+    monkeypatch.setattr(Machines, "ssh", lambda self, remote: far)
     monkeypatch.setattr(host_recovery, "clean", clean)
-    return found
+    return far
 
 
 def attempt(outcomes, remotes=(FAR,), sleep=lambda seconds: None, on_stoppable=lambda running: None, **how):

@@ -154,8 +154,8 @@ def test_slices_become_longer_while_those_after_a_thaw_forward_less(fill_s):
     tried = [stretch.slicing for stretch in kept if stretch.phase == MEASURED]
     assert SLICINGS.index(tried[0]) < SLICINGS.index(tried[-1])
     assert made.measured_s == pytest.approx(30, abs=1)
-    found = compare_slices(kept)
-    assert found.difference.ratio == pytest.approx(1, abs=0.05)
+    ratio = compare_slices(kept)
+    assert ratio.difference.ratio == pytest.approx(1, abs=0.05)
 
 
 def test_where_the_longest_slices_are_unsteady_too_they_are_taken():
@@ -220,9 +220,9 @@ def test_one_side_of_a_joint_engine_sees_its_own_ports_by_their_own_names():
     joint = SimulatedInstrument(Truth(5e6))
     joint.open()
     request = TrialRequest("t", 0, 1.0, 0.1, 1e6, TWO_PORTS.streams, ())
-    found = OneSide(joint, "B").run(request)
-    assert {port.name for port in found.ports} == {"left", "right"}
-    assert (found.streams[0].tx_port, found.streams[0].rx_port) == ("left", "right")
+    result = OneSide(joint, "B").run(request)
+    assert {port.name for port in result.ports} == {"left", "right"}
+    assert (result.streams[0].tx_port, result.streams[0].rx_port) == ("left", "right")
     (seen,) = joint.run(replace(request, streams=(of_side(TWO_PORTS.streams[0], "B."),))).streams
     assert (seen.tx_port, seen.rx_port) == ("B.left", "B.right")
 
@@ -247,9 +247,9 @@ def scenario(**changes):
     ],
 )
 def test_why_two_scenarios_are_no_duet(changes, why):
-    found = why_no_duet(scenario(), scenario(**changes))
-    assert bool(found) is bool(why)
-    assert why in found
+    reason = why_no_duet(scenario(), scenario(**changes))
+    assert bool(reason) is bool(why)
+    assert why in reason
 
 
 def test_connections_of_a_service_are_established_on_a_bench_alone():

@@ -117,10 +117,10 @@ def test_a_forecast_learns_from_its_group_first_and_from_the_others_else():
 
 
 def test_time_over_which_loss_is_seen_counts_and_a_given_rate_saves_the_search():
-    given = replace(PLAIN, measure=Soak(1e6, 0.9, 3600.0, 10.0))
-    searched = replace(given, measure=Soak(None, 0.9, 3600.0, 10.0))
-    assert 3600 < expected_s(given) < 3650
-    assert expected_s(searched) > expected_s(given) + 5
+    wanted = replace(PLAIN, measure=Soak(1e6, 0.9, 3600.0, 10.0))
+    searched = replace(wanted, measure=Soak(None, 0.9, 3600.0, 10.0))
+    assert 3600 < expected_s(wanted) < 3650
+    assert expected_s(searched) > expected_s(wanted) + 5
     overload = replace(PLAIN, measure=Recovery(1e6, 1.1, 60.0, 0.5, 10.0, 5))
     assert 350 < expected_s(overload) < 380
     blocked = replace(PLAIN, measure=Blocked("none", 1, {}, 1e5, 1.0, 2.0, 5))

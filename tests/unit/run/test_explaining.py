@@ -81,7 +81,7 @@ def test_a_stored_run_knows_its_experiments():
     ]
 
 
-def found(unit, *experiments, outcome=Outcome.MEASURED):
+def result_of(unit, *experiments, outcome=Outcome.MEASURED):
     suspicions = tuple(Suspicion("c", "t", 0.5, (), "", experiment) for experiment in experiments)
     made = unmeasured(unit, outcome, "", 0.0)
     return replace(made, verdict=Verdict(Limit.FORWARDING_CORE, "", (), (), (), suspicions))
@@ -89,7 +89,7 @@ def found(unit, *experiments, outcome=Outcome.MEASURED):
 
 def test_an_experiment_is_made_only_where_a_suspicion_asks_for_it():
     units = points()
-    done = {units[0].name: found(units[0], Experiment.NO_TRACKING)}
+    done = {units[0].name: result_of(units[0], Experiment.NO_TRACKING)}
     made = {experiment_of(unit) for unit in units[1:] if not left_out(unit, units, done)}
     assert made == {Experiment.NO_TRACKING, Experiment.PLAIN}, "plain forwarding is the control"
     assert not left_out(units[0], units, {})
@@ -97,14 +97,14 @@ def test_an_experiment_is_made_only_where_a_suspicion_asks_for_it():
 
 def test_a_ring_needs_no_control():
     units = points()
-    done = {units[0].name: found(units[0], Experiment.LARGE_RING, None)}
+    done = {units[0].name: result_of(units[0], Experiment.LARGE_RING, None)}
     assert [experiment_of(unit) for unit in units[1:] if not left_out(unit, units, done)] == [Experiment.LARGE_RING]
 
 
 def test_without_a_verdict_of_the_unchanged_bench_nothing_is_tried():
     units = points()
     assert all(left_out(unit, units, {}) for unit in units[1:])
-    failed = {units[0].name: found(units[0], Experiment.PLAIN, outcome=Outcome.FAILED)}
+    failed = {units[0].name: result_of(units[0], Experiment.PLAIN, outcome=Outcome.FAILED)}
     assert all(left_out(unit, units, failed) for unit in units[1:])
     assert explained(units, {}) == ()
 
@@ -112,13 +112,13 @@ def test_without_a_verdict_of_the_unchanged_bench_nothing_is_tried():
 def test_each_scenario_of_a_run_has_an_explanation_of_its_own():
     other = sweep_of(replace(tracking(), name="other")).scenarios
     units = (*points(), *other)
-    done = {unit.name: found(unit, Experiment.LARGE_RING) for unit in (units[0], other[0])}
+    done = {unit.name: result_of(unit, Experiment.LARGE_RING) for unit in (units[0], other[0])}
     assert [result.scenario for result in explained(units, done)] == [units[0].name, "other"]
 
 
 def test_the_likeliest_cause_is_tried_first():
     first, *others = points()
-    done = {first.name: found(first, None, Experiment.LARGE_RING, Experiment.NO_TRACKING)}
+    done = {first.name: result_of(first, None, Experiment.LARGE_RING, Experiment.NO_TRACKING)}
     tried = experiment_of(next_of(others, done))
     assert tried is Experiment.LARGE_RING
     left = [other for other in others if experiment_of(other) is not tried]
@@ -127,8 +127,8 @@ def test_the_likeliest_cause_is_tried_first():
 
 
 def test_the_first_experiment_is_begun_while_there_is_any_time():
-    first, one, other = points()[:3]
-    done = {first.name: found(first, Experiment.LARGE_RING)}
-    assert is_first(one, done)
-    assert not is_first(other, {**done, one.name: found(one)})
+    first, second, other = points()[:3]
+    done = {first.name: result_of(first, Experiment.LARGE_RING)}
+    assert is_first(second, done)
+    assert not is_first(other, {**done, second.name: result_of(second)})
     assert not is_first(first, {})

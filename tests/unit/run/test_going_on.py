@@ -106,8 +106,8 @@ def test_a_study_gets_its_findings_as_the_result_grows(tmp_path):
 
     def before(unit):
         clock[0] += 3600.0
-        found = folder.read_result()
-        seen.append((len(found.scenarios), found.finished) if found else (0, False))
+        result = folder.read_result()
+        seen.append((len(result.scenarios), result.finished) if result else (0, False))
 
     result = run(folder, Bench(rate=lambda levels: 4e6 / levels["rules"], before=before), now_s=lambda: clock[0])
     assert seen == [(0, False), (1, False), (2, False)]
@@ -144,9 +144,9 @@ def test_three_failures_in_a_row_end_the_run_with_the_last_error(tmp_path):
     folder = folder_of(tmp_path, [four])
     with pytest.raises(DutError, match="number 4"):
         run(folder, bench)
-    found = folder.read_result()
-    assert not found.finished
-    assert [scenario.outcome.value for scenario in found.scenarios] == ["measured", "failed", "failed", "failed"]
+    result = folder.read_result()
+    assert not result.finished
+    assert [scenario.outcome.value for scenario in result.scenarios] == ["measured", "failed", "failed", "failed"]
 
 
 def test_units_that_end_in_order_without_a_figure_are_failures_like_any_other(tmp_path):

@@ -56,15 +56,15 @@ def path(**second):
 
 @pytest.mark.parametrize("ahead_s", [0.0, 12.0, -20.0])
 def test_the_wire_that_loses_frames_is_named_whatever_the_clocks_say(ahead_s):
-    found = joined(path(ahead_s=ahead_s))
-    good, bad = found.wires
+    joint = joined(path(ahead_s=ahead_s))
+    good, bad = joint.wires
     assert (good.hosts, good.ports) == (("a", "b"), ("uplink", "in"))
     assert (bad.hosts, bad.ports) == (("b", "c"), ("out", "uplink"))
     assert good.ahead_s == pytest.approx(ahead_s, abs=0.01)
     assert bad.ahead_s == pytest.approx(-ahead_s, abs=0.01)
     assert good.there.lost == good.back.lost == bad.back.lost == 0
     assert bad.there.lost / bad.there.sent == pytest.approx(0.2, abs=0.01)
-    (sentence,) = joined_view(found).losses
+    (sentence,) = joined_view(joint).losses
     assert "vanish between b out and c uplink, 20.0 % of what is sent" in sentence
 
 
@@ -95,10 +95,10 @@ def test_rates_that_do_not_tell_leave_the_clocks_as_they_are_and_say_so():
                     for second in range(30)]  # fmt: skip
         return Recording(OVS, RecordHead(SCHEMA, "ovs", "dpdk", "/run/x", ("p",), host, ""), tuple(readings))
 
-    found = joined([steady("a"), steady("b")])
-    (wire,) = found.wires
+    joint = joined([steady("a"), steady("b")])
+    (wire,) = joint.wires
     assert (wire.ahead_s, wire.ports, wire.there.lost) == (None, ("", ""), 0)
-    assert "do not tell" in joined_view(found).clocks[0]
+    assert "do not tell" in joined_view(joint).clocks[0]
 
 
 def test_without_common_time_or_readings_there_is_no_path():
@@ -108,10 +108,10 @@ def test_without_common_time_or_readings_there_is_no_path():
         joined([recording("a", (1, 1)), recording("b", (1, 1), end=0)])
 
 
-def kept(folder, one):
-    path = folder / f"{one.head.host}.jsonl"
-    recorder = Recorder(path, one.head)
-    for reading in one.readings:
+def kept(folder, record):
+    path = folder / f"{record.head.host}.jsonl"
+    recorder = Recorder(path, record.head)
+    for reading in record.readings:
         recorder.keep(reading)
     recorder.close()
     return str(path)
@@ -164,7 +164,7 @@ def test_whatever_a_recording_says_it_is_joined_or_refused(readings):
     other = recording("a", (1, 1))
     hostile = Recording(OVS, recording("b", (1, 1)).head, tuple(readings))
     try:
-        found = joined([other, hostile])
+        joint = joined([other, hostile])
     except InputError:
         return
-    joined_view(found)
+    joined_view(joint)

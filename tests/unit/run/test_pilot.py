@@ -35,9 +35,13 @@ def test_values_are_nested_by_bench_start_and_measurement():
 
 
 def test_a_single_measurement_without_a_number_leaves_none_and_says_why():
-    found = _found()
-    found[1, 2, 1] = unmeasured(unit(base(), 1, 2, 1), Outcome.FAILED, "the host was busy\n  hint: wait", 1.0)
-    assert nested("NDR", SIZE, found) == ([], "fps", "no number in 1 of 12 measurements; the first: the host was busy")
+    wanted = _found()
+    wanted[1, 2, 1] = unmeasured(unit(base(), 1, 2, 1), Outcome.FAILED, "the host was busy\n  hint: wait", 1.0)
+    assert nested("NDR", SIZE, wanted) == (
+        [],
+        "fps",
+        "no number in 1 of 12 measurements; the first: the host was busy",
+    )
 
 
 def test_every_measurement_has_a_name_and_a_place_of_its_own():
@@ -78,11 +82,11 @@ def test_the_record_says_which_program_forwarded(monkeypatch, tmp_path):
     monkeypatch.setattr(pilot, "standing_bench", lambda *_: nullcontext())
     monkeypatch.setattr(OvsLive, "settings", lambda _: {})
     monkeypatch.setattr(OvsBench, "facts", lambda _: program)
-    found = SimpleNamespace(run=lambda bench: measured(bench.setup.scenario, 3e6))
-    monkeypatch.setattr(pilot, "measure_of", lambda _: found)
+    measure = SimpleNamespace(run=lambda bench: measured(bench.setup.scenario, 3e6))
+    monkeypatch.setattr(pilot, "measure_of", lambda _: measure)
     size = Size(benches=1, starts=1, measurements=2)
     folder = RunFolder.create(tmp_path, "pilot")
     folder.write_info(run_info([unit(base(), *place) for place in size.every]))
-    found, _ = run_pilot(Machines(Local()), base(), size, folder, Listener(), lambda _: None)
-    assert list(found) == [(1, 1, 1), (1, 1, 2)]
+    measure, _ = run_pilot(Machines(Local()), base(), size, folder, Listener(), lambda _: None)
+    assert list(measure) == [(1, 1, 1), (1, 1, 2)]
     assert program.items() <= folder.read_info().versions.items()

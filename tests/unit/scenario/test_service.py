@@ -48,9 +48,9 @@ def read(*changes):
 
 
 def problem(*changes):
-    with pytest.raises(InputError) as found:
+    with pytest.raises(InputError) as error:
         read(*changes)
-    return found.value.message
+    return error.value.message
 
 
 V6 = [

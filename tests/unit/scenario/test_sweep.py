@@ -81,9 +81,9 @@ def factor(name: str, keys: str, levels: str) -> str:
 
 
 def test_every_combination_of_levels_is_a_scenario_the_first_factor_slowest() -> None:
-    found = swept(BASE + FACTORS)
+    sweep = swept(BASE + FACTORS)
     assert [
-        (scenario.streams[0].flows, scenario.dut.bridges[0].rule_series[0].count) for scenario in found.scenarios
+        (scenario.streams[0].flows, scenario.dut.bridges[0].rule_series[0].count) for scenario in sweep.scenarios
     ] == [
         (1, 0),
         (1, 500),
@@ -92,12 +92,12 @@ def test_every_combination_of_levels_is_a_scenario_the_first_factor_slowest() ->
         (65536, 0),
         (65536, 500),
     ]
-    assert (found.group, found.title, found.repeats, found.order, found.seed) == ("x", "Rules", 3, "random", 9)
-    assert [(factor.name, factor.unit, factor.levels, factor.falling) for factor in found.factors] == [
+    assert (sweep.group, sweep.title, sweep.repeats, sweep.order, sweep.seed) == ("x", "Rules", 3, "random", 9)
+    assert [(factor.name, factor.unit, factor.levels, factor.falling) for factor in sweep.factors] == [
         ("five-tuples", "", (1, 512, 65536), True),
         ("rules", "rules", (0, 500), False),
     ]
-    assert [factor.keys for factor in found.factors] == [("stream[1].flows",), ("dut.rule_series[1].count",)]
+    assert [factor.keys for factor in sweep.factors] == [("stream[1].flows",), ("dut.rule_series[1].count",)]
 
 
 def test_a_scenario_is_named_after_its_file_and_levels_and_keeps_the_title() -> None:
@@ -112,9 +112,9 @@ def test_a_scenario_is_named_after_its_file_and_levels_and_keeps_the_title() -> 
 
 
 def test_the_short_form_has_levels_of_its_own() -> None:
-    found = swept(BASE + FACTORS, quick=True)
-    assert found.factors[0].levels == (512,)
-    assert [scenario.name for scenario in found.scenarios] == [
+    sweep = swept(BASE + FACTORS, quick=True)
+    assert sweep.factors[0].levels == (512,)
+    assert [scenario.name for scenario in sweep.scenarios] == [
         "x.five-tuples-512.rules-0",
         "x.five-tuples-512.rules-500",
     ]
@@ -184,9 +184,9 @@ def test_names_are_safe_unique_and_short() -> None:
 def test_a_file_without_sweep_is_one_scenario(tmp_path: Path) -> None:
     path = tmp_path / "plain.toml"
     path.write_text(BASE)
-    found = load_sweep(path)
-    assert found.scenarios == (load(path),)
-    assert (found.group, found.factors, found.repeats, found.order) == ("plain", (), 1, "interleaved")
+    sweep = load_sweep(path)
+    assert sweep.scenarios == (load(path),)
+    assert (sweep.group, sweep.factors, sweep.repeats, sweep.order) == ("plain", (), 1, "interleaved")
 
 
 def test_a_file_with_sweep_is_not_one_scenario(tmp_path: Path) -> None:
@@ -199,11 +199,11 @@ def test_a_file_with_sweep_is_not_one_scenario(tmp_path: Path) -> None:
 def test_changes_replace_what_the_file_says_before_it_is_expanded(tmp_path: Path) -> None:
     path = tmp_path / "x.toml"
     path.write_text(BASE + FACTORS)
-    found = load_sweep(
+    sweep = load_sweep(
         path, quick=True, changes={"search.max_repeats": 0, "sweep.repeats": 1, "sweep.factor[2].levels": [7]}
     )
-    assert [scenario.name for scenario in found.scenarios] == ["x.five-tuples-512.rules-7"]
-    assert (found.repeats, found.scenarios[0].search.max_repeats) == (1, 0)
+    assert [scenario.name for scenario in sweep.scenarios] == ["x.five-tuples-512.rules-7"]
+    assert (sweep.repeats, sweep.scenarios[0].search.max_repeats) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -290,9 +290,9 @@ def test_a_wrong_change_is_named(tmp_path: Path, changes: dict[str, object], pro
     ],
 )
 def test_what_cannot_be_swept_is_named_with_its_line_and_level(more: str, problem: str) -> None:
-    found = problems(BASE + more)
-    assert len(found) == 1
-    assert problem in found[0]
+    problem_lines = problems(BASE + more)
+    assert len(problem_lines) == 1
+    assert problem in problem_lines[0]
 
 
 def test_the_short_form_needs_a_point() -> None:
@@ -316,10 +316,10 @@ def test_what_is_wrong_at_points_that_share_no_level_counts_them() -> None:
 
 
 def test_the_example_of_hosts_makes_its_points() -> None:
-    found = swept(HOSTS_EXAMPLE)
-    assert len(found.scenarios) == 16
-    assert [len(scenario.dut.bridges) for scenario in found.scenarios[:8]] == [2, 2, 10, 10, 20, 20, 50, 50]
-    assert {scenario.hosts[1].bridge for scenario in found.scenarios} == {"br1", "br9", "br19", "br49"}
+    sweep = swept(HOSTS_EXAMPLE)
+    assert len(sweep.scenarios) == 16
+    assert [len(scenario.dut.bridges) for scenario in sweep.scenarios[:8]] == [2, 2, 10, 10, 20, 20, 50, 50]
+    assert {scenario.hosts[1].bridge for scenario in sweep.scenarios} == {"br1", "br9", "br19", "br49"}
     assert len(swept(HOSTS_EXAMPLE, quick=True).scenarios) == 4
 
 
@@ -348,11 +348,11 @@ PUT = st.sampled_from(["-1", "[]", "{}", '"x"', "true", "nan", "[[", "\n[[sweep.
 @given(st.integers(0, len(HOSTS_EXAMPLE)), st.integers(0, 30), PUT | st.text(max_size=8), st.booleans())
 def test_any_damage_to_a_good_sweep_gives_scenarios_or_an_input_error(at: int, cut: int, put: str, quick: bool) -> None:
     try:
-        found = sweep_of(Source(HOSTS_EXAMPLE[:at] + put + HOSTS_EXAMPLE[at + cut :], "x.toml"), quick)
+        sweep = sweep_of(Source(HOSTS_EXAMPLE[:at] + put + HOSTS_EXAMPLE[at + cut :], "x.toml"), quick)
     except InputError as error:
         assert all(line.startswith("x.toml:") for line in error.message.split("\n")[:100])
     else:
-        assert len({scenario.name for scenario in found.scenarios}) == len(found.scenarios)
+        assert len({scenario.name for scenario in sweep.scenarios}) == len(sweep.scenarios)
 
 
 @given(

@@ -156,11 +156,11 @@ def test_a_damaged_bundle_is_refused_or_gives_the_run_and_leaves_nothing(packed,
     bad = tmp_path / "bad.zip"
     bad.write_bytes(data[: where % len(data)] if cut else data)
     try:
-        found = bundle.unpack(bad, out)
+        folder = bundle.unpack(bad, out)
     except (InputError, StoreError):
         assert not out.exists() or not list(out.iterdir())
     else:
-        assert found.read_info().run_id == RUN_ID
+        assert folder.read_info().run_id == RUN_ID
         shutil.rmtree(out)
 
 

@@ -166,12 +166,12 @@ def _stored_kinds(kind: Any, seen: dict[str, Any]) -> dict[str, Any]:
 def _documented() -> dict[str, dict[str, list[str]]]:
     """`### Name` headings of docs/results.md with the rows of their table by field."""
     text = (ROOT / "docs/results.md").read_text()
-    found: dict[str, dict[str, list[str]]] = {}
+    tables: dict[str, dict[str, list[str]]] = {}
     for part in re.split(r"^### ", text, flags=re.M)[1:]:
         name = part.split("\n", 1)[0].strip().strip("`")
         rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in part.splitlines() if "|" in line]
-        found[name] = {row[0].strip("`"): row[1:] for row in rows if row[0].startswith("`")}
-    return found
+        tables[name] = {row[0].strip("`"): row[1:] for row in rows if row[0].startswith("`")}
+    return tables
 
 
 def _all_fields() -> Iterator[tuple[str, set[str]]]:

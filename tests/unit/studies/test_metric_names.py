@@ -48,8 +48,8 @@ def of_frames(scenario):
 
 def of_sockets(scenario):
     kind = "stream" if isinstance(scenario.measure, Bandwidth) else "rr"
-    found = socket_windows.measurement(socket_windows.pair(kind), seen=SEEN)
-    return windows.of_window(windows.read(found), own_metrics(SEEN), handled(SEEN))
+    window = socket_windows.measurement(socket_windows.pair(kind), seen=SEEN)
+    return windows.of_window(windows.read(window), own_metrics(SEEN), handled(SEEN))
 
 
 def of_build(scenario):
