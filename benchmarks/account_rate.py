@@ -27,9 +27,9 @@ def isolated(core: int) -> Sample:
     """Of the example's items "all of these", its median over rounds of its own: also 65,536 flows one by one."""
     command = ["taskset", "-c", str(core), str(_ACCOUNT)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=EXAMPLE_S, check=True)
-    if not (found := _ALL.search(done.stdout)):
+    if not (line := _ALL.search(done.stdout)):
         raise RuntimeError("the example told no line 'all of these'")
-    return Sample(float(found[3]) * 1e6, 1.0, 0.0)
+    return Sample(float(line[3]) * 1e6, 1.0, 0.0)
 
 
 def pair(sender: int, receiver: int, seconds: float, *, verify_checksums: bool) -> Sample:
@@ -54,7 +54,7 @@ def contests(core: int, other: int, seconds: float) -> list[Contest]:
     aims = (Aim("ratio", 1.0),)
     pages = partial(hugepages, PAGES)
     alone = "receive accounting from memory: loss, reordering, latency, jitter, 65,536 flows"
-    found = [
+    contests = [
         Contest(
             "receive accounting from memory",
             "frames",
@@ -72,5 +72,5 @@ def contests(core: int, other: int, seconds: float) -> list[Contest]:
             Line(f"{work}, checksums verified", checked.name, sending.name),
         )
         receiver = Contender("receiver", lambda _: pair(core, other, seconds, verify_checksums=False))
-        found.append(Contest("a mem pair", "frames", (receiver, checked, sending), lines, pages))
-    return found
+        contests.append(Contest("a mem pair", "frames", (receiver, checked, sending), lines, pages))
+    return contests

@@ -101,9 +101,9 @@ def _measured(bulk: Bulk, count: int, answers: "multiprocessing.Queue[dict[str, 
     base_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     made, removed = timed_make(bulk, count), timed_removal(bulk, count)
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    found = {"made_s": made.returned_s, "visible_s": made.visible_s, "removed_s": removed.visible_s}
-    found |= {"peak_mb": peak_mb, "base_mb": base_mb} | ({"growth": made.growth} if made.growth is not None else {})
-    answers.put(found)
+    figures = {"made_s": made.returned_s, "visible_s": made.visible_s, "removed_s": removed.visible_s}
+    figures |= {"peak_mb": peak_mb, "base_mb": base_mb} | ({"growth": made.growth} if made.growth is not None else {})
+    answers.put(figures)
 
 
 def measured(bulk: Bulk, count: int) -> dict[str, float]:
@@ -157,9 +157,9 @@ def plain_rules(folder: Path, count: int, bench: Switch) -> Sample:
 
 def plain(bulk: Bulk, count: int, *, with_removal: bool) -> Sample:
     """A method that is one plain command."""
-    found = measured(bulk, count)
-    seconds = found["made_s"] + (found["removed_s"] if with_removal else 0.0)
-    return Sample(count / seconds, notes={"seconds": found["made_s"], "removal seconds": found["removed_s"]})
+    figures = measured(bulk, count)
+    seconds = figures["made_s"] + (figures["removed_s"] if with_removal else 0.0)
+    return Sample(count / seconds, notes={"seconds": figures["made_s"], "removal seconds": figures["removed_s"]})
 
 
 def published(what: str) -> str:
@@ -185,7 +185,9 @@ def contests(folder: Path, scale: float) -> list[Contest]:
     bundle = Contender("a bundle", lambda b: ours(partial(flows, "bundle", b), rules, with_removal=False))
     piped = Contender("one process, fed", lambda b: ours(partial(flows, "file", b), rules, with_removal=False))
     add_flows = Contender("ovs-ofctl add-flows FILE", lambda b: plain_rules(folder, rules, b))
-    one = Contender("one transaction", lambda b: ours(partial(internal, "transaction", b), ports, with_removal=False))
+    transaction = Contender(
+        "one transaction", lambda b: ours(partial(internal, "transaction", b), ports, with_removal=False)
+    )
     vsctl = Contender("one ovs-vsctl", lambda b: plain(internal("command", b, ports), ports, with_removal=False))
     socket = Contender("one socket", lambda b: ours(partial(veths, "netlink", b), pairs, with_removal=True))
     batch = Contender("ip -batch", lambda b: plain(veths("file", b, pairs), pairs, with_removal=True))
@@ -205,8 +207,8 @@ def contests(folder: Path, scale: float) -> list[Contest]:
         Contest(
             "build ports",
             "items",
-            (one, vsctl),
-            (Line(f"{ports:,} internal ports", one.name, vsctl.name,
+            (transaction, vsctl),
+            (Line(f"{ports:,} internal ports", transaction.name, vsctl.name,
                   (Aim("ratio", 1.0), seconds), published("ports")),),
             switch,
         ),

@@ -48,20 +48,20 @@ def measured(row: Row, units: int, machines: int) -> Simulated:
     return simulate(made, benches, Limits(), control, row.faults)
 
 
-def is_met(found: Simulated, units: int) -> bool:
+def is_met(campaign: Simulated, units: int) -> bool:
     """Whether every unit was measured once, near the bound and in little time of the scheduler's own."""
-    once = len(found.finished) == units and set(found.finished.values()) == {1}
-    return once and found.own_per_unit_s <= OWN_S and found.makespan_s <= ABOVE_BOUND * found.bound_s
+    once = len(campaign.finished) == units and set(campaign.finished.values()) == {1}
+    return once and campaign.own_per_unit_s <= OWN_S and campaign.makespan_s <= ABOVE_BOUND * campaign.bound_s
 
 
-def shown(one: Simulated) -> dict[str, float]:
+def shown(campaign: Simulated) -> dict[str, float]:
     """A row for programs."""
     return {
-        "makespan_s": one.makespan_s,
-        "bound_s": one.bound_s,
-        "lost": one.lost,
-        "controls": one.controls,
-        "own_per_unit_s": one.own_per_unit_s,
+        "makespan_s": campaign.makespan_s,
+        "bound_s": campaign.bound_s,
+        "lost": campaign.lost,
+        "controls": campaign.controls,
+        "own_per_unit_s": campaign.own_per_unit_s,
     }
 
 
@@ -76,16 +76,17 @@ def main() -> int:
     share = SMOKE if asked.smoke else 1
     units, machines = asked.units // share, asked.machines // share
     rows = [(row.name, measured(row, units, machines)) for row in ROWS]
-    missed = [name for name, found in rows if not is_met(found, units)]
+    missed = [name for name, campaign in rows if not is_met(campaign, units)]
     if asked.json:
-        print(json.dumps({name: shown(one) for name, one in rows}))
+        print(json.dumps({name: shown(campaign) for name, campaign in rows}))
         return 1 if missed else 0
     print(f"{units:,} units on {machines:,} machines")
     print(f"{'':36} {'makespan':>10} {'bound':>10} {'ratio':>7} {'lost':>6} {'controls':>9} {'own time a unit':>16}")
-    for name, one in rows:
+    for name, campaign in rows:
         print(
-            f"{name:36} {one.makespan_s / 3600:8.2f} h {one.bound_s / 3600:8.2f} h {one.makespan_s / one.bound_s:7.3f}"
-            f" {one.lost:6,} {one.controls:9,} {one.own_per_unit_s * 1e6:13.0f} us"
+            f"{name:36} {campaign.makespan_s / 3600:8.2f} h {campaign.bound_s / 3600:8.2f} h"
+            f" {campaign.makespan_s / campaign.bound_s:7.3f} {campaign.lost:6,} {campaign.controls:9,}"
+            f" {campaign.own_per_unit_s * 1e6:13.0f} us"
         )
     for name in missed:
         print(f"missed: {name}")

@@ -47,7 +47,7 @@ class Row:
         if self.is_clean:
             return set(self.named) <= set(self.expected)
         if self.also:
-            return all(set(self.named) & set(one) for one in (self.expected, self.also))
+            return all(set(self.named) & set(causes) for causes in (self.expected, self.also))
         return bool(self.named) and self.named[0] in self.expected
 
 
@@ -60,12 +60,12 @@ def measured(plant: Plant, folder: Path, traffic_s: float, is_confirmed: bool) -
     with plant.beside():
         _, result = stored(verb, path, passes=(0, 4))  # 4: a failed counter-experiment leaves the verdict
     verdict = result.scenarios[0].verdict
-    branches = [branch for one in result.explanations for branch in one.branches]
+    branches = [branch for explanation in result.explanations for branch in explanation.branches]
     return Row(
         plant.name,
         plant.causes,
-        tuple(one.cause for one in verdict.suspicions) if verdict else (),
-        tuple(one.suspicion.cause for one in branches if one.standing is Standing.CONFIRMED),
+        tuple(suspicion.cause for suspicion in verdict.suspicions) if verdict else (),
+        tuple(tested.suspicion.cause for tested in branches if tested.standing is Standing.CONFIRMED),
         verdict.headline if verdict else result.scenarios[0].reason,
         time.monotonic() - began,
         plant.is_clean,
@@ -80,13 +80,13 @@ def line(row: Row) -> str:
     return f"{row.plant}: {', '.join(row.named) or '-'}{tried} | {row.verdict[:120]}"
 
 
-def show(found: list[Row]) -> None:
+def show(all_rows: list[Row]) -> None:
     """A table: a line a plant, with what was named first and how often; then the sums."""
     table = Table(title="planted causes: what was named first")
     for name in ("plant", "rounds", "right", "named", "confirmed", "named first instead"):
         table.add_column(name)
-    for plant in dict.fromkeys(row.plant for row in found):
-        rows = [row for row in found if row.plant == plant]
+    for plant in dict.fromkeys(row.plant for row in all_rows):
+        rows = [row for row in all_rows if row.plant == plant]
         others = Counter(row.named[0] if row.named else "nothing" for row in rows if not row.is_right)
         table.add_row(
             plant,
@@ -97,14 +97,14 @@ def show(found: list[Row]) -> None:
             ", ".join(f"{name} {count}" for name, count in others.most_common()),
         )
     Console().print(table)
-    print("\n".join(sums(found)))
+    print("\n".join(sums(all_rows)))
 
 
-def sums(found: list[Row]) -> Iterator[str]:
+def sums(rows: list[Row]) -> Iterator[str]:
     """What the aims are about."""
-    clean = [row for row in found if row.is_clean]
-    pairs = [row for row in found if row.also]
-    single = [row for row in found if not row.is_clean and not row.also]
+    clean = [row for row in rows if row.is_clean]
+    pairs = [row for row in rows if row.also]
+    single = [row for row in rows if not row.is_clean and not row.also]
     confirmable = [row for row in single if row.was_tried]
     confirmed = [row for row in confirmable if set(row.confirmed) & set(row.expected)]
     yield f"planted cause first: {sum(row.is_right for row in single)} of {len(single)}"
@@ -129,19 +129,19 @@ def main() -> int:
     plants = [plant for plant in (*PLANTS, *PAIRS) if asked.only in plant.name]
     if asked.smoke:
         plants, asked.rounds, asked.traffic = plants[:3], 1, 1.0
-    shuffled, found = random.Random(asked.seed), list[Row]()
+    shuffled, rows = random.Random(asked.seed), list[Row]()
     cpu.end_on_signals()
     with tempfile.TemporaryDirectory(prefix="causes-") as place:
         for number in range(asked.rounds):
             for plant in shuffled.sample(plants, len(plants)):
                 row = measured(plant, Path(place), asked.traffic, asked.confirm)
-                found.append(row)
+                rows.append(row)
                 print(f"{number + 1} {line(row)}", file=sys.stderr, flush=True)
     if asked.json:
-        print(json.dumps([asdict(row) for row in found]))
+        print(json.dumps([asdict(row) for row in rows]))
     else:
-        show(found)
-    return 0 if asked.smoke or all(row.is_right for row in found) else 1
+        show(rows)
+    return 0 if asked.smoke or all(row.is_right for row in rows) else 1
 
 
 if __name__ == "__main__":

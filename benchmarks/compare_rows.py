@@ -90,11 +90,11 @@ def scenario(more: str) -> Scenario:
 
 def series(what: str, more: str, comparisons: int, length_s: float, benches: int) -> Series:
     """Comparisons of a bench with one whose rule does `more`; each builds both `benches` times."""
-    began, found = time.monotonic(), list[One]()
-    while len(found) < comparisons:
-        found.append(_compared(more, length_s, benches))
-        print(f"{what}: {len(found)} of {comparisons}: {_words(found[-1])}", file=sys.stderr)
-    return Series(what, tuple(found), time.monotonic() - began)
+    began, duets = time.monotonic(), list[One]()
+    while len(duets) < comparisons:
+        duets.append(_compared(more, length_s, benches))
+        print(f"{what}: {len(duets)} of {comparisons}: {_words(duets[-1])}", file=sys.stderr)
+    return Series(what, tuple(duets), time.monotonic() - began)
 
 
 def _compared(more: str, length_s: float, benches: int) -> One:
@@ -108,17 +108,17 @@ def _compared(more: str, length_s: float, benches: int) -> One:
     return _concluded(compare_slices(stretches))
 
 
-def _keep(stretches: list[Stretch], benches: int, found: Stretch) -> None:
-    stretches.append(replace(found, benches=benches))
+def _keep(stretches: list[Stretch], benches: int, stretch: Stretch) -> None:
+    stretches.append(replace(stretch, benches=benches))
 
 
 def _live(setup: Setup) -> AbstractContextManager[Standing]:
     return live_bench(setup, [find_engine(Local())], Task())
 
 
-def _concluded(found: Findings) -> One:
-    ratio, summary = found.difference, found.summary
-    a_fps, b_fps = ([one.a_fps for one in found.quads], [one.b_fps for one in found.quads])
+def _concluded(findings: Findings) -> One:
+    ratio, summary = findings.difference, findings.summary
+    a_fps, b_fps = ([quad.a_fps for quad in findings.quads], [quad.b_fps for quad in findings.quads])
     return One(
         ratio.ratio if ratio else None,
         ratio.low if ratio else None,
@@ -132,38 +132,38 @@ def _concluded(found: Findings) -> One:
     )
 
 
-def _words(one: One) -> str:
-    if one.ratio is None:
-        return f"every one of {one.slices} slices was discarded: {_most(one)}"
-    used = f"{one.used} of {one.slices} slices; discarded: {_most(one)}"
-    return f"{one.ratio:.4f} [{one.low:.4f} .. {one.high:.4f}] {one.decision}, {used}"
+def _words(duet: One) -> str:
+    if duet.ratio is None:
+        return f"every one of {duet.slices} slices was discarded: {_most(duet)}"
+    used = f"{duet.used} of {duet.slices} slices; discarded: {_most(duet)}"
+    return f"{duet.ratio:.4f} [{duet.low:.4f} .. {duet.high:.4f}] {duet.decision}, {used}"
 
 
-def _most(one: One) -> str:
+def _most(duet: One) -> str:
     """The reasons for which most slices were discarded."""
-    found = Counter(one.discarded).most_common(2)
-    return ", ".join(f"{reason} {count}" for reason, count in found) or "none"
+    reasons = Counter(duet.discarded).most_common(2)
+    return ", ".join(f"{reason} {count}" for reason, count in reasons) or "none"
 
 
-def cells(one: Series) -> tuple[str, ...]:
+def cells(kind: Series) -> tuple[str, ...]:
     """A row of the table."""
-    decided = [found for found in one.found if found.decision not in (Decision.REFUSED, Decision.TOO_FEW)]
-    alarms = sum(found.decision != Decision.NOT_FOUND for found in decided)
+    decided = [duet for duet in kind.found if duet.decision not in (Decision.REFUSED, Decision.TOO_FEW)]
+    alarms = sum(duet.decision != Decision.NOT_FOUND for duet in decided)
     share = "-"
     if decided:
         low, high = binomtest(alarms, len(decided)).proportion_ci(0.95, "exact")
         share = f"{alarms} of {len(decided)} = {alarms / len(decided):.1%} [{low:.1%} .. {high:.1%}]"
-    used, made = sum(found.used for found in one.found), sum(found.slices for found in one.found)
-    rates = sorted(found.a_fps for found in one.found if found.a_fps)
+    used, made = sum(duet.used for duet in kind.found), sum(duet.slices for duet in kind.found)
+    rates = sorted(duet.a_fps for duet in kind.found if duet.a_fps)
     return (
-        one.what,
+        kind.what,
         share,
-        _median([100 * (found.ratio - 1) for found in decided if found.ratio], "{:+.2f} %"),
-        _median([100 * (found.high - found.low) / 2 for found in decided if found.high and found.low], "{:.2f} %"),
-        f"{len(one.found) - len(decided)}",
+        _median([100 * (duet.ratio - 1) for duet in decided if duet.ratio], "{:+.2f} %"),
+        _median([100 * (duet.high - duet.low) / 2 for duet in decided if duet.high and duet.low], "{:.2f} %"),
+        f"{len(kind.found) - len(decided)}",
         f"{used:,} of {made:,}",
         f"{rates[0] / 1e6:.2f} .. {rates[-1] / 1e6:.2f} Mpps" if rates else "-",
-        f"{one.seconds / max(1, len(one.found)):.1f} s",
+        f"{kind.seconds / max(1, len(kind.found)):.1f} s",
     )
 
 
@@ -171,14 +171,14 @@ def _median(values: Sequence[float], form: str) -> str:
     return form.format(median(values)) if values else "-"
 
 
-def show(found: Sequence[Series]) -> None:
+def show(kinds: Sequence[Series]) -> None:
     """Print the table."""
     table = Table(title="duets of two standing benches, forwarded rate under overload, 95 %", show_lines=True)
     for heading in ("what", "difference found [exact binomial interval]", "median B/A - 1", "median half interval",
                     "undecided", "slices used", "A alone", "time each"):  # fmt: skip
         table.add_column(heading)
-    for one in found:
-        table.add_row(*cells(one))
+    for kind in kinds:
+        table.add_row(*cells(kind))
     Console(width=None if sys.stdout.isatty() else 200).print(table)
 
 
@@ -208,11 +208,11 @@ def main() -> None:
              (f"A with {wanted.more} more", f"{wanted.more},", wanted.changed, wanted.changed_seconds,
               wanted.benches)]  # fmt: skip
     with machine_lock(Local()):
-        found = [series(*kind) for kind in kinds if kind[2]]
+        measured = [series(*kind) for kind in kinds if kind[2]]
     if wanted.json:
-        print(json.dumps([asdict(one) for one in found]))
+        print(json.dumps([asdict(kind) for kind in measured]))
     else:
-        show(found)
+        show(measured)
 
 
 if __name__ == "__main__":

@@ -65,12 +65,12 @@ def said(argv: list[str]) -> list[Mapping[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
-def sample(found: Mapping[str, Any], counted: str) -> Sample:
+def sample(result: Mapping[str, Any], counted: str) -> Sample:
     """Connections a second, and what became of the others."""
-    client = found["client"]
+    client = result["client"]
     timed_out = sum(client[f"timed_out_{stage}"] for stage in ("connecting", "answering", "closing"))
     notes = {"timed out": float(timed_out)} if counted == "completed" else {}
-    return Sample(client[counted] / found["elapsed_s"], found["busy_share"], None, notes)
+    return Sample(client[counted] / result["elapsed_s"], result["busy_share"], None, notes)
 
 
 def load(seconds: float, timeout: str) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ def _both(
 
 def best_second(samples: Sequence[Mapping[str, Any]]) -> float:
     """The most connections that were completed from one sample to the next, as a rate. Raises RuntimeError."""
-    counts = [(one["elapsed_s"], one["completed"]) for one in samples if one.get("type") == "sample"]
+    counts = [(line["elapsed_s"], line["completed"]) for line in samples if line.get("type") == "sample"]
     best = max(((b - a) / (then - now) for (now, a), (then, b) in pairwise(counts) if then > now), default=0.0)
     if best <= 0:
         raise RuntimeError("no connection was completed")
@@ -172,7 +172,7 @@ def contests(core: int, other: int, seconds: float) -> list[Contest]:
     frames = Contender("64 B frames", lambda _: null_rate.ours(core, seconds))
     few = Contender("SYNs", lambda _: syns(core, seconds))
     many = Contender("SYNs, 66 million five-tuples", lambda _: syns(core, seconds, *MOST_TUPLES))
-    found = [
+    contests = [
         Contest(
             "SYNs into net_null",
             "connections",
@@ -190,7 +190,7 @@ def contests(core: int, other: int, seconds: float) -> list[Contest]:
             (Line("handshake, request, answer, FINs; both ends on one core, through memory", "both ends"),),
         ),
     ]
-    return [*found, *_on_two_cores(core, other, seconds)] if other != core else found
+    return [*contests, *_on_two_cores(core, other, seconds)] if other != core else contests
 
 
 def _on_two_cores(core: int, other: int, seconds: float) -> list[Contest]:

@@ -143,8 +143,8 @@ def comparable(ours: Sequence[Sample], theirs: Sequence[Sample]) -> list[tuple[S
     return [(a, b) for a, b in pairs if b.rate and _distance_change(a, b) < FAR_AND_NEAR]
 
 
-def _distance_change(one: Sample, other: Sample) -> float:
-    distances = [sample.notes[APART] for sample in (one, other) if APART in sample.notes]
+def _distance_change(first: Sample, other: Sample) -> float:
+    distances = [sample.notes[APART] for sample in (first, other) if APART in sample.notes]
     return max(distances) / min(distances) if len(distances) == 2 else 1.0
 
 
@@ -181,9 +181,9 @@ def notes(samples: Sequence[Sample]) -> dict[str, float]:
 def reached(aim: Aim, ours: Sequence[Sample], theirs: Sequence[Sample]) -> float | None:
     """What the median is that `aim` is about; none if it could not be measured."""
     if aim.what == "ratio":
-        found = ratios(ours, theirs)
-        return found.median if found else None
+        median = ratios(ours, theirs)
+        return median.median if median else None
     if aim.what == "rate":
-        found = rates(ours)
-        return found.median if found else None
+        median = rates(ours)
+        return median.median if median else None
     return notes(ours).get(aim.what)

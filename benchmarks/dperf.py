@@ -68,8 +68,8 @@ def measured(client: End, server: End, most_cps: int, folder: Path, listens: Cal
 def best_second(said: str) -> float:
     """The most connections that it closed without an error in one second. Raises RuntimeError if there were none."""
     seconds = _COLOURS.sub("", said).partition("Test Finished")[0]
-    found = [[int(one.replace(",", "")) for one in numbers] for numbers in _SECOND.findall(seconds)]
-    best = max((closed - failed for _, closed, failed in found), default=0)
+    counts = [[int(number.replace(",", "")) for number in numbers] for numbers in _SECOND.findall(seconds)]
+    best = max((closed - failed for _, closed, failed in counts), default=0)
     if best <= 0:
         raise RuntimeError(f"dperf completed no connection: {' | '.join(said.splitlines()[-3:])}")
     return float(best)

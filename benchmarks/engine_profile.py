@@ -47,15 +47,15 @@ def record(running: Engine, sent: list[streams.StreamRequest], folder: Path) -> 
 
 def shares(report: str) -> Shares:
     """From perf's lines `12.34%  OBJECT  [.] FUNCTION`; functions without a name are one."""
-    found: Shares = defaultdict(float)
+    totals: Shares = defaultdict(float)
     for line in report.splitlines():
         percent, _, rest = line.strip().partition("%")
         columns = _COLUMN.split(rest.strip())
         if line.startswith("#") or len(columns) < 2:
             continue
         function = columns[1][4:]  # behind [.] for a program, [k] for the kernel
-        found[columns[0], "(no symbols)" if _NAMELESS.fullmatch(function) else function] += float(percent)
-    return found
+        totals[columns[0], "(no symbols)" if _NAMELESS.fullmatch(function) else function] += float(percent)
+    return totals
 
 
 def null(folder: Path, program: str) -> Shares:
@@ -109,9 +109,9 @@ def main() -> None:
     with machine_lock(Local()), tempfile.TemporaryDirectory() as name:
         for work, profile in ROWS.items():
             print(f"{work} ...", file=sys.stderr, flush=True)
-            found = sorted(profile(Path(name), program).items(), key=lambda entry: -entry[1])[:TOP]
+            top = sorted(profile(Path(name), program).items(), key=lambda entry: -entry[1])[:TOP]
             print(f"### {work}\n\n| share of the engine's time | function | in |\n|---|---|---|")
-            for (place, function), percent in found:
+            for (place, function), percent in top:
                 if percent >= LEAST_PERCENT:
                     print(f"| {percent:.1f} % | `{function}` | {place} |")
             print()

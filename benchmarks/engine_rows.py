@@ -152,10 +152,10 @@ def broken(outcomes: Sequence[Outcome]) -> list[str]:
 
 def exit_code(outcomes: Sequence[Outcome], smoke: bool) -> int:
     """1 if a smoke run found a row that does not work. A measured table names what failed in its cells."""
-    found = broken(outcomes) if smoke else []
-    for line in found:
+    problems = broken(outcomes) if smoke else []
+    for line in problems:
         print(line, file=sys.stderr)
-    return int(bool(found))
+    return int(bool(problems))
 
 
 def tell(outcomes: Sequence[Outcome], rounds: int, as_json: bool) -> None:

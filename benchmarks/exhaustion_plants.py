@@ -89,7 +89,7 @@ def unfair_rules(setup: Setup, live: Live) -> None:
     """The rule that deals names one backend more often."""
     service, places = setup.scenario.service, setup.places
     assert service is not None
-    dealt = [one for one, weight in zip(service.backends, WEIGHTS, strict=True) for _ in range(weight)]
+    dealt = [backend for backend, weight in zip(service.backends, WEIGHTS, strict=True) for _ in range(weight)]
     path = f"{places.directory}/unfair.nft"
     places.host.write(path, "\n".join(dealt_to(service, dealt)) + "\n")
     places.host.run(["nft", "-f", path], places.dut_netns)

@@ -71,53 +71,53 @@ def _named(plant: Plant, setup: Setup) -> tuple[str, str]:
     with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
         plant.change(setup, live)
         bench = Standing(setup, live, [find_engine(Local())], Task(), time.monotonic())
-        found = measure_of(setup.scenario).run(bench)
-    return (served if plant.measure == "verify" else ended)(found)
+        result = measure_of(setup.scenario).run(bench)
+    return (served if plant.measure == "verify" else ended)(result)
 
 
-def ended(found: ScenarioResult) -> tuple[str, str]:
+def ended(result: ScenarioResult) -> tuple[str, str]:
     """The resource that a verdict of `connections` names, if it is one that is planted; its words."""
-    if found.verdict is None:
-        return NOTHING, found.reason
-    limit, words = found.verdict.limit, (found.verdict.headline, *found.verdict.evidence[:1])
+    if result.verdict is None:
+        return NOTHING, result.reason
+    limit, words = result.verdict.limit, (result.verdict.headline, *result.verdict.evidence[:1])
     return (str(limit) if limit in PLANTED else NOTHING), "; ".join(words)
 
 
-def served(found: ScenarioResult) -> tuple[str, str]:
+def served(result: ScenarioResult) -> tuple[str, str]:
     """What `verify` finds wrong: an unfair scheduler where all connections are served, and not in turn."""
-    wrong = {one.name for one in found.metrics if one.cautions}
+    wrong = {metric.name for metric in result.metrics if metric.cautions}
     if wrong == {"busiest backend"}:
-        return UNFAIR, found.reason
-    return (NOTHING if found.outcome is Outcome.MEASURED else WRONG), found.reason
+        return UNFAIR, result.reason
+    return (NOTHING if result.outcome is Outcome.MEASURED else WRONG), result.reason
 
 
-def show(found: list[Row]) -> None:
+def show(all_rows: list[Row]) -> None:
     """A table: a line a plant and kind of balancer; then the sums."""
     table = Table(title="planted exhaustions: what was named")
     for name in ("planted", "balancer", "rounds", "right", "named instead"):
         table.add_column(name)
-    for name in dict.fromkeys(row.name for row in sorted(found, key=lambda one: (one.is_clean, one.name))):
-        rows = [row for row in found if row.name == name]
+    for name in dict.fromkeys(row.name for row in sorted(all_rows, key=lambda row: (row.is_clean, row.name))):
+        rows = [row for row in all_rows if row.name == name]
         others = Counter(row.named for row in rows if not row.is_right)
         instead = ", ".join(f"{other} {count}" for other, count in others.most_common())
         table.add_row(rows[0].what, rows[0].kind, str(len(rows)), str(sum(row.is_right for row in rows)), instead)
     Console().print(table)
-    print("\n".join(sums(found)))
+    print("\n".join(sums(all_rows)))
 
 
-def sums(found: list[Row]) -> Iterator[str]:
+def sums(rows: list[Row]) -> Iterator[str]:
     """What the aims are about."""
-    planted, clean = [row for row in found if not row.is_clean], [row for row in found if row.is_clean]
+    planted, clean = [row for row in rows if not row.is_clean], [row for row in rows if row.is_clean]
     yield f"planted exhaustion named: {sum(row.is_right for row in planted)} of {len(planted)}"
     yield f"clean benches accused: {sum(row.named not in (NOTHING, FAILED) for row in clean)} of {len(clean)}"
-    if failed := sum(row.named == FAILED for row in found):
-        yield f"not measured: {failed} of {len(found)}"
+    if failed := sum(row.named == FAILED for row in rows):
+        yield f"not measured: {failed} of {len(rows)}"
 
 
-def is_met(found: list[Row]) -> bool:
+def is_met(rows: list[Row]) -> bool:
     """Whether 9 of 10 are named, and no clean bench is accused."""
-    planted = [row.is_right for row in found if not row.is_clean]
-    return 10 * sum(planted) >= 9 * len(planted) and all(row.is_right for row in found if row.is_clean)
+    planted = [row.is_right for row in rows if not row.is_clean]
+    return 10 * sum(planted) >= 9 * len(planted) and all(row.is_right for row in rows if row.is_clean)
 
 
 def main() -> int:
@@ -133,12 +133,12 @@ def main() -> int:
     plants = [plant for plant in (*PLANTS, *CLEAN) if asked.only in plant.name]
     if asked.smoke:
         plants, asked.rounds, asked.traffic = [PLANTS[0], PLANTS[-2], CLEAN[-2]], 1, 1.0
-    shuffled, found = random.Random(asked.seed), list[Row]()
+    shuffled, rows = random.Random(asked.seed), list[Row]()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     for number in range(asked.rounds):
         for plant in shuffled.sample(plants, len(plants)):
             row = measured(plant, asked.traffic)
-            found.append(row)
+            rows.append(row)
             mark = "" if row.is_right else "MISSED "
             print(
                 f"{number + 1} {mark}{row.name}: {row.named} | {row.said} | {row.seconds:.0f} s",
@@ -146,10 +146,10 @@ def main() -> int:
                 flush=True,
             )
     if asked.json:
-        print(json.dumps([asdict(row) for row in found]))
+        print(json.dumps([asdict(row) for row in rows]))
     else:
-        show(found)
-    return 0 if asked.smoke or is_met(found) else 1
+        show(rows)
+    return 0 if asked.smoke or is_met(rows) else 1
 
 
 if __name__ == "__main__":

@@ -120,8 +120,8 @@ def rows(searches: Sequence[Searched]) -> list[Row]:
 
 def _row(same: Sequence[Searched], number: int) -> Row:
     verdicts = [search.verdicts[number] for search in same]
-    told = [one for one in verdicts if one.error is not None]
-    errors = [0.0 if not one.is_decided and one.is_half else abs(one.error or 0.0) for one in told]
+    told = [verdict for verdict in verdicts if verdict.error is not None]
+    errors = [0.0 if not verdict.is_decided and verdict.is_half else abs(verdict.error or 0.0) for verdict in told]
     dut = next(dut for dut in DUTS if dut.name == same[0].dut)
     return Row(
         family=dut.family,
@@ -129,19 +129,19 @@ def _row(same: Sequence[Searched], number: int) -> Row:
         method=same[0].method,
         loss_ratio=RATIOS[number],
         searches=len(same),
-        numbers=sum(one.is_number for one in verdicts),
+        numbers=sum(verdict.is_number for verdict in verdicts),
         traffic_s=fmean(search.traffic_s for search in same),
         cpu_s=fmean(search.cpu_s / search.trials for search in same),
         error_median=_of(errors, median),
         error_p90=_of(errors, _p90),
-        perfect_p90=_of((one.perfect for one in told if one.perfect is not None), _p90),
-        bias=_of((max(-BIASED, min(BIASED, one.error or 0.0)) for one in told), fmean),
-        covered=sum(bool(one.is_covered) for one in told),
+        perfect_p90=_of((verdict.perfect for verdict in told if verdict.perfect is not None), _p90),
+        bias=_of((max(-BIASED, min(BIASED, verdict.error or 0.0)) for verdict in told), fmean),
+        covered=sum(bool(verdict.is_covered) for verdict in told),
         intervals=len(told),
-        width=_of((one.width or 0.0 for one in told), median),
-        score=_of((one.score or 0.0 for one in told), fmean),
-        below=_of((one.below / NEW_TRIALS for one in told), fmean),
-        above=_of((one.above / NEW_TRIALS for one in told), fmean),
+        width=_of((verdict.width or 0.0 for verdict in told), median),
+        score=_of((verdict.score or 0.0 for verdict in told), fmean),
+        below=_of((verdict.below / NEW_TRIALS for verdict in told), fmean),
+        above=_of((verdict.above / NEW_TRIALS for verdict in told), fmean),
     )
 
 

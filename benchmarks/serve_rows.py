@@ -79,7 +79,7 @@ def rows(runs: int) -> dict[str, float]:
         index = Index(shelf, Path(place) / "index")
         begun = time.perf_counter()
         index.refresh()
-        found = {"first index": time.perf_counter() - begun}
+        seconds = {"first index": time.perf_counter() - begun}
         app = application(Workshop(Pages(shelf, index), Acts(shelf, ()), Guard("token", PORT)))
         last = f"/run/nightly-{runs - 1:04}"
         pages = {
@@ -91,8 +91,8 @@ def rows(runs: int) -> dict[str, float]:
         }
         for name, (path, query) in pages.items():
             fetched(app, path, query)  # templates are compiled once
-            found[name] = statistics.median(fetched(app, path, query) for _ in range(ROUNDS))
-    return found
+            seconds[name] = statistics.median(fetched(app, path, query) for _ in range(ROUNDS))
+    return seconds
 
 
 def main() -> int:
@@ -103,15 +103,15 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     runs = SMOKE_RUNS if asked.smoke else asked.runs
-    found = rows(runs)
+    seconds = rows(runs)
     if asked.json:
-        print(json.dumps({"runs": runs, "trials": runs * TRIALS, "seconds": found}))
+        print(json.dumps({"runs": runs, "trials": runs * TRIALS, "seconds": seconds}))
     else:
         print(f"{runs:,} runs, {runs * TRIALS:,} trials")
-        for name, took in found.items():
+        for name, took in seconds.items():
             aim = f"   aim {AIMS_S[name]:g} s" if name in AIMS_S else ""
             print(f"  {name:22} {took:8.3f} s{aim}")
-    return 0 if asked.smoke or all(found[name] <= aim for name, aim in AIMS_S.items()) else 1
+    return 0 if asked.smoke or all(seconds[name] <= aim for name, aim in AIMS_S.items()) else 1
 
 
 if __name__ == "__main__":

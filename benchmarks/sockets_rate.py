@@ -47,10 +47,10 @@ def sockperf(link: Link, cores: Cores, folder: Path) -> Sample:
     server = ["sockperf", "server", "-i", FAR_IP, "--tcp"]
     client = ["sockperf", "ping-pong", "-i", FAR_IP, "--tcp", "-t", str(round(RUN_S)), "-m", "14", "--full-rtt"]
     said, meter = _pair(link, server, client, cores, folder, "Starting test")  # seconds after its warm-up
-    if not (found := _SOCKPERF_RATE.search(said)):
+    if not (rate := _SOCKPERF_RATE.search(said)):
         raise RuntimeError("sockperf told no rate")
     notes = {f"p{name} us": _number(rf"percentile {name}\.000 =\s+([\d.]+)", said) for name in ("50", "99")}
-    return Sample(int(found[2]) / float(found[1]), meter.share, meter.kernel_share, notes | _apart(cores))
+    return Sample(int(rate[2]) / float(rate[1]), meter.share, meter.kernel_share, notes | _apart(cores))
 
 
 def iperf(link: Link, cores: Cores, folder: Path) -> Sample:
@@ -76,9 +76,9 @@ def _pair(
 
 
 def _number(pattern: str, said: str) -> float:
-    if not (found := re.search(pattern, said)):
+    if not (match := re.search(pattern, said)):
         raise RuntimeError(f"told nothing like {pattern!r}")
-    return float(found[1])
+    return float(match[1])
 
 
 def _apart(cores: Cores) -> dict[str, float]:

@@ -63,20 +63,20 @@ def cells(outcome: Outcome, line: Line, clock_hz: int) -> tuple[str, ...]:
     )
 
 
-def _rate(found: Spread | None, unit: str) -> str:
-    if found is None:
+def _rate(spread: Spread | None, unit: str) -> str:
+    if spread is None:
         return ""
     scale, word = (1e6, "Mpps") if unit == "frames" else (1e3, "k/s")
-    digits = 2 if found.median / scale < 100 else 1
-    median, low, high = (f"{value / scale:.{digits}f}" for value in (found.median, found.low, found.high))
+    digits = 2 if spread.median / scale < 100 else 1
+    median, low, high = (f"{value / scale:.{digits}f}" for value in (spread.median, spread.low, spread.high))
     return f"{median} {word}\n({low}-{high})"
 
 
 def _ratios(ours: Sequence[Sample], theirs: Sequence[Sample]) -> str:
-    found = ratios(ours, theirs)
-    if found is None:
+    ratio = ratios(ours, theirs)
+    if ratio is None:
         return "no round at one core distance" if ours and theirs else NOTHING
-    told = f"{found.median:.2f} x ({found.low:.2f}-{found.high:.2f})"
+    told = f"{ratio.median:.2f} x ({ratio.low:.2f}-{ratio.high:.2f})"
     by_cpu = ratios_per_cpu(ours, theirs)
     compared = len(comparable(ours, theirs))
     if compared < len(ours):
@@ -85,10 +85,10 @@ def _ratios(ours: Sequence[Sample], theirs: Sequence[Sample]) -> str:
 
 
 def _cycles(samples: Sequence[Sample], clock_hz: int) -> str:
-    found = cycles(samples, clock_hz)
-    if found is None:
+    per_frame = cycles(samples, clock_hz)
+    if per_frame is None:
         return NOTHING
-    return f"{found.median:.0f}" if found.median >= 100 else f"{found.median:.1f}"
+    return f"{per_frame.median:.0f}" if per_frame.median >= 100 else f"{per_frame.median:.1f}"
 
 
 def _limit(samples: Sequence[Sample]) -> str:
@@ -111,8 +111,8 @@ def _note(name: str, value: float) -> str:
 
 
 def _aim(aim: Aim, ours: Sequence[Sample], theirs: Sequence[Sample], unit: str) -> str:
-    found = reached(aim, ours, theirs)
-    verdict = "not measured" if found is None else "met" if aim.met(found) else "missed"
+    value = reached(aim, ours, theirs)
+    verdict = "not measured" if value is None else "met" if aim.met(value) else "missed"
     if aim.what == "ratio":
         return f"{aim.at_least:g} x: {verdict}"
     if aim.what == "rate":
@@ -129,7 +129,7 @@ def as_data(outcomes: Sequence[Outcome], rounds: int, clock_hz: int) -> dict[str
             {
                 "name": outcome.contest.name,
                 "unit": outcome.contest.unit,
-                "samples": {name: [asdict(one) for one in each] for name, each in outcome.samples.items()},
+                "samples": {name: [asdict(sample) for sample in each] for name, each in outcome.samples.items()},
                 "failures": outcome.failures,
                 "lines": [_line(outcome, line, clock_hz) for line in outcome.contest.lines],
             }
@@ -141,13 +141,13 @@ def as_data(outcomes: Sequence[Outcome], rounds: int, clock_hz: int) -> dict[str
 def _line(outcome: Outcome, line: Line, clock_hz: int) -> dict[str, Any]:
     ours = outcome.samples.get(line.ours, [])
     theirs = outcome.samples.get(line.against or "", [])
-    found, by_cpu = ratios(ours, theirs), ratios_per_cpu(ours, theirs)
+    ratio, by_cpu = ratios(ours, theirs), ratios_per_cpu(ours, theirs)
     return {
         "work": line.work,
         "remark": line.remark,
         "ours": line.ours,
         "against": line.against,
-        "ratio": asdict(found) if found else None,
+        "ratio": asdict(ratio) if ratio else None,
         "ratio_per_cpu_second": asdict(by_cpu) if by_cpu else None,
         "cycles": {
             name: asdict(spread) if (spread := cycles(samples, clock_hz)) else None

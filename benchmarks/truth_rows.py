@@ -78,11 +78,11 @@ def rows(rate_fps: int, ring: int, traffic_s: float, folder: Path) -> Iterator[R
     )
     kept, result = stored("run", path, passes=(0, 1))
     trials = [trial for trial in kept.read_trials() if trial.phase == "search"]
-    (found,) = result.scenarios
-    for rate in found.rates:
+    (outcome,) = result.scenarios
+    for rate in outcome.rates:
         true_fps = (rate_fps + ring / TRIAL_S) / (1 - rate.loss_ratio)
         late = sum(_stood_still(trial, true_fps, ring / rate_fps) for trial in trials)
-        verdict = found.verdict.headline if found.verdict else found.reason
+        verdict = outcome.verdict.headline if outcome.verdict else outcome.reason
         yield Row(
             rate_fps,
             ring,
@@ -103,13 +103,13 @@ def _stood_still(trial: Trial, true_fps: float, holds_s: float) -> bool:
     return bool(trial.lost) and trial.offered_fps < (1 - AIM) * true_fps and longest_ns > 1e9 * holds_s
 
 
-def show(found: list[Row]) -> None:
+def show(table_rows: list[Row]) -> None:
     """A table."""
     table = Table(title="reference device: published rate beside the truth")
     for name in ("rate", "ring", "loss", "truth", "published", "error", "stood still"):
         table.add_column(name, justify="right")
     table.add_column("verdict")
-    for row in found:
+    for row in table_rows:
         error = "-" if row.error is None else f"{row.error:+.2%}"
         published = row.status if row.published_fps is None else f"{row.published_fps:,.0f}"
         late = f"{row.stood_still} of {row.trials}"
@@ -127,19 +127,19 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20.0, metavar="S", help="of traffic, for each rate (20)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
     parser.add_argument("--smoke", action="store_true", help="one rate, 3 s of traffic; the aim is not judged")
-    given = parser.parse_args()
+    asked = parser.parse_args()
     cpu.end_on_signals()
     pairs = [(rate_fps, ring) for rate_fps in RATES_FPS for ring in RINGS]
-    found: list[Row] = []
+    measured: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
-        for rate_fps, ring in pairs[:1] if given.smoke else pairs:
-            found += rows(rate_fps, ring, 3.0 if given.smoke else given.seconds, Path(folder))
-    if given.json:
-        print(json.dumps([{**asdict(row), "error": row.error} for row in found], indent=1))
+        for rate_fps, ring in pairs[:1] if asked.smoke else pairs:
+            measured += rows(rate_fps, ring, 3.0 if asked.smoke else asked.seconds, Path(folder))
+    if asked.json:
+        print(json.dumps([{**asdict(row), "error": row.error} for row in measured], indent=1))
     else:
-        show(found)
-    off = [row for row in found if row.error is None or abs(row.error) > AIM]
-    return int(bool(off) and not given.smoke)
+        show(measured)
+    off = [row for row in measured if row.error is None or abs(row.error) > AIM]
+    return int(bool(off) and not asked.smoke)
 
 
 if __name__ == "__main__":

@@ -79,12 +79,12 @@ def main() -> int:
     parser.add_argument("--scenario", type=Path, default=SCENARIO, help="whose bench is built (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print every turn instead of a summary")
     parser.add_argument("--smoke", action="store_true", help=f"{SMOKE_BENCHES} benches")
-    given = parser.parse_args()
+    asked = parser.parse_args()
     before = pool(Local())[0]
-    turns = measure(load(given.scenario), SMOKE_BENCHES if given.smoke else given.benches)
+    turns = measure(load(asked.scenario), SMOKE_BENCHES if asked.smoke else asked.benches)
     failed = sum(bool(turn.failure) for turn in turns)
     left = turns[-1].pages_total - before
-    if given.json:
+    if asked.json:
         print(json.dumps([asdict(turn) for turn in turns]))
     else:
         median_s = statistics.median(turn.seconds for turn in turns)

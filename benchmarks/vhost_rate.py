@@ -105,12 +105,12 @@ def theirs(switch: Switch, core: int, seconds: float, folder: Path, *, as_one: b
 
 def contests(core: int, folder: Path, seconds: float) -> list[Contest]:
     """One way, then both ways."""
-    one = [stream(0, "left", "right")]
-    both = [*one, stream(1, "right", "left")]
+    one_way = [stream(0, "left", "right")]
+    both = [*one_way, stream(1, "right", "left")]
     aims = (Aim(PMD_BUSY, 95.0), Aim("ratio", 1.2))
     remark = "ours: received, checked and timed; testpmd: both ports as one by net_failsafe, received and dropped"
     return [
-        _contest("one way", ONE_WAY, one, core, seconds, folder, aims, remark),
+        _contest("one way", ONE_WAY, one_way, core, seconds, folder, aims, remark),
         _contest("both ways", BOTH_WAYS, both, core, seconds, folder, (), ""),
     ]
 

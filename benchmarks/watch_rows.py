@@ -44,15 +44,15 @@ def watching(place: str) -> Iterator[subprocess.Popen[bytes]]:
     """A watch of the switch in `place`, stopped for now, in a session of its own as another terminal's would be."""
     program = Path(sys.executable).with_name("pinchpoint")
     command = [str(program), "watch", place, "--for", "2h", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True) as found:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True) as watch:
         try:
             time.sleep(3 * TRIAL_S)  # it has begun to read
-            if found.poll() is not None:
-                raise PinchpointError(f"the watch has ended: {found.stderr.read().decode() if found.stderr else ''}")
-            found.send_signal(signal.SIGSTOP)
-            yield found
+            if watch.poll() is not None:
+                raise PinchpointError(f"the watch has ended: {watch.stderr.read().decode() if watch.stderr else ''}")
+            watch.send_signal(signal.SIGSTOP)
+            yield watch
         finally:
-            found.kill()
+            watch.kill()
 
 
 def measured(scenario: Scenario, pairs: int) -> tuple[list[float], list[float]]:
@@ -71,11 +71,11 @@ def measured(scenario: Scenario, pairs: int) -> tuple[list[float], list[float]]:
     return rates[False], rates[True]
 
 
-def line(found: PairedDifference) -> str:
+def line(cost: PairedDifference) -> str:
     """What it costs to be watched."""
     return (
-        f"watched: {found.ratio:.4f} x [{found.low:.4f} .. {found.high:.4f}] of what is forwarded unwatched, "
-        f"{found.n} pairs of {TRIAL_S:g} s"
+        f"watched: {cost.ratio:.4f} x [{cost.low:.4f} .. {cost.high:.4f}] of what is forwarded unwatched, "
+        f"{cost.n} pairs of {TRIAL_S:g} s"
     )
 
 
@@ -86,12 +86,12 @@ def main() -> int:
     parser.add_argument("--scenario", type=Path, default=SCENARIO, help="whose switch is watched (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print the figures")
     parser.add_argument("--smoke", action="store_true", help=f"{SMOKE_PAIRS} pair")
-    given = parser.parse_args()
+    asked = parser.parse_args()
     cpu.end_on_signals()
     with machine_lock(Local()):
-        without, beside = measured(load(given.scenario), SMOKE_PAIRS if given.smoke else given.pairs)
-    found = compare_pairs(without, beside)
-    print(json.dumps(asdict(found) | {"unwatched_fps": without, "watched_fps": beside}) if given.json else line(found))
+        without, beside = measured(load(asked.scenario), SMOKE_PAIRS if asked.smoke else asked.pairs)
+    cost = compare_pairs(without, beside)
+    print(json.dumps(asdict(cost) | {"unwatched_fps": without, "watched_fps": beside}) if asked.json else line(cost))
     return 0
 
 

@@ -42,15 +42,15 @@ def _moved(text: str, source: str) -> str:
     folder = (ROOT / source).parent
     up = "../" * source.removeprefix("docs/").count("/") if source.startswith("docs/") else ""
 
-    def link(found: re.Match[str]) -> str:
-        target = (folder / found["to"]).resolve()
+    def link(match: re.Match[str]) -> str:
+        target = (folder / match["to"]).resolve()
         path = target.relative_to(ROOT).as_posix() if target.is_relative_to(ROOT) else ""
         path = _FOLDERS.get(path, path)
         name = _PAGES.get(path) or (path.removeprefix("docs/") if path.startswith("docs/") else "")
-        place = f"{up}{name}{found['anchor'] or ''}"
-        if found["text"] is None:
+        place = f"{up}{name}{match['anchor'] or ''}"
+        if match["text"] is None:
             return f'src="{place}"'
-        return f"[{found['text']}]({place})" if name else found["text"]
+        return f"[{match['text']}]({place})" if name else match["text"]
 
     return _LINK.sub(link, text)
 
@@ -64,10 +64,10 @@ def commands() -> str:
 
     paths = {" ".join(words): command for words, command in every()}
     lines = ["# Commands", "", "Made from the commands themselves; `pinchpoint COMMAND --help` prints the same.", ""]
-    for topic, found in TOPICS.items():
+    for topic, members in TOPICS.items():
         lines += [f"## {topic}", ""]
         for path, command in paths.items():
-            if command is not cli and any(path.split()[1] == one.name for one in found):
+            if command is not cli and any(path.split()[1] == member.name for member in members):
                 context = click.Context(command, info_name=path, max_content_width=90, terminal_width=90)
                 lines += [f"### {path}", "", "```text", command.get_help(context).replace("\b", ""), "```", ""]
     for table in (EXIT_CODES, ENVIRONMENT):

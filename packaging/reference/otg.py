@@ -68,10 +68,10 @@ def _headers(rows: Iterable[Row]) -> Iterator[tuple[str, str]]:
     taken: dict[str, dict[str, None]] = {}
     why: dict[str, str] = {}
     for path, yes, note in rows:
-        if found := _MEMBER.match(path):
-            words = f"`{found['member']}`" + f" {yes}" * (yes != "yes") + f": {note}" * bool(note)
-            taken.setdefault(found["field"], {}).update({} if yes == "no" else {words: None})
-            why.setdefault(found["field"], note)
+        if match := _MEMBER.match(path):
+            words = f"`{match['member']}`" + f" {yes}" * (yes != "yes") + f": {note}" * bool(note)
+            taken.setdefault(match["field"], {}).update({} if yes == "no" else {words: None})
+            why.setdefault(match["field"], note)
     alike: dict[str, list[str]] = {}
     for name, members in taken.items():
         alike.setdefault(", ".join(members) or f"none: {why[name]}", []).append(f"`{name}`")

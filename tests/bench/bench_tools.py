@@ -27,21 +27,21 @@ class Left:
 
 
 def marked_processes():
-    found = set()
+    pids = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 if b"PINCHPOINT_BENCH=" in (entry / "environ").read_bytes():
-                    found.add(int(entry.name))
+                    pids.add(int(entry.name))
             except OSError:
                 continue
-    return found
+    return pids
 
 
 def pid_of(words):
     """The marked processes whose command line holds these words."""
-    found = subprocess.run(["pgrep", "-f", words], capture_output=True, text=True, check=False).stdout.split()
-    return [int(pid) for pid in found if int(pid) in marked_processes()]
+    pids = subprocess.run(["pgrep", "-f", words], capture_output=True, text=True, check=False).stdout.split()
+    return [int(pid) for pid in pids if int(pid) in marked_processes()]
 
 
 def mount_points():
@@ -171,9 +171,9 @@ def wait_for(condition, what, timeout_s=60.0):
     """Poll until `condition` returns something true, and return that."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
+        answer = condition()
+        if answer:
+            return answer
         time.sleep(0.005)
     raise AssertionError(f"waited {timeout_s:g} s for {what}")
 

@@ -62,15 +62,15 @@ def log_of(out):
 def require_whole(path, units):
     """Nothing is missing, and nothing is counted twice."""
     result = json.loads((path / "result.json").read_text())
-    names = [one["scenario"] for one in result["scenarios"]]
+    names = [scenario["scenario"] for scenario in result["scenarios"]]
     assert result["finished"]
     assert len(names) == len(set(names)) == units
-    assert {one["outcome"] for one in result["scenarios"]} == {"measured"}
+    assert {scenario["outcome"] for scenario in result["scenarios"]} == {"measured"}
     log = [json.loads(line) for line in (path / "attempts.jsonl").read_text().splitlines()]
     finished = [entry for entry in log if entry["what"] == "finished"]
     assert sorted(entry["unit"] for entry in finished) == sorted(names), "each unit has one finished attempt"
     for entry in finished:
-        own = [one["what"] for one in log if one["attempt"] == entry["attempt"]]
+        own = [event["what"] for event in log if event["attempt"] == entry["attempt"]]
         assert "begun" not in own[own.index("finished") :], "an attempt that finished is not begun again"
     began = [entry["attempt"] for entry in log if entry["what"] == "begun"]
     breaks = [entry["attempt"] for entry in log if entry["what"] == "interrupted"]

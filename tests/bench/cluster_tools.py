@@ -133,19 +133,19 @@ def cluster(folder, nodes, head_measures=True):
     folder.mkdir(exist_ok=True)
     subprocess.run(["ip", "link", "add", BRIDGE, "type", "bridge"], check=True)
     subprocess.run(["ip", "link", "set", BRIDGE, "up"], check=True)
-    found = Cluster(folder, head_measures)
+    ray_cluster = Cluster(folder, head_measures)
     try:
-        found.add(1)
+        ray_cluster.add(1)
         for number in range(2, nodes + 1):
-            found.begin(number)
+            ray_cluster.begin(number)
         for number in range(2, nodes + 1):
-            found.await_ready(f"n{number}")
-        yield found
+            ray_cluster.await_ready(f"n{number}")
+        yield ray_cluster
     finally:
-        for node in found.nodes.values():
+        for node in ray_cluster.nodes.values():
             if node.holder.poll() is None:
                 node.holder.send_signal(signal.SIGKILL)
                 node.holder.wait()
         # The kernel removes what a dead node had in its own time.
-        for link in (BRIDGE, *(f"pp-c{name[1:]}" for name in found.nodes)):
+        for link in (BRIDGE, *(f"pp-c{name[1:]}" for name in ray_cluster.nodes)):
             subprocess.run(["ip", "link", "del", link], check=False, capture_output=True)

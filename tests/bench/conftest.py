@@ -58,5 +58,5 @@ def scenario(tmp_path):
 @pytest.fixture
 def hosts(tmp_path):
     """Three machines behind real sshd, joined by cables: `gen`, `dut` and `sink`."""
-    with three_hosts(tmp_path / "far") as found:
-        yield found
+    with three_hosts(tmp_path / "far") as reached:
+        yield reached

@@ -123,20 +123,20 @@ class Site:
 
     def processes(self):
         """{process id here: its command line} of all but its first."""
-        found = {}
+        leftovers = {}
         try:
             own = Path(f"/proc/{self.pid}/ns/pid").readlink()
         except OSError:
-            return found
+            return leftovers
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit() or int(entry.name) == self.pid:
                 continue
             try:
                 if (entry / "ns/pid").readlink() == own:
-                    found[int(entry.name)] = (entry / "cmdline").read_bytes()
+                    leftovers[int(entry.name)] = (entry / "cmdline").read_bytes()
             except OSError:
                 continue
-        return found
+        return leftovers
 
     def victims(self, kind):
         """The processes there of that kind: agent, engine, device or session."""
@@ -155,23 +155,23 @@ class Site:
         names = {line.split(": ")[1].partition("@")[0] for line in links}
         mounts = Path(f"/proc/{self.pid}/mountinfo").read_text().splitlines()
         words = (line.replace(b"\0", b" ")[:60].decode(errors="replace") for line in self.processes().values())
-        found = [f"process {line}" for line in words if line]  # a zombie has no words
-        found += [f"interface {name}" for name in names - {"lo", self._link}]
-        found += [f"mount {line.split()[4]}" for line in mounts if "/netns/" in line.split()[4]]
+        leftovers = [f"process {line}" for line in words if line]  # a zombie has no words
+        leftovers += [f"interface {name}" for name in names - {"lo", self._link}]
+        leftovers += [f"mount {line.split()[4]}" for line in mounts if "/netns/" in line.split()[4]]
         for folder in ("/run", "/tmp", "/var/cache"):
             top = self.root(folder)
             paths = (str(path.relative_to(top)) for path in top.rglob("*"))
-            found += [f"file {folder}/{name}" for name in paths if not STAYS[folder].fullmatch(name)]
-        return sorted(found)
+            leftovers += [f"file {folder}/{name}" for name in paths if not STAYS[folder].fullmatch(name)]
+        return sorted(leftovers)
 
 
 @contextmanager
 def site(folder, number=1, setup="", sshd=""):
     """One that runs, for a test."""
     Path(folder).mkdir()
-    found = Site(folder, number, setup, sshd)
+    place = Site(folder, number, setup, sshd)
     try:
-        found.start()
-        yield found
+        place.start()
+        yield place
     finally:
-        found.stop()
+        place.stop()

@@ -156,18 +156,18 @@ class Struck:
         cpu = self.fault.number % 2
         device = DEVICES[self.fault.device].format(cpu=1 - cpu)
         path = self.folder / "struck.toml"
-        given = {"device": device, "engine_cpu": cpu, "rates": list(RATES), "repeats": REPEATS}
-        path.write_text(SCENARIO.format(lease_s=LEASE_S, **given))
+        values = {"device": device, "engine_cpu": cpu, "rates": list(RATES), "repeats": REPEATS}
+        path.write_text(SCENARIO.format(lease_s=LEASE_S, **values))
         return path
 
-    def _started(self, *words):
-        words = [
+    def _started(self, *values):
+        values = [
             PINCHPOINT,
-            *map(str, words),
-            *(() if words[0] == "clean" else ("--out", str(self.out), "--no-ceiling")),
+            *map(str, values),
+            *(() if values[0] == "clean" else ("--out", str(self.out), "--no-ceiling")),
         ]
         with self.errors.open("a") as errors:
-            return subprocess.Popen(words, stdout=errors, stderr=errors, env=self.site.environment)
+            return subprocess.Popen(values, stdout=errors, stderr=errors, env=self.site.environment)
 
     def _strike(self, lab):
         """Whether there was something to strike: the run may have ended."""
@@ -201,10 +201,10 @@ class Struck:
         (self.site.link("up") if down else self.site.cut(False))
 
     def _killed(self, lab, victims):
-        found = self._victims(lab, victims)
-        for pid in found:
+        victims_seen = self._victims(lab, victims)
+        for pid in victims_seen:
             _kill(pid)
-        return bool(found)
+        return bool(victims_seen)
 
     def _victims(self, lab, victims):
         """As soon as there are any; none if the run ends before."""
@@ -251,8 +251,8 @@ class Struck:
             return
 
     def _run_folder(self):
-        found = sorted(self.out.glob("*/run.json"))
-        return found[-1].parent if found else None
+        runs = sorted(self.out.glob("*/run.json"))
+        return runs[-1].parent if runs else None
 
     def _trials(self):
         """The whole lines of the run's trials."""
@@ -263,10 +263,12 @@ class Struck:
 
     def _count(self):
         """Whether a trial was made twice, or the result lacks one."""
-        found = [json.loads(line) for line in self._trials().splitlines()]
-        if len({one["id"] for one in found}) < len(found):
+        trials = [json.loads(line) for line in self._trials().splitlines()]
+        if len({trial["id"] for trial in trials}) < len(trials):
             self.outcome.wrong.append("two trials have one id")
-        judged = Counter(one["load_fps"] for one in found if (one["phase"], one["validity"]) == ("load", "valid"))
+        judged = Counter(
+            trial["load_fps"] for trial in trials if (trial["phase"], trial["validity"]) == ("load", "valid")
+        )
         if judged != dict.fromkeys(map(float, RATES), REPEATS):
             self.outcome.wrong.append(f"valid trials at each rate, expected {REPEATS}: {dict(judged)}")
 
@@ -291,12 +293,12 @@ def _kill(pid):
 
 def _clients(lab):
     """The ssh that carries the line, a child of the lab."""
-    found = []
+    outcomes = []
     with suppress(OSError):
         for pid in Path(f"/proc/{lab}/task/{lab}/children").read_text().split():
             if b"ControlMaster=yes" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.append(int(pid))
-    return found
+                outcomes.append(int(pid))
+    return outcomes
 
 
 class Campaign:
@@ -354,14 +356,19 @@ def table(outcomes):
     head = ("fault", "struck", "went on", "resumed", "refused", "kept", "wrong", "median s")
     rows = [head]
     for kind in [*KINDS, "all"]:
-        found = [one for one in outcomes if kind in (one.fault.kind, "all")]
-        if not found:
+        alike = [outcome for outcome in outcomes if kind in (outcome.fault.kind, "all")]
+        if not alike:
             continue
-        seconds = sorted(one.seconds for one in found)[len(found) // 2]
-        went_on = sum(one.codes[:1] == [0] for one in found)
-        counts = (len(found), went_on, sum(len(one.codes) > 1 for one in found), sum(one.refused for one in found))
-        wrong = sum(bool(one.wrong) for one in found)
-        rows.append((kind, *map(str, (*counts, sum(one.trials for one in found), wrong)), f"{seconds:.1f}"))
+        seconds = sorted(outcome.seconds for outcome in alike)[len(alike) // 2]
+        went_on = sum(outcome.codes[:1] == [0] for outcome in alike)
+        counts = (
+            len(alike),
+            went_on,
+            sum(len(outcome.codes) > 1 for outcome in alike),
+            sum(outcome.refused for outcome in alike),
+        )
+        wrong = sum(bool(outcome.wrong) for outcome in alike)
+        rows.append((kind, *map(str, (*counts, sum(outcome.trials for outcome in alike), wrong)), f"{seconds:.1f}"))
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     return ["  ".join(word.rjust(width) for word, width in zip(row, widths, strict=True)) for row in rows]
 
@@ -372,7 +379,7 @@ def main():
     parser.add_argument("--faults", type=int, default=FAULTS, metavar="N", help=f"how many ({FAULTS})")
     parser.add_argument("--hosts", type=int, default=SITES, metavar="N", help=f"at once ({SITES})")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of kinds and moments (1)")
-    given = parser.parse_args()
+    asked = parser.parse_args()
 
     def say(outcome):
         told = "; ".join((f"ended with {', '.join(map(str, outcome.codes))}", *outcome.wrong))
@@ -382,9 +389,9 @@ def main():
         )
 
     with tempfile.TemporaryDirectory(prefix="pinchpoint-faults-") as folder:
-        outcomes = Campaign(given.seed, given.faults, Path(folder), say).run(given.hosts)
+        outcomes = Campaign(asked.seed, asked.faults, Path(folder), say).run(asked.hosts)
     print("\n".join(table(outcomes)))
-    return int(len(outcomes) < given.faults or any(one.wrong for one in outcomes))
+    return int(len(outcomes) < asked.faults or any(outcome.wrong for outcome in outcomes))
 
 
 if __name__ == "__main__":

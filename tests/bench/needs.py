@@ -31,8 +31,8 @@ NODES = Path("/sys/devices/system/node")
 
 def backend(name):
     """Why the engine cannot open ports of that kind here."""
-    (found,) = (one for one in process.backends(Local()) if one.name == name)
-    return "" if found.available else f"{found.why}; {found.hint}"
+    (there,) = (backend for backend in process.backends(Local()) if backend.name == name)
+    return "" if there.available else f"{there.why}; {there.hint}"
 
 
 def memory():
@@ -55,12 +55,12 @@ def detail(probes):
 
 def release(*wanted):
     """Why guests under qemu cannot have these kernels."""
-    return detail(probe for one in wanted for probe in vm.probes(Local(), (KERNELS["qemu"],), one))
+    return detail(probe for kernel in wanted for probe in vm.probes(Local(), (KERNELS["qemu"],), kernel))
 
 
 def simulator():
     """Why no guest has the kernel's simulator of vDPA."""
-    made = any((SIMULATORS / one).is_dir() for one in releases(KERNELS["qemu"].place("6.12") / "modules"))
+    made = any((SIMULATORS / release).is_dir() for release in releases(KERNELS["qemu"].place("6.12") / "modules"))
     return release("6.12") or ("" if made else "run packaging/vdpa-sim, or make test-vdpa")
 
 
@@ -149,7 +149,7 @@ def needed(item):
     marked = [name for mark in item.iter_markers("needs") for name in mark.args]
     parameters = None if "unit" in item.path.parts else getattr(item, "callspec", None)
     values = parameters.params.values() if parameters else ()
-    return list(dict.fromkeys([*marked, *(one for one in values if isinstance(one, str) and one in PROBES)]))
+    return list(dict.fromkeys([*marked, *(value for value in values if isinstance(value, str) and value in PROBES)]))
 
 
 def reasons(reports):

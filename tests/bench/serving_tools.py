@@ -64,14 +64,14 @@ def overloaded(wanted, connections, timeout_s=2.0):
         live = bench.live
         before = counted(live)
         client = ends_of(bench).connect(Load(connections, 200.0, 2, timeout_s)).client
-        return before, counted(live), {one.resource: one for one in live.balancer().limits()}, client
+        return before, counted(live), {limit.resource: limit for limit in live.balancer().limits()}, client
 
 
 def counted(live):
     """Every counter and gauge of the device."""
-    found = {}
+    counts = {}
     for collector in live.collectors():
         assert (why := collector.can_run()) is None, why
         snapshot = collector.snapshot()
-        found |= {**snapshot.counters, **snapshot.gauges}
-    return found
+        counts |= {**snapshot.counters, **snapshot.gauges}
+    return counts

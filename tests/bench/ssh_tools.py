@@ -76,16 +76,16 @@ class Far:
         (self.folder / "sshd_is_down").unlink()
 
     def _having(self, part):
-        found = []
+        lines = []
         for entry in Path("/proc").iterdir():
             try:
-                words = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
-                is_far = part in words and (entry / "ns/pid").readlink() == self.processes
+                values = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
+                is_far = part in values and (entry / "ns/pid").readlink() == self.processes
             except OSError:
                 continue
             if is_far:
-                found.append(int(entry.name))
-        return found
+                lines.append(int(entry.name))
+        return lines
 
     @property
     def processes(self):
@@ -96,10 +96,10 @@ class Far:
         """Cut the link to it, or join it again."""
         subprocess.run(["ip", "link", "set", self.near_link, state], check=True)
 
-    def run(self, *words):
+    def run(self, *values):
         """A command in its network namespace."""
         done = subprocess.run(
-            ["nsenter", f"--target={self.pid}", "--net", *words], capture_output=True, text=True, check=True
+            ["nsenter", f"--target={self.pid}", "--net", *values], capture_output=True, text=True, check=True
         )
         return done.stdout
 
@@ -110,11 +110,11 @@ class Far:
 
 def write_configuration(folder, name, there):
     """Keys, sshd's configuration, and an ssh that reaches an address by a name."""
-    given = {"folder": folder, "there": there, "name": name}
+    values = {"folder": folder, "there": there, "name": name}
     for key in ("host_key", "key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key], check=True)
-    (folder / "sshd_config").write_text(CONFIG.format(**given))
-    (folder / "config").write_text(CLIENT.format(**given))
+    (folder / "sshd_config").write_text(CONFIG.format(**values))
+    (folder / "config").write_text(CLIENT.format(**values))
     (folder / "known_hosts").write_text(f"{there} {(folder / 'host_key.pub').read_text()}")
     write_ssh(folder)
 
@@ -138,14 +138,14 @@ def far_machine(folder, name="far", number=0):
     """One that is reached as `far`, or by another name; the number is its own among several."""
     here, there = f"10.97.{number}.1", f"10.97.{number}.2"
     near_link, far_link = f"pp-lab{number}", f"pp-far{number}"
-    given = {"folder": folder, "there": there, "link": far_link, "name": name}
+    values = {"folder": folder, "there": there, "link": far_link, "name": name}
     write_configuration(folder, name, there)
     subprocess.run(["ip", "link", "add", near_link, "type", "veth", "peer", "name", far_link], check=True)
     subprocess.run(["ip", "address", "add", f"{here}/24", "dev", near_link], check=True)
     subprocess.run(["ip", "link", "set", near_link, "up"], check=True)
     own = ["unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc"]
     with (folder / "sshd.log").open("w") as log:
-        holder = subprocess.Popen([*own, "sh", "-c", FAR.format(**given)], stderr=log)
+        holder = subprocess.Popen([*own, "sh", "-c", FAR.format(**values)], stderr=log)
     try:
         children = Path(f"/proc/{holder.pid}/task/{holder.pid}/children")
         pid = int(wait_for(lambda: children.read_text().split(), "the other machine's first process")[0])
@@ -164,21 +164,21 @@ def far_machine(folder, name="far", number=0):
 def far_machines(folder, *names):
     """Several, each reached by its name: (machines by name, the environment in which `ssh NAME` leads there)."""
     with ExitStack() as stack:
-        found = {}
+        gathered = {}
         for number, name in enumerate(names, start=1):
             own = folder / name
             own.mkdir(parents=True)
-            found[name] = stack.enter_context(far_machine(own, name, number))
+            gathered[name] = stack.enter_context(far_machine(own, name, number))
         (folder / "config").write_text("".join((folder / name / "config").read_text() for name in names))
         write_ssh(folder)
-        yield found, {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"}
+        yield gathered, {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"}
 
 
-def cable(one, one_name, other, other_name):
+def cable(first, one_name, other, other_name):
     """Join two machines by a pair of interfaces that the lab knows nothing of."""
-    ends = ["netns", str(one.pid), "type", "veth", "peer", "name", other_name, "netns", str(other.pid)]
+    ends = ["netns", str(first.pid), "type", "veth", "peer", "name", other_name, "netns", str(other.pid)]
     subprocess.run(["ip", "link", "add", "name", one_name, *ends], check=True)
-    for machine, name in ((one, one_name), (other, other_name)):
+    for machine, name in ((first, one_name), (other, other_name)):
         machine.run("ip", "link", "set", name, "up")
 
 
@@ -206,7 +206,7 @@ class Hosts:
                 (
                     *(link["ifname"], link["mtu"], link["address"]),
                     *("UP" in link["flags"], "PROMISC" in link["flags"]),
-                    [one["local"] for one in link["addr_info"] if one["family"] == "inet"],
+                    [address["local"] for address in link["addr_info"] if address["family"] == "inet"],
                 )
                 for link in json.loads(machine.run("ip", "-j", "address", "show"))
                 if link["ifname"].startswith(("eth9", "to-"))
@@ -222,7 +222,7 @@ class Hosts:
 def three_hosts(folder):
     """Generator, device and sink; in the end they hold nothing, and their interfaces are what they were."""
     with far_machines(folder, "gen", "dut", "sink") as (machines, environment):
-        found = Hosts(machines, environment)
-        yield found
-        assert found.holds() == [[], [], []]
-        assert found.ends() == found.before
+        hosts = Hosts(machines, environment)
+        yield hosts
+        assert hosts.holds() == [[], [], []]
+        assert hosts.ends() == hosts.before

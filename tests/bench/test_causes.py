@@ -41,5 +41,5 @@ def test_a_planted_cause_is_named(name, tmp_path):
         done = run("run", path, "--quiet", "--json", "--out", tmp_path / "runs")
     assert done.returncode in (0, 1), done.stderr
     (result,) = json.loads(done.stdout)["scenarios"]
-    named = [one["cause"] for one in result["verdict"]["suspicions"]]
+    named = [suspicion["cause"] for suspicion in result["verdict"]["suspicions"]]
     assert set(named) & set(plant.causes), (result["verdict"]["headline"], named)

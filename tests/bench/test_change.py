@@ -24,29 +24,29 @@ def changed(folder, event, kind="nft"):
     done = run("run", path, "--out", folder / "runs", "--json")
     assert done.returncode == 0, done.stderr
     (scenario,) = json.loads(done.stdout)["scenarios"]
-    return {one["name"]: one for one in scenario["metrics"]}
+    return {metric["name"]: metric for metric in scenario["metrics"]}
 
 
 def test_connections_to_a_killed_backend_time_out_and_the_others_share_the_rest(tmp_path):
-    found = changed(tmp_path, "silent")
-    assert found["timed out connecting"]["value"] > 50  # a third of 600, less what the host kept from being opened
-    assert found["refused"]["value"] == found["reset"]["value"] == 0
-    assert found["right after"]["bound"] == "at_least"  # nothing tells nftables that a backend is dead
-    shares = [found[f"share of backend {number}"]["value"] for number in range(3)]
+    figures = changed(tmp_path, "silent")
+    assert figures["timed out connecting"]["value"] > 50  # a third of 600, less what the host kept from being opened
+    assert figures["refused"]["value"] == figures["reset"]["value"] == 0
+    assert figures["right after"]["bound"] == "at_least"  # nothing tells nftables that a backend is dead
+    shares = [figures[f"share of backend {number}"]["value"] for number in range(3)]
     assert shares == pytest.approx([0.5, 0.0, 0.5], abs=0.1)
 
 
 @pytest.mark.parametrize("kind", [pytest.param("nft", marks=pytest.mark.tier1("measure:change")), "haproxy"])
 def test_a_backend_that_is_removed_gets_no_connections_until_it_is_added_again(tmp_path, kind):
-    found = changed(tmp_path, "remove", kind)
-    shares = [found[f"share of backend {number}"]["value"] for number in range(3)]
+    figures = changed(tmp_path, "remove", kind)
+    shares = [figures[f"share of backend {number}"]["value"] for number in range(3)]
     assert shares == pytest.approx([0.5, 0.0, 0.5], abs=0.1)
-    assert found["share of backend 1 after return"]["value"] == pytest.approx(1 / 3, abs=0.1)
+    assert figures["share of backend 1 after return"]["value"] == pytest.approx(1 / 3, abs=0.1)
 
 
 @pytest.mark.parametrize("kind", ["haproxy", "nginx"])
 def test_a_proxy_that_reloads_goes_on_with_all_of_its_backends(tmp_path, kind):
-    found = changed(tmp_path, "reload", kind)
-    shares = [one["value"] for name, one in found.items() if name.startswith("share of backend")]
+    figures = changed(tmp_path, "reload", kind)
+    shares = [metric["value"] for name, metric in figures.items() if name.startswith("share of backend")]
     assert shares and shares == pytest.approx([1 / 3] * len(shares), abs=0.1)
-    assert found["refused"]["value"] == 0
+    assert figures["refused"]["value"] == 0

@@ -48,16 +48,16 @@ def test_two_settings_are_measured_in_turns_and_a_loss_of_everything_is_found(no
     done = run("compare", load(), "--set-b", REWRITE, "--pairs", 3, "--out", out, "--json", timeout=280)
     assert done.returncode == 9, done.stderr  # three pairs decide nothing
     folder = only(out)
-    assert [one.scenario[0] for one in folder.read_result().scenarios] == list("ABBAAB")
-    found = stored(folder)
+    assert [scenario.scenario[0] for scenario in folder.read_result().scenarios] == list("ABBAAB")
+    comparison = stored(folder)
     assert json.loads(done.stdout) == json.loads((folder.path / "comparison.json").read_text())
-    (difference,) = found.differences.scenario
+    (difference,) = comparison.differences.scenario
     assert difference.what == "rules of br0"
     assert "mod_dl_dst" in difference.b
-    one = found.scenarios[0].metrics[0]
-    assert one.judged
-    assert len(one.pairs) == 3
-    assert one.decision in (Decision.TOO_FEW, Decision.REFUSED), "three pairs decide nothing"
+    metric = comparison.scenarios[0].metrics[0]
+    assert metric.judged
+    assert len(metric.pairs) == 3
+    assert metric.decision in (Decision.TOO_FEW, Decision.REFUSED), "three pairs decide nothing"
     assert (folder.path / "comparison.html").exists()
 
 
@@ -70,7 +70,7 @@ def test_ctrl_c_in_the_second_pair_keeps_the_first_and_resume_finishes(nothing_l
     assert watched.end().returncode == 130
     folder = only(out)
     kept = folder.read_result().scenarios
-    assert [one.scenario for one in kept] == ["A-load", "B-load"]
+    assert [scenario.scenario for scenario in kept] == ["A-load", "B-load"]
     assert stored(folder).finished is False
     done = run("compare", "--resume", folder.path)
     assert done.returncode == 9, done.stderr  # nor do two
@@ -88,9 +88,11 @@ def test_a_build_of_ones_own_runs_as_b_and_its_hash_is_recorded(nothing_left, lo
     out = tmp_path / "runs"
     done = run("compare", load(), "--set-b", f"dut.vswitchd={own}", "--pairs", 1, "--out", out)
     assert done.returncode == 9, done.stderr
-    found = stored(only(out)).differences
-    assert [(one.what, one.a, one.b) for one in found.scenario] == [("dut.vswitchd", "none", str(own))]
-    (program,) = [one for one in found.versions if one.what == "switch program"]
+    differing = stored(only(out)).differences
+    assert [(difference.what, difference.a, difference.b) for difference in differing.scenario] == [
+        ("dut.vswitchd", "none", str(own))
+    ]
+    (program,) = [difference for difference in differing.versions if difference.what == "switch program"]
     assert program.a.startswith(VSWITCHD[Datapath.AF_PACKET]) and str(own) in program.b
     assert program.a.rpartition(" ")[2] != program.b.rpartition(" ")[2]
 
@@ -113,11 +115,11 @@ def test_two_stored_runs_tell_what_differs_and_compare_unpaired(nothing_left, lo
     for name, more in (("one", ()), ("two", ("--set", DROP))):
         done = run("run", load(), *more, "--out", tmp_path / name)
         assert done.returncode == 0, done.stderr
-    one, two = (only(tmp_path / name).path for name in ("one", "two"))
-    done = run("compare", one, two, "--out", tmp_path / "compared", "--metric", "loss at 5.00 kpps")
+    first, second = (only(tmp_path / name).path for name in ("one", "two"))
+    done = run("compare", first, second, "--out", tmp_path / "compared", "--metric", "loss at 5.00 kpps")
     assert done.returncode == 9, done.stderr  # of one measurement each no interval is known
     assert "rules of br0" in done.stdout
     (path,) = (tmp_path / "compared").iterdir()
-    found = COMPARISON.decode((path / "comparison.json").read_bytes(), "")
-    assert found.kind is ComparisonKind.UNPAIRED
-    assert found.scenarios[0].metrics[0].metric == "loss at 5.00 kpps"
+    comparison = COMPARISON.decode((path / "comparison.json").read_bytes(), "")
+    assert comparison.kind is ComparisonKind.UNPAIRED
+    assert comparison.scenarios[0].metrics[0].metric == "loss at 5.00 kpps"

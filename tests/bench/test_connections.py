@@ -19,7 +19,7 @@ def ran(folder, measure, closed_s, keys):
 
 
 def metrics(scenario):
-    return {one["name"]: one for one in scenario["metrics"]}
+    return {metric["name"]: metric for metric in scenario["metrics"]}
 
 
 def loads(folder):
@@ -31,14 +31,14 @@ def test_a_pool_of_ports_ends_a_burst_and_what_is_sustained_and_is_confirmed_by_
     keys = "max_cps = 300\ntrial_duration_s = 0.5\nmax_traffic_s = 4\ntimeout_s = 0.5\nconfirm = true\n"
     done, scenario = ran(tmp_path, "connections", 1, keys)
     assert done.returncode == 0, done.stderr
-    found, verdict = metrics(scenario), scenario["verdict"]
-    assert found["predicted sustained rate"]["value"] == PLACES
-    assert found["sustained rate"]["value"] == pytest.approx(PLACES, rel=0.1)
-    assert found["sustained rate, doubled"]["value"] == pytest.approx(2 * PLACES, rel=0.1)
-    assert found["burst rate"]["value"] > 1.5 * found["sustained rate"]["value"]
+    figures, verdict = metrics(scenario), scenario["verdict"]
+    assert figures["predicted sustained rate"]["value"] == PLACES
+    assert figures["sustained rate"]["value"] == pytest.approx(PLACES, rel=0.1)
+    assert figures["sustained rate, doubled"]["value"] == pytest.approx(2 * PLACES, rel=0.1)
+    assert figures["burst rate"]["value"] > 1.5 * figures["sustained rate"]["value"]
     assert verdict["limit"] == "local_ports"
     assert any(line.startswith("confirmed by doubling: local ports") for line in verdict["evidence"])
-    assert all(one["account"]["flushed"]["after"] == 0 for one in loads(tmp_path)), "each began with an empty table"
+    assert all(load["account"]["flushed"]["after"] == 0 for load in loads(tmp_path)), "each began with an empty table"
     assert scenario["settings"]["ports of each local address"] == "2000-2039"
     assert scenario["settings"]["net.netfilter.nf_conntrack_tcp_timeout_time_wait"] == "1"
 
@@ -48,19 +48,19 @@ def test_a_rate_that_is_not_ended_is_at_least_the_highest_that_was_tried(tmp_pat
     keys = "max_cps = 30\ntrial_duration_s = 0.5\nmax_traffic_s = 4\nsustain_within_s = 1\n"
     done, scenario = ran(tmp_path, "connections", 120, keys)
     assert done.returncode == 0, done.stderr
-    found = metrics(scenario)
-    assert (found["burst rate"]["bound"], scenario["verdict"]["limit"]) == ("at_least", "search_maximum")
-    assert found["sustained rate"]["note"].startswith("predicted, not confirmed")
+    figures = metrics(scenario)
+    assert (figures["burst rate"]["bound"], scenario["verdict"]["limit"]) == ("at_least", "search_maximum")
+    assert figures["sustained rate"]["note"].startswith("predicted, not confirmed")
 
 
 @pytest.mark.tier1("measure:capacity")
 def test_capacity_is_every_port_to_every_backend_and_closed_connections_are_forgotten(tmp_path):
     done, scenario = ran(tmp_path, "capacity", 1, "rate_cps = 400\nrelative_width = 0.3\ntimeout_s = 2")
     assert done.returncode == 0, done.stderr
-    found = metrics(scenario)
-    assert found["capacity"]["low"] <= PLACES <= found["capacity"]["high"]
+    figures = metrics(scenario)
+    assert figures["capacity"]["low"] <= PLACES <= figures["capacity"]["high"]
     assert scenario["verdict"]["limit"] == "local_ports"
-    assert 0 < found["aging time"]["value"] < 20
+    assert 0 < figures["aging time"]["value"] < 20
 
 
 def test_a_pool_that_is_too_small_for_the_stated_rate_is_reported_before_anything_is_built(tmp_path):

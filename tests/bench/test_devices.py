@@ -53,8 +53,8 @@ def drops(trial):
 )
 def test_every_frame_of_a_low_load_arrives_and_is_seen_at_every_place(kind):
     with standing(scenario(kind)) as (live, trial):
-        settings, found = live.settings(), trial(LOW_FPS)
-    account = found.ledger
+        settings, low = live.settings(), trial(LOW_FPS)
+    account = low.ledger
     assert account.offered > 0
     assert account.unexplained == 0, account
     assert account.received == account.offered, account
@@ -64,7 +64,7 @@ def test_every_frame_of_a_low_load_arrives_and_is_seen_at_every_place(kind):
         assert hop.frames_in == hop.frames_out == expected, hop
     if kind != "wire":
         assert settings["rps_cpus of left"] == "2"
-        (load,) = found.threads
+        (load,) = low.threads
         assert (load.cpu, load.received) == (1, account.offered), "the softirqs run on the device's CPU"
 
 
@@ -88,14 +88,14 @@ def test_a_bridge_learns_where_that_is_asked_for():
 
 def test_the_filters_of_a_redirection_are_read_back_and_kept():
     with standing(scenario("redirect")) as (live, trial):
-        settings, found = live.settings(), trial(LOW_FPS)
+        settings, low = live.settings(), trial(LOW_FPS)
         assert "mirred (Egress Redirect to device right)" in live.dumps()["tc-filters.txt"]
         Local().run(["tc", "-n", live.places.dut_netns, "filter", "del", "dev", "right", "ingress"])
         with pytest.raises(BenchError, match="filter of right: u32 to left was set, none is in force"):
             live.settings()
     assert (settings["filter of left"], settings["filter of right"]) == ("u32 to right", "u32 to left")
-    assert (found.observed["tc/filter/left/packets"], found.observed["tc/filter/right/packets"]) == (
-        found.ledger.offered,
+    assert (low.observed["tc/filter/left/packets"], low.observed["tc/filter/right/packets"]) == (
+        low.ledger.offered,
         0,
     )
 
@@ -124,11 +124,11 @@ port = "right"
 
 def test_addresses_are_translated_and_what_rules_drop_is_the_rules():
     with standing(scenario("nft", dut=TRANSLATED)) as (_, trial):
-        found = trial(LOW_FPS)
-    account, seen = found.ledger, found.observed
+        low = trial(LOW_FPS)
+    account, seen = low.ledger, low.observed
     assert seen["nft/counter/translated"] == account.offered
     assert seen["host/conntrack/entries"] >= FLOWS - 5
-    dropped, limits = drops(found)["dropped"]
+    dropped, limits = drops(low)["dropped"]
     assert limits == "rules"
     assert dropped == pytest.approx(account.offered * 5 / FLOWS, abs=5)
     assert account.unexplained == 0 and account.received == account.offered - dropped, account
@@ -161,21 +161,21 @@ def test_frames_beyond_what_its_softirqs_manage_are_the_devices_loss_and_are_cou
     rules.write_text(text)
     with standing(scenario(kind)) as (live, trial):
         Local().run([*command, str(rules)], live.places.dut_netns)
-        found = trial(100_000)
-    lost = drops(found)
-    assert lost, found.ledger
+        loaded = trial(100_000)
+    lost = drops(loaded)
+    assert lost, loaded.ledger
     assert {limits for _, limits in lost.values()} == {"dut"}, lost
-    assert found.ledger.unexplained == 0, found.ledger
-    assert found.observed["host/softnet/1/dropped"] > 0
+    assert loaded.ledger.unexplained == 0, loaded.ledger
+    assert loaded.observed["host/softnet/1/dropped"] > 0
 
 
 def test_a_destination_without_a_route_is_the_rules_loss():
     with standing(scenario("nft", more='[[route]]\nto = "198.19.0.0/29"\nport = "right"\n')) as (_, trial):
-        found = trial(1_000)
-    lost, limits = drops(found)["no route to the destination"]
+        loaded = trial(1_000)
+    lost, limits = drops(loaded)["no route to the destination"]
     assert limits == "rules"
-    assert lost == pytest.approx(found.ledger.offered * 13 / FLOWS, abs=5)
-    assert found.ledger.unexplained == 0, found.ledger
+    assert lost == pytest.approx(loaded.ledger.offered * 13 / FLOWS, abs=5)
+    assert loaded.ledger.unexplained == 0, loaded.ledger
 
 
 def test_a_refused_rule_is_reported_with_its_line_and_leaves_nothing():
@@ -201,13 +201,13 @@ def test_the_shipped_comparison_of_devices_has_a_line_for_each(tmp_path):
     """Short searches: what is shown is that each is built, measured and judged, not how fast it is."""
     files = sorted((ROOT / "studies" / "devices").glob("*.toml"))
     short = ("search.max_traffic_s=2", "search.max_repeats=30", "latency.duration_s=0.2")
-    words = [word for one in short for word in ("--set", one)]
+    words = [word for setting in short for word in ("--set", setting)]
     done = run("run", ROOT / "studies" / "devices", "--out", tmp_path / "runs", "--no-ceiling", *words)
     assert done.returncode in (0, 1), done.stderr
     (folder,) = (tmp_path / "runs").iterdir()
-    found = RunFolder.open(folder).read_result().scenarios
-    assert [one.scenario for one in found] == [path.stem for path in files]
-    assert {one.outcome for one in found} == {Outcome.MEASURED}, [one.reason for one in found]
+    results = RunFolder.open(folder).read_result().scenarios
+    assert [scenario.scenario for scenario in results] == [path.stem for path in files]
+    assert {scenario.outcome for scenario in results} == {Outcome.MEASURED}, [scenario.reason for scenario in results]
     for path in files:
         assert path.stem in done.stdout
 
@@ -222,14 +222,18 @@ def test_the_offload_story_ends_each_step_in_its_sentence(tmp_path):
     done = run("run", ROOT / "studies" / "offload-story", "--out", tmp_path / "runs", *words, timeout=280)
     assert done.returncode == 0, done.stderr
     (path,) = (tmp_path / "runs").iterdir()
-    steps = {one.scenario: one for one in RunFolder.open(path).read_result().scenarios}
+    steps = {scenario.scenario: scenario for scenario in RunFolder.open(path).read_result().scenarios}
     assert list(steps) == [path.stem for path in sorted((ROOT / "studies" / "offload-story").glob("*.toml"))]
     slow, fast, vanished, lying, one_way, two_way = steps.values()
     assert (slow.offload, fast.offload) == (None, None)
     assert vanished.rates[0].status is RateStatus.LOSES_ALWAYS
     assert vanished.verdict.limit is Limit.UNEXPLAINED
     assert 'most of them in "device table"' in vanished.verdict.headline
-    assert [one.offload.word for one in (lying, one_way, two_way)] == [Offload.CLAIMED, Offload.CLAIMED, Offload.PROVEN]
-    assert {one.offload.claimed for one in (lying, one_way, two_way)} == {1.0}
+    assert [step.offload.word for step in (lying, one_way, two_way)] == [
+        Offload.CLAIMED,
+        Offload.CLAIMED,
+        Offload.PROVEN,
+    ]
+    assert {step.offload.claimed for step in (lying, one_way, two_way)} == {1.0}
     said = done.stdout.replace("\n", " ")
     assert "offload claimed, not real" in said and "offload proven" in said

@@ -20,7 +20,7 @@ def test_dpvs_deals_in_turn_from_local_addresses_and_tells_backends_the_client(t
     )
     assert done.returncode == 0, done.stderr
     (scenario,) = json.loads(done.stdout)["scenarios"]
-    metrics = {one["name"]: one["value"] for one in scenario["metrics"]}
+    metrics = {metric["name"]: metric["value"] for metric in scenario["metrics"]}
     assert metrics["completed"] == metrics["expected source"] == metrics["TOA option"] == 1.0
     assert metrics["busiest backend"] == pytest.approx(1 / 3, abs=0.01)
     assert scenario["settings"]["tcp_timeout_time_wait"] == "2"

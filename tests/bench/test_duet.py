@@ -78,17 +78,17 @@ def test_both_benches_stand_at_once_and_slices_are_kept_and_compared(nothing_lef
     done = run(*words(rates("af_packet"), out, "--slices", "2s", "--benches", 2))
     assert done.returncode in ANSWERS, done.stderr
     folder = only(out)
-    measured = [one for one in folder.read_stretches() if one.phase == MEASURED]
-    assert {part.side for one in measured for part in one.slices} == {"A", "B"}
-    assert {one.benches for one in measured} == {1, 2}, "both were built anew"
-    assert sum(part.received for one in measured for part in one.slices) > 0
-    found = COMPARISON.decode((folder.path / "comparison.json").read_bytes(), "")
-    assert found.kind is ComparisonKind.DUET
-    (part,) = found.scenarios
+    measured = [stretch for stretch in folder.read_stretches() if stretch.phase == MEASURED]
+    assert {part.side for stretch in measured for part in stretch.slices} == {"A", "B"}
+    assert {stretch.benches for stretch in measured} == {1, 2}, "both were built anew"
+    assert sum(part.received for stretch in measured for part in stretch.slices) > 0
+    comparison = COMPARISON.decode((folder.path / "comparison.json").read_bytes(), "")
+    assert comparison.kind is ComparisonKind.DUET
+    (part,) = comparison.scenarios
     assert part.metrics[0].metric == FORWARDED
-    assert part.duet.slices == sum(len(one.slices) for one in measured)
+    assert part.duet.slices == sum(len(stretch.slices) for stretch in measured)
     assert part.duet.used + sum(part.duet.discarded.values()) == part.duet.slices
-    assert [one.scenario for one in folder.read_result().scenarios] == ["A-rates", "B-rates"]
+    assert [scenario.scenario for scenario in folder.read_result().scenarios] == ["A-rates", "B-rates"]
     assert "as a duet" in done.stdout
 
 
@@ -105,16 +105,16 @@ def test_alternating_trials_of_two_benches_that_stand_are_kept_compared_and_resu
     assert done.returncode in ANSWERS, done.stderr
     trials = alternating_in(out)
     assert trials[: len(kept)] == kept
-    assert {one.scenario for one in trials} == {"A-rates", "B-rates"}
-    assert len({one.id for one in only(out).read_trials()}) == len(only(out).read_trials())
-    found = COMPARISON.decode((only(out).path / "comparison.json").read_bytes(), "")
-    assert (found.kind, found.finished) == (ComparisonKind.TRIALS, True)
+    assert {trial.scenario for trial in trials} == {"A-rates", "B-rates"}
+    assert len({trial.id for trial in only(out).read_trials()}) == len(only(out).read_trials())
+    comparison = COMPARISON.decode((only(out).path / "comparison.json").read_bytes(), "")
+    assert (comparison.kind, comparison.finished) == (ComparisonKind.TRIALS, True)
     assert "by alternating trials" in done.stdout
 
 
 def alternating_in(out):
     folders = [path for path in Path(out).glob("*") if (path / "run.json").exists()]
-    return [one for path in folders for one in RunFolder.open(path).read_trials() if one.phase == ALTERNATING]
+    return [trial for path in folders for trial in RunFolder.open(path).read_trials() if trial.phase == ALTERNATING]
 
 
 def built_beside_a_frozen_twin(texts, fatal_entry):
@@ -181,7 +181,7 @@ def test_after_kill_9_during_slices_clean_leaves_nothing_and_resume_finishes(rat
     assert done.returncode in ANSWERS, done.stderr
     stretches = only(out).read_stretches()
     assert len(stretches) > kept
-    assert len({one.id for one in stretches}) == len(stretches)
+    assert len({stretch.id for stretch in stretches}) == len(stretches)
     assert only(out).read_result().finished
     assert what_is_there() == before
 
@@ -280,9 +280,9 @@ def test_points_beside_a_standing_reference_are_killed_cleaned_and_resumed(relat
     result, stretches = only(out).read_result(), only(out).read_stretches()
     assert result.finished
     assert stretches[: len(kept)] == kept
-    assert len({one.id for one in stretches}) == len(stretches)
+    assert len({stretch.id for stretch in stretches}) == len(stretches)
     first, *others = result.scenarios
-    assert {one.reference for one in result.scenarios} == {first.scenario}
+    assert {scenario.reference for scenario in result.scenarios} == {first.scenario}
     assert first.trials
-    assert all(not one.rates for one in others)
-    assert {one.scenario for one in stretches} == {one.scenario for one in others}
+    assert all(not other.rates for other in others)
+    assert {stretch.scenario for stretch in stretches} == {other.scenario for other in others}

@@ -23,8 +23,8 @@ OTHERS = {
 
 def scenario(kind, dut="", service="", more=""):
     tables = ESTABLISHED + more
-    given = served(kind, FULL_NAT + service, measure="rates", dut=dut, tables=tables, backends=2, clients=CLIENTS)
-    return parse(given, "established.toml")
+    stands = served(kind, FULL_NAT + service, measure="rates", dut=dut, tables=tables, backends=2, clients=CLIENTS)
+    return parse(stands, "established.toml")
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +34,9 @@ def trials():
     with standing(scenario("nft")) as (live, trial):
         whole = trial(LOW_FPS)
         Local().run(["conntrack", "-D", "-s", "10.0.1.1"], live.places.dut_netns)
-        found = live.settings(), whole, trial(LOW_FPS)
+        reading = live.settings(), whole, trial(LOW_FPS)
     assert what_is_there() == before
-    return found
+    return reading
 
 
 @pytest.mark.tier1("frames on established connections")
@@ -52,13 +52,13 @@ def test_every_frame_is_translated_by_its_connection_and_arrives_in_order(trials
 
 @pytest.mark.tier1("frames on established connections")
 def test_frames_of_connections_that_are_forgotten_are_lost_by_name_and_make_no_new_ones(trials):
-    settings, _, found = trials
-    drops = {drop.name: drop.frames for hop in found.ledger.hops for drop in hop.drops}
+    settings, _, trial = trials
+    drops = {drop.name: drop.frames for hop in trial.ledger.hops for drop in hop.drops}
     assert settings["net.netfilter.nf_conntrack_tcp_loose"] == "0"
     forgotten = drops.pop("on a connection that is not known")
-    assert abs(forgotten - found.ledger.offered / 4) <= 1 + sum(drops.values()), found.ledger
-    assert found.ledger.unexplained == 0
-    assert found.observed["host/conntrack/entries"] == CONNECTIONS * 3 / 4
+    assert abs(forgotten - trial.ledger.offered / 4) <= 1 + sum(drops.values()), trial.ledger
+    assert trial.ledger.unexplained == 0
+    assert trial.observed["host/conntrack/entries"] == CONNECTIONS * 3 / 4
 
 
 @pytest.mark.usefixtures("nothing_left")
@@ -66,9 +66,9 @@ def test_frames_of_connections_that_are_forgotten_are_lost_by_name_and_make_no_n
 def test_every_balancer_that_forwards_carries_frames_on_connections_that_stand(kind):
     with standing(scenario(kind, *OTHERS[kind])) as (live, trial):
         known = live.balancer().tracked()
-        found = trial(LOW_FPS)
+        low = trial(LOW_FPS)
         assert live.balancer().tracked() == known >= CONNECTIONS, "frames make no connection and end none"
-    (stream,) = found.streams
-    assert found.ledger.received > 0
-    assert found.ledger.received + found.ledger.dropped == found.ledger.offered, found.ledger
+    (stream,) = low.streams
+    assert low.ledger.received > 0
+    assert low.ledger.received + low.ledger.dropped == low.ledger.offered, low.ledger
     assert (stream.corrupt, stream.reordered_in_flow) == (0, 0)

@@ -37,15 +37,15 @@ ELSEWHERE = [pytest.mark.subject(target="test-causes")]
 def test_what_is_too_small_is_named(kind, dut, service, max_cps, more, limit):
     tables = KEYS.format(max_cps=max_cps, more=more)
     with serving(parse(served(kind, service, measure="connections", dut=dut, tables=tables), "small.toml")) as (_, run):
-        found = run()
-    assert found.verdict.limit is limit, found.verdict
+        named = run()
+    assert named.verdict.limit is limit, named.verdict
 
 
 def test_a_backend_that_is_too_slow_is_named_by_the_answers_that_are_missing():
     dut = "cpus = [1]\nslow_backend = 1\nslow_ms = 1500"
     tables = "[verify]\nconnections = 30\ntimeout_s = 1.0\n"
     with serving(parse(served("reference", dut=dut, tables=tables), "slow.toml")) as (_, run):
-        found = run()
-    assert found.outcome is Outcome.WRONG
-    assert "completed: 20 of 30, " in found.reason
-    assert "busiest backend: 10 / 0 / 10, not in turn" in found.reason
+        named = run()
+    assert named.outcome is Outcome.WRONG
+    assert "completed: 20 of 30, " in named.reason
+    assert "busiest backend: 10 / 0 / 10, not in turn" in named.reason

@@ -56,13 +56,13 @@ def test_a_rule_that_drops_is_suspected_confirmed_and_shown_again(tmp_path):
     done = run("explain", path, "--no-ceiling", "--out", out, "--json", timeout=280)
     assert done.returncode == 0, done.stderr
     folder = only(out)
-    (found,) = folder.read_result().explanations
-    branch = found.branches[0]  # beside it a busy host may be suspected, of what rings lost
+    (explanation,) = folder.read_result().explanations
+    branch = explanation.branches[0]  # beside it a busy host may be suspected, of what rings lost
     assert (branch.suspicion.cause, branch.standing) == ("rule-drop", Standing.CONFIRMED)
     assert branch.tried.experiment is Experiment.PLAIN
     assert branch.tried.ratio > 1.2, "all of four frames, and not three"
-    left_out = [one for one in folder.read_result().scenarios if one.outcome is Outcome.SKIPPED]
-    assert {one.reason for one in left_out} <= {"not needed"}
+    left_out = [scenario for scenario in folder.read_result().scenarios if scenario.outcome is Outcome.SKIPPED]
+    assert {scenario.reason for scenario in left_out} <= {"not needed"}
     assert json.loads(done.stdout)["explanations"][0]["branches"][0]["standing"] == "confirmed"
     shown = run("explain", folder.path)
     assert shown.returncode == 0, shown.stderr
@@ -87,12 +87,12 @@ def test_the_time_of_a_saturated_thread_is_divided_by_function_and_a_stop_meanwh
     trials = folder.read_trials()
     done = run("explain", "--resume", folder.path, "--no-ceiling")
     assert done.returncode == 0, done.stderr
-    (found,) = folder.read_result().profiles
-    assert not found.reason
-    lines = (folder.path / "attachments" / found.file).read_text().splitlines()
+    (profile,) = folder.read_result().profiles
+    assert not profile.reason
+    lines = (folder.path / "attachments" / profile.file).read_text().splitlines()
     counts = [int(line.rpartition(" ")[2]) for line in lines]
-    assert sum(counts) == found.samples == sum(one.samples for one in found.functions) > 0
-    assert {line.partition(";")[0] for line in lines} == set(found.threads) == {"main"}
+    assert sum(counts) == profile.samples == sum(function.samples for function in profile.functions) > 0
+    assert {line.partition(";")[0] for line in lines} == set(profile.threads) == {"main"}
     assert any("recvmmsg" in line or "[ovs-vswitchd]" in line for line in lines), "the switch receives, or tracks"
     assert folder.read_trials() == trials, "the sampled trial is in no record"
     assert "Time by function" in done.stdout
@@ -144,8 +144,8 @@ def test_a_flag_that_lies_is_said_to_lie(tmp_path):
     done = run("run", path, "--out", out)
     assert done.returncode == 0, done.stderr
     assert "offload claimed, not real" in done.stdout.replace("\n", " ")
-    (found,) = only(out).read_result().scenarios
-    assert (found.offload.word, found.offload.claimed, found.offload.hardware) == (Offload.CLAIMED, 1.0, 0.0)
+    (result,) = only(out).read_result().scenarios
+    assert (result.offload.word, result.offload.claimed, result.offload.hardware) == (Offload.CLAIMED, 1.0, 0.0)
     assert "claimed, not real" in (only(out).path / "report.html").read_text()
 
 
@@ -163,7 +163,7 @@ def test_what_cannot_be_explained_is_bad_input(arguments, words, tmp_path):
         SCENARIO.replace("[latency]\nat = []", "") if "soak" in str(arguments) else SCENARIO
     )
     places = {"file": tmp_path / "drop.toml", "folder": tmp_path}
-    done = run("explain", *(one.format(**places) for one in arguments), "--out", tmp_path / "runs")
+    done = run("explain", *(argument.format(**places) for argument in arguments), "--out", tmp_path / "runs")
     assert done.returncode == 2
     assert words in done.stderr
     assert not (tmp_path / "runs").exists()

@@ -42,12 +42,12 @@ def sender(tmp_path):
 def test_all_that_another_generator_sends_through_the_kernel_is_counted_and_looked_into(scenario, sender):
     done = run("ceiling", scenario(datapath="af_packet"), "--json", "--generator", f"{sender} {{left}} 0")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    left, right = found["sent"]
+    ceiling = json.loads(done.stdout)
+    left, right = ceiling["sent"]
     assert (left["port"], left["frames"] + left["missed"], right["frames"]) == ("left", 3000, 0)
     assert (left["shortest"], left["longest"], left["flows"]) == (100, 100, 7)
     assert left["missed"] > 0 or left["wrong_checksums"] == 5
-    assert found["ended"] == "ended by itself" and not found["wire"]["carries"]
+    assert ceiling["ended"] == "ended by itself" and not ceiling["wire"]["carries"]
 
 
 def test_a_generator_of_dpdk_serves_the_sockets_and_its_frames_are_carried(scenario):
@@ -59,12 +59,12 @@ def test_a_generator_of_dpdk_serves_the_sockets_and_its_frames_are_carried(scena
     command = f"{find_engine(Local())} send --from {ports[0]} --to {ports[1]} {traffic} --rx-ring 1024 --tx-ring 1024"
     done = run("ceiling", scenario(), "--json", "--for", "30s", "--generator", command)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    left, right = found["sent"]
-    assert found["ended"] == "ended by itself", "the account of the command was closed"
+    ceiling = json.loads(done.stdout)
+    left, right = ceiling["sent"]
+    assert ceiling["ended"] == "ended by itself", "the account of the command was closed"
     assert 0 < left["frames"] <= 10_000 and right["frames"] == 0
     assert 0 < left["flows"] <= 8 and left["wrong_checksums"] == 0 and 0 < left["checked"] < left["frames"]
-    assert found["wire"]["carries"]
+    assert ceiling["wire"]["carries"]
 
 
 def test_a_generator_that_fails_is_an_error_with_its_own_words(scenario):
@@ -77,9 +77,9 @@ def test_a_generator_that_does_not_end_is_stopped_with_all_that_it_started(scena
     command = f"sh -c '{sender} {{left}} 300 & {sender} {{right}} 300 & wait'"
     done = run("ceiling", scenario(datapath="af_packet"), "--json", "--for", "2s", "--generator", command)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["ended"] == "stopped after 2 s"
-    assert [one["frames"] + one["missed"] > 0 for one in found["sent"]] == [True, True]
+    ceiling = json.loads(done.stdout)
+    assert ceiling["ended"] == "stopped after 2 s"
+    assert [link["frames"] + link["missed"] > 0 for link in ceiling["sent"]] == [True, True]
     assert not pid_of("sender.py")
 
 

@@ -20,7 +20,7 @@ def test_full_nat_in_turn_and_the_same_connections_again_after_a_flush():
     wanted = scenario(FULL_NAT + "opening_s = 30\nestablished_s = 600\nclosed_s = 100\nmax_connections = 4000")
     with serving(wanted) as (live, verified):
         settings, table = live.settings(), live.balancer()
-        limits = {one.resource: one for one in table.limits()}
+        limits = {limit.resource: limit for limit in table.limits()}
         outcomes, tracked = [], []
         for _ in range(2):
             outcomes.append(verified())
@@ -28,7 +28,7 @@ def test_full_nat_in_turn_and_the_same_connections_again_after_a_flush():
             table.flush()
             tracked.append(table.tracked())
         seen = counted(live)
-    assert [one.outcome for one in outcomes] == [Outcome.MEASURED] * 2, [one.reason for one in outcomes]
+    assert [outcome.outcome for outcome in outcomes] == [Outcome.MEASURED] * 2, [outcome.reason for outcome in outcomes]
     assert min(tracked[0], tracked[2]) > 0 and tracked[1] == tracked[3] == 0, tracked
     assert settings["guest.kernel"] in KERNELS, "the one that was taken"
     assert settings["net.netfilter.nf_conntrack_tcp_timeout_time_wait"] == "100"
@@ -41,8 +41,8 @@ def test_full_nat_in_turn_and_the_same_connections_again_after_a_flush():
 @pytest.mark.tier1("device:ipvs", "guest:auto")
 def test_dnat_by_a_hash():
     with serving(scenario('mode = "dnat"\nscheduler = "hash"')) as (live, verified):
-        settings, found = live.settings(), verified()
-    assert found.outcome is Outcome.MEASURED, found.reason
+        settings, checked = live.settings(), verified()
+    assert checked.outcome is Outcome.MEASURED, checked.reason
     assert "-s mh -b mh-port" in settings["ipvs"]
 
 

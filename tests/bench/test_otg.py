@@ -64,9 +64,9 @@ def answers(client):
         return None
 
 
-def wait_for(found):
+def wait_for(condition):
     end = time.monotonic() + WITHIN_S
-    while not (answer := found()):
+    while not (answer := condition()):
         assert time.monotonic() < end
         time.sleep(0.05)
     return answer
@@ -120,14 +120,14 @@ def test_a_script_sends_counts_and_stops(nothing_left, api):
     api.set_config(config)
     assert api.get_config().flows[1].name == "flow 2"
     transmit(api, "start")
-    ended = wait_for(lambda: [one for one in flows(api) if one.transmit == "stopped"][1:] and flows(api))
-    assert [(one.name, one.frames_tx, one.frames_rx) for one in ended] == [
+    ended = wait_for(lambda: [flow for flow in flows(api) if flow.transmit == "stopped"][1:] and flows(api))
+    assert [(flow.name, flow.frames_tx, flow.frames_rx) for flow in ended] == [
         ("flow 1", 1000, 1000), ("flow 2", 2000, 2000)
     ]  # fmt: skip
-    assert [one.bytes_rx for one in ended] == [64_000, 256_000]
-    assert [one.loss for one in ended] == [0.0, 0.0]
-    assert all(0 < one.latency.minimum_ns <= one.latency.average_ns <= one.latency.maximum_ns for one in ended)
-    assert [(one.name, one.frames_tx, one.frames_rx) for one in ports(api)] == [
+    assert [flow.bytes_rx for flow in ended] == [64_000, 256_000]
+    assert [flow.loss for flow in ended] == [0.0, 0.0]
+    assert all(0 < flow.latency.minimum_ns <= flow.latency.average_ns <= flow.latency.maximum_ns for flow in ended)
+    assert [(port.name, port.frames_tx, port.frames_rx) for port in ports(api)] == [
         ("left", 1000, 2000), ("right", 2000, 1000)
     ]  # fmt: skip
 
@@ -135,7 +135,7 @@ def test_a_script_sends_counts_and_stops(nothing_left, api):
         flow.duration.continuous.gap = 12
     api.set_config(config)
     transmit(api, "start", ["flow 1"])
-    moving = wait_for(lambda: [one for one in flows(api) if one.frames_rx and 500 < one.frames_rx_rate < 2000])[0]
+    moving = wait_for(lambda: [flow for flow in flows(api) if flow.frames_rx and 500 < flow.frames_rx_rate < 2000])[0]
     assert moving.transmit == "started"
     with pytest.raises(Exception, match="flows are transmitting; stop them first"):
         transmit(api, "start")

@@ -55,14 +55,14 @@ def test_a_soak_accounts_for_every_frame_and_is_resumed_after_an_interruption(wr
     assert kept >= 3
     ended = run("run", "--resume", folder.path)
     assert ended.returncode == 0, ended.stderr
-    windows, soaks = folder.read_measurements(), [one for one in folder.read_trials() if one.phase == "soak"]
+    windows, soaks = folder.read_measurements(), [trial for trial in folder.read_trials() if trial.phase == "soak"]
     assert len(windows) > kept and len(soaks) == 2
-    assert sum(one.account["span_s"] for one in windows) == pytest.approx(6.0, abs=0.5)
+    assert sum(window.account["span_s"] for window in windows) == pytest.approx(6.0, abs=0.5)
     whole = soaks[1]  # an interrupted one ends within a window, which is sent again
-    assert sum(one.account["offered"] for one in windows[kept:]) == whole.offered
-    assert sum(one.account["lost"] - one.account["late"] for one in windows[kept:]) == whole.lost
+    assert sum(window.account["offered"] for window in windows[kept:]) == whole.offered
+    assert sum(window.account["lost"] - window.account["late"] for window in windows[kept:]) == whole.lost
     (result,) = folder.read_result().scenarios
-    assert {"loss", "lost frames", "longest loss-free stretch"} <= {one.name for one in result.metrics}
+    assert {"loss", "lost frames", "longest loss-free stretch"} <= {metric.name for metric in result.metrics}
     assert "Loss over time" in (folder.path / "report.html").read_text()
     assert what_is_there() == before
 
@@ -77,15 +77,15 @@ def test_a_switch_that_forwards_no_more_has_its_loss_in_the_windows_where_it_hap
     ended = watched.end()
     assert ended.returncode == 0, ended.stderr
     folder = only_folder(out)
-    (soak,) = [one for one in folder.read_trials() if one.phase == "soak"]
-    windows = [one.account for one in folder.read_measurements()]
-    assert sum(one["lost"] - one["late"] for one in windows) == soak.lost
-    stopped = [one["lost"] >= 0.98 * one["offered"] for one in windows]
+    (soak,) = [trial for trial in folder.read_trials() if trial.phase == "soak"]
+    windows = [measurement.account for measurement in folder.read_measurements()]
+    assert sum(window["lost"] - window["late"] for window in windows) == soak.lost
+    stopped = [window["lost"] >= 0.98 * window["offered"] for window in windows]
     since = stopped.index(True)
     assert since >= 4, "the rules stood until the fifth window"
     assert all(stopped[since:]), "and never came back"
     (result,) = folder.read_result().scenarios
-    (told,) = [one for one in result.warnings if one.startswith("forwarding stopped")]
+    (told,) = [warning for warning in result.warnings if warning.startswith("forwarding stopped")]
     assert float(told.split()[2]) == pytest.approx(0.5 * since, abs=0.6)
 
 
@@ -97,7 +97,7 @@ def test_an_overload_loses_frames_and_the_load_after_it_hardly_any(written, tmp_
     out = tmp_path / "runs"
     ended = run("run", written("recovery", RECOVERY), "--out", out)
     folder = only_folder(out)
-    trials = [one for one in folder.read_trials() if one.phase == "recovery"]
+    trials = [trial for trial in folder.read_trials() if trial.phase == "recovery"]
     assert trials, ended.stderr
     for trial in trials:
         assert len(trial.samples) >= 10
@@ -130,7 +130,7 @@ def test_an_action_under_traffic_is_timed_and_undone(written, tmp_path, action, 
     folder = only_folder(out)
     (result,) = folder.read_result().scenarios
     assert result.outcome is Outcome.MEASURED, result.reason
-    figures = {one.name: one for one in result.metrics}
+    figures = {metric.name: metric for metric in result.metrics}
     assert figures["action time"].value > (0.01 if action.endswith("-ports") or action == "restart" else 0)
     if action == "restart":
         assert figures["lost frames"].value > 0

@@ -24,14 +24,14 @@ def scenario(service, timeout_s=20.0):
 def test_full_nat_by_a_hash_and_the_same_connections_again_after_a_flush():
     with serving(scenario(FULL_NAT + "max_connections = 4000")) as (live, verified):
         table = live.balancer()
-        limits = {one.resource: one for one in table.limits()}
+        limits = {limit.resource: limit for limit in table.limits()}
         outcomes, tracked = [], []
         for _ in range(2):
             outcomes.append(verified())
             tracked.append(table.tracked())
             table.flush()
             tracked.append(table.tracked())
-    assert [one.outcome for one in outcomes] == [Outcome.MEASURED] * 2, [one.reason for one in outcomes]
+    assert [outcome.outcome for outcome in outcomes] == [Outcome.MEASURED] * 2, [outcome.reason for outcome in outcomes]
     assert min(tracked[0], tracked[2]) > 0 and tracked[1] == tracked[3] == 0, tracked
     assert tracked[0] % 2 == tracked[2] % 2 == 0, "an entry for each of the two translations"
     assert limits[Resource.TABLE].size == 2000
@@ -39,9 +39,9 @@ def test_full_nat_by_a_hash_and_the_same_connections_again_after_a_flush():
 
 def test_dnat_remembers_closed_connections_as_long_as_the_service_says():
     with serving(scenario('mode = "dnat"\nopening_s = 5\nestablished_s = 100\nclosed_s = 25')) as (live, verified):
-        settings, found = live.settings(), verified()
+        settings, checked = live.settings(), verified()
         entries = live.control.call("dpctl/dump-conntrack", "-m", "-s").splitlines()
-    assert found.outcome is Outcome.MEASURED, found.reason
+    assert checked.outcome is Outcome.MEASURED, checked.reason
     assert settings["time-outs of zone 1"].startswith("tcp_close = 25 s, tcp_established = 100 s")
     left_s = [int(seconds) for seconds in re.findall(r",timeout=(\d+),", "\n".join(entries))]
     assert left_s
@@ -49,11 +49,11 @@ def test_dnat_remembers_closed_connections_as_long_as_the_service_says():
 
 
 @pytest.mark.parametrize(
-    ("given", "resource"),
+    ("limiting", "resource"),
     [('local_ports = "2000-2004"', Resource.LOCAL_PORTS), ("max_connections = 100", Resource.TABLE)],
 )
-def test_what_runs_out_is_counted_where_its_limit_says(given, resource):
-    before, seen, limits, client = overloaded(scenario(FULL_NAT + given), 150)
+def test_what_runs_out_is_counted_where_its_limit_says(limiting, resource):
+    before, seen, limits, client = overloaded(scenario(FULL_NAT + limiting), 150)
     limit = limits[resource]
     assert limit.size in (60, 50)
     (refused,) = limit.refused

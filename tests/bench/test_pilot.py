@@ -62,15 +62,15 @@ def test_a_pilot_measures_every_combination_and_tells_components_and_advice(noth
     (folder,) = (tmp_path / "runs").iterdir()
     result = RunFolder.open(folder).read_result()
     assert result.finished
-    assert len({(*one.levels.values(), one.repeat) for one in result.scenarios}) == 8
+    assert len({(*scenario.levels.values(), scenario.repeat) for scenario in result.scenarios}) == 8
     assert len(RunFolder.open(folder).read_measurements()) == 8
     program = RunFolder.open(folder).read_info().versions["switch program for af_packet"]
     assert "Open vSwitch" in program and "sha256" in program
     assert told["costs"]["measurement_s"] > 0
     (judged,) = told["metrics"]
     assert judged["value"] > 0
-    assert [one["freedom"] for one in judged["components"]] == [1, 2, 4]
-    assert sum(one["share"] for one in judged["components"]) > 0.999
+    assert [component["freedom"] for component in judged["components"]] == [1, 2, 4]
+    assert sum(component["share"] for component in judged["components"]) > 0.999
     again = run("run", "--resume", folder)
     assert again.returncode == 2
     assert "a pilot cannot be resumed" in again.stderr

@@ -29,6 +29,6 @@ def test_an_imported_profile_runs_with_all_its_streams(tmp_path, nothing_left):
     assert done.returncode == 0, done.stderr
     (trials,) = out.rglob("trials.jsonl")
     first = json.loads(trials.read_text().splitlines()[0])
-    received = [one["received"] for one in first["streams"]]
+    received = [stream["received"] for stream in first["streams"]]
     assert len(received) == 6
     assert all(received)

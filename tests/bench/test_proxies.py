@@ -64,26 +64,26 @@ def standing(kind, scheduler="round-robin", local="10.1.0.240", more=""):
 
 @pytest.mark.parametrize("kind", NO_PORT)
 def test_a_proxy_deals_in_turn_until_its_local_ports_wait_and_forgets_them_when_flushed(kind):
-    with standing(kind, more='local_ports = "2000-2003"') as one:
-        balancer = one.live.balancer()
+    with standing(kind, more='local_ports = "2000-2003"') as bench:
+        balancer = bench.live.balancer()
         ports = next(limit for limit in balancer.limits() if limit.resource is Resource.LOCAL_PORTS)
         assert (ports.size, ports.sustained_cps) == (PLACES, PLACES / 60)
-        client, seen = one.opens(PLACES)
-        assert [check for check in checks(one.wanted.service, client) if not check.is_right] == []
+        client, seen = bench.opens(PLACES)
+        assert [check for check in checks(bench.wanted.service, client) if not check.is_right] == []
         assert ports.used in seen
         wait_for(lambda: balancer.tracked() == PLACES, "one socket of each connection in TIME_WAIT", 20.0)
         with balancer.doubled(Resource.LOCAL_PORTS) as what:
             assert "2000 2007 instead of 2000 2003" in what
-            client, _ = one.opens(PLACES)
+            client, _ = bench.opens(PLACES)
             assert client.completed == PLACES
-        client, seen = one.opens(2, timeout_s=1.0)
+        client, seen = bench.opens(2, timeout_s=1.0)
         assert client.answered == 0
         assert seen[NO_PORT[kind]] >= 2
         assert ports.refused[0] == NO_PORT[kind]
         assert seen["host/tcp/AttemptFails"] == 0, "no backend refused"
         balancer.flush()
         assert balancer.tracked() == 0
-        client, _ = one.opens(PLACES)
+        client, _ = bench.opens(PLACES)
         assert client.completed == PLACES
 
 
@@ -96,10 +96,13 @@ def test_a_proxy_deals_in_turn_until_its_local_ports_wait_and_forgets_them_when_
     ],
 )
 def test_a_proxy_deals_by_a_hash_and_says_with_which_settings_it_runs(kind, local):
-    with standing(kind, "hash", local, "max_connections = 2000\nestablished_s = 30") as one:
-        settings, limits = one.live.settings(), {limit.resource: limit.size for limit in one.live.balancer().limits()}
-        client, seen = one.opens(120)
-    assert [check for check in checks(one.wanted.service, client) if not check.is_right] == []
+    with standing(kind, "hash", local, "max_connections = 2000\nestablished_s = 30") as bench:
+        settings, limits = (
+            bench.live.settings(),
+            {limit.resource: limit.size for limit in bench.live.balancer().limits()},
+        )
+        client, seen = bench.opens(120)
+    assert [check for check in checks(bench.wanted.service, client) if not check.is_right] == []
     assert limits[Resource.TABLE] == 2000
     assert limits[Resource.DESCRIPTORS] == int(settings["descriptors"]) // 2 == 8192
     assert settings["backlog"] == settings["net.core.somaxconn"] == "4096"
@@ -110,17 +113,17 @@ def test_a_proxy_deals_by_a_hash_and_says_with_which_settings_it_runs(kind, loca
 
 @pytest.mark.parametrize("kind", ["haproxy", "nginx"])
 def test_a_reload_has_new_workers_and_keeps_dealing(kind):
-    with standing(kind) as one:
-        before = one.live.tasks()
-        action = one.live.action(Change("reload", 1, {}), ())
+    with standing(kind) as bench:
+        before = bench.live.tasks()
+        action = bench.live.action(Change("reload", 1, {}), ())
         action.act(lambda: None)
-        assert set(one.live.tasks()) - set(before)
-        client, _ = one.opens(BACKENDS)
+        assert set(bench.live.tasks()) - set(before)
+        client, _ = bench.opens(BACKENDS)
     assert client.completed == BACKENDS
 
 
 def test_a_worker_whose_master_was_killed_ends_with_the_bench():
-    with standing("nginx") as one:
-        Local().signal([one.live.pid], signal.SIGKILL)
-        wait_for(lambda: not alive(Local(), [one.pids[0]]), "the end of the master", 20.0)
-        assert alive(Local(), one.pids), "its worker goes on"
+    with standing("nginx") as bench:
+        Local().signal([bench.live.pid], signal.SIGKILL)
+        wait_for(lambda: not alive(Local(), [bench.pids[0]]), "the end of the master", 20.0)
+        assert alive(Local(), bench.pids), "its worker goes on"

@@ -21,8 +21,8 @@ def reference(dut="", timeout_s=20.0):
 
 def verified(dut, timeout_s=20.0):
     with reference(dut, timeout_s) as bench:
-        found = measure_verify(bench)
-    return found.outcome, found.reason, {one.name: one.value for one in found.metrics}
+        result = measure_verify(bench)
+    return result.outcome, result.reason, {metric.name: metric.value for metric in result.metrics}
 
 
 @pytest.mark.tier1("measure:verify")
@@ -61,7 +61,7 @@ def test_its_limits_are_read_back_and_a_flush_empties_its_table():
         argv = command(bench.engine, 0, ends, bench.scenario.service, load, dpdk)
         told = connect(Local(), argv, setup.places.environment, load).client
         balancer = live.balancer()
-        limits = {one.resource: (one.size, one.held_s) for one in balancer.limits()}
+        limits = {limit.resource: (limit.size, limit.held_s) for limit in balancer.limits()}
         balancer.flush()
         left, seen = balancer.tracked(), live.collectors()[0].snapshot().counters
     places = {Resource.TABLE: (1000, 1.0), Resource.LOCAL_PORTS: (3 * 4 * 1000, 1.0)}

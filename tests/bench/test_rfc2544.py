@@ -58,16 +58,16 @@ def test_every_burst_has_exactly_its_frames_and_the_ring_that_overflows_is_named
         assert trial.lost == 0 or trial.burst_frames > 0.9 * ring, "what fits into the ring is not lost"
         drops = {drop.name: drop.frames for hop in trial.ledger.hops for drop in hop.drops if drop.frames}
         assert all("receive ring" in name for name in drops), drops
-    (found,) = folder.read_result().scenarios
-    if found.outcome is not Outcome.MEASURED:  # the host lets a burst be judged or not; its account was looked at
-        assert "no burst could be judged" in found.reason
+    (result,) = folder.read_result().scenarios
+    if result.outcome is not Outcome.MEASURED:  # the host lets a burst be judged or not; its account was looked at
+        assert "no burst could be judged" in result.reason
         return
     assert done.returncode == 0, done.stderr
-    metrics = {one.name: one for one in found.metrics}
+    metrics = {metric.name: metric for metric in result.metrics}
     assert metrics["longest burst"].value > 0.9 * ring
     assert metrics["corrected buffer"].value < metrics["average burst"].value, "it forwarded meanwhile"
     assert metrics["burst rate"].value > 1.02 * THROUGHPUT_FPS
-    assert "receive ring" in found.verdict.headline
+    assert "receive ring" in result.verdict.headline
     assert 'id="scenario-1-bursts"' in (folder.path / "report.html").read_text()
 
 
@@ -79,11 +79,11 @@ def test_loads_that_no_engine_offers_are_marked_and_the_rest_have_a_loss(nothing
     done = run("run", path, "--out", tmp_path / "runs")
     assert done.returncode in (0, 4), done.stderr  # 4: on a busy host the engine may offer none of the loads
     folder = only_folder(tmp_path / "runs")
-    (found,) = folder.read_result().scenarios
-    top = found.loss_curve[0]
+    (result,) = folder.read_result().scenarios
+    top = result.loss_curve[0]
     assert (top.loss, top.trials) == (None, 0), "100 million frames a second are beyond any engine"
     assert top.reason
-    for point in found.loss_curve:
+    for point in result.loss_curve:
         if point.trials:
             assert 0 <= point.loss_low <= point.loss <= point.loss_high <= 1
             assert point.forwarded_fps <= point.offered_fps * 1.001

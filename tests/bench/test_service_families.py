@@ -57,9 +57,9 @@ def outcome(kind, service, backends, port=8080, guest=""):
     ids=["nft", "reference", "haproxy to IPv4", "ipvs"],
 )
 def test_a_service_of_ipv6_does_what_it_says(kind, local, backends, guest):
-    found = outcome(kind, OF_IPV6 + local, backends, guest=guest)
-    assert found.outcome is Outcome.MEASURED, found.reason
-    notes = {one.name: one.note for one in found.metrics}
+    result = outcome(kind, OF_IPV6 + local, backends, guest=guest)
+    assert result.outcome is Outcome.MEASURED, result.reason
+    notes = {metric.name: metric.note for metric in result.metrics}
     assert notes["expected source"].startswith("2 of 2 local addresses seen")
 
 
@@ -73,8 +73,8 @@ def test_a_service_of_ipv6_does_what_it_says(kind, local, backends, guest):
     ids=["reference", "reference, IPv6", "ipvs"],
 )
 def test_with_direct_return_no_answer_passes_the_device(kind, service, backends, guest):
-    found = outcome(kind, service + DIRECT, backends, port=80, guest=guest)
-    assert found.outcome is Outcome.MEASURED, found.reason
-    notes = {one.name: one.note for one in found.metrics}
+    result = outcome(kind, service + DIRECT, backends, port=80, guest=guest)
+    assert result.outcome is Outcome.MEASURED, result.reason
+    notes = {metric.name: metric.note for metric in result.metrics}
     assert notes["expected source"].startswith("20 of 20 clients seen")
     assert "past the device, 0 through it" in notes["direct return"]

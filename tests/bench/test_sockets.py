@@ -54,21 +54,21 @@ def ran(path, out, environment=None):
     done = run("run", path, "--out", out, env=environment)
     assert done.returncode == 0, done.stderr
     (folder,) = Path(out).iterdir()
-    (found,) = json.loads((folder / "result.json").read_text())["scenarios"]
-    return found, RunFolder.open(folder).read_measurements()
+    (result,) = json.loads((folder / "result.json").read_text())["scenarios"]
+    return result, RunFolder.open(folder).read_measurements()
 
 
-def values(found):
-    return {metric["name"]: metric["value"] for metric in found["metrics"]}
+def values(result):
+    return {metric["name"]: metric["value"] for metric in result["metrics"]}
 
 
 @pytest.mark.tier1("measure:bandwidth")
 def test_goodput_with_the_switchs_load_and_a_verdict(nothing_left, workload, tmp_path):
     connections = 4
-    found, measurements = ran(workload("bandwidth", connections=connections), tmp_path / "runs")
-    metrics = values(found)
+    result, measurements = ran(workload("bandwidth", connections=connections), tmp_path / "runs")
+    metrics = values(result)
     assert metrics["goodput"] > 1e6
-    assert found["metrics"][0]["name"] == "goodput"
+    assert result["metrics"][0]["name"] == "goodput"
     assert metrics["thread busy"] > 0
     # Every byte crossed the switch, in segments of at most 1,448 bytes.
     window = measurements[-1].account["pairs"][0]["runs"][0]
@@ -76,7 +76,7 @@ def test_goodput_with_the_switchs_load_and_a_verdict(nothing_left, workload, tmp
     assert own["packets seen by the datapath"] > window["received_bytes"] / 1448
     assert metrics["datapath flows"] >= 2
     assert metrics["datapath masks"] >= 1
-    assert found["verdict"]["evidence"]
+    assert result["verdict"]["evidence"]
     assert len(window["connections"]) == connections
 
 
@@ -88,8 +88,8 @@ def test_goodput_with_the_switchs_load_and_a_verdict(nothing_left, workload, tmp
     ],
 )
 def test_transactions_with_percentiles_and_no_failure(nothing_left, workload, tmp_path, measure, connections):
-    found, _ = ran(workload(measure, connections=connections), tmp_path / "runs")
-    metrics = values(found)
+    result, _ = ran(workload(measure, connections=connections), tmp_path / "runs")
+    metrics = values(result)
     assert metrics["transactions"] > 10
     assert metrics["failed share"] == 0
     steps = [metrics[f"latency {name}"] for name in ("p50", "p90", "p99", "p99.9", "p99.99")]
@@ -109,17 +109,17 @@ def test_several_threads_a_side_run_together(nothing_left, workload, tmp_path):
 
 
 def test_a_planned_rate_that_is_kept_is_the_limit(nothing_left, workload, tmp_path):
-    found, _ = ran(workload("rr", more="rate_tps = 200", connections=2, duration_s=1), tmp_path / "runs")
-    assert values(found)["transactions"] == pytest.approx(200, rel=0.1)
-    assert found["verdict"]["limit"] == "planned_rate"
+    result, _ = ran(workload("rr", more="rate_tps = 200", connections=2, duration_s=1), tmp_path / "runs")
+    assert values(result)["transactions"] == pytest.approx(200, rel=0.1)
+    assert result["verdict"]["limit"] == "planned_rate"
 
 
 def test_rules_that_no_frame_meets_are_called_invisible(nothing_left, workload, tmp_path):
     path = workload("rr")
     series = 'rule_series = [{ rule = "priority=5,ip,nw_dst={ipv4:48.0.0.0},actions=drop", count = 1000 }]'
     path.write_text(path.read_text().replace('rules = "actions=NORMAL"', f'rules = "actions=NORMAL", {series}'))
-    found, _ = ran(path, tmp_path / "runs")
-    assert any("1,001 OpenFlow rules, but 2 datapath flows and 1 mask carried" in line for line in found["warnings"])
+    result, _ = ran(path, tmp_path / "runs")
+    assert any("1,001 OpenFlow rules, but 2 datapath flows and 1 mask carried" in line for line in result["warnings"])
 
 
 def test_hosts_that_cannot_reach_each_other_are_the_benchs_fault(nothing_left, workload, tmp_path):
@@ -162,4 +162,4 @@ def test_ctrl_c_ends_a_window_before_its_time_and_resume_makes_only_what_is_miss
     assert again.returncode == 0, again.stderr
     measurements = RunFolder.open(folder).read_measurements()
     assert measurements[: len(first)] == first
-    assert len({one.id for one in measurements}) == len(measurements)
+    assert len({measurement.id for measurement in measurements}) == len(measurements)

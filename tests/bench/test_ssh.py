@@ -56,9 +56,9 @@ def far(tmp_path):
     """Another machine; it holds nothing at the end of a test."""
     folder = tmp_path / "far"
     folder.mkdir()
-    with far_machine(folder) as found:
-        yield found
-        assert found.holds() == []
+    with far_machine(folder) as machine:
+        yield machine
+        assert machine.holds() == []
 
 
 @pytest.fixture
@@ -77,8 +77,8 @@ def test_a_rate_is_found_on_another_machine_behind_a_slow_link(far, scenario, tm
     far.delay(0.005)
     done = run("run", scenario(), "--json", "--out", tmp_path / "runs", env=far.environment)
     assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout)["scenarios"]
-    assert found["rates"][0]["lower_fps"] >= 1000, found
+    (result,) = json.loads(done.stdout)["scenarios"]
+    assert result["rates"][0]["lower_fps"] >= 1000, result
     (info,) = (tmp_path / "runs").glob("*/run.json")
     assert "kernel" in json.loads(info.read_text())["versions"]["host far"]
 
@@ -183,8 +183,8 @@ def test_a_socket_workload_runs_on_another_machine_with_its_switch(far, tmp_path
     path.write_text(SOCKETS.format(measure=measure, datapath=datapath))
     done = run("run", path, "--json", "--out", tmp_path / "runs", env=far.environment)
     assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout)["scenarios"]
-    metrics = {one["name"]: one["value"] for one in found["metrics"]}
+    (result,) = json.loads(done.stdout)["scenarios"]
+    metrics = {metric["name"]: metric["value"] for metric in result["metrics"]}
     assert metrics["goodput" if measure == "bandwidth" else "transactions"] > 0, metrics
     assert metrics["packets seen by the datapath"] > 0, "they crossed that machine's switch"
 
@@ -224,7 +224,7 @@ def test_what_is_made_in_bulk_on_another_machine_is_timed_there(far, tmp_path):
     paths = sorted(tmp_path.glob("*.toml"))
     done = run("run", *paths, "--json", "--out", tmp_path / "runs", env=far.environment)
     assert done.returncode == 0, done.stderr
-    built, blocked = ({m["name"]: m for m in one["metrics"]} for one in json.loads(done.stdout)["scenarios"])
+    built, blocked = ({m["name"]: m for m in scenario["metrics"]} for scenario in json.loads(done.stdout)["scenarios"])
     assert 0 < built["build time"]["value"] < built["visible time"]["value"]
     look_s = built["visible time"]["high"] - built["visible time"]["low"]
     assert look_s >= 0.01, "a look over the line takes as long as the line"
@@ -243,8 +243,8 @@ def test_what_makes_links_on_another_machine_ends_with_its_connection_and_the_bu
         os.kill(pid, signal.SIGKILL)
     said, errors = lab.communicate(timeout=120)
     assert lab.returncode == 0, errors
-    (found,) = json.loads(said)["scenarios"]
-    assert {one["name"] for one in found["metrics"]} >= {"build time", "removal time"}
+    (result,) = json.loads(said)["scenarios"]
+    assert {metric["name"] for metric in result["metrics"]} >= {"build time", "removal time"}
 
 
 def links_of(far, netns):

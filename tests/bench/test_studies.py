@@ -81,8 +81,8 @@ def needs_more_cpus(scenario):
 
 def at(study, group, **levels):
     sweeps = {sweep.group: sweep for sweep in load_study(ROOT / "studies" / study)[1]}
-    (found,) = [one for one in sweeps[group].scenarios if one.point.levels == levels]
-    return found
+    (point,) = [scenario for scenario in sweeps[group].scenarios if scenario.point.levels == levels]
+    return point
 
 
 @pytest.mark.parametrize(("study", "sweep"), GROUPS)
@@ -99,7 +99,7 @@ def test_the_smallest_level_of_every_group_is_built_and_measured(nothing_left, s
         assert sum(trial.received for trial in kept.trials) > 0, "the pipeline forwards"
         assert all(trial.observed["ovs/flows/megaflows"] >= 1 for trial in kept.trials)
     else:
-        figures = {one.name: one.value for one in result.metrics}
+        figures = {metric.name: metric.value for metric in result.metrics}
         wanted = {Bandwidth: "goodput", Build: "build time"}
         assert figures[wanted.get(type(scenario.measure), "transactions")] > 0
         if isinstance(scenario.measure, Build) and scenario.measure.load_fps:

@@ -68,7 +68,7 @@ def test_killed_in_the_second_of_three_units_it_is_cleaned_and_resumes_with_that
     assert done.returncode == 0, done.stderr
     result = folder.read_result()
     assert result.finished
-    assert [one.levels["five-tuples"] for one in result.scenarios] == [1, 64, 200]
+    assert [scenario.levels["five-tuples"] for scenario in result.scenarios] == [1, 64, 200]
     assert result.scenarios[0] == first, "what was finished is not measured again"
     assert folder.read_trials()[: len(kept)] == kept
     assert len({trial.id for trial in folder.read_trials()}) == len(folder.read_trials())
@@ -119,14 +119,14 @@ def test_a_budget_measures_the_ends_first_and_says_why_the_middle_is_left_out(no
     folder = only_folder(tmp_path / "runs")
     ran = [trial.scenario for trial in folder.read_trials()]
     assert list(dict.fromkeys(ran))[:2] == ["swept.five-tuples-1", "swept.five-tuples-200"]
-    found = {one.levels["five-tuples"]: one for one in folder.read_result().scenarios}
-    assert [found[level].outcome for level in (1, 200)] == [Outcome.MEASURED, Outcome.MEASURED]
+    by_level = {scenario.levels["five-tuples"]: scenario for scenario in folder.read_result().scenarios}
+    assert [by_level[level].outcome for level in (1, 200)] == [Outcome.MEASURED, Outcome.MEASURED]
     # Whether the ends agree is the machine's affair; what follows from it is not.
-    rates = [found[level].rates[0] for level in (1, 200)]
+    rates = [by_level[level].rates[0] for level in (1, 200)]
     both_found = all(rate.status is RateStatus.FOUND for rate in rates)
-    agree = both_found and agreement(found[1].metrics[0], found[200].metrics[0])
+    agree = both_found and agreement(by_level[1].metrics[0], by_level[200].metrics[0])
     wanted = (Outcome.SKIPPED, f"between 1 and 200, which agree {agree}: monotone") if agree else (Outcome.MEASURED, "")
-    assert (found[64].outcome, found[64].reason) == wanted
+    assert (by_level[64].outcome, by_level[64].reason) == wanted
     assert ("swept.five-tuples-64" in ran) is (not agree)
 
 
@@ -141,11 +141,11 @@ def test_a_study_of_ones_own_runs_from_its_folder_one_group_or_all(nothing_left,
     )
     done = run("study", "run", folder, "--only", "one", "--out", tmp_path / "runs")
     assert done.returncode == 0, done.stderr
-    found = only_folder(tmp_path / "runs")
-    assert [one.scenario for one in found.read_result().scenarios] == ["one"]
-    assert found.read_info().study.title == "Mine"
-    assert run("show", found.path).returncode == 0
-    assert run("report", found.path).returncode == 0
+    run_folder = only_folder(tmp_path / "runs")
+    assert [scenario.scenario for scenario in run_folder.read_result().scenarios] == ["one"]
+    assert run_folder.read_info().study.title == "Mine"
+    assert run("show", run_folder.path).returncode == 0
+    assert run("report", run_folder.path).returncode == 0
 
 
 @pytest.mark.tier1("command:completion")

@@ -34,8 +34,8 @@ def test_a_tunnel_carries_frames_encapsulated_between_two_bridges(nothing_left):
         assert tcp_transfer(setup, *hosts) == 3_000_000
         with talking(setup) as control:
             flows = control.call("dpctl/dump-flows", "-m")
-    encapsulated = [int(found[1]) for found in re.finditer(r"packets:(\d+),.*tnl_push\(.*vni=0x1000", flows)]
-    decapsulated = [int(found[1]) for found in re.finditer(r"tunnel\(tun_id=0x1000,.*packets:(\d+)", flows)]
+    encapsulated = [int(match[1]) for match in re.finditer(r"packets:(\d+),.*tnl_push\(.*vni=0x1000", flows)]
+    decapsulated = [int(match[1]) for match in re.finditer(r"tunnel\(tun_id=0x1000,.*packets:(\d+)", flows)]
     full_frames = 3_000_000 // 1448
     assert sum(encapsulated) > full_frames
     assert sum(decapsulated) == pytest.approx(sum(encapsulated), abs=4), "what was pushed was popped"
@@ -75,9 +75,9 @@ def test_every_setting_is_read_back_from_the_running_switch(nothing_left, datapa
         hw_offload=False,
     )
     with stands(wanted) as setup, talking(setup) as control:
-        found = in_force(wanted, setup.places, control)
+        settings = in_force(wanted, setup.places, control)
     modes = {"xdp mode of hl": "native", "PMD cores": "1"} if datapath == "af_xdp" else {}
-    assert found == modes | {
+    assert settings == modes | {
         "emc-insert-inv-prob": "0",
         "smc-enable": "true",
         "flow-limit": "5000",

@@ -15,13 +15,13 @@ LOAD = "[load]\nat_fps = [20000]\nduration_s = 0.2\n"
 @pytest.mark.tier1("command:pack", "command:export", "the Python API")
 def test_a_text_is_measured_from_python_and_its_bundle_gives_the_same_trials(nothing_left, tmp_path):
     text = one_way("load", LOAD, datapath="af_packet", search="max_repeats = 5\ndrain_s = 0.5")
-    found = pinchpoint.measure(text, ceiling=False, out=tmp_path / "runs")
-    assert found.outcome is Outcome.MEASURED, found.reason
-    assert found.trials is not None and sum(found.trials.column("received")) > 0
+    result = pinchpoint.measure(text, ceiling=False, out=tmp_path / "runs")
+    assert result.outcome is Outcome.MEASURED, result.reason
+    assert result.trials is not None and sum(result.trials.column("received")) > 0
     bundle = tmp_path / "run.zip"
-    done = run("pack", found.run.path, "-o", bundle, "--anonymous")
+    done = run("pack", result.run.path, "-o", bundle, "--anonymous")
     assert done.returncode == 0, done.stderr
     again = pinchpoint.load(bundle)
-    assert again.trials.column("received") == found.run.trials.column("received")
+    assert again.trials.column("received") == result.run.trials.column("received")
     done = run("export", bundle, "--format", "csv", "--table", "trials")
     assert done.stdout.count("\n") == len(again.trials) + 1

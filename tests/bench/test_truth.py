@@ -128,8 +128,8 @@ def test_frames_lost_at_a_planted_place_are_booked_there_all_of_them(dut, place,
         if truth.received > earlier.received
     }
     assert true > 0
-    found = {drop.name: (drop.frames, drop.limits) for hop in trial.ledger.hops for drop in hop.drops if drop.frames}
-    assert found == {place: (true, party)}
+    named = {drop.name: (drop.frames, drop.limits) for hop in trial.ledger.hops for drop in hop.drops if drop.frames}
+    assert named == {place: (true, party)}
     assert trial.ledger.unexplained == 0
 
 

@@ -98,6 +98,6 @@ def test_what_the_engine_sends_through_a_vdpa_device_comes_back(tmp_path):
     with booted(tmp_path) as guest:
         device = vdpa_device(guest)
         guest.run(["sysctl", "-qw", "vm.nr_hugepages=160"])
-        found = sent(guest, device, OWN)
-    assert found["received"] > 0, found
-    assert found["received"] + found["lost"] == found["sent"], found
+        transmission = sent(guest, device, OWN)
+    assert transmission["received"] > 0, transmission
+    assert transmission["received"] + transmission["lost"] == transmission["sent"], transmission

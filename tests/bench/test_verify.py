@@ -39,7 +39,7 @@ def test_nftables_does_what_the_service_says(tmp_path, service, dut):
     done, told = verified(tmp_path, service, dut)
     assert done.returncode == 0, done.stderr
     (scenario,) = told["scenarios"]
-    metrics = {one["name"]: one["value"] for one in scenario["metrics"]}
+    metrics = {metric["name"]: metric["value"] for metric in scenario["metrics"]}
     assert metrics["completed"] == 1.0
     assert min(metrics[f"{stage} p50"] for stage in ("connect", "answer", "close")) > 0
 
@@ -50,14 +50,14 @@ def test_an_unfair_scheduler_is_named_and_the_exit_status_says_so(tmp_path):
     assert "the service is wrong: busiest backend: 150 / 0 / 0, not in turn" in done.stderr
     (scenario,) = told["scenarios"]
     assert scenario["outcome"] == "wrong"
-    assert {one["name"]: one["value"] for one in scenario["metrics"]}["busiest backend"] == 1.0
+    assert {metric["name"]: metric["value"] for metric in scenario["metrics"]}["busiest backend"] == 1.0
 
 
 def test_real_programs_get_answers_in_turn_and_their_servers_see_local_addresses(tmp_path):
     done, told = verified(tmp_path, FULL_NAT, more="programs = true\n")
     assert done.returncode == 0, done.stderr
     (scenario,) = told["scenarios"]
-    notes = {one["name"]: one["note"] for one in scenario["metrics"]}
+    notes = {metric["name"]: metric["note"] for metric in scenario["metrics"]}
     assert notes["busiest server"] == "1 / 1 / 1, in turn"
     for number in (1, 2, 3):
         assert "answered and saw 10.1.0.24" in notes[f"request {number}"]

@@ -37,7 +37,9 @@ def switch():
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         try:
-            daemon = next(one for one in setup.resources if isinstance(one, Daemon) and one.name == SWITCH)
+            daemon = next(
+                resource for resource in setup.resources if isinstance(resource, Daemon) and resource.name == SWITCH
+            )
             yield setup.places.directory, daemon_pid(daemon, Local())
         finally:
             sending.kill()
@@ -54,9 +56,9 @@ def test_the_path_of_a_running_switch_names_where_frames_are_dropped(switch, tmp
     assert "likely: a rule that drops" in done.stdout
     replayed = run("watch", record)
     assert replayed.stdout == done.stdout, "a recording says the same wherever it is replayed"
-    found = json.loads(run("watch", record, "--json").stdout)["watched"]
-    assert found["suspicions"][0]["cause"] == "rule-drop"
-    (received,) = (hop["frames_in"] for hop in found["hops"] if hop["name"] == "switch reads")
+    view = json.loads(run("watch", record, "--json").stdout)["watched"]
+    assert view["suspicions"][0]["cause"] == "rule-drop"
+    (received,) = (hop["frames_in"] for hop in view["hops"] if hop["name"] == "switch reads")
     assert received > 0
     again = run("watch", place, "--for", "1s", "--record", record)
     assert (again.returncode, "exists already" in again.stderr) == (2, True)
@@ -87,5 +89,5 @@ def test_a_switch_that_ends_while_it_is_watched_is_told_and_what_was_read_is_kep
     ],
 )
 def test_what_cannot_be_watched_is_said(arguments, code, words, tmp_path):
-    done = run("watch", *(one.format(folder=tmp_path) for one in arguments))
+    done = run("watch", *(argument.format(folder=tmp_path) for argument in arguments))
     assert (done.returncode, words in done.stderr) == (code, True), done.stderr

@@ -224,9 +224,9 @@ def test_dark_paper_is_readable_prints_white_and_its_plots_follow_a_change_of_th
 
 
 def test_troubled_results_look_like_trouble(browser: Browser, tmp_path: Path) -> None:
-    one = RESULT.scenarios[1]
+    scenario = RESULT.scenarios[1]
     refused = rate(0.0, None, None, RateStatus.REFUSED, "no quiet trial in 3 tries")
-    broken = replace(one, rates=(refused,), latency=(), threads=(), verdict=None, cache_line=None)
+    broken = replace(scenario, rates=(refused,), latency=(), threads=(), verdict=None, cache_line=None)
     path = tmp_path / "report.html"
     early = replace(RESULT, finished=False, scenarios=(RESULT.scenarios[0], broken))
     path.write_text(render_html(INFO, early, TRIALS[:33]))

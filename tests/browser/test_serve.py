@@ -69,9 +69,9 @@ class Served:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     root = tmp_path_factory.mktemp("serve") / "runs"
     furnish(root)
-    found = Served(root)
-    yield found
-    found.close()
+    server = Served(root)
+    yield server
+    server.close()
 
 
 def opened(

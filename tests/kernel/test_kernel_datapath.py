@@ -61,8 +61,8 @@ def run(folder, text, name="kernel.toml"):
     argv = [PINCHPOINT, "run", str(folder / name), "--out", str(folder / "runs"), "--json", "-q"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    (one,) = json.loads(done.stdout)["scenarios"]
-    return one, {metric["name"]: metric["value"] for metric in one["metrics"]}
+    (scenario,) = json.loads(done.stdout)["scenarios"]
+    return scenario, {metric["name"]: metric["value"] for metric in scenario["metrics"]}
 
 
 def left_behind():
@@ -72,18 +72,18 @@ def left_behind():
 
 @pytest.mark.parametrize("bridges", [1, 3])
 def test_tcp_crosses_the_kernels_datapath(tmp_path, bridges):
-    found, metrics = run(tmp_path, HOSTS.format(measure="bandwidth", bridges=bridges))
-    assert found["outcome"] == "measured", found["reason"]
+    result, metrics = run(tmp_path, HOSTS.format(measure="bandwidth", bridges=bridges))
+    assert result["outcome"] == "measured", result["reason"]
     assert metrics["goodput"] > 1e7
     assert metrics["datapath flows"] >= 2
     assert metrics["datapath masks"] >= 1
-    assert found["verdict"]["evidence"]
+    assert result["verdict"]["evidence"]
     assert left_behind() == ("", [])
 
 
 def test_connections_are_counted_one_by_one(tmp_path):
-    found, metrics = run(tmp_path, HOSTS.format(measure="crr", bridges=1))
-    assert found["outcome"] == "measured", found["reason"]
+    result, metrics = run(tmp_path, HOSTS.format(measure="crr", bridges=1))
+    assert result["outcome"] == "measured", result["reason"]
     assert metrics["transactions"] > 10
     assert left_behind() == ("", [])
 
@@ -129,8 +129,8 @@ def test_frames_are_searched_for_a_rate_and_each_is_accounted_for(monkeypatch):
     scenario = parse(FRAMES, "kernel.toml")
     scenario = replace(scenario, engine=replace(scenario.engine, cpus=(0,)))
     trials = []
-    found = run_scenario(Machines(Local()), scenario, Task(keep=trials.append))
-    assert [rate.loss_ratio for rate in found.rates] == [0, 0.005]
+    result = run_scenario(Machines(Local()), scenario, Task(keep=trials.append))
+    assert [rate.loss_ratio for rate in result.rates] == [0, 0.005]
     ended = [trial for trial in trials if trial.validity is not TrialValidity.ABORTED]
     assert sum(trial.received for trial in ended) > 0
     for trial in ended:
@@ -157,7 +157,7 @@ load_fps = 0
 
 
 def test_rules_are_made_and_removed(tmp_path):
-    found, metrics = run(tmp_path, BUILD)
-    assert found["outcome"] == "measured", found["reason"]
+    result, metrics = run(tmp_path, BUILD)
+    assert result["outcome"] == "measured", result["reason"]
     assert metrics["build time"] > 0
     assert left_behind() == ("", [])

@@ -33,7 +33,7 @@ class Machine(NamedTuple):
 
 def measured(folder, cables, options=(), settings=()):
     """One run of forward.toml between these NICs; skips with the reason where there is no such machine."""
-    words = [IN_QEMU, *options, *(f"--cable={one}" for one in cables), f"--limit={LIMIT_S}", f"--out={folder}"]
+    words = [IN_QEMU, *options, *(f"--cable={cable}" for cable in cables), f"--limit={LIMIT_S}", f"--out={folder}"]
     command = [ROOT / "tests/nics/inside", PINCHPOINT, ROOT / "tests/nics/forward.toml", *settings]
     done = subprocess.run([*words, *command], capture_output=True, text=True, cwd=ROOT, check=False)
     if done.returncode == MISSING and not (folder / "before").exists():
@@ -47,17 +47,17 @@ def measured_by_ssh(folder, cables):
     """The same with the lab here: only engine and switch are in the virtual machine."""
     path, runs = folder / "forward.toml", folder / "runs"
     path.write_text(f'runs_on = "vm"\nhost.vm = {{}}\n{(ROOT / "tests/nics/forward.toml").read_text()}')
-    with reached_by_ssh(folder / "vm", options=[f"--cable={one}" for one in cables]) as vm:
+    with reached_by_ssh(folder / "vm", options=[f"--cable={cable}" for cable in cables]) as vm:
         done = run("run", path, "--out", runs, env=vm.environment)
     return left(done.returncode, done.stderr, folder / "vm/out", runs)
 
 
 def left(code, errors, states, runs):
     """What one run left: the folder of the machine's states, and that of the run."""
-    found = next(runs.glob("*"), None)
-    if found is None:
+    folder = next(runs.glob("*"), None)
+    if folder is None:
         pytest.fail(f"exit {code}\n{errors}")
-    trials, result = found / "trials.jsonl", found / "result.json"
+    trials, result = folder / "trials.jsonl", folder / "result.json"
     return Machine(
         code,
         errors,
@@ -65,38 +65,38 @@ def left(code, errors, states, runs):
         (states / "after").read_text(),
         json.loads(result.read_text()) if result.exists() else {},
         [json.loads(line) for line in trials.read_text().splitlines()] if trials.exists() else [],
-        json.loads((found / "run.json").read_text()),
+        json.loads((folder / "run.json").read_text()),
     )
 
 
-def has_carried(found):
+def has_carried(outcome):
     """Frames crossed both cables and the switch, each hop counted them, and every NIC is as it was before.
 
     What they were on arrival is qemu's doing: frames of its e1000e reach DPDK's driver four bytes short.
     """
-    assert found.code == 0, found.errors
-    assert found.after == found.before
-    (one,) = found.result["scenarios"]
-    hops = [{hop["name"]: hop for hop in trial["ledger"]["hops"]} for trial in found.trials]
+    assert outcome.code == 0, outcome.errors
+    assert outcome.after == outcome.before
+    (scenario,) = outcome.result["scenarios"]
+    hops = [{hop["name"]: hop for hop in trial["ledger"]["hops"]} for trial in outcome.trials]
     assert any(trial["switch sends"]["frames_out"] for trial in hops)
     for trial in hops:
         assert trial["engine sends"]["frames_out"] == trial["switch receives"]["frames_in"]
         assert trial["switch sends"]["frames_out"] == trial["engine receives"]["frames_in"]
-    return one
+    return scenario
 
 
-def has_a_rate(found):
+def has_a_rate(outcome):
     """The same with frames that arrive whole: a rate, and accounts that close."""
-    one = has_carried(found)
-    assert one["outcome"] == "measured", one["reason"]
-    assert any(rate["lower_fps"] for rate in one["rates"])
-    ended = [trial for trial in found.trials if trial["validity"] == "valid"]
+    scenario = has_carried(outcome)
+    assert scenario["outcome"] == "measured", scenario["reason"]
+    assert any(rate["lower_fps"] for rate in scenario["rates"])
+    ended = [trial for trial in outcome.trials if trial["validity"] == "valid"]
     assert ended
     for trial in ended:
         ledger = trial["ledger"]
         dropped = sum(drop["frames"] for hop in ledger["hops"] for drop in hop["drops"])
         assert ledger["offered"] == ledger["received"] + dropped
-    return one
+    return scenario
 
 
 class Guest(NamedTuple):
@@ -140,9 +140,9 @@ def reached_by_ssh(folder, name="vm", number=0, options=(), nics=()):
     with ExitStack() as stack:
         stack.enter_context(tap(control))
         subprocess.run(["ip", "address", "add", f"{here}/24", "dev", control], check=True)
-        taps = [f"--tap={one}" for one in (control, *(one for _, one in nics))]
+        taps = [f"--tap={interface}" for interface in (control, *(nic for _, nic in nics))]
         words = [IN_QEMU, *taps, *options, f"--limit={LIMIT_S}", f"--out={folder / 'out'}"]
-        command = [ROOT / "tests/nics/by-ssh", folder / "sshd_config", there, *(one for one, _ in nics)]
+        command = [ROOT / "tests/nics/by-ssh", folder / "sshd_config", there, *(nic for nic, _ in nics)]
         log = stack.enter_context((folder / "log").open("w"))
         machine = subprocess.Popen([*words, *command], stdout=log, stderr=log, cwd=ROOT)
         before, after = folder / "out/before", folder / "out/after"
@@ -170,13 +170,13 @@ def tap(name):
 
 
 @contextmanager
-def cable(one, other):
+def cable(near, other):
     """Two tap interfaces: what arrives at one leaves by the other."""
-    bridge = f"{one}-br"
+    bridge = f"{near}-br"
     subprocess.run(["ip", "link", "add", bridge, "up", "type", "bridge", "mcast_snooping", "0"], check=True)
     try:
-        with tap(one), tap(other):
-            for end in (one, other):
+        with tap(near), tap(other):
+            for end in (near, other):
                 subprocess.run(["ip", "link", "set", end, "master", bridge], check=True)
             yield
     finally:

@@ -64,9 +64,9 @@ NICS = {
 
 def measured(folder, errors):
     (path,) = folder.iterdir()
-    (found,) = json.loads((path / "result.json").read_text())["scenarios"]
-    assert found["outcome"] == "measured", (found["reason"], errors)
-    return found, json.loads((path / "run.json").read_text())
+    (result,) = json.loads((path / "result.json").read_text())["scenarios"]
+    assert result["outcome"] == "measured", (result["reason"], errors)
+    return result, json.loads((path / "run.json").read_text())
 
 
 def test_a_switch_in_another_machines_kernel_is_measured_behind_a_slow_link_that_is_cut(tmp_path):
@@ -81,9 +81,9 @@ def test_a_switch_in_another_machines_kernel_is_measured_behind_a_slow_link_that
         vm.link("up")
         said = lab.communicate(timeout=300)
         assert lab.returncode == 0, said
-        found, info = measured(out, said)
+        result, info = measured(out, said)
         assert vm.holds() == []
-    assert found["rates"][0]["lower_fps"] >= 200
+    assert result["rates"][0]["lower_fps"] >= 200
     assert platform.release() not in info["versions"]["host vm"], "the switch forwards in another kernel"
 
 
@@ -121,11 +121,11 @@ def test_generator_switch_and_sink_are_machines_with_nics_between_them(tmp_path)
             path.write_text(between(spanning_tools.spanning(0.5, dut=dut).replace("clock_error_us = 50\n", "")))
             done = run("run", path, "--out", out, env=reaching(tmp_path))
             assert done.returncode == 0, done.stderr
-            found, _ = measured(out, done.stderr)
-            assert found["rates"][0]["lower_fps"] >= 1000, name
+            result, _ = measured(out, done.stderr)
+            assert result["rates"][0]["lower_fps"] >= 1000, name
             (kept,) = out.glob("*/trials.jsonl")
             ledgers = [json.loads(line)["ledger"] for line in kept.read_text().splitlines()]
             counts = {hop[end] for ledger in ledgers for hop in ledger["hops"] for end in ("frames_in", "frames_out")}
             assert 0 not in counts, "a place that is not counted is unknown; all others saw every frame"
-            round_trip = found["latency"][0]["round_trip"]
+            round_trip = result["latency"][0]["round_trip"]
             assert 0 < round_trip["p50_ns"] < 1e9, "by the sender's clock; theirs differ"

@@ -71,12 +71,12 @@ class Opener:
         observed = {REFUSED: refused, SLOW: slow}
         seen = Seen(account, observed, (), load.opening_s + load.hold_s)
         judged = judge(seen, RULES)
-        one = Opened(load, judged, seen)
+        load_made = Opened(load, judged, seen)
         identity = f"m-{len(self.measurements) + 1:04d}"
         validity, told = judged.validity, {"phase": phase}
-        found = Measurement(identity, "m", "connections", 1, "", 1.0, (), told, observed, (), validity, "")
-        self.measurements.append(found)
-        return one
+        measurement = Measurement(identity, "m", "connections", 1, "", 1.0, (), told, observed, (), validity, "")
+        self.measurements.append(measurement)
+        return load_made
 
     def valid(self, phase, load):
         return self.open(phase, load)

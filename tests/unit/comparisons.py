@@ -24,7 +24,7 @@ def side(label: str, scenario=None, pairs: int = 8) -> Sweep:
     return Sweep(group, scenario.title, (), (scenario,), pairs, "in turns", 1)
 
 
-def found(unit, value: float | None, distance_ns: float | None = None, name: str = NAME, bound=None, far=0.0):
+def result_of(unit, value: float | None, distance_ns: float | None = None, name: str = NAME, bound=None, far=0.0):
     """A result with one metric; None: it failed."""
     if value is None:
         return unmeasured(unit, Outcome.FAILED, "no valid trial\n  hint: wait", 1.0)
@@ -38,17 +38,17 @@ def found(unit, value: float | None, distance_ns: float | None = None, name: str
 
 
 def paired_run(a, b, *, other=None, **request) -> tuple[RunInfo, RunResult]:
-    """A run whose repeat n of A is `a[n - 1]`: a value, or arguments of `found`."""
+    """A run whose repeat n of A is `a[n - 1]`: a value, or arguments of `result_of`."""
     sweeps = side("A", pairs=len(a)), side("B", other, pairs=len(b))
     units = in_turns(*sweeps, len(a))
     values = {"A-forward": a, "B-forward": b}
     results = tuple(_result(unit, values[unit.point.group][unit.point.repeat - 1]) for unit in units)
     asked = ComparisonRequest("A-forward", "B-forward", len(a), **request)
-    return run_info(units, tuple(info(one) for one in sweeps), asked), RunResult(SCHEMA, "run", True, results)
+    return run_info(units, tuple(info(sweep) for sweep in sweeps), asked), RunResult(SCHEMA, "run", True, results)
 
 
 def _result(unit, value) -> ScenarioResult:
-    return found(unit, **value) if isinstance(value, dict) else found(unit, value)
+    return result_of(unit, **value) if isinstance(value, dict) else result_of(unit, value)
 
 
 def run_info(units, sweeps=(), comparison=None, run_id="run", **more) -> RunInfo:

@@ -82,7 +82,7 @@ def curve(
 ) -> Curve:
     """A curve along one factor: level -> metric -> estimate."""
     along = factor or Factor("five-tuples", "", tuple(estimates), falling=True)
-    points = tuple(point({along.name: level}, found, **changes) for level, found in estimates.items())
+    points = tuple(point({along.name: level}, estimate, **changes) for level, estimate in estimates.items())
     return Curve(group, "Synthetic sweep", "rates", (along,), points)
 
 

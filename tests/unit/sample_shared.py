@@ -45,12 +45,12 @@ NOISY = "the engine's core stood still for 31.0 ms of 200 ms, longer than its ri
 def _capacities(seed: int, near_fps: float, far_fps: float, trials: int) -> list[tuple[float, bool]]:
     """Capacity and whether the cores are far, trial by trial."""
     rng, walk, far = random.Random(seed), 0.0, False
-    found = []
+    made = []
     for _ in range(trials):
         far = far if rng.random() > 0.06 else not far
         walk = 0.9 * walk + rng.gauss(0, 0.035)
-        found.append(((far_fps if far else near_fps) * math.exp(walk), far))
-    return found
+        made.append(((far_fps if far else near_fps) * math.exp(walk), far))
+    return made
 
 
 def _trials(name: str, near_fps: float, far_fps: float, seed: int, count: int = 96) -> list[Trial]:
@@ -101,13 +101,13 @@ def _mrr(ndr_fps: float) -> ReceiveRate:
 
 def _modes(trials: Sequence[Trial]) -> tuple[ModeRates, ...]:
     valid = [trial for trial in trials if trial.validity is TrialValidity.VALID]
-    found = []
+    made = []
     for label, distance_ns in (("cores 25 ns apart", 25.2), ("cores 151 ns apart", 151.0)):
         own = [trial for trial in valid if trial.witness.cache_line_before_ns == distance_ns]
         middle = median(trial.received / TRIAL_S for trial in own)
         mode = ModeRates(label, distance_ns, len(own), len(own) * TRIAL_S, (), share=len(own) / len(valid))
-        found.append(replace(mode, median_fps=middle))
-    return tuple(found)
+        made.append(replace(mode, median_fps=middle))
+    return tuple(made)
 
 
 def _track(trials: Sequence[Trial]) -> tuple[Moment, ...]:
@@ -158,8 +158,8 @@ def shared_run() -> tuple[RunInfo, RunResult, tuple[Trial, ...]]:
         _result("2-snat-255", "Source NAT, 255 five-tuples", 2.5e6, 1.9e6, 12),
         _result("3-snat-65536", "Source NAT, 65,536 five-tuples", 0.86e6, 0.66e6, 13),
     ]
-    results, trials = tuple(one for one, _ in made), tuple(trial for _, own in made for trial in own)
-    names = [(one.scenario, one.title) for one in results]
+    results, trials = tuple(result for result, _ in made), tuple(trial for _, own in made for trial in own)
+    names = [(result.scenario, result.title) for result in results]
     scenarios = tuple({**INFO.scenarios[0], "name": name, "title": title} for name, title in names)
     plans = {name: next(iter(INFO.plans.values())) for name, _ in names}
     run_id = "quickstart-20260102T030405Z"
@@ -170,8 +170,8 @@ def shared_run() -> tuple[RunInfo, RunResult, tuple[Trial, ...]]:
 
 def every_status() -> RunResult:
     """One scenario for each way in which a rate can end."""
-    found = shared_run()[1].scenarios[1]
-    nothing = replace(found.rates[0], lower_fps=None, upper_fps=None, estimate_fps=None, band=None)
+    shared = shared_run()[1].scenarios[1]
+    nothing = replace(shared.rates[0], lower_fps=None, upper_fps=None, estimate_fps=None, band=None)
     floor = LossFloor(loss_ratio=0.00123, lower=0.00101, upper=0.00145, load_fps=10e3, trials=12)
     least = replace(nothing, status=RateStatus.AT_LEAST, lower_fps=7.1e6, reason="the engine offered no more")
     below = replace(nothing, status=RateStatus.BELOW_MINIMUM, upper_fps=10e3, reason="even 10.0 kpps lost frames")
@@ -184,4 +184,4 @@ def every_status() -> RunResult:
         _without_rate("refused", "The device died", refused, "No load could be judged.", Limit.UNEXPLAINED),
     )
     many = ("the switch missed frames", "the engine's core stood still", "two modes", "a neighbour")
-    return RunResult(SCHEMA, "statuses-20260102T030405Z", True, (replace(found, warnings=many), *ended))
+    return RunResult(SCHEMA, "statuses-20260102T030405Z", True, (replace(shared, warnings=many), *ended))

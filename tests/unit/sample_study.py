@@ -141,11 +141,11 @@ def _build() -> Iterator[ScenarioResult]:
                 yield replace(unit, outcome=Outcome.SKIPPED, reason=reason)
                 continue
             seconds = each[str(method)] * int(items) * (1 + math.log10(int(items)) / 40)
-            found = (
+            made = (
                 Metric("time per item", "s", seconds / int(items), note="one build"),
                 Metric("build time", "s", seconds),
             )
-            yield replace(unit, metrics=found)
+            yield replace(unit, metrics=made)
 
 
 def _published() -> Iterator[Published]:
@@ -172,7 +172,7 @@ def _study() -> Study:
         about="A made-up study for tests of the report: nothing in it was measured.",
         source="an invented 32-core server with an invented NIC",
         published=tuple(_published()),
-        findings=tuple(FindingRequest(*one) for one in asked),
+        findings=tuple(FindingRequest(*finding) for finding in asked),
         quick=True,
     )
 
@@ -189,7 +189,7 @@ SWEEPS = (
 def study_run() -> tuple[RunInfo, RunResult, tuple[Trial, ...]]:
     """The whole made-up run with its curves and findings, finished."""
     base, raw = list(_rates("base")), list(_rates("raw"))
-    results = (*(one for one, _ in (*base, *raw)), *_bandwidth(), *_numa(), *_build())
+    results = (*(result for result, _ in (*base, *raw)), *_bandwidth(), *_numa(), *_build())
     info, _, _ = sample.sample_run()
     study = _study()
     drawn = curves(SWEEPS, results)
@@ -199,11 +199,11 @@ def study_run() -> tuple[RunInfo, RunResult, tuple[Trial, ...]]:
         run_id=RUN_ID,
         argv=("pinchpoint", "study", "run", "synthetic-study", "--quick"),
         scenarios=tuple(
-            {**plain, "name": one.scenario, "title": one.title,
-             "point": {"group": one.group, "levels": dict(one.levels), "repeat": one.repeat}}
-            for one in results
+            {**plain, "name": result.scenario, "title": result.title,
+             "point": {"group": result.group, "levels": dict(result.levels), "repeat": result.repeat}}
+            for result in results
         ),
-        plans={one.scenario: info.plans["snat-255"] for one in results},
+        plans={result.scenario: info.plans["snat-255"] for result in results},
         sweeps=SWEEPS,
         study=study,
     )  # fmt: skip

@@ -43,10 +43,10 @@ def stored_run(
         versions=versions,
         host=host,
     )
-    found = measured(scenario, ndr_fps, low=ndr_fps * 0.999, high=ndr_fps * 1.001)
+    result = measured(scenario, ndr_fps, low=ndr_fps * 0.999, high=ndr_fps * 1.001)
     cores = CacheLine(distance_ns, distance_ns, distance_ns, 10, 0.0, "")
-    found = replace(found, rates=(replace(found.rates[0], method=method),), cache_line=cores)
-    return info, RunResult(SCHEMA, run_id, True, (found,))
+    result = replace(result, rates=(replace(result.rates[0], method=method),), cache_line=cores)
+    return info, RunResult(SCHEMA, run_id, True, (result,))
 
 
 def history(levels: Sequence[float], first: int = 0) -> list[tuple[RunInfo, RunResult]]:

@@ -110,10 +110,10 @@ def search_with(**changes: object) -> Search:
 
 def stream(share: float = 1.0, tx_port: str = "left", rx_port: str = "right") -> Stream:
     """A stream of 64-byte frames with one five-tuple."""
-    one = Range(1, 1)
+    single = Range(1, 1)
     order = ("ipv4_dst", "ipv4_src", "udp_dst", "udp_src")
     source, destination = "02:00:00:00:00:01", "02:00:00:00:00:02"
-    return Stream(tx_port, rx_port, 64, share, source, destination, one, one, one, one, order, 1)
+    return Stream(tx_port, rx_port, 64, share, source, destination, single, single, single, single, order, 1)
 
 
 def request(load_fps: float, duration_s: float = 1.0, streams: tuple[Stream, ...] | None = None) -> TrialRequest:

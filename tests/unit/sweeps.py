@@ -15,8 +15,8 @@ ROOT = Path(__file__).parents[2]
 
 def base(file: str = "1-forward", **changes: object):
     """A shipped scenario, with keys of its file (`dut__smc`) changed as --set changes them."""
-    given = {key.replace("__", "."): value for key, value in changes.items()}
-    (scenario,) = load_sweep(ROOT / "studies" / "quickstart" / f"{file}.toml", False, given).scenarios
+    settings = {key.replace("__", "."): value for key, value in changes.items()}
+    (scenario,) = load_sweep(ROOT / "studies" / "quickstart" / f"{file}.toml", False, settings).scenarios
     return scenario
 
 
@@ -39,6 +39,6 @@ def sweep(*factors: Factor, group: str = "g", repeats: int = 1, order: str = "in
 
 def measured(unit, value: float, wall_s: float = 1.0, low=None, high=None) -> ScenarioResult:
     """A result with one rate that was found."""
-    found = unmeasured(unit, Outcome.MEASURED, "", wall_s)
+    result = unmeasured(unit, Outcome.MEASURED, "", wall_s)
     rate = Rate(0.0, RateStatus.FOUND, value, value, 1.0, 1.0, "")
-    return replace(found, rates=(rate,), metrics=(Metric(rate.name, "fps", value, low, high),))
+    return replace(result, rates=(rate,), metrics=(Metric(rate.name, "fps", value, low, high),))

@@ -148,8 +148,8 @@ def test_what_reads_or_writes_is_noticed(text):
 
 
 def test_processes_are_started_in_few_places():
-    found = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if starts_processes(path.read_text())}
-    assert found == STARTS_PROCESSES
+    starting = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if starts_processes(path.read_text())}
+    assert starting == STARTS_PROCESSES
 
 
 @pytest.mark.parametrize(
@@ -183,14 +183,21 @@ def ambient_hosts(text):
     if "contextvars" in set(imports_of(text)):
         yield "a context"
     bodies = [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
-    kept = [one for body in bodies for one in body.body if isinstance(one, ast.Assign | ast.AnnAssign) and one.value]
-    for call in (node for one in kept for node in ast.walk(one.value) if isinstance(node, ast.Call)):
+    kept = [
+        statement
+        for body in bodies
+        for statement in body.body
+        if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value
+    ]
+    for call in (node for statement in kept for node in ast.walk(statement.value) if isinstance(node, ast.Call)):
         if called(call) in MAKE_HOSTS or called(call).endswith("ContextVar"):
             yield f"line {call.lineno}: {ast.unparse(call)}"
     for node in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
         args = [*node.args.posonlyargs, *node.args.args]
         defaults = [*zip(args[::-1], node.args.defaults[::-1], strict=False)]
-        defaults += [(arg, one) for arg, one in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if one]
+        defaults += [
+            (arg, default) for arg, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if default
+        ]
         for arg, default in defaults:
             annotated = ast.unparse(arg.annotation) if arg.annotation else ""
             if HOSTS.search(annotated) and arg.arg in ("host", "machine", "machines", "lab"):
@@ -253,8 +260,8 @@ def test_what_reaches_benches_reads_and_writes_by_a_host(part):
     """But for the journal, which is the lab's own, and what is asked of programs before a bench is planned."""
     for path in modules(part):
         if str(path.relative_to(PACKAGE)) not in OWN_FILES:
-            found = does_io(path.read_text()) - {"pathlib", "os", "open", "self.device.open"}  # paths, Bench.open
-            assert not [name for name in found if "host.read" not in name], f"{path}: {found}"
+            used = does_io(path.read_text()) - {"pathlib", "os", "open", "self.device.open"}  # paths, Bench.open
+            assert not [name for name in used if "host.read" not in name], f"{path}: {used}"
 
 
 def test_a_file_of_the_kernel_is_noticed():
@@ -332,7 +339,7 @@ def test_no_measure_but_the_search_for_rates_is_known_outside_its_own_folder():
     for path in sorted(PACKAGE.rglob("*.py")):
         own = path.parent.name if path.parent.parent == PACKAGE / "measure" else ""
         for name in imports_of(path.read_text()):
-            others = [name.startswith(f"pinchpoint.measure.{one}") for one in measures - {own}]
+            others = [name.startswith(f"pinchpoint.measure.{other}") for other in measures - {own}]
             assert not any(others), f"{path.relative_to(PACKAGE)} imports {name}"
 
 
@@ -342,7 +349,7 @@ PRODUCT = re.compile(r"\bovs|\bipvs|openvswitch|nftables|testpmd|haproxy|nginx|e
 def test_no_product_is_known_outside_its_own_folder():
     for path in sorted(PACKAGE.rglob("*.py")):
         if "dut" not in path.relative_to(PACKAGE).parts[:1] or path.parent.name == "dut":
-            assert not (found := PRODUCT.search(path.read_text())), f"{path.name}: {found[0]}"
+            assert not (match := PRODUCT.search(path.read_text())), f"{path.name}: {match[0]}"
 
 
 DEVICES_WORDS = re.compile(r"(?<!test)pmd|emc_|\bEMC\b|megaflow|upcall|rxq", re.IGNORECASE)  # of Open vSwitch
@@ -355,7 +362,7 @@ def test_one_devices_words_for_threads_and_caches_stay_in_its_folder():
     for path in sorted(path for path in PACKAGE.rglob("*") if path.name.endswith(TEXTS)):
         name = str(path.relative_to(PACKAGE))
         if not name.startswith(("dut/ovs/", "studies/")) and name != READS_OLDER_FILES:
-            assert not (found := DEVICES_WORDS.search(path.read_text())), f"{name}: {found[0]}"
+            assert not (match := DEVICES_WORDS.search(path.read_text())), f"{name}: {match[0]}"
     assert DEVICES_WORDS.search((PACKAGE / READS_OLDER_FILES).read_text()), "it needs no exception"
 
 

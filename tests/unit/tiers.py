@@ -36,11 +36,16 @@ def marks(path):
     of_module = {tier: list(behaviours(tables.get("pytestmark", ast.Pass()), f"tier{tier}")) for tier in (1, 2)}
     for node in module.body:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-            names = [name.id for one in node.decorator_list for name in ast.walk(one) if isinstance(name, ast.Name)]
+            names = [
+                name.id
+                for decorator in node.decorator_list
+                for name in ast.walk(decorator)
+                if isinstance(name, ast.Name)
+            ]
             sources = [*node.decorator_list, *(tables[name] for name in names if name in tables)]
             yield from ((1, what) for source in sources for what in behaviours(source, "tier1"))
             yield from ((1, what) for what in of_module[1])
-            if not any(is_mark(one) for one in node.decorator_list):
+            if not any(is_mark(decorator) for decorator in node.decorator_list):
                 yield from ((2, what) for what in of_module[2])
 
 
@@ -51,11 +56,11 @@ def is_mark(decorator):
 
 def collected():
     """{(behaviour, tier): the files of the tests that show it}."""
-    found = defaultdict(list)
+    files = defaultdict(list)
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for tier, behaviour in marks(path):
-            found[behaviour, tier].append(path.relative_to(ROOT / "tests"))
-    return found
+            files[behaviour, tier].append(path.relative_to(ROOT / "tests"))
+    return files
 
 
 def without():
@@ -84,17 +89,17 @@ def named(behaviour, paths):
 
 def table():
     """A row for each behaviour; those of one kind share it."""
-    found = collected()
+    files = collected()
     yield "| behaviour | in `make test` | in `make test-all`, or a target of its own |\n|---|---|---|\n"
-    for prefix, alike in groupby(sorted({what for what, _ in found}), kind):
+    for prefix, alike in groupby(sorted({what for what, _ in files}), kind):
         if prefix:
             behaviours = list(alike)
             first, second = (
-                "; ".join(named(what, found[what, tier]) for what in behaviours if found[what, tier]) for tier in (1, 2)
+                "; ".join(named(what, files[what, tier]) for what in behaviours if files[what, tier]) for tier in (1, 2)
             )
             yield f"| {prefix} | {first} | {second} |\n"
         else:
-            yield from (f"| {what} | {cell(found[what, 1])} | {cell(found[what, 2])} |\n" for what in alike)
+            yield from (f"| {what} | {cell(files[what, 1])} | {cell(files[what, 2])} |\n" for what in alike)
 
 
 def page():

@@ -48,7 +48,9 @@ def test_two_machines_by_ssh_share_a_campaign_and_one_whose_sshd_is_killed_comes
     wait_for(lambda: of(out, "two", "lost"), "the loss", 300)
     wait_for(lambda: not machines["two"].holds(), "its bench to be undone", 300)
     lost = of(out, "two", "lost")[0]
-    wait_for(lambda: any(one["unit"] == lost["unit"] for one in of(out, "one", "finished")), "its unit elsewhere", 300)
+    wait_for(
+        lambda: any(event["unit"] == lost["unit"] for event in of(out, "one", "finished")), "its unit elsewhere", 300
+    )
     machines["two"].start_sshd()
     _, said = lab.communicate(timeout=300)
     assert lab.returncode == 0, said
@@ -110,4 +112,4 @@ def test_a_point_whose_hosts_no_site_has_is_impossible_with_what_to_add(hosts, t
     assert f"span cannot be measured: no machine {told}" in planned.stdout, planned.stdout + planned.stderr
     done = run("campaign", path, "--out", out, "--no-ceiling", "--quiet", env=hosts.environment)
     assert done.returncode == 4, "nothing was measured"
-    assert any(one["what"] == "impossible" and told in one["reason"] for one in log_of(out))
+    assert any(event["what"] == "impossible" and told in event["reason"] for event in log_of(out))

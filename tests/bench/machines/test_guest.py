@@ -52,14 +52,14 @@ def scenario(kind):
 )
 def test_every_frame_of_a_low_load_arrives_and_is_seen_at_every_place(kind):
     with standing(scenario(kind)) as (live, trial):
-        facts, found = live.ready(), trial(LOW_FPS)
-    account, seen = found.ledger, found.observed
+        facts, low = live.ready(), trial(LOW_FPS)
+    account, seen = low.ledger, low.observed
     assert facts["guest's kernel"] != os.uname().release
     assert account.offered > 0
     assert account.unexplained == 0, account
     assert account.received == account.offered, account
     assert [hop.frames_in for hop in account.hops[1:-1]] == [account.offered] * (len(account.hops) - 2), account
-    (load,) = found.threads
+    (load,) = low.threads
     assert (load.cpu, load.received) == (1, account.offered), "its kernel runs on the device's CPU"
     assert not [name for name in seen if name.startswith("host/softnet/")], "that would be this machine's"
     if kind != "ovs":
@@ -72,11 +72,11 @@ def test_frames_that_the_guest_has_no_time_for_are_the_devices_loss_and_are_coun
     with standing(replace(scenario(kind), search=waits)) as (_, trial):
         trial(LOW_FPS)  # a switch has its flow then: its program, which has no time either, is asked for nothing
         with stopped_again_and_again(guests_kernel()):
-            found = trial(100_000)
-    lost = [drop for hop in found.ledger.hops for drop in hop.drops]
-    assert lost, found.ledger
+            low = trial(100_000)
+    lost = [drop for hop in low.ledger.hops for drop in hop.drops]
+    assert lost, low.ledger
     assert {drop.limits for drop in lost} == {"dut"}, lost
-    assert found.ledger.unexplained == 0, found.ledger
+    assert low.ledger.unexplained == 0, low.ledger
 
 
 @contextmanager
@@ -116,8 +116,8 @@ def test_a_guest_that_panics_is_given_up_at_once(monkeypatch):
     uml = KERNELS["uml"]
     boots = uml.command
 
-    def without_init(*given):
-        return tuple(word.replace("init=/bin/sh", "init=/nonexistent") for word in boots(*given))
+    def without_init(*arguments):
+        return tuple(word.replace("init=/bin/sh", "init=/nonexistent") for word in boots(*arguments))
 
     monkeypatch.setattr(uml, "command", without_init)
     panic = r"Kernel panic - not syncing: Requested init /nonexistent failed"

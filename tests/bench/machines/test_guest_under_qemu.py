@@ -77,13 +77,13 @@ def test_the_account_of_a_switch_closes_and_its_load_is_the_guests():
     with standing(parse(scenario_text("ovs"), "guest.toml")) as (live, trial):
         facts, settings = live.ready(), live.settings()
         trial(LOW_FPS)  # makes the flows, for which an emulated switch on a busy host takes longer than a trial waits
-        found = trial(LOW_FPS)
+        low = trial(LOW_FPS)
     assert facts["guest's kernel"] != os.uname().release
     assert (facts["guest's NUMA nodes"], settings["guest.numa_nodes"]) == ("node 0 with CPU 0", "1")
-    assert_closed(found.ledger)
-    (load,) = found.threads
+    assert_closed(low.ledger)
+    (load,) = low.threads
     assert load.cpu == 1, "both of its threads run on the device's CPU"
-    (vcpu,) = (n for name, n in found.observed.items() if re.fullmatch(r"host/thread/CPU 0/.*/run_ns", name))
+    (vcpu,) = (n for name, n in low.observed.items() if re.fullmatch(r"host/thread/CPU 0/.*/run_ns", name))
     assert vcpu > 0
     assert load.busy_share is not None
     assert 0 < load.busy_share <= 1
@@ -92,8 +92,8 @@ def test_the_account_of_a_switch_closes_and_its_load_is_the_guests():
 def test_ipvs_serves_every_connection():
     tables = '[guest]\nkernel = "qemu"\nmemory_mb = 256\n[verify]\nconnections = 40\ntimeout_s = 60.0\n'
     with serving(parse(served("ipvs", FULL_NAT, tables=tables), "ipvs.toml")) as (live, verified):
-        found, tracked, seen = verified(), live.balancer().tracked(), counted(live)
-    assert found.outcome is Outcome.MEASURED, found.reason
+        checked, tracked, seen = verified(), live.balancer().tracked(), counted(live)
+    assert checked.outcome is Outcome.MEASURED, checked.reason
     assert seen["ipvs/cpu/0/connections"] == tracked == 40
     assert seen["host/conntrack/insert_failed"] == seen["host/conntrack/table_full"] == 0
 
@@ -104,10 +104,10 @@ def test_flows_in_tc_claim_an_offload_that_its_counters_disprove():
     wanted = parse(scenario_text("tc"), "guest.toml")
     with standing(wanted) as (live, trial):
         trial(LOW_FPS)  # makes the flows
-        found = trial(LOW_FPS)
-        seen = found.observed
+        low = trial(LOW_FPS)
+        seen = low.observed
         flows = live.control.call("dpctl/dump-flows", "-m")
-    assert_closed(found.ledger)
+    assert_closed(low.ledger)
     assert "dp:tc" in flows, flows
     assert seen["ovs/tc/software"] > 0 == seen["ovs/tc/hardware"], "the frame that makes a flow passes no filter"
     of_offload = offload_truth(registry.device_of(wanted).signs(seen), {})
@@ -141,9 +141,9 @@ def test_releases_of_the_kernel_are_levels_of_a_sweep_and_are_read_back(tmp_path
     assert done.returncode == 0, done.stderr
     (folder,) = tmp_path.iterdir()
     results = json.loads((folder / "result.json").read_text())["scenarios"]
-    found = {one["levels"]["release"]: one["settings"]["guest.release"] for one in results}
-    assert found.keys() == {"6.1", "6.12"}
-    assert all(is_release(runs, asked) for asked, runs in found.items()), found
+    releases = {result["levels"]["release"]: result["settings"]["guest.release"] for result in results}
+    assert releases.keys() == {"6.1", "6.12"}
+    assert all(is_release(runs, asked) for asked, runs in releases.items()), releases
     for trial in RunFolder.open(folder).read_trials():
         assert trial.ledger.unexplained == 0, trial.ledger
 
@@ -160,7 +160,7 @@ def test_a_lab_killed_while_it_measures_a_guest_with_two_nodes_is_cleaned_up_aft
     assert left.namespaces
     assert left.processes
     assert run("clean").returncode == 0
-    (folder,) = (RunFolder.open(one) for one in runs.iterdir())
+    (folder,) = (RunFolder.open(path) for path in runs.iterdir())
     assert folder.read_info().versions["guest's NUMA nodes"] == "node 0 with CPU 0; node 1 with CPU 1"
     trial = next(iter(folder.read_trials()))
     assert_closed(trial.ledger)

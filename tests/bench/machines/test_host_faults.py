@@ -61,8 +61,8 @@ PROGRAMS = "SetEnv PATH=/run/login/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:
 def scenario(tmp_path):
     def write(name="far.toml", address="far", trial_s=0.1, repeats=2, lease_s=LONG_LEASE_S):
         path = tmp_path / name
-        given = {"address": address, "trial_s": trial_s, "repeats": repeats, "lease_s": lease_s}
-        path.write_text(SCENARIO.format(**given))
+        values = {"address": address, "trial_s": trial_s, "repeats": repeats, "lease_s": lease_s}
+        path.write_text(SCENARIO.format(**values))
         return path
 
     return write
@@ -90,7 +90,7 @@ def killed_with_its_agent(far, scenario, out):
 @pytest.mark.usefixtures("nothing_left")
 def test_eight_faults_at_random_moments_leave_nothing_and_lose_no_finished_trial(tmp_path):
     outcomes = Campaign(seed=4, faults=8, folder=tmp_path).run(sites=2)
-    assert [one.wrong for one in outcomes] == [[]] * 8
+    assert [outcome.wrong for outcome in outcomes] == [[]] * 8
 
 
 @pytest.mark.usefixtures("nothing_left")
@@ -110,13 +110,13 @@ def log_in_as_admin(far, sudoers):
 
 def test_a_user_whom_sudo_does_not_let_be_root_is_refused_in_its_words(tmp_path):
     with site(tmp_path / "far", setup=ADMIN) as far:
-        for sudoers, words in (
+        for sudoers, values in (
             ("admin ALL=(root) ALL", "a password is required"),
             ("Defaults requiretty\nadmin ALL=(root) NOPASSWD: ALL", "you must have a tty"),
             ("", "a password is required"),
         ):
             log_in_as_admin(far, sudoers)
-            assert_refused(far, words, "the user is not root, and sudo wants a password", "NOPASSWD")
+            assert_refused(far, values, "the user is not root, and sudo wants a password", "NOPASSWD")
 
 
 def test_a_user_who_is_not_root_where_there_is_no_sudo_is_refused(tmp_path):
@@ -126,10 +126,10 @@ def test_a_user_who_is_not_root_where_there_is_no_sudo_is_refused(tmp_path):
         assert_refused(far, "sudo: not found", "or is not installed", "NOPASSWD")
 
 
-def assert_refused(far, *words):
+def assert_refused(far, *values):
     done = run("clean", "--host", "far", env=far.environment)
     assert done.returncode == 3, done.stderr
-    for word in words:
+    for word in values:
         assert word in done.stderr
 
 

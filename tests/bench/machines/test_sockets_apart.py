@@ -40,7 +40,7 @@ def whole(machine, interface="eth9"):
     machine.run("ethtool", "-K", interface, "tx", "off", "tso", "off")
 
 
-def measured(found, measurements):
+def measured(scenario, measurements):
     """The last window's account and the scenario's metrics, with what must hold of each kind."""
     account = measurements[-1].account
     (result,) = account["pairs"]
@@ -48,8 +48,8 @@ def measured(found, measurements):
     assert (result["client"]["core"], result["server"]["core"]) == (0, 1)
     assert window["server"]["retransmitted_segments"] is not None
     assert window["cache_line_ns"] == [None, None], "two machines share no cache line"
-    assert all(one["retransmits"] is not None for one in window["connections"])
-    return account, window, values(found)
+    assert all(connection["retransmits"] is not None for connection in window["connections"])
+    return account, window, values(scenario)
 
 
 @pytest.mark.usefixtures("nothing_left")
@@ -59,8 +59,8 @@ def test_client_switch_and_server_are_on_three_hosts(hosts, tmp_path, measure):
     whole(hosts.sink)
     # What is merged on arrival would be too long for the switch.
     hosts.dut.run("ethtool", "-K", "to-gen", "gro", "on")
-    found, measurements = ran(write(tmp_path, measure), tmp_path / "runs", hosts.environment)
-    account, window, metrics = measured(found, measurements)
+    result, measurements = ran(write(tmp_path, measure), tmp_path / "runs", hosts.environment)
+    account, window, metrics = measured(result, measurements)
     assert account["elsewhere"] == {"client": "gen", "server": "sink"}
     assert "generic-receive-offload: on" in hosts.dut.run("ethtool", "-k", "to-gen"), "as it was"
     assert {"client busy", "server busy", "thread busy", "CPU 1: busy"} <= metrics.keys()
@@ -72,7 +72,7 @@ def test_client_switch_and_server_are_on_three_hosts(hosts, tmp_path, measure):
         assert metrics["goodput"] > 1e6
         assert sum(window["per_second"]) == window["received_bytes"]
         assert len(window["connections"]) == 2
-        assert [one["received_bytes"] for one in window["connections"]] == [None, None]
+        assert [connection["received_bytes"] for connection in window["connections"]] == [None, None]
 
 
 @pytest.mark.usefixtures("nothing_left")
@@ -83,8 +83,8 @@ def test_the_lab_is_the_client_and_the_server_is_beside_the_switch(hosts, tmp_pa
         for words in (["ethtool", "-K", "eth9", "tx", "off", "tso", "off"], ["ip", "link", "set", "eth9", "up"]):
             subprocess.run(words, check=True)
         path = write(tmp_path, "rr", CLIENT.replace("gen", "lab"), server="")
-        found, measurements = ran(path, tmp_path / "runs", hosts.environment)
-        account, _, metrics = measured(found, measurements)
+        result, measurements = ran(path, tmp_path / "runs", hosts.environment)
+        account, _, metrics = measured(result, measurements)
         assert account["elsewhere"] == {"client": "lab"}
         assert metrics["transactions"] > 10
     finally:

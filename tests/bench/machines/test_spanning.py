@@ -73,18 +73,18 @@ def test_a_rate_is_found_over_three_hosts_behind_slow_control_links(hosts, scena
         machine.delay(0.005)
     done = run("run", scenario(), "--json", "--out", tmp_path / "runs", env=hosts.environment)
     assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout)["scenarios"]
-    assert found["rates"][0]["lower_fps"] >= 1000, found
-    latency = found["latency"][0]["latency"]
+    (result,) = json.loads(done.stdout)["scenarios"]
+    assert result["rates"][0]["lower_fps"] >= 1000, result
+    latency = result["latency"][0]["latency"]
     assert latency["clock_error_ns"] == 50_000, "the machines' one clock, as far as the lab knows"
     assert 0 < latency["p50_ns"] < 1e9
     trials = trials_of(tmp_path / "runs")
-    judged = [one for one in trials if one["validity"] == "valid"]
+    judged = [trial for trial in trials if trial["validity"] == "valid"]
     assert judged
-    for one in judged:
-        assert_closes(one["ledger"])
-        assert one["streams"][0]["jitter"]["count"] > 0
-        assert {worker["host"] for worker in one["witness"]["workers"]} == {"gen", "sink"}
+    for trial in judged:
+        assert_closes(trial["ledger"])
+        assert trial["streams"][0]["jitter"]["count"] > 0
+        assert {worker["host"] for worker in trial["witness"]["workers"]} == {"gen", "sink"}
     (info,) = (tmp_path / "runs").glob("*/run.json")
     assert {"host gen", "host dut", "host sink"} <= json.loads(info.read_text())["versions"].keys()
 
@@ -99,15 +99,15 @@ def test_what_forwards_between_kernel_interfaces_does_so_between_cables(hosts, s
         path.write_text(path.read_text().replace("clock_error_us = 50\n", ""))
     done = run("run", path, "--json", "--out", tmp_path / "runs", env=hosts.environment)
     assert done.returncode == 0, done.stderr
-    valid = [one for one in trials_of(tmp_path / "runs") if one["validity"] == "valid"]
-    judged = [one for one in valid if one["phase"] != "round trip"]  # which these rules drop on the way back
+    valid = [trial for trial in trials_of(tmp_path / "runs") if trial["validity"] == "valid"]
+    judged = [trial for trial in valid if trial["phase"] != "round trip"]  # which these rules drop on the way back
     assert judged
-    for one in judged:
-        assert one["ledger"]["received"] > 0, one["ledger"]
-        assert_closes(one["ledger"])
+    for trial in judged:
+        assert trial["ledger"]["received"] > 0, trial["ledger"]
+        assert_closes(trial["ledger"])
     if kind == "ovs af_packet":
-        (found,) = json.loads(done.stdout)["scenarios"]
-        point = found["latency"][0]
+        (result,) = json.loads(done.stdout)["scenarios"]
+        point = result["latency"][0]
         assert (point["latency"], point["round_trip"]) == (None, None)
         assert "nothing came back: the device has to forward both ways" in point["note"], "its rules forward one way"
 
@@ -119,12 +119,12 @@ def test_without_a_common_clock_the_sender_times_the_way_there_and_back(hosts, s
     path.write_text(path.read_text().replace("clock_error_us = 50\n", ""))
     done = run("run", path, "--json", "--out", tmp_path / "runs", env=hosts.environment)
     assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout)["scenarios"]
-    point = found["latency"][0]
+    (result,) = json.loads(done.stdout)["scenarios"]
+    point = result["latency"][0]
     assert point["latency"] is None, "one way is unknown"
     assert 0 < point["round_trip"]["p50_ns"] < 1e9
-    assert any(one["name"].startswith("round trip p99 at") for one in found["metrics"])
-    (trial,) = (one for one in trials_of(tmp_path / "runs") if one["id"] == point["trial_id"])
+    assert any(metric["name"].startswith("round trip p99 at") for metric in result["metrics"])
+    (trial,) = (trial for trial in trials_of(tmp_path / "runs") if trial["id"] == point["trial_id"])
     (stream,) = trial["streams"]
     assert (stream["tx_port"], stream["rx_port"], stream["latency"], stream["jitter"]) == ("left", "right", None, None)
     assert stream["received"] == stream["sent"] > 0
@@ -139,17 +139,17 @@ def test_streams_between_two_engines_go_both_ways_and_each_has_its_own_losses(ho
     path.write_text(path.read_text().replace("[search]", f"{BACK}[search]"))
     done = run("run", path, "--json", "--out", tmp_path / "runs", env=hosts.environment)
     assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout)["scenarios"]
-    judged = [one for one in trials_of(tmp_path / "runs") if one["validity"] == "valid"]
+    (result,) = json.loads(done.stdout)["scenarios"]
+    judged = [trial for trial in trials_of(tmp_path / "runs") if trial["validity"] == "valid"]
     assert judged
-    for one in judged:
-        assert_closes(one["ledger"])
+    for trial in judged:
+        assert_closes(trial["ledger"])
     (forth, back), (lost_forth, lost_back) = (
-        [sum(one["streams"][way][key] for one in judged) for way in (0, 1)] for key in ("sent", "lost")
+        [sum(trial["streams"][way][key] for trial in judged) for way in (0, 1)] for key in ("sent", "lost")
     )
     if kind == "bridge":
         assert min(forth, back) > 0
-        assert found["rates"][0]["lower_fps"] >= 1000, found
+        assert result["rates"][0]["lower_fps"] >= 1000, result
     else:
         assert lost_back >= back // 4 - 3 * len(judged)
         assert lost_forth < forth / 8, "what is dropped from right to left is of that stream alone"
@@ -227,9 +227,9 @@ def test_an_engine_elsewhere_that_has_both_ends_sees_within_a_trial_when_frames_
     path.write_text(RECOVERING)
     done = run("run", path, "--json", "--out", tmp_path / "runs", env=hosts.environment)
     assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout)["scenarios"]
-    assert "recovery time" in {one["name"] for one in found["metrics"]}, found
+    (result,) = json.loads(done.stdout)["scenarios"]
+    assert "recovery time" in {metric["name"] for metric in result["metrics"]}, result
     last = trials_of(tmp_path / "runs")[-1]
     assert last["samples"]
-    assert all(one["received"] is not None for one in last["samples"])
+    assert all(sample["received"] is not None for sample in last["samples"])
     assert {worker["host"] for worker in last["witness"]["workers"]} == {"gen"}

@@ -61,9 +61,9 @@ def far(tmp_path):
     """Another machine; it holds nothing at the end of a test."""
     folder = tmp_path / "far"
     folder.mkdir()
-    with far_machine(folder) as found:
-        yield found
-        assert found.holds() == []
+    with far_machine(folder) as machine:
+        yield machine
+        assert machine.holds() == []
 
 
 def only(out):
@@ -81,8 +81,8 @@ def test_a_rule_that_drops_is_confirmed_on_another_machine_and_its_functions_are
     path.write_text(SCENARIO.format(dut='drop = "every=4"'))
     done = run("explain", path, "--no-ceiling", "--out", out, "--json", env=far.environment)
     assert done.returncode == 0, done.stderr
-    (found,) = only(out).read_result().explanations
-    branch = found.branches[0]
+    (explanation,) = only(out).read_result().explanations
+    branch = explanation.branches[0]
     assert (branch.suspicion.cause, branch.standing) == ("rule-drop", Standing.CONFIRMED)
     assert branch.tried.experiment is Experiment.PLAIN
     (profile,) = only(out).read_result().profiles
@@ -104,8 +104,8 @@ def test_a_duet_whose_connection_is_killed_builds_both_benches_anew_and_keeps_it
     assert lab.returncode == 0, said
     stretches = only(out).read_stretches()
     assert stretches[: len(kept)] == kept
-    assert {one.benches for one in stretches if one.phase == MEASURED} == {1, 2}
-    assert {part.side for one in stretches for part in one.slices} == {"A", "B"}
+    assert {stretch.benches for stretch in stretches if stretch.phase == MEASURED} == {1, 2}
+    assert {part.side for stretch in stretches for part in stretch.slices} == {"A", "B"}
 
 
 @pytest.mark.subject(target="test-hosts")
@@ -119,5 +119,5 @@ def test_points_beside_a_reference_whose_connection_is_killed_are_measured_besid
     said = lab.communicate(timeout=120)
     assert lab.returncode == 0, said
     result = only(out).read_result()
-    assert {one.outcome for one in result.scenarios} == {Outcome.MEASURED}
-    assert {one.reference for one in result.scenarios} == {result.scenarios[0].scenario}
+    assert {scenario.outcome for scenario in result.scenarios} == {Outcome.MEASURED}
+    assert {scenario.reference for scenario in result.scenarios} == {result.scenarios[0].scenario}

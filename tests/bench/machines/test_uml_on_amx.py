@@ -76,17 +76,17 @@ def traced(preload):
 @pytest.mark.tier1("user-mode Linux on a processor with AMX")
 def test_the_rest_of_the_state_stays_where_the_beginning_is_set(amx):
     assert traced(amx)["error"] == REFUSED
-    found = traced(f"{preload()} {amx}")
-    assert (found["error"], found["length"]) == (0, 11008)
-    assert found["register"] == 0x42, "that of the shorter state"
-    assert found["rest"] == [0xA5], "all of it as it was"
+    trace = traced(f"{preload()} {amx}")
+    assert (trace["error"], trace["length"]) == (0, 11008)
+    assert trace["register"] == 0x42, "that of the shorter state"
+    assert trace["rest"] == [0xA5], "all of it as it was"
 
 
 def test_what_the_kernel_takes_and_other_requests_pass_through():
-    plain, found = traced(""), traced(preload())
-    assert found == plain
-    assert (found["error"], found["register"]) == (0, 0x42)
-    assert (found["peeked"], found["errno"]) == (0x5AFE_C0DE, 0)
+    plain, preloaded = traced(""), traced(preload())
+    assert preloaded == plain
+    assert (preloaded["error"], preloaded["register"]) == (0, 0x42)
+    assert (preloaded["peeked"], preloaded["errno"]) == (0x5AFE_C0DE, 0)
 
 
 @pytest.mark.tier1("user-mode Linux on a processor with AMX")

@@ -11,16 +11,16 @@ def test_no_probe_no_distance():
 
 
 def test_one_mode_has_no_far_side():
-    found = core_distances([trial(cache_line=(30.0, 33.0)), trial(cache_line=(38.0, None))])
-    assert found is not None
-    assert (found.median_ns, found.min_ns, found.max_ns, found.probes) == (33.0, 30.0, 38.0, 3)
-    assert (found.far_share, found.note) == (0.0, "")
+    distances = core_distances([trial(cache_line=(30.0, 33.0)), trial(cache_line=(38.0, None))])
+    assert distances is not None
+    assert (distances.median_ns, distances.min_ns, distances.max_ns, distances.probes) == (33.0, 30.0, 38.0, 3)
+    assert (distances.far_share, distances.note) == (0.0, "")
 
 
 def test_two_modes_are_told_apart_and_noted():
-    found = core_distances(
+    distances = core_distances(
         [trial(cache_line=(30.0, 33.0)), trial(cache_line=(140.0, 150.0)), trial(cache_line=(31.0, 34.0))]
     )
-    assert found is not None
-    assert found.far_share == pytest.approx(1 / 3)
-    assert "mixed" in found.note
+    assert distances is not None
+    assert distances.far_share == pytest.approx(1 / 3)
+    assert "mixed" in distances.note

@@ -49,16 +49,16 @@ def worker(busy):
     ],
 )
 def test_the_resource_is_named_by_what_was_read(seen, limits, resource):
-    found = exhausted(limits, [seen])
-    assert found.resource is resource
-    assert found.evidence
+    exhaustion = exhausted(limits, [seen])
+    assert exhaustion.resource is resource
+    assert exhaustion.evidence
 
 
 def test_a_counter_of_refusals_is_believed_before_everything_else_and_all_is_told():
-    found = exhausted(LIMITS, [load({"nat/refused": 20, "entries": 80}, threads=(worker(0.99),), refused=20)])
-    assert found.resource is Resource.LOCAL_PORTS
-    assert len(found.evidence) == 4
-    assert found.evidence[0] == "local ports: 20 refused (nat/refused), 20 connections failed"
+    exhaustion = exhausted(LIMITS, [load({"nat/refused": 20, "entries": 80}, threads=(worker(0.99),), refused=20)])
+    assert exhaustion.resource is Resource.LOCAL_PORTS
+    assert len(exhaustion.evidence) == 4
+    assert exhaustion.evidence[0] == "local ports: 20 refused (nat/refused), 20 connections failed"
 
 
 def test_syns_that_the_device_did_not_take_are_not_the_generator_s_shortfall():
@@ -70,8 +70,8 @@ def test_syns_that_the_device_did_not_take_are_not_the_generator_s_shortfall():
 
 @pytest.mark.parametrize(("entries", "resource"), [(1000, Resource.TABLE), (500, Resource.ACCEPT_QUEUE)])
 def test_an_accept_queue_that_overflows_behind_a_full_table_is_not_what_ended_the_load(entries, resource):
-    found = exhausted((TABLE, QUEUE), [load({"queue/overflows": 20, "entries": entries})])
-    assert found.resource is resource
+    exhaustion = exhausted((TABLE, QUEUE), [load({"queue/overflows": 20, "entries": entries})])
+    assert exhaustion.resource is resource
 
 
 def answered(*backends, of=3, **changed):

@@ -229,10 +229,10 @@ def test_over_af_xdp_sockets_what_their_rings_had_no_room_for_is_the_switchs_los
         ports=[port("left", sent=1000), port("right", received=600)],
     )
     account = ledger.build(result, seen, PORTS, graph(Datapath.AF_XDP))
-    drops = {drop.name: (drop.frames, drop.limits) for one in account.hops for drop in one.drops}
+    drops = {drop.name: (drop.frames, drop.limits) for hop in account.hops for drop in hop.drops}
     assert drops == {"AF_XDP rings of left full": (400, "dut")}
     assert account.unexplained == 0
-    assert [(one.name, one.frames_in, one.frames_out) for one in account.hops] == [
+    assert [(hop.name, hop.frames_in, hop.frames_out) for hop in account.hops] == [
         ("engine sends", 1000, 1000),
         ("veth", 1000, 1000),
         ("switch reads", 1000, 600),

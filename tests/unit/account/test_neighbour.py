@@ -10,13 +10,13 @@ ENGINE, PMD = 0, 1  # the engine's worker of `trials` runs on core 0
 
 def probed(*probes, core=PMD):
     """Trials one after the other, each with what was seen before and after it."""
-    return [trial(ipc={core: one}, number=number) for number, one in enumerate(probes)]
+    return [trial(ipc={core: probe}, number=number) for number, probe in enumerate(probes)]
 
 
 def test_a_core_that_executes_less_than_it_did_is_slowed_before_or_after():
     widths = Widths()
-    found = [widths.is_slowed(one) for one in probed((4.0, 3.9), (4.0, 2.4), (2.4, 4.0), (3.8, 3.8))]
-    assert found == [False, True, True, False]
+    slowed = [widths.is_slowed(trial) for trial in probed((4.0, 3.9), (4.0, 2.4), (2.4, 4.0), (3.8, 3.8))]
+    assert slowed == [False, True, True, False]
 
 
 def test_what_passed_for_all_of_a_core_is_judged_anew_once_more_was_seen():

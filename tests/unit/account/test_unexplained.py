@@ -19,8 +19,8 @@ def lossy(lost, named=0, hops=(), resets=(), **options):
 
 
 def test_the_share_is_of_all_frames_that_valid_trials_offered():
-    found = [lossy(100, named=40), lossy(0), lossy(900_000, validity=TrialValidity.GENERATOR_LIMITED)]
-    assert unexplained_share(found) == pytest.approx(60 / 2_000_000)
+    trials = [lossy(100, named=40), lossy(0), lossy(900_000, validity=TrialValidity.GENERATOR_LIMITED)]
+    assert unexplained_share(trials) == pytest.approx(60 / 2_000_000)
 
 
 def test_without_valid_trials_nothing_is_unexplained():
@@ -56,8 +56,8 @@ def test_where_no_two_counts_tell_that_is_said():
 
 
 def test_counters_that_went_back_are_named_with_the_place():
-    found = unexplained_place(
+    place = unexplained_place(
         [lossy(1000, resets=("ovs/port/left/rx_drop",)), lossy(5, resets=("ovs/port/left/rx_drop",))]
     )
-    assert found.count("ovs/port/left/rx_drop") == 1
-    assert "counters went back during the trials" in found
+    assert place.count("ovs/port/left/rx_drop") == 1
+    assert "counters went back during the trials" in place

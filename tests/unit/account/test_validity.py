@@ -70,8 +70,8 @@ def judged(**changes: Any) -> Judgement:
 
 
 def verdict(**changes: Any) -> tuple[TrialValidity, str]:
-    found = judged(**changes)
-    return found.validity, found.reason
+    judgement = judged(**changes)
+    return judgement.validity, judgement.reason
 
 
 def test_a_whole_and_quiet_trial_is_valid_without_a_reason() -> None:
@@ -89,9 +89,9 @@ def test_a_stopped_trial_is_aborted_before_anything_else() -> None:
 
 @pytest.mark.parametrize("why", ["left: its link went down", "the engine was told to end (SIGTERM)"])
 def test_an_aborted_trial_says_why_it_could_not_continue_and_when(why: str) -> None:
-    found = judged(completed=False, aborted=why, ledger=ledger(unexplained=5), duration_s=0.31)
-    assert (found.validity, found.cause) == (TrialValidity.ABORTED, Cause.ENDED)
-    assert found.reason == f"{why}, after 0.31 s"
+    judgement = judged(completed=False, aborted=why, ledger=ledger(unexplained=5), duration_s=0.31)
+    assert (judgement.validity, judgement.cause) == (TrialValidity.ABORTED, Cause.ENDED)
+    assert judgement.reason == f"{why}, after 0.31 s"
 
 
 def test_a_trial_that_was_stopped_on_request_is_told_from_one_that_could_not_continue() -> None:
@@ -105,23 +105,23 @@ def test_lost_frames_that_no_counter_names_do_not_discard_a_trial(unexplained: i
 
 def test_counters_that_saw_more_than_was_sent_discard_a_trial_beyond_the_share_allowed() -> None:
     assert verdict(ledger=ledger(lost=100, unexplained=-100))[0] is TrialValidity.VALID
-    found = judged(ledger=ledger(lost=101, unexplained=-101))
-    assert (found.validity, found.cause) == (TrialValidity.COUNTER_MISMATCH, Cause.CONTRADICTION)
-    assert "101 frames dropped by name, 0 lost" in found.reason
-    assert "validity.unexplained_ratio" in found.reason
+    judgement = judged(ledger=ledger(lost=101, unexplained=-101))
+    assert (judgement.validity, judgement.cause) == (TrialValidity.COUNTER_MISMATCH, Cause.CONTRADICTION)
+    assert "101 frames dropped by name, 0 lost" in judgement.reason
+    assert "validity.unexplained_ratio" in judgement.reason
 
 
 def test_more_frames_received_of_a_stream_than_sent_are_a_contradiction_even_if_others_lost_as_many() -> None:
     more, fewer = replace(stream(), received=1_000_005), replace(stream(), stream=1, received=999_995)
-    found = judged(streams=(more, fewer))
-    assert found.cause is Cause.CONTRADICTION
-    assert "stream 0: 1,000,005 frames received of 1,000,000 sent" in found.reason
+    judgement = judged(streams=(more, fewer))
+    assert judgement.cause is Cause.CONTRADICTION
+    assert "stream 0: 1,000,005 frames received of 1,000,000 sent" in judgement.reason
 
 
 @pytest.mark.parametrize("unexplained", [5, -500])
 def test_a_generator_that_fell_short_is_the_cause_before_anything_about_unexplained_frames(unexplained: int) -> None:
-    found = judged(ledger=ledger(unexplained=unexplained), streams=(stream(500_000),))
-    assert (found.validity, found.cause) == (TrialValidity.GENERATOR_LIMITED, Cause.GENERATOR)
+    judgement = judged(ledger=ledger(unexplained=unexplained), streams=(stream(500_000),))
+    assert (judgement.validity, judgement.cause) == (TrialValidity.GENERATOR_LIMITED, Cause.GENERATOR)
 
 
 def test_a_shortfall_is_the_generators_limit_from_the_allowed_share_on() -> None:
@@ -281,5 +281,5 @@ def test_the_loss_never_changes_what_is_discarded(
     witnessed = replace(
         quiet, dut_threads=threads, steal_s={1: steal_s}, cache_line_before_ns=30.0, cache_line_after_ns=after_ns
     )
-    found = {verdict(ledger=ledger(lost=lost, limits=behind), witness=witnessed)[0] for lost in losses}
-    assert len(found) == 1
+    verdicts = {verdict(ledger=ledger(lost=lost, limits=behind), witness=witnessed)[0] for lost in losses}
+    assert len(verdicts) == 1

@@ -27,11 +27,11 @@ def command(monkeypatch, tmp_path):
 
 def test_a_run_is_loaded_with_median_interval_verdict_and_frames():
     run = pinchpoint.load(GOLDEN)
-    found = run["snat-255"]
-    assert (found.ndr.median_fps, found.ndr.interval_fps) == (3.1e6, (3.1e6, 3.115e6))
-    assert found.limit == "forwarding_core" and found.verdict.startswith("PMD core 1 is saturated")
-    assert len(found.trials) == sum(name == "snat-255" for name in run.trials.column("scenario"))
-    assert [one.name for one in run] == [one.name for one in run.results]
+    snat = run["snat-255"]
+    assert (snat.ndr.median_fps, snat.ndr.interval_fps) == (3.1e6, (3.1e6, 3.115e6))
+    assert snat.limit == "forwarding_core" and snat.verdict.startswith("PMD core 1 is saturated")
+    assert len(snat.trials) == sum(name == "snat-255" for name in run.trials.column("scenario"))
+    assert [result.name for result in run] == [result.name for result in run.results]
     assert repr(run) == f"Run(path={GOLDEN!r})"
 
 

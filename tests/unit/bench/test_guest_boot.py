@@ -37,15 +37,15 @@ def boot(monkeypatch, tmp_path):
 
 
 def test_one_whose_first_program_speaks_boots_and_is_ended(boot):
-    found = boot('exec 3<>"$1" 4>&"$0"; sleep 600 & echo ready >&4; sleep 600')
-    assert (found.why_not, found.is_late) == ("", False)
+    booted = boot('exec 3<>"$1" 4>&"$0"; sleep 600 & echo ready >&4; sleep 600')
+    assert (booted.why_not, booted.is_late) == ("", False)
 
 
 @pytest.mark.parametrize("after", ["exit 1", "sleep 600 & sleep 600"])
 def test_one_that_panics_is_told_by_its_panic_whether_it_ends_or_not(boot, after):
-    found = boot(f"echo Kernel panic - not syncing: no; {after}")
-    assert found.why_not.splitlines()[0] == "the guest's kernel does not boot here: Kernel panic - not syncing: no"
-    assert not found.is_late
+    booted = boot(f"echo Kernel panic - not syncing: no; {after}")
+    assert booted.why_not.splitlines()[0] == "the guest's kernel does not boot here: Kernel panic - not syncing: no"
+    assert not booted.is_late
 
 
 def test_one_that_ends_without_a_word_is_told_so(boot):
@@ -54,6 +54,6 @@ def test_one_that_ends_without_a_word_is_told_so(boot):
 
 def test_one_that_takes_too_long_is_late_and_not_called_broken(boot):
     begin = time.monotonic()
-    found = boot("sleep 600", timeout_s=0.3)
-    assert found.is_late
+    booted = boot("sleep 600", timeout_s=0.3)
+    assert booted.is_late
     assert time.monotonic() - begin >= 0.3

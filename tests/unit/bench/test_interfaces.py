@@ -46,7 +46,7 @@ class Machine:
         line = " ".join(argv)
         shown = {
             "ip -j -d address show": json.dumps(self.links),
-            "ip -j link show master eth1": json.dumps([one for one in self.links if one.get("master") == "eth1"]),
+            "ip -j link show master eth1": json.dumps([link for link in self.links if link.get("master") == "eth1"]),
             "ip -j -4 route show table all": json.dumps(self.routes),
             "ip -j -6 route show table all": "",
             "ip -n pp-b1-dut link show dev left": "",
@@ -79,9 +79,9 @@ class Machine:
 
 
 def test_an_interface_is_known_with_what_is_restored():
-    found = interfaces.look(Machine(LINK, routes=[CONNECTED]), "eth1")
+    link = interfaces.look(Machine(LINK, routes=[CONNECTED]), "eth1")
     words = ("192.0.2.1/24", "broadcast", "192.0.2.255", "scope", "global", "label", "eth1")
-    assert found == interfaces.State(1400, True, (words,)), "a link-local address comes back by itself"
+    assert link == interfaces.State(1400, True, (words,)), "a link-local address comes back by itself"
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ def test_a_torn_last_line_is_an_action_that_never_began(tmp_path):
 def test_a_damaged_line_inside_is_told_with_its_place(tmp_path):
     path = tmp_path / "b1.journal"
     path.write_text('{"op":"create","resource":{"kind":\n')
-    (found,) = read(path, Local())
-    assert "b1.journal:1: not a journal entry" in found.words
+    (entry,) = read(path, Local())
+    assert "b1.journal:1: not a journal entry" in entry.words
 
 
 def test_clean_undoes_what_a_damaged_journal_still_names_and_says_what_it_cannot_read(tmp_path):
@@ -73,8 +73,8 @@ def test_a_line_of_another_version_is_read_as_far_as_any_version_can(tmp_path, l
     path.write_text(f"{line}\n")
     journal = Journal.take_over(path, Local())
     assert journal.present() == ()
-    (found,) = journal.foreign()
-    assert (found.version, found.resource.kind) == (2, line.split('"')[9])
+    (foreign,) = journal.foreign()
+    assert (foreign.version, foreign.resource.kind) == (2, line.split('"')[9])
 
 
 def test_a_journal_without_a_version_is_of_the_first(tmp_path):
@@ -130,7 +130,7 @@ def test_a_journal_that_exists_is_never_replaced(tmp_path):
     with pytest.raises(RequirementError, match="File exists"):
         Journal.start("b1", Local(), tmp_path)
     assert path.read_text() == "another's"
-    assert [found.name for found in tmp_path.iterdir()] == ["b1.journal"]
+    assert [path.name for path in tmp_path.iterdir()] == ["b1.journal"]
 
 
 def test_nobody_sees_a_journal_before_its_owner_holds_the_lock(tmp_path, monkeypatch):

@@ -23,8 +23,8 @@ def test_a_torn_attribute_or_message_is_refused():
 
 
 def test_several_messages_in_one_read_are_told_apart():
-    one = struct.pack("=IHHIIi", 20, 2, 0, 7, 0, -17)
-    assert list(messages(one + one)) == [(2, 0, 7, struct.pack("=i", -17))] * 2
+    reply = struct.pack("=IHHIIi", 20, 2, 0, 7, 0, -17)
+    assert list(messages(reply + reply)) == [(2, 0, 7, struct.pack("=i", -17))] * 2
 
 
 def test_a_pair_names_both_ends_its_group_and_the_other_namespace():
@@ -50,7 +50,7 @@ class Kernel:
         for kind, flags, sequence, body in messages(data):
             if kind == 18:
                 links, interrupted = self.dumps.popleft()
-                self.answers.append(b"".join(answer(16, interrupted, sequence, link(*one)) for one in links))
+                self.answers.append(b"".join(answer(16, interrupted, sequence, link(*device)) for device in links))
                 self.answers.append(answer(3, 2, sequence, bytes(4)))
                 continue
             self.asked.append((kind, struct.unpack_from("=i", body, 4)[0]))

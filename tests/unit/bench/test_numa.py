@@ -45,7 +45,7 @@ def with_memory(scenario, machine):
 
 
 @pytest.mark.parametrize(
-    ("placement", "machine", "wanted", "found"),
+    ("placement", "machine", "wanted", "expected"),
     [
         (ANY, TWO, ((0,), (4,)), ((0,), (4,))),
         (SAME, TWO, ((0,), (1,)), ((0,), (1,))),
@@ -60,8 +60,8 @@ def with_memory(scenario, machine):
         (DIFFERENT, WITH_MEMORY_NODE, ((2,), (2,)), ((2,), (0,))),
     ],
 )
-def test_both_ends_go_where_the_placement_wants_them(placement, machine, wanted, found):
-    assert place(placement, machine, wanted) == found
+def test_both_ends_go_where_the_placement_wants_them(placement, machine, wanted, expected):
+    assert place(placement, machine, wanted) == expected
 
 
 def test_cpus_of_the_switch_are_left_to_it_while_there_are_others():
@@ -117,9 +117,9 @@ def machine(folder, nodes):
 
 
 def test_a_machines_nodes_are_read_with_the_cpus_that_may_be_used(tmp_path):
-    found = read_topology(Local(), machine(tmp_path, {0: "0-3\n", 1: "4-7\n", 2: "\n"}), usable=(1, 2, 4, 5))
-    assert found.cpus == {0: (1, 2), 1: (4, 5), 2: ()}
-    assert found.with_cpus == (0, 1)
+    topology = read_topology(Local(), machine(tmp_path, {0: "0-3\n", 1: "4-7\n", 2: "\n"}), usable=(1, 2, 4, 5))
+    assert topology.cpus == {0: (1, 2), 1: (4, 5), 2: ()}
+    assert topology.with_cpus == (0, 1)
 
 
 def test_a_kernel_without_numa_has_one_node(tmp_path):
@@ -163,7 +163,7 @@ def test_a_socket_scenarios_ends_and_switch_move_and_the_record_says_where():
 
 
 @pytest.mark.parametrize(
-    ("scenario", "machine", "found"),
+    ("scenario", "machine", "expected"),
     [
         (hosts(SAME), TWO, ((0,), (0,), (1,), (0,))),
         (hosts(SAME, device=(5,), engine=(6,)), TWO, ((0,), (0,), (1,), (2,))),
@@ -174,10 +174,10 @@ def test_a_socket_scenarios_ends_and_switch_move_and_the_record_says_where():
         (hosts(DIFFERENT, server=(3,), device=(2,)), WITH_MEMORY_NODE, ((0,), (3,), (2,), (3,))),
     ],
 )
-def test_switch_and_engine_are_on_the_servers_node(scenario, machine, found):
+def test_switch_and_engine_are_on_the_servers_node(scenario, machine, expected):
     moved, _ = placed(scenario, machine)
-    assert where(moved) == found
-    server, switch, engine = (machine.nodes_of(cpus) for cpus in found[1:])
+    assert where(moved) == expected
+    server, switch, engine = (machine.nodes_of(cpus) for cpus in expected[1:])
     assert server == switch == engine
 
 
@@ -223,7 +223,7 @@ def swept(placement, repeat=1, **more):
 
 
 def test_same_is_needless_beside_any_on_a_machine_with_one_node():
-    units = [swept(one, repeat) for repeat in (1, 2) for one in (SAME, ANY, DIFFERENT)]
+    units = [swept(placement, repeat) for repeat in (1, 2) for placement in (SAME, ANY, DIFFERENT)]
     reason = "places everything as numa = any does here: one NUMA node"
     assert alike(units, ONE) == {"g.numa-same.r1": reason, "g.numa-same.r2": reason}
     assert alike(units, TWO) == {}, "there its memory is bound"
@@ -240,7 +240,7 @@ def test_what_no_other_unit_measures_is_needed(other):
 
 
 def test_what_cannot_be_placed_is_not_called_alike():
-    units = [swept(one, client=(0, 1, 2)) for one in (ANY, SAME)]
+    units = [swept(placement, client=(0, 1, 2)) for placement in (ANY, SAME)]
     assert alike(units, ONE) == {}
 
 

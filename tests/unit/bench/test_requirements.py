@@ -63,9 +63,9 @@ def test_a_kernel_without_the_module_is_told_with_what_mends_it(monkeypatch, tmp
 
 
 def test_one_cpu_is_enough_where_nothing_polls(monkeypatch):
-    one = replace(scenario(pmd_cpus=(0,)), ports=(), streams=(), hosts=(Host("a", "10.0.0.1/24", (0,)),))
-    assert lacking(monkeypatch, one, cpus=[0]) == ""
-    polling = replace(one, dut=replace(one.dut, datapath=Datapath.AF_XDP))
+    changed = replace(scenario(pmd_cpus=(0,)), ports=(), streams=(), hosts=(Host("a", "10.0.0.1/24", (0,)),))
+    assert lacking(monkeypatch, changed, cpus=[0]) == ""
+    polling = replace(changed, dut=replace(changed.dut, datapath=Datapath.AF_XDP))
     assert "two CPUs" in lacking(monkeypatch, polling, cpus=[0])
 
 

@@ -32,18 +32,18 @@ HERE = 'for last; do :; done; exec sh -c "$last"'
 def reached(tmp_path, monkeypatch):
     """A host for which that script stands for ssh."""
     opened = []
-    monkeypatch.setattr(Ssh, "_check", lambda self, found: None)  # these tests need no root
+    monkeypatch.setattr(Ssh, "_check", lambda self, identity: None)  # these tests need no root
 
-    def make(script=HERE, **given):
+    def make(script=HERE, **options):
         program = tmp_path / f"ssh-{len(opened)}"
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
-        opened.append(Ssh("there", sudo=False, program=str(program), **given))
+        opened.append(Ssh("there", sudo=False, program=str(program), **options))
         return opened[-1]
 
     yield make
-    for one in opened:
-        one.close()
+    for host in opened:
+        host.close()
 
 
 def test_what_is_asked_of_it_is_done_there(reached, tmp_path):
@@ -137,7 +137,7 @@ def test_a_file_that_does_not_fit_leaves_nothing_and_parts_of_the_dead_are_remov
 
 def test_how_far_the_clock_there_is_off_is_known(reached, tmp_path):
     host = reached()
-    host._ask = lambda call, given: {"uid": 0, "machine": "x86_64", "clock_s": time.time() - 3600}
+    host._ask = lambda call, arguments: {"uid": 0, "machine": "x86_64", "clock_s": time.time() - 3600}
     host._identify()
     assert host.clock_ahead_s == pytest.approx(-3600, abs=1)
 
@@ -302,23 +302,23 @@ def named(tmp_path, monkeypatch):
     program.write_text(f"#!/bin/sh\n{HERE}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(Ssh, "_check", lambda self, found: None)
+    monkeypatch.setattr(Ssh, "_check", lambda self, identity: None)
     return lambda name, sudo=False, lease_s=60.0: Remote(name, "there", sudo, lease_s)
 
 
 @pytest.fixture
 def machines():
     """Those of a lab; what it has connected is closed."""
-    found = Machines(Local())
-    yield found
-    for one in found._by_address.values():
-        one.close()
+    connected = Machines(Local())
+    yield connected
+    for host in connected._by_address.values():
+        host.close()
 
 
 def test_a_host_under_two_names_is_held_once(named, machines, tmp_path, monkeypatch):
     monkeypatch.setattr(host_recovery, "STATE_DIRECTORY", tmp_path / "state")
     named_twice = [named(name, lease_s=lease_s) for name, lease_s in (("a", 60.0), ("b", 30.0))]
-    units = [SimpleNamespace(remote=one, remotes=(one,)) for one in named_twice]
+    units = [SimpleNamespace(remote=remote, remotes=(remote,)) for remote in named_twice]
     with host_recovery.held(machines, units), host_recovery.held(machines, units):
         for unit in units:
             assert machines.opened(unit.remote).names(str(tmp_path / "state")) == ["run.lock"]
@@ -366,7 +366,7 @@ def test_a_machine_that_another_lab_holds_is_not_taken_for_another_address(
 
 def test_the_shortest_lease_of_a_host_holds_also_once_it_is_connected(named, machines):
     host, asked = machines.opened(named("a")), []
-    host._ask = lambda call, given: asked.append((call, given)) or {}
+    host._ask = lambda call, arguments: asked.append((call, arguments)) or {}
     machines.ssh(named("b", lease_s=30.0))
     machines.ssh(named("a", lease_s=60.0))
     assert asked == [("identity", {"lease_s": 30.0})]

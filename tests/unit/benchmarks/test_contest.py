@@ -30,9 +30,9 @@ def test_every_other_round_goes_backwards() -> None:
 
 
 def test_a_contest_may_want_fewer_rounds_but_gets_no_more_than_asked_for() -> None:
-    one = Contender("ours", lambda _: Sample(1.0))
-    assert len(hold(one, rounds=3, own_rounds=1).samples["ours"]) == 1
-    assert len(hold(one, rounds=1, own_rounds=5).samples["ours"]) == 1
+    contender = Contender("ours", lambda _: Sample(1.0))
+    assert len(hold(contender, rounds=3, own_rounds=1).samples["ours"]) == 1
+    assert len(hold(contender, rounds=1, own_rounds=5).samples["ours"]) == 1
 
 
 def test_who_fails_is_out_and_keeps_no_samples_and_the_others_go_on() -> None:
@@ -61,8 +61,8 @@ def test_the_bench_stands_for_all_rounds_and_not_at_all_if_nobody_can_run() -> N
         stood.append("down")
 
     seen: list[object] = []
-    one = Contender("ours", lambda given: seen.append(given) or Sample(1.0))  # type: ignore[func-returns-value]
-    contest.hold(Contest("name", "frames", (one,), (), bench), 2, lambda *_: None, lambda *_: None)
+    contender = Contender("ours", lambda bench: seen.append(bench) or Sample(1.0))  # type: ignore[func-returns-value]
+    contest.hold(Contest("name", "frames", (contender,), (), bench), 2, lambda *_: None, lambda *_: None)
     assert seen == ["bench", "bench"]
     nobody = Contender("ours", lambda _: Sample(1.0), "not built")
     contest.hold(Contest("name", "frames", (nobody,), (), bench), 2, lambda *_: None, lambda *_: None)

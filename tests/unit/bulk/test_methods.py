@@ -10,5 +10,7 @@ FOR_THE_BENCHMARK_ONLY = {"command"}  # one ovs-vsctl for all ports: its words o
 
 def test_the_methods_of_a_scenario_are_those_of_its_builders():
     built = {"flows": bulk.FLOW_METHODS, "ports": bulk.PORT_METHODS, "veths": VETH_METHODS}
-    offered = {what: [one for one in methods if one not in FOR_THE_BENCHMARK_ONLY] for what, methods in built.items()}
-    assert offered == {what: list(one.methods) for what, one in made_by(device(default()).keys).items()}
+    offered = {
+        what: [method for method in methods if method not in FOR_THE_BENCHMARK_ONLY] for what, methods in built.items()
+    }
+    assert offered == {what: list(builder.methods) for what, builder in made_by(device(default()).keys).items()}

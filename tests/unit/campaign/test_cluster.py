@@ -28,5 +28,5 @@ def test_a_node_with_the_name_of_a_site_is_the_lab_of_its_hosts():
     site = Bench("rack", hosts={"gen": "root@gen", "dut": "root@dut"})
     asked = Campaign("c", "c", (), (site, Bench("plain", "root@plain")), (), False, 1)
     node = {"Resources": {"bench": 1, "CPU": 2}, "NodeManagerAddress": "10.0.0.1"}
-    found = [cluster._bench_of({**node, "Labels": {"machine": name}}, asked) for name in ("rack", "plain")]
-    assert [one.addresses for one in found] == [("root@gen", "root@dut"), ()]
+    benches = [cluster._bench_of({**node, "Labels": {"machine": name}}, asked) for name in ("rack", "plain")]
+    assert [bench.addresses for bench in benches] == [("root@gen", "root@dut"), ()]

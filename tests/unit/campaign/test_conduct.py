@@ -46,32 +46,32 @@ class MadeUp:
 
     def wait(self, timeout_s):
         if self._events:
-            found, self._events = self._events, []
-            return found
+            events, self._events = self._events, []
+            return events
         if self.stopped:
-            found = [Ended(order.attempt, name, 130, {}, "") for name, (order, _) in self.orders.items()]
+            events = [Ended(order.attempt, name, 130, {}, "") for name, (order, _) in self.orders.items()]
             self.orders.clear()
-            return found
+            return events
         self.now += timeout_s
-        found = []
+        events = []
         for name, (order, ends_s) in list(self.orders.items()):
             if self._chance and self._chance.random() < 0.01:
                 del self.orders[name]
-                found += [Gone(name, "killed"), Joined(order.bench)]
+                events += [Gone(name, "killed"), Joined(order.bench)]
             elif self.now >= ends_s:
                 del self.orders[name]
-                found.append(self._ended(name, order))
-        return found
+                events.append(self._ended(name, order))
+        return events
 
     def _ended(self, name, order):
         (plain,) = INFO.decode(order.files["run.json"], "run.json").scenarios
         unit = from_plain(plain)
         outcome, code = self._fails.get((name, unit.name.partition(".r")[0]), (Outcome.MEASURED, 0))
-        found = unmeasured(unit, outcome, "" if outcome is Outcome.MEASURED else "planted", 10.0)
+        outcome_of_unit = unmeasured(unit, outcome, "" if outcome is Outcome.MEASURED else "planted", 10.0)
         if outcome is Outcome.MEASURED:
             value = self._value(name, self.begun[name])
-            found = replace(found, metrics=(Metric("load", "fps", value, value, value),))
-        result = RunResult(SCHEMA, order.attempt, True, (found,))
+            outcome_of_unit = replace(outcome_of_unit, metrics=(Metric("load", "fps", value, value, value),))
+        result = RunResult(SCHEMA, order.attempt, True, (outcome_of_unit,))
         return Ended(order.attempt, name, code, {"result.json": RESULT.encode(result, "x"), **order.files}, "")
 
     def stop(self):
@@ -92,7 +92,7 @@ def campaign(tmp_path):
         path.write_text(FILE.format(repeats=repeats, more=more))
         loaded = load(path, lambda *_: "")
         folder = RunFolder.create(tmp_path / "runs", "c")
-        plain = [to_plain(one) for one in loaded.scenarios]
+        plain = [to_plain(scenario) for scenario in loaded.scenarios]
         folder.write_info(describe_run(Local(), folder.run_id, (), plain, loaded.sources, loaded.campaign.sweeps))
         made = CampaignFolder(folder)
         made.write_campaign(loaded.campaign)
@@ -116,11 +116,13 @@ def test_machines_that_are_killed_at_random_lose_nothing_and_nothing_counts_twic
     conduct(folder, executor).run()
     result = folder.run.read_result()
     assert result.finished
-    assert Counter(one.scenario for one in result.scenarios) == {unit.name: 1 for unit in folder.read_campaign().units}
-    assert {one.outcome for one in result.scenarios} == {Outcome.MEASURED}
-    found = whats(folder)
-    assert found[What.FINISHED] == 16
-    assert found[What.BEGUN] == 16 + found[What.LOST]
+    assert Counter(scenario.scenario for scenario in result.scenarios) == {
+        unit.name: 1 for unit in folder.read_campaign().units
+    }
+    assert {scenario.outcome for scenario in result.scenarios} == {Outcome.MEASURED}
+    counts = whats(folder)
+    assert counts[What.FINISHED] == 16
+    assert counts[What.BEGUN] == 16 + counts[What.LOST]
 
 
 def test_it_is_stopped_and_goes_on_with_the_attempts_that_were_open(campaign):
@@ -157,8 +159,8 @@ def test_an_attempt_of_a_killed_lab_took_time_until_the_lab_last_said_so(campaig
     folder.append(Entry(What.BEGUN, began, "point.size-64.r1", "point.size-64.r1.a1", "a"))
     folder.write_progress(Progress("2026-01-01T00:00:42+00:00", 8, 0, 0, 0, None, 0.0, ()))
     conduct(folder, MadeUp([]))
-    (found,) = [entry for entry in folder.entries() if entry.what is What.INTERRUPTED]
-    assert (found.attempt, found.machine, found.wall_s) == ("point.size-64.r1.a1", "a", 42.0)
+    (interrupted,) = [entry for entry in folder.entries() if entry.what is What.INTERRUPTED]
+    assert (interrupted.attempt, interrupted.machine, interrupted.wall_s) == ("point.size-64.r1.a1", "a", 42.0)
     conduct(folder, MadeUp([]))
     assert whats(folder)[What.INTERRUPTED] == 1, "it is counted once"
 
@@ -169,9 +171,9 @@ def test_a_unit_that_fails_everywhere_has_failed_and_the_rest_is_measured(campai
     fails = {(name, bad): (Outcome.FAILED, 4) for name in "ab"}
     left = conduct(folder, MadeUp(["a", "b"], fails=fails))
     left.run()
-    by_name = {one.scenario: one for one in folder.run.read_result().scenarios}
+    by_name = {scenario.scenario: scenario for scenario in folder.run.read_result().scenarios}
     assert (by_name[bad].outcome, by_name[bad].reason) == (Outcome.FAILED, "planted")
-    assert sum(one.outcome is Outcome.MEASURED for one in by_name.values()) == 3
+    assert sum(result.outcome is Outcome.MEASURED for result in by_name.values()) == 3
 
 
 @pytest.mark.parametrize("code", [130, -15])
@@ -180,10 +182,10 @@ def test_a_unit_that_is_always_interrupted_from_outside_uses_up_its_retries(camp
     bad = "point.size-64"
     interrupts = {("a", bad): (Outcome.SKIPPED, code)}
     conduct(folder, MadeUp(["a"], fails=interrupts)).run()
-    by_name = {one.scenario: one for one in folder.run.read_result().scenarios}
+    by_name = {scenario.scenario: scenario for scenario in folder.run.read_result().scenarios}
     assert by_name[bad].outcome is Outcome.FAILED
     assert f"its machine interrupted it, not the campaign (exit code {code})" in by_name[bad].reason
-    assert sum(one.outcome is Outcome.MEASURED for one in by_name.values()) == 3
+    assert sum(result.outcome is Outcome.MEASURED for result in by_name.values()) == 3
     own = [entry for entry in folder.entries() if entry.unit.startswith(bad) and entry.attempt]
     assert [entry.what for entry in own] == [What.BEGUN, What.INTERRUPTED] * 2, "the first and one retry"
     assert len({entry.attempt for entry in own}) == 1, "it resumes with the trials that it has"
@@ -193,7 +195,7 @@ def test_an_attempt_that_another_machine_interrupts_is_measured_elsewhere(campai
     folder = campaign(repeats=1)
     interrupts = {("a", f"point.size-{size}"): (Outcome.SKIPPED, 130) for size in (64, 128, 256, 512)}
     conduct(folder, MadeUp(["a", "b"], fails=interrupts)).run()
-    assert {one.outcome for one in folder.run.read_result().scenarios} == {Outcome.MEASURED}
+    assert {scenario.outcome for scenario in folder.run.read_result().scenarios} == {Outcome.MEASURED}
     assert {entry.machine for entry in folder.entries() if entry.what is What.FINISHED} == {"b"}
 
 
@@ -201,7 +203,7 @@ def test_what_one_machine_cannot_do_another_does(campaign):
     folder = campaign(repeats=1)
     fails = {("a", f"point.size-{size}"): (Outcome.IMPOSSIBLE, 3) for size in (64, 128, 256, 512)}
     conduct(folder, MadeUp(["a", "b"], fails=fails)).run()
-    assert {one.outcome for one in folder.run.read_result().scenarios} == {Outcome.MEASURED}
+    assert {scenario.outcome for scenario in folder.run.read_result().scenarios} == {Outcome.MEASURED}
     assert {entry.machine for entry in folder.entries() if entry.what is What.FINISHED} == {"b"}
 
 
@@ -209,24 +211,24 @@ def test_a_slow_machine_is_excluded_with_the_reason_and_what_it_measured_is_meas
     folder = campaign(repeats=8, more='[control]\nscenario = "control.toml"\nevery = "15s"\n')
     executor = MadeUp(["a", "b", "c", "d"], lambda machine, count: (85.0 if machine == "c" else 100.0) + count % 3 / 10)
     conduct(folder, executor).run()
-    found = folder.tally(folder.read_campaign())
-    assert list(found.excluded) == ["c"]
-    assert "0.85" in found.excluded["c"]
-    assert found.withdrawn > 0
-    assert len(found.accepted) == 32
-    assert not [entry for entry in found.accepted.values() if entry.machine == "c"]
-    assert [one.machine for one in folder.read_calibration().exclusions] == ["c"]
+    tally = folder.tally(folder.read_campaign())
+    assert list(tally.excluded) == ["c"]
+    assert "0.85" in tally.excluded["c"]
+    assert tally.withdrawn > 0
+    assert len(tally.accepted) == 32
+    assert not [entry for entry in tally.accepted.values() if entry.machine == "c"]
+    assert [exclusion.machine for exclusion in folder.read_calibration().exclusions] == ["c"]
 
 
 def test_of_a_machine_that_drifts_only_what_came_after_is_measured_again(campaign):
     folder = campaign(repeats=12, more='[control]\nscenario = "control.toml"\nevery = "5s"\n')
     executor = MadeUp(["a", "b"], lambda machine, count: (70.0 if machine == "b" and count > 20 else 100.0) + count % 3)
     conduct(folder, executor).run()
-    found = folder.tally(folder.read_campaign())
-    assert list(found.excluded) == ["b"]
-    assert found.withdrawn > 0
-    assert any(entry.machine == "b" for entry in found.accepted.values()), "what it measured before counts"
-    assert len(found.accepted) == 48
+    tally = folder.tally(folder.read_campaign())
+    assert list(tally.excluded) == ["b"]
+    assert tally.withdrawn > 0
+    assert any(entry.machine == "b" for entry in tally.accepted.values()), "what it measured before counts"
+    assert len(tally.accepted) == 48
 
 
 CONTROL = '[control]\nscenario = "control.toml"\nevery = "15s"\n'
@@ -304,8 +306,8 @@ def test_progress_looks_at_no_unit_that_was_measured(campaign):
     made = conduct(folder, MadeUp(["a", "b"]))
     made.run()
     made._tally.accepted = Unread(made._tally.accepted)
-    found = made.progress()
-    assert found.measured == sum(one.measured for one in found.machines) == 8
+    progress = made.progress()
+    assert progress.measured == sum(machine.measured for machine in progress.machines) == 8
 
 
 def test_without_any_machine_it_ends_with_what_to_do(campaign):

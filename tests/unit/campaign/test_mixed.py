@@ -18,14 +18,14 @@ def rows(seed, machines, points, repeats, deviation):
     """Figures of machines at points, a fifth of them missing."""
     chance = random.Random(seed)
     own = [chance.gauss(0, deviation) for _ in range(machines)]
-    found = []
+    drawn = []
     for point in range(points):
         for machine in range(machines):
             for _ in range(repeats):
                 if chance.random() < 0.8:
                     value = 1000 * (point + 1) * 2.718281828459045 ** (own[machine] + chance.gauss(0, 0.02))
-                    found.append(Figure(str(point), str(machine), round(value, 3)))
-    return found
+                    drawn.append(Figure(str(point), str(machine), round(value, 3)))
+    return drawn
 
 
 def figures(points, machines, values):
@@ -35,16 +35,16 @@ def figures(points, machines, values):
 @pytest.mark.parametrize("seed", range(3))
 def test_variances_and_effects_are_those_of_statsmodels(seed):
     made, machine_sd, repeat_sd, effects = STATSMODELS[seed]
-    found = fit(rows(seed, *made))
-    assert found.machine_sd == pytest.approx(machine_sd, rel=1e-4)
-    assert found.repeat_sd == pytest.approx(repeat_sd, rel=1e-4)
-    by_machine = dict(zip(found.machines, found.effects, strict=True))
+    model = fit(rows(seed, *made))
+    assert model.machine_sd == pytest.approx(machine_sd, rel=1e-4)
+    assert model.repeat_sd == pytest.approx(repeat_sd, rel=1e-4)
+    by_machine = dict(zip(model.machines, model.effects, strict=True))
     assert [by_machine[str(n)] for n in range(made[0])] == pytest.approx(effects, abs=2e-6)
 
 
 def test_machines_that_do_not_differ_have_no_variance_of_their_own():
-    found = fit(figures("112233", "ab" * 3, (10.0, 10.1, 20.2, 20.0, 30.0, 30.0)))
-    assert found.machine_sd == pytest.approx(0.0, abs=1e-3)
+    model = fit(figures("112233", "ab" * 3, (10.0, 10.1, 20.2, 20.0, 30.0, 30.0)))
+    assert model.machine_sd == pytest.approx(0.0, abs=1e-3)
 
 
 def test_too_little_or_nothing_in_common_has_no_model():

@@ -34,12 +34,12 @@ class Attempts:
 @pytest.fixture
 def machine(monkeypatch, tmp_path):
     """The file that is there while the machine by ssh answers."""
-    found = tmp_path / "answers"
-    found.touch()
-    monkeypatch.setattr(processes, "asking", lambda bench: ("sh", "-c", f"echo no route; test -e {found}"))
+    path = tmp_path / "answers"
+    path.touch()
+    monkeypatch.setattr(processes, "asking", lambda bench: ("sh", "-c", f"echo no route; test -e {path}"))
     monkeypatch.setattr(processes, "Attempt", Attempts)
     monkeypatch.setattr(processes, "ASKED_EVERY_S", 0.01)
-    return found
+    return path
 
 
 @pytest.fixture
@@ -51,15 +51,15 @@ def begin(machine, tmp_path):
         return made[-1]
 
     yield start
-    for one in made:
-        one.close()
+    for started in made:
+        started.close()
 
 
 def next_of(executor):
     until_s = time.monotonic() + 30
     while time.monotonic() < until_s:
-        if found := list(executor.wait(0.2)):
-            return found
+        if events := list(executor.wait(0.2)):
+            return events
     raise AssertionError("nothing happened")
 
 

@@ -194,18 +194,18 @@ def test_on_every_machine_a_point_is_measured_where_its_hosts_are(spanning):
 @pytest.mark.parametrize("more", ["", SITES.replace("sink", "drain")])
 def test_hosts_that_no_site_has_are_planned_as_impossible_with_what_to_add(spanning, more):
     loaded = spanning(more)
-    found = plan_of(loaded.campaign, read.benches_here(loaded.campaign))
-    assert found.impossible == ("span",)
+    plan = plan_of(loaded.campaign, read.benches_here(loaded.campaign))
+    assert plan.impossible == ("span",)
     told = '[[machine]] hosts = {dut = "ADDRESS", gen = "ADDRESS", sink = "ADDRESS"}'
-    assert told in found.reasons[0]
-    assert [(one.name, bool(one.machines)) for one in found.groups] == [("span", False), ("plain", True)]
+    assert told in plan.reasons[0]
+    assert [(group.name, bool(group.machines)) for group in plan.groups] == [("span", False), ("plain", True)]
 
 
 def test_a_plan_says_which_machine_can_measure_what(spanning):
     loaded = spanning(SITES)
-    found = plan_of(loaded.campaign, read.benches_here(loaded.campaign))
-    assert {one.name: one.machines for one in found.groups} == {"span": ("rack1", "rack2"), "plain": ("plain",)}
-    assert found.impossible == ()
+    plan = plan_of(loaded.campaign, read.benches_here(loaded.campaign))
+    assert {group.name: group.machines for group in plan.groups} == {"span": ("rack1", "rack2"), "plain": ("plain",)}
+    assert plan.impossible == ()
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_the_page_is_what_the_rows_say():
 
 
 def named(values, lost=None):
-    return [one.cause for one in likely(Signs(values, lost or {}))]
+    return [suspicion.cause for suspicion in likely(Signs(values, lost or {}))]
 
 
 def test_a_device_that_forwards_no_more_under_overload_is_limited_by_its_own_speed():
@@ -75,16 +75,19 @@ def test_a_busy_thread_alone_accuses_nobody():
 
 def test_losses_far_below_what_the_device_forwards_are_pauses_against_the_ring():
     idle = {Sign.NDR_OF_MRR: 0.68, Sign.BUSY: 0.68, Sign.RING_S: 0.0006}
-    (found,) = likely(Signs(idle, RING))
-    assert (found.cause, found.experiment) == ("short-of-ring", Experiment.LARGE_RING)
-    assert found.share == pytest.approx(0.32)
+    (suspicion,) = likely(Signs(idle, RING))
+    assert (suspicion.cause, suspicion.experiment) == ("short-of-ring", Experiment.LARGE_RING)
+    assert suspicion.share == pytest.approx(0.32)
     assert named({**idle, Sign.SILENCE: 5.0, Sign.SILENCE_OF_GAP: 50.0}, RING) == ["pauses", "short-of-ring"]
 
 
 def test_causes_come_by_what_they_explain():
-    found = likely(Signs({Sign.BUSY: 0.99, Sign.PASSES: 4.0, Sign.WILDCARD_SHARE: 0.5, Sign.SUBTABLES: 2.0}))
-    assert [(one.cause, one.share) for one in found] == [("recirculation", 0.75), ("masks", 0.25)]
-    assert "passes through the datapath for each frame: 4" in found[0].evidence
+    suspicions = likely(Signs({Sign.BUSY: 0.99, Sign.PASSES: 4.0, Sign.WILDCARD_SHARE: 0.5, Sign.SUBTABLES: 2.0}))
+    assert [(suspicion.cause, suspicion.share) for suspicion in suspicions] == [
+        ("recirculation", 0.75),
+        ("masks", 0.25),
+    ]
+    assert "passes through the datapath for each frame: 4" in suspicions[0].evidence
 
 
 def test_what_explains_less_than_a_tenth_is_not_named():
@@ -132,8 +135,8 @@ def test_a_device_that_does_not_tell_its_waits_can_still_be_seen_to_pause():
 def test_a_wait_explains_of_a_saturated_thread_no_more_than_its_time():
     waits = {Sign.WAITED: 4.0, Sign.BUSY: 0.99, Sign.NDR_OF_MRR: 0.99}
     assert named({**waits, Sign.WAITED_SHARE: 0.02}, RING) == ["own-speed"]
-    (found,) = likely(Signs({**waits, Sign.WAITED_SHARE: 0.5}, RING))
-    assert (found.cause, found.share) == ("preempted", 0.5)
+    (suspicion,) = likely(Signs({**waits, Sign.WAITED_SHARE: 0.5}, RING))
+    assert (suspicion.cause, suspicion.share) == ("preempted", 0.5)
 
 
 def test_a_condition_says_what_it_asks_and_what_it_saw():

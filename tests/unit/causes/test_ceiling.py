@@ -12,13 +12,13 @@ NEAR = Ceiling(10e6, "2026-01-02T03:00:00+00:00", "a key", 30.0, 9.9e6)
 FAR = Ceiling(5e6, "2026-01-02T03:00:00+00:00", "a key", 160.0, 5e6)
 
 
-def found(fps):
+def rate_of(fps):
     return Rate(0.0, RateStatus.FOUND, 0.99 * fps, 1.01 * fps, 1.0, 0.0, "", fps, 0.95, SearchMethod.THRESHOLD)
 
 
 @pytest.mark.parametrize(("fps", "status"), [(9.69e6, RateStatus.FOUND), (9.71e6, RateStatus.AT_LEAST)])
 def test_a_rate_within_reach_of_the_ceiling_is_at_least(fps, status):
-    (rate,) = held_against([found(fps)], NEAR, 9.9e6)
+    (rate,) = held_against([rate_of(fps)], NEAR, 9.9e6)
     assert rate.status is status
     if status is RateStatus.AT_LEAST:
         assert rate.quoted_fps == rate.lower_fps == 0.99 * fps
@@ -28,14 +28,14 @@ def test_a_rate_within_reach_of_the_ceiling_is_at_least(fps, status):
 
 @pytest.mark.parametrize("status", [RateStatus.REFUSED, RateStatus.BELOW_MINIMUM])
 def test_what_is_no_rate_stays_as_it_is(status):
-    rate = replace(found(7e6), status=status)
+    rate = replace(rate_of(7e6), status=status)
     assert held_against([rate], NEAR, None) == (rate,)
 
 
 def test_a_ceiling_that_the_engine_was_seen_to_surpass_says_nothing():
     assert surpassed(NEAR, 10.4e6) and not surpassed(NEAR, 10.2e6) and not surpassed(NEAR, None)
-    assert held_against([found(9.9e6)], NEAR, 10.4e6) == (found(9.9e6),)
-    assert held_against([found(9.9e6)], None, None) == (found(9.9e6),)
+    assert held_against([rate_of(9.9e6)], NEAR, 10.4e6) == (rate_of(9.9e6),)
+    assert held_against([rate_of(9.9e6)], None, None) == (rate_of(9.9e6),)
 
 
 def test_each_mode_of_the_cores_has_its_own_ceiling_and_the_newest_counts():

@@ -45,14 +45,14 @@ def test_what_goes_both_ways_already_is_left_as_it_is():
 
 
 def test_what_would_change_nothing_is_no_experiment():
-    found = experiments(TWO_PORTS, {}, ())
-    assert Experiment.SHORT_FRAMES not in found, "its frames are the shortest already"
-    assert all(changed != TWO_PORTS for changed in found.values())
+    possible = experiments(TWO_PORTS, {}, ())
+    assert Experiment.SHORT_FRAMES not in possible, "its frames are the shortest already"
+    assert all(changed != TWO_PORTS for changed in possible.values())
 
 
 def test_frames_on_connections_that_stand_stay_segments_from_the_clients():
     scenario = parse(SERVED, "served.toml")
-    found = experiments(scenario, {}, ())
-    assert Experiment.BOTH_WAYS not in found
-    (shortest,) = found[Experiment.SHORT_FRAMES].streams
+    possible = experiments(scenario, {}, ())
+    assert Experiment.BOTH_WAYS not in possible
+    (shortest,) = possible[Experiment.SHORT_FRAMES].streams
     assert shortest.frame_bytes == 76 and shortest.segment == scenario.streams[0].segment

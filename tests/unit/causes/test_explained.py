@@ -63,9 +63,9 @@ def ratio(value, low, high):
     return result("x.tried", metrics=[Metric(RELATIVE, "x", value, low, high)])
 
 
-def standing_of(cause, found, **unchanged):
+def standing_of(cause, counter, **unchanged):
     experiment = suspected(cause).experiment
-    made = {} if found is None else {experiment: found}
+    made = {} if counter is None else {experiment: counter}
     return explanation(result(causes=[cause], **unchanged), made).branches[0]
 
 
@@ -120,17 +120,17 @@ def test_the_devices_own_speed_is_confirmed_where_plain_forwarding_is_no_faster(
 def test_rings_are_judged_by_loss_free_rates_over_the_whole_of_their_bands():
     small = [ndr(1.0e6, 1.1e6, band=Band(0.9e6, 1.3e6))]
     faster = result("x.tried", rates=[ndr(2.0e6, 2.2e6, band=Band(1.8e6, 2.4e6))])
-    found = standing_of("small-ring", faster, rates=small)
-    assert found.standing is Standing.CONFIRMED
-    assert found.tried.low == pytest.approx(1.8 / 1.3)
+    branch = standing_of("small-ring", faster, rates=small)
+    assert branch.standing is Standing.CONFIRMED
+    assert branch.tried.low == pytest.approx(1.8 / 1.3)
     alike = result("x.tried", rates=[ndr(1.2e6, 1.3e6)])
     assert standing_of("small-ring", alike, rates=small).standing is Standing.UNDECIDED
 
 
 def test_a_bench_that_always_loses_and_then_does_not_confirms():
     before = [ndr(None, None, RateStatus.LOSES_ALWAYS)]
-    found = standing_of("mtu", result("x.tried", rates=[ndr(1e6, 1.1e6)]), rates=before)
-    assert found.standing is Standing.CONFIRMED
+    branch = standing_of("mtu", result("x.tried", rates=[ndr(1e6, 1.1e6)]), rates=before)
+    assert branch.standing is Standing.CONFIRMED
     still = standing_of("mtu", result("x.tried", rates=before), rates=before)
     assert still.standing is Standing.EXCLUDED
 
@@ -144,15 +144,15 @@ def test_what_was_not_measured_is_not_tried_with_the_reason():
 
 def test_a_ratio_that_was_refused_is_undecided_and_says_why():
     refused = result("x.tried", metrics=[Metric(RELATIVE, "x", 0.0, note="not overloaded", bound=Bound.REFUSED)])
-    found = standing_of("recirculation", refused)
-    assert (found.standing, found.reason) == (Standing.UNDECIDED, "not overloaded")
+    branch = standing_of("recirculation", refused)
+    assert (branch.standing, branch.reason) == (Standing.UNDECIDED, "not overloaded")
 
 
 def test_confirmed_causes_come_first_and_those_that_explain_most():
     unchanged = result(causes=["recirculation", "masks", "policer"])
     made = {Experiment.NO_TRACKING: ratio(2.0, 1.9, 2.1), Experiment.FEW_FLOWS: ratio(3.0, 2.9, 3.1)}
-    found = explanation(unchanged, made)
-    assert [one.suspicion.cause for one in found.branches] == ["masks", "recirculation", "policer"]
+    explained = explanation(unchanged, made)
+    assert [branch.suspicion.cause for branch in explained.branches] == ["masks", "recirculation", "policer"]
 
 
 def test_a_pass_costs_what_is_saved_without_it():
@@ -223,8 +223,8 @@ def test_a_counter_of_drops_that_vanishes_is_the_proof(after, rate, standing):
 
 def test_a_full_table_is_confirmed_by_a_rate_that_falls_once_it_has_room():
     full, roomy = Signs({Sign.TRACKED_OF_LIMIT: 1.0}), Signs({Sign.TRACKED_OF_LIMIT: 0.1})
-    found = in_turns(rate=WORSE, before=full, after=roomy)
-    assert standing_of("tracking-limit", found).standing is Standing.CONFIRMED
+    made = in_turns(rate=WORSE, before=full, after=roomy)
+    assert standing_of("tracking-limit", made).standing is Standing.CONFIRMED
     still_full = in_turns(rate=WORSE, before=full, after=full)
     assert standing_of("tracking-limit", still_full).standing is Standing.UNDECIDED
 
@@ -232,14 +232,14 @@ def test_a_full_table_is_confirmed_by_a_rate_that_falls_once_it_has_room():
 @pytest.mark.parametrize(("rate", "standing"), [(SAME, Standing.UNDECIDED), (NOT_SEEN, Standing.CONFIRMED)])
 def test_what_a_packet_costs_tells_of_a_full_table_unless_the_rate_surely_stays(rate, standing):
     full, roomy = Signs({Sign.TRACKED_OF_LIMIT: 1.0}), Signs({Sign.TRACKED_OF_LIMIT: 0.1})
-    found = standing_of("tracking-limit", in_turns(rate=rate, cycles=WORSE, before=full, after=roomy))
-    assert found.standing is standing
+    branch = standing_of("tracking-limit", in_turns(rate=rate, cycles=WORSE, before=full, after=roomy))
+    assert branch.standing is standing
 
 
 def test_slices_do_not_confirm_a_full_table_whose_signature_stayed():
     full = Signs({Sign.TRACKED_OF_LIMIT: 1.0})
-    found = replace(ratio(2.0, 1.9, 2.1), turns=in_turns(before=full, after=full).turns)
-    assert standing_of("tracking-limit", found).standing is Standing.UNDECIDED
+    changed = replace(ratio(2.0, 1.9, 2.1), turns=in_turns(before=full, after=full).turns)
+    assert standing_of("tracking-limit", changed).standing is Standing.UNDECIDED
 
 
 @pytest.mark.parametrize(
@@ -251,14 +251,14 @@ def test_slices_do_not_confirm_a_full_table_whose_signature_stayed():
     ],
 )
 def test_the_figure_that_is_shown_is_the_one_that_the_standing_rests_on(slices, standing, figure):
-    found = standing_of("recirculation", replace(ratio(*slices), turns=in_turns(cycles=BETTER).turns))
-    assert (found.standing, found.tried.figure) == (standing, figure)
+    branch = standing_of("recirculation", replace(ratio(*slices), turns=in_turns(cycles=BETTER).turns))
+    assert (branch.standing, branch.tried.figure) == (standing, figure)
 
 
 def test_a_full_table_shows_the_figure_that_differs():
     full, roomy = Signs({Sign.TRACKED_OF_LIMIT: 1.0}), Signs({Sign.TRACKED_OF_LIMIT: 0.1})
-    found = standing_of("tracking-limit", in_turns(rate=NO_BETTER, cycles=WORSE, before=full, after=roomy))
-    assert (found.standing, found.tried.figure, found.tried.ratio) == (Standing.CONFIRMED, CYCLES, 0.5)
+    branch = standing_of("tracking-limit", in_turns(rate=NO_BETTER, cycles=WORSE, before=full, after=roomy))
+    assert (branch.standing, branch.tried.figure, branch.tried.ratio) == (Standing.CONFIRMED, CYCLES, 0.5)
 
 
 def test_a_counter_that_vanishes_is_no_proof_where_slices_forward_less():
@@ -275,12 +275,12 @@ def bets_that_confirm(cause):
     """The single bets of which each confirms the cause with no other evidence of chance."""
     for figure, flag, kinds in product(("rate", "cycles", "loss"), FLAGS, ((), by_name(cause).drops)):
         drops = (dict.fromkeys(kinds, 0.25), {})
-        found = in_turns(**{figure: replace(NOT_SEEN, **{flag: True})}, before=FULL, after=ROOMY, drops=drops)
-        if standing_of(cause, found).standing is Standing.CONFIRMED:
+        turned = in_turns(**{figure: replace(NOT_SEEN, **{flag: True})}, before=FULL, after=ROOMY, drops=drops)
+        if standing_of(cause, turned).standing is Standing.CONFIRMED:
             yield figure, flag
 
 
-@pytest.mark.parametrize("cause", [one.name for one in (*CATALOGUE, OWN_SPEED) if one.experiment])
+@pytest.mark.parametrize("cause", [cause.name for cause in (*CATALOGUE, OWN_SPEED) if cause.experiment])
 def test_all_ways_to_confirm_a_cause_err_in_5_percent_together(cause):
     bets = set(bets_that_confirm(cause))
     nothing = in_turns(before=FULL, after=ROOMY).turns

@@ -22,10 +22,10 @@ from pinchpoint.report.words import offload_sentence
     ],
 )
 def test_software_that_saw_the_frames_is_no_hardware(software, word):
-    found = offload_truth({Sign.CLAIMED: 1.0} | ({} if software is None else {Sign.SOFTWARE: software}), {})
-    assert found.word is word
-    assert (found.hardware is None) == (software is None)
-    assert offload_sentence(found).startswith(word)
+    offload = offload_truth({Sign.CLAIMED: 1.0} | ({} if software is None else {Sign.SOFTWARE: software}), {})
+    assert offload.word is word
+    assert (offload.hardware is None) == (software is None)
+    assert offload_sentence(offload).startswith(word)
 
 
 def test_without_a_claim_there_is_nothing_to_prove():
@@ -35,7 +35,7 @@ def test_without_a_claim_there_is_nothing_to_prove():
 
 def test_a_lying_flag_is_a_cause_and_an_honest_one_is_not():
     lying = Signs({Sign.CLAIMED: 1.0, Sign.SOFTWARE: 1.0})
-    assert [one.cause for one in likely(lying)] == ["false-offload"]
+    assert [suspicion.cause for suspicion in likely(lying)] == ["false-offload"]
     assert not likely(Signs({Sign.CLAIMED: 1.0, Sign.SOFTWARE: 0.02}))
 
 

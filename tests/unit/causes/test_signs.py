@@ -33,29 +33,29 @@ class CountsSubtables:
 
 def test_the_busiest_thread_speaks_for_the_device():
     idle = replace(thread_load(0.2, 900.0), cpu=2)
-    found = signs(losing(threads=[thread_load(0.97, 640.0), idle])).values
-    assert (found[Sign.BUSY], found[Sign.IDLEST], found[Sign.CYCLES]) == (0.97, 0.2, 640.0)
+    values = signs(losing(threads=[thread_load(0.97, 640.0), idle])).values
+    assert (values[Sign.BUSY], values[Sign.IDLEST], values[Sign.CYCLES]) == (0.97, 0.2, 640.0)
 
 
 def test_passes_and_lookups_by_the_slow_path_are_of_frames():
     load = replace(thread_load(0.97), recirculated=500, slow_path=25)
-    found = signs(losing(threads=[load])).values
-    assert found[Sign.PASSES] == 1.5
-    assert found[Sign.SLOW_PATH] == approx(0.025)
+    values = signs(losing(threads=[load])).values
+    assert values[Sign.PASSES] == 1.5
+    assert values[Sign.SLOW_PATH] == approx(0.025)
 
 
 def test_what_no_counter_told_is_absent():
     load = replace(thread_load(), recirculated=None, slow_path=None, cycles_per_packet=None, busy_share=None)
-    found = signs(losing(threads=[load])).values
+    values = signs(losing(threads=[load])).values
     absent = (Sign.PASSES, Sign.WILDCARD_SHARE, Sign.SLOW_PATH, Sign.BUSY, Sign.CYCLES, Sign.COPIES, Sign.WAITED)
-    assert not set(absent) & set(found)
+    assert not set(absent) & set(values)
 
 
 def test_copies_are_counted_at_the_place_that_makes_them():
     drop = Drop("full", 200, "c", "engine", kind=DropKind.TRANSMIT_RING)
-    found = signs(losing(drop, middle=(1000, 2000)))
-    assert found.values[Sign.COPIES] == 2.0
-    assert found.lost == {DropKind.TRANSMIT_RING: 1.0}, "200 drops of copies for 100 lost frames"
+    seen = signs(losing(drop, middle=(1000, 2000)))
+    assert seen.values[Sign.COPIES] == 2.0
+    assert seen.lost == {DropKind.TRANSMIT_RING: 1.0}, "200 drops of copies for 100 lost frames"
 
 
 def test_frames_that_no_stream_answers_go_one_way():
@@ -70,19 +70,19 @@ def test_frames_that_no_stream_answers_go_one_way():
 
 def test_times_are_set_against_what_the_ring_holds():
     silent = {"engine/port/right/longest_silence_s": 0.25, "engine/pacing/largest_burst": 32.0}
-    found = signs(losing(observed=silent, run_delay_ns=50_000_000)).values
-    assert found[Sign.RING_S] == 0.1
-    assert found[Sign.SILENCE] == 2.0, "0.05 s of the 0.25 s were waits"
-    assert found[Sign.WAITED] == 0.5
-    assert found[Sign.WAITED_SHARE] == 0.05
-    assert found[Sign.BURST_OF_RING] == 0.32
+    values = signs(losing(observed=silent, run_delay_ns=50_000_000)).values
+    assert values[Sign.RING_S] == 0.1
+    assert values[Sign.SILENCE] == 2.0, "0.05 s of the 0.25 s were waits"
+    assert values[Sign.WAITED] == 0.5
+    assert values[Sign.WAITED_SHARE] == 0.05
+    assert values[Sign.BURST_OF_RING] == 0.32
 
 
 def test_of_several_trials_the_median_speaks():
-    found = signs(*(losing(threads=[thread_load(busy)]) for busy in (0.5, 0.97, 0.98))).values
-    assert found[Sign.BUSY] == 0.97
+    values = signs(*(losing(threads=[thread_load(busy)]) for busy in (0.5, 0.97, 0.98))).values
+    assert values[Sign.BUSY] == 0.97
 
 
 def test_a_device_adds_what_its_own_counters_say():
-    found = signs(losing(observed={"x": 3.0}), device=CountsSubtables())
-    assert found.values[Sign.SUBTABLES] == 3.0
+    seen = signs(losing(observed={"x": 3.0}), device=CountsSubtables())
+    assert seen.values[Sign.SUBTABLES] == 3.0

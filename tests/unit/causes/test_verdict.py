@@ -44,28 +44,28 @@ def overloaded(forwarded=1000, **options):
 
 def test_a_device_that_forwards_no_more_than_it_carries_without_loss_is_the_limit():
     full = replace(thread_load(0.99, 300.0), received=1010, clock_hz=1010 * 226.0)
-    found = verdict(FOUND, [trial(1000.0), losing(threads=[full]), overloaded(threads=[thread_load(1.0, 226.0)])])
-    assert found.limit is Limit.FORWARDING_CORE
-    assert "it forwards 1.00 kpps however much is offered, 226 cycles per packet" in found.headline
-    assert found.trial_ids == ("t-0002",)
-    assert [one.cause for one in found.suspicions] == ["own-speed"]
+    reached = verdict(FOUND, [trial(1000.0), losing(threads=[full]), overloaded(threads=[thread_load(1.0, 226.0)])])
+    assert reached.limit is Limit.FORWARDING_CORE
+    assert "it forwards 1.00 kpps however much is offered, 226 cycles per packet" in reached.headline
+    assert reached.trial_ids == ("t-0002",)
+    assert [suspicion.cause for suspicion in reached.suspicions] == ["own-speed"]
 
 
 def test_a_thread_that_is_busy_all_the_time_is_no_limit_of_a_device_that_forwards_more_under_overload():
     """At a third of its load a polling thread is as busy: its batches are small."""
     needed = replace(thread_load(0.98, 821.0), received=1010, clock_hz=1010 * 226 / 0.6)
-    found = verdict(FOUND, [losing(threads=[needed]), overloaded(forwarded=1667, threads=[thread_load(1.0, 226.0)])])
-    assert found.limit is Limit.NAMED_DROP
-    assert found.headline.startswith("receive ring of left full; PMD core 1 only 60.0 % busy")
-    assert "PMD core 1 needed 60.0 % of its time, at the 226 cycles per packet of overloads (821 here)" in str(found)
-    (ring,) = found.suspicions
+    reached = verdict(FOUND, [losing(threads=[needed]), overloaded(forwarded=1667, threads=[thread_load(1.0, 226.0)])])
+    assert reached.limit is Limit.NAMED_DROP
+    assert reached.headline.startswith("receive ring of left full; PMD core 1 only 60.0 % busy")
+    assert "PMD core 1 needed 60.0 % of its time, at the 226 cycles per packet of overloads (821 here)" in str(reached)
+    (ring,) = reached.suspicions
     assert (ring.cause, round(ring.share, 2)) == ("short-of-ring", 0.4)
     assert "time for which the smallest ring holds this load: 500 ms" in ring.evidence
 
 
 def test_what_no_overload_shows_is_nobodys_own_speed():
-    found = verdict(FOUND, [losing(threads=[thread_load(0.99, 640.0)])])
-    assert (found.limit, found.suspicions) == (Limit.NAMED_DROP, ())
+    reached = verdict(FOUND, [losing(threads=[thread_load(0.99, 640.0)])])
+    assert (reached.limit, reached.suspicions) == (Limit.NAMED_DROP, ())
 
 
 def test_trials_of_an_engine_that_fell_short_count_at_what_it_offered():
@@ -80,26 +80,26 @@ def test_of_two_pmds_the_one_that_polls_the_losing_port_is_asked():
     drop = Drop("receive ring of right full", 100, "a counter", "dut", port="right", kind=DropKind.RECEIVE_RING)
     lost = losing(threads=[busy, idle])
     at_right = replace(lost, ledger=replace(lost.ledger, hops=(Hop("h", None, None, (drop,)),)))
-    found = verdict(FOUND, [at_right, overloaded()])
-    assert found.limit is Limit.NAMED_DROP
-    assert "PMD core 2 only 40.0 % busy" in found.headline
+    reached = verdict(FOUND, [at_right, overloaded()])
+    assert reached.limit is Limit.NAMED_DROP
+    assert "PMD core 2 only 40.0 % busy" in reached.headline
     unknown = [replace(busy, ports=()), replace(idle, ports=())]
     assert verdict(FOUND, [replace(at_right, threads=tuple(unknown)), overloaded()]).limit is Limit.FORWARDING_CORE
 
 
 def test_a_full_transmit_ring_before_a_busy_engine_is_the_generator():
-    found = verdict(
+    reached = verdict(
         FOUND, [losing("transmit ring of right full", "engine", engine_busy=0.99, threads=[thread_load(0.7)])]
     )
-    assert found.limit is Limit.GENERATOR
-    assert "99.0 % busy" in found.headline
+    assert reached.limit is Limit.GENERATOR
+    assert "99.0 % busy" in reached.headline
 
 
 def test_a_full_transmit_ring_before_an_idle_engine_is_not_blamed_on_it():
-    found = verdict(
+    reached = verdict(
         FOUND, [losing("transmit ring of right full", "engine", engine_busy=0.3, threads=[thread_load(0.7)])]
     )
-    assert found.limit is Limit.NAMED_DROP
+    assert reached.limit is Limit.NAMED_DROP
 
 
 def link(port, sent, received, gbit=1):
@@ -115,7 +115,7 @@ def on_links(*links, sends=(), device=(), receives=()):
         Hop(name, None, None, tuple(drops))
         for name, drops in (("engine sends", sends), ("switch sends", device), ("engine receives", receives))
     )
-    observed = {name: value for one in links for name, value in one.items()}
+    observed = {name: value for link in links for name, value in link.items()}
     return replace(lost, observed=observed, ledger=replace(lost.ledger, hops=hops))
 
 
@@ -138,11 +138,11 @@ FULL_LINK, FULL_QUEUE, MISSED = (
     ],
 )
 def test_a_full_link_is_the_limit_whichever_of_its_ends_had_no_room(lost, words):
-    found = verdict(FOUND, [lost])
-    assert found.limit is Limit.WIRE
+    reached = verdict(FOUND, [lost])
+    assert reached.limit is Limit.WIRE
     link_words = f"the link of left, 1 Gbit/s, is at 99.6 % of its line rate {words}"
-    assert f"{link_words}; PMD core 1 only 40.0 % busy" in found.headline
-    assert found.suspicions[0].cause == "line-rate"
+    assert f"{link_words}; PMD core 1 only 40.0 % busy" in reached.headline
+    assert reached.suspicions[0].cause == "line-rate"
 
 
 @pytest.mark.parametrize(
@@ -162,16 +162,16 @@ def test_a_full_link_is_the_limit_whichever_of_its_ends_had_no_room(lost, words)
     ids=["with room", "another port", "the other direction", "behind the link"],
 )
 def test_a_link_is_no_limit_of_frames_that_did_not_wait_for_it(lost):
-    found = verdict(FOUND, [lost])
-    assert found.limit is Limit.NAMED_DROP
-    assert "line-rate" not in [one.cause for one in found.suspicions]
+    reached = verdict(FOUND, [lost])
+    assert reached.limit is Limit.NAMED_DROP
+    assert "line-rate" not in [suspicion.cause for suspicion in reached.suspicions]
 
 
 def test_of_two_links_the_full_one_is_named_for_which_the_frames_waited():
     slow, fast = link("left", 0.5, 0.995, gbit=1), link("right", 0.9999, 0.05, gbit=10)
-    found = verdict(FOUND, [on_links(slow, fast, device=dropped(FULL_QUEUE, "dut", "left"))])
-    assert found.limit is Limit.WIRE
-    assert "the link of left, 1 Gbit/s, is at 99.5 % of its line rate from the switch" in found.headline
+    reached = verdict(FOUND, [on_links(slow, fast, device=dropped(FULL_QUEUE, "dut", "left"))])
+    assert reached.limit is Limit.WIRE
+    assert "the link of left, 1 Gbit/s, is at 99.5 % of its line rate from the switch" in reached.headline
 
 
 def test_a_switch_that_loses_frames_itself_is_the_limit_however_full_the_link():
@@ -183,8 +183,8 @@ def test_a_switch_that_loses_frames_itself_is_the_limit_however_full_the_link():
 def test_pause_frames_explain_what_the_port_lost_that_received_them(port, is_named):
     ring = dropped("receive queues of the NIC {port} full", "dut", "left", DropKind.RECEIVE_RING)
     pauses = {f"engine/port/{port}/rx_xoff_packets": 5.0}
-    found = verdict(FOUND, [on_links(link("left", 0.2, 0.2), link("right", 0.2, 0.2), pauses, device=ring)])
-    assert ("flow-control" in [one.cause for one in found.suspicions]) is is_named
+    reached = verdict(FOUND, [on_links(link("left", 0.2, 0.2), link("right", 0.2, 0.2), pauses, device=ring)])
+    assert ("flow-control" in [suspicion.cause for suspicion in reached.suspicions]) is is_named
 
 
 def test_a_search_that_ends_at_the_line_rate_ends_at_the_wire():
@@ -226,9 +226,9 @@ def test_of_two_engine_cores_the_one_that_receives_is_asked():
 
 
 def test_losses_that_mostly_no_counter_names_are_unexplained_however_few_they_are():
-    found = verdict(FOUND, [losing(lost=100, named=40, threads=[thread_load(0.99)])])
-    assert found.limit is Limit.UNEXPLAINED
-    assert "60 of 100 lost frames" in found.headline
+    reached = verdict(FOUND, [losing(lost=100, named=40, threads=[thread_load(0.99)])])
+    assert reached.limit is Limit.UNEXPLAINED
+    assert "60 of 100 lost frames" in reached.headline
 
 
 def losing_at(drops, lost=90):
@@ -240,16 +240,16 @@ def losing_at(drops, lost=90):
 def rings(*frames, limits="engine"):
     """Full transmit rings of as many ports."""
     return [
-        (f"transmit ring of {port} full", one, limits, "transmit ring of {port} full")
-        for port, one in zip("abcd", frames, strict=False)
+        (f"transmit ring of {port} full", count, limits, "transmit ring of {port} full")
+        for port, count in zip("abcd", frames, strict=False)
     ]
 
 
 def test_one_reason_at_three_ports_is_one_limit_that_names_the_worst_port():
-    found = verdict(FOUND, [losing_at(rings(30, 25, 35))])
-    assert found.limit is Limit.NAMED_DROP
-    assert found.headline == "transmit ring of 3 ports full, 38.9 % of them: transmit ring of c full"
-    assert [line.split(" of them")[0] for line in found.evidence[1:4]] == ["35", "30", "25"]
+    reached = verdict(FOUND, [losing_at(rings(30, 25, 35))])
+    assert reached.limit is Limit.NAMED_DROP
+    assert reached.headline == "transmit ring of 3 ports full, 38.9 % of them: transmit ring of c full"
+    assert [line.split(" of them")[0] for line in reached.evidence[1:4]] == ["35", "30", "25"]
 
 
 def test_three_reasons_at_once_are_named_with_their_shares():
@@ -258,16 +258,16 @@ def test_three_reasons_at_once_are_named_with_their_shares():
         ("dropped by meter", 30, "rules", "dropped by meter"),
         ("transmit ring of right full", 20, "engine", "transmit ring of {port} full"),
     ]
-    found = verdict(FOUND, [losing_at(drops)])
-    assert found.limit is Limit.NAMED_DROP
-    assert found.headline == (
+    reached = verdict(FOUND, [losing_at(drops)])
+    assert reached.limit is Limit.NAMED_DROP
+    assert reached.headline == (
         "several at once: 44.4 % receive ring of left full, 33.3 % dropped by meter, 22.2 % transmit ring of right full"
     )
 
 
 def test_drops_of_runs_that_recorded_no_reason_are_told_apart_by_name():
-    found = verdict(FOUND, [losing_at([(name, frames, limits, "") for name, frames, limits, _ in rings(50, 40)])])
-    assert found.headline == "transmit ring of a full"
+    reached = verdict(FOUND, [losing_at([(name, frames, limits, "") for name, frames, limits, _ in rings(50, 40)])])
+    assert reached.headline == "transmit ring of a full"
 
 
 def of_a_search(rate, trials, limit=1e-4):
@@ -282,12 +282,12 @@ def test_more_unnamed_losses_than_a_search_bears_refuse_the_verdict_and_name_the
     )
     quiet = trial(1000.0)
     assert verdict(FOUND, [quiet, at_bound, overloaded()]).limit is Limit.FORWARDING_CORE
-    found = of_a_search(FOUND, [quiet, at_bound, flood])
-    assert found.limit is Limit.UNEXPLAINED
-    assert "no counter names 200 of 4,010 offered frames (4.99 %)" in found.headline
-    assert "at a place that no counter shows" in found.headline
-    assert "validity.unexplained_ratio" in found.evidence[0]
-    assert found.trial_ids == ("t-0003",)
+    reached = of_a_search(FOUND, [quiet, at_bound, flood])
+    assert reached.limit is Limit.UNEXPLAINED
+    assert "no counter names 200 of 4,010 offered frames (4.99 %)" in reached.headline
+    assert "at a place that no counter shows" in reached.headline
+    assert "validity.unexplained_ratio" in reached.evidence[0]
+    assert reached.trial_ids == ("t-0003",)
 
 
 def test_as_many_unnamed_losses_as_a_search_bears_leave_the_verdict_as_it_is():
@@ -303,15 +303,15 @@ def test_the_generators_limit_comes_before_anything_about_unexplained_frames():
 
 def test_only_the_first_losses_are_evidence():
     flood = losing("transmit ring of right full", "engine", number=3, load_fps=5000.0, engine_busy=1.0)
-    found = verdict(FOUND, [losing(threads=[thread_load(0.99)]), flood])
-    assert "receive ring of left full" in found.headline
-    assert found.trial_ids == ("t-0002",)
+    reached = verdict(FOUND, [losing(threads=[thread_load(0.99)]), flood])
+    assert "receive ring of left full" in reached.headline
+    assert reached.trial_ids == ("t-0002",)
 
 
 def test_a_stray_loss_far_below_the_bound_is_no_evidence():
     stray = losing(number=5, load_fps=500.0, threads=[thread_load(0.4)], offered=500, lost=1)
-    found = verdict(FOUND, [losing(threads=[thread_load(0.99)]), stray])
-    assert found.trial_ids == ("t-0002",)
+    reached = verdict(FOUND, [losing(threads=[thread_load(0.99)]), stray])
+    assert reached.trial_ids == ("t-0002",)
 
 
 def test_invalid_trials_are_no_evidence():
@@ -321,9 +321,9 @@ def test_invalid_trials_are_no_evidence():
 
 def test_a_generators_ceiling_is_told_with_the_switchs_headroom():
     rate = Rate(0.0, RateStatus.AT_LEAST, 1000.0, None, 1.0, 21.0, "...", limited_by=Limit.GENERATOR)
-    found = verdict(rate, [trial(1000.0, threads=[thread_load(0.7)])])
-    assert found.limit is Limit.GENERATOR
-    assert "PMD core 1 still had 30.0 % idle" in found.headline
+    reached = verdict(rate, [trial(1000.0, threads=[thread_load(0.7)])])
+    assert reached.limit is Limit.GENERATOR
+    assert "PMD core 1 still had 30.0 % idle" in reached.headline
 
 
 def test_the_searchs_own_maximum_is_told_as_such():
@@ -334,34 +334,36 @@ def test_the_searchs_own_maximum_is_told_as_such():
 
 def test_a_refused_rate_on_a_noisy_host_names_the_host():
     rate = Rate(0.0, RateStatus.REFUSED, None, None, 1.0, 21.0, "no valid trial at 1 Mpps in 9 tries")
-    found = verdict(rate, [trial(validity=TrialValidity.NOISY_HOST)])
-    assert found.limit is Limit.HOST
-    assert found.headline == rate.reason
+    reached = verdict(rate, [trial(validity=TrialValidity.NOISY_HOST)])
+    assert reached.limit is Limit.HOST
+    assert reached.headline == rate.reason
 
 
 def test_a_refused_rate_beside_a_neighbour_names_the_host():
     rate = Rate(0.0, RateStatus.REFUSED, None, None, 1.0, 21.0, "the trials contradict each other")
-    found = diagnosis.verdict(rate, [trial(1000.0)], RING, "a neighbour slowed the switch's core in 60 % of 50 trials")
-    assert found.limit is Limit.HOST
-    assert found.evidence == ("a neighbour slowed the switch's core in 60 % of 50 trials",)
+    reached = diagnosis.verdict(
+        rate, [trial(1000.0)], RING, "a neighbour slowed the switch's core in 60 % of 50 trials"
+    )
+    assert reached.limit is Limit.HOST
+    assert reached.evidence == ("a neighbour slowed the switch's core in 60 % of 50 trials",)
     assert diagnosis.verdict(rate, [trial(1000.0)], RING).limit is Limit.UNEXPLAINED
 
 
 def test_frames_that_the_rules_drop_are_told_so_whatever_the_host_does():
     rate = Rate(0.0, RateStatus.REFUSED, None, None, 1.0, 21.0, "100% of 1 s trials at 10% load lose frames")
     trials = [losing("drop action of pipeline", "rules", lost=5), trial(validity=TrialValidity.NOISY_HOST)]
-    found = verdict(rate, trials)
-    assert found.limit is Limit.NAMED_DROP
-    assert "drop action of pipeline: the switch's own rules drop 5 of 5 lost frames" in found.headline
-    assert rate.reason in found.headline
+    reached = verdict(rate, trials)
+    assert reached.limit is Limit.NAMED_DROP
+    assert "drop action of pipeline: the switch's own rules drop 5 of 5 lost frames" in reached.headline
+    assert rate.reason in reached.headline
     mixed = [losing("drop action of pipeline", "rules", lost=5, named=2), trials[1]]
     assert verdict(rate, mixed).limit is Limit.HOST
 
 
 def test_frames_that_the_rules_drop_are_no_pauses():
-    found = verdict(FOUND, [losing("drop action of pipeline", "rules", threads=[thread_load(0.6)])])
-    assert found.limit is Limit.NAMED_DROP
-    assert not any("pause" in line for line in found.evidence)
+    reached = verdict(FOUND, [losing("drop action of pipeline", "rules", threads=[thread_load(0.6)])])
+    assert reached.limit is Limit.NAMED_DROP
+    assert not any("pause" in line for line in reached.evidence)
 
 
 ALWAYS = Rate(0.0, RateStatus.LOSES_ALWAYS, None, None, 1.0, 21.0, "")
@@ -379,27 +381,27 @@ def of_a_rule(load, others=0, number=1, **options):
 def test_a_second_cause_is_named_where_a_rule_drops_frames_at_any_load():
     waiting = {"threads": [thread_load(0.99)], "run_delay_ns": 400_000_000}
     low = [of_a_rule(load, threads=[thread_load(0.3)]) for load in (100, 200, 500)]
-    found = verdict(ALWAYS, [*low, of_a_rule(1000, others=300, **waiting), of_a_rule(2000, others=900, **waiting)])
-    assert [one.cause for one in found.suspicions] == ["rule-drop", "preempted"]
-    assert "drop rule" in found.headline
-    assert "apart from these, frames are lost from 1.00 kpps on: 300 in 1 trial" in found.evidence
+    reached = verdict(ALWAYS, [*low, of_a_rule(1000, others=300, **waiting), of_a_rule(2000, others=900, **waiting)])
+    assert [suspicion.cause for suspicion in reached.suspicions] == ["rule-drop", "preempted"]
+    assert "drop rule" in reached.headline
+    assert "apart from these, frames are lost from 1.00 kpps on: 300 in 1 trial" in reached.evidence
 
 
 def test_a_stray_loss_beside_a_rule_that_drops_accuses_nobody():
     stray = of_a_rule(200, others=5, threads=[thread_load(0.3)], run_delay_ns=400_000_000)
     low = [of_a_rule(load, threads=[thread_load(0.3)]) for load in (100, 200, 200, 500, 1000)]
-    found = verdict(ALWAYS, [*low, stray])
-    assert [one.cause for one in found.suspicions] == ["rule-drop"]
-    assert not any("apart from" in line for line in found.evidence)
+    reached = verdict(ALWAYS, [*low, stray])
+    assert [suspicion.cause for suspicion in reached.suspicions] == ["rule-drop"]
+    assert not any("apart from" in line for line in reached.evidence)
 
 
 def test_drops_of_copies_are_shares_of_what_was_dropped():
     hop = Hop("out", 2000, 1000, (Drop("policer", 600, "a", "rules"), Drop("ring", 400, "b", "dut")))
     twice = trial(1000.0, hops=[hop], counts=stream_counts(offered=1000, received=750))
     twice = replace(twice, ledger=replace(twice.ledger, copies=1000))
-    found = verdict(replace(FOUND, lower_fps=500.0), [twice])
-    assert (twice.ledger.unexplained, found.limit) == (0, Limit.NAMED_DROP)
-    assert found.headline.startswith("policer")
+    reached = verdict(replace(FOUND, lower_fps=500.0), [twice])
+    assert (twice.ledger.unexplained, reached.limit) == (0, Limit.NAMED_DROP)
+    assert reached.headline.startswith("policer")
 
 
 def test_the_host_is_ruled_out_only_as_far_as_the_kernel_saw_the_switchs_threads():

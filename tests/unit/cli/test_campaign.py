@@ -41,13 +41,13 @@ def folder(tmp_path):
 
     def make(campaign, *entries, info=None):
         run = keep(tmp_path / "runs", "going", sample_run(), done=1)
-        found = CampaignFolder(run)
-        found.write_campaign(campaign)
+        opened = CampaignFolder(run)
+        opened.write_campaign(campaign)
         if info:
             run.write_info(info)
         for entry in entries:
-            found.append(entry)
-        return found
+            opened.append(entry)
+        return opened
 
     return make
 
@@ -89,8 +89,8 @@ def test_what_needs_options_to_be_resumed_is_not_resumed_from_a_page(folder, cam
 
 def test_a_campaign_that_measured_nothing_has_not_succeeded(folder):
     made = folder(asked())
-    one = unmeasured(parse(scenario_text(), "x.toml"), Outcome.IMPOSSIBLE, "planted", 0.0)
-    made.run.write_result(RunResult(SCHEMA, "going", True, (one,)))
+    result = unmeasured(parse(scenario_text(), "x.toml"), Outcome.IMPOSSIBLE, "planted", 0.0)
+    made.run.write_result(RunResult(SCHEMA, "going", True, (result,)))
     assert cli._code(made, False, HOW) == 4
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from comparisons import found
+from comparisons import result_of
 from stored_runs import history
 
 from pinchpoint.cli import run as command
@@ -32,13 +32,13 @@ def ci(monkeypatch, tmp_path):
     factors = {}
 
     def here(machines, units, folder, listener, remember, *_):
-        def one(unit, task):
+        def measured_unit(unit, task):
             value = (8e6 + 1e3 * unit.point.repeat) * (factors["B"] if unit.point.group.startswith("B-") else 1.0)
             if unit.point.group.startswith("B-") and factors["ends"] and unit.point.repeat == 8:
                 return unmeasured(unit, factors["ends"], "because", 1.0)
-            return found(unit, value, name="NDR")
+            return result_of(unit, value, name="NDR")
 
-        return run_all(machines, units, folder, listener, remember, one, lambda *_: None)
+        return run_all(machines, units, folder, listener, remember, measured_unit, lambda *_: None)
 
     monkeypatch.setattr(command, "run_all", here)
     monkeypatch.setattr(command, "require_any", lambda *_: None)
@@ -138,12 +138,12 @@ def test_two_stored_runs_are_compared_as_they_are(tmp_path, capsys):
 
 
 def test_builds_need_a_scenario_and_two_programs(tmp_path, capsys):
-    one = tmp_path / "ovs-vswitchd"
-    one.write_text("#!/bin/sh\n")
-    one.chmod(0o755)
-    assert main(["ci", str(one), str(one)]) == 2
+    program_path = tmp_path / "ovs-vswitchd"
+    program_path.write_text("#!/bin/sh\n")
+    program_path.chmod(0o755)
+    assert main(["ci", str(program_path), str(program_path)]) == 2
     assert "need a scenario" in capsys.readouterr().err
-    assert main(["ci", str(one), str(one), "--scenario", str(FORWARD)]) == 2
+    assert main(["ci", str(program_path), str(program_path), "--scenario", str(FORWARD)]) == 2
     assert "the same program" in capsys.readouterr().err
 
 

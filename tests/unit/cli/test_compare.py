@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from comparisons import found
+from comparisons import result_of
 from slices import constant, stretch
 
 from pinchpoint.cli import compare as compare_command
@@ -41,7 +41,7 @@ class Lab:
             raise Interrupted("interrupted")
         self.ran.append(unit.name)
         value = (8e6 + 1e3 * unit.point.repeat) * (self.factor if unit.point.group.startswith("B-") else 1.0)
-        ndr = found(unit, value, name="NDR")
+        ndr = result_of(unit, value, name="NDR")
         return replace(ndr, metrics=(*ndr.metrics, Metric("thread busy", "share", value / 1e7)))
 
 
@@ -126,14 +126,14 @@ def test_two_rates_are_a_duet_whose_table_and_page_tell_method_ratio_slices_and_
     for words in (FORWARDED, "as a duet", "alternating slices", "quads", "cycles per packet are unknown"):
         assert words in told
     assert "of these two benches, B is 2." in told or "of these two benches, B is 1.9 %" in told
-    found = stored_in(compare.out)
-    assert found.kind is ComparisonKind.DUET
-    (part,) = found.scenarios
+    comparison = stored_in(compare.out)
+    assert comparison.kind is ComparisonKind.DUET
+    (part,) = comparison.scenarios
     assert part.duet.used == 3000
     assert len(part.duet.series) == 16
     assert part.metrics[0].a.interval == "5 % to 95 % of the time"
     a, b = only(compare.out).read_result().scenarios
-    assert [metric.name for one in (a, b) for metric in one.metrics] == [FORWARDED, FORWARDED]
+    assert [metric.name for result in (a, b) for metric in result.metrics] == [FORWARDED, FORWARDED]
     assert b.metrics[0].value == pytest.approx(0.98 * a.metrics[0].value, rel=0.01)
     page = (only(compare.out).path / "comparison.html").read_text()
     assert 'id="series-1"' in page
@@ -250,7 +250,7 @@ def test_a_gate_that_cannot_judge_does_not_pass(lab, compare, capsys):
 def test_a_named_metric_is_judged_instead_of_the_main_one(lab, compare, capsys):
     assert compare(FORWARD, *SMC, "--pairs", 6, "--metric", "thread busy", "--json", "--out", compare.out) == 0
     metrics = json.loads(capsys.readouterr().out)["scenarios"][0]["metrics"]
-    assert [(one["metric"], one["judged"]) for one in metrics] == [("thread busy", True), ("NDR", False)]
+    assert [(metric["metric"], metric["judged"]) for metric in metrics] == [("thread busy", True), ("NDR", False)]
 
 
 def test_a_budget_ends_with_whole_pairs(lab, compare, capsys):
@@ -262,8 +262,10 @@ def test_a_budget_ends_with_whole_pairs(lab, compare, capsys):
     # 360 s hold three pairs of 100 s; what is left out is skipped, not failed.
     assert len(lab.ran) == 6
     result = only(compare.out).read_result()
-    assert sum(one.outcome.value == "skipped" for one in result.scenarios) == 12
-    assert "pair 4 needs" in next(one.reason for one in result.scenarios if one.outcome.value == "skipped")
+    assert sum(scenario.outcome.value == "skipped" for scenario in result.scenarios) == 12
+    assert "pair 4 needs" in next(
+        scenario.reason for scenario in result.scenarios if scenario.outcome.value == "skipped"
+    )
     assert "3 of 9 pairs were measured" in capsys.readouterr().out
 
 
@@ -271,18 +273,18 @@ def test_two_stored_runs_are_compared_and_written_where_asked(lab, compare, caps
     for name in ("one", "two"):
         assert main(["run", "--quiet", str(FORWARD), "--out", str(tmp_path / name)]) == 0
         lab.factor = 0.5
-    one, two = (only(tmp_path / name).path for name in ("one", "two"))
+    first, second = (only(tmp_path / name).path for name in ("one", "two"))
     capsys.readouterr()
-    assert compare(one, two) == 9, "of one number each no interval is known"
+    assert compare(first, second) == 9, "of one number each no interval is known"
     assert "unpaired" in capsys.readouterr().out
     assert not compare.out.exists()
-    assert compare(one, two, "--out", compare.out) == 9
+    assert compare(first, second, "--out", compare.out) == 9
     (written,) = compare.out.iterdir()
     assert {path.name for path in written.iterdir()} == {"comparison.html", "comparison.json"}
-    assert compare(one) == 2
-    assert compare(one, FORWARD) == 2
+    assert compare(first) == 2
+    assert compare(first, FORWARD) == 2
     assert "expected two run folders" in capsys.readouterr().err
-    assert compare(one, two, "--pairs", 3) == 2
+    assert compare(first, second, "--pairs", 3) == 2
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from pinchpoint.model.errors import InputError, RequirementError
 def diagnosis(monkeypatch, *lacking, options=(), steadiness=()):
     """The doctor's result on a machine where only these backends of the engine cannot run."""
     names = ("mem", "af_packet", "af_xdp", "xdp_live", "dpdk")
-    found = tuple(Backend(name, name not in lacking, "here", "no such thing", "get it") for name in names)
-    monkeypatch.setattr(process, "backends", lambda host: found)
+    backends = tuple(Backend(name, name not in lacking, "here", "no such thing", "get it") for name in names)
+    monkeypatch.setattr(process, "backends", lambda host: backends)
     monkeypatch.setattr(process, "find_engine", lambda host: "/bin/engine")
     monkeypatch.setattr(requirements, "steadiness", lambda host: steadiness)
     monkeypatch.setattr(doctors, "_device_probes", lambda host: [requirements.Probe("ovs-vswitchd", True, "here")])

@@ -19,7 +19,7 @@ INLINE = re.compile(r"`(pinchpoint [^`]+)`")
 def shown(text):
     """Every command line of pinchpoint in a document, without the comment behind it."""
     lines = [line.strip() for block in BLOCK.findall(text) for line in block.splitlines()]
-    lines += [" ".join(found.split()) for found in INLINE.findall(BLOCK.sub("", text))]
+    lines += [" ".join(command.split()) for command in INLINE.findall(BLOCK.sub("", text))]
     return [line.partition(" #")[0].strip() for line in lines if line.startswith("pinchpoint ")]
 
 

@@ -21,7 +21,7 @@ def packed(tmp_path):
 def test_each_table_with_rows_becomes_a_file_and_runs_are_joined(packed, tmp_path):
     out = tmp_path / "tables"
     assert main(["export", str(GOLDEN), str(packed), "-o", str(out)]) == 0
-    assert "samples.parquet" not in {one.name for one in out.iterdir()}
+    assert "samples.parquet" not in {path.name for path in out.iterdir()}
     assert pq.read_table(out / "scenarios.parquet").num_rows == 6
     assert main(["export", str(GOLDEN), "-o", str(out)]) == 2, "nothing is overwritten"
 
@@ -35,8 +35,8 @@ def test_csit_writes_a_file_a_scenario_and_names_what_is_left_out(tmp_path, caps
     out = tmp_path / "csit"
     assert main(["export", str(GOLDEN), "--format", "csit", "-o", str(out)]) == 0
     assert "left out: latency_forward" in capsys.readouterr().err
-    found = json.loads((out / "synthetic-sample-20260102T030405Z.snat-255.json").read_text())
-    assert (found["version"], found["result"]["type"]) == ("1.4.0", "ndrpdr")
+    document = json.loads((out / "synthetic-sample-20260102T030405Z.snat-255.json").read_text())
+    assert (document["version"], document["result"]["type"]) == ("1.4.0", "ndrpdr")
 
 
 @pytest.mark.parametrize(

@@ -78,8 +78,8 @@ def test_whatever_prints_findings_has_json():
 
 def test_check_prints_effective_values_for_machines(monkeypatch):
     monkeypatch.chdir(Path(__file__).parents[3])
-    (one,) = json.loads(CliRunner().invoke(cli, ["check", "studies/quickstart/1-forward.toml", "--json"]).output)
-    assert one["engine"]["memory_mb"] > 0
+    (answer,) = json.loads(CliRunner().invoke(cli, ["check", "studies/quickstart/1-forward.toml", "--json"]).output)
+    assert answer["engine"]["memory_mb"] > 0
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

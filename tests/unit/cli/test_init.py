@@ -15,12 +15,12 @@ from pinchpoint.model.errors import InputError, RequirementError
 from pinchpoint.run.scaffold import place
 from pinchpoint.scenario import load_sweep
 
-STARTERS = [one for kind in registry.kinds() for one in registry.device(kind).starters]
+STARTERS = [starter for kind in registry.kinds() for starter in registry.device(kind).starters]
 
 
 def machine(nodes, threads=1, isolated=()):
     """Nodes of so many CPUs; neighbours in number are threads of one core."""
-    cpus = [cpu for found in nodes.values() for cpu in found]
+    cpus = [cpu for node in nodes.values() for cpu in node]
     of = {cpu: tuple(range(cpu // threads * threads, cpu // threads * threads + threads)) for cpu in cpus}
     link = Interface("eth0", 1500, True, 10_000, True)
     nics = (Nic("0000:01:00.0", "8086", "10fb", "ixgbe", "", 0, None, {}, (link,), 0, False),)
@@ -28,7 +28,7 @@ def machine(nodes, threads=1, isolated=()):
 
 
 @pytest.mark.parametrize(
-    ("found", "polls", "engine", "dut"),
+    ("topology", "polls", "engine", "dut"),
     [
         (machine({0: (0, 1)}), True, 0, 1),
         (machine({0: (0, 1, 2, 3)}), True, 1, 2),
@@ -41,8 +41,8 @@ def machine(nodes, threads=1, isolated=()):
     ],
     ids=["two", "four", "threads", "one core", "larger node", "two nodes", "isolated", "softirqs"],
 )
-def test_engine_and_device_get_two_cores_of_one_node_if_there_are(found, polls, engine, dut):
-    placed = place(found, polls)
+def test_engine_and_device_get_two_cores_of_one_node_if_there_are(topology, polls, engine, dut):
+    placed = place(topology, polls)
     assert (placed.engine, placed.dut) == (engine, dut)
     assert placed.reasons
 
@@ -61,14 +61,16 @@ def able(monkeypatch):
             return [Probe(name, False, "not installed") for name in lacking if name == scenario.dut.kind]
 
         monkeypatch.setattr(setup, "lacking", of)
-        monkeypatch.setattr(process, "backends", lambda host: [Backend(one, True, "", None, None) for one in backends])
+        monkeypatch.setattr(
+            process, "backends", lambda host: [Backend(backend, True, "", None, None) for backend in backends]
+        )
         monkeypatch.setattr("pinchpoint.cli.init.look", lambda host: machine({0: (0, 1, 2, 3)}))
         monkeypatch.setattr("pinchpoint.cli.init._in_service", lambda lab: ["a switch is in service: left alone"])
 
     return make
 
 
-@pytest.mark.parametrize("starter", STARTERS, ids=lambda one: one.title)
+@pytest.mark.parametrize("starter", STARTERS, ids=lambda starter: starter.title)
 def test_every_form_that_a_kind_offers_is_a_scenario_of_that_kind(starter, able, tmp_path):
     able()
     path = tmp_path / "first.toml"

@@ -30,11 +30,11 @@ def pilot(monkeypatch, tmp_path):
 
     def made_up(machines, scenario, size, folder, listener, remember):
         benches = dict(enumerate(numbers.normal(1, 0.05, size.benches), start=1))
-        found = {
+        results = {
             place: measured(unit(scenario, *place), 3e6 * float(benches[place[0]] * numbers.normal(1, 0.01)))
             for place in size.every
         }
-        return found, Costs(3.0, 1.0, 10.0)
+        return results, Costs(3.0, 1.0, 10.0)
 
     monkeypatch.setattr(command.piloted, "run_pilot", made_up)
     monkeypatch.setattr(command, "require", lambda *_: None)
@@ -65,7 +65,7 @@ SETTINGS = (
 
 
 def test_the_advised_run_is_of_what_the_pilot_measured(pilot, capsys, tmp_path):
-    assert pilot(FILE, "--quick", *(word for one in SETTINGS for word in ("--set", one))) == 0
+    assert pilot(FILE, "--quick", *(word for setting in SETTINGS for word in ("--set", setting))) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  pinchpoint ")]
     program, name, *words = shlex.split(line)
     assert (program, name) == ("pinchpoint", "run")
@@ -115,8 +115,8 @@ def test_a_metric_that_is_not_there_is_told(pilot, capsys):
 
 def test_failed_measurements_end_with_an_exit_code(pilot, capsys, monkeypatch):
     def failing(machines, scenario, size, folder, listener, remember):
-        found = {at: unmeasured(unit(scenario, *at), Outcome.FAILED, "busy\n  hint: wait", 1.0) for at in size.every}
-        return found, Costs(3.0, 1.0, 10.0)
+        results = {at: unmeasured(unit(scenario, *at), Outcome.FAILED, "busy\n  hint: wait", 1.0) for at in size.every}
+        return results, Costs(3.0, 1.0, 10.0)
 
     monkeypatch.setattr(command.piloted, "run_pilot", failing)
     assert pilot() == 4
@@ -126,11 +126,11 @@ def test_failed_measurements_end_with_an_exit_code(pilot, capsys, monkeypatch):
 def test_impossible_measurements_end_with_the_exit_code_of_what_the_machine_lacks(pilot, capsys, monkeypatch):
     def impossible(machines, scenario, size, folder, listener, remember):
         outcomes = [Outcome.MEASURED] + [Outcome.IMPOSSIBLE] * 23
-        found = {
+        results = {
             at: unmeasured(unit(scenario, *at), outcome, "no burst is one to the DUT", 1.0)
             for at, outcome in zip(size.every, outcomes, strict=True)
         }
-        return found, Costs(3.0, 1.0, 10.0)
+        return results, Costs(3.0, 1.0, 10.0)
 
     monkeypatch.setattr(command.piloted, "run_pilot", impossible)
     assert pilot() == 3

@@ -52,8 +52,8 @@ def test_scenarios_that_end_between_two_lines_stand_in_the_next_one(capsys: pyte
     clock = _Clock()
     shown = PlainProgress(clock)
     shown.building(1, 1, "start the switch")
-    for one in RESULT.scenarios:
-        shown.scenario_ends(one)
+    for scenario in RESULT.scenarios:
+        shown.scenario_ends(scenario)
     shown.building(1, 1, "start the switch")
     assert len(capsys.readouterr().err.splitlines()) == 1
     clock.now_s += EVERY_S
@@ -65,9 +65,9 @@ def test_scenarios_that_end_between_two_lines_stand_in_the_next_one(capsys: pyte
 def test_a_rate_that_was_refused_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
     clock = _Clock()
     shown = PlainProgress(clock)
-    one = RESULT.scenarios[0]
-    lost = replace(one.rates[0], lower_fps=None, upper_fps=None, estimate_fps=None)
-    shown.scenario_ends(replace(one, rates=(lost,)))
+    scenario = RESULT.scenarios[0]
+    lost = replace(scenario.rates[0], lower_fps=None, upper_fps=None, estimate_fps=None)
+    shown.scenario_ends(replace(scenario, rates=(lost,)))
     shown.building(1, 1, "x")
     assert "NDR no number" in capsys.readouterr().err
 
@@ -84,7 +84,7 @@ def test_progress_writes_nothing_to_stdout(capsys: pytest.CaptureFixture[str]) -
     for quiet in (True, False):
         with progress(quiet) as listener:
             listener.building(1, 2, "start the switch")
-            for one in RESULT.scenarios:
-                listener.scenario_ends(one)
+            for scenario in RESULT.scenarios:
+                listener.scenario_ends(scenario)
             listener.building(2, 2, "add a port")
     assert capsys.readouterr().out == ""

@@ -47,7 +47,7 @@ def mine(swept):
 
 
 def output(*arguments):
-    result = CliRunner().invoke(cli, [str(one) for one in arguments])
+    result = CliRunner().invoke(cli, [str(argument) for argument in arguments])
     assert result.exception is None, result.exception
     return result.output
 
@@ -64,17 +64,17 @@ def test_what_is_no_time_is_refused_with_an_example(text, capsys):
 
 
 def test_a_plain_file_is_one_plain_scenario():
-    found = of_paths([options.study_folder("quickstart") / "1-forward.toml"])
-    assert found.plain
-    assert found.infos == ()
-    assert [unit.name for unit in found.units] == ["1-forward"]
+    program = of_paths([options.study_folder("quickstart") / "1-forward.toml"])
+    assert program.plain
+    assert program.infos == ()
+    assert [unit.name for unit in program.units] == ["1-forward"]
 
 
 def test_repeats_make_a_sweep_of_it():
-    found = of_paths([options.study_folder("quickstart") / "1-forward.toml"]).repeated(3)
-    assert not found.plain
-    assert [unit.name for unit in found.units] == ["1-forward", "1-forward.r2", "1-forward.r3"]
-    assert found.describe(MACHINES).startswith("1 point, 3 repeats each: 3 units, about ")
+    program = of_paths([options.study_folder("quickstart") / "1-forward.toml"]).repeated(3)
+    assert not program.plain
+    assert [unit.name for unit in program.units] == ["1-forward", "1-forward.r2", "1-forward.r3"]
+    assert program.describe(MACHINES).startswith("1 point, 3 repeats each: 3 units, about ")
 
 
 def test_a_sweep_has_its_levels_and_repeats_and_its_short_form_fewer(swept):
@@ -181,7 +181,7 @@ def test_a_resumed_run_stays_what_it_was(tmp_path, options, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "incomplete", "found"),
+    ("arguments", "incomplete", "completions"),
     [
         (["study", "run"], "qui", ["quickstart"]),
         (["study", "run", "quickstart", "--only"], "", ["1-forward", "2-snat-255", "3-snat-65536"]),
@@ -190,9 +190,9 @@ def test_a_resumed_run_stays_what_it_was(tmp_path, options, capsys):
         (["study"], "li", ["list"]),
     ],
 )
-def test_the_shell_completes_studies_and_groups(arguments, incomplete, found):
+def test_the_shell_completes_studies_and_groups(arguments, incomplete, completions):
     completion = ShellComplete(cli, {}, "pinchpoint", "_PINCHPOINT_COMPLETE")
-    assert [item.value for item in completion.get_completions(arguments, incomplete)] == found
+    assert [item.value for item in completion.get_completions(arguments, incomplete)] == completions
 
 
 def test_a_setting_takes_the_place_of_what_the_files_say(mine):
@@ -215,7 +215,7 @@ def test_a_setting_that_means_nothing_is_refused(mine, changes, words):
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("dut.datapath=af_xdp", ("dut.datapath", "af_xdp")),
         ("engine.cpus=[2, 3]", ("engine.cpus", [2, 3])),
@@ -224,8 +224,8 @@ def test_a_setting_that_means_nothing_is_refused(mine, changes, words):
         ("dut.smc=true", ("dut.smc", True)),
     ],
 )
-def test_settings_are_toml_and_bare_words_are_texts(text, found):
-    assert setting(text) == found
+def test_settings_are_toml_and_bare_words_are_texts(text, expected):
+    assert setting(text) == expected
 
 
 @pytest.mark.parametrize("text", ["dut.datapath", "=3", "a=1\nb=2"])

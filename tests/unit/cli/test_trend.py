@@ -69,8 +69,8 @@ def test_what_is_not_compared_and_what_changed_is_printed(tmp_path, capsys):
 
 def test_json_is_for_machines(tmp_path, capsys):
     assert main(["trend", str(_store(tmp_path, history([3e6] * 3))), "--json"]) == 9
-    (found,) = json.loads(capsys.readouterr().out)
-    assert (found["scenario"], found["metric"], len(found["runs"]), found["changes"]) == ("1-forward", "NDR", 3, [])
+    (trend,) = json.loads(capsys.readouterr().out)
+    assert (trend["scenario"], trend["metric"], len(trend["runs"]), trend["changes"]) == ("1-forward", "NDR", 3, [])
 
 
 def test_a_run_of_which_nothing_finished_is_passed_over(tmp_path, capsys):
@@ -92,5 +92,5 @@ def test_a_run_of_which_nothing_finished_is_passed_over(tmp_path, capsys):
 def test_what_cannot_be_done_is_refused(tmp_path, capsys, arguments, code, words):
     (tmp_path / "empty").mkdir()
     _store(tmp_path / "runs", history([3e6] * 2))
-    assert main(["trend", *(one.format(folder=tmp_path) for one in arguments)]) == code
+    assert main(["trend", *(argument.format(folder=tmp_path) for argument in arguments)]) == code
     assert words in capsys.readouterr().err

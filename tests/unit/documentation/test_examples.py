@@ -20,10 +20,10 @@ ONLY_LOOKS = ("pinchpoint check studies/", "pinchpoint study list", "pinchpoint 
 
 def blocks(kind):
     for path in DOCUMENTS:
-        for found in BLOCK.finditer(path.read_text()):
-            if found[1] == kind:
-                line = path.read_text().count("\n", 0, found.start()) + 1
-                yield pytest.param(found[2], id=f"{path.name}:{line}")
+        for block in BLOCK.finditer(path.read_text()):
+            if block[1] == kind:
+                line = path.read_text().count("\n", 0, block.start()) + 1
+                yield pytest.param(block[2], id=f"{path.name}:{line}")
 
 
 SCENARIOS = [block for block in blocks("toml") if not STUDY_KEYS & tomllib.loads(block.values[0]).keys()]

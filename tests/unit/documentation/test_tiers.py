@@ -39,9 +39,9 @@ def test_every_file_of_tests_with_real_daemons_has_a_tier() -> None:
 def test_make_test_shows_every_command_measure_device_and_way_to_attach_it() -> None:
     wanted = {
         *(f"command:{name}" for name in commands(cli)),
-        *(f"measure:{one.name}" for one in measures()),
+        *(f"measure:{measure.name}" for measure in measures()),
         *(f"device:{kind}" for kind in kinds()),
-        *(f"datapath:{one}" for one in Datapath),
+        *(f"datapath:{datapath}" for datapath in Datapath),
         *(f"guest:{kernel}" for kernel in (AUTO, *KERNELS)),
         *(f"backend:{name}" for name in ("dpdk", "af_xdp", "xdp_live", "af_packet")),
         "host:ssh",

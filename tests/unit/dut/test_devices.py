@@ -48,7 +48,7 @@ def plan(wanted):
 
 
 def argvs(wanted, program):
-    return [one.argv for one in plan(wanted) if isinstance(one, Command) and one.argv[0] == program]
+    return [resource.argv for resource in plan(wanted) if isinstance(resource, Command) and resource.argv[0] == program]
 
 
 # The contract.
@@ -80,12 +80,12 @@ def test_a_plan_runs_nothing_and_is_the_same_each_time(kind, monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", refuse)
     monkeypatch.setattr(actions, "create", refuse)
     wanted = scenario_of(kind)
-    found = plan(wanted)
-    assert found == plan(wanted)
-    assert [type(one) for one in found[:2]] == [RunDirectory, MarkedProcesses]
-    journal = msgspec.json.encode(found)
-    assert msgspec.json.decode(journal, type=list[AnyResource]) == found, "what is not in the journal is not removed"
-    assert all(one.describe() for one in found)
+    planned = plan(wanted)
+    assert planned == plan(wanted)
+    assert [type(resource) for resource in planned[:2]] == [RunDirectory, MarkedProcesses]
+    journal = msgspec.json.encode(planned)
+    assert msgspec.json.decode(journal, type=list[AnyResource]) == planned, "what is not in the journal is not removed"
+    assert all(resource.describe() for resource in planned)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -93,8 +93,8 @@ def test_the_engine_opens_each_port(kind):
     wanted = scenario_of(kind)
     bench = registry.device(kind).bench(wanted, Places("b1", PLACE, Local()))
     ends = [bench.attachment(number, port) for number, port in enumerate(wanted.ports)]
-    assert len({(one.backend, one.netns) for one in ends}) == 1
-    assert all(name in one.device for name, one in zip(("left", "right"), ends, strict=True))
+    assert len({(end.backend, end.netns) for end in ends}) == 1
+    assert all(name in end.device for name, end in zip(("left", "right"), ends, strict=True))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -212,7 +212,9 @@ OF_KERNEL = registry.device("bridge")
 @pytest.mark.parametrize("kind", sorted({*KERNEL, *ONLY_SERVED} - {"dpvs"}))  # which polls its ports
 def test_softirqs_of_every_port_are_steered_to_the_devices_cpus(kind):
     wanted = scenario_of(kind, dut="cpus = [1, 2, 33]")
-    (mask,) = [one for one in plan(wanted) if isinstance(one, TextFile) and one.path.endswith("rps_cpus")]
+    (mask,) = [
+        resource for resource in plan(wanted) if isinstance(resource, TextFile) and resource.path.endswith("rps_cpus")
+    ]
     assert mask.lines == ("00000002,00000006",)
     places = {argv[-1] for argv in argvs(wanted, "cp")}
     assert places == {f"/sys/class/net/{port}/queues/rx-0/rps_cpus" for port in ("left", "right")}
@@ -248,8 +250,8 @@ def test_a_layout_of_rings_is_asked_for_where_there_are_vhost_user_rings(kind):
 
 def test_a_bridge_forwards_each_streams_address_to_its_port():
     back = BACK + 'eth_dst = "02:00:00:00:00:07"\n'
-    found = [argv[4:] for argv in argvs(scenario_of("bridge", more=back), "bridge") if argv[3] == "fdb"]
-    assert found == [
+    entries = [argv[4:] for argv in argvs(scenario_of("bridge", more=back), "bridge") if argv[3] == "fdb"]
+    assert entries == [
         ("add", "02:00:00:00:00:02", "dev", "right", "master", "static"),
         ("add", "02:00:00:00:00:07", "dev", "left", "master", "static"),
     ]
@@ -275,15 +277,17 @@ def test_streams_that_one_address_cannot_tell_apart_are_refused(kind, more, erro
 
 
 def routes(wanted):
-    (batch,) = [one for one in plan(wanted) if isinstance(one, TextFile) and one.path.endswith("routes.ip")]
+    (batch,) = [
+        resource for resource in plan(wanted) if isinstance(resource, TextFile) and resource.path.endswith("routes.ip")
+    ]
     return batch.lines
 
 
 def test_destinations_of_streams_are_behind_their_receiving_port():
-    found = routes(scenario_of("nft"))
-    assert "link set dev left address 02:00:00:00:00:02" in found
-    assert "neighbour add 169.254.0.2 lladdr 02:00:00:00:00:02 dev right nud permanent" in found
-    assert [line for line in found if line.startswith("route")] == [
+    lines = routes(scenario_of("nft"))
+    assert "link set dev left address 02:00:00:00:00:02" in lines
+    assert "neighbour add 169.254.0.2 lladdr 02:00:00:00:00:02 dev right nud permanent" in lines
+    assert [line for line in lines if line.startswith("route")] == [
         f"route add {to} via 169.254.0.2 dev right onlink"
         for to in (
             "198.19.0.1/32",
@@ -297,8 +301,8 @@ def test_destinations_of_streams_are_behind_their_receiving_port():
 
 
 def test_routes_of_the_file_replace_those_of_the_streams():
-    found = routes(scenario_of("nft", more='[[route]]\nto = "10.0.0.0/8"\nport = "right"\n'))
-    assert [line for line in found if line.startswith("route")] == [
+    lines = routes(scenario_of("nft", more='[[route]]\nto = "10.0.0.0/8"\nport = "right"\n'))
+    assert [line for line in lines if line.startswith("route")] == [
         "route add 10.0.0.0/8 via 169.254.0.2 dev right onlink"
     ]
 
@@ -313,7 +317,11 @@ RULES = 'rules = """\ntable ip x {\n  chain y { iifname {left} drop\n  }\n}\n"""
 
 def test_rules_name_ports_and_a_refused_one_is_found_in_the_scenario():
     wanted = scenario_of("nft", dut=RULES)
-    (file,) = [one for one in plan(wanted) if isinstance(one, TextFile) and one.path.endswith("ruleset.nft")]
+    (file,) = [
+        resource
+        for resource in plan(wanted)
+        if isinstance(resource, TextFile) and resource.path.endswith("ruleset.nft")
+    ]
     assert file.lines[1] == '  chain y { iifname "left" drop'
     bench = registry.device("nft").bench(wanted, Places("b1", PLACE, Local()))
     refused = CommandFailed(["nft", "-f", file.path], f"{file.path}:2:30-33: Error: no such chain\n  drop\n  ^^^^")
@@ -344,9 +352,9 @@ def test_frames_of_two_cpus_are_divided_as_the_kernel_counts_them():
         "host/cpu/1/softirq_ticks": 50,
         "host/softirq_time_measured": 1,
     }
-    one, two = OF_KERNEL.loads(counters, 50 / TICKS_PER_S / 0.5)
-    assert (one.cpu, one.received, one.busy_share) == (1, 300, 0.5)
-    assert (two.name, two.received, two.busy_share) == ("softirq on CPU 2", 100, None)
+    first, second = OF_KERNEL.loads(counters, 50 / TICKS_PER_S / 0.5)
+    assert (first.cpu, first.received, first.busy_share) == (1, 300, 0.5)
+    assert (second.name, second.received, second.busy_share) == ("softirq on CPU 2", 100, None)
     sampled = {**counters, "host/softirq_time_measured": 0}
     assert OF_KERNEL.loads(sampled, 1.0)[0].busy_share is None, "paced frames keep step with the ticks that sample"
 
@@ -413,8 +421,8 @@ def test_the_kernels_files_are_read_by_their_own_headers():
     }
     tracked = ["entries  found drop insert_failed", "00000014 00000001 0000000a 0", "00000014 00000002 00000001 1"]
     assert conntrack_counters(tracked) == {"found": 3, "drop": 11, "insert_failed": 1, "table_full": 10}
-    found = [{"metainfo": {}}, {"counter": {"name": "c", "packets": 3}}, {"counter": {"name": "c", "packets": 4}}]
-    assert named(json.dumps({"nftables": found})) == {"c": 7}
+    listed = [{"metainfo": {}}, {"counter": {"name": "c", "packets": 3}}, {"counter": {"name": "c", "packets": 4}}]
+    assert named(json.dumps({"nftables": listed})) == {"c": 7}
 
 
 def test_moving_a_device_keeps_the_rest_of_it_and_storing_it_its_rules():

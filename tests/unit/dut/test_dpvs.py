@@ -30,16 +30,16 @@ def scenario(more="", dut=""):
 
 
 def test_links_have_their_counters():
-    found = live.links(recorded("links"))
-    assert list(found) == ["dpdk0", "dpdk1"]
-    assert (found["dpdk0"]["ipackets"], found["dpdk1"]["opackets"]) == (159, 154)
-    assert {found[one][name] for one in found for name in ("imissed", "rx_nombuf", "ierrors", "oerrors")} == {0}
+    links = live.links(recorded("links"))
+    assert list(links) == ["dpdk0", "dpdk1"]
+    assert (links["dpdk0"]["ipackets"], links["dpdk1"]["opackets"]) == (159, 154)
+    assert {links[port][name] for port in links for name in ("imissed", "rx_nombuf", "ierrors", "oerrors")} == {0}
 
 
 def test_a_worker_s_polls_and_those_that_brought_nothing():
-    found = live.cpus(recorded("cpus"))
-    assert (found["1"]["pktburst"], found["1"]["zpktburst"]) == (17_640_388, 17_640_226)
-    assert found["0"]["ipackets"] == 0
+    cpus = live.cpus(recorded("cpus"))
+    assert (cpus["1"]["pktburst"], cpus["1"]["zpktburst"]) == (17_640_388, 17_640_226)
+    assert cpus["0"]["ipackets"] == 0
 
 
 def test_local_ports_are_added_up_over_all_local_addresses():
@@ -51,9 +51,9 @@ def test_connections_are_told_by_backend():
 
 
 def test_its_log_says_what_it_took_from_its_file():
-    found = live.settings_in(recorded("log"))
-    assert (found["conn_pool_size"], found["tcp_timeout_time_wait"]) == (65_536, 7)
-    assert "kni" not in found, "a word is no number"
+    settings = live.settings_in(recorded("log"))
+    assert (settings["conn_pool_size"], settings["tcp_timeout_time_wait"]) == (65_536, 7)
+    assert "kni" not in settings, "a word is no number"
 
 
 @pytest.mark.parametrize("read", [live.links, live.cpus, live.pool])
@@ -117,28 +117,32 @@ def test_a_service_is_described_address_by_address():
 def test_its_master_shares_the_engine_s_cpu_unless_it_has_one_of_its_own():
     made = scenario()
     for control, asked in ((None, "0@0,1@1"), (2, "0@2,1@1")):
-        one = replace(made, dut=replace(made.dut, control_cpu=control), engine=replace(made.engine, cpus=(0,)))
-        bench = DEVICE.bench(one, Places("b", PurePosixPath("/run/b"), Local()))
-        (daemon,) = (found for found in bench.resources(Pages(0, 0), []) if isinstance(found, Daemon))
+        changed = replace(made, dut=replace(made.dut, control_cpu=control), engine=replace(made.engine, cpus=(0,)))
+        bench = DEVICE.bench(changed, Places("b", PurePosixPath("/run/b"), Local()))
+        (daemon,) = (resource for resource in bench.resources(Pages(0, 0), []) if isinstance(resource, Daemon))
         assert asked in daemon.argv and "--no-huge" in daemon.argv
 
 
 def test_a_result_says_which_cpus_its_two_threads_poll_on():
     made = scenario()
     for control, said in ((None, "master on CPU 0, which the engine uses too"), (2, "master on CPU 2")):
-        one = replace(made, dut=replace(made.dut, control_cpu=control), engine=replace(made.engine, cpus=(0,)))
-        facts = DEVICE.bench(one, Places("b", PurePosixPath("/run/b"), Local())).facts()
+        changed = replace(made, dut=replace(made.dut, control_cpu=control), engine=replace(made.engine, cpus=(0,)))
+        facts = DEVICE.bench(changed, Places("b", PurePosixPath("/run/b"), Local())).facts()
         assert facts["DPVS polls"] == f"worker on CPU 1, {said}"
 
 
 def test_its_tools_are_given_the_bench_s_own_socket():
     bench = DEVICE.bench(scenario(), Places("b", PurePosixPath("/run/b"), Local()))
-    made = [one for one in bench.resources(Pages(0, 0), []) if isinstance(one, Command) and "ipvsadm" in one.argv[0]]
-    assert made and all(one.environment == (("DPVS_IPC_FILE", "/run/b/dpvs.ipc"),) for one in made)
+    made = [
+        resource
+        for resource in bench.resources(Pages(0, 0), [])
+        if isinstance(resource, Command) and "ipvsadm" in resource.argv[0]
+    ]
+    assert made and all(command.environment == (("DPVS_IPC_FILE", "/run/b/dpvs.ipc"),) for command in made)
 
 
 def test_a_program_is_required_and_the_command_that_builds_one_is_named(tmp_path):
-    (probe,) = (one for one in DEVICE.needs(scenario(), Local()) if one.name == "dut.program")
+    (probe,) = (need for need in DEVICE.needs(scenario(), Local()) if need.name == "dut.program")
     assert not probe.ok and "packaging/build-dpvs" in probe.hint
     assert "not executable" in what_is_wrong(Local(), str(tmp_path / "dpvs"))
     for name in ("dpvs", "dpip", "ipvsadm"):

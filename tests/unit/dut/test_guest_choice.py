@@ -34,18 +34,16 @@ class Machine:
 
 @pytest.fixture
 def machine(monkeypatch):
-    found = Machine()
-    monkeypatch.setattr(placement, "booted", found.boot)
+    fake = Machine()
+    monkeypatch.setattr(placement, "booted", fake.boot)
     for word, kernel in (("uml", uml), ("qemu", qemu)):
-        monkeypatch.setattr(
-            kernel, "has_module", lambda name, release=None, word=word: word not in found.without_module
-        )
+        monkeypatch.setattr(kernel, "has_module", lambda name, release=None, word=word: word not in fake.without_module)
     monkeypatch.setattr(
-        Local, "which", lambda self, name: None if name == uml.PROGRAM and "uml" in found.absent else name
+        Local, "which", lambda self, name: None if name == uml.PROGRAM and "uml" in fake.absent else name
     )
-    monkeypatch.setattr(Local, "exists", lambda self, path: not ("initrd" in path and "qemu" in found.absent))
+    monkeypatch.setattr(Local, "exists", lambda self, path: not ("initrd" in path and "qemu" in fake.absent))
     monkeypatch.setattr(qemu, "_has_kvm", lambda machine: False)
-    return found
+    return fake
 
 
 def scenario(guest="[guest]\n"):
@@ -53,8 +51,8 @@ def scenario(guest="[guest]\n"):
 
 
 def kernel_of(guest="[guest]\n"):
-    ((found,),) = [chosen([scenario(guest)], Local())]
-    return found.guest.kernel
+    ((chosen_scenario,),) = [chosen([scenario(guest)], Local())]
+    return chosen_scenario.guest.kernel
 
 
 def test_user_mode_linux_is_taken_where_it_boots(machine):
@@ -93,9 +91,9 @@ def test_all_points_of_a_run_get_the_same_kernel(machine):
     text = OF_A_KIND.format(kind="bridge", dut="cpus = [3]", more="[guest]\n")
     text += '[[sweep.factor]]\nname = "nodes"\nkeys = ["guest.numa_nodes"]\nlevels = [1, 2]\n'
     sweep = sweep_of(Source(text, "x.toml"), quick=False)
-    assert {one.guest.kernel for one in sweep.scenarios} == {"auto"}
-    found = Program("x", (sweep, replace(sweep, group="y"))).with_kernels(Local())
-    assert [[one.guest.kernel for one in each.scenarios] for each in found.sweeps] == [["qemu", "qemu"]] * 2
+    assert {scenario.guest.kernel for scenario in sweep.scenarios} == {"auto"}
+    program = Program("x", (sweep, replace(sweep, group="y"))).with_kernels(Local())
+    assert [[scenario.guest.kernel for scenario in each.scenarios] for each in program.sweeps] == [["qemu", "qemu"]] * 2
 
 
 def test_a_bench_is_planned_with_the_kernel_that_was_chosen(machine, monkeypatch):

@@ -56,7 +56,7 @@ def planned(monkeypatch, no_kvm):
 
 
 def kernel_in(made):
-    (kernel,) = [one for one in made if isinstance(one, GuestKernel)]
+    (kernel,) = [resource for resource in made if isinstance(resource, GuestKernel)]
     return kernel
 
 
@@ -78,8 +78,8 @@ def test_each_numa_node_has_a_cpu_in_a_socket_of_its_own_and_a_share_of_the_memo
 
 def test_a_guests_node_lies_on_the_node_of_the_cpu_that_runs_its_own(planned):
     kernel = kernel_in(planned({0: (0, 1), 1: (2, 3)}, cpus="[1, 3]"))
-    found = [[cpu for name, cpu in kernel.threads if re.fullmatch(name, f"CPU {n}/TCG")] for n in (0, 1)]
-    assert found == [[1], [3]]
+    pinned = [[cpu for name, cpu in kernel.threads if re.fullmatch(name, f"CPU {n}/TCG")] for n in (0, 1)]
+    assert pinned == [[1], [3]]
     assert words_after(kernel, "-accel") == ["tcg,thread=multi"]
     bound = [word.partition("M,")[2] for word in words_after(kernel, "-object")]
     assert bound == ["host-nodes=0,policy=bind", "host-nodes=1,policy=bind"]
@@ -94,13 +94,13 @@ def test_a_guest_with_one_node_is_bound_where_its_scenario_is_placed(planned, to
 
 @KINDS
 def test_every_port_of_a_guest_with_two_nodes_is_steered_to_both_cpus(planned, kind):
-    inside = [one.resource for one in planned({0: (0, 3)}, kind=kind) if isinstance(one, Inside)]
-    masks = [one for one in inside if isinstance(one, TextFile) and "rps_cpus" in one.path]
-    assert [one.lines for one in masks] == [("00000003",)] * 2
-    copied = [one.argv for one in inside if isinstance(one, Command) and one.argv[0] == "cp"]
-    assert [argv[2] for argv in copied] == [f"/sys/class/net/{one}/queues/rx-0/rps_cpus" for one in ("left", "right")]
-    plain = [one.resource for one in planned({0: (0, 3)}, ONE, kind) if isinstance(one, Inside)]
-    assert not [one for one in plain if "rps_cpus" in one.describe()], "one CPU needs no steering"
+    inside = [resource.resource for resource in planned({0: (0, 3)}, kind=kind) if isinstance(resource, Inside)]
+    masks = [resource for resource in inside if isinstance(resource, TextFile) and "rps_cpus" in resource.path]
+    assert [mask.lines for mask in masks] == [("00000003",)] * 2
+    copied = [resource.argv for resource in inside if isinstance(resource, Command) and resource.argv[0] == "cp"]
+    assert [argv[2] for argv in copied] == [f"/sys/class/net/{port}/queues/rx-0/rps_cpus" for port in ("left", "right")]
+    plain = [resource.resource for resource in planned({0: (0, 3)}, ONE, kind) if isinstance(resource, Inside)]
+    assert not [resource for resource in plain if "rps_cpus" in resource.describe()], "one CPU needs no steering"
 
 
 def loads_of_two(threads, softnet=(30.0, 10.0)):
@@ -112,9 +112,12 @@ def loads_of_two(threads, softnet=(30.0, 10.0)):
 
 
 def test_the_loads_of_two_virtual_cpus_are_those_of_the_cpus_on_which_they_run():
-    found = loads_of_two({"main": (1e8, 3.0), "CPU 0/TCG": (3e8, 3.0), "CPU 1/TCG": (5e8, 2.0)})
-    assert [(one.name, one.cpu, one.received) for one in found] == [("guest's CPU 0", 3, 60), ("guest's CPU 1", 2, 20)]
-    assert [one.busy_share for one in found] == [pytest.approx(0.4), pytest.approx(0.5)]
+    loads = loads_of_two({"main": (1e8, 3.0), "CPU 0/TCG": (3e8, 3.0), "CPU 1/TCG": (5e8, 2.0)})
+    assert [(load.name, load.cpu, load.received) for load in loads] == [
+        ("guest's CPU 0", 3, 60),
+        ("guest's CPU 1", 2, 20),
+    ]
+    assert [load.busy_share for load in loads] == [pytest.approx(0.4), pytest.approx(0.5)]
 
 
 @pytest.mark.parametrize(
@@ -125,14 +128,14 @@ def test_the_loads_of_two_virtual_cpus_are_those_of_the_cpus_on_which_they_run()
     ],
 )
 def test_virtual_cpus_that_share_a_cpu_have_one_load(threads):
-    (found,) = loads_of_two(threads)
-    assert (found.name, found.cpu, found.received) == ("guest's CPUs 0, 1", 3, 80)
-    assert found.busy_share == pytest.approx(0.9)
+    (load,) = loads_of_two(threads)
+    assert (load.name, load.cpu, load.received) == ("guest's CPUs 0, 1", 3, 80)
+    assert load.busy_share == pytest.approx(0.9)
 
 
 def test_a_guest_of_which_nothing_was_seen_has_no_share():
-    (found,) = loads_of_two({}, softnet=())
-    assert (found.cpu, found.received, found.busy_share) == (None, 0, None)
+    (load,) = loads_of_two({}, softnet=())
+    assert (load.cpu, load.received, load.busy_share) == (None, 0, None)
 
 
 class WithNodes(Local):
@@ -171,8 +174,8 @@ def settings_of(host, nodes):
 
 
 def test_the_nodes_that_a_guest_has_are_read_back():
-    found = settings_of(WithNodes(node0="0\n", node1="1\n"), 2)
-    assert (found["guest.numa_nodes"], found["rps_cpus of left in the guest"]) == ("2", "00000003")
+    settings = settings_of(WithNodes(node0="0\n", node1="1\n"), 2)
+    assert (settings["guest.numa_nodes"], settings["rps_cpus of left in the guest"]) == ("2", "00000003")
     assert settings_of(WithNodes(), 1)["guest.numa_nodes"] == "1", "a kernel without NUMA has one"
 
 
@@ -212,5 +215,5 @@ def test_nodes_need_a_kernel_that_was_built_for_them(monkeypatch):
 def test_nodes_are_a_factor():
     text = OF_A_KIND.format(kind="bridge", dut=DUTS["bridge"], more=ONE)
     text += '[[sweep.factor]]\nname = "nodes"\nkeys = ["guest.numa_nodes"]\nlevels = [1, 2]\n'
-    found = sweep_of(Source(text, "x.toml"), quick=False)
-    assert [one.guest.numa_nodes for one in found.scenarios] == [1, 2]
+    sweep = sweep_of(Source(text, "x.toml"), quick=False)
+    assert [scenario.guest.numa_nodes for scenario in sweep.scenarios] == [1, 2]

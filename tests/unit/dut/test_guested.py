@@ -142,21 +142,21 @@ def test_another_backend_does_not_reach_a_tap():
 @KINDS
 def test_the_guest_boots_before_what_is_in_it_and_after_its_taps(kind):
     made = planned(kind)
-    names = [type(one) for one in made]
+    names = [type(resource) for resource in made]
     boot = names.index(GuestKernel)
     assert set(names[boot + 1 :]) == {Inside}
     assert Inside not in names[:boot]
-    assert [one.name for one in made[:boot] if isinstance(one, Tap)] == ["left", "right"]
-    assert [one.name for one in made[:boot] if isinstance(one, Namespace)] == ["pp-b1-gen"]
+    assert [resource.name for resource in made[:boot] if isinstance(resource, Tap)] == ["left", "right"]
+    assert [resource.name for resource in made[:boot] if isinstance(resource, Namespace)] == ["pp-b1-gen"]
 
 
 @KINDS
 def test_in_the_guest_interfaces_stand_in_the_place_of_veth_pairs(kind):
-    inside = [one.resource for one in planned(kind) if isinstance(one, Inside)]
-    assert not [one for one in inside if isinstance(one, Veth)]
+    inside = [resource.resource for resource in planned(kind) if isinstance(resource, Inside)]
+    assert not [resource for resource in inside if isinstance(resource, Veth)]
     assert Namespace("pp-b1-gen") not in inside
     assert inside[0] == RunDirectory("/run/pinchpoint/b1")
-    moved = [one.argv for one in inside if isinstance(one, Command) and "netns" in one.argv]
+    moved = [resource.argv for resource in inside if isinstance(resource, Command) and "netns" in resource.argv]
     assert moved == [
         ("ip", "link", "set", "dev", f"vec{n}", "netns", "pp-b1-dut", "name", name)
         for n, name in enumerate(("left", "right"))
@@ -165,11 +165,11 @@ def test_in_the_guest_interfaces_stand_in_the_place_of_veth_pairs(kind):
 
 def test_this_machines_cpus_are_its_kernels_and_not_its_daemons():
     made = planned("ovs")
-    (kernel,) = [one for one in made if isinstance(one, GuestKernel)]
+    (kernel,) = [resource for resource in made if isinstance(resource, GuestKernel)]
     assert kernel.cpus == (3,)
-    inside = [one.resource for one in made if isinstance(one, Inside)]
-    assert {one.cpus for one in inside if isinstance(one, Daemon)} == {None}
-    assert len([one for one in inside if isinstance(one, Uptime)]) == 1
+    inside = [resource.resource for resource in made if isinstance(resource, Inside)]
+    assert {resource.cpus for resource in inside if isinstance(resource, Daemon)} == {None}
+    assert len([resource for resource in inside if isinstance(resource, Uptime)]) == 1
 
 
 def test_what_is_made_again_with_a_switch_is_made_in_the_guest():
@@ -179,7 +179,7 @@ def test_what_is_made_again_with_a_switch_is_made_in_the_guest():
     again = bench.ends_with_it(made)
     assert again
     assert set(again) <= set(made)
-    assert {type(one) for one in again} == {Inside}
+    assert {type(resource) for resource in again} == {Inside}
 
 
 @KINDS
@@ -213,7 +213,7 @@ def test_a_missing_program_is_told_with_its_package(monkeypatch):
 
 def test_user_mode_linux_is_preloaded_with_what_processors_with_amx_need_where_that_is_built(monkeypatch, tmp_path):
     def argv():
-        (kernel,) = [one for one in planned("bridge") if isinstance(one, GuestKernel)]
+        (kernel,) = [resource for resource in planned("bridge") if isinstance(resource, GuestKernel)]
         return kernel.argv[len(guest.OWN_NAMESPACE) :]
 
     monkeypatch.setattr(uml, "_PTRACE", tmp_path / "uml-ptrace.so")
@@ -228,7 +228,7 @@ def no_kvm(monkeypatch):
 
 
 def of_qemu():
-    (kernel,) = [one for one in planned("bridge", QEMU) if isinstance(one, GuestKernel)]
+    (kernel,) = [resource for resource in planned("bridge", QEMU) if isinstance(resource, GuestKernel)]
     return kernel
 
 
@@ -252,15 +252,15 @@ def test_the_taps_are_the_interfaces_of_an_emulated_guest_in_their_order(no_kvm)
         f"tap,id=net{n},ifname={name},script=no,downscript=no,vhost=off,vnet_hdr=off"
         for n, name in enumerate(("left", "right"))
     ]
-    inside = [one.resource for one in planned("bridge", QEMU) if isinstance(one, Inside)]
-    moved = [one.argv[4] for one in inside if isinstance(one, Command) and "netns" in one.argv]
+    inside = [resource.resource for resource in planned("bridge", QEMU) if isinstance(resource, Inside)]
+    moved = [resource.argv[4] for resource in inside if isinstance(resource, Command) and "netns" in resource.argv]
     assert moved == ["eth0", "eth1"]
 
 
 def test_kvm_that_offers_no_cpu_of_a_64_bit_kernel_is_not_used(monkeypatch):
     asked = []
 
-    def refuses(self, argv, **given):
+    def refuses(self, argv, **options):
         asked.append(argv)
         raise CommandFailed(argv, "doesn't support requested feature: CPUID.01H:ECX.pni")
 
@@ -268,7 +268,7 @@ def test_kvm_that_offers_no_cpu_of_a_64_bit_kernel_is_not_used(monkeypatch):
     monkeypatch.setattr(Local, "run", refuses)
     assert qemu.runs_on(Local()) == "TCG, emulated"
     assert "kvm64,enforce" in asked[0][-1]
-    monkeypatch.setattr(Local, "run", lambda self, argv, **given: "")
+    monkeypatch.setattr(Local, "run", lambda self, argv, **options: "")
     assert qemu.runs_on(Local()) == "KVM"
 
 
@@ -333,8 +333,10 @@ def test_a_guest_boots_the_release_that_its_scenario_names(kernels, tmp_path, re
     wanted = of_release(release)
     assert all(probe.ok for probe in registry.device_of(wanted).needs(wanted, Local()) if "kernel" in probe.name)
     made = registry.device_of(wanted).bench(wanted, Places("b1", RUN, Local())).resources(Pages(0, 0), ["engine"])
-    (kernel,) = [one for one in made if isinstance(one, GuestKernel)]
-    (first,) = [one for one in made if isinstance(one, TextFile) and one.path.endswith("guest-init")]
+    (kernel,) = [resource for resource in made if isinstance(resource, GuestKernel)]
+    (first,) = [
+        resource for resource in made if isinstance(resource, TextFile) and resource.path.endswith("guest-init")
+    ]
     assert str(tmp_path / folder / "vmlinuz") in kernel.argv
     assert f"{tmp_path / folder / 'modules'} " in first.lines[0]
 
@@ -342,12 +344,12 @@ def test_a_guest_boots_the_release_that_its_scenario_names(kernels, tmp_path, re
 def test_releases_are_a_factor():
     text = OF_A_KIND.format(kind="bridge", dut=DUTS["bridge"], more=QEMU)
     text += '[[sweep.factor]]\nname = "kernel"\nkeys = ["guest.release"]\nlevels = ["6.1", "6.12"]\n'
-    found = sweep_of(Source(text, "x.toml"), quick=False)
-    assert [one.guest.release for one in found.scenarios] == ["6.1", "6.12"]
+    sweep = sweep_of(Source(text, "x.toml"), quick=False)
+    assert [scenario.guest.release for scenario in sweep.scenarios] == ["6.1", "6.12"]
 
 
 @pytest.mark.parametrize(
-    ("found", "wanted", "is_it"),
+    ("release", "wanted", "is_it"),
     [
         ("6.12.95+deb12-amd64", "6.12", True),
         ("6.12.95+deb12-amd64", "6.1", False),
@@ -355,8 +357,8 @@ def test_releases_are_a_factor():
         ("6.1.0-56-amd64", "6.1.0-56-amd64", True),
     ],
 )
-def test_a_release_is_named_by_its_beginning_as_a_whole(found, wanted, is_it):
-    assert is_release(found, wanted) is is_it
+def test_a_release_is_named_by_its_beginning_as_a_whole(release, wanted, is_it):
+    assert is_release(release, wanted) is is_it
 
 
 @pytest.mark.parametrize(("text", "there"), [("CONFIG_NF_TABLES_IPV4=y", True), ("CONFIG_NF_TABLES=m", False)])
@@ -448,6 +450,6 @@ def test_the_release_that_runs_is_read_back():
 def test_the_guests_process_is_read_nearest_to_the_traffic(read, tmp_path):
     """Reading what is in the guest is work for its CPU, which would count as load."""
     live = GuestedLive(InTheGuest(), Places("one", PurePosixPath(tmp_path), Local()), Guest("uml", 128))
-    assert [type(one) for one in getattr(live, read)()] == [CpuTime, PacketThreads]
+    assert [type(reader) for reader in getattr(live, read)()] == [CpuTime, PacketThreads]
     live = GuestedLive(InTheGuest(), Places("one", PurePosixPath(tmp_path), Local()), Guest("qemu", 128, numa_nodes=2))
-    assert [type(one) for one in getattr(live, read)()] == [CpuTime, Softnet, PacketThreads]
+    assert [type(reader) for reader in getattr(live, read)()] == [CpuTime, Softnet, PacketThreads]

@@ -66,11 +66,11 @@ def planned(wanted):
         .bench(wanted, Places("b1", PurePosixPath("/run/b1"), Local()))
         .resources(Pages(0, 0), [])
     )
-    return [one.resource if isinstance(one, Inside) else one for one in made]
+    return [resource.resource if isinstance(resource, Inside) else resource for resource in made]
 
 
 def commands(wanted, program):
-    return [one for one in planned(wanted) if isinstance(one, Command) and one.argv[0] == program]
+    return [resource for resource in planned(wanted) if isinstance(resource, Command) and resource.argv[0] == program]
 
 
 def test_a_virtual_server_masquerades_to_each_backend():
@@ -102,7 +102,11 @@ def test_connections_are_tracked_for_full_nat_alone():
     plain = read(('local = "10.1.0.240"', 'mode = "dnat"'))
     assert ipvs.sysctls(plain.service)["net/ipv4/vs/conntrack"] == "0"
     assert not commands(plain, "iptables-legacy-restore")
-    assert not [one for one in planned(plain) if isinstance(one, TextFile) and one.path.endswith("source-nat.rules")]
+    assert not [
+        resource
+        for resource in planned(plain)
+        if isinstance(resource, TextFile) and resource.path.endswith("source-nat.rules")
+    ]
 
 
 def test_time_outs_are_those_of_connection_tracking_and_of_ipvs():
@@ -122,7 +126,7 @@ def test_a_guest_loads_the_module_by_its_own_program_and_sets_the_size_of_its_ow
     )
     (loaded,) = commands(wanted, MODPROBE)
     assert (loaded.argv[1:], loaded.netns) == (("ip_vs", "conn_tab_bits=16"), None)
-    sizes = [one.argv[2:] for one in commands(wanted, "sysctl") if one.netns is None]
+    sizes = [command.argv[2:] for command in commands(wanted, "sysctl") if command.netns is None]
     assert sizes == [("net/netfilter/nf_conntrack_max=1000000", "net/netfilter/nf_conntrack_buckets=262144")]
 
 
@@ -166,9 +170,11 @@ def test_a_guest_without_source_nat_is_told_of_the_kernel_that_has_it_and_of_dna
     monkeypatch.setattr(qemu, "has_module", lambda name, release=None: True)
     monkeypatch.setattr(vm, "probes", lambda *_: ())  # whatever this machine has
     wanted = read()
-    missing = [one for one in registry.device_of(wanted).needs(wanted, Local()) if not one.ok and "module" in one.name]
-    assert [one.name.split(" ")[-1] for one in missing] == ["xt_ipvs", "xt_nat", "xt_statistic", "iptable_nat"]
-    assert all('set guest.kernel = "qemu", or service.mode = "dnat"' in str(one.hint) for one in missing)
+    missing = [
+        need for need in registry.device_of(wanted).needs(wanted, Local()) if not need.ok and "module" in need.name
+    ]
+    assert [need.name.split(" ")[-1] for need in missing] == ["xt_ipvs", "xt_nat", "xt_statistic", "iptable_nat"]
+    assert all('set guest.kernel = "qemu", or service.mode = "dnat"' in str(need.hint) for need in missing)
 
 
 PER_CPU = """\
@@ -206,9 +212,9 @@ def test_connections_are_those_of_all_backends():
 
 
 def test_a_full_table_is_a_drop_that_is_no_clash():
-    found = tracked(TRACKED)
-    assert (found["found"], found["invalid"], found["insert_failed"]) == (500, 4, 33)
-    assert found["table_full"] == 14
+    table = tracked(TRACKED)
+    assert (table["found"], table["invalid"], table["insert_failed"]) == (500, 4, 33)
+    assert table["table_full"] == 14
 
 
 class Kernel:
@@ -229,16 +235,16 @@ class Kernel:
 
 def test_limits_are_read_back_and_ports_count_by_backend():
     service = replace(SERVICE, local_ports=Range(2000, 10))
-    found = {one.resource: one for one in Table(service, Kernel([]), "ns").limits()}
-    assert found[Resource.TABLE].size == 4096
-    assert found[Resource.LOCAL_PORTS].size == 2 * 10 * 2
-    assert found[Resource.LOCAL_PORTS].sustained_cps == 40 / 120
-    assert found[Resource.MEMORY].size is None
+    limits = {limit.resource: limit for limit in Table(service, Kernel([]), "ns").limits()}
+    assert limits[Resource.TABLE].size == 4096
+    assert limits[Resource.LOCAL_PORTS].size == 2 * 10 * 2
+    assert limits[Resource.LOCAL_PORTS].sustained_cps == 40 / 120
+    assert limits[Resource.MEMORY].size is None
 
 
 def test_without_full_nat_only_memory_bounds_it():
     plain = replace(SERVICE, mode=Mode.DNAT, local=None)
-    assert [one.resource for one in Table(plain, Kernel([]), "ns").limits()] == [Resource.MEMORY]
+    assert [limit.resource for limit in Table(plain, Kernel([]), "ns").limits()] == [Resource.MEMORY]
 
 
 def test_a_flush_removes_the_virtual_server_until_its_connections_are_gone():
@@ -252,7 +258,7 @@ def test_a_flush_removes_the_virtual_server_until_its_connections_are_gone():
         "ipvsadm -D -t 10.0.0.100:80",
         "conntrack -F",
         "sysctl -qw net/ipv4/vs/expire_nodest_conn=0",
-        *(" ".join(one) for one in ipvs.commands(SERVICE)),
+        *(" ".join(command) for command in ipvs.commands(SERVICE)),
     ]
     assert table.tracked() == 12, "what is tracked beside its own table"
 

@@ -104,7 +104,8 @@ def test_a_frame_of_a_connection_that_is_forgotten_is_counted_and_goes_nowhere()
 def test_no_frame_waits_for_a_backend_to_say_where_it_is():
     lines = list(addresses.batch(SERVICE, Established(10, 78, 1000.0, 1.0)))
     wanted = [
-        f"neighbour add {one} lladdr 02:00:00:00:00:03 dev right nud permanent" for one in ("10.1.0.1", "10.1.0.2")
+        f"neighbour add {address} lladdr 02:00:00:00:00:03 dev right nud permanent"
+        for address in ("10.1.0.1", "10.1.0.2")
     ]
     assert lines[-2:] == wanted
 

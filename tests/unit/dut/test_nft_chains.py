@@ -46,7 +46,7 @@ def test_only_rules_that_each_forwarded_frame_meets_are_counted():
 
 
 def named(values, lost):
-    return [one.cause for one in likely(Signs(values, lost))]
+    return [suspicion.cause for suspicion in likely(Signs(values, lost))]
 
 
 def test_a_long_chain_before_a_full_backlog_is_named_before_the_devices_own_speed():

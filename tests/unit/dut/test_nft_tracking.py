@@ -68,8 +68,8 @@ def balancer(service=SERVICE, **kernel):
     return NftBalancer(Kernel(**kernel), "pp", service)
 
 
-def by_resource(found):
-    return {limit.resource: limit for limit in found.limits()}
+def by_resource(nat):
+    return {limit.resource: limit for limit in nat.limits()}
 
 
 def test_local_ports_are_places_for_each_address_and_backend_while_time_wait_lasts():
@@ -84,9 +84,9 @@ def test_without_a_range_the_kernel_takes_ports_from_1024_on():
 
 
 def test_the_table_is_the_host_s_and_the_backlog_has_no_size_in_connections():
-    found = by_resource(balancer())
-    assert (found[Resource.TABLE].size, found[Resource.TABLE].held_s) == (1000, 2.0)
-    assert found[Resource.SOFTIRQ].size is None
+    limits = by_resource(balancer())
+    assert (limits[Resource.TABLE].size, limits[Resource.TABLE].held_s) == (1000, 2.0)
+    assert limits[Resource.SOFTIRQ].size is None
 
 
 def test_destination_nat_alone_needs_no_local_port():
@@ -114,18 +114,18 @@ def test_a_flush_that_leaves_connections_is_an_error(monkeypatch):
 
 
 def test_ports_are_doubled_and_given_back():
-    found = balancer()
-    with found.doubled(Resource.LOCAL_PORTS) as what:
+    nat = balancer()
+    with nat.doubled(Resource.LOCAL_PORTS) as what:
         assert what == "80 instead of 40 ports"
-        assert by_resource(found)[Resource.LOCAL_PORTS].size == 320
-    assert by_resource(found)[Resource.LOCAL_PORTS].size == 160
+        assert by_resource(nat)[Resource.LOCAL_PORTS].size == 320
+    assert by_resource(nat)[Resource.LOCAL_PORTS].size == 160
 
 
 def test_without_a_range_of_ports_the_time_is_halved():
-    found = balancer(replace(SERVICE, local_ports=None), closed="4")
-    with found.doubled(Resource.LOCAL_PORTS) as what:
+    nat = balancer(replace(SERVICE, local_ports=None), closed="4")
+    with nat.doubled(Resource.LOCAL_PORTS) as what:
         assert what == "nf_conntrack_tcp_timeout_time_wait = 2 s instead of 4 s"
-    assert by_resource(found)[Resource.LOCAL_PORTS].held_s == 4.0
+    assert by_resource(nat)[Resource.LOCAL_PORTS].held_s == 4.0
 
 
 @pytest.mark.parametrize(("resource", "closed"), [(Resource.SOFTIRQ, "2"), (Resource.TABLE, "3")])

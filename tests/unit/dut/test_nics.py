@@ -75,12 +75,14 @@ class Tree:
         return self.files[path]
 
     def exists(self, path):
-        return any(one == path or one.startswith(f"{path}/") for one in self.files)
+        return any(file == path or file.startswith(f"{path}/") for file in self.files)
 
     def names(self, folder):
         if not self.exists(folder):
             raise FileNotFoundError(2, "No such folder", folder)
-        return sorted({one[len(folder) + 1 :].partition("/")[0] for one in self.files if one.startswith(f"{folder}/")})
+        return sorted(
+            {file[len(folder) + 1 :].partition("/")[0] for file in self.files if file.startswith(f"{folder}/")}
+        )
 
     def write(self, path, text):
         self.asked.append(("write", path, text))
@@ -110,19 +112,19 @@ class Tree:
 
 @pytest.fixture
 def machine():
-    found = Tree().card(LEFT, interface="eth1").card(ENGINE, group="8", interface="eth2")
-    found.files["/proc/uptime"] = "1 1"
-    return found
+    tree = Tree().card(LEFT, interface="eth1").card(ENGINE, group="8", interface="eth2")
+    tree.files["/proc/uptime"] = "1 1"
+    return tree
 
 
 def scenario(**changes):
-    found = parse(SCENARIO, "nics.toml")
-    left, right = found.ports
-    return replace(found, ports=(replace(left, **changes), right))
+    wanted = parse(SCENARIO, "nics.toml")
+    left, right = wanted.ports
+    return replace(wanted, ports=(replace(left, **changes), right))
 
 
 def lacking(machine, wanted):
-    return [(one.name, one.detail) for one in ports.needs(machine, ports.beside_device(wanted)) if not one.ok]
+    return [(need.name, need.detail) for need in ports.needs(machine, ports.beside_device(wanted)) if not need.ok]
 
 
 def test_free_cards_are_taken_as_they_are_found(machine):
@@ -218,15 +220,15 @@ def test_a_route_whose_gateway_comes_later_in_the_list_is_restored(machine):
     first, run = "ip -4 route replace 10.0.0.0/8 via 172.31.1.1 onlink dev eth1", machine.run
     refused = []
 
-    def once(argv, *given, **named):
+    def once(argv, *options, **named):
         if " ".join(argv) == first and not refused:
             refused.append(argv)
             raise CommandFailed(argv, "Nexthop has invalid gateway.")
-        return run(argv, *given, **named)
+        return run(argv, *options, **named)
 
     machine.run = once
     actions.remove(left, machine)
-    assert [" ".join(one) for one in machine.asked if "replace" in one][-1] == first
+    assert [" ".join(words) for words in machine.asked if "replace" in words][-1] == first
 
 
 def test_where_connections_cannot_be_listed_nothing_is_taken(machine):
@@ -242,31 +244,31 @@ def test_a_bridge_or_a_card_of_the_same_bench_may_share_the_group(machine):
 
 
 def test_without_an_iommu_a_card_is_used_only_where_a_key_or_the_user_says_so(machine):
-    for one in (LEFT, ENGINE):
-        group = "7" if one == LEFT else "8"
-        del machine.files[f"/sys/kernel/iommu_groups/{group}/devices/{one}"]
+    for address in (LEFT, ENGINE):
+        group = "7" if address == LEFT else "8"
+        del machine.files[f"/sys/kernel/iommu_groups/{group}/devices/{address}"]
     machine.files[nics.UNSAFE] = "N\n"
     ((name, detail),) = lacking(machine, scenario())
     assert (name, LEFT in detail) == ("IOMMU", True)
     first, *cards = ports.resources(machine, ports.beside_device(scenario(no_iommu=True)), "b1", "")
     assert lacking(machine, scenario(no_iommu=True)) == []
     assert first == r.NoIommu("N")
-    assert {one.driver for one in cards} == {"vfio-pci"}
+    assert {card.driver for card in cards} == {"vfio-pci"}
     machine.files[nics.UNSAFE] = "Y\n"
     assert lacking(machine, scenario()) == []
     assert not any(
-        isinstance(one, r.NoIommu)
-        for one in ports.resources(machine, ports.beside_device(scenario(no_iommu=True)), "b1", "")
+        isinstance(resource, r.NoIommu)
+        for resource in ports.resources(machine, ports.beside_device(scenario(no_iommu=True)), "b1", "")
     )
 
 
 def test_a_kernel_whose_vfio_needs_an_iommu_gets_another_driver(machine):
-    for one, group in ((LEFT, "7"), (ENGINE, "8")):
-        del machine.files[f"/sys/kernel/iommu_groups/{group}/devices/{one}"]
+    for address, group in ((LEFT, "7"), (ENGINE, "8")):
+        del machine.files[f"/sys/kernel/iommu_groups/{group}/devices/{address}"]
     machine.files[f"{PCI}/drivers/uio_pci_generic/bind"] = ""
     assert lacking(machine, scenario(no_iommu=True)) == []
-    found = ports.resources(machine, ports.beside_device(scenario(no_iommu=True)), "b1", "")
-    assert [one.driver for one in found] == ["uio_pci_generic", "uio_pci_generic"]
+    cards = ports.resources(machine, ports.beside_device(scenario(no_iommu=True)), "b1", "")
+    assert [card.driver for card in cards] == ["uio_pci_generic", "uio_pci_generic"]
 
 
 def test_a_bifurcated_driver_stays_and_the_devices_interface_goes_where_the_device_runs(machine):
@@ -294,7 +296,7 @@ def test_a_card_comes_back_with_its_driver_its_settings_and_its_interface(machin
         actions.remove(left, machine)
         assert nics.driver(machine, LEFT) == "e1000e"
         assert machine.files[f"{PCI}/devices/{LEFT}/driver_override"] == "(null)\n"
-    assert [one[1:] for one in machine.asked if one[0] == "ip"][:4] == [
+    assert [words[1:] for words in machine.asked if words[0] == "ip"][:4] == [
         ("link", "set", "dev", "eth1", "mtu", "1400"),
         ("link", "set", "dev", "eth1", "up"),
         ("address", "replace", "192.0.2.1/24", "scope", "global", "dev", "eth1"),
@@ -302,8 +304,8 @@ def test_a_card_comes_back_with_its_driver_its_settings_and_its_interface(machin
     ]
 
 
-def replace_struct(one, **changes):
-    return msgspec.structs.replace(one, **changes)
+def replace_struct(struct, **changes):
+    return msgspec.structs.replace(struct, **changes)
 
 
 def test_an_interface_that_comes_back_by_another_name_gets_its_own(machine, monkeypatch):
@@ -371,13 +373,13 @@ def test_doctor_says_of_each_card_what_it_is_and_of_its_embedded_switch_who_is_b
     machine.answers[f"devlink -j dev eswitch show pci/{LEFT}"] = json.dumps(
         {"dev": {f"pci/{LEFT}": {"mode": "switchdev", "inline-mode": "none"}}}
     )
-    found = {one.name: one for one in ports.probes(machine)}
-    assert found["IOMMU"].detail == "2 groups"
-    assert found[f"NIC {LEFT}"].detail == (
+    by_name = {probe.name: probe for probe in ports.probes(machine)}
+    assert by_name["IOMMU"].detail == "2 groups"
+    assert by_name[f"NIC {LEFT}"].detail == (
         "8086:10d3, e1000e, IOMMU group 7, NUMA node unknown, eth1 25 Gbit/s, embedded switch: switchdev, "
         "representors: eth1_0 (pf0vf0)"
     )
-    assert not any(one.needed for one in found.values())
+    assert not any(probe.needed for probe in by_name.values())
 
 
 def test_a_card_is_recorded_with_the_cpus_that_its_interrupts_go_to(machine):
@@ -416,7 +418,7 @@ def test_what_devlink_prints_otherwise_is_no_mode(machine, told):
 @pytest.mark.parametrize("text", ["-1", "4294967295", "", "fast", "9" * 30, "1e3"])
 def test_a_speed_that_is_none_is_unknown(machine, text):
     machine.files["/sys/class/net/eth1/speed"] = text
-    found = nics.read(machine, LEFT)
-    assert found is not None
-    assert found.interface is not None
-    assert found.interface.speed_mbps is None
+    card = nics.read(machine, LEFT)
+    assert card is not None
+    assert card.interface is not None
+    assert card.interface.speed_mbps is None

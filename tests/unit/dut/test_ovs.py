@@ -46,13 +46,13 @@ stream = [{ from = "left", to = "right" }]
 
 def scenario(datapath="dpdk", ports=None, hosts=(), **dut):
     plain = parse(PLAIN, "x.toml")
-    found = replace(plain, dut=replace(plain.dut, datapath=Datapath(datapath), **dut), hosts=hosts)
-    return found if ports is None else replace(found, ports=ports, streams=())
+    changed = replace(plain, dut=replace(plain.dut, datapath=Datapath(datapath), **dut), hosts=hosts)
+    return changed if ports is None else replace(changed, ports=ports, streams=())
 
 
 def commands(wanted, program):
     resources = ovs.bench(wanted, PLACES, Pages(0, 100_000))
-    return [one.argv for one in resources if isinstance(one, Command) and one.argv[0] == program]
+    return [resource.argv for resource in resources if isinstance(resource, Command) and resource.argv[0] == program]
 
 
 def row(count):
@@ -64,8 +64,8 @@ def row(count):
 
 def test_numbers_are_known_before_the_switch_runs_and_run_from_1_in_every_bridge():
     wanted = scenario(hosts=(OvsHost("h", "10.0.0.1/24", (0,), bridge="br1"),), **row(3))
-    found = [(port.bridge, port.word, port.number) for port in switch_ports(wanted, PLACES)]
-    assert found == [
+    numbers = [(port.bridge, port.word, port.number) for port in switch_ports(wanted, PLACES)]
+    assert numbers == [
         ("br0", "left", 1),
         ("br0", "right", 2),
         ("br1", "h", 1),
@@ -86,7 +86,9 @@ def test_fifty_bridges_and_their_patches_are_one_transaction_with_names_of_their
 
 
 def test_a_rule_may_name_the_ports_of_its_own_bridge():
-    (file,) = [one for one in ovs.bench(scenario(**row(2)), PLACES, Pages(0, 0)) if isinstance(one, TextFile)]
+    (file,) = [
+        resource for resource in ovs.bench(scenario(**row(2)), PLACES, Pages(0, 0)) if isinstance(resource, TextFile)
+    ]
     assert file.lines == ("actions=output:3",)
 
 
@@ -127,8 +129,8 @@ def test_idle_ports_come_five_thousand_at_a_time(count, transactions):
 
 
 def test_a_plan_of_thousands_of_words_is_told_in_a_line_that_can_be_read():
-    made = [one for one in ovs.bench(scenario(extra_ports=ExtraPorts(5_000, "internal")), PLACES, Pages(0, 0))
-            if isinstance(one, Command) and "idle1" in one.argv]  # fmt: skip
+    made = [resource for resource in ovs.bench(scenario(extra_ports=ExtraPorts(5_000, "internal")), PLACES, Pages(0, 0))
+            if isinstance(resource, Command) and "idle1" in resource.argv]  # fmt: skip
     assert len(made[0].describe()) < 5_000
     assert made[0].describe().endswith("more words")
 
@@ -136,7 +138,7 @@ def test_a_plan_of_thousands_of_words_is_told_in_a_line_that_can_be_read():
 @pytest.mark.parametrize(("datapath", "offloads"), [("af_packet", False), ("af_xdp", False), ("kernel", True)])
 def test_hosts_leave_checksums_to_the_device_only_where_the_kernel_forwards(datapath, offloads):
     wanted = scenario(datapath, ports=(), hosts=(OvsHost("h", "10.0.0.1/24", (0,), bridge="br0"),))
-    (host,) = [one for one in ovs.bench(wanted, PLACES, Pages(0, 0)) if isinstance(one, Host)]
+    (host,) = [resource for resource in ovs.bench(wanted, PLACES, Pages(0, 0)) if isinstance(resource, Host)]
     assert host.offloads is offloads
     assert ("tx off" in host.describe()) is not offloads
 
@@ -145,7 +147,11 @@ def test_queues_of_a_port_are_queues_of_its_veth_and_of_the_switch():
     plain = scenario("af_xdp")
     left, right = plain.ports
     wanted = replace(plain, ports=(replace(left, queues=2, rxq_affinity="0:1,1:3"), right))
-    veths = {one.name: one.queues for one in ovs.bench(wanted, PLACES, Pages(0, 0)) if isinstance(one, Veth)}
+    veths = {
+        resource.name: resource.queues
+        for resource in ovs.bench(wanted, PLACES, Pages(0, 0))
+        if isinstance(resource, Veth)
+    }
     assert veths == {"left": 2, "right": 1}
     columns = {port.name: port.columns for port in switch_ports(wanted, PLACES)}
     assert columns["left"] == {
@@ -273,14 +279,14 @@ def test_what_the_switch_tells_is_in_force_and_the_rest_is_stored(monkeypatch, t
 
 
 def test_the_kernels_datapath_has_no_caches_that_could_be_told(monkeypatch, tmp_path):
-    found = in_force(monkeypatch, tmp_path, datapath="kernel", log="", emc_insert_inv_prob=5, hw_offload=False)
-    assert found == {"emc-insert-inv-prob": "5 (stored in the database)", "hw-offload": "false"}
+    read_back = in_force(monkeypatch, tmp_path, datapath="kernel", log="", emc_insert_inv_prob=5, hw_offload=False)
+    assert read_back == {"emc-insert-inv-prob": "5 (stored in the database)", "hw-offload": "false"}
 
 
 def test_tc_is_in_force_only_where_the_switch_says_so(monkeypatch, tmp_path):
     policy = "2026-11-22T00:08:03.731Z|00006|tc|INFO|tc: Using policy 'skip_hw'\n"
-    found = in_force(monkeypatch, tmp_path, datapath="tc", log=LOG + policy, tc_policy="skip_hw")
-    assert found == {"hw-offload": "true", "tc-policy": "skip_hw"}
+    read_back = in_force(monkeypatch, tmp_path, datapath="tc", log=LOG + policy, tc_policy="skip_hw")
+    assert read_back == {"hw-offload": "true", "tc-policy": "skip_hw"}
     with pytest.raises(BenchError, match="hw-offload: asked for true, found false"):
         in_force(monkeypatch, tmp_path, datapath="tc", log="")
 
@@ -304,7 +310,7 @@ def test_what_is_stored_and_not_followed_is_told(monkeypatch, tmp_path, asked, t
 def test_adding_rules_may_take_the_longer_the_more_they_are(count, at_least_s):
     bridge = Bridge("br0", (), (RuleSeries("priority=1,ip,nw_dst={ipv4:10.0.0.1},actions=drop", count),))
     resources = ovs.bench(scenario(bridges=(bridge,)), PLACES, Pages(0, 100_000))
-    (adding,) = [one for one in resources if isinstance(one, Command) and "add-flows" in one.argv]
+    (adding,) = [resource for resource in resources if isinstance(resource, Command) and "add-flows" in resource.argv]
     assert at_least_s <= adding.timeout_s < at_least_s + 60
 
 
@@ -338,5 +344,5 @@ def test_the_schema_of_a_build_of_ones_own_is_looked_for_on_the_benchs_host(tmp_
         def exists(self, path):
             return path == f"{tmp_path}/share/openvswitch/vswitch.ovsschema"
 
-    found = ovs.schema(scenario(vswitchd=str(tmp_path / "sbin/ovs-vswitchd")), Far())
-    assert found == f"{tmp_path}/share/openvswitch/vswitch.ovsschema"
+    schema = ovs.schema(scenario(vswitchd=str(tmp_path / "sbin/ovs-vswitchd")), Far())
+    assert schema == f"{tmp_path}/share/openvswitch/vswitch.ovsschema"

@@ -82,7 +82,7 @@ def test_types_of_interfaces_are_read_from_the_database():
 
 @given(st.one_of(st.text(max_size=200), st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps)))
 def test_hostile_tables_have_no_types(text):
-    assert all(isinstance(one, str) for one in _interface_types(text))
+    assert all(isinstance(kind, str) for kind in _interface_types(text))
 
 
 @pytest.mark.parametrize("datapath", Datapath)

@@ -98,16 +98,20 @@ def test_without_full_nat_there_is_one_zone():
 
 
 def test_the_switch_answers_for_the_virtual_server_and_the_local_addresses():
-    (rules,) = [one for one in planned(read()) if isinstance(one, TextFile) and one.path.endswith("service-rules.txt")]
+    (rules,) = [
+        resource
+        for resource in planned(read())
+        if isinstance(resource, TextFile) and resource.path.endswith("service-rules.txt")
+    ]
     assert [(count, "arp_tpa={ipv4:10.0.0.100}" in rule) for rule, count, _ in rules.series] == [(1, True), (2, False)]
     assert all("in_port={" not in line for line in rules.lines), "ports by their numbers"
 
 
 def test_settings_of_the_service_are_commands_to_the_switch():
     wanted = read(("port = 80\n", "port = 80\nmax_connections = 5000\nclosed_s = 7\n"))
-    commands = [" ".join(one.argv) for one in planned(wanted) if isinstance(one, Command)]
-    assert any("dpctl/ct-set-maxconns 5000" in one for one in commands)
-    zones = [one.partition("add-zone-tp netdev ")[2] for one in commands if "add-zone-tp" in one]
+    commands = [" ".join(resource.argv) for resource in planned(wanted) if isinstance(resource, Command)]
+    assert any("dpctl/ct-set-maxconns 5000" in command for command in commands)
+    zones = [command.partition("add-zone-tp netdev ")[2] for command in commands if "add-zone-tp" in command]
     assert zones == [f"zone={zone} tcp_close=7 tcp_time_wait=7" for zone in (1, 2)]
 
 
@@ -158,20 +162,20 @@ class Switch:
 
 
 def limits(service, **answers):
-    found = Connections(service, PLACES, Switch(**answers)).limits()
-    return {one.resource: one for one in found}
+    limits_read = Connections(service, PLACES, Switch(**answers)).limits()
+    return {limit.resource: limit for limit in limits_read}
 
 
 def test_a_connection_with_full_nat_has_two_entries_and_occupies_them_until_they_are_swept():
-    found = limits(SERVICE, ct_get_maxconns="3000000\n")
-    assert (found[Resource.TABLE].size, found[Resource.TABLE].held_s) == (1_500_000, CLOSED_S + SWEEP_S)
-    ports = found[Resource.LOCAL_PORTS]
+    read_back = limits(SERVICE, ct_get_maxconns="3000000\n")
+    assert (read_back[Resource.TABLE].size, read_back[Resource.TABLE].held_s) == (1_500_000, CLOSED_S + SWEEP_S)
+    ports = read_back[Resource.LOCAL_PORTS]
     assert (ports.size, ports.held_s) == (2 * 64_512 * 3, CLOSED_S)
 
 
 def test_a_switch_that_says_how_often_it_sweeps_is_believed():
-    found = limits(replace(DNAT, closed_s=5.0), ct_get_maxconns="1000", ct_get_sweep_interval="500")
-    assert [(one.size, one.held_s) for one in found.values()] == [(1000, 5.5)]
+    read_back = limits(replace(DNAT, closed_s=5.0), ct_get_maxconns="1000", ct_get_sweep_interval="500")
+    assert [(limit.size, limit.held_s) for limit in read_back.values()] == [(1000, 5.5)]
 
 
 def test_a_flush_asks_until_nothing_is_tracked():

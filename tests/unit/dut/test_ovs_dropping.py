@@ -38,8 +38,8 @@ class Control:
 
 
 def test_rules_that_drop_are_told_from_others_and_from_the_switchs_own():
-    found = [(rule.table, rule.match, rule.packets, rule.follows_tracking) for rule in dropping_rules(FLOWS)]
-    assert found == [
+    rules = [(rule.table, rule.match, rule.packets, rule.follows_tracking) for rule in dropping_rules(FLOWS)]
+    assert rules == [
         (0, "priority=2,udp,in_port=1,nw_dst=48.0.0.2/31,tp_dst=12", 700, False),
         (1, "priority=5,ct_state=+inv+trk", 0, True),
         (1, "priority=0", 2600, True),
@@ -71,7 +71,7 @@ def test_a_zone_with_a_limit_is_a_limit_of_tracked_connections():
 
 
 def causes_of(seen):
-    return [one.cause for one in likely(Signs(signs(seen), {DropKind.RULE: 1.0}, "br0 table=1,priority=0"))]
+    return [suspicion.cause for suspicion in likely(Signs(signs(seen), {DropKind.RULE: 1.0}, "br0 table=1,priority=0"))]
 
 
 def test_a_drop_of_the_pipeline_is_a_rules_only_where_the_rule_can_be_named():
@@ -91,18 +91,18 @@ def test_a_rule_that_drops_what_found_no_place_in_its_zone_follows_from_the_zone
 
 def test_the_rule_that_dropped_most_is_evidence():
     seen = {PIPELINE: 10.0, "ovs/rules/dropped": 10.0, "ovs/rules/dropped_by_tracking": 0.0}
-    (found,) = likely(Signs(signs(seen), {DropKind.RULE: 1.0}, "br0 table=0,udp,tp_dst=12"))
-    assert found.evidence[-1] == "most of them by the rule br0 table=0,udp,tp_dst=12"
+    (suspicion,) = likely(Signs(signs(seen), {DropKind.RULE: 1.0}, "br0 table=0,udp,tp_dst=12"))
+    assert suspicion.evidence[-1] == "most of them by the rule br0 table=0,udp,tp_dst=12"
 
 
 @pytest.mark.parametrize(("one_in", "advised"), [(0.0, False), (100.0, True)])
 def test_what_is_in_force_is_not_advised(one_in, advised):
     values = {Sign.BUSY: 0.97, Sign.WILDCARD_SHARE: 0.9, Sign.SUBTABLES: 1.0}
     in_force = {"ovs/config/emc-insert-inv-prob": one_in, "ovs/config/smc-enable": 0.0}
-    (found,) = likely(Signs(values), DEVICE, in_force)
-    assert found.cause == "many-flows"
-    assert ("emc_insert_inv_prob = 0" in found.mend) is advised
-    assert "dut.smc = true" in found.mend
+    (suspicion,) = likely(Signs(values), DEVICE, in_force)
+    assert suspicion.cause == "many-flows"
+    assert ("emc_insert_inv_prob = 0" in suspicion.mend) is advised
+    assert "dut.smc = true" in suspicion.mend
 
 
 class Answers:
@@ -128,12 +128,12 @@ class Answers:
             "Open_vSwitch": [{"other_config": ["map", [["emc-insert-inv-prob", "0"], ["smc-enable", "true"]]]}],
             "Port": [{"_uuid": ["uuid", "p1"], "name": "left"}, {"_uuid": ["uuid", "p2"], "name": "right"}],
         }
-        rows = [{"rows": tables[one["table"]]} for one in request["params"][1:]]
+        rows = [{"rows": tables[param["table"]]} for param in request["params"][1:]]
         self.buffer = json.dumps({"id": request["id"], "result": rows, "error": None}).encode()
 
     def recv(self, most):
-        found, self.buffer = self.buffer, b""
-        return found
+        answer, self.buffer = self.buffer, b""
+        return answer
 
 
 @pytest.mark.parametrize(("mirrors", "named"), [((), {}), ((None,), {}), (("p1",), {"ovs/mirror/to/left": 1.0})])

@@ -21,7 +21,7 @@ def key(proto=17, ttl="64/0", frag="no", state=NO_STATE, lead=LAN):
 
 
 @pytest.mark.parametrize(
-    ("given", "actions", "limits"),
+    ("flow", "actions", "limits"),
     [
         (key(), "uplink", ()),
         (key(state="ct_state(0x21/0x23)"), "uplink", (OffloadLimit.ONE_WAY,)),
@@ -46,8 +46,8 @@ def key(proto=17, ttl="64/0", frag="no", state=NO_STATE, lead=LAN):
         (key(), "ct(zone=1),recirc(0x5)", ()),
     ],
 )
-def test_the_kernels_known_limits(given, actions, limits):
-    assert limits_of(given, actions, is_userspace_datapath=False) == limits
+def test_the_kernels_known_limits(flow, actions, limits):
+    assert limits_of(flow, actions, is_userspace_datapath=False) == limits
 
 
 def test_the_userspace_datapath_offloads_no_tracking_and_no_further_pass():
@@ -74,10 +74,10 @@ def test_a_limit_weighs_by_the_frames_that_it_kept_meanwhile():
     seen = FlowListing(after).since(FlowListing(before))
     limits = device("ovs").offload_limits(seen)
     assert limits == {OffloadLimit.ONE_WAY: 0.75}
-    found = offload_truth({Sign.CLAIMED: 1.0, Sign.SOFTWARE: 1.0}, limits)
-    assert found.word is Offload.CLAIMED
+    offload = offload_truth({Sign.CLAIMED: 1.0, Sign.SOFTWARE: 1.0}, limits)
+    assert offload.word is Offload.CLAIMED
     assert "known to stay in software: UDP whose connection saw no reply (75.0 % of the frames)" in offload_sentence(
-        found
+        offload
     )
 
 

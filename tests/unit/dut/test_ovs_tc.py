@@ -36,8 +36,8 @@ def shown(packets, hardware=None, chain=0, handle=1, **flags):
 
 def listing(*ones):
     head = {"protocol": "ip", "pref": 2, "kind": "flower", "chain": 0}  # of the priority itself, without options
-    found = filters(json.dumps([head, *ones]), "left")
-    return FilterListing({name: one for name, (one, _) in found.items()})
+    by_name = filters(json.dumps([head, *ones]), "left")
+    return FilterListing({name: counts for name, (counts, _) in by_name.items()})
 
 
 def word_of(*ones):
@@ -46,8 +46,8 @@ def word_of(*ones):
 
 
 def test_frames_of_a_filter_are_those_of_its_first_action_in_software_and_hardware():
-    found = filters(json.dumps([shown(7, hardware=5, in_hw=True), shown(3, handle=2, not_in_hw=True)]), "left")
-    assert found == {
+    by_name = filters(json.dumps([shown(7, hardware=5, in_hw=True), shown(3, handle=2, not_in_hw=True)]), "left")
+    assert by_name == {
         ("left", 0, 2, 1): (Filtered(software=2, hardware=5, dropped=0), True),
         ("left", 0, 2, 2): (Filtered(software=3, hardware=0, dropped=0), False),
     }
@@ -67,8 +67,8 @@ def test_without_the_filters_counters_a_claim_is_unknown_although_the_datapath_s
 def test_a_flow_in_tc_is_claimed_by_upcall_show_where_its_own_flag_says_nothing():
     flags = {"ovs/offload/yes": 0.0, "ovs/offload/partial": 0.0, "ovs/offload/no": 2.0, "ovs/flows/offloaded": 1.0}
     seen = listing(shown(996)).counted(listing())
-    found = offload_truth(signs({**flags, **ENTERED, **seen}), {})
-    assert (found.word, found.claimed) == (Offload.CLAIMED, 0.5)
+    offload = offload_truth(signs({**flags, **ENTERED, **seen}), {})
+    assert (offload.word, offload.claimed) == (Offload.CLAIMED, 0.5)
     assert upcall_state("  flows         : (current 2) (avg 1) (max 2) (limit 10000)\n  offloaded flows : 1\n") == {
         "flows": 2,
         "flow_limit": 10_000,
@@ -127,7 +127,7 @@ def test_no_filters_are_no_frames():
 
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=9),
-    lambda one: st.lists(one, max_size=3) | st.dictionaries(st.text(max_size=9), one, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
 )
 COUNT = st.integers(-(2**70), 2**70) | st.integers(0, 2**32)
 STATS = st.fixed_dictionaries({}, optional={"packets": COUNT, "hw_packets": COUNT, "drops": COUNT, "bytes": ANY})
@@ -140,10 +140,10 @@ FILTER = st.fixed_dictionaries(
 @given(st.lists(FILTER | ANY, max_size=4) | ANY)
 def test_any_json_is_filters_with_counts_or_an_error(value):
     try:
-        found = filters(json.dumps(value), "left")
+        by_name = filters(json.dumps(value), "left")
     except msgspec.DecodeError:
         return
-    assert all(min(one.software, one.hardware, one.dropped) >= 0 for one, _ in found.values())
+    assert all(min(counts.software, counts.hardware, counts.dropped) >= 0 for counts, _ in by_name.values())
 
 
 SCENARIO = """
@@ -179,5 +179,5 @@ def test_what_contradicts_tc_is_refused(dut, expected):
 
 
 def test_tc_is_a_datapath_of_the_kernel():
-    found = parse(SCENARIO.replace("DUT", 'datapath = "tc"\ntc_policy = "skip_hw"'), "tc.toml")
-    assert found.dut.datapath == "tc" and not found.dut.polls
+    wanted = parse(SCENARIO.replace("DUT", 'datapath = "tc"\ntc_policy = "skip_hw"'), "tc.toml")
+    assert wanted.dut.datapath == "tc" and not wanted.dut.polls

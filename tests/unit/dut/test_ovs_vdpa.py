@@ -59,7 +59,7 @@ def planned(wanted):
 
 
 def argv_of(made):
-    return [one.argv for one in made if isinstance(one, Command)]
+    return [resource.argv for resource in made if isinstance(resource, Command)]
 
 
 def test_its_options_are_the_documented_ones():
@@ -69,7 +69,7 @@ def test_its_options_are_the_documented_ones():
 
 
 def test_the_nic_comes_with_all_its_representors_and_without_its_functions():
-    (words,) = [one for argv in argv_of(planned(scenario())) for one in argv if "dpdk-extra" in one]
+    (words,) = [word for argv in argv_of(planned(scenario())) for word in argv if "dpdk-extra" in word]
     assert '"-a 0000:05:00.0,representor=[0,1] --in-memory' in words
     assert "--no-pci" not in words and "05:00.2" not in words
 
@@ -93,9 +93,11 @@ def test_the_engine_is_the_server_of_the_socket_as_a_guest_would_be():
 
 def test_the_running_switch_is_asked_for_its_types_before_it_gets_a_port():
     made = planned(scenario())
-    (asked,) = [n for n, one in enumerate(made) if isinstance(one, Command) and "wait-until" in one.argv]
-    started = next(n for n, one in enumerate(made) if isinstance(one, Daemon) and one.name == "ovs-vswitchd")
-    added = next(n for n, one in enumerate(made) if isinstance(one, Command) and "add-port" in one.argv)
+    (asked,) = [n for n, resource in enumerate(made) if isinstance(resource, Command) and "wait-until" in resource.argv]
+    started = next(
+        n for n, resource in enumerate(made) if isinstance(resource, Daemon) and resource.name == "ovs-vswitchd"
+    )
+    added = next(n for n, resource in enumerate(made) if isinstance(resource, Command) and "add-port" in resource.argv)
     assert started < asked < added
     assert made[asked].argv[-4:] == ("wait-until", "Open_vSwitch", ".", "iface_types{>=}dpdkvdpa")
     assert not [argv for argv in argv_of(planned(scenario("", ""))) if "wait-until" in argv]

@@ -60,7 +60,7 @@ def config(wanted):
 @pytest.mark.parametrize("kind", PROXIES)
 def test_the_kernel_finishes_checksums_and_has_the_backlog_and_the_ports_of_the_file(kind):
     wanted = with_service(kind, 'local_ports = "2000-2999"', dut="backlog = 100")
-    commands = [one.argv for one in plan(wanted) if isinstance(one, Command)]
+    commands = [resource.argv for resource in plan(wanted) if isinstance(resource, Command)]
     assert ("ethtool", "-K", "left", "tx", "off") in commands
     assert ("ethtool", "-K", "right", "tx", "off") in commands
     (settings,) = [argv[2:] for argv in commands if argv[0] == "sysctl"]
@@ -73,7 +73,11 @@ def test_the_kernel_finishes_checksums_and_has_the_backlog_and_the_ports_of_the_
 
 @pytest.mark.parametrize("kind", PROXIES)
 def test_the_program_has_its_descriptors_its_cpus_and_its_namespace(kind):
-    (daemon,) = [one for one in plan(read(kind, dut="cpus = [2, 3]\ndescriptors = 5000")) if isinstance(one, Daemon)]
+    (daemon,) = [
+        resource
+        for resource in plan(read(kind, dut="cpus = [2, 3]\ndescriptors = 5000"))
+        if isinstance(resource, Daemon)
+    ]
     assert (daemon.netns, daemon.cpus) == ("pp-b1-dut", (2, 3))
     words = daemon.argv[daemon.argv.index("--") + 1 :]
     assert words[:2] == ("prlimit", "--nofile=5000")
@@ -135,8 +139,8 @@ def test_the_share_of_a_worker_is_the_time_for_which_it_ran():
         "host/thread/worker-10/run_ns": 0.5e9,
         "host/link/dut/left/rx_packets": 400.0,
     }
-    one, ten = registry.device("nginx").loads(seen, 2.0)
-    assert (one.name, one.cpu, one.busy_share, one.received) == ("worker-1", 2, 0.75, 300)
+    first, ten = registry.device("nginx").loads(seen, 2.0)
+    assert (first.name, first.cpu, first.busy_share, first.received) == ("worker-1", 2, 0.75, 300)
     assert (ten.name, ten.cpu, ten.busy_share, ten.received) == ("worker-10", None, 0.25, 100)
 
 
@@ -144,9 +148,9 @@ TABLE = Limit(Resource.TABLE, 118, 0.0, "118 places", "program/open", ("program/
 
 
 def test_a_table_that_has_all_that_the_descriptors_bear_is_a_limit_of_descriptors():
-    (found,) = tabled(TABLE, 256, 1, ("program/emfile",))
-    assert (found.resource, found.size, found.used) == (Resource.DESCRIPTORS, 118, "program/open")
-    assert found.refused == ("program/emfile", "program/full")
+    (limit,) = tabled(TABLE, 256, 1, ("program/emfile",))
+    assert (limit.resource, limit.size, limit.used) == (Resource.DESCRIPTORS, 118, "program/open")
+    assert limit.refused == ("program/emfile", "program/full")
 
 
 @pytest.mark.parametrize(("descriptors", "processes"), [(300, 1), (256, 2)])
@@ -167,8 +171,8 @@ class ThreeFiles:
 
 
 def test_open_files_are_counted_of_the_processes_that_are_there():
-    found = OpenFiles(ThreeFiles(), lambda: ["/proc/7", "/proc/8"]).snapshot()
-    assert found.gauges == {"host/descriptors/open": 3.0, "host/descriptors/pairs": 1.5}
+    seen = OpenFiles(ThreeFiles(), lambda: ["/proc/7", "/proc/8"]).snapshot()
+    assert seen.gauges == {"host/descriptors/open": 3.0, "host/descriptors/pairs": 1.5}
 
 
 @pytest.mark.parametrize(
@@ -215,9 +219,9 @@ def test_more_lines_than_haproxy_deals_to_are_refused():
 def test_haproxy_s_answers_are_read():
     told = haproxy.info(recorded("haproxy-show-info.txt"))
     assert (told["Maxconn"], told["Ulimit-n"], told["Version"]) == ("8179", "16383", "2.6.12-1+deb12u4")
-    found = haproxy.stat(recorded("haproxy-show-stat.txt"))
-    assert (found["haproxy/stot"], found["haproxy/econ"], found["haproxy/wretr"]) == (30, 6, 18)
-    assert [found[f"haproxy/backend/{number}/econ"] for number in range(3)] == [2, 2, 2]
+    counters = haproxy.stat(recorded("haproxy-show-stat.txt"))
+    assert (counters["haproxy/stot"], counters["haproxy/econ"], counters["haproxy/wretr"]) == (30, 6, 18)
+    assert [counters[f"haproxy/backend/{number}/econ"] for number in range(3)] == [2, 2, 2]
 
 
 def test_the_most_connections_of_haproxy_at_once_are_a_gauge():
@@ -260,9 +264,9 @@ def test_nginx_s_page_is_asked_for_again_where_a_worker_has_no_place(monkeypatch
     answers = iter([DutError("reset"), DutError("reset"), recorded("nginx-status.txt")])
 
     def get(*_):
-        if isinstance(found := next(answers), DutError):
-            raise found
-        return found
+        if isinstance(answer := next(answers), DutError):
+            raise answer
+        return answer
 
     monkeypatch.setattr(nginx, "get", get)
     collector = nginx.Status(Logs(), bench_of(read("nginx")))
@@ -309,8 +313,8 @@ def test_connections_of_envoy_without_a_syn_are_those_that_found_no_port_and_nev
 
 
 def test_a_connection_that_succeeded_elsewhere_is_a_retry_and_no_failure():
-    found = nginx.failures("200|10.1.0.1:80, 10.1.0.2:80|-, 0.001\n")
-    assert (found["nginx/retries"], sum(n for name, n in found.items() if "status" in name)) == (1, 0)
+    counters = nginx.failures("200|10.1.0.1:80, 10.1.0.2:80|-, 0.001\n")
+    assert (counters["nginx/retries"], sum(n for name, n in counters.items() if "status" in name)) == (1, 0)
 
 
 # envoy.
@@ -328,7 +332,9 @@ def test_envoy_binds_the_local_address_and_hashes_the_client():
     (cluster,) = hashed["clusters"]
     assert cluster["lb_policy"] == "MAGLEV"
     assert cluster["circuit_breakers"]["thresholds"][0]["max_connections"] == 2000
-    tuple_of, proxied = (one["typed_config"] for one in hashed["listeners"][0]["filter_chains"][0]["filters"])
+    tuple_of, proxied = (
+        network_filter["typed_config"] for network_filter in hashed["listeners"][0]["filter_chains"][0]["filters"]
+    )
     assert proxied["hash_policy"] == [{"filter_state": {"key": tuple_of["on_new_connection"][0]["object_key"]}}]
 
 
@@ -363,8 +369,8 @@ def test_envoy_s_answers_are_read():
 
 def test_the_kernel_s_counters_and_sockets_are_read():
     text = recorded("proc-net-tcp.txt")
-    found = tcp_counters(text)
-    assert (found["PassiveOpens"], found["ListenOverflows"], found["TCPTimeWaitOverflow"]) == (30, 0, 0)
+    counters = tcp_counters(text)
+    assert (counters["PassiveOpens"], counters["ListenOverflows"], counters["TCPTimeWaitOverflow"]) == (30, 0, 0)
     assert tcp_sockets(text) == {"inuse": 1, "tw": 0}
     assert tcp_sockets(f"{text}TCP6: inuse 3\nUDP6: inuse 9\n") == {"inuse": 4, "tw": 0}
     assert listening("LISTEN 0      4096   10.0.0.100:80 0.0.0.0:*\nLISTEN 0 512 x y\nESTAB 0 3 x y\n") == (4096, 512)
@@ -409,8 +415,8 @@ def test_no_text_makes_a_parser_fail_with_anything_but_an_error_that_says_so(tex
     text = text[:cut]
     counters, gauges = envoy.stats(text)
     envoy.breaker(text)
-    for found in (counters, tcp_counters(text), tcp_sockets(text), nginx.failures(text), nginx.errors(text)):
-        assert all(isinstance(value, int) and value >= 0 for value in found.values())
+    for values in (counters, tcp_counters(text), tcp_sockets(text), nginx.failures(text), nginx.errors(text)):
+        assert all(isinstance(value, int) and value >= 0 for value in values.values())
     assert all(value >= 0 for value in gauges.values())
     listening(text), offload(text)
     for parser in (haproxy.info, haproxy.stat, nginx.status, envoy.server_info):
@@ -422,5 +428,5 @@ def test_no_text_makes_a_parser_fail_with_anything_but_an_error_that_says_so(tex
 
 def test_every_kind_writes_its_configuration_into_the_folder_of_its_bench():
     for kind in PROXIES:
-        files = [one.path for one in plan(scenario_of(kind)) if isinstance(one, TextFile)]
+        files = [resource.path for resource in plan(scenario_of(kind)) if isinstance(resource, TextFile)]
         assert files and all(path.startswith(f"{PLACE}/") for path in files)

@@ -45,7 +45,11 @@ class Tc(Local):
 def words(wanted):
     bench = registry.device_of(wanted).bench(wanted, Places("b1", PLACE, Local()))
     planned = bench.resources(Pages(100, 100_000), ["engine"])
-    return [" ".join(one.argv[3:]) for one in planned if isinstance(one, Command) and one.argv[0] == "tc"]
+    return [
+        " ".join(resource.argv[3:])
+        for resource in planned
+        if isinstance(resource, Command) and resource.argv[0] == "tc"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -47,10 +47,8 @@ def scenario(dut=""):
 def argv(dut):
     wanted = scenario(dut)
     place = PurePosixPath("/run/pinchpoint/b1")
-    found = (
-        registry.device_of(wanted).bench(wanted, Places("b1", place, Local())).resources(Pages(500, 500), ["engine"])
-    )
-    (process,) = (one for one in found if isinstance(one, Relay))
+    made = registry.device_of(wanted).bench(wanted, Places("b1", place, Local())).resources(Pages(500, 500), ["engine"])
+    (process,) = (resource for resource in made if isinstance(resource, Relay))
     return process.argv
 
 
@@ -152,7 +150,7 @@ def test_a_service_and_every_key_of_a_balancer_are_options():
         'closed_s = 5\nclient_port = "right"\nserver_port = "left"',
     )
     bench = registry.device_of(wanted).bench(wanted, Places("b1", PurePosixPath("/run/pinchpoint/b1"), Local()))
-    (process,) = (one for one in bench.resources(Pages(500, 500), ["engine"]) if isinstance(one, Relay))
+    (process,) = (resource for resource in bench.resources(Pages(500, 500), ["engine"]) if isinstance(resource, Relay))
     words = " ".join(process.argv)
     assert words.startswith("engine balance dpdk:net_vhost0,iface=/run/pinchpoint/b1/vhost-right.sock")
     assert words.endswith(
@@ -205,7 +203,7 @@ def test_the_counters_of_a_balancer_lead_from_place_to_place():
     assert (of["received"], of["queued"], of["checked"], of["forwarded"], of["sent"]) == (18, 17, 14, 10, 9)
     # What waits is between the table and the other port.
     assert of["checked"] - of["forwarded"] - of["no_connection"] - of["table_full"] - of["no_local_port"] == 1
-    counted = {one.counter.rpartition("/")[2] for place in Balancer.graph().places for one in place.drops}
+    counted = {drop.counter.rpartition("/")[2] for place in Balancer.graph().places for drop in place.drops}
     assert counted == {name for name in of if name not in ("received", "queued", "checked", "forwarded", "sent")}
 
 

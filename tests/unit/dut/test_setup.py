@@ -129,14 +129,14 @@ def test_two_benches_at_once_have_the_hugepages_of_both(monkeypatch, tmp_path, f
     plain = scenario(["left", "right"], [0])
     first = prepare(plain, Machines(Local()), tmp_path)
     second = prepare(plain, Machines(Local()), tmp_path, beside=first)
-    added = sum(one.after - one.before for bench in (first, second) for one in pages(bench))
+    added = sum(hugepages.after - hugepages.before for bench in (first, second) for hugepages in pages(bench))
     assert free + added == max(free, 2 * hugepages_needed(plain))
-    assert all(one.before == first_one.after for one in pages(second) for first_one in pages(first))
+    assert all(hugepages.before == first_one.after for hugepages in pages(second) for first_one in pages(first))
     assert first.places.directory != second.places.directory
 
 
 def pages(bench):
-    return [one for one in bench.resources if isinstance(one, Hugepages)]
+    return [resource for resource in bench.resources if isinstance(resource, Hugepages)]
 
 
 def test_a_device_says_how_small_its_smallest_ring_is():

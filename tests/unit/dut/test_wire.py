@@ -26,21 +26,21 @@ def resources(scenario, free=0):
     )
 
 
-def of_kind(kind, found):
-    return [one for one in found if isinstance(one, kind)]
+def of_kind(kind, planned):
+    return [resource for resource in planned if isinstance(resource, kind)]
 
 
 def test_veth_ports_are_the_two_ends_of_one_pair():
-    found = resources(VETH)
-    assert [one.name for one in of_kind(Namespace, found)] == [PLACES.engine_netns]
-    (pair,) = of_kind(Veth, found)
+    planned = resources(VETH)
+    assert [namespace.name for namespace in of_kind(Namespace, planned)] == [PLACES.engine_netns]
+    (pair,) = of_kind(Veth, planned)
     assert (pair.name, pair.peer, pair.netns, pair.peer_netns) == ("left", "right", *[PLACES.engine_netns] * 2)
-    assert not of_kind(Relay, found) and not of_kind(Hugepages, found)
+    assert not of_kind(Relay, planned) and not of_kind(Hugepages, planned)
 
 
 def test_vhost_user_ports_are_joined_by_a_relay_in_the_switchs_place():
-    found = resources(TWO_PORTS)
-    (relay,) = of_kind(Relay, found)
+    planned = resources(TWO_PORTS)
+    (relay,) = of_kind(Relay, planned)
     assert relay.cpu == TWO_PORTS.dut.pmd_cpus[0]
     assert not relay.awaited, "its links come up when the engine opens its ends"
     assert [word for word in relay.argv if word.startswith("dpdk:")] == [
@@ -48,7 +48,7 @@ def test_vhost_user_ports_are_joined_by_a_relay_in_the_switchs_place():
         "dpdk:net_vhost1,iface=/run/pinchpoint/abc123/vhost-right.sock,queues=1,client=1",
     ]
     assert relay.directions == (("left", "right"), ("right", "left"))
-    (pages,) = of_kind(Hugepages, found)
+    (pages,) = of_kind(Hugepages, planned)
     assert pages.after - pages.before == -(-(TWO_PORTS.engine.memory_mb + 96 + 64) // 2)
     assert not of_kind(Hugepages, resources(TWO_PORTS, free=1000))
 

@@ -48,20 +48,20 @@ def ends(tmp_path):
 
     def make(client=RESULT, server=LISTENING, served=SERVED):
         def command(name, first, last):
-            words = [json.dumps(one) if one else "" for one in (first, last)]
+            words = [json.dumps(line) if line else "" for line in (first, last)]
             return [sys.executable, "-c", ENGINE, str(tmp_path / name), HELLO, *words]
 
-        one = Workloads(Local(), command=command("client", client, None))
+        client_side = Workloads(Local(), command=command("client", client, None))
         other = Workloads(Local(), command=command("server", server, served))
-        made.append(Apart(one, other, "gen", "sink"))
+        made.append(Apart(client_side, other, "gen", "sink"))
         return made[-1]
 
     def heard(name):
         return [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
 
     yield make, heard
-    for one in made:
-        one.close()
+    for apart in made:
+        apart.close()
 
 
 def error(code, message, hint="mend it"):
@@ -90,9 +90,9 @@ def test_of_streams_the_server_tells_what_arrived_and_the_client_what_was_sent_a
     (run,), window = result.runs, SERVED["window"]
     assert (run.received_bytes, run.goodput_bps) == (window["received_bytes"], window["goodput_bps"])
     assert list(run.per_second) == window["per_second"]
-    assert [one.received_bytes for one in run.connections] == [None, None], "whose is which is not known"
-    assert [one.retransmits for one in run.connections] == [
-        one["retransmits"] for one in RESULT["runs"][0]["connections"]
+    assert [connection.received_bytes for connection in run.connections] == [None, None], "whose is which is not known"
+    assert [connection.retransmits for connection in run.connections] == [
+        connection["retransmits"] for connection in RESULT["runs"][0]["connections"]
     ]
     assert result.server is not None
     assert run.server is not None
@@ -104,8 +104,8 @@ def test_of_requests_only_the_servers_thread_is_the_servers_to_tell():
     alone = known | {"server": None, "runs": [known["runs"][0] | {"server": None}]}
     window = SERVED["window"] | {"received_bytes": None, "goodput_bps": None, "per_second": [], "connections": []}
     client = msgspec.convert(alone, SocketsResult)
-    found = joined(client, msgspec.convert(SERVED | {"window": window}, SocketsServed), "the server on sink")
-    (run,) = found.runs
+    joint = joined(client, msgspec.convert(SERVED | {"window": window}, SocketsServed), "the server on sink")
+    (run,) = joint.runs
     assert (run.transactions, run.received_bytes, run.per_second) == (
         client.runs[0].transactions,
         client.runs[0].received_bytes,
@@ -126,10 +126,10 @@ def test_of_requests_only_the_servers_thread_is_the_servers_to_tell():
     ],
 )
 def test_a_window_that_was_not_served_is_aborted_with_the_servers_machine(changes, reason):
-    found = joined(
+    joint = joined(
         msgspec.convert(RESULT, SocketsResult), msgspec.convert(SERVED | changes, SocketsServed), "the server on sink"
     )
-    assert (found.status, found.reason) == ("aborted", reason)
+    assert (joint.status, joint.reason) == ("aborted", reason)
 
 
 def test_a_client_that_does_not_reach_the_server_is_named_and_the_server_is_stopped(ends):
@@ -185,9 +185,9 @@ def test_real_engines_have_an_end_each_window_after_window(kind):
     with closing(Pairs(1, make=of_real_engines)) as pairs:
         pairs.open()
         for number in range(2):
-            (found,) = pairs.run([msgspec.structs.replace(wanted, trial=f"t-{number}")])
-            assert (found.status, found.reason) == ("completed", None)
-            (run,) = found.runs
+            (result,) = pairs.run([msgspec.structs.replace(wanted, trial=f"t-{number}")])
+            assert (result.status, result.reason) == ("completed", None)
+            (run,) = result.runs
             assert run.received_bytes is not None
             assert run.received_bytes > 0
             assert run.server is not None

@@ -34,8 +34,8 @@ def value(argv, option):
 def test_loads_use_no_tuple_twice_until_all_have_been_used(loads):
     tuples, used = Tuples(3, Range(1000, 40)), set()
     for connections in loads:
-        found = tuples.take(connections)
-        ports = set(range(found.first, found.last + 1))
+        taken = tuples.take(connections)
+        ports = set(range(taken.first, taken.last + 1))
         assert ports <= set(range(1000, 1040))
         assert 3 * len(ports) >= connections
         if ports & used:

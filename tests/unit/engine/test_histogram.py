@@ -60,10 +60,10 @@ NANOSECONDS = st.lists(st.integers(1, 10**11), min_size=1, max_size=200)
 
 @given(NANOSECONDS)
 def test_every_value_is_found_again_within_the_histograms_precision(values):
-    found = decode(encoded(values))
-    assert sum(found.values()) == len(values)
-    for one, exact in zip(sorted(found.elements()), sorted(values), strict=True):
-        assert exact <= one <= exact * (1 + 2 * 10**-DIGITS) + 1
+    histogram = decode(encoded(values))
+    assert sum(histogram.values()) == len(values)
+    for element, exact in zip(sorted(histogram.elements()), sorted(values), strict=True):
+        assert exact <= element <= exact * (1 + 2 * 10**-DIGITS) + 1
 
 
 @given(NANOSECONDS, NANOSECONDS)

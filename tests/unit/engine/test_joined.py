@@ -122,15 +122,15 @@ def test_what_the_receiver_sends_back_is_timed_by_the_sender():
     back = changed(SENT, rx_port="left", received=98, lost=1, latency=TIMES, jitter=TIMES, reordered=1)
     gen, sink = ends(log, sender=Engine("gen", log, account(back, "left", "completed")))
     instrument = JoinedInstrument([gen, replace(sink, reflectors=(Reflector(log),))], None)
-    found = instrument.run(replace(request(100.0), there_and_back=True))
+    outcome = instrument.run(replace(request(100.0), there_and_back=True))
     assert log == ["sink is closed", "sink sends back", "gen begins", "gen ends", "sink sends back no more"]
     assert (gen.engine.asked.streams[0].tx_port, gen.engine.asked.streams[0].rx_port) == ("left", "left")
     assert not gen.engine.asked.on_go
-    (stream_found,) = found.streams
+    (stream_found,) = outcome.streams
     assert (stream_found.rx_port, stream_found.received, stream_found.lost) == ("right", 98, 1)
     assert stream_found.round_trip.p50_ns == 20
     assert (stream_found.latency, stream_found.jitter, stream_found.reordered) == (None, None, None)
-    assert found.noise is None
+    assert outcome.noise is None
 
 
 def test_what_a_reflector_lost_is_no_loss_of_the_device():
@@ -151,7 +151,7 @@ def test_a_stop_ends_the_trial_at_every_engine():
 
 def test_each_engine_is_asked_for_its_end_of_the_stream_under_the_same_id():
     sender, receiver = (part.message for part in divided(request(100.0), ends([]), False))
-    assert [(one.id, one.tx_port, one.rx_port) for one in (*sender.streams, *receiver.streams)] == [
+    assert [(stream.id, stream.tx_port, stream.rx_port) for stream in (*sender.streams, *receiver.streams)] == [
         (0, "left", None),
         (0, None, "right"),
     ]
@@ -175,40 +175,44 @@ def test_a_stream_with_both_ends_at_one_engine_is_asked_for_whole():
 
 
 def test_the_senders_counts_and_the_receivers_are_one_account():
-    (found,) = run([]).streams
-    assert (found.intended, found.offered, found.refused, found.sent) == (100, 100, 1, 99)
-    assert (found.received, found.lost, found.duplicated, found.reordered) == (97, 2, 2, 1)
-    assert (found.tx_port, found.rx_port) == ("left", "right")
-    assert found.jitter.count == 97
+    (crossing,) = run([]).streams
+    assert (crossing.intended, crossing.offered, crossing.refused, crossing.sent) == (100, 100, 1, 99)
+    assert (crossing.received, crossing.lost, crossing.duplicated, crossing.reordered) == (97, 2, 2, 1)
+    assert (crossing.tx_port, crossing.rx_port) == ("left", "right")
+    assert crossing.jitter.count == 97
 
 
 def test_what_needs_both_ends_at_one_engine_is_unknown():
-    found = run([])
-    assert (found.streams[0].latency, found.streams[0].last_loss_s, found.streams[0].largest_jump) == (None, None, None)
-    assert (found.cache_line_before_ns, found.loopback) == (None, None)
-    assert {one.host: one.gap_max_at_s for one in found.workers} == {"gen": 0.1, "sink": None}
+    outcome = run([])
+    assert (
+        outcome.streams[0].latency,
+        outcome.streams[0].last_loss_s,
+        outcome.streams[0].largest_jump,
+    ) == (None, None, None)
+    assert (outcome.cache_line_before_ns, outcome.loopback) == (None, None)
+    assert {worker.host: worker.gap_max_at_s for worker in outcome.workers} == {"gen": 0.1, "sink": None}
 
 
 def test_a_latency_by_two_clocks_has_their_error():
-    (found,) = run([], clock_error_ns=50_000.0).streams
-    assert (found.latency.p50_ns, found.latency.clock_error_ns) == (20, 50_000.0)
+    (crossing,) = run([], clock_error_ns=50_000.0).streams
+    assert (crossing.latency.p50_ns, crossing.latency.clock_error_ns) == (20, 50_000.0)
 
 
 def test_the_ledger_closes_over_both_hosts():
-    found = build(run([]), {}, ["left", "right"], GRAPH)
-    assert (found.offered, found.received, found.dropped, found.unexplained) == (100, 97, 1, 2)
-    assert (found.hops[0].frames_out, found.hops[-1].frames_in) == (99, 97)
+    whole = build(run([]), {}, ["left", "right"], GRAPH)
+    assert (whole.offered, whole.received, whole.dropped, whole.unexplained) == (100, 97, 1, 2)
+    assert (whole.hops[0].frames_out, whole.hops[-1].frames_in) == (99, 97)
 
 
 def test_a_trial_that_was_stopped_at_one_engine_is_not_complete():
-    found = run([], sender=Engine("gen", [], account(SENT, "left", "stopped")))
-    assert (found.completed, found.reason) == (False, None)
+    outcome = run([], sender=Engine("gen", [], account(SENT, "left", "stopped")))
+    assert (outcome.completed, outcome.reason) == (False, None)
 
 
 def test_an_engine_that_breaks_off_makes_the_account_unusable_with_the_reason_and_the_others_are_ended():
     log = []
-    found = run(log, receiver=Engine("sink", log, account(CAME, "right", "aborted")))
-    assert (found.completed, found.reason) == (False, "on sink: left: its link went down")
+    outcome = run(log, receiver=Engine("sink", log, account(CAME, "right", "aborted")))
+    assert (outcome.completed, outcome.reason) == (False, "on sink: left: its link went down")
     assert {"gen is stopped", "gen ends"} < set(log)
 
 
@@ -231,7 +235,9 @@ def run_both_ways(engines, heard=None):
 def test_where_both_send_each_is_asked_for_its_end_of_either_stream():
     engines = both_ways([])
     run_both_ways(engines)
-    assert [[(one.id, one.tx_port, one.rx_port) for one in end.engine.asked.streams] for end in engines] == [
+    assert [
+        [(stream.id, stream.tx_port, stream.rx_port) for stream in end.engine.asked.streams] for end in engines
+    ] == [
         [(0, "left", None), (1, None, "left")],
         [(0, None, "right"), (1, "right", None)],
     ]
@@ -240,12 +246,12 @@ def test_where_both_send_each_is_asked_for_its_end_of_either_stream():
 
 @pytest.mark.parametrize(("lost_forth", "lost_back"), [(0, 0), (2, 0), (0, 7), (3, 4)])
 def test_where_both_send_each_direction_has_its_own_losses_and_the_ledger_closes(lost_forth, lost_back):
-    found = run_both_ways(both_ways([], lost_forth, lost_back))
-    assert [(one.tx_port, one.rx_port, one.lost) for one in found.streams] == [
+    outcome = run_both_ways(both_ways([], lost_forth, lost_back))
+    assert [(stream.tx_port, stream.rx_port, stream.lost) for stream in outcome.streams] == [
         ("left", "right", lost_forth),
         ("right", "left", lost_back),
     ]
-    whole = build(found, {}, ["left", "right"], GRAPH)
+    whole = build(outcome, {}, ["left", "right"], GRAPH)
     assert (whole.offered, whole.received) == (150, 149 - lost_forth - lost_back)
     assert (whole.dropped, whole.unexplained) == (1, lost_forth + lost_back)
 
@@ -271,7 +277,7 @@ def test_where_both_send_nobody_is_asked_for_samples_since_no_engine_knows_the_w
 def test_samples_are_the_senders_and_say_nothing_of_what_arrives():
     heard = []
     run([], heard=heard.append)
-    assert [(one.offered, one.lost, one.received) for one in heard] == [(10, None, None)]
+    assert [(sample.offered, sample.lost, sample.received) for sample in heard] == [(10, None, None)]
 
 
 def test_an_error_names_the_host_of_its_engine():
@@ -281,8 +287,8 @@ def test_an_error_names_the_host_of_its_engine():
 
 
 def test_two_cores_of_one_number_on_two_hosts_are_two_cores():
-    found = run([])
-    assert [(one.host, one.core, one.ports) for one in found.workers] == [
+    outcome = run([])
+    assert [(worker.host, worker.core, worker.ports) for worker in outcome.workers] == [
         ("gen", 0, ("left",)),
         ("sink", 0, ("right",)),
     ]
@@ -298,8 +304,8 @@ def test_two_streams_of_one_sender_to_two_receivers_are_joined_by_their_ids():
     ]
     three = [*ends([]), End("third", False, ("other",), Engine("third", []))]
     parts = list(divided(asked, three, False))
-    found = joined(asked, list(zip(parts, [sender, *came], strict=True)), None)
-    assert [(one.rx_port, one.received) for one in found.streams] == [("right", 90), ("other", 91)]
+    joint = joined(asked, list(zip(parts, [sender, *came], strict=True)), None)
+    assert [(stream.rx_port, stream.received) for stream in joint.streams] == [("right", 90), ("other", 91)]
 
 
 @pytest.mark.parametrize(

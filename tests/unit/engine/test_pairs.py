@@ -62,9 +62,9 @@ def requests(count=2):
 def test_all_run_at_the_same_time_and_answer_in_order():
     with pairs(seconds=4, count=3) as engines:
         began = time.monotonic()
-        found = engines.run(requests(3))
+        results = engines.run(requests(3))
         took = time.monotonic() - began
-    assert [one.trial for one in found] == ["rr-1", "rr-2", "rr-3"]
+    assert [result.trial for result in results] == ["rr-1", "rr-2", "rr-3"]
     assert took < 11, "three of four seconds each, one after the other, take 12"
 
 
@@ -72,15 +72,15 @@ def test_stop_ends_all_and_what_they_counted_is_kept():
     with pairs(seconds=30) as engines:
         threading.Timer(0.3, engines.stop).start()
         began = time.monotonic()
-        found = engines.run(requests())
+        results = engines.run(requests())
         assert time.monotonic() - began < 15
-    assert [one.status for one in found] == ["stopped", "stopped"]
+    assert [result.status for result in results] == ["stopped", "stopped"]
 
 
 def test_a_stop_that_comes_first_ends_the_next_workload_too():
     with pairs(seconds=30) as engines:
         engines.stop()
-        assert {one.status for one in engines.run(requests())} == {"stopped"}
+        assert {result.status for result in engines.run(requests())} == {"stopped"}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_if_one_fails_the_others_do_not_run_on(second, kind, words):
 
 def test_if_one_is_aborted_the_others_are_stopped():
     with pairs(seconds=30, second="abort") as engines:
-        assert [one.status for one in engines.run(requests())] == ["stopped", "aborted"]
+        assert [result.status for result in engines.run(requests())] == ["stopped", "aborted"]
 
 
 def test_an_engine_that_does_not_start_leaves_none_of_the_others():

@@ -121,7 +121,7 @@ def test_a_run_asks_for_full_bursts_every_latency_the_engines_own_share_and_no_c
     assert (hello, opened["workers"]) == ({"type": "hello", "protocol": 7}, [{"core": 0, "ports": ["left"]}])
     asked = {key: run[key] for key in ("tx_burst", "latency_every", "loopback", "capture")}
     assert asked == {"tx_burst": 64, "latency_every": 1, "loopback": True, "capture": None}
-    assert [one["rate"] for one in run["streams"]] == [{"fps": 750_000.0}, {"fps": 250_000.0}]
+    assert [stream["rate"] for stream in run["streams"]] == [{"fps": 750_000.0}, {"fps": 250_000.0}]
 
 
 def test_a_backend_that_cannot_is_a_requirement_with_its_remedy():

@@ -84,8 +84,8 @@ def objects(value, path=()):
     if isinstance(value, dict):
         yield path
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, one in inner:
-        yield from objects(one, (*path, key))
+    for key, member in inner:
+        yield from objects(member, (*path, key))
 
 
 def at(message, path):
@@ -110,7 +110,7 @@ EVERY_PART = [
     for side in SIDES
     for number, message in enumerate(golden(side), 1)
     for place, part in enumerate(
-        [{**message, "streams": [one]} for one in message["streams"]] if message["type"] == "run" else [message]
+        [{**message, "streams": [stream]} for stream in message["streams"]] if message["type"] == "run" else [message]
     )
 ]
 """The golden messages, those with several streams once for each stream."""
@@ -157,7 +157,7 @@ def test_a_layers_key_that_is_left_out_means_the_default_that_the_readme_and_the
         for option in SCHEMA["$defs"]["layer"]["oneOf"]
     }
     layers = {name: SCHEMA["$defs"]["icmp"] if "$ref" in layer else layer for name, layer in layers.items()}
-    found = set()
+    keys = set()
     for path in objects(every_choice):
         if not path or path[-1] not in HAVE_DEFAULTS or "layers" not in path:
             continue
@@ -167,15 +167,15 @@ def test_a_layers_key_that_is_left_out_means_the_default_that_the_readme_and_the
         written = json.loads(msgspec.json.encode(read("lab_to_engine", changed)))
         for key in HAVE_DEFAULTS[path[-1]]:
             assert at(written, path)[1][key] == layers[path[-1]]["properties"][key]["default"], (path, key)
-        found.add(path[-1])
-    assert found == set(HAVE_DEFAULTS)
+        keys.add(path[-1])
+    assert keys == set(HAVE_DEFAULTS)
 
 
 def test_every_message_of_sockets_has_a_side_and_an_example():
     assert {message["type"] for message in lines("sockets")} == set.union(*SOCKETS.values())
 
 
-@pytest.mark.parametrize(("side", "message"), [one for one in EVERY_MESSAGE if "sockets" in one.id])
+@pytest.mark.parametrize(("side", "message"), [message for message in EVERY_MESSAGE if "sockets" in message.id])
 def test_null_is_read_exactly_where_the_schema_has_it(side, message):
     for path in objects(message):
         for key in at(message, path)[1]:
@@ -342,7 +342,7 @@ def test_slices_are_asked_for_in_nanoseconds_and_each_group_has_the_whole_load()
     plain = json.loads(msgspec.json.encode(message))
     VALIDATOR.validate(plain)
     assert plain["slices"] == SLICES | {"groups": [[0, 1], [2]]}
-    assert [one["rate"]["fps"] for one in plain["streams"]] == [1e6, 3e6, 4e6]
+    assert [stream["rate"]["fps"] for stream in plain["streams"]] == [1e6, 3e6, 4e6]
 
 
 def test_slices_are_read_in_seconds_and_null_is_nothing_known():

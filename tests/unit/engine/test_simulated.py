@@ -34,9 +34,9 @@ def test_counting_makes_the_same_trials_as_running(load_fps: float, seed: int) -
     asked = replace(request(load_fps), probe_cores=((0, 1),))
     for _ in range(3):
         result, counts = run.run(asked), count.count(asked)
-        (one,) = result.streams
-        assert (counts.intended, counts.offered, counts.refused) == (one.intended, one.offered, one.refused)
-        assert counts.lost_inside == one.lost
+        (counted,) = result.streams
+        assert (counts.intended, counts.offered, counts.refused) == (counted.intended, counted.offered, counted.refused)
+        assert counts.lost_inside == counted.lost
         assert (counts.before_ns, counts.after_ns) == (result.cache_line_before_ns, result.cache_line_after_ns)
         assert run.now_s() == count.now_s()
 
@@ -128,9 +128,9 @@ def test_what_a_dut_loses_while_it_has_stopped_is_known_once_frames_come_again(
     result = instrument.run(replace(request(1e6), sample_s=0.25), heard.append)
     assert result.streams[0].lost == 300_000
     assert result.streams[0].last_loss_s == (None if last_s is None else pytest.approx(last_s))
-    assert [one.lost for one in heard] == [0, 0, known, known]
+    assert [sample.lost for sample in heard] == [0, 0, known, known]
     came = [250_000, 300_000, 450_000, 700_000] if known else [250_000, 500_000, 700_000, 700_000]
-    assert [one.received for one in heard] == came
+    assert [sample.received for sample in heard] == came
 
 
 def test_far_cores_halve_the_capacity_and_show_in_the_probe() -> None:

@@ -41,10 +41,10 @@ def test_samples_are_taken_in_as_their_lines_are_complete():
     assert watched.look() and watched.samples == [] and watched.began is None
     first, second = b"ready\n" + sample(0.1), sample(0.2)
     host.printed = first + second[:20]
-    assert watched.look() and [one.elapsed_s for one in watched.samples] == [0.1]
+    assert watched.look() and [sample.elapsed_s for sample in watched.samples] == [0.1]
     host.printed, host.has_ended = first + second, True
     assert not watched.look()
-    assert [(one.elapsed_s, one.backends) for one in watched.samples] == [(0.1, (3, 4)), (0.2, (3, 4))]
+    assert [(sample.elapsed_s, sample.backends) for sample in watched.samples] == [(0.1, (3, 4)), (0.2, (3, 4))]
 
 
 def test_the_beginning_is_the_earliest_that_a_sample_allows():

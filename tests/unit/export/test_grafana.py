@@ -81,5 +81,5 @@ def test_every_override_names_a_series_of_its_panel():
         legends = [target["legendFormat"] for target in panel["targets"]]
         series = {legend.replace("{{of}}", end) for legend in legends for end in ("value", "low", "high")}
         for override in panel["fieldConfig"]["overrides"]:
-            wanted = [override["matcher"]["options"], *(one["value"] for one in override["properties"])]
-            assert {one for one in wanted if isinstance(one, str)} <= series
+            wanted = [override["matcher"]["options"], *(setting["value"] for setting in override["properties"])]
+            assert {name for name in wanted if isinstance(name, str)} <= series

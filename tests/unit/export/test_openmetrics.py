@@ -15,32 +15,32 @@ from pinchpoint.model.watch import RecordHead, Watched
 
 
 def families(text):
-    return {one.name: one for one in text_string_to_metric_families(text)}
+    return {family.name: family for family in text_string_to_metric_families(text)}
 
 
 @pytest.fixture(scope="module")
 def windows():
     info, result, made = sample_measures.measures_run()
     times = [f"2026-01-02T03:04:{second:02d}+00:00" for second in (20, 15, 10, 5)]
-    made = tuple(replace(one, started=time) for one, time in zip(made, times, strict=True))
+    made = tuple(replace(window, started=time) for window, time in zip(made, times, strict=True))
     return Stored(info, result, measurements=made)
 
 
 def test_every_figure_of_a_run_is_a_point_at_the_time_it_was_known():
     info, result, trials = sample.sample_run()
-    found = families(openmetrics.of_runs([Stored(info, result, trials)]))
-    points = found["pinchpoint_ndr_frames_per_second"].samples
-    (value,) = (one for one in points if one.labels["scenario"] == "snat-255" and one.labels["of"] == "value")
-    ends = [one for one in trials if one.scenario == "snat-255"]
+    by_family = families(openmetrics.of_runs([Stored(info, result, trials)]))
+    points = by_family["pinchpoint_ndr_frames_per_second"].samples
+    (value,) = (point for point in points if point.labels["scenario"] == "snat-255" and point.labels["of"] == "value")
+    ends = [trial for trial in trials if trial.scenario == "snat-255"]
     assert value.value == 3.1e6 and value.timestamp is not None
     assert float(value.timestamp) > len(ends)
 
 
 def test_each_window_is_a_point_in_the_order_of_time(windows):
-    found = families(openmetrics.of_runs([windows]))
-    points = found["pinchpoint_window_bandwidth_goodput_bits_per_second"].samples
+    by_family = families(openmetrics.of_runs([windows]))
+    points = by_family["pinchpoint_window_bandwidth_goodput_bits_per_second"].samples
     assert len(points) == 4
-    valid = [float(one.timestamp) for one in points if one.labels["validity"] == "valid"]
+    valid = [float(point.timestamp) for point in points if point.labels["validity"] == "valid"]
     assert valid == sorted(valid)
 
 
@@ -64,8 +64,11 @@ def test_a_watch_counts_up_from_reading_to_reading_and_gauges_are_of_the_last():
         hops = (Hop("switch receives", 100, 97, (drop,)), Hop("datapath", 97, None))
         load = ThreadLoad("PMD core 1", 1, 97, busy_share=busy)
         totals.add(Watched(1.0, hops, (load,), {}, (Suspicion("busy", "Busy", 0.5, (), ""),)))
-    found = families(totals.text())
-    frames = {(one.labels["hop"], one.labels["way"]): one.value for one in found["pinchpoint_watch_hop_frames"].samples}
+    by_family = families(totals.text())
+    frames = {
+        (sample.labels["hop"], sample.labels["way"]): sample.value
+        for sample in by_family["pinchpoint_watch_hop_frames"].samples
+    }
     assert frames == {("switch receives", "in"): 200, ("switch receives", "out"): 194, ("datapath", "in"): 194}
-    assert [one.value for one in found["pinchpoint_watch_dropped_frames"].samples] == [6]
-    assert [one.value for one in found["pinchpoint_watch_thread_busy_ratio"].samples] == [0.5]
+    assert [sample.value for sample in by_family["pinchpoint_watch_dropped_frames"].samples] == [6]
+    assert [sample.value for sample in by_family["pinchpoint_watch_thread_busy_ratio"].samples] == [0.5]

@@ -23,7 +23,7 @@ GOLDEN = ROOT / "tests" / "golden" / "export"
 @pytest.fixture(scope="module")
 def run():
     info, result, trials = sample.sample_run()
-    return Stored(info, result, (*trials[:3], *(one for one in trials if one.ledger.dropped))[:5])
+    return Stored(info, result, (*trials[:3], *(trial for trial in trials if trial.ledger.dropped))[:5])
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,9 @@ def test_tables_of_a_run_are_those_of_the_golden_files(run, name):
 
 
 def test_names_types_and_units_of_all_columns_are_those_of_the_golden_file():
-    lines = [f"{t.name}.{one.name} {one.kind} {one.unit or '-'}" for t in TABLES.values() for one in t.columns]
+    lines = [
+        f"{t.name}.{column.name} {column.kind} {column.unit or '-'}" for t in TABLES.values() for column in t.columns
+    ]
     assert "\n".join(lines) + "\n" == (GOLDEN / "columns.txt").read_text()
 
 
@@ -61,7 +63,7 @@ def test_units_and_meanings_are_metadata_of_the_fields(run):
 
 def test_an_empty_cell_is_none_and_an_empty_text_is_quoted(run):
     rows = list(csv.reader(io.StringIO(frame("trials", [run]).to_csv())))
-    burst, reason = (rows[0].index(one) for one in ("burst_frames", "reason"))
+    burst, reason = (rows[0].index(name) for name in ("burst_frames", "reason"))
     raw = frame("trials", [run]).to_csv().splitlines()[3].split(",")
     assert (raw[burst], raw[reason]) == ("", '""')
 
@@ -87,7 +89,7 @@ def test_csits_test_cases_are_those_of_the_golden_file(run):
     import json
 
     cases = list(csit.of_run(run))
-    text = json.dumps([one.document for one in cases], indent=1, sort_keys=True) + "\n"
+    text = json.dumps([case.document for case in cases], indent=1, sort_keys=True) + "\n"
     assert text == (GOLDEN / "csit.json").read_text()
 
 
@@ -97,7 +99,7 @@ def test_what_csits_model_cannot_hold_is_named_and_not_invented(run, windows):
     assert any(line.startswith("result: ndr and pdr: no rate with both bounds") for line in forward.left_out)
     assert snat.document["result"]["ndr"]["upper"]["rate"] == {"value": 3.115e6, "unit": "pps"}
     assert any("HDR histogram" in line for line in snat.left_out)
-    kinds = {one.name: one.document and one.document["result"]["type"] for one in csit.of_run(windows)}
+    kinds = {case.name: case.document and case.document["result"]["type"] for case in csit.of_run(windows)}
     assert kinds == {"stream": "hoststack", "requests": None, "rules": None, "given": None}
 
 

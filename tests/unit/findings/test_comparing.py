@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from comparisons import NAME, found, paired_run, side
+from comparisons import NAME, paired_run, result_of, side
 
 from pinchpoint.findings.comparing import of_run, paired
 from pinchpoint.model.comparison import ComparisonKind, Decision
@@ -29,21 +29,21 @@ def test_units_alternate_so_that_neighbours_are_pairs_and_a_drift_meets_both():
 
 
 def test_a_real_difference_is_told_with_its_interval_and_its_direction():
-    one = main(of_run(*paired_run(A, [value * 1.02 for value in A])))
-    assert one.metric == NAME
-    assert one.decision is Decision.HIGHER
-    assert one.better is False, "more cycles are worse"
-    assert one.sentence.startswith("B is 2.0 % [2.0 .. 2.0 %] higher")
-    assert one.n == 8
-    assert [pair.first for pair in one.pairs] == list("ABABABAB")
+    metric = main(of_run(*paired_run(A, [value * 1.02 for value in A])))
+    assert metric.metric == NAME
+    assert metric.decision is Decision.HIGHER
+    assert metric.better is False, "more cycles are worse"
+    assert metric.sentence.startswith("B is 2.0 % [2.0 .. 2.0 %] higher")
+    assert metric.n == 8
+    assert [pair.first for pair in metric.pairs] == list("ABABABAB")
 
 
 def test_without_a_difference_it_is_told_what_could_hide():
-    one = main(of_run(*paired_run(A, A[::-1])))
-    assert one.decision is Decision.NOT_FOUND
-    assert one.better is None
-    assert re.match(r"no difference found: B / A is [\d.]+ \[[\d.]+ \.\. [\d.]+\]; one of up to 0\.", one.sentence)
-    assert one.largest_hidden < 0.01
+    metric = main(of_run(*paired_run(A, A[::-1])))
+    assert metric.decision is Decision.NOT_FOUND
+    assert metric.better is None
+    assert re.match(r"no difference found: B / A is [\d.]+ \[[\d.]+ \.\. [\d.]+\]; one of up to 0\.", metric.sentence)
+    assert metric.largest_hidden < 0.01
 
 
 @pytest.mark.parametrize(
@@ -55,15 +55,15 @@ def test_without_a_difference_it_is_told_what_could_hide():
     ],
 )
 def test_a_margin_says_which_differences_do_not_matter(margin, factor, words):
-    one = main(of_run(*paired_run(A, [value * factor for value in A[::-1]], margin=margin)))
-    assert words in one.sentence
+    metric = main(of_run(*paired_run(A, [value * factor for value in A[::-1]], margin=margin)))
+    assert words in metric.sentence
 
 
 def test_few_pairs_give_a_range_and_no_verdict():
-    one = main(of_run(*paired_run(A[:4], [value * 1.5 for value in A[:4]])))
-    assert one.decision is Decision.TOO_FEW
-    assert one.confidence is None
-    assert "6" in one.sentence
+    metric = main(of_run(*paired_run(A[:4], [value * 1.5 for value in A[:4]])))
+    assert metric.decision is Decision.TOO_FEW
+    assert metric.confidence is None
+    assert "6" in metric.sentence
 
 
 def test_pairs_of_two_modes_are_not_mixed_and_the_share_left_out_is_told():
@@ -71,10 +71,10 @@ def test_pairs_of_two_modes_are_not_mixed_and_the_share_left_out_is_told():
     a = [{"value": 500.0 + n % 2, **(far if n == 3 else near)} for n in range(8)]
     b = [{"value": 500.0 + n // 2 % 2, **(far if n in (3, 5) else near)} for n in range(8)]
     comparison = of_run(*paired_run(a, b))
-    one = main(comparison)
-    assert one.mode == "cores 25.0 ns apart"
-    assert one.n == 6
-    assert one.left_out == {
+    metric = main(comparison)
+    assert metric.mode == "cores 25.0 ns apart"
+    assert metric.n == 6
+    assert metric.left_out == {
         "both measured in another mode of the cores": 1,
         "B measured in another mode of the cores": 1,
     }
@@ -83,9 +83,9 @@ def test_pairs_of_two_modes_are_not_mixed_and_the_share_left_out_is_told():
 
 def test_each_mode_with_enough_pairs_has_a_comparison_of_its_own():
     a = [{"value": 500.0 + n % 3, "distance_ns": 25.0 if n < 6 else 150.0} for n in range(12)]
-    b = [{**one, "value": one["value"] * (1.0 if one["distance_ns"] < 100 else 1.1)} for one in a]
-    found = [one for one in of_run(*paired_run(a, b)).scenarios[0].metrics if one.judged]
-    assert [(one.mode, one.decision) for one in found] == [
+    b = [{**row, "value": row["value"] * (1.0 if row["distance_ns"] < 100 else 1.1)} for row in a]
+    metrics = [metric for metric in of_run(*paired_run(a, b)).scenarios[0].metrics if metric.judged]
+    assert [(metric.mode, metric.decision) for metric in metrics] == [
         ("cores 25.0 ns apart", Decision.NOT_FOUND),
         ("cores 150 ns apart", Decision.HIGHER),
     ]
@@ -93,9 +93,9 @@ def test_each_mode_with_enough_pairs_has_a_comparison_of_its_own():
 
 def test_a_measurement_during_which_the_cores_moved_is_left_out():
     a = [{"value": value, "distance_ns": 25.0, "far": 0.5 if n == 0 else 0.0} for n, value in enumerate(A)]
-    one = main(of_run(*paired_run(a, [{"value": value, "distance_ns": 25.0} for value in A])))
-    assert one.n == 7
-    assert one.left_out == {"A while the cores moved between near and far": 1}
+    metric = main(of_run(*paired_run(a, [{"value": value, "distance_ns": 25.0} for value in A])))
+    assert metric.n == 7
+    assert metric.left_out == {"A while the cores moved between near and far": 1}
 
 
 @pytest.mark.parametrize(
@@ -109,16 +109,16 @@ def test_a_measurement_during_which_the_cores_moved_is_left_out():
 )
 def test_what_is_no_number_leaves_its_pair_out(lost, reason):
     ndr = [{"value": 1e6 + n, "name": "NDR"} for n in range(8)]
-    one = main(of_run(*paired_run([lost, *ndr[1:]], ndr)))
-    assert one.n == 7
-    assert one.left_out == {reason: 1}
-    assert one.pairs[0].left_out == reason
+    metric = main(of_run(*paired_run([lost, *ndr[1:]], ndr)))
+    assert metric.n == 7
+    assert metric.left_out == {reason: 1}
+    assert metric.pairs[0].left_out == reason
 
 
 def test_if_no_pair_has_two_numbers_nothing_is_claimed():
-    one = main(of_run(*paired_run([None] * 6, [{"value": 1e6, "name": "NDR"}] * 6)))
-    assert one.decision is Decision.REFUSED
-    assert "A failed in 6 of 6" in one.sentence
+    metric = main(of_run(*paired_run([None] * 6, [{"value": 1e6, "name": "NDR"}] * 6)))
+    assert metric.decision is Decision.REFUSED
+    assert "A failed in 6 of 6" in metric.sentence
 
 
 def test_rates_of_a_search_that_met_two_modes_are_paired_within_each():
@@ -130,12 +130,12 @@ def test_rates_of_a_search_that_met_two_modes_are_paired_within_each():
             ModeRates("cores 25 ns apart", 25.0, 9, 9.0, (rate(near),)),
             ModeRates("cores 150 ns apart", 150.0, 9, 9.0, (rate(far),)),
         )
-        return replace(found(unit, near, 25.0, "NDR"), rates=modes[0].rates, modes=modes)
+        return replace(result_of(unit, near, 25.0, "NDR"), rates=modes[0].rates, modes=modes)
 
     (unit,) = side("A").scenarios
     a = {n: both(unit, 8e6 + n, 4e6 + n) for n in range(1, 9)}
     b = {n: both(unit, 8e6 + 9 - n, 3e6 + n) for n in range(1, 9)}
-    near, far = sorted(paired("NDR", a, b), key=lambda one: one.mode, reverse=True)
+    near, far = sorted(paired("NDR", a, b), key=lambda metric: metric.mode, reverse=True)
     assert (near.mode, near.decision) == ("cores 25.0 ns apart", Decision.NOT_FOUND)
     assert (far.mode, far.decision) == ("cores 150 ns apart", Decision.LOWER)
     assert far.better is False
@@ -148,21 +148,27 @@ def test_rates_beside_a_neighbour_are_not_compared():
             ModeRates("cores 25 ns apart, the switch's slowed by a neighbour", 25.0, 30, 30.0, rates[0], slowed=True),
             ModeRates("cores 25 ns apart", 25.0, 9, 9.0, rates[1]),
         )
-        return replace(found(unit, beside, 25.0, "NDR"), rates=modes[0].rates, modes=modes[: 2 if alone else 1])
+        return replace(result_of(unit, beside, 25.0, "NDR"), rates=modes[0].rates, modes=modes[: 2 if alone else 1])
 
     (unit,) = side("A").scenarios
     a = {n: of(8e6 + n if n < 8 else 0.0, 4e6) for n in range(1, 9)}
     b = {n: of(7e6 + n, 5e6) for n in range(1, 9)}
-    (one,) = paired("NDR", a, b)
-    assert one.decision is Decision.LOWER, "of those measured alone"
-    assert one.left_out == {"A was slowed by a neighbour": 1}
+    (metric,) = paired("NDR", a, b)
+    assert metric.decision is Decision.LOWER, "of those measured alone"
+    assert metric.left_out == {"A was slowed by a neighbour": 1}
 
 
 def test_metrics_that_nobody_asked_for_are_told_but_not_judged():
     info, result = paired_run(A, A[::-1])
     more = tuple(
-        replace(one, metrics=(*one.metrics, replace(one.metrics[0], name=THREAD_BUSY, unit="share", value=value / 1e3)))
-        for one, value in zip(result.scenarios, [*A, *A], strict=True)
+        replace(
+            scenario,
+            metrics=(
+                *scenario.metrics,
+                replace(scenario.metrics[0], name=THREAD_BUSY, unit="share", value=value / 1e3),
+            ),
+        )
+        for scenario, value in zip(result.scenarios, [*A, *A], strict=True)
     )
     main_one, other = of_run(info, replace(result, scenarios=more)).scenarios[0].metrics
     assert (main_one.judged, other.judged, other.metric) == (True, False, THREAD_BUSY)
@@ -191,7 +197,7 @@ def test_a_with_a_raises_few_alarms_where_cores_have_two_modes_and_the_host_drif
         for place in range(32):
             number, first = place // 2 + 1, place % 2 == 0
             a_turn = first == (number % 2 == 1)
-            result = found(unit, float(values[place]), 150.0 if far[place] else 25.0)
+            result = result_of(unit, float(values[place]), 150.0 if far[place] else 25.0)
             sides[0 if a_turn else 1][number] = result
         alarms += next(paired(NAME, *sides)).decision in (Decision.HIGHER, Decision.LOWER)
     assert alarms <= 400 * 0.05 + 2 * (400 * 0.05 * 0.95) ** 0.5

@@ -13,19 +13,19 @@ from pinchpoint.model.duet import FORWARDED
 
 def compared(*stretches, **request):
     info, result = paired_run([1.0], [1.0], method=Method.DUET, slices_s=30.0, **request)
-    found = of_duet(info, result, stretches)
-    (part,) = found.scenarios
+    comparison = of_duet(info, result, stretches)
+    (part,) = comparison.scenarios
     (metric,) = part.metrics
-    return found, part, metric
+    return comparison, part, metric
 
 
 def changed(whole, side="", **fields):
-    return replace(whole, slices=tuple(replace(one, **fields) if side in one.side else one for one in whole.slices))
+    return replace(whole, slices=tuple(replace(part, **fields) if side in part.side else part for part in whole.slices))
 
 
 def test_it_names_its_metric_and_kind_and_both_rates_with_the_band_of_the_time():
-    found, part, metric = compared(stretch(constant(2e6), ratio=0.98, scatter=0.02))
-    assert found.kind is ComparisonKind.DUET
+    comparison, part, metric = compared(stretch(constant(2e6), ratio=0.98, scatter=0.02))
+    assert comparison.kind is ComparisonKind.DUET
     assert (metric.metric, metric.unit, metric.decision) == (FORWARDED, "fps", Decision.LOWER)
     assert metric.n == part.duet.quads_used == 750
     assert "16 blocks of 750 quads" in metric.method
@@ -84,7 +84,7 @@ def test_without_a_ratio_it_says_why(stretches, why):
 
 def test_a_generator_that_does_not_overload_is_the_limit_and_no_ratio_is_given():
     whole = stretch(constant(), length_s=10)
-    kept = [replace(one, received=one.offered) if place % 9 == 0 else one for place, one in enumerate(whole.slices)]
+    kept = [replace(part, received=part.offered) if place % 9 == 0 else part for place, part in enumerate(whole.slices)]
     _, _, metric = compared(replace(whole, slices=tuple(kept)))
     assert metric.decision is Decision.REFUSED
     assert "could not overload" in metric.sentence
@@ -99,7 +99,7 @@ def test_few_slices_claim_nothing_and_say_so():
 def test_slices_that_will_give_no_ratio_are_known_after_one_stretch():
     whole = stretch(constant(), length_s=2.5)
     assert not why_hopeless([whole])
-    kept = [replace(one, received=one.offered) if place % 3 == 0 else one for place, one in enumerate(whole.slices)]
+    kept = [replace(part, received=part.offered) if place % 3 == 0 else part for place, part in enumerate(whole.slices)]
     assert "could not overload the devices" in why_hopeless([replace(whole, slices=tuple(kept))])
 
 

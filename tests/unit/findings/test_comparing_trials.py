@@ -21,52 +21,57 @@ def compared(benches, builds, turns, **request):
     return of_trials(info, result, benches.alternate(builds, turns), SEARCH)
 
 
-def judged(found):
-    return [one for one in found.scenarios[0].metrics if one.judged]
+def judged(comparison):
+    return [metric for metric in comparison.scenarios[0].metrics if metric.judged]
 
 
 def test_rates_of_six_builds_are_compared_for_the_next_build():
-    found = compared(Benches(1, ratio=0.8), 6, 12)
-    (one,) = judged(found)
-    assert (found.kind, one.metric, one.decision) == (ComparisonKind.TRIALS, "NDR", Decision.LOWER)
-    assert (one.holds_for, one.better) == (HoldsFor.NEXT_BUILD, False)
-    assert one.low <= 0.8 <= one.high
-    assert "6 builds of" in one.method
-    assert "of the trials of 200 ms" in found.scenarios[0].notes[-1]
+    comparison = compared(Benches(1, ratio=0.8), 6, 12)
+    (metric,) = judged(comparison)
+    assert (comparison.kind, metric.metric, metric.decision) == (ComparisonKind.TRIALS, "NDR", Decision.LOWER)
+    assert (metric.holds_for, metric.better) == (HoldsFor.NEXT_BUILD, False)
+    assert metric.low <= 0.8 <= metric.high
+    assert "6 builds of" in metric.method
+    assert "of the trials of 200 ms" in comparison.scenarios[0].notes[-1]
 
 
 def test_rates_of_one_build_are_of_these_two_benches():
-    (one,) = judged(compared(Benches(2, ratio=0.8), 1, 50))
-    assert (one.holds_for, one.better) == (HoldsFor.BENCHES, None)
-    assert one.sentence.startswith("of these two benches, B is ")
+    (metric,) = judged(compared(Benches(2, ratio=0.8), 1, 50))
+    assert (metric.holds_for, metric.better) == (HoldsFor.BENCHES, None)
+    assert metric.sentence.startswith("of these two benches, B is ")
 
 
 def test_where_both_forward_all_that_is_offered_the_cost_of_a_packet_is_compared():
-    found = compared(Benches(3, most_fps=5e6, cycles={"A": 300.0, "B": 330.0}), 6, 10)
-    (one,) = judged(found)
-    assert (one.metric, one.unit, one.decision, one.better) == ("cycles per packet", "cycles", Decision.HIGHER, False)
-    rate = found.scenarios[0].metrics[1]
+    comparison = compared(Benches(3, most_fps=5e6, cycles={"A": 300.0, "B": 330.0}), 6, 10)
+    (metric,) = judged(comparison)
+    assert (metric.metric, metric.unit, metric.decision, metric.better) == (
+        "cycles per packet",
+        "cycles",
+        Decision.HIGHER,
+        False,
+    )
+    rate = comparison.scenarios[0].metrics[1]
     assert (rate.decision, rate.ratio) == (Decision.REFUSED, None)
     assert "A and B forwarded all that the engine offers (5.00 Mpps)" in rate.sentence
 
 
 def test_without_a_cost_of_a_packet_nothing_is_decided_and_the_reason_is_said():
-    (one,) = judged(compared(Benches(4, most_fps=5e6), 6, 10))
-    assert one.decision is Decision.REFUSED
-    assert "forwarded all that the engine offers" in one.sentence
+    (metric,) = judged(compared(Benches(4, most_fps=5e6), 6, 10))
+    assert metric.decision is Decision.REFUSED
+    assert "forwarded all that the engine offers" in metric.sentence
 
 
 @pytest.mark.parametrize(("ratio", "decision"), [(2.0, Decision.HIGHER), (1.0, Decision.REFUSED)])
 def test_a_bound_of_b_shows_that_it_is_higher_and_nothing_else(ratio, decision):
     benches = Benches(5, ratio=ratio, most_fps=12e6 if ratio > 1 else 5e6)
-    (one,) = judged(compared(benches, 6, 12))
-    assert one.decision is decision
-    assert ("at least that, since B forwarded all that the engine offers" in one.sentence) is (ratio > 1)
+    (metric,) = judged(compared(benches, 6, 12))
+    assert metric.decision is decision
+    assert ("at least that, since B forwarded all that the engine offers" in metric.sentence) is (ratio > 1)
 
 
 def test_without_any_usable_trial_it_is_refused():
-    (one,) = judged(compared(Benches(6), 1, 0))
-    assert (one.decision, one.sentence) == (
+    (metric,) = judged(compared(Benches(6), 1, 0))
+    assert (metric.decision, metric.sentence) == (
         Decision.REFUSED,
         "not compared: too few alternating trials had a usable account",
     )
@@ -96,11 +101,11 @@ def test_stored_trials_make_the_turns_that_were_made():
 
 def test_a_trial_that_the_engine_limits_counts_at_what_was_offered():
     limited = stored(NAMES[0], 1e6, 1e6, validity=TrialValidity.GENERATOR_LIMITED)
-    found = tried(replace(limited, load_fps=2e6), SEARCH)
-    assert (found.fps, found.loses, found.is_bound) == (1e6, False, True)
+    turn = tried(replace(limited, load_fps=2e6), SEARCH)
+    assert (turn.fps, turn.loses, turn.is_bound) == (1e6, False, True)
     assert tried(replace(limited, validity=TrialValidity.NOISY_HOST), SEARCH) is None
 
 
 def test_cycles_count_of_a_thread_that_was_busy():
     busy, idle = (stored(NAMES[0], 1e6, 1e6, threads=[thread_load(share, 300.0)]) for share in (0.9, 0.2))
-    assert [tried(one, SEARCH).cycles for one in (busy, idle)] == [300.0, None]
+    assert [tried(trial, SEARCH).cycles for trial in (busy, idle)] == [300.0, None]

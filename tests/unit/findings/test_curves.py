@@ -18,8 +18,8 @@ from pinchpoint.stats.estimate import bound_of, estimate
 
 
 def _one(*results: ScenarioResult, factors: tuple[Factor, ...] = (FLOWS,)) -> Curve:
-    (found,) = curves([sweep(*factors)], results)
-    return found
+    (drawn,) = curves([sweep(*factors)], results)
+    return drawn
 
 
 def test_points_stand_in_the_order_of_their_levels_whatever_order_they_ran_in() -> None:
@@ -40,20 +40,20 @@ def test_other_groups_and_points_not_run_yet_are_left_out() -> None:
 
 
 def test_one_repeat_has_the_bounds_of_its_search() -> None:
-    found = _one(result({"five-tuples": 512}, [ndr(3.1e6, 3.2e6)])).points[0].estimates["NDR"]
-    assert (found.value, found.low, found.high, found.n) == (3.1e6, 3.1e6, 3.2e6, 1)
-    assert (found.interval, found.trimmed_mean) == ("bounds of the search", None)
+    estimated = _one(result({"five-tuples": 512}, [ndr(3.1e6, 3.2e6)])).points[0].estimates["NDR"]
+    assert (estimated.value, estimated.low, estimated.high, estimated.n) == (3.1e6, 3.1e6, 3.2e6, 1)
+    assert (estimated.interval, estimated.trimmed_mean) == ("bounds of the search", None)
 
 
 def test_a_single_metric_without_interval_claims_none() -> None:
-    found = estimate([Metric("cycles per packet", "cycles", 840.0)])
-    assert (found.low, found.high, found.interval) == (None, None, "")
+    estimated = estimate([Metric("cycles per packet", "cycles", 840.0)])
+    assert (estimated.low, estimated.high, estimated.interval) == (None, None, "")
 
 
 def test_two_repeats_show_their_range() -> None:
-    found = estimate([ndr(3.0e6, 3.1e6), ndr(3.3e6, 3.4e6)])
-    assert (found.value, found.low, found.high) == (3.15e6, 3.0e6, 3.4e6)
-    assert found.interval == "lowest and highest of 2 repeats"
+    estimated = estimate([ndr(3.0e6, 3.1e6), ndr(3.3e6, 3.4e6)])
+    assert (estimated.value, estimated.low, estimated.high) == (3.15e6, 3.0e6, 3.4e6)
+    assert estimated.interval == "lowest and highest of 2 repeats"
 
 
 @pytest.mark.parametrize(
@@ -62,15 +62,15 @@ def test_two_repeats_show_their_range() -> None:
     + [(n, f"95 %, of the median by ranks over {n} repeats") for n in (6, 7)],
 )
 def test_the_interval_says_what_it_is(n: int, words: str) -> None:
-    found = estimate([Metric("goodput", "bit/s", 1e9 + 1e6 * i) for i in range(n)])
-    assert found.interval == words
-    assert found.low is not None and found.high is not None and found.low < found.value < found.high
+    estimated = estimate([Metric("goodput", "bit/s", 1e9 + 1e6 * i) for i in range(n)])
+    assert estimated.interval == words
+    assert estimated.low is not None and estimated.high is not None and estimated.low < estimated.value < estimated.high
 
 
 def test_equal_repeats_are_never_sharper_than_their_searches() -> None:
-    found = estimate([ndr(3.0e6, 3.1e6)] * 6)
-    assert (found.low, found.high) == (3.0e6, 3.1e6)
-    assert found.interval.endswith("widened by each one's own bounds")
+    estimated = estimate([ndr(3.0e6, 3.1e6)] * 6)
+    assert (estimated.low, estimated.high) == (3.0e6, 3.1e6)
+    assert estimated.interval.endswith("widened by each one's own bounds")
 
 
 def test_the_published_way_stands_beside_from_five_repeats() -> None:
@@ -87,21 +87,21 @@ def test_an_interval_of_amounts_does_not_reach_below_zero() -> None:
 def test_the_interval_covers_the_truth_in_95_of_100_sweeps(n: int) -> None:
     numbers, covered = random.Random(7), 0
     for _ in range(2000):
-        found = estimate([Metric("goodput", "bit/s", numbers.gauss(50.0, 3.0)) for _ in range(n)])
-        assert found.low is not None and found.high is not None
-        covered += found.low <= 50.0 <= found.high
+        estimated = estimate([Metric("goodput", "bit/s", numbers.gauss(50.0, 3.0)) for _ in range(n)])
+        assert estimated.low is not None and estimated.high is not None
+        covered += estimated.low <= 50.0 <= estimated.high
     assert covered / 2000 == pytest.approx(0.95, abs=0.02)
 
 
 def test_one_repeat_at_its_ceiling_leaves_the_estimate_open_above() -> None:
-    found = estimate([ndr(3.0e6, 3.1e6), ndr(3.0e6, None, "at least", Bound.AT_LEAST), ndr(3.0e6, 3.1e6)])
-    assert (found.bound, found.high) == (Bound.AT_LEAST, None)
+    estimated = estimate([ndr(3.0e6, 3.1e6), ndr(3.0e6, None, "at least", Bound.AT_LEAST), ndr(3.0e6, 3.1e6)])
+    assert (estimated.bound, estimated.high) == (Bound.AT_LEAST, None)
 
 
 def test_a_refused_number_is_never_shown_as_found() -> None:
     point = _one(result({"five-tuples": 512}, [ndr(3.1e6, 3.2e6, "no quiet trial", Bound.REFUSED)])).points[0]
-    found = point.estimates["NDR"]
-    assert (found.bound, found.low, found.high) == (Bound.BETWEEN, 3.1e6, 3.2e6)
+    estimated = point.estimates["NDR"]
+    assert (estimated.bound, estimated.low, estimated.high) == (Bound.BETWEEN, 3.1e6, 3.2e6)
     assert point.notes["NDR"] == "refused: no quiet trial"
 
 
@@ -111,16 +111,16 @@ def test_numbers_refused_in_all_repeats_lie_between_their_lowest_and_highest_end
         ndr(1.5e6, 2e6, "two modes", Bound.REFUSED),
         replace(ndr(0.0, None, "no", Bound.REFUSED), low=None),
     ]
-    ran = [result({"five-tuples": 512}, [one], repeat=number) for number, one in enumerate(refused, start=1)]
-    found = _one(*ran).points[0].estimates["NDR"]
-    assert (found.bound, found.low, found.high, found.n) == (Bound.BETWEEN, 1.5e6, 3.2e6, 2)
+    ran = [result({"five-tuples": 512}, [rate], repeat=number) for number, rate in enumerate(refused, start=1)]
+    estimated = _one(*ran).points[0].estimates["NDR"]
+    assert (estimated.bound, estimated.low, estimated.high, estimated.n) == (Bound.BETWEEN, 1.5e6, 3.2e6, 2)
     open_above = result({"five-tuples": 512}, [ndr(3e6, None, "at the ceiling", Bound.REFUSED)], repeat=4)
     assert "NDR" not in _one(*ran, open_above).points[0].estimates
 
 
 def test_a_repeat_with_one_end_leaves_the_median_open_at_the_other() -> None:
-    found = estimate([ndr(3.0e6, 3.1e6), replace(ndr(3.0e6, None), note=""), ndr(3.0e6, 3.1e6)])
-    assert (found.bound, found.low, found.high) == (Bound.FOUND, 3.0e6, None)
+    estimated = estimate([ndr(3.0e6, 3.1e6), replace(ndr(3.0e6, None), note=""), ndr(3.0e6, 3.1e6)])
+    assert (estimated.bound, estimated.low, estimated.high) == (Bound.FOUND, 3.0e6, None)
 
 
 def test_a_refused_repeat_is_not_averaged_and_is_reported() -> None:
@@ -144,12 +144,12 @@ def test_rates_without_a_lower_bound_are_reported_too() -> None:
 
 @pytest.mark.parametrize("status", list(RateStatus))
 def test_a_metric_of_a_rate_is_read_as_the_rate_whether_or_not_its_run_stored_that(status: RateStatus) -> None:
-    found = rate(status, 3e6, 3.1e6, "reason")
-    (metric,) = of_rates((found,), (), None, DEVICE)
+    quoted = rate(status, 3e6, 3.1e6, "reason")
+    (metric,) = of_rates((quoted,), (), None, DEVICE)
     bounds = {RateStatus.BELOW_MINIMUM: "below", RateStatus.LOSES_ALWAYS: "refused"}
     assert bound_of(metric).value == bounds.get(status, status.value)
-    older = result({"five-tuples": 512}, [replace(metric, bound=None)], rates=(found,))
-    assert [bound_of(one) for one in metrics_of(older)] == [metric.bound]
+    older = result({"five-tuples": 512}, [replace(metric, bound=None)], rates=(quoted,))
+    assert [bound_of(metric) for metric in metrics_of(older)] == [metric.bound]
 
 
 @pytest.mark.parametrize(
@@ -164,9 +164,9 @@ def test_a_metric_that_does_not_say_how_to_read_it_is_read_by_its_ends(
 
 @pytest.mark.parametrize(("invalid", "disturbed"), [(2, True), (1, False), (0, False)])
 def test_of_older_runs_a_workload_without_a_valid_window_is_disturbed(invalid: int, disturbed: bool) -> None:
-    found = result({}, [Metric("goodput", "bit/s", 9e9, note="every window was disturbed by the host")])
-    found = replace(found, measure="bandwidth", trials=2, invalid_trials={"noisy_host": invalid})
-    assert [metric.disturbed for metric in metrics_of(found)] == [disturbed]
+    unmeasured = result({}, [Metric("goodput", "bit/s", 9e9, note="every window was disturbed by the host")])
+    unmeasured = replace(unmeasured, measure="bandwidth", trials=2, invalid_trials={"noisy_host": invalid})
+    assert [metric.disturbed for metric in metrics_of(unmeasured)] == [disturbed]
 
 
 @pytest.mark.parametrize("outcome", [Outcome.IMPOSSIBLE, Outcome.SKIPPED, Outcome.FAILED])

@@ -23,7 +23,7 @@ def with_dut(**parts):
 
 
 def told(a, b):
-    return [(one.what, one.a, one.b) for one in differences.scenarios(a, b)]
+    return [(difference.what, difference.a, difference.b) for difference in differences.scenarios(a, b)]
 
 
 def test_a_scenario_differs_from_itself_in_nothing_whatever_it_is_called():
@@ -62,8 +62,8 @@ def test_a_bridge_that_a_version_without_series_of_rules_wrote_can_be_compared()
 def test_ranges_are_written_as_addresses():
     stream = PLAIN.streams[0]
     wider = changed(streams=(replace(stream, ipv4_dst=replace(stream.ipv4_dst, first=0x30000001, count=2)),))
-    ((what, _, found),) = [one for one in told(to_plain(PLAIN), wider) if "ipv4_dst" in one[0]]
-    assert (what, found) == ("stream[1].ipv4_dst", "48.0.0.1-48.0.0.2")
+    ((what, _, value),) = [difference for difference in told(to_plain(PLAIN), wider) if "ipv4_dst" in difference[0]]
+    assert (what, value) == ("stream[1].ipv4_dst", "48.0.0.1-48.0.0.2")
 
 
 def test_rules_are_compared_by_their_text_so_that_one_more_does_not_move_all_others():
@@ -79,16 +79,20 @@ def test_rules_are_compared_by_their_text_so_that_one_more_does_not_move_all_oth
 def test_versions_and_hosts_of_two_runs_are_compared():
     a = run_info([PLAIN], versions={"pinchpoint": "1", "switch ovs_version": "3.1.0"}, host={"kernel": "6.1"})
     b = run_info([PLAIN], versions={"pinchpoint": "2", "switch ovs_version": "3.1.0"}, host={"kernel": "6.12"})
-    found = differences.between(a.scenarios[0], b.scenarios[0], ({"smc-enable": "true"}, {}), (a, b))
-    assert [(one.what, one.a, one.b) for one in found.versions] == [("pinchpoint", "1", "2")]
-    assert [one.what for one in found.host] == ["kernel"]
-    assert [(one.what, one.a, one.b) for one in found.in_force] == [("smc-enable", "true", "none")]
+    differing = differences.between(a.scenarios[0], b.scenarios[0], ({"smc-enable": "true"}, {}), (a, b))
+    assert [(difference.what, difference.a, difference.b) for difference in differing.versions] == [
+        ("pinchpoint", "1", "2")
+    ]
+    assert [difference.what for difference in differing.host] == ["kernel"]
+    assert [(difference.what, difference.a, difference.b) for difference in differing.in_force] == [
+        ("smc-enable", "true", "none")
+    ]
 
 
 def test_a_fact_of_the_host_that_one_run_lacks_was_not_recorded():
     older, newer = run_info([PLAIN], host={"kernel": "6.1"}), run_info([PLAIN], host={"kernel": "6.1", "turbo": "on"})
-    (found,) = differences.between(older.scenarios[0], newer.scenarios[0], ({}, {}), (older, newer)).host
-    assert (found.what, found.a, found.b) == ("turbo", "not recorded", "on")
+    (difference,) = differences.between(older.scenarios[0], newer.scenarios[0], ({}, {}), (older, newer)).host
+    assert (difference.what, difference.a, difference.b) == ("turbo", "not recorded", "on")
 
 
 def test_two_builds_of_one_run_are_compared_under_the_same_names():
@@ -100,12 +104,12 @@ def test_two_builds_of_one_run_are_compared_under_the_same_names():
         "switch /opt/ovs-vswitchd ovs_version": "3.6.0",
     }
     info = run_info([PLAIN], versions=versions)
-    found = differences.between(to_plain(PLAIN), with_dut(vswitchd="/opt/ovs-vswitchd"), ({}, {}), (info, info))
-    assert [(one.what, one.a[-9:], one.b[-9:]) for one in found.versions] == [
+    differing = differences.between(to_plain(PLAIN), with_dut(vswitchd="/opt/ovs-vswitchd"), ({}, {}), (info, info))
+    assert [(difference.what, difference.a[-9:], difference.b[-9:]) for difference in differing.versions] == [
         ("switch ovs_version", "3.1.0", "3.6.0"),
         ("switch program", "sha256 aa", "sha256 bb"),
     ]
-    assert [one.what for one in found.scenario] == ["dut.vswitchd"]
+    assert [difference.what for difference in differing.scenario] == ["dut.vswitchd"]
 
 
 @pytest.mark.parametrize(
@@ -119,4 +123,4 @@ def test_two_builds_of_one_run_are_compared_under_the_same_names():
 def test_what_defines_a_rate_is_told_apart_from_what_only_changes_the_search(change, keys):
     mlrsearch = replace(PLAIN.search, method=SearchMethod.MLRSEARCH)
     a, b = changed(search=mlrsearch), changed(search=replace(mlrsearch, **change))
-    assert [one.what for one in differences.defining(a, b)] == keys
+    assert [difference.what for difference in differences.defining(a, b)] == keys

@@ -16,7 +16,7 @@ FALLING = curve({255: {"NDR": number(3.1e6)}, 4096: {"NDR": number(2.9e6)}, 6553
 
 
 def _texts(asked: Study, *curves: Curve) -> list[str]:
-    return [found.text for found in findings(asked, curves)]
+    return [finding.text for finding in findings(asked, curves)]
 
 
 EMC, CLASSIFIER = lookup_share("EMC"), lookup_share("megaflow classifier")
@@ -68,8 +68,8 @@ def test_a_fall_from_the_generators_ceiling_is_at_least_that_far() -> None:
 
 def test_a_fall_between_two_ceilings_is_unknown() -> None:
     both = curve({level: {"NDR": number(7e6 - level, bound=Bound.AT_LEAST)} for level in (1, 64)})
-    (found,) = findings(study("fall"), [both])
-    assert found.warning and "is unknown: something else ended first at both ends" in found.text
+    (finding,) = findings(study("fall"), [both])
+    assert finding.warning and "is unknown: something else ended first at both ends" in finding.text
 
 
 def test_fall_speaks_of_each_series_or_of_the_one_that_is_fixed() -> None:
@@ -140,8 +140,8 @@ def test_compare_with_a_ceiling_is_a_bound_and_with_two_is_unknown() -> None:
     )
     assert "is at most 0.221 x that of raw" in _texts(study("compare", against="raw"), ceiling, FALLING)[0]
     other = curve({65536: {"NDR": number(6e6, bound=Bound.AT_LEAST)}})
-    (found,) = findings(study("compare", group="raw", against="base"), [ceiling, other])
-    assert found.warning and "is unknown" in found.text
+    (finding,) = findings(study("compare", group="raw", against="base"), [ceiling, other])
+    assert finding.warning and "is unknown" in finding.text
 
 
 def _costing(group: str, cycles: float, rate: float, bound: Bound = Bound.FOUND) -> Curve:
@@ -249,11 +249,11 @@ def test_impossible_points_are_named_once_a_reason() -> None:
     lost = point({"numa": "different"}, {}, outcome="impossible", reason="this machine has one NUMA node", limit="")
     broken = point({"numa": "same"}, {}, outcome="failed", reason="ovs-vswitchd ended", limit="")
     both = findings(study("impossible", group=""), [Curve("rules", "", "rates", (numa,), (here, lost, broken))])
-    assert [one.text for one in both] == [
+    assert [finding.text for finding in both] == [
         "rules (numa different) could not run here: this machine has one NUMA node.",
         "rules (numa same) failed: ovs-vswitchd ended.",
     ]
-    assert all(one.warning for one in both)
+    assert all(finding.warning for finding in both)
 
 
 def test_limit_counts_verdicts_and_names_what_is_only_at_least() -> None:
@@ -274,13 +274,13 @@ def test_refused_numbers_are_reported_and_not_counted_as_found() -> None:
 
 
 def test_of_rates_that_were_refused_a_number_the_change_lies_between_two_ends() -> None:
-    (found,) = findings(study("fall"), [curve({1: {"NDR": within(4e6, 8e6)}, 64: {"NDR": within(1e6, 2e6)}})])
+    (finding,) = findings(study("fall"), [curve({1: {"NDR": within(4e6, 8e6)}, 64: {"NDR": within(1e6, 2e6)}})])
     assert (
         "the NDR falls between 2.00 and 8.00 x, somewhere in 4.00 to 8.00 Mpps to somewhere in 1.00 to 2.00 Mpps"
-        in (found.text)
+        in (finding.text)
     )
-    (found,) = findings(study("fall"), [curve({1: {"NDR": within(4e6, 8e6)}, 64: {"NDR": within(3e6, 5e6)}})])
-    assert "does not change beyond its interval" in found.text
+    (finding,) = findings(study("fall"), [curve({1: {"NDR": within(4e6, 8e6)}, 64: {"NDR": within(3e6, 5e6)}})])
+    assert "does not change beyond its interval" in finding.text
 
 
 def test_no_sentence_rests_on_the_middle_of_a_refused_number() -> None:
@@ -319,16 +319,16 @@ def test_an_unknown_kind_and_a_repeated_request_add_nothing() -> None:
 PATH = Factor("path", "", ("af_xdp", "tap", "dpdk"), falling=False)
 
 
-def _method(metric: str, *found: Estimate) -> Finding:
-    levels = {level: {metric: one} for level, one in zip(PATH.levels, found, strict=False)}
-    (one,) = findings(study("method", metric=metric, factor="path"), [curve(levels, factor=PATH)])
-    return one
+def _method(metric: str, *estimates: Estimate) -> Finding:
+    levels = {level: {metric: estimate} for level, estimate in zip(PATH.levels, estimates, strict=False)}
+    (finding,) = findings(study("method", metric=metric, factor="path"), [curve(levels, factor=PATH)])
+    return finding
 
 
 @pytest.mark.parametrize("metric", ["thread busy at 20.0 kpps", "PMD core 1: thread busy", "loss at 20.0 kpps"])
 def test_a_thread_that_is_less_busy_and_a_path_that_loses_less_is_better(metric: str) -> None:
-    found = _method(metric, number(0.9, unit="share"), number(0.3, unit="share"))
-    assert found.text.startswith(f"{metric}: tap is best with 30.0 %") and "as much)" in found.text
+    finding = _method(metric, number(0.9, unit="share"), number(0.3, unit="share"))
+    assert finding.text.startswith(f"{metric}: tap is best with 30.0 %") and "as much)" in finding.text
 
 
 def test_of_cache_shares_and_rates_the_larger_is_better() -> None:
@@ -336,8 +336,8 @@ def test_of_cache_shares_and_rates_the_larger_is_better() -> None:
 
 
 def test_a_path_is_not_best_over_one_that_is_only_at_least() -> None:
-    found = _method("NDR", number(5e6), number(4e6, bound=Bound.AT_LEAST), number(1e6))
-    assert found.warning and found.text == (
+    finding = _method("NDR", number(5e6), number(4e6, bound=Bound.AT_LEAST), number(1e6))
+    assert finding.warning and finding.text == (
         "NDR: the best is unknown, among af_xdp 5.00 Mpps [4.90 to 5.10 Mpps, n = 3]; tap at least 4.00 Mpps; "
         "behind: dpdk 1.00 Mpps [0.980 to 1.020 Mpps, n = 3]."
     )
@@ -351,12 +351,12 @@ def _paths(*points: CurvePoint) -> tuple[Finding, ...]:
 def test_a_path_that_was_refused_a_number_leaves_open_which_is_best() -> None:
     """As it was seen: the fastest of three paths had been refused a number, and the next one was called best."""
     refused = point({"path": "dpdk"}, {}, **refusals("NDR", reason="no valid trial at 5.90 Mpps in 9 tries"))
-    (found,) = _paths(
+    (finding,) = _paths(
         point({"path": "af_xdp"}, {"NDR": number(744e3, bound=Bound.AT_LEAST)}),
         point({"path": "tap"}, {"NDR": within(109e3, 213e3)}),
         refused,
     )
-    assert found.warning and found.text == (
+    assert finding.warning and finding.text == (
         "NDR: the best is unknown, among af_xdp at least 744 kpps; "
         "dpdk unknown (refused: no valid trial at 5.90 Mpps in 9 tries); "
         "behind: tap somewhere in 109.00 to 213.00 kpps."
@@ -366,10 +366,10 @@ def test_a_path_that_was_refused_a_number_leaves_open_which_is_best() -> None:
 def test_a_path_that_failed_was_tried_and_one_that_this_machine_lacks_was_not() -> None:
     numbers = [point({"path": "af_xdp"}, {"NDR": number(5e6)}), point({"path": "tap"}, {"NDR": number(1e6)})]
     failed = point({"path": "dpdk"}, {}, outcome="failed", reason="the switch died\n  hint: see its log")
-    (found,) = _paths(*numbers, failed)
-    assert found.warning and "dpdk unknown (the switch died); behind: tap" in found.text
-    (found,) = _paths(*numbers, replace(failed, outcome="impossible"))
-    assert not found.warning and found.text.startswith("NDR: af_xdp is best")
+    (finding,) = _paths(*numbers, failed)
+    assert finding.warning and "dpdk unknown (the switch died); behind: tap" in finding.text
+    (finding,) = _paths(*numbers, replace(failed, outcome="impossible"))
+    assert not finding.warning and finding.text.startswith("NDR: af_xdp is best")
 
 
 def test_without_any_number_nothing_is_ranked() -> None:
@@ -384,12 +384,12 @@ def test_no_step_is_the_largest_while_one_beside_it_is_unknown(unknown: dict[str
 
 
 def test_overlapping_intervals_leave_open_which_is_best() -> None:
-    found = _method("NDR", number(5e6, 0.05), number(5.2e6, 0.05))
-    assert found.warning and "the best is unknown, among tap" in found.text
+    finding = _method("NDR", number(5e6, 0.05), number(5.2e6, 0.05))
+    assert finding.warning and "the best is unknown, among tap" in finding.text
 
 
 def test_a_fall_to_zero_is_a_fall() -> None:
-    (found,) = findings(
+    (finding,) = findings(
         study("fall", metric=EMC),
         [
             curve(
@@ -400,7 +400,7 @@ def test_a_fall_to_zero_is_a_fall() -> None:
             )
         ],
     )
-    assert not found.warning and found.text == (
+    assert not finding.warning and finding.text == (
         "base: from 1 five-tuple to 64 five-tuples the lookup share of EMC falls from 100 % [n = 3, no interval] to 0."
     )
 
@@ -443,8 +443,8 @@ def test_a_sentence_that_rests_on_doubtful_numbers_is_followed_by_a_warning(
 ) -> None:
     noted = {metric: "; ".join(("bounds of the search", *cautions.get(metric, ())))}
     first = replace(FALLING.points[0], notes=noted, cautions=cautions)
-    found = findings(study("fall"), [replace(FALLING, points=(first, *FALLING.points[1:]))])
-    warned = [one.text for one in found if one.warning]
+    told = findings(study("fall"), [replace(FALLING, points=(first, *FALLING.points[1:]))])
+    warned = [finding.text for finding in told if finding.warning]
     assert warned == ([f"base (five-tuples 255): {cautions[metric][0]}."] if minded else [])
 
 

@@ -29,12 +29,12 @@ def repeats(outcomes, recorded=(), wanted=3, spare=2):
     outcome = iter(outcomes)
 
     def repeat(number):
-        found = made(number, next(outcome))
-        now.append(found.id)
-        return found
+        made_now = made(number, next(outcome))
+        now.append(made_now.id)
+        return made_now
 
-    found = all_repeats([made(n, one) for n, one in enumerate(recorded, 1)], wanted, spare, repeat)
-    return [one.id for one in found], now
+    every = all_repeats([made(n, before) for n, before in enumerate(recorded, 1)], wanted, spare, repeat)
+    return [kept.id for kept in every], now
 
 
 def test_a_disturbed_repeat_is_made_again_up_to_a_bound():
@@ -55,9 +55,9 @@ def test_a_disturbed_repeat_is_made_again_up_to_a_bound():
     ids=["nothing disturbed", "one disturbed", "all were", "all are", "all there"],
 )
 def test_a_resumed_run_repeats_what_was_disturbed_as_one_that_was_not_interrupted(recorded, outcomes, more):
-    found, now = repeats(outcomes, recorded)
+    ids, now = repeats(outcomes, recorded)
     assert len(now) == more
-    assert found == [f"b-{number:04d}" for number in range(1, len(recorded) + more + 1)], "no number twice"
+    assert ids == [f"b-{number:04d}" for number in range(1, len(recorded) + more + 1)], "no number twice"
 
 
 @pytest.fixture
@@ -69,21 +69,24 @@ def restart(tmp_path, monkeypatch):
         tmp_path,
     )
     done = []
-    monkeypatch.setattr(live, "create", lambda one, _host: done.append(("create", one)))
-    monkeypatch.setattr(live, "remove", lambda one, _host: done.append(("remove", one)))
+    monkeypatch.setattr(live, "create", lambda resource, _host: done.append(("create", resource)))
+    monkeypatch.setattr(live, "remove", lambda resource, _host: done.append(("remove", resource)))
     return setup, setup.bench.open().action(setup.scenario.measure, setup.resources), done
 
 
 def test_a_restart_ends_the_switch_starts_it_and_gives_it_its_rules(restart):
     setup, action, done = restart
     action.act(lambda: None)
-    created = [one for what, one in done if what == "create"]
-    assert [type(one) for one in created] == [Daemon, TextFile, Command]
+    created = [resource for what, resource in done if what == "create"]
+    assert [type(resource) for resource in created] == [Daemon, TextFile, Command]
     assert created[0].pidfile == setup.places.pidfile("vswitchd")
     assert created[1].path == setup.places.rules_of("br0")
     assert "add-flows" in created[2].argv
-    assert done == [*(("remove", one) for one in reversed(created)), *(("create", one) for one in created)]
-    assert not [one for one in created if one not in setup.resources], "the journal names all of it"
+    assert done == [
+        *(("remove", resource) for resource in reversed(created)),
+        *(("create", resource) for resource in created),
+    ]
+    assert not [resource for resource in created if resource not in setup.resources], "the journal names all of it"
     assert PurePosixPath(created[0].log).parent == setup.places.directory
 
 

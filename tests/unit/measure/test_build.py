@@ -42,9 +42,9 @@ def test_a_rule_s_time_is_the_number_of_probes_it_did_not_take():
 def test_steady_traffic_is_counted_without_the_probes():
     steady = msgspec.structs.replace(EMPTY, offered=1000, received=900, largest_jump=protocol.Jump(50, 1.0))
     probes = msgspec.structs.replace(EMPTY, offered=400, received=0)
-    found = carried(result([steady, probes], missed=7), 1, ring=64)
-    assert (found.offered, found.lost, found.missed) == (1000, 100, 7)
-    assert found.longest_gap_s == pytest.approx(0.5)
+    counts = carried(result([steady, probes], missed=7), 1, ring=64)
+    assert (counts.offered, counts.lost, counts.missed) == (1000, 100, 7)
+    assert counts.longest_gap_s == pytest.approx(0.5)
 
 
 def test_nothing_received_has_no_longest_gap_and_nothing_offered_no_loss():
@@ -55,8 +55,8 @@ def test_nothing_received_has_no_longest_gap_and_nothing_offered_no_loss():
 @pytest.mark.parametrize(("gap_max_s", "expected_s"), [(0.5, 0.0), (0.7, 2.0)])
 def test_gaps_of_the_engine_count_where_its_rings_cannot_absorb_the_longest(gap_max_s, expected_s):
     steady = msgspec.structs.replace(EMPTY, offered=1000, received=900)
-    found = carried(result([steady], workers=[worker(round(gap_max_s * 1e9), 2_000_000_000)]), 1, ring=64)
-    assert found.engine_gaps_s == expected_s
+    counts = carried(result([steady], workers=[worker(round(gap_max_s * 1e9), 2_000_000_000)]), 1, ring=64)
+    assert counts.engine_gaps_s == expected_s
 
 
 def test_the_peak_of_memory_is_of_the_time_since_it_was_asked_for():

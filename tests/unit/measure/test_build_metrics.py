@@ -25,10 +25,10 @@ def why(build):
     return made_by(device(default()).keys)[build.what].why_slower.get(build.method, "")
 
 
-def measurement(found, account=None, observed=None):
+def measurement(built_, account=None, observed=None):
     """The measurement that holds `found`."""
     return Measurement(
-        id="b-0001", scenario="b", kind="build", repeat=1, started="", wall_s=9.0, metrics=tuple(metrics(found)),
+        id="b-0001", scenario="b", kind="build", repeat=1, started="", wall_s=9.0, metrics=tuple(metrics(built_)),
         account=account or {}, observed=observed or {}, threads=(), validity=TrialValidity.VALID, reason="",
     )  # fmt: skip
 
@@ -37,19 +37,19 @@ def carried(lost=0, offered=10_000, seconds=10.0, gap_s=0.0, missed=0, engine_ga
     return Carried(offered, offered - lost, seconds, gap_s, missed, engine_gaps_s)
 
 
-def values(found):
-    return {metric.name: metric.value for metric in found}
+def values(figures):
+    return {metric.name: metric.value for metric in figures}
 
 
 def test_rates_and_costs_are_per_item():
-    found = values(metrics(built()))
-    assert found["build rate"] == 500
-    assert found["time per item"] == pytest.approx(0.002)
-    assert found["switch memory per item"] == 2000
-    assert found["visible time"] == 2.5
-    assert found["growth"] == 1.0
-    assert "blocked time" not in found
-    assert "removal growth" not in found
+    by_name = values(metrics(built()))
+    assert by_name["build rate"] == 500
+    assert by_name["time per item"] == pytest.approx(0.002)
+    assert by_name["switch memory per item"] == 2000
+    assert by_name["visible time"] == 2.5
+    assert by_name["growth"] == 1.0
+    assert "blocked time" not in by_name
+    assert "removal growth" not in by_name
 
 
 def test_veth_pairs_cost_the_switch_nothing():
@@ -57,32 +57,32 @@ def test_veth_pairs_cost_the_switch_nothing():
 
 
 def test_the_last_probed_rule_s_first_frame_is_the_figure_and_untaken_ones_are_told():
-    found = built(taken=(0.5, None, 2.25))
-    (metric,) = [metric for metric in metrics(found) if metric.name == "first frame time"]
+    build = built(taken=(0.5, None, 2.25))
+    (metric,) = [metric for metric in metrics(build) if metric.name == "first frame time"]
     assert (metric.value, metric.low) == (2.25, 0.5)
     assert "2 of 3" in metric.note
-    account = {"probes": {"taken_s": list(found.taken_s)}}
-    assert warnings(measurement(found, account), "") == ("1 of 3 probed rules took no frame",)
+    account = {"probes": {"taken_s": list(build.taken_s)}}
+    assert warnings(measurement(build, account), "") == ("1 of 3 probed rules took no frame",)
 
 
 def test_growth_is_told_with_its_reason():
-    found = built("ports", growth=9.0)
-    (words,) = warnings(measurement(found), why(found.build))
+    build = built("ports", growth=9.0)
+    (words,) = warnings(measurement(build), why(build.build))
     assert "grew 9.0 x" in words
     assert "whole database" in words
 
 
 def test_lost_frames_are_the_time_that_forwarding_was_blocked():
-    found = disturbance(carried(), carried(lost=500, gap_s=0.1))
-    assert found == Disturbance(pytest.approx(0.5), 0.0, 0.1)
-    told = {metric.name: metric for metric in metrics(built(disturbed=found))}
+    disturbed = disturbance(carried(), carried(lost=500, gap_s=0.1))
+    assert disturbed == Disturbance(pytest.approx(0.5), 0.0, 0.1)
+    told = {metric.name: metric for metric in metrics(built(disturbed=disturbed))}
     assert (told["blocked time"].value, told["blocked time"].low) == (pytest.approx(0.5), pytest.approx(0.5))
     assert told["longest gap"].value == 0.1
 
 
 def test_what_is_lost_also_while_nothing_is_built_is_not_building_s():
-    found = disturbance(carried(lost=5), carried(lost=105))
-    assert found.blocked_s == pytest.approx(0.1)
+    disturbed = disturbance(carried(lost=5), carried(lost=105))
+    assert disturbed.blocked_s == pytest.approx(0.1)
 
 
 def test_a_path_that_never_worked_has_no_blocked_time_and_that_is_told():
@@ -104,8 +104,8 @@ def test_losses_that_the_engine_may_have_caused_are_no_blocked_time(own):
 
 
 def test_a_small_part_of_the_engine_s_own_is_the_interval():
-    found = disturbance(carried(), carried(lost=500, engine_gaps_s=0.1))
-    (metric,) = [metric for metric in metrics(built(disturbed=found)) if metric.name == "blocked time"]
+    disturbed = disturbance(carried(), carried(lost=500, engine_gaps_s=0.1))
+    (metric,) = [metric for metric in metrics(built(disturbed=disturbed)) if metric.name == "blocked time"]
     assert (metric.value, metric.low) == (pytest.approx(0.5), pytest.approx(0.4))
 
 
@@ -138,19 +138,19 @@ DISTURBED = [
 
 @pytest.mark.parametrize(("observed", "words"), DISTURBED, ids=["steal", "others"])
 def test_a_build_that_the_host_disturbed_says_so_in_every_place(observed, words):
-    found = judged(measurement(built(), observed=observed), 2.0)
-    assert found.validity is TrialValidity.NOISY_HOST
-    assert words in found.reason
-    assert all(metric.disturbed and "the host was disturbed" in metric.cautions for metric in found.metrics)
-    (warning,) = warnings(found, "")
+    window = judged(measurement(built(), observed=observed), 2.0)
+    assert window.validity is TrialValidity.NOISY_HOST
+    assert words in window.reason
+    assert all(metric.disturbed and "the host was disturbed" in metric.cautions for metric in window.metrics)
+    (warning,) = warnings(window, "")
     assert words in warning
 
 
 def test_a_build_on_a_quiet_host_is_valid():
-    found = measurement(built(), observed=cpu(190) | {"host/process/lab/ticks": 185})
-    assert judged(found, 2.0) == found
+    window = measurement(built(), observed=cpu(190) | {"host/process/lab/ticks": 185})
+    assert judged(window, 2.0) == window
 
 
 def test_one_tick_in_a_short_build_is_no_disturbance():
-    found = measurement(built(), observed=cpu(3) | {"host/process/lab/ticks": 2})
-    assert judged(found, 0.03) == found
+    window = measurement(built(), observed=cpu(3) | {"host/process/lab/ticks": 2})
+    assert judged(window, 0.03) == window

@@ -44,19 +44,19 @@ def measured(truth=TRUTH, recorded=(), stop_after=None, **changes):
 
 
 def metrics(result):
-    return {one.name: one for one in result.metrics}
+    return {metric.name: metric for metric in result.metrics}
 
 
 def test_the_longest_burst_is_what_the_ring_holds_while_the_dut_goes_on_forwarding():
     result, _ = measured()
-    found = metrics(result)
-    assert found["longest burst"].value == pytest.approx(LONGEST, rel=0.003)
-    assert found["burst rate"].value == pytest.approx(8e6, rel=0.001)
-    assert found["NDR"].value == pytest.approx(2e6, rel=0.01)
-    assert found["implied buffer time"].value == pytest.approx(LONGEST / 8e6, rel=0.003)
-    assert found["corrected buffer time"].value == pytest.approx(RING / 8e6, rel=0.01)
-    assert found["corrected buffer"].value == pytest.approx(RING, rel=0.01)
-    assert "1 s trials" in found["NDR"].note
+    figures = metrics(result)
+    assert figures["longest burst"].value == pytest.approx(LONGEST, rel=0.003)
+    assert figures["burst rate"].value == pytest.approx(8e6, rel=0.001)
+    assert figures["NDR"].value == pytest.approx(2e6, rel=0.01)
+    assert figures["implied buffer time"].value == pytest.approx(LONGEST / 8e6, rel=0.003)
+    assert figures["corrected buffer time"].value == pytest.approx(RING / 8e6, rel=0.01)
+    assert figures["corrected buffer"].value == pytest.approx(RING, rel=0.01)
+    assert "1 s trials" in figures["NDR"].note
     assert result.outcome is Outcome.MEASURED
     assert result.verdict.limit is Limit.NAMED_DROP
     assert [len(result.burst.tests), result.metrics[0].name] == [4, "longest burst"]
@@ -65,22 +65,27 @@ def test_the_longest_burst_is_what_the_ring_holds_while_the_dut_goes_on_forwardi
 def test_average_least_most_and_deviation_are_those_of_the_tests():
     result, _ = measured(replace(TRUTH, noise=0.1, seed=3), repeats=8)
     lengths = [test.longest for test in result.burst.tests]
-    found = metrics(result)
+    figures = metrics(result)
     assert len(set(lengths)) > 1
-    assert found["average burst"].value == pytest.approx(sum(lengths) / 8)
-    assert found["longest burst"].low < found["longest burst"].value < found["longest burst"].high
-    assert (found["shortest of the tests"].value, found["longest of the tests"].value) == (min(lengths), max(lengths))
+    assert figures["average burst"].value == pytest.approx(sum(lengths) / 8)
+    assert figures["longest burst"].low < figures["longest burst"].value < figures["longest burst"].high
+    assert (figures["shortest of the tests"].value, figures["longest of the tests"].value) == (
+        min(lengths),
+        max(lengths),
+    )
     mean = sum(lengths) / 8
-    assert found["burst standard deviation"].value == pytest.approx((sum((x - mean) ** 2 for x in lengths) / 7) ** 0.5)
+    assert figures["burst standard deviation"].value == pytest.approx(
+        (sum((x - mean) ** 2 for x in lengths) / 7) ** 0.5
+    )
 
 
 def test_a_stated_rate_and_a_given_throughput_need_no_search():
     result, kept = measured(rate_fps=4e6, throughput_fps=2e6)
-    found = metrics(result)
-    assert found["longest burst"].value == pytest.approx(RING / (1 - 2 / 4), rel=0.003)
-    assert found["corrected buffer"].value == pytest.approx(RING, rel=0.003)
-    assert "NDR" not in found
-    assert "burst.throughput_fps" in found["given throughput"].note
+    figures = metrics(result)
+    assert figures["longest burst"].value == pytest.approx(RING / (1 - 2 / 4), rel=0.003)
+    assert figures["corrected buffer"].value == pytest.approx(RING, rel=0.003)
+    assert "NDR" not in figures
+    assert "burst.throughput_fps" in figures["given throughput"].note
     assert {trial.phase for trial in kept} == {"warm-up", "burst"}
     assert all(trial.offered == trial.burst_frames for trial in kept if trial.phase == "burst")
 

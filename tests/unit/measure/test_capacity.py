@@ -29,7 +29,7 @@ def measured(balancer, ceiling_cps=1e9, **changes):
 
 
 def figures(result):
-    return {one.name: one for one in result.metrics}
+    return {metric.name: metric for metric in result.metrics}
 
 
 @pytest.mark.parametrize("start", [None, 1, 5000])
@@ -67,19 +67,19 @@ def test_aging_that_takes_too_long_is_left_out_with_the_reason():
 
 def told(flushes):
     bounds, aging = Bounds(100, 101), Aging(None, None, "not asked")
-    return {one.name: one for one in metrics(bounds, (), flushes, aging)}
+    return {metric.name: metric for metric in metrics(bounds, (), flushes, aging)}
 
 
 def test_the_tear_down_rate_leaves_out_what_an_empty_table_takes():
-    found = told([Flush(0, 0, 0.1), Flush(20_000, 0, 0.5), Flush(100, 0, 0.1)])
-    assert found["tear-down rate"].value == pytest.approx(50_000)
+    by_name = told([Flush(0, 0, 0.1), Flush(20_000, 0, 0.5), Flush(100, 0, 0.1)])
+    assert by_name["tear-down rate"].value == pytest.approx(50_000)
 
 
 @pytest.mark.parametrize("flush", [Flush(20_000, 0, 0.15), Flush(500, 0, 0.5)])
 def test_a_flush_that_shows_nothing_of_its_entries_is_at_least(flush):
-    found = told([Flush(0, 0, 0.1), flush])["tear-down rate"]
-    assert found.bound is Bound.AT_LEAST
-    assert found.value == pytest.approx(flush.before / flush.took_s)
+    metric = told([Flush(0, 0, 0.1), flush])["tear-down rate"]
+    assert metric.bound is Bound.AT_LEAST
+    assert metric.value == pytest.approx(flush.before / flush.took_s)
 
 
 def test_a_device_that_does_not_say_what_it_remembers_has_no_tear_down_rate():

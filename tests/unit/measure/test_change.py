@@ -37,13 +37,13 @@ def changed(event="silent", **other):
 
 def course(dealt, until_s=6.0, failing=(), **tuples):
     """Samples, one each 0.1 s: `dealt(s)` has the backends' shares at a time; who fails by time-out, `failing`."""
-    answered, due_failed, found = [0.0, 0.0, 0.0], [], []
+    answered, due_failed, samples = [0.0, 0.0, 0.0], [], []
     for tenth in range(1, round((until_s + TIMEOUT_S) * 10) + 2):
         now_s = tenth / 10
         failed = 0.0
         for number, share in enumerate(dealt(now_s - 0.05)):
             count = RATE * 0.1 * share if now_s <= until_s + 1e-6 else 0.0
-            if any(number == one and from_s < now_s - 0.05 < to_s for one, from_s, to_s in failing):
+            if any(number == backend and from_s < now_s - 0.05 < to_s for backend, from_s, to_s in failing):
                 failed += count
             else:
                 answered[number] += count
@@ -53,8 +53,8 @@ def course(dealt, until_s=6.0, failing=(), **tuples):
         counts |= {"opened": round(min(now_s, until_s) * RATE), "timed_out_connecting": timed_out}
         backends = tuple(map(round, answered))
         with_tuples = {name: by(now_s) for name, by in tuples.items()}
-        found.append(Sample(**{**counts, "elapsed_s": now_s, "backends": backends, **with_tuples}))
-    return found
+        samples.append(Sample(**{**counts, "elapsed_s": now_s, "backends": backends, **with_tuples}))
+    return samples
 
 
 def third(_):
@@ -62,36 +62,36 @@ def third(_):
 
 
 def figures(what, samples, happened=LEFT_AND_RETURNED, of=None):
-    return {one.name: one for one in metrics(what, of or service(), happened, samples)}
+    return {metric.name: metric for metric in metrics(what, of or service(), happened, samples)}
 
 
 def test_a_backend_that_is_dealt_to_while_it_is_silent_leaves_the_balance_wrong_until_it_returns():
-    found = figures(changed(), course(third, failing=[(2, 2.0, 4.0)]))
-    assert found["broken"].value == found["timed out connecting"].value == pytest.approx(RATE / 3 * 2, abs=2)
-    assert (found["right after"].bound, found["right after"].value) == (Bound.AT_LEAST, 2.0)
-    assert (found["right after return"].bound, found["right after return"].value) == (Bound.FOUND, 0.0)
-    assert found["share of backend 2"].value == 0
-    assert found["share of backend 0"].value == pytest.approx(0.5, abs=0.01)
+    by_name = figures(changed(), course(third, failing=[(2, 2.0, 4.0)]))
+    assert by_name["broken"].value == by_name["timed out connecting"].value == pytest.approx(RATE / 3 * 2, abs=2)
+    assert (by_name["right after"].bound, by_name["right after"].value) == (Bound.AT_LEAST, 2.0)
+    assert (by_name["right after return"].bound, by_name["right after return"].value) == (Bound.FOUND, 0.0)
+    assert by_name["share of backend 2"].value == 0
+    assert by_name["share of backend 0"].value == pytest.approx(0.5, abs=0.01)
 
 
 def test_a_balancer_that_notices_is_right_from_then_on():
     def noticed(now_s):
         return (0.5, 0.5, 0.0) if 3.0 < now_s < 4.5 else third(now_s)
 
-    found = figures(changed(), course(noticed, failing=[(2, 2.0, 3.0)]))
-    assert found["right after"].value == pytest.approx(1.0, abs=0.11)
-    assert found["right after return"].value == pytest.approx(0.5, abs=0.11)
+    by_name = figures(changed(), course(noticed, failing=[(2, 2.0, 3.0)]))
+    assert by_name["right after"].value == pytest.approx(1.0, abs=0.11)
+    assert by_name["right after return"].value == pytest.approx(0.5, abs=0.11)
 
 
 def test_a_reload_that_breaks_nothing_is_right_at_once():
-    found = figures(changed("reload"), course(third, until_s=4.0), [Happened(2.0, 2.01)])
-    assert found["broken"].value == found["right after"].value == 0
-    assert "right after return" not in found
+    by_name = figures(changed("reload"), course(third, until_s=4.0), [Happened(2.0, 2.01)])
+    assert by_name["broken"].value == by_name["right after"].value == 0
+    assert "right after return" not in by_name
 
 
 def test_a_failure_before_anything_happened_is_a_caution():
-    found = figures(changed(), course(third, failing=[(0, 0.5, 1.0)]))
-    assert "failed before anything had happened" in " ".join(found["broken"].cautions)
+    by_name = figures(changed(), course(third, failing=[(0, 0.5, 1.0)]))
+    assert "failed before anything had happened" in " ".join(by_name["broken"].cautions)
 
 
 def test_tuples_that_move_although_their_backend_stayed_are_shared_by_all_that_came_again():
@@ -102,10 +102,10 @@ def test_tuples_that_move_although_their_backend_stayed_are_shared_by_all_that_c
         return (round(now_s * 100), round(now_s * 50), round(min(now_s, 2.0) * 100))
 
     samples = course(third, left=left, kept=kept)
-    found = figures(changed("remove"), samples, of=service(Scheduler.HASH))
-    assert found["tuples moved"].value == pytest.approx(50 / (50 + 100 + 50), abs=0.001)
-    assert "at least 0 have to" in found["tuples moved"].note
-    assert "at least 33.3 % have to" in found["tuples moved at return"].note
+    by_name = figures(changed("remove"), samples, of=service(Scheduler.HASH))
+    assert by_name["tuples moved"].value == pytest.approx(50 / (50 + 100 + 50), abs=0.001)
+    assert "at least 0 have to" in by_name["tuples moved"].note
+    assert "at least 33.3 % have to" in by_name["tuples moved at return"].note
     assert "tuples moved" not in figures(changed("remove"), samples)
 
 

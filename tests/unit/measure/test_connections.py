@@ -38,15 +38,15 @@ def measured(balancer, ceiling_cps=1e9, **changes):
 
 
 def metrics(result):
-    return {one.name: one for one in result.metrics}
+    return {metric.name: metric for metric in result.metrics}
 
 
 def test_a_pool_of_ports_gives_two_numbers_and_is_named():
     result = measured(Balancer(places=80, held_s=1.0))
-    found = metrics(result)
-    assert found["burst rate"].value == pytest.approx(160, rel=0.03), "80 places in 0.5 s"
-    assert found["sustained rate"].value == found["predicted sustained rate"].value == pytest.approx(80, rel=0.01)
-    assert found["sustained rate"].low == pytest.approx(72)
+    figures = metrics(result)
+    assert figures["burst rate"].value == pytest.approx(160, rel=0.03), "80 places in 0.5 s"
+    assert figures["sustained rate"].value == figures["predicted sustained rate"].value == pytest.approx(80, rel=0.01)
+    assert figures["sustained rate"].low == pytest.approx(72)
     assert result.verdict.limit is Pinch.LOCAL_PORTS
     assert result.verdict.headline == "burst: local ports; sustained: local ports, confirmed"
     assert result.outcome is Outcome.MEASURED
@@ -65,9 +65,9 @@ def test_doubling_that_changes_nothing_says_so():
 
 def test_a_device_that_frees_places_early_disproves_the_prediction():
     result = measured(Balancer(places=80, held_s=1.0, reuses=1.4), confirm=False)
-    found = metrics(result)
-    assert found["sustained rate"].note.startswith("the prediction failed")
-    assert found["sustained rate"].value > 1.2 * found["predicted sustained rate"].value
+    figures = metrics(result)
+    assert figures["sustained rate"].note.startswith("the prediction failed")
+    assert figures["sustained rate"].value > 1.2 * figures["predicted sustained rate"].value
     assert result.verdict.headline == "burst: local ports; sustained: local ports, not as predicted"
 
 
@@ -79,9 +79,9 @@ def test_an_overload_that_is_carried_in_full_gives_at_least():
 
 def test_what_a_core_bears_is_sustained_where_the_pool_bears_more():
     result = measured(Balancer(places=100_000, held_s=1.0, capacity_cps=1000.0))
-    found = metrics(result)
-    assert found["burst rate"].value == pytest.approx(1000, rel=0.05)
-    assert found["sustained rate"].value == found["burst rate"].value
+    figures = metrics(result)
+    assert figures["burst rate"].value == pytest.approx(1000, rel=0.05)
+    assert figures["sustained rate"].value == figures["burst rate"].value
     assert result.verdict.limit is Pinch.SOFTIRQ
     assert result.verdict.headline == "burst: softirq; sustained: what ends the burst"
 
@@ -130,9 +130,9 @@ def test_the_scarcest_limit_is_the_prediction_and_a_connection_s_life_counts():
     ports = Limit(Resource.LOCAL_PORTS, 100, 4.0, "")
     table = Limit(Resource.TABLE, 90, 2.0, "")
     memory = Limit(Resource.MEMORY, None, 1.0, "")
-    found = predicted((ports, table, memory), 1.0)
-    assert (found.limit, found.cps) == (ports, 20.0)
-    assert plan(found).overload_cps == pytest.approx(30.0)
+    prediction = predicted((ports, table, memory), 1.0)
+    assert (prediction.limit, prediction.cps) == (ports, 20.0)
+    assert plan(prediction).overload_cps == pytest.approx(30.0)
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ def test_the_scarcest_limit_is_the_prediction_and_a_connection_s_life_counts():
     [(0.1, 1e6, 60.0, "too short"), (20.0, 1e6, 60.0, "would take 110 s"), (2.0, 30.0, 60.0, "no burst reaches")],
 )
 def test_a_prediction_is_not_tried_where_that_would_say_nothing(held_s, burst_cps, within_s, words):
-    found = predicted((Limit(Resource.LOCAL_PORTS, 100, held_s, ""),), 0.0)
-    assert words in why_not(found, burst_cps, within_s)
+    prediction = predicted((Limit(Resource.LOCAL_PORTS, 100, held_s, ""),), 0.0)
+    assert words in why_not(prediction, burst_cps, within_s)
 
 
 def test_a_ramp_opens_half_as_many_in_its_time():

@@ -66,7 +66,7 @@ def test_the_frames_continue_the_connections_where_they_were_left():
     request = stream_request(0, STREAM, 1e5)
     tcp = request.template.layers[2].tcp
     assert (tcp.src, tcp.dst, tcp.seq, tcp.ack, tcp.flags) == (1025, 80, 101, 201, ("psh", "ack"))
-    assert [one.field for one in request.fields] == ["ipv4.src", "tcp.src"]
+    assert [field.field for field in request.fields] == ["ipv4.src", "tcp.src"]
 
 
 def test_the_frames_go_where_the_connections_went():
@@ -74,9 +74,11 @@ def test_the_frames_go_where_the_connections_went():
 
 
 def test_a_connection_that_is_not_established_is_an_error_that_says_how():
-    found = Account(1.0, client(established=297, completed=297, refused=1, timed_out_connecting=2), (), next_hop="02::")
+    account = Account(
+        1.0, client(established=297, completed=297, refused=1, timed_out_connecting=2), (), next_hop="02::"
+    )
     with pytest.raises(BenchError, match=r"297 of 300 connections .*: 1 refused, 2 timed out connecting"):
-        next_hop_of(found, SERVICE, WANTED)
+        next_hop_of(account, SERVICE, WANTED)
 
 
 def test_a_service_that_nobody_answers_for_is_an_error():

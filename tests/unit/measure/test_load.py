@@ -28,7 +28,7 @@ def test_each_rate_is_sent_as_often_as_asked_and_its_loss_is_told():
     result, kept = measured((100_000.0, 4e6))
     loads = [trial.load_fps for trial in kept if trial.phase == "load"]
     assert loads == [100_000.0] * 3 + [4e6] * 3
-    metrics = {one.name: one for one in result.metrics}
+    metrics = {metric.name: metric for metric in result.metrics}
     assert metrics["loss at 100 kpps"].value == 0
     assert metrics["loss at 4.00 Mpps"].value == pytest.approx(0.5, abs=0.02)
     assert result.measure == "load"
@@ -38,7 +38,7 @@ def test_each_rate_is_sent_as_often_as_asked_and_its_loss_is_told():
 
 def test_a_rate_that_the_engine_cannot_offer_is_a_warning_and_the_others_stand():
     result, _ = measured((100_000.0, 4e6), Truth(9e6, ceiling_fps=1e6))
-    assert [one.name for one in result.metrics if one.name.startswith("loss")] == ["loss at 100 kpps"]
+    assert [metric.name for metric in result.metrics if metric.name.startswith("loss")] == ["loss at 100 kpps"]
     (warning,) = result.warnings
     assert "load at 4.00 Mpps: 0 of 3 trials valid" in warning
     assert result.invalid_trials == {"generator_limited": 2}
@@ -89,7 +89,7 @@ def test_trials_beside_a_neighbour_count_and_the_reader_is_informed():
     result, kept, _ = beside(slowed=(1, 3))
     assert len(kept) == 1 + 3
     assert result.invalid_trials == {}
-    assert any("the host slowed the switch's core 1 in 50.0 % of 4 trials" in one for one in result.warnings)
+    assert any("the host slowed the switch's core 1 in 50.0 % of 4 trials" in warning for warning in result.warnings)
 
 
 def test_after_a_trial_beside_a_neighbour_its_leaving_is_waited_for():

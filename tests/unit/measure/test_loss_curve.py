@@ -28,13 +28,13 @@ def measured(truth, recorded=(), **changes):
 
 
 def metrics(result):
-    return {one.name: one for one in result.metrics}
+    return {metric.name: metric for metric in result.metrics}
 
 
 def test_from_the_highest_load_down_until_two_in_a_row_lose_nothing():
     result, kept = measured(Truth(2e6))
-    assert [round(one.share, 2) for one in result.loss_curve] == [1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4]
-    assert [one.lossless for one in result.loss_curve] == [False] * 5 + [True] * 2
+    assert [round(point.share, 2) for point in result.loss_curve] == [1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4]
+    assert [point.lossless for point in result.loss_curve] == [False] * 5 + [True] * 2
     loads = [trial.load_fps for trial in kept if trial.phase == "loss curve"]
     assert loads == sorted(loads, reverse=True)
     assert len(loads) == 7 * 6
@@ -42,12 +42,12 @@ def test_from_the_highest_load_down_until_two_in_a_row_lose_nothing():
 
 def test_loss_and_forwarded_rate_are_those_of_the_dut():
     result, _ = measured(Truth(2e6, ring=0))
-    found = metrics(result)
-    assert found["loss at 100 % load"].value == pytest.approx(0.5, abs=0.001)
-    assert found["forwarded at 100 % load"].value == pytest.approx(2e6, rel=0.001)
-    assert found["loss-free load"].value == pytest.approx(2e6, rel=0.01)
-    assert found["loss-free load"].high == pytest.approx(2.4e6, rel=0.01)
-    assert found["overload forwarding"].value == pytest.approx(1.0, rel=0.001)
+    figures = metrics(result)
+    assert figures["loss at 100 % load"].value == pytest.approx(0.5, abs=0.001)
+    assert figures["forwarded at 100 % load"].value == pytest.approx(2e6, rel=0.001)
+    assert figures["loss-free load"].value == pytest.approx(2e6, rel=0.01)
+    assert figures["loss-free load"].high == pytest.approx(2.4e6, rel=0.01)
+    assert figures["overload forwarding"].value == pytest.approx(1.0, rel=0.001)
     assert result.metrics[0].name == "loss-free load"
     assert result.warnings == ()
 
@@ -56,15 +56,15 @@ def test_the_interval_is_that_of_the_median_over_trials():
     result, kept = measured(Truth(2e6, noise=0.05, seed=2))
     top = result.loss_curve[0]
     losses = sorted(trial.loss_ratio for trial in kept if trial.load_fps == 4e6)
-    found = median_interval(losses)
-    assert (top.loss_low, top.loss, top.loss_high) == (found.low, found.centre, found.high)
-    assert top.interval == f"median of 6 trials, and its {units.share(found.coverage)} interval"
+    estimate = median_interval(losses)
+    assert (top.loss_low, top.loss, top.loss_high) == (estimate.low, estimate.centre, estimate.high)
+    assert top.interval == f"median of 6 trials, and its {units.share(estimate.coverage)} interval"
     assert top.loss_low < top.loss < top.loss_high
 
 
 def test_finer_steps_than_ten_percent():
     result, _ = measured(Truth(2e6), step=0.05)
-    assert [round(one.share, 2) for one in result.loss_curve][:3] == [1.0, 0.95, 0.9]
+    assert [round(point.share, 2) for point in result.loss_curve][:3] == [1.0, 0.95, 0.9]
 
 
 def test_a_load_that_the_generator_does_not_offer_is_marked_and_has_no_loss():
@@ -72,7 +72,7 @@ def test_a_load_that_the_generator_does_not_offer_is_marked_and_has_no_loss():
     top = result.loss_curve[0]
     assert (top.generator_limited, top.loss, top.forwarded_fps, top.trials) == (True, None, None, 0)
     assert top.offered_fps == pytest.approx(3e6, rel=0.01)
-    assert [one.generator_limited for one in result.loss_curve[:4]] == [True, True, True, False]
+    assert [point.generator_limited for point in result.loss_curve[:4]] == [True, True, True, False]
     assert "loss at 100 % load" not in metrics(result)
     assert any("100 % load (4.00 Mpps): generator-limited" in warning for warning in result.warnings)
     assert sum(trial.load_fps == 4e6 for trial in kept) == 2, "confirmed once, and not tried six times"

@@ -18,6 +18,11 @@ def test_a_dut_that_forwards_less_under_more_load_is_told():
 
 
 def test_a_load_without_a_valid_trial_keeps_its_reason():
-    found = point(0.5, 1e6, [], "0 of 6 trials valid; last: noise")
-    assert (found.loss, found.trials, found.lossless, found.generator_limited) == (None, 0, False, False)
-    assert list(warnings([found])) == ["50 % load (1.00 Mpps): 0 of 6 trials valid; last: noise"]
+    estimated = point(0.5, 1e6, [], "0 of 6 trials valid; last: noise")
+    assert (estimated.loss, estimated.trials, estimated.lossless, estimated.generator_limited) == (
+        None,
+        0,
+        False,
+        False,
+    )
+    assert list(warnings([estimated])) == ["50 % load (1.00 Mpps): 0 of 6 trials valid; last: noise"]

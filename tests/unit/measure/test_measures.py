@@ -14,7 +14,7 @@ from pinchpoint.model.scenario import Measure
 from pinchpoint.scenario import parse
 from pinchpoint.scenario.plain import from_plain, to_plain
 
-NAMES = [one.name for one in measures()]
+NAMES = [measure.name for measure in measures()]
 HOSTS = """
 [[host]]
 name = "a"
@@ -69,25 +69,25 @@ def scenario(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_scenario_names_it_and_holds_what_it_says_of_it(name):
-    found = scenario(name)
-    assert isinstance(found.measure, Measure)
-    assert measure_of(found).name == found.measure.kind == name
-    assert asked(found, measure_of(found).made) is found.measure
+    wanted = scenario(name)
+    assert isinstance(wanted.measure, Measure)
+    assert measure_of(wanted).name == wanted.measure.kind == name
+    assert asked(wanted, measure_of(wanted).made) is wanted.measure
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_stored_under_the_name_of_its_table_and_read_again(name):
-    found = scenario(name)
-    plain, table = to_plain(found), measure_of(found).table(device(default()).keys)
+    wanted = scenario(name)
+    plain, table = to_plain(wanted), measure_of(wanted).table(device(default()).keys)
     assert plain["measure"] == name
-    assert plain[table.name].keys() == asdict(found.measure).keys()
-    assert from_plain(plain) == found
-    assert from_plain({**OF_EARLIER_RELEASES, **plain}) == found
+    assert plain[table.name].keys() == asdict(wanted.measure).keys()
+    assert from_plain(plain) == wanted
+    assert from_plain({**OF_EARLIER_RELEASES, **plain}) == wanted
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_it_declares_is_whole(name):
-    declared, every = find(name), {one.name for one in measures()}
+    declared, every = find(name), {measure.name for measure in measures()}
     table = declared.table(device(default()).keys)
     assert declared.finds and not declared.finds.endswith(".")
     assert name in table.measures and set(table.measures) <= every

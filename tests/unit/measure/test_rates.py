@@ -103,8 +103,8 @@ def test_on_a_machine_with_two_modes_the_band_holds_both_and_the_modes_explain_i
     result, trials_made = measured(monkeypatch, truth, method=SearchMethod.THRESHOLD)
     ndr = result.rates[0]
     assert ndr.status is RateStatus.FOUND
-    assert {core_distance_ns(one) for one in trials_made} >= {30.0, 160.0}
-    assert all(one.validity is TrialValidity.VALID for one in trials_made)
+    assert {core_distance_ns(trial) for trial in trials_made} >= {30.0, 160.0}
+    assert all(trial.validity is TrialValidity.VALID for trial in trials_made)
     assert ndr.band.low_fps <= NEAR_FPS / 2 * 1.05 and ndr.band.high_fps >= NEAR_FPS * 0.95
     assert sum(mode.share for mode in result.modes) == pytest.approx(1.0)
     for mode in result.modes:
@@ -120,15 +120,15 @@ def test_latency_says_how_far_apart_the_cores_were_meanwhile(monkeypatch):
     truth = Truth(NEAR_FPS, noise=0.002, core_distance=TWO_MODES, seed=5)
     result, trials_made = measured(monkeypatch, truth, method=SearchMethod.THRESHOLD)
     (point,) = result.latency
-    (made,) = [one for one in trials_made if one.phase == "latency"]
+    (made,) = [trial for trial in trials_made if trial.phase == "latency"]
     assert (point.distance_ns, point.trial_id, point.note) == (core_distance_ns(made), made.id, "")
 
 
 @pytest.mark.parametrize(("early_ns", "is_withheld"), [(-200, False), (50_000, False), (80_000, True)])
 def test_latency_that_two_clocks_disprove_is_withheld_with_the_reason(early_ns, is_withheld):
-    found = replace(LATENCY, min_ns=-early_ns, clock_error_ns=50_000.0)
+    changed = replace(LATENCY, min_ns=-early_ns, clock_error_ns=50_000.0)
     slower = replace(LATENCY, p99_ns=LATENCY.p99_ns + 160_000, min_ns=160_000, clock_error_ns=50_000.0)
-    trial = trials.trial(500.0, counts=replace(trials.stream_counts(), latency=found))
+    trial = trials.trial(500.0, counts=replace(trials.stream_counts(), latency=changed))
     trial = replace(trial, streams=(*trial.streams, replace(trial.streams[0], stream=1, latency=slower)))
     ndr = Rate(0.0, RateStatus.FOUND, 1000.0, None, 1.0, 3.0, "")
     site = EngineSite(None, ("left",))
@@ -150,8 +150,8 @@ def test_latency_that_two_clocks_disprove_is_withheld_with_the_reason(early_ns, 
 def test_no_trial_is_discarded_or_repeated_since_the_cores_moved(monkeypatch, method):
     truth = Truth(NEAR_FPS, noise=0.0, core_distance=TWO_MODES, seed=1)
     _, trials_made = measured(monkeypatch, truth, method=method)
-    assert {core_distance_ns(one) for one in trials_made} >= {30.0, 160.0}
-    assert all(one.validity is TrialValidity.VALID for one in trials_made)
+    assert {core_distance_ns(trial) for trial in trials_made} >= {30.0, 160.0}
+    assert all(trial.validity is TrialValidity.VALID for trial in trials_made)
 
 
 @pytest.mark.parametrize("method", list(SearchMethod))
@@ -170,7 +170,7 @@ def test_a_rate_well_below_the_ceiling_is_found(monkeypatch, method):
     ceiling = Ceiling(NEAR_FPS * 2, "2026-01-02T03:00:00+00:00", "a key", None)
     result, trials_made = measured(monkeypatch, Truth(NEAR_FPS), (ceiling,), method=method)
     assert {rate.status for rate in result.rates} == {RateStatus.FOUND}
-    assert max(one.load_fps for one in trials_made if one.phase == "search") <= ceiling.fps * 1.1
+    assert max(trial.load_fps for trial in trials_made if trial.phase == "search") <= ceiling.fps * 1.1
 
 
 FAR = Ceiling(NEAR_FPS / 2, "2026-01-02T03:00:00+00:00", "a key", 160.0)
@@ -194,10 +194,10 @@ def test_a_ceiling_of_another_mode_bounds_nothing(monkeypatch, method):
 def test_a_resumed_search_retraces_its_trials_in_whatever_mode_the_cores_are_now(monkeypatch, method, count):
     near = Truth(NEAR_FPS, core_distance=always(30.0))
     _, made = measured(monkeypatch, near, (FAR,), method=method)
-    first = next(number for number, one in enumerate(made) if one.phase == "search")
-    count = min(count, sum(one.phase == "search" for one in made) - 1)
+    first = next(number for number, trial in enumerate(made) if trial.phase == "search")
+    count = min(count, sum(trial.phase == "search" for trial in made) - 1)
     far = Truth(NEAR_FPS, core_distance=always(160.0))
     _, again = measured(monkeypatch, far, (FAR,), made[: first + count], method=method)
-    searched = [one for one in again if one.phase == "search"]
+    searched = [trial for trial in again if trial.phase == "search"]
     assert searched[:count] == made[first : first + count]
     assert core_distance_ns(searched[count]) == 160.0, "from there on trials are new"

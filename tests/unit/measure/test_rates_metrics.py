@@ -23,19 +23,19 @@ CORE_2 = ThreadLoad("PMD core 2", 2, 3000, 0, 0.4, BusyBy.CYCLES, 200.0, 2.6e9, 
 IDLE = ThreadLoad("PMD core 3", 3, 0, 0, 0.0, BusyBy.CYCLES, None, 2.6e9)
 
 
-def found(metrics):
-    assert len({one.name for one in metrics}) == len(metrics), "no name twice"
-    return {one.name: one for one in metrics}
+def by_name(metrics):
+    assert len({metric.name for metric in metrics}) == len(metrics), "no name twice"
+    return {metric.name: metric for metric in metrics}
 
 
 def seen_with(observed, threads=(CORE_1,), **more):
-    return found(of_trial(replace(trials.trial(threads=threads, **more), observed=observed), DEVICE))
+    return by_name(of_trial(replace(trials.trial(threads=threads, **more), observed=observed), DEVICE))
 
 
 def test_a_rate_with_a_band_has_its_ends_as_figures_of_their_own():
     rate = Rate(0.0, RateStatus.FOUND, 2.0e6, 2.4e6, 0.2, 0.0, "", estimate_fps=2.2e6, confidence=0.95)
-    metrics = found(of_rates((replace(rate, band=Band(1.5e6, 3.6e6)),), (), None, DEVICE))
-    assert {name: one.value for name, one in metrics.items()} == {
+    metrics = by_name(of_rates((replace(rate, band=Band(1.5e6, 3.6e6)),), (), None, DEVICE))
+    assert {name: metric.value for name, metric in metrics.items()} == {
         "NDR": 2.2e6, "NDR band low": 1.5e6, "NDR band high": 3.6e6,
     }  # fmt: skip
     assert (metrics["NDR"].low, metrics["NDR"].high, metrics["NDR"].note) == (
@@ -48,7 +48,7 @@ def test_a_rate_with_a_band_has_its_ends_as_figures_of_their_own():
 def test_a_device_that_loses_at_any_load_has_the_share_as_its_figure_and_no_rate():
     floor = LossFloor(0.0012, 0.0010, 0.0014, 10e3, 12)
     always = Rate(0.0, RateStatus.LOSES_ALWAYS, None, None, 0.2, 0.0, "", floor=floor)
-    metrics = found(of_rates((always, replace(always, loss_ratio=0.0005)), (), None, DEVICE))
+    metrics = by_name(of_rates((always, replace(always, loss_ratio=0.0005)), (), None, DEVICE))
     assert list(metrics) == ["loss at any load"]
     loss = metrics["loss at any load"]
     assert (loss.unit, loss.value, loss.low, loss.high) == ("share", 0.0012, 0.0010, 0.0014)
@@ -74,7 +74,7 @@ def test_several_threads_have_their_own_figures_beside_those_of_all():
 
 def test_shares_are_of_all_lookups_and_add_up_to_one():
     metrics = seen_with({})
-    shares = {name: one.value for name, one in metrics.items() if name.startswith("lookup share of ")}
+    shares = {name: metric.value for name, metric in metrics.items() if name.startswith("lookup share of ")}
     assert shares == {
         "lookup share of simple match": 0,
         "lookup share of EMC": 0.75,
@@ -132,8 +132,8 @@ def test_subtable_lookups_carry_the_rounding_of_the_printed_average():
             "ovs/pmd/core1/megaflow_hits_since_start": 20_000,
         }
     )
-    one = metrics["subtable lookups per megaflow hit"]
-    assert (one.value, one.low, one.high) == (3.0, pytest.approx(2.8), pytest.approx(3.2))
+    metric = metrics["subtable lookups per megaflow hit"]
+    assert (metric.value, metric.low, metric.high) == (3.0, pytest.approx(2.8), pytest.approx(3.2))
     assert "subtable lookups per megaflow hit" not in seen_with({"ovs/pmd/core1/subtable_lookups": 0})
 
 
@@ -160,7 +160,7 @@ def test_a_rate_keeps_its_bounds_and_how_it_is_to_be_read():
         Rate(0.005, RateStatus.AT_LEAST, 4.0e6, None, 1.0, 21.0, "search.max_load_fps reached"),
         Rate(0.01, RateStatus.BELOW_MINIMUM, None, 10.0, 1.0, 21.0, "lost"),
     ]
-    metrics = found(of_rates(rates, (), None, DEVICE))
+    metrics = by_name(of_rates(rates, (), None, DEVICE))
     assert (metrics["NDR"].value, metrics["NDR"].low, metrics["NDR"].high) == (3.0e6, 3.0e6, 3.1e6)
     assert metrics["PDR 0.5 %"].note == "at least: search.max_load_fps reached"
     assert set(metrics) == {"NDR", "PDR 0.5 %"}
@@ -169,21 +169,21 @@ def test_a_rate_keeps_its_bounds_and_how_it_is_to_be_read():
 def test_a_trial_that_ended_within_its_cycle_says_how_many_five_tuples_it_sent():
     limit = trials.trial(counts=trials.stream_counts(offered=1000))
     asked = replace(support.stream(), flows=65_536)
-    one = found(of_rates((), (), limit, DEVICE, (asked,)))["five-tuples sent"]
-    assert (one.value, one.cautions) == (1000, ("the trial ended before all 65,536 had been sent",))
-    one = found(of_rates((), (), limit, DEVICE, (replace(asked, flows=512),)))["five-tuples sent"]
-    assert (one.value, one.cautions) == (512, ())
+    metric = by_name(of_rates((), (), limit, DEVICE, (asked,)))["five-tuples sent"]
+    assert (metric.value, metric.cautions) == (1000, ("the trial ended before all 65,536 had been sent",))
+    metric = by_name(of_rates((), (), limit, DEVICE, (replace(asked, flows=512),)))["five-tuples sent"]
+    assert (metric.value, metric.cautions) == (512, ())
 
 
 def test_frames_on_connections_have_their_rate_in_bits_and_their_order():
     rate = Rate(0.0, RateStatus.FOUND, 1.0e6, 1.2e6, 0.2, 0.0, "", estimate_fps=1.1e6, confidence=0.95)
     counts = replace(trials.stream_counts(), reordered=7, reordered_in_flow=5)
     sent = replace(support.stream(), frame_bytes=125, segment=Segment(1, 1))
-    metrics = found(of_rates((rate,), (), trials.trial(counts=counts), DEVICE, (sent,)))
+    metrics = by_name(of_rates((rate,), (), trials.trial(counts=counts), DEVICE, (sent,)))
     bits = metrics["NDR throughput"]
     assert (bits.unit, bits.value, bits.low, bits.high) == ("bit/s", 1.1e9, 1.0e9, 1.2e9)
     assert metrics["reordered in connections"].value == 5 / 1000
-    others = found(of_rates((rate,), (), trials.trial(counts=counts), DEVICE, (support.stream(),)))
+    others = by_name(of_rates((rate,), (), trials.trial(counts=counts), DEVICE, (support.stream(),)))
     assert not {"NDR throughput", "reordered in connections"} & others.keys()
 
 
@@ -192,7 +192,7 @@ def test_load_is_the_median_of_the_trials_with_their_extremes():
         replace(trials.trial(threads=[trials.thread_load(busy, cycles)]))
         for busy, cycles in ((0.5, 400.0), (0.2, 300.0), (0.3, 350.0))
     ]
-    metrics = found(list(of_load(200_000, ran, DEVICE.figures)))
+    metrics = by_name(list(of_load(200_000, ran, DEVICE.figures)))
     busy = metrics["thread busy at 200 kpps"]
     assert (busy.value, busy.low, busy.high) == (0.3, 0.2, 0.5)
     assert metrics["cycles per packet at 200 kpps"].value == 350

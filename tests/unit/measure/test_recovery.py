@@ -33,17 +33,17 @@ def recovered(truth, recovery=SHORT, trials=()):
 
 
 def figures(result):
-    return {one.name: one for one in result.metrics}
+    return {metric.name: metric for metric in result.metrics}
 
 
 @pytest.mark.parametrize("recovery_s", [0.0, 0.25])
 def test_the_time_is_that_from_the_change_to_the_last_loss(recovery_s):
     result, kept = recovered(Truth(1e6, recovery_s=recovery_s))
-    found = figures(result)
-    assert found["recovery time"].value == pytest.approx(recovery_s, abs=1e-6)
-    assert found["lost after the overload"].value == pytest.approx(recovery_s * 0.5e6, abs=1)
-    assert found["lost in the overload"].value == pytest.approx(0.1e6 * 2 - 1024, rel=0.01)
-    assert found["recovery time"].note.startswith("lowest and highest of 3 repeats; each known to ")
+    by_name = figures(result)
+    assert by_name["recovery time"].value == pytest.approx(recovery_s, abs=1e-6)
+    assert by_name["lost after the overload"].value == pytest.approx(recovery_s * 0.5e6, abs=1)
+    assert by_name["lost in the overload"].value == pytest.approx(0.1e6 * 2 - 1024, rel=0.01)
+    assert by_name["recovery time"].note.startswith("lowest and highest of 3 repeats; each known to ")
     (first, *_) = [trial for trial in kept if trial.phase == "recovery"]
     assert first.intended == pytest.approx(1.1e6 * 2 + 0.5e6)
     assert result.warnings == ()

@@ -18,20 +18,20 @@ def overload(last_loss_s=2.0, lost=200, seen=200, received=2_500_000, gaps=()):
     counts = replace(trials.stream_counts(2_700_000, received=2_700_000 - lost), last_loss_s=last_loss_s)
     samples = (Sample(1.9, 2_090_000, 200, received=2_089_000), Sample(2.0, 2_200_000, 200, received=received),
                Sample(2.9, 2_650_000, seen, received=received))  # fmt: skip
-    found = replace(trials.trial(1.1e6, counts=counts), sent_duration_s=3.0, samples=samples)
+    changed = replace(trials.trial(1.1e6, counts=counts), sent_duration_s=3.0, samples=samples)
     worker = replace(trials.worker(), gaps_longest=gaps)
-    return replace(found, witness=replace(found.witness, workers=(worker,)))
+    return replace(changed, witness=replace(changed.witness, workers=(worker,)))
 
 
 def test_the_time_is_that_from_the_change_to_the_last_loss():
-    found = recovered(overload(last_loss_s=2.25, lost=300, seen=300), ASKED)
-    assert (found.time_s, found.still, found.silent) == (0.25, False, False)
-    assert (found.lost_before, found.lost_after) == (200, 100)
+    recovery = recovered(overload(last_loss_s=2.25, lost=300, seen=300), ASKED)
+    assert (recovery.time_s, recovery.still, recovery.silent) == (0.25, False, False)
+    assert (recovery.lost_before, recovery.lost_after) == (200, 100)
 
 
 def test_a_dut_without_a_loss_after_the_change_needed_no_time():
-    found = recovered(overload(), ASKED)
-    assert (found.time_s, found.still, found.lost_after) == (0.0, False, 0)
+    recovery = recovered(overload(), ASKED)
+    assert (recovery.time_s, recovery.still, recovery.lost_after) == (0.0, False, 0)
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,10 @@ def test_a_dut_without_a_loss_after_the_change_needed_no_time():
     ids=["nothing came back", "one port of several", "it lost frames to the end"],
 )
 def test_a_dut_that_lost_frames_to_the_end_did_not_recover_while_it_was_watched(trial, silent):
-    found = recovered(trial, ASKED)
-    assert found.still
-    assert found.time_s == pytest.approx(1.0)
-    assert found.silent is silent
+    recovery = recovered(trial, ASKED)
+    assert recovery.still
+    assert recovery.time_s == pytest.approx(1.0)
+    assert recovery.silent is silent
 
 
 def test_frames_that_none_came_after_are_those_that_the_last_sample_did_not_have():
@@ -72,7 +72,7 @@ def times(*seconds):
 
 
 @pytest.mark.parametrize(
-    ("found", "value", "high", "begins"),
+    ("times_s", "value", "high", "begins"),
     [
         ((0.1, 0.2, 0.3), 0.2, 0.3, "lowest and highest of 3"),
         ((0.1, 0.2, None), 0.2, None, "1 of 3 repeats not recovered within 1.00 s; lowest and highest of 3"),
@@ -81,8 +81,8 @@ def times(*seconds):
         ((None,), 1.0, None, "at least: 1 of 1 repeats not recovered within 1.00 s; a single value"),
     ],
 )
-def test_what_did_not_recover_stands_behind_all_others_and_has_no_upper_end(found, value, high, begins):
-    metric, *_ = diagnosis.metrics(times(*found), 1e6)
+def test_what_did_not_recover_stands_behind_all_others_and_has_no_upper_end(times_s, value, high, begins):
+    metric, *_ = diagnosis.metrics(times(*times_s), 1e6)
     assert (metric.name, metric.value, metric.high) == ("recovery time", pytest.approx(value), high)
     assert metric.note.startswith(begins)
 
@@ -90,5 +90,5 @@ def test_what_did_not_recover_stands_behind_all_others_and_has_no_upper_end(foun
 def test_it_is_told_how_many_did_not_recover_and_how_many_fell_silent():
     (some,) = diagnosis.warnings(times(0.1, None))
     assert some == "1 of 2 repeats not recovered within 1.00 s: they still lost frames at their end"
-    _, silent = diagnosis.warnings([replace(one, silent=True) for one in times(None, None)])
+    _, silent = diagnosis.warnings([replace(recovery, silent=True) for recovery in times(None, None)])
     assert silent == "in 2 of 2 repeats the switch forwarded nothing after the overload"

@@ -37,9 +37,9 @@ def seen(busy=0.2, missed=0, refused_sends=0, **changed):
     ],
 )
 def test_what_is_missing_is_the_device_s_the_generator_s_or_the_host_s(account, validity, due):
-    found = judge(account, RULES)
-    assert (found.validity, found.due) == (validity, due)
-    assert bool(found.reason) == (validity is not TrialValidity.VALID)
+    told = judge(account, RULES)
+    assert (told.validity, told.due) == (validity, due)
+    assert bool(told.reason) == (validity is not TrialValidity.VALID)
 
 
 def test_without_a_way_to_the_service_there_is_no_account():

@@ -89,16 +89,16 @@ def soaked(truth, soak, trials=(), made=(), instrument=None, answers=(10**9, 10*
 
 
 def figures(result):
-    return {one.name: one for one in result.metrics}
+    return {metric.name: metric for metric in result.metrics}
 
 
 def test_windows_leave_out_no_time_and_no_frame():
     result, kept, windows = soaked(Truth(5e6, stalls=(OWN,)), Soak(1e6, 0.9, 100.0, 1.0))
     (trial,) = [trial for trial in kept if trial.phase == "soak"]
     assert len(windows) == 100
-    assert sum(one.account["span_s"] for one in windows) == pytest.approx(trial.sent_duration_s)
-    assert sum(one.account["lost"] for one in windows) == trial.lost > 0
-    assert sum(one.account["offered"] for one in windows) == trial.offered
+    assert sum(window.account["span_s"] for window in windows) == pytest.approx(trial.sent_duration_s)
+    assert sum(window.account["lost"] for window in windows) == trial.lost > 0
+    assert sum(window.account["offered"] for window in windows) == trial.offered
     assert result.outcome is Outcome.MEASURED
 
 
@@ -111,7 +111,7 @@ def test_a_dut_that_pauses_has_losses_with_the_time_between_them():
 
 def test_pauses_of_an_engine_core_that_only_receives_discard_windows():
     result, _, windows = soaked(Truth(5e6, stalls=(ENGINES,)), Soak(1e6, 0.9, 200.0, 1.0), cpus=(0, 2))
-    discarded = [one for one in windows if one.validity is TrialValidity.NOISY_HOST]
+    discarded = [window for window in windows if window.validity is TrialValidity.NOISY_HOST]
     assert 20 < len(discarded) < 60
     assert figures(result)["disturbed windows"].value == pytest.approx(len(discarded) / 200)
     assert figures(result)["windows with loss"].value == 0
@@ -119,7 +119,7 @@ def test_pauses_of_an_engine_core_that_only_receives_discard_windows():
 
 def test_pauses_of_an_engine_of_one_core_discard_nothing_since_it_sends_nothing_meanwhile():
     result, _, windows = soaked(Truth(5e6, stalls=(ENGINES,)), Soak(1e6, 0.9, 20.0, 1.0))
-    assert all(one.validity is TrialValidity.VALID for one in windows)
+    assert all(window.validity is TrialValidity.VALID for window in windows)
     assert figures(result)["windows with loss"].value == 0
 
 
@@ -145,7 +145,7 @@ def test_what_was_measured_before_an_interruption_is_kept_and_resume_adds_the_re
     result, again, rest = soaked(Truth(5e6), soak, trials=kept, made=windows)
     (trial,) = [trial for trial in again if trial.phase == "soak"]
     assert trial.duration_s == pytest.approx(6.0)
-    assert [one.repeat for one in rest] == [5, 6, 7, 8, 9, 10]
+    assert [window.repeat for window in rest] == [5, 6, 7, 8, 9, 10]
     assert figures(result)["longest loss-free stretch"].value == pytest.approx(10.0)
     assert result.warnings == ()
 
@@ -159,13 +159,13 @@ def test_a_soak_that_was_finished_sends_nothing_more():
 
 
 def losses(windows):
-    return [one.account["lost"] / one.account["offered"] for one in windows]
+    return [window.account["lost"] / window.account["offered"] for window in windows]
 
 
 def test_a_dut_that_stops_for_good_has_its_loss_where_it_happened_and_the_time_is_told():
     result, kept, windows = soaked(Truth(5e6, stop=Stop(6.2)), Soak(1e6, 0.9, 10.0, 1.0))
     assert losses(windows) == pytest.approx([0] * 6 + [0.8] + [1] * 3, abs=1e-4)
-    assert sum(one.account["lost"] for one in windows) == kept[-1].lost
+    assert sum(window.account["lost"] for window in windows) == kept[-1].lost
     assert "forwarding stopped 6.2 s after the beginning, and did not come back" in result.warnings
     assert figures(result)["longest stop"].value == pytest.approx(3.8, abs=1e-3)
 
@@ -173,7 +173,7 @@ def test_a_dut_that_stops_for_good_has_its_loss_where_it_happened_and_the_time_i
 def test_a_dut_that_comes_back_has_the_loss_of_the_time_that_it_stood_still():
     result, kept, windows = soaked(Truth(5e6, stop=Stop(3.5, 3.2)), Soak(1e6, 0.9, 10.0, 1.0))
     assert losses(windows) == pytest.approx([0, 0, 0, 0.5, 1, 1, 0.7, 0, 0, 0], abs=1e-4)
-    assert sum(one.account["lost"] for one in windows) == kept[-1].lost
+    assert sum(window.account["lost"] for window in windows) == kept[-1].lost
     assert "forwarding stood still from 3.5 s to 6.7 s after the beginning" in result.warnings
 
 
@@ -181,7 +181,7 @@ def test_a_dut_that_answers_no_more_is_told_and_its_forwarding_still_watched():
     result, _, windows = soaked(Truth(5e6), Soak(1e6, 0.9, 10.0, 1.0), answers=(4, 10**9))
     assert result.outcome is Outcome.MEASURED
     assert len(windows) == 10
-    assert [bool(one.threads) for one in windows] == [True] * 3 + [False] * 7
+    assert [bool(window.threads) for window in windows] == [True] * 3 + [False] * 7
     (told,) = result.warnings
     assert told.startswith("4.0 s after the beginning the switch did not answer: vswitchd.ctl: no answer")
 
@@ -200,7 +200,7 @@ def test_a_dut_that_died_ends_the_soak_with_the_windows_so_far_and_resume_tells_
     with pytest.raises(DutError) as died:
         soaked(dies, soak, answers=(10**9, 3), kept=(kept := []), windows=(windows := []))
     assert died.value.__notes__ == ["3.5 s of the soak were measured"]
-    assert [one.account["span_s"] for one in windows] == pytest.approx([1, 1, 1, 0.5])
+    assert [window.account["span_s"] for window in windows] == pytest.approx([1, 1, 1, 0.5])
     result, again, _ = soaked(Truth(5e6), soak, trials=kept, made=windows)
     assert again[-1].duration_s == pytest.approx(6.5)
     (told,) = result.warnings

@@ -19,17 +19,17 @@ QUIET = Window(0.0, 10.0, 1e6, 10_000_000, 0, 0.0, 0.0, 0.0, 0.0, 0.5)
 
 
 def metrics(windows):
-    return {one.name: one for one in soak.metrics(windows, RING)}
+    return {metric.name: metric for metric in soak.metrics(windows, RING)}
 
 
 def test_a_window_is_what_lies_between_two_samples():
     ends = (Sample(10.0, 1000, 5, 0.2, 0.1), Sample(20.0, 3000, 25, 0.5, 0.3))
     stolen = {"host/cpu/1/steal_ticks": 0.03 * TICKS_PER_S}
     seen = {"host/thread/pmd-c01/id:9/run_delay_ns": 2e6, "host/thread/pmd-c01/id:9/cpu": 1.0, **stolen}
-    one = soak.window(40.0, 200.0, ends, seen, loads(seen, 10.0))
-    assert (one.at_s, one.span_s, one.offered, one.lost) == (40.0, 10.0, 2000, 20)
-    assert (one.gaps_s, one.gap_max_s, one.steal_s) == (pytest.approx(0.3), 0.3, pytest.approx(0.03))
-    assert one.delay_s == pytest.approx(2e-3)
+    window = soak.window(40.0, 200.0, ends, seen, loads(seen, 10.0))
+    assert (window.at_s, window.span_s, window.offered, window.lost) == (40.0, 10.0, 2000, 20)
+    assert (window.gaps_s, window.gap_max_s, window.steal_s) == (pytest.approx(0.3), 0.3, pytest.approx(0.03))
+    assert window.delay_s == pytest.approx(2e-3)
 
 
 def test_frames_that_are_out_are_lost_once_there_is_no_room_for_as_many():
@@ -48,9 +48,9 @@ def test_at_a_low_load_a_second_is_longer_than_any_frame_takes():
 
 def test_frames_that_came_late_are_taken_off_the_loss_before_them_the_nearest_first():
     windows = [replace(QUIET, lost=n) for n in (5, 30, 20)]
-    found = soak.corrected([*windows, replace(QUIET, late=25), QUIET])
-    assert [one.lost for one in found] == [5, 25, 0, 0, 0]
-    assert "25 frames came so late" in soak.warnings(found, RING, 50.0)[0]
+    corrected = soak.corrected([*windows, replace(QUIET, late=25), QUIET])
+    assert [window.lost for window in corrected] == [5, 25, 0, 0, 0]
+    assert "25 frames came so late" in soak.warnings(corrected, RING, 50.0)[0]
 
 
 def row(*losses):
@@ -62,7 +62,7 @@ def row(*losses):
 
 
 @pytest.mark.parametrize(
-    ("losses", "found"),
+    ("losses", "stops"),
     [
         ((0, 0, 0), []),
         ((0, 0.9, 0), []),
@@ -72,8 +72,8 @@ def row(*losses):
     ],
     ids=["none", "shorter than a window", "for good", "from the beginning", "twice"],
 )
-def test_a_stop_begins_within_the_window_before_it_and_ends_within_the_one_behind(losses, found):
-    assert soak.stops(row(*losses)) == found
+def test_a_stop_begins_within_the_window_before_it_and_ends_within_the_one_behind(losses, stops):
+    assert soak.stops(row(*losses)) == stops
 
 
 def test_a_stop_is_told_with_its_time_and_whether_it_ended():
@@ -116,38 +116,38 @@ def test_only_a_pause_of_a_core_that_receives_discards_a_window_whatever_was_los
 
 def test_losses_of_discarded_windows_are_not_judged():
     lossy, noisy = replace(QUIET, lost=100), replace(QUIET, lost=700, gaps_s=0.01, gap_max_s=0.01)
-    found = metrics([QUIET, lossy, QUIET, QUIET, noisy, QUIET])
-    assert found["windows with loss"].value == pytest.approx(1 / 5)
-    assert found["lost frames"].value == 800
-    assert found["disturbed windows"].value == pytest.approx(1 / 6)
-    assert found["longest loss-free stretch"].value == 20.0
+    figures = metrics([QUIET, lossy, QUIET, QUIET, noisy, QUIET])
+    assert figures["windows with loss"].value == pytest.approx(1 / 5)
+    assert figures["lost frames"].value == 800
+    assert figures["disturbed windows"].value == pytest.approx(1 / 6)
+    assert figures["longest loss-free stretch"].value == 20.0
 
 
 def test_losses_while_the_host_took_time_from_the_device_count_and_are_a_figure_of_their_own():
     waited, stolen = replace(QUIET, lost=30, delay_s=0.002), replace(QUIET, lost=4, steal_s=0.01)
-    found = metrics([QUIET, replace(QUIET, lost=100), waited, stolen, replace(QUIET, lost=7, delay_s=0.0009)])
-    assert found["windows with loss"].value == pytest.approx(4 / 5)
-    assert found["lost frames beside the host"].value == 34
-    assert "in 2 windows" in found["lost frames beside the host"].note
+    figures = metrics([QUIET, replace(QUIET, lost=100), waited, stolen, replace(QUIET, lost=7, delay_s=0.0009)])
+    assert figures["windows with loss"].value == pytest.approx(4 / 5)
+    assert figures["lost frames beside the host"].value == 34
+    assert "in 2 windows" in figures["lost frames beside the host"].note
 
 
 def test_a_short_rest_at_the_end_counts_in_the_totals_and_not_as_a_window():
-    found = metrics([QUIET, QUIET, replace(QUIET, span_s=0.1, lost=3)])
-    assert found["windows with loss"].value == 0
-    assert found["lost frames"].value == 3
+    figures = metrics([QUIET, QUIET, replace(QUIET, span_s=0.1, lost=3)])
+    assert figures["windows with loss"].value == 0
+    assert figures["lost frames"].value == 3
 
 
 def test_no_loss_gives_a_bound_and_no_estimate():
-    found = metrics([QUIET] * 30)["mean time between losses"]
-    assert found.value == found.low == pytest.approx(300 / math.log(20))
-    assert found.high is None
-    assert found.note.startswith("at least")
+    between_losses = metrics([QUIET] * 30)["mean time between losses"]
+    assert between_losses.value == between_losses.low == pytest.approx(300 / math.log(20))
+    assert between_losses.high is None
+    assert between_losses.note.startswith("at least")
 
 
 def test_loss_in_every_window_gives_a_bound_the_other_way():
-    found = metrics([replace(QUIET, lost=1)] * 30)["mean time between losses"]
-    assert found.low is None
-    assert found.value == found.high < 10.0
+    between_losses = metrics([replace(QUIET, lost=1)] * 30)["mean time between losses"]
+    assert between_losses.low is None
+    assert between_losses.value == between_losses.high < 10.0
 
 
 def test_nothing_is_judged_where_every_window_was_discarded():
@@ -161,8 +161,8 @@ def test_the_interval_of_the_mean_time_covers_the_truth(mean_s):
     random, covered, runs = Random(11), 0, 400
     for _ in range(runs):
         windows = [replace(QUIET, lost=int(random.random() < -math.expm1(-10.0 / mean_s))) for _ in range(60)]
-        found = metrics(windows)["mean time between losses"]
-        covered += (found.low or 0.0) <= mean_s <= (found.high or math.inf)
+        between_losses = metrics(windows)["mean time between losses"]
+        covered += (between_losses.low or 0.0) <= mean_s <= (between_losses.high or math.inf)
     assert covered / runs >= 0.93
 
 

@@ -51,21 +51,26 @@ def ends(measure=RequestResponse, **changes):
 
 
 def window(number=1, validity=VALID, reason="", per_s=10_000.0, seen=None):
-    found = measurement(pair(transactions_per_s=per_s), number=number, seen=seen, validity=validity, reason=reason)
+    made = measurement(pair(transactions_per_s=per_s), number=number, seen=seen, validity=validity, reason=reason)
     metrics = (
         ()
         if validity is ABORTED
-        else windows.of_window(windows.read(found), own_metrics(found.observed), handled(found.observed))
+        else windows.of_window(windows.read(made), own_metrics(made.observed), handled(made.observed))
     )
-    return replace(found, metrics=metrics)
+    return replace(made, metrics=metrics)
 
 
 def test_connections_and_the_plan_are_dealt_over_pairs_of_cpus():
     asked = requests(ends(), ("ns-a", "ns-b"), "m-0001")
-    assert [(one.client.core, one.server.core, one.connections) for one in asked] == [(0, 4, 3), (1, 5, 2)]
-    assert [one.rate_tps for one in asked] == [600, 400]
-    assert [one.trial for one in asked] == ["m-0001-1", "m-0001-2"]
-    assert {(one.client.netns, one.server.netns, one.listen) for one in asked} == {("ns-a", "ns-b", "10.0.0.2")}
+    assert [(request.client.core, request.server.core, request.connections) for request in asked] == [
+        (0, 4, 3),
+        (1, 5, 2),
+    ]
+    assert [request.rate_tps for request in asked] == [600, 400]
+    assert [request.trial for request in asked] == ["m-0001-1", "m-0001-2"]
+    assert {(request.client.netns, request.server.netns, request.listen) for request in asked} == {
+        ("ns-a", "ns-b", "10.0.0.2")
+    }
 
 
 def test_one_connection_is_one_pair():
@@ -92,9 +97,9 @@ def test_only_cpus_that_take_part_are_watched():
 
 def test_what_the_relay_lost_is_a_warning_and_evidence():
     lost = {"host/relay/a/dut/dropped": 2.0, "host/relay/a/dut/too_long": 0.0}
-    found = summary(SCENARIO, ends(), [window(1), window(2, seen=lost)], 9.0)
+    result = summary(SCENARIO, ends(), [window(1), window(2, seen=lost)], 9.0)
     told = "the relay lost 2 frames between host and switch: 2 from a to dut (taken too late by the port)"
-    assert found.warnings == (f"m-0002: {told}",)
+    assert result.warnings == (f"m-0002: {told}",)
     assert told in summary(SCENARIO, ends(repeats=1), [window(seen=lost)], 9.0).verdict.evidence
 
 
@@ -115,29 +120,36 @@ def test_what_the_relay_lost_is_a_warning_and_evidence():
     ],
 )
 def test_windows_are_repeated_until_enough_are_valid_or_more_would_not_help(made, enough):
-    found = [window(number, validity) for number, validity in enumerate(made, start=1)]
-    assert sockets._enough(found, ends(repeats=2, max_repeats=3)) is enough
+    made_windows = [window(number, validity) for number, validity in enumerate(made, start=1)]
+    assert sockets._enough(made_windows, ends(repeats=2, max_repeats=3)) is enough
 
 
 def test_valid_windows_speak_and_disturbed_ones_are_counted():
     made = [window(1, NOISY, "stolen", per_s=1.0), window(2, per_s=9000.0), window(3, per_s=11_000.0)]
-    found = summary(SCENARIO, ends(rate_tps=None), made, 9.0)
-    assert (found.outcome, found.metrics[0].value, found.trials) == (Outcome.MEASURED, 10_000, 3)
-    assert found.invalid_trials == {"noisy_host": 1}
-    assert found.warnings == ("1 of 3 windows discarded and repeated; the last one: stolen",)
-    assert found.verdict is not None
+    result = summary(SCENARIO, ends(rate_tps=None), made, 9.0)
+    assert (result.outcome, result.metrics[0].value, result.trials) == (Outcome.MEASURED, 10_000, 3)
+    assert result.invalid_trials == {"noisy_host": 1}
+    assert result.warnings == ("1 of 3 windows discarded and repeated; the last one: stolen",)
+    assert result.verdict is not None
 
 
 def test_if_all_were_disturbed_the_figures_say_so():
-    found = summary(SCENARIO, ends(), [window(n, NOISY, "a compiler ran") for n in (1, 2)], 9.0)
-    assert found.outcome is Outcome.MEASURED
-    assert all(metric.disturbed and metric.cautions == (NONE_VALID,) for metric in found.metrics)
-    assert found.warnings == ("0 of 2 windows were valid, not 2; the last invalid one: a compiler ran",)
+    result = summary(SCENARIO, ends(), [window(n, NOISY, "a compiler ran") for n in (1, 2)], 9.0)
+    assert result.outcome is Outcome.MEASURED
+    assert all(metric.disturbed and metric.cautions == (NONE_VALID,) for metric in result.metrics)
+    assert result.warnings == ("0 of 2 windows were valid, not 2; the last invalid one: a compiler ran",)
 
 
 def test_if_none_can_be_judged_the_scenario_failed_with_the_reason():
-    found = summary(SCENARIO, ends(), [window(1, LIMITED, "no source port"), window(2, LIMITED, "no source port")], 9.0)
-    assert (found.outcome, found.reason, found.verdict, found.metrics) == (Outcome.FAILED, "no source port", None, ())
+    result = summary(
+        SCENARIO, ends(), [window(1, LIMITED, "no source port"), window(2, LIMITED, "no source port")], 9.0
+    )
+    assert (result.outcome, result.reason, result.verdict, result.metrics) == (
+        Outcome.FAILED,
+        "no source port",
+        None,
+        (),
+    )
 
 
 def fallen(number, before=14_000.0, after=300.0):
@@ -149,10 +161,10 @@ def fallen(number, before=14_000.0, after=300.0):
 
 
 def test_a_rate_that_fell_within_its_windows_is_a_range_with_the_level_that_lasts():
-    found = [fallen(number, after=after) for number, after in enumerate((290.0, 300.0, 320.0), start=1)]
-    assert found[1].change == LevelChange(1.0, 14_000.0, 300.0)
-    assert found[1].validity is VALID
-    told = summary(SCENARIO, ends(), found, 9.0)
+    made_windows = [fallen(number, after=after) for number, after in enumerate((290.0, 300.0, 320.0), start=1)]
+    assert made_windows[1].change == LevelChange(1.0, 14_000.0, 300.0)
+    assert made_windows[1].validity is VALID
+    told = summary(SCENARIO, ends(), made_windows, 9.0)
     rate = next(metric for metric in told.metrics if metric.name == "transactions")
     assert (rate.value, rate.low, rate.high) == (300.0, 290.0, 14_000.0)
     assert any(part.startswith("not stationary: ") for part in rate.cautions)
@@ -180,17 +192,17 @@ def test_ports_that_run_out_are_the_verdict_of_a_scenario_that_has_no_rate():
         short = measurement(pair("crr", status=status, failures=failures))
         judged = sockets._judged(short, None, device(default()))
         assert judged.validity is LIMITED
-        found = summary(SCENARIO, ends(), [judged], 3.0)
-        assert (found.outcome, found.verdict.limit) == (Outcome.FAILED, Limit.SOURCE_PORTS)
-        assert found.metrics == (), "no low number stands for it"
+        result = summary(SCENARIO, ends(), [judged], 3.0)
+        assert (result.outcome, result.verdict.limit) == (Outcome.FAILED, Limit.SOURCE_PORTS)
+        assert result.metrics == (), "no low number stands for it"
 
 
 def test_rules_that_the_datapath_did_not_see_are_a_warning():
     bridge = replace(SCENARIO.dut.bridges[0], rule_series=(RuleSeries("drop", 499_999),))
     scenario = replace(SCENARIO, dut=replace(SCENARIO.dut, bridges=(bridge,)))
     seen = {"ovs/exercised/flows": 2.0, "ovs/exercised/masks": 1.0}
-    found = summary(scenario, ends(repeats=1), [window(seen=seen)], 9.0)
-    assert found.warnings[0].startswith("500,000 OpenFlow rules, but 2 datapath flows and 1 mask carried the traffic")
+    result = summary(scenario, ends(repeats=1), [window(seen=seen)], 9.0)
+    assert result.warnings[0].startswith("500,000 OpenFlow rules, but 2 datapath flows and 1 mask carried the traffic")
 
 
 def test_a_verdict_survives_the_disk():
@@ -228,16 +240,16 @@ def test_the_lab_keeps_off_the_cpus_of_an_end_on_its_own_machine_where_the_switc
 def test_recorded_windows_that_gave_nothing_do_not_end_a_resumed_run(monkeypatch):
     made = []
 
-    def fresh(_bench, _ends, found):
-        made.extend(found)
-        found += [window(5), window(6)]
+    def fresh(_bench, _ends, seen):
+        made.extend(seen)
+        seen += [window(5), window(6)]
 
     monkeypatch.setattr(sockets, "_measure", fresh)
-    found = measure_sockets(Bench(window(1), window(2, ABORTED), window(3, LIMITED), window(4, LIMITED)))
-    assert [one.id for one in made] == ["m-0001"]
-    assert (found.outcome, found.trials) == (Outcome.MEASURED, 3)
+    result = measure_sockets(Bench(window(1), window(2, ABORTED), window(3, LIMITED), window(4, LIMITED)))
+    assert [measurement.id for measurement in made] == ["m-0001"]
+    assert (result.outcome, result.trials) == (Outcome.MEASURED, 3)
 
 
 def test_recorded_windows_are_not_made_again():
-    found = measure_sockets(Bench(window(1), window(2, NOISY), window(3)))
-    assert (found.trials, found.invalid_trials) == (3, {"noisy_host": 1})
+    result = measure_sockets(Bench(window(1), window(2, NOISY), window(3)))
+    assert (result.trials, result.invalid_trials) == (3, {"noisy_host": 1})

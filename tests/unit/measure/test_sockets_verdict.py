@@ -16,10 +16,10 @@ def judged(*pairs, rate_tps=None, connections=1, seen=None, threads=()):
 
 
 def test_a_client_without_idle_time_is_the_sender():
-    found = judged(pair("stream", client=0.99, server=0.6), seen=IDLE)
-    assert found.limit is Limit.SENDER_CORE
-    assert found.headline == "the client's thread is saturated: 99.0 % busy on CPU 0"
-    assert "the server's thread: 40.0 % of the window idle" in found.ruled_out
+    reached = judged(pair("stream", client=0.99, server=0.6), seen=IDLE)
+    assert reached.limit is Limit.SENDER_CORE
+    assert reached.headline == "the client's thread is saturated: 99.0 % busy on CPU 0"
+    assert "the server's thread: 40.0 % of the window idle" in reached.ruled_out
 
 
 def test_a_server_without_idle_time_is_the_receiver():
@@ -27,34 +27,37 @@ def test_a_server_without_idle_time_is_the_receiver():
 
 
 def test_of_two_saturated_threads_both_are_named():
-    found = judged(pair("stream", client=0.96, server=0.99), seen=IDLE)
-    assert found.limit is Limit.RECEIVER_CORE
-    assert found.headline.endswith("so is client")
+    reached = judged(pair("stream", client=0.96, server=0.99), seen=IDLE)
+    assert reached.limit is Limit.RECEIVER_CORE
+    assert reached.headline.endswith("so is client")
 
 
 def test_the_switchs_main_thread_is_known_by_its_processor_time():
     seen = IDLE | {"host/thread/main/cpu": 1}
-    found = judged(pair(client=0.3, server=0.3), seen=seen, threads=[main_thread(0.98)])
-    assert (found.limit, found.headline) == (Limit.FORWARDING_CORE, "main thread is saturated: 98.0 % busy on CPU 1")
+    reached = judged(pair(client=0.3, server=0.3), seen=seen, threads=[main_thread(0.98)])
+    assert (reached.limit, reached.headline) == (
+        Limit.FORWARDING_CORE,
+        "main thread is saturated: 98.0 % busy on CPU 1",
+    )
 
 
 def test_a_busy_pmd_is_told_with_its_cycles():
-    found = judged(pair("stream"), threads=[thread_load(busy_share=0.99)], seen=IDLE)
-    assert found.limit is Limit.FORWARDING_CORE
-    assert "PMD core 1 spent 500 cycles per packet" in found.evidence
+    reached = judged(pair("stream"), threads=[thread_load(busy_share=0.99)], seen=IDLE)
+    assert reached.limit is Limit.FORWARDING_CORE
+    assert "PMD core 1 spent 500 cycles per packet" in reached.evidence
 
 
 def test_a_relay_is_known_by_its_name():
     seen = IDLE | {"host/relay/relay/busy_ns": 1_980_000_000, "host/relay/relay/cpu": 1}
-    found = judged(pair("stream"), seen=seen)
-    assert (found.limit, found.headline) == (Limit.RELAY_CORE, "the relay is saturated: 99.0 % busy on CPU 1")
+    reached = judged(pair("stream"), seen=seen)
+    assert (reached.limit, reached.headline) == (Limit.RELAY_CORE, "the relay is saturated: 99.0 % busy on CPU 1")
 
 
 def test_a_relay_that_only_asks_for_frames_is_no_limit():
     seen = cpu(0, 0.3) | cpu(1, 1.0) | {"host/relay/relay/busy_ns": 400_000_000, "host/relay/relay/cpu": 1}
-    found = judged(pair("stream", server=0.5), seen=seen)
-    assert found.limit is Limit.UNEXPLAINED
-    assert "the relay: 80.0 % of the window idle" in found.ruled_out
+    reached = judged(pair("stream", server=0.5), seen=seen)
+    assert reached.limit is Limit.UNEXPLAINED
+    assert "the relay: 80.0 % of the window idle" in reached.ruled_out
 
 
 def test_a_pmds_cpu_is_not_full_because_it_polls():
@@ -66,27 +69,27 @@ def test_a_pmds_cpu_is_not_full_because_it_polls():
 
 def test_threads_whose_work_adds_up_to_a_cpu_share_it_also_where_one_polls():
     seen = cpu(0, 1.0) | {"host/relay/relay/busy_ns": 800_000_000, "host/relay/relay/cpu": 0}
-    found = judged(pair("stream", client=0.35, server=0.22, cores=(0, 0)), seen=seen)
-    assert found.limit is Limit.HOST
-    assert found.headline.startswith("CPU 0 is full (97.0 %): relay, client and server share it")
+    reached = judged(pair("stream", client=0.35, server=0.22, cores=(0, 0)), seen=seen)
+    assert reached.limit is Limit.HOST
+    assert reached.headline.startswith("CPU 0 is full (97.0 %): relay, client and server share it")
 
 
 def test_one_cpu_shared_by_all_three_is_the_hosts():
     seen = cpu(0, 0.99, softirq=0.2) | {"host/thread/main/cpu": 0}
-    found = judged(pair(client=0.3, server=0.3, cores=(0, 0)), seen=seen, threads=[main_thread(0.38)])
-    assert found.limit is Limit.HOST
-    assert found.headline.startswith(
+    reached = judged(pair(client=0.3, server=0.3, cores=(0, 0)), seen=seen, threads=[main_thread(0.38)])
+    assert reached.limit is Limit.HOST
+    assert reached.headline.startswith(
         "CPU 0 is full (99.0 %): main thread, client and server share it (main thread 38.0 %"
     )
-    assert "20.0 % of its time was in softirq" in found.headline
-    assert found.ruled_out == (), "a thread that waits for a shared CPU has no headroom"
+    assert "20.0 % of its time was in softirq" in reached.headline
+    assert reached.ruled_out == (), "a thread that waits for a shared CPU has no headroom"
 
 
 def test_a_cpu_filled_by_softirq_beside_the_server_is_the_receivers():
     seen = cpu(0, 0.4) | cpu(1, 0.98, softirq=0.6)
-    found = judged(pair("stream", client=0.4, server=0.38), seen=seen)
-    assert found.limit is Limit.RECEIVER_CORE
-    assert "60.0 % of its time was in softirq" in found.headline
+    reached = judged(pair("stream", client=0.4, server=0.38), seen=seen)
+    assert reached.limit is Limit.RECEIVER_CORE
+    assert "60.0 % of its time was in softirq" in reached.headline
 
 
 def test_a_full_cpu_without_a_thread_of_the_workload_is_not_the_limit():
@@ -95,46 +98,46 @@ def test_a_full_cpu_without_a_thread_of_the_workload_is_not_the_limit():
 
 def test_a_cpu_that_others_filled_is_not_the_switchs():
     seen = cpu(0, 0.3) | cpu(1, 1.0) | {"host/process/ovs-vswitchd/ticks": 100, "host/irq_time_separate": 0.0}
-    found = judged(pair("stream"), seen=seen | {"host/thread/main/cpu": 1}, threads=[main_thread(0.5)])
-    assert found.limit is Limit.HOST
-    assert found.headline == "the host: processes outside the bench took 80.0 % of one CPU"
+    reached = judged(pair("stream"), seen=seen | {"host/thread/main/cpu": 1}, threads=[main_thread(0.5)])
+    assert reached.limit is Limit.HOST
+    assert reached.headline == "the host: processes outside the bench took 80.0 % of one CPU"
 
 
 def test_a_plan_that_was_kept_is_the_limit():
-    found = judged(pair(client=0.3, **rate(1000, 80_000, intended=2000, shortfall=0)), rate_tps=1000.0, seen=IDLE)
-    assert found.limit is Limit.PLANNED_RATE
-    assert found.headline == "the plan of 1,000/s was kept (the busiest: client, 30.0 %)"
+    reached = judged(pair(client=0.3, **rate(1000, 80_000, intended=2000, shortfall=0)), rate_tps=1000.0, seen=IDLE)
+    assert reached.limit is Limit.PLANNED_RATE
+    assert reached.headline == "the plan of 1,000/s was kept (the busiest: client, 30.0 %)"
 
 
 def test_a_plan_that_was_not_kept_is_not():
-    found = judged(pair(client=0.97, **rate(900, 80_000)), rate_tps=1000.0, seen=IDLE)
-    assert found.limit is Limit.SENDER_CORE
+    reached = judged(pair(client=0.97, **rate(900, 80_000)), rate_tps=1000.0, seen=IDLE)
+    assert reached.limit is Limit.SENDER_CORE
 
 
 def test_a_plan_kept_by_failing_is_not_kept():
     failed = rate(1000, 80_000, failed=5, failed_share=0.0025)
-    found = judged(pair(**failed), rate_tps=1000.0, connections=1, seen=IDLE)
-    assert found.limit is not Limit.PLANNED_RATE
-    assert any("5 transactions failed (0.25 %; RFC 9411 allows less than 0.001 %)" in line for line in found.evidence)
+    reached = judged(pair(**failed), rate_tps=1000.0, connections=1, seen=IDLE)
+    assert reached.limit is not Limit.PLANNED_RATE
+    assert any("5 transactions failed (0.25 %; RFC 9411 allows less than 0.001 %)" in line for line in reached.evidence)
 
 
 def test_one_connection_that_waits_is_latency_bound_with_its_numbers():
-    found = judged(pair(client=0.2, server=0.1, **rate(10_000, 99_000)), seen=IDLE)
-    assert found.limit is Limit.UNEXPLAINED
-    assert found.headline == (
+    reached = judged(pair(client=0.2, server=0.1, **rate(10_000, 99_000)), seen=IDLE)
+    assert reached.limit is Limit.UNEXPLAINED
+    assert reached.headline == (
         "latency bound: no thread is saturated; 1 connection waits 99.0 us (mean) for each answer, "
         "which makes 10,000/s; work for each: client 20.0 us, server 10.0 us"
     )
 
 
 def test_connections_that_do_not_account_for_the_rate_stay_unexplained():
-    found = judged(pair(**rate(10_000, 100_000)), connections=8, seen=IDLE)
-    assert found.headline.startswith("unexplained: no thread is saturated, and 10,000/s x 100 us keep only 1.0 of 8")
+    reached = judged(pair(**rate(10_000, 100_000)), connections=8, seen=IDLE)
+    assert reached.headline.startswith("unexplained: no thread is saturated, and 10,000/s x 100 us keep only 1.0 of 8")
 
 
 def test_a_stream_without_a_busy_thread_is_unexplained():
-    found = judged(pair("stream"), seen=IDLE)
-    assert found.headline == "unexplained: no thread and no CPU is saturated (the busiest: client, 20.0 %)"
+    reached = judged(pair("stream"), seen=IDLE)
+    assert reached.headline == "unexplained: no thread and no CPU is saturated (the busiest: client, 20.0 %)"
 
 
 def test_the_window_with_the_median_rate_speaks():
@@ -146,9 +149,9 @@ def test_the_window_with_the_median_rate_speaks():
 
 
 def test_several_threads_of_a_side_are_numbered():
-    found = judged(pair("stream", client=0.99), pair("stream", cores=(2, 3)), seen=IDLE)
-    assert found.headline == "the client's thread (client 1) is saturated: 99.0 % busy on CPU 0"
-    assert found.evidence[0].endswith("by 2 pairs of threads")
+    reached = judged(pair("stream", client=0.99), pair("stream", cores=(2, 3)), seen=IDLE)
+    assert reached.headline == "the client's thread (client 1) is saturated: 99.0 % busy on CPU 0"
+    assert reached.evidence[0].endswith("by 2 pairs of threads")
 
 
 @pytest.mark.parametrize("busy", [0.94, 0.0])
@@ -159,9 +162,9 @@ def test_a_thread_with_headroom_is_no_limit(busy):
 def test_ports_that_ran_out_are_the_limit_of_the_windows_in_which_they_did():
     short = measurement(pair("crr", failures=failures(address_unavailable=2794)), number=1)
     whole = measurement(pair("crr"), number=2)
-    found = source_ports([windows.read(short), windows.read(whole)])
-    assert (found.limit, found.trial_ids) == (Limit.SOURCE_PORTS, ("m-0001",))
-    assert found.headline == (
+    reached = source_ports([windows.read(short), windows.read(whole)])
+    assert (reached.limit, reached.trial_ids) == (Limit.SOURCE_PORTS, ("m-0001",))
+    assert reached.headline == (
         "the client ran out of source ports: 2,794 connections found none of 28,232 for each address"
     )
     assert source_ports([windows.read(whole)]) is None

@@ -21,10 +21,10 @@ def judge(*pairs, seen=None):
     return windows.judge(windows.read(measurement(*pairs, seen=QUIET if seen is None else seen)))
 
 
-def metrics_of(found):
+def metrics_of(window):
     return {
-        one.name: one
-        for one in windows.of_window(windows.read(found), own_metrics(found.observed), handled(found.observed))
+        metric.name: metric
+        for metric in windows.of_window(windows.read(window), own_metrics(window.observed), handled(window.observed))
     }
 
 
@@ -50,9 +50,9 @@ def test_source_ports_that_ran_out_are_the_generators_limit():
 
 @pytest.mark.parametrize(("late_s", "validity"), [(0.03, TrialValidity.VALID), (0.05, TrialValidity.NOISY_HOST)])
 def test_pairs_must_run_together_for_98_percent_of_the_window(late_s, validity):
-    found = judge(pair(began_s=100.0), pair(began_s=100.0 + late_s))
-    assert found[0] is validity
-    assert found[1] == ("" if late_s < 0.04 else "the 2 pairs ran together for only 97.5 % of the window")
+    told = judge(pair(began_s=100.0), pair(began_s=100.0 + late_s))
+    assert told[0] is validity
+    assert told[1] == ("" if late_s < 0.04 else "the 2 pairs ran together for only 97.5 % of the window")
 
 
 def test_windows_that_never_met_share_nothing():
@@ -116,65 +116,67 @@ def test_without_the_processes_counters_nobody_is_accused():
 
 def test_metrics_of_transactions():
     seen = QUIET | {"ovs/exercised/flows": 2.0, "ovs/exercised/masks": 1.0}
-    found = metrics_of(measurement(pair(client=0.4, transactions_per_s=5000.0), seen=seen, threads=[main_thread(0.7)]))
-    assert next(iter(found)) == "transactions"
-    assert found["transactions"].value == 5000
-    assert found["client busy"].value == pytest.approx(0.4)
-    assert (found["thread busy"].value, found["thread busy"].note) == (0.7, "main thread")
-    assert (found["datapath flows"].value, found["datapath masks"].value) == (2, 1)
-    assert found["packets seen by the datapath"].value == 1000
-    assert found["CPU 0: softirq"].value == 0
-    assert "goodput" not in found
-    assert "cycles per packet" not in found, "the main thread counts none"
+    by_name = metrics_of(
+        measurement(pair(client=0.4, transactions_per_s=5000.0), seen=seen, threads=[main_thread(0.7)])
+    )
+    assert next(iter(by_name)) == "transactions"
+    assert by_name["transactions"].value == 5000
+    assert by_name["client busy"].value == pytest.approx(0.4)
+    assert (by_name["thread busy"].value, by_name["thread busy"].note) == (0.7, "main thread")
+    assert (by_name["datapath flows"].value, by_name["datapath masks"].value) == (2, 1)
+    assert by_name["packets seen by the datapath"].value == 1000
+    assert by_name["CPU 0: softirq"].value == 0
+    assert "goodput" not in by_name
+    assert "cycles per packet" not in by_name, "the main thread counts none"
 
 
 def test_metrics_of_a_stream_sum_over_the_pairs():
     two = measurement(pair("stream", goodput_bps=1e9), pair("stream", goodput_bps=2e9, client=0.6), seen=QUIET)
-    found = metrics_of(two)
-    assert found["goodput"].value == 3e9
-    assert found["client busy"].value == pytest.approx(0.4)
-    assert found["client busy"].note == "mean of 2 threads, the busiest 60.0 %"
-    assert not {"transactions", "failed share", "latency p50"} & set(found)
+    by_name = metrics_of(two)
+    assert by_name["goodput"].value == 3e9
+    assert by_name["client busy"].value == pytest.approx(0.4)
+    assert by_name["client busy"].note == "mean of 2 threads, the busiest 60.0 %"
+    assert not {"transactions", "failed share", "latency p50"} & set(by_name)
 
 
 def test_kernel_lookups_stand_in_where_no_thread_counts_packets():
-    found = metrics_of(measurement(pair(), seen={"ovs/lookups/hit": 90, "ovs/lookups/missed": 10}))
-    assert found["packets seen by the datapath"].value == 100
+    by_name = metrics_of(measurement(pair(), seen={"ovs/lookups/hit": 90, "ovs/lookups/missed": 10}))
+    assert by_name["packets seen by the datapath"].value == 100
 
 
 def test_few_repeats_give_their_median_and_range():
     three = [[Metric("transactions", "1/s", value)] for value in (90.0, 104.0, 110.0)]
-    (found,) = windows.over_repeats(three)
-    assert (found.value, found.low, found.high) == (104, 90, 110)
-    assert found.note == "lowest and highest of 3 windows"
+    (metric,) = windows.over_repeats(three)
+    assert (metric.value, metric.low, metric.high) == (104, 90, 110)
+    assert metric.note == "lowest and highest of 3 windows"
 
 
 def test_one_window_has_no_interval_and_what_one_lacks_is_absent():
-    (one,) = windows.over_repeats([[Metric("goodput", "bit/s", 5.0)]], disturbed=True)
-    assert (one.low, one.high, one.note) == (None, None, "one window")
-    assert (one.disturbed, one.cautions) == (True, (windows.NONE_VALID,))
+    (goodput,) = windows.over_repeats([[Metric("goodput", "bit/s", 5.0)]], disturbed=True)
+    assert (goodput.low, goodput.high, goodput.note) == (None, None, "one window")
+    assert (goodput.disturbed, goodput.cautions) == (True, (windows.NONE_VALID,))
     both = [[Metric("goodput", "bit/s", 5.0), Metric("retransmits", "count", 1.0)], [Metric("goodput", "bit/s", 5.0)]]
     assert [metric.name for metric in windows.over_repeats(both)] == ["goodput"]
 
 
 def test_what_others_publish_is_told_in_the_units_of_the_figure_where_it_differs():
     five = [[Metric("goodput", "bit/s", value * 1e9)] for value in (1.0, 1.0, 2.0, 3.0, 13.0)]
-    (found,) = windows.over_repeats(five)
-    assert found.note == "lowest and highest of 5 windows"
-    (found,) = windows.over_repeats(five[1:] + five[4:])
-    assert found.note == "lowest and highest of 5 windows; without lowest and highest 6.00 Gbit/s"
+    (metric,) = windows.over_repeats(five)
+    assert metric.note == "lowest and highest of 5 windows"
+    (metric,) = windows.over_repeats(five[1:] + five[4:])
+    assert metric.note == "lowest and highest of 5 windows; without lowest and highest 6.00 Gbit/s"
 
 
 def test_seven_windows_are_put_together_as_curves_put_repeats():
     seven = [[Metric("goodput", "bit/s", value)] for value in (1.0, 100.0, 101.0, 102.0, 103.0, 104.0, 900.0)]
-    (found,) = windows.over_repeats(seven)
-    assert found.value == pytest.approx(102)
-    assert found.note == "95 %, of the median by ranks over 7 windows"
+    (metric,) = windows.over_repeats(seven)
+    assert metric.value == pytest.approx(102)
+    assert metric.note == "95 %, of the median by ranks over 7 windows"
 
 
 def test_no_interval_is_negative():
-    (found,) = windows.over_repeats([[Metric("retransmits", "count", value)] for value in (0.0, 0.0, 9.0)])
-    assert found.low == 0
+    (metric,) = windows.over_repeats([[Metric("retransmits", "count", value)] for value in (0.0, 0.0, 9.0)])
+    assert metric.low == 0
 
 
 @pytest.mark.parametrize(
@@ -187,8 +189,8 @@ def test_no_interval_is_negative():
     ],
 )
 def test_what_the_datapath_did_not_see_is_told(items, flows, said):
-    found = windows.invisible(items, flows, None if flows is None else 1)
-    assert [line[: len(words)] for line, words in zip(found, said, strict=True)] == said
+    shares = windows.invisible(items, flows, None if flows is None else 1)
+    assert [line[: len(words)] for line, words in zip(shares, said, strict=True)] == said
 
 
 def test_failures_are_told_by_rfc_9411s_rule():
@@ -201,8 +203,8 @@ def test_failures_are_told_by_rfc_9411s_rule():
 @pytest.mark.parametrize(("ticks", "busy"), [({"host/relay/r0/ticks": 84.0}, 0.42), ({}, 0.8)])
 def test_a_relay_is_no_busier_than_its_own_processor_time(ticks, busy):
     seen = {"host/relay/r0/busy_ns": 1.6e9, "host/relay/r0/cpu": 1.0, **ticks}
-    (found,) = [one for one in windows.read(measurement(pair(), seen=seen)).threads if one.name == "r0"]
-    assert found.busy == pytest.approx(busy)
+    (busy_thread,) = [thread for thread in windows.read(measurement(pair(), seen=seen)).threads if thread.name == "r0"]
+    assert busy_thread.busy == pytest.approx(busy)
 
 
 def test_a_window_in_which_a_relay_had_no_link_is_set_aside():
@@ -216,24 +218,27 @@ def test_a_window_in_which_a_relay_had_no_link_is_set_aside():
 
 def away(*pairs, **machines):
     """A measurement of ends on other machines than the switch's."""
-    found = measurement(*pairs, seen=QUIET)
-    return replace(found, account={**found.account, "elsewhere": machines})
+    window = measurement(*pairs, seen=QUIET)
+    return replace(window, account={**window.account, "elsewhere": machines})
 
 
 def test_a_thread_on_another_machine_is_named_with_it_and_is_on_no_cpu_of_the_switchs():
-    found = windows.read(away(pair(client=0.99, cores=(0, 1)), client="gen"))
-    assert [(one.name, one.cpu, one.host) for one in found.threads] == [("client", 0, "gen"), ("server", 1, "")]
-    assert verdict([found], None, 1).headline == "the client's thread is saturated: 99.0 % busy on CPU 0 of gen"
+    window = windows.read(away(pair(client=0.99, cores=(0, 1)), client="gen"))
+    assert [(thread.name, thread.cpu, thread.host) for thread in window.threads] == [
+        ("client", 0, "gen"),
+        ("server", 1, ""),
+    ]
+    assert verdict([window], None, 1).headline == "the client's thread is saturated: 99.0 % busy on CPU 0 of gen"
 
 
 def test_cpus_of_two_machines_with_one_number_are_not_one_that_is_full():
-    found = windows.read(away(pair(client=0.6, server=0.6, cores=(1, 1)), client="gen"))
-    assert "share" not in verdict([found], None, 1).headline
+    window = windows.read(away(pair(client=0.6, server=0.6, cores=(1, 1)), client="gen"))
+    assert "share" not in verdict([window], None, 1).headline
 
 
 def test_time_stolen_on_the_machine_of_an_end_is_the_hosts():
-    one = pair()
-    one["runs"][0]["server"]["steal_s"] = 0.1
-    assert windows.judge(windows.read(away(one)))[0] is TrialValidity.VALID, "CPUs of the switch's machine are watched"
-    validity, reason = windows.judge(windows.read(away(one, server="sink")))
+    ends = pair()
+    ends["runs"][0]["server"]["steal_s"] = 0.1
+    assert windows.judge(windows.read(away(ends)))[0] is TrialValidity.VALID, "CPUs of the switch's machine are watched"
+    validity, reason = windows.judge(windows.read(away(ends, server="sink")))
     assert (validity, reason) == (TrialValidity.NOISY_HOST, "5.00 % of the window were stolen from CPU 1 of sink")

@@ -33,7 +33,7 @@ def client(**changed):
 
 
 def wrong(service=SERVICE, **changed):
-    return [one.name for one in checks(service, client(**changed)) if not one.is_right]
+    return [check.name for check in checks(service, client(**changed)) if not check.is_right]
 
 
 def test_a_service_that_does_what_it_says_passes_every_check():
@@ -43,7 +43,7 @@ def test_a_service_that_does_what_it_says_passes_every_check():
 
 def test_local_addresses_of_ipv6_are_known_by_their_numbers():
     local = Range(0xFD000002 << 96 | 0xF0, 2)
-    seen = {one: Sources((Source(one, 300),), 0) for one in ("fd00:2::f1", "fd00:2::f2")}
+    seen = {address: Sources((Source(address, 300),), 0) for address in ("fd00:2::f1", "fd00:2::f2")}
     assert wrong(replace(SERVICE, local=local), local=seen["fd00:2::f1"]) == []
     assert wrong(replace(SERVICE, local=local), local=seen["fd00:2::f2"]) == ["expected source"]
 
@@ -55,9 +55,9 @@ def test_local_addresses_of_ipv6_are_known_by_their_numbers():
 )
 def test_a_direct_return_has_no_segment_of_a_backend_in_the_device(through, returned, entered, is_right):
     others = (Others("a", 0, 0, 0, segments=through, answered=1), Others("b", 0, 0, 0, segments=1200, answered=3))
-    found = direct(Account(1.0, client(), others, returned=returned), entered)
-    assert found.is_right is is_right
-    assert f"{returned} segments reached the clients past the device, {through} through it" in found.words
+    check = direct(Account(1.0, client(), others, returned=returned), entered)
+    assert check.is_right is is_right
+    assert f"{returned} segments reached the clients past the device, {through} through it" in check.words
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_what_the_service_does_wrong_is_named(changed, what):
 @pytest.mark.parametrize(("turns", "names"), [(1, ["busiest backend"]), (2, [])])
 def test_each_turn_of_its_own_may_be_one_connection_ahead(turns, names):
     told = client(backends=(101, 100, 99))
-    assert [one.name for one in checks(SERVICE, told, turns) if not one.is_right] == names
+    assert [check.name for check in checks(SERVICE, told, turns) if not check.is_right] == names
 
 
 def test_connections_that_are_still_remembered_are_a_leak():
@@ -92,14 +92,16 @@ def test_connections_that_are_still_remembered_are_a_leak():
 
 
 def test_a_failed_connection_says_how():
-    found = next(checks(SERVICE, client(completed=290, reset=4, timed_out_connecting=6)))
-    assert found.words == "290 of 300, 4 reset, 6 timed out connecting"
+    check = next(checks(SERVICE, client(completed=290, reset=4, timed_out_connecting=6)))
+    assert check.words == "290 of 300, 4 reset, 6 timed out connecting"
 
 
 def test_each_check_has_the_share_that_was_in_order():
     sources = Sources((Source("10.1.0.240", 225), Source("10.1.0.7", 75)), 0)
-    found = {one.name: one.share for one in checks(SERVICE, client(backends=(150, 150), local=sources, completed=270))}
-    assert found == {
+    shares = {
+        check.name: check.share for check in checks(SERVICE, client(backends=(150, 150), local=sources, completed=270))
+    }
+    assert shares == {
         "completed": 0.9,
         "payload intact": 1.0,
         "busiest backend": 0.5,

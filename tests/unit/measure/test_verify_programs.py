@@ -28,21 +28,21 @@ IN_TURN = [Got(f"server {label(number)}\n") for number in range(3)]
 
 def logs(*backends, address="10.1.0.240"):
     """Those of three servers, where request n was seen by the n-th of these."""
-    found = ["ready\n"] * 3
+    lines = ["ready\n"] * 3
     for number, backend in enumerate(backends, start=1):
-        found[backend] += f"{address} {path(number)}\n"
-    return found
+        lines[backend] += f"{address} {path(number)}\n"
+    return lines
 
 
 def wrong(got, where, service=SERVICE):
-    return {one.name: one.words for one in checks(service, got, where) if not one.is_right}
+    return {check.name: check.words for check in checks(service, got, where) if not check.is_right}
 
 
 def test_three_requests_that_three_servers_answer_in_turn_are_right():
-    found = list(checks(SERVICE, IN_TURN, logs(0, 1, 2)))
-    assert all(one.is_right for one in found)
-    assert found[1].words == "server 02 (10.1.0.2:8080) answered and saw 10.1.0.240, a local address"
-    assert found[-1].words == "1 / 1 / 1, in turn"
+    checks_made = list(checks(SERVICE, IN_TURN, logs(0, 1, 2)))
+    assert all(check.is_right for check in checks_made)
+    assert checks_made[1].words == "server 02 (10.1.0.2:8080) answered and saw 10.1.0.240, a local address"
+    assert checks_made[-1].words == "1 / 1 / 1, in turn"
 
 
 @pytest.mark.parametrize(
@@ -56,21 +56,21 @@ def test_three_requests_that_three_servers_answer_in_turn_are_right():
     ],
 )
 def test_what_the_service_does_wrong_is_named(got, where, name, words):
-    found = wrong(got, where)
-    assert list(found) == [name]
-    assert words in found[name]
+    faults = wrong(got, where)
+    assert list(faults) == [name]
+    assert words in faults[name]
 
 
 def test_an_address_outside_the_pool_is_wrong_and_named():
-    found = wrong(IN_TURN, logs(0, 1, 2, address="10.0.1.1"))
-    assert list(found) == ["request 1", "request 2", "request 3"]
-    assert "saw 10.0.1.1, which is not a local address" in found["request 1"]
+    faults = wrong(IN_TURN, logs(0, 1, 2, address="10.0.1.1"))
+    assert list(faults) == ["request 1", "request 2", "request 3"]
+    assert "saw 10.0.1.1, which is not a local address" in faults["request 1"]
     assert wrong(IN_TURN, logs(0, 1, 2, address="10.0.1.1"), replace(SERVICE, mode=Mode.DNAT, local=None)) == {}
 
 
 def test_workers_that_each_deal_in_turn_may_all_begin_with_the_same_server():
     same = [IN_TURN[0]] * 3
-    assert [one.is_right for one in checks(SERVICE, same, logs(0, 0, 0), turns=3)] == [True] * 4
+    assert [check.is_right for check in checks(SERVICE, same, logs(0, 0, 0), turns=3)] == [True] * 4
 
 
 def test_a_hash_may_choose_the_same_server_again():

@@ -23,9 +23,9 @@ intr 12345
 
 
 def test_ticks_are_told_by_cpu_and_state():
-    found = cpu_ticks(STAT)
-    assert set(found) == {0, 13}
-    assert (found[0]["softirq"], found[0]["irq"], found[13]["steal"]) == (43050, 5, 1796)
+    counters = cpu_ticks(STAT)
+    assert set(counters) == {0, 13}
+    assert (counters[0]["softirq"], counters[0]["irq"], counters[13]["steal"]) == (43050, 5, 1796)
 
 
 @given(st.text())
@@ -90,8 +90,8 @@ def test_a_process_keeps_its_counter_when_another_of_its_name_ends_and_a_new_one
     before = processes.snapshot()
     del running[11]
     running |= {12: 910, 14: 7}
-    found = difference(before, processes.snapshot()).differences
-    assert {name: ticks for name, ticks in found.items() if "engine" in name} == {
+    change = difference(before, processes.snapshot()).differences
+    assert {name: ticks for name, ticks in change.items() if "engine" in name} == {
         "host/process/pinchpoint-engine-2/ticks": 10,
         "host/process/pinchpoint-engine-3/ticks": 0,
         "host/process/pinchpoint-engine-4/ticks": 7,

@@ -49,12 +49,12 @@ def test_a_flow_that_was_made_anew_counts_from_zero():
 
 
 def test_masks_are_told_apart_by_what_is_masked_not_by_values():
-    one = mask_of(_KEY.format(port="hl", dst="ce:a5:54:4f:22:06", ip="10.0.0.0/255.0.0.0"))
+    mask = mask_of(_KEY.format(port="hl", dst="ce:a5:54:4f:22:06", ip="10.0.0.0/255.0.0.0"))
     same = mask_of(_KEY.format(port="hr", dst="ce:a5:54:4f:22:99", ip="11.0.0.0/255.0.0.0"))
     longer = mask_of(_KEY.format(port="hl", dst="ce:a5:54:4f:22:06", ip="10.1.0.0/255.255.0.0"))
     whole = mask_of(_KEY.format(port="hl", dst="ce:a5:54:4f:22:06", ip="10.1.0.0"))
-    assert one == same
-    assert len({one, longer, whole}) == 3
+    assert mask == same
+    assert len({mask, longer, whole}) == 3
 
 
 def test_the_same_flow_in_two_threads_is_two():

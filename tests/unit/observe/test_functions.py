@@ -55,15 +55,18 @@ def one_frame(words):
 
 
 def test_samples_are_counted_by_stack_and_their_folded_lines_add_up():
-    found = of_threads(SCRIPT)
-    assert found.folded() == (
+    profile = of_threads(SCRIPT)
+    assert profile.folded() == (
         "pmd-c01/id:7;__recvmmsg;do_syscall_64;___slab_alloc 2\nmain;[ovs-vswitchd] 1\npmd-c01/id:7;veth_xmit 1\n"
     )
-    assert (found.samples, found.unnamed) == (4, 1)
+    assert (profile.samples, profile.unnamed) == (4, 1)
 
 
 def test_the_time_of_a_function_is_its_own_without_those_it_calls():
-    rows = [(one.function, one.source, one.samples, one.share) for one in of_threads(SCRIPT).functions()]
+    rows = [
+        (function.function, function.source, function.samples, function.share)
+        for function in of_threads(SCRIPT).functions()
+    ]
     assert rows == [
         ("___slab_alloc", "kernel", 2, 0.5),
         ("", "ovs-vswitchd", 1, 0.25),
@@ -72,9 +75,9 @@ def test_the_time_of_a_function_is_its_own_without_those_it_calls():
 
 
 def test_of_a_cpu_only_receive_softirqs_count_from_there_inwards():
-    found = parse(ON_CPUS, lambda _, cpu: f"softirq on CPU {cpu}", softirqs=True)
-    assert found.folded() == "softirq on CPU 1;net_rx_action;__netif_receive_skb;br_forward 1\n"
-    assert (found.samples, found.elsewhere) == (1, 1)
+    sampled = parse(ON_CPUS, lambda _, cpu: f"softirq on CPU {cpu}", softirqs=True)
+    assert sampled.folded() == "softirq on CPU 1;net_rx_action;__netif_receive_skb;br_forward 1\n"
+    assert (sampled.samples, sampled.elsewhere) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -134,11 +137,11 @@ def test_of_a_deep_stack_the_innermost_functions_are_kept():
 @given(st.text() | st.lists(st.sampled_from(["71 ", "\tff f (/x)", "", "\t", ")", "71 [1]:"])).map("\n".join))
 def test_any_text_is_read_or_refused(text):
     try:
-        found = of_threads(text)
+        profile = of_threads(text)
     except BenchError:
         return
-    lines = found.folded().splitlines()
-    assert sum(int(line.rpartition(" ")[2]) for line in lines) == found.samples
+    lines = profile.folded().splitlines()
+    assert sum(int(line.rpartition(" ")[2]) for line in lines) == profile.samples
 
 
 class FakeHost:
@@ -193,26 +196,26 @@ def functions_of(host, *forwarding):
 
 def test_the_threads_that_the_device_names_are_sampled_for_a_time():
     host = FakeHost()
-    found = functions_of(host)
-    assert found.can_run() is None
-    found.start(2.0)
-    found.start(2.0)
+    profile = functions_of(host)
+    assert profile.can_run() is None
+    profile.start(2.0)
+    profile.start(2.0)
     ((argv, environment),) = host.started
     assert argv[argv.index("-t") + 1] == "71,72"
-    assert argv[argv.index("-e") + 1] == found.event == "cpu-clock", "what perf says, not what was asked for"
+    assert argv[argv.index("-e") + 1] == profile.event == "cpu-clock", "what perf says, not what was asked for"
     assert argv[-3:] == ["--", "sleep", "2"]
     assert environment["PINCHPOINT_BENCH"] == "abc"
-    assert found.read().samples == 4
+    assert profile.read().samples == 4
 
 
 def test_softirqs_are_sampled_by_cpu_where_no_thread_forwards():
     host = FakeHost(ON_CPUS)
-    found = functions_of(host, Forwarding(cpus=(1,)))
-    assert found.can_run() is None
-    found.start(2.0)
+    profile = functions_of(host, Forwarding(cpus=(1,)))
+    assert profile.can_run() is None
+    profile.start(2.0)
     (argv, _) = host.started[0]
     assert argv[argv.index("-C") + 1] == "1"
-    assert (found.threads, found.read().samples) == (("softirq on CPU 1",), 1)
+    assert (profile.threads, profile.read().samples) == (("softirq on CPU 1",), 1)
 
 
 def test_the_next_event_is_tried_where_the_first_is_refused():
@@ -244,11 +247,11 @@ def test_what_cannot_be_sampled_is_said_with_the_command_that_mends_it(host, for
     ],
 )
 def test_samples_that_cannot_be_used_are_refused(host, words):
-    found = functions_of(host)
-    found.can_run()
-    found.start(2.0)
+    profile = functions_of(host)
+    profile.can_run()
+    profile.start(2.0)
     with pytest.raises(BenchError, match=words):
-        found.read()
+        profile.read()
 
 
 def test_nothing_is_read_that_was_not_started():
@@ -259,10 +262,10 @@ def test_nothing_is_read_that_was_not_started():
 def test_a_recording_that_does_not_end_is_asked_to_and_then_ended(monkeypatch):
     monkeypatch.setattr(perf, "_END_S", 0.05)
     host = FakeHost(stubborn=True)
-    found = functions_of(host)
-    found.can_run()
-    found.start(2.0)
-    found.read()
+    profile = functions_of(host)
+    profile.can_run()
+    profile.start(2.0)
+    profile.read()
     assert host.signals[:2] == [signal.SIGINT, signal.SIGTERM]
-    found.stop()
+    profile.stop()
     assert host.signals.count(signal.SIGTERM) == 1, "nothing runs any more"

@@ -55,14 +55,14 @@ def test_its_own_processor_time_is_that_of_its_process(monkeypatch, tmp_path):
     pidfile = tmp_path / "pid"
     pidfile.write_text(str(os.getpid()))
     monkeypatch.setattr(relay, "ask_relay", lambda *_: LINE)
-    found = (
+    made = (
         Relays(Local(), [msgspec.structs.replace(RELAY, pidfile=str(pidfile))])
         .snapshot()
         .counters["host/relay/r0/ticks"]
     )
     times = os.times()
     # Both are rounded, each in its own way.
-    assert -2 <= (times.user + times.system) * os.sysconf("SC_CLK_TCK") - found < 20
+    assert -2 <= (times.user + times.system) * os.sysconf("SC_CLK_TCK") - made < 20
 
 
 @pytest.mark.parametrize("line", ["", "ready", '{"type":"relay"}', LINE.replace('"sent":7', '"sent":"7"')])

@@ -7,29 +7,29 @@ def test_of_a_sparse_source_what_was_not_there_was_zero_and_of_others_it_is_unkn
     before = {"old": 5}
     after = {"old": 7, "new": 3}
     assert difference(Snapshot(0.0, before), Snapshot(1.0, after)).differences == {"old": 2}
-    found = difference(Snapshot(0.0, before, sparse=True), Snapshot(1.0, after, sparse=True))
-    assert found.differences == {"old": 2, "new": 3}
+    change = difference(Snapshot(0.0, before, sparse=True), Snapshot(1.0, after, sparse=True))
+    assert change.differences == {"old": 2, "new": 3}
 
 
 def test_parts_add_up_and_the_last_one_tells_the_state():
     first = Observation(1.0, {"ended": 10, "lasting": 1}, {"elapsed_s/cpu": 1.0, "host/process/lab/cpu": 0.0})
     second = Observation(2.5, {"begun": 4, "lasting": 2}, {"elapsed_s/cpu": 2.5, "host/process/lab/cpu": 1.0})
-    found = together([first, second])
+    both = together([first, second])
     state = {"elapsed_s/cpu": 3.5, "host/process/lab/cpu": 1.0}
-    assert found == Observation(3.5, {"ended": 10, "lasting": 3, "begun": 4}, state)
+    assert both == Observation(3.5, {"ended": 10, "lasting": 3, "begun": 4}, state)
     assert together([first]) == first
 
 
 def test_a_counter_that_fell_was_reset_and_is_named_instead_of_counted():
-    found = difference(Snapshot(0.0, {"a": 100, "b": 5}), Snapshot(1.0, {"a": 3, "b": 5}))
-    assert found.differences == {"b": 0}
-    assert found.went_back == ("a",)
-    assert found.flat() == {"b": 0}
+    change = difference(Snapshot(0.0, {"a": 100, "b": 5}), Snapshot(1.0, {"a": 3, "b": 5}))
+    assert change.differences == {"b": 0}
+    assert change.went_back == ("a",)
+    assert change.flat() == {"b": 0}
 
 
 def test_a_sparse_counter_that_vanished_was_reset_too():
-    found = difference(Snapshot(0.0, {"a": 100}, sparse=True), Snapshot(1.0, {"b": 1}, sparse=True))
-    assert (found.differences, found.went_back) == ({"b": 1}, ("a",))
+    change = difference(Snapshot(0.0, {"a": 100}, sparse=True), Snapshot(1.0, {"b": 1}, sparse=True))
+    assert (change.differences, change.went_back) == ({"b": 1}, ("a",))
     assert difference(Snapshot(0.0, {"a": 100}), Snapshot(1.0, {})).went_back == (), "not listed is not known"
 
 

@@ -48,35 +48,41 @@ def flow(*packet, **keys):
 
 
 def planned(*packet, **keys):
-    found, wrong = read({"flows": [flow(*packet, **keys)]})
+    flows, wrong = read({"flows": [flow(*packet, **keys)]})
     assert wrong == []
-    return found[0]
+    return flows[0]
 
 
 def wrong(*packet, **keys):
     return read({"flows": [flow(*packet, **keys)]})[1]
 
 
-def one(kind, value):
+def pattern(kind, value):
     return {"choice": kind, kind: value}
 
 
 ETH = ("ethernet", {})
-IP = ("ipv4", {"src": one("value", "10.0.0.1"), "dst": one("value", "10.0.0.2")})
+IP = ("ipv4", {"src": pattern("value", "10.0.0.1"), "dst": pattern("value", "10.0.0.2")})
 
 
 def test_a_flow_becomes_a_stream_with_the_next_port_as_its_destination():
-    found = planned(ETH, IP, ("udp", {"dst_port": one("value", 80)}), rate=one("pps", 2000), size=one("fixed", 128))
-    layers = found.stream.template.layers
+    planned_flow = planned(
+        ETH, IP, ("udp", {"dst_port": pattern("value", 80)}), rate=pattern("pps", 2000), size=pattern("fixed", 128)
+    )
+    layers = planned_flow.stream.template.layers
     assert layers[0].ethernet.dst == "02:00:00:00:00:0b"
     assert layers[1].ipv4.src == "10.0.0.1" and layers[2].udp.dst == 80
     assert not layers[1].ipv4.dont_fragment  # the model's default
-    assert (found.stream.rate.fps, found.stream.size.fixed, found.needs_s) == (2000.0, 128, float("inf"))
+    assert (planned_flow.stream.rate.fps, planned_flow.stream.size.fixed, planned_flow.needs_s) == (
+        2000.0,
+        128,
+        float("inf"),
+    )
 
 
 def test_patterns_step_together_and_repeat_after_their_least_common_multiple():
-    source = one("increment", {"start": 5000, "step": 2, "count": 10})
-    target = one("values", [4000, 4044, 4060, 4074])
+    source = pattern("increment", {"start": 5000, "step": 2, "count": 10})
+    target = pattern("values", [4000, 4044, 4060, 4074])
     stream = planned(ETH, IP, ("udp", {"src_port": source, "dst_port": target})).stream
     assert stream.together and stream.flows == 20
     assert [program.field for program in stream.fields] == ["udp.src", "udp.dst"]
@@ -84,8 +90,11 @@ def test_patterns_step_together_and_repeat_after_their_least_common_multiple():
 
 
 def test_a_decrement_is_an_increment_by_a_negative_step_and_headers_are_counted_by_kind():
-    down = one("decrement", {"start": "10.0.0.9", "step": "0.0.0.2", "count": 3})
-    tags = [("vlan", {"id": one("value", 5)}), ("vlan", {"id": one("increment", {"start": 1, "step": 1, "count": 3})})]
+    down = pattern("decrement", {"start": "10.0.0.9", "step": "0.0.0.2", "count": 3})
+    tags = [
+        ("vlan", {"id": pattern("value", 5)}),
+        ("vlan", {"id": pattern("increment", {"start": 1, "step": 1, "count": 3})}),
+    ]
     stream = planned(ETH, *tags, ("ipv4", {"src": down})).stream
     assert [program.field for program in stream.fields] == ["vlan[1].id", "ipv4.src"]
     assert stream.fields[1].op.increment.step == -2
@@ -95,8 +104,8 @@ def test_a_decrement_is_an_increment_by_a_negative_step_and_headers_are_counted_
 @pytest.mark.parametrize(
     ("rate", "fps"),
     [
-        (one("pps", 5), 5.0), (one("bps", 672000), 1000.0), (one("kbps", 672), 1000.0), (one("mbps", 672), 1e6),
-        (one("gbps", 1), 1e9 / 672), (one("percentage", 50), 5e9 / 672),
+        (pattern("pps", 5), 5.0), (pattern("bps", 672000), 1000.0), (pattern("kbps", 672), 1000.0),
+        (pattern("mbps", 672), 1e6), (pattern("gbps", 1), 1e9 / 672), (pattern("percentage", 50), 5e9 / 672),
     ],
 )  # fmt: skip
 def test_bits_are_those_of_the_wire(rate, fps):
@@ -104,28 +113,28 @@ def test_bits_are_those_of_the_wire(rate, fps):
 
 
 def test_a_number_of_packets_is_exact_and_seconds_end_within_a_longer_trial():
-    counted = planned(duration=one("fixed_packets", {"packets": 1000}))
+    counted = planned(duration=pattern("fixed_packets", {"packets": 1000}))
     assert counted.stream.limit_frames == 1000 and counted.needs_s == pytest.approx(1.0005)
-    timed = planned(duration=one("fixed_seconds", {"seconds": 2}))
+    timed = planned(duration=pattern("fixed_seconds", {"seconds": 2}))
     assert timed.within(2.0) == timed.stream
     step = timed.within(5.0).shape.step
     assert (step.after_s, step.to_share) == (2.0, 0.0)
 
 
 def test_bursts_leave_back_to_back_with_the_gap_between_them():
-    gap = {"bursts": 3, "packets": 10, "inter_burst_gap": one("microseconds", 100.0)}
-    found = planned(rate=one("percentage", 100), duration=one("burst", gap))
-    assert found.stream.shape.bursts.frames == 10 and found.stream.limit_frames == 30
-    assert found.stream.rate.fps == pytest.approx(10 / (10 * 672e-10 + 1e-4))
-    assert "rate.percentage 100" in wrong(duration=one("burst", gap))[0]
+    gap = {"bursts": 3, "packets": 10, "inter_burst_gap": pattern("microseconds", 100.0)}
+    planned_flow = planned(rate=pattern("percentage", 100), duration=pattern("burst", gap))
+    assert planned_flow.stream.shape.bursts.frames == 10 and planned_flow.stream.limit_frames == 30
+    assert planned_flow.stream.rate.fps == pytest.approx(10 / (10 * 672e-10 + 1e-4))
+    assert "rate.percentage 100" in wrong(duration=pattern("burst", gap))[0]
 
 
 def test_sizes_are_lists_ranges_and_mixes():
-    assert planned(size=one("increment", {"start": 64, "end": 70, "step": 2})).stream.size.list[-1] == (70, 1)
-    assert planned(size=one("random", {"min": 64, "max": 128})).mean_bytes == 96
-    assert planned(size=one("weight_pairs", one("predefined", "imix"))).stream.size.list[0] == (64, 7)
+    assert planned(size=pattern("increment", {"start": 64, "end": 70, "step": 2})).stream.size.list[-1] == (70, 1)
+    assert planned(size=pattern("random", {"min": 64, "max": 128})).mean_bytes == 96
+    assert planned(size=pattern("weight_pairs", pattern("predefined", "imix"))).stream.size.list[0] == (64, 7)
     pairs = [{"size": 64, "weight": 0.5}, {"size": 128, "weight": 0.25}]
-    assert planned(size=one("weight_pairs", one("custom", pairs))).stream.size.list == ((64, 2), (128, 1))
+    assert planned(size=pattern("weight_pairs", pattern("custom", pairs))).stream.size.list == ((64, 2), (128, 1))
 
 
 @pytest.mark.parametrize(
@@ -136,15 +145,15 @@ def test_sizes_are_lists_ranges_and_mixes():
         ({"flows": [flow(ETH, ("mpls", {}))]}, "flows[0].packet[1].mpls: not supported"),
         ({"flows": [flow(ETH, ("ipv4", {"options": [{"choice": "router_alert"}]}))]}, "packet[1].ipv4.options: not"),
         ({"flows": [flow(ETH, ("ipv4", {"src": {"metric_tags": [{"name": "x"}]}}))]}, "ipv4.src.metric_tags: not"),
-        ({"flows": [flow(ETH, ("ipv4", {"src": one("value", "10.0.0")}))]}, "ipv4.src.value: expected an IPv4"),
-        ({"flows": [flow(ETH, ("tcp", {"window": one("values", [1, 2])}))]}, "tcp.window.values: not supported"),
+        ({"flows": [flow(ETH, ("ipv4", {"src": pattern("value", "10.0.0")}))]}, "ipv4.src.value: expected an IPv4"),
+        ({"flows": [flow(ETH, ("tcp", {"window": pattern("values", [1, 2])}))]}, "tcp.window.values: not supported"),
         ({"flows": [flow(ETH, IP, ("tcp", {}))]}, "flows[0].size: these headers and the signature"),
         ({"flows": [flow(IP)]}, "flows[0].packet[0]: expected ethernet"),
-        ({"flows": [flow(size=one("fixed", 9000))]}, "flows[0].size: port a takes frames of at most 1518"),
+        ({"flows": [flow(size=pattern("fixed", 9000))]}, "flows[0].size: port a takes frames of at most 1518"),
         ({"flows": [flow(metrics={"timestamps": True})]}, "flows[0].metrics.timestamps: True is not supported"),
         ({"flows": [{"name": "f"}]}, "flows[0].tx_rx: is missing"),
-        ({"flows": [flow(tx_rx=one("port", {"tx_name": "c"}))]}, "tx_rx.port.tx_name: 'c' is no port"),
-        ({"flows": [flow(tx_rx=one("device", {"tx_names": ["x"], "rx_names": ["y"]}))]}, "'x' is no device"),
+        ({"flows": [flow(tx_rx=pattern("port", {"tx_name": "c"}))]}, "tx_rx.port.tx_name: 'c' is no port"),
+        ({"flows": [flow(tx_rx=pattern("device", {"tx_names": ["x"], "rx_names": ["y"]}))]}, "'x' is no device"),
         ({"flows": [flow(rate={"choice": "pps", "bps": 1000})]}, "flows[0].rate: only pps may be given"),
         ({"flows": [flow(rate={"pps": True})]}, "flows[0].rate.pps: expected an integer"),
         ({"lags": [{}]}, "lags: not supported"),
@@ -158,20 +167,22 @@ def test_what_is_not_supported_is_refused_by_its_path(body, place):
 
 def device(name, port, mac, address, gateway, **more):
     ip = {"name": f"{name}.ip", "address": address, "gateway": gateway, **more}
-    ethernet = {"name": f"{name}.eth", "connection": one("port_name", port), "mac": mac, "ipv4_addresses": [ip]}
+    ethernet = {"name": f"{name}.eth", "connection": pattern("port_name", port), "mac": mac, "ipv4_addresses": [ip]}
     return {"name": name, "ethernets": [ethernet]}
 
 
 def test_a_flow_between_devices_takes_their_addresses_and_the_gateways_mac():
     devices = [
-        device("d", "a", "02:00:00:00:01:01", "10.0.0.1", "10.0.0.254", gateway_mac=one("value", "02:00:00:00:00:fe")),
+        device(
+            "d", "a", "02:00:00:00:01:01", "10.0.0.1", "10.0.0.254", gateway_mac=pattern("value", "02:00:00:00:00:fe")
+        ),
         device("e", "b", "02:00:00:00:01:02", "10.0.1.1", "10.0.1.254"),
     ]
-    ends = one("device", {"mode": "one_to_one", "tx_names": ["d.ip"], "rx_names": ["e"]})
+    ends = pattern("device", {"mode": "one_to_one", "tx_names": ["d.ip"], "rx_names": ["e"]})
     config = {"devices": devices, "flows": [flow(ETH, ("ipv4", {}), ("udp", {}), tx_rx=ends)]}
-    found, lines = read(config)
+    flows, lines = read(config)
     assert lines == []
-    ethernet, ip = (found[0].stream.template.layers[k] for k in (0, 1))
+    ethernet, ip = (flows[0].stream.template.layers[k] for k in (0, 1))
     assert (ethernet.ethernet.src, ethernet.ethernet.dst) == ("02:00:00:00:01:01", "02:00:00:00:00:fe")
     assert (ip.ipv4.src, ip.ipv4.dst) == ("10.0.0.1", "10.0.1.1")
     del devices[0]["ethernets"][0]["ipv4_addresses"][0]["gateway_mac"]
@@ -191,8 +202,8 @@ def test_an_arp_reply_is_found_in_a_capture_behind_a_tag():
 
 
 def test_locations_name_backend_device_and_namespace():
-    found = allowed(["veth0@ns1", "localhost:5555=af_xdp:eth0,queue=2", "dpdk:net_null0,no-rx=1"])
-    assert found == {
+    locations = allowed(["veth0@ns1", "localhost:5555=af_xdp:eth0,queue=2", "dpdk:net_null0,no-rx=1"])
+    assert locations == {
         "veth0@ns1": Place("af_packet", "veth0", "ns1"),
         "localhost:5555": Place("af_xdp", "eth0,queue=2", None),
         "dpdk:net_null0,no-rx=1": Place("dpdk", "net_null0,no-rx=1", None),
@@ -311,8 +322,11 @@ def test_what_is_not_served_says_so(client, path, method):
 
 def test_a_capture_or_a_pause_is_refused_by_name(client):
     for body, place in (
-        ({"choice": "port", "port": one("capture", {"state": "start"})}, "port.capture: not supported"),
-        ({"choice": "traffic", "traffic": one("flow_transmit", {"state": "pause"})}, "flow_transmit.state: 'pause'"),
+        ({"choice": "port", "port": pattern("capture", {"state": "start"})}, "port.capture: not supported"),
+        (
+            {"choice": "traffic", "traffic": pattern("flow_transmit", {"state": "pause"})},
+            "flow_transmit.state: 'pause'",
+        ),
     ):
         assert place in client.post("/control/state", json=body).json()["errors"][0]
 
@@ -322,7 +336,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
-KNOWN = json.loads(json.dumps({"flows": [flow(ETH, IP, ("udp", {"src_port": one("values", [1, 2])}))], "devices": [
+KNOWN = json.loads(json.dumps({"flows": [flow(ETH, IP, ("udp", {"src_port": pattern("values", [1, 2])}))], "devices": [
     device("d", "a", "02:00:00:00:01:01", "10.0.0.1", "10.0.0.254")]}))  # fmt: skip
 
 
@@ -344,8 +358,8 @@ def test_whatever_stands_in_a_field_is_read_or_refused(path, value):
         for key in path[:-1]:
             inner = inner[key]
         inner[path[-1]] = value
-    found, lines = read(body)
-    assert found or lines or not (isinstance(body, dict) and body.get("flows"))
+    flows, lines = read(body)
+    assert flows or lines or not (isinstance(body, dict) and body.get("flows"))
 
 
 def test_a_start_without_a_configuration_is_refused(tmp_path):

@@ -35,17 +35,17 @@ def program(monkeypatch):
 @pytest.fixture
 def asked(program, monkeypatch):
     """What apt was asked; it knows the kernels of OWN, and those of BACKPORTS where it is shown that suite."""
-    found = []
+    lines = []
 
     def run(*words, cwd=None):
-        found.append(words)
+        lines.append(words)
         if "pkgnames" in words:
             suite = next((word for word in words if word.startswith("Dir::State::Lists=")), "")
             return OWN if not suite else BACKPORTS if "backports" in suite else ""
         return PARTS if "depends" in words else ""
 
     monkeypatch.setattr(program, "run", run)
-    return found
+    return lines
 
 
 @pytest.mark.parametrize(
@@ -115,4 +115,4 @@ def test_compressed_modules_are_plain_in_the_file_system_with_which_the_guest_be
     plain, packed = tmp_path / "a.ko", tmp_path / "b.ko.xz"
     plain.write_bytes(b"a")
     packed.write_bytes(lzma.compress(b"b"))
-    assert [program.plain_module(one) for one in (plain, packed)] == [b"a", b"b"]
+    assert [program.plain_module(module) for module in (plain, packed)] == [b"a", b"b"]

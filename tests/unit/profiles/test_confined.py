@@ -55,7 +55,7 @@ def test_what_a_profile_may_not_do_is_named(refused, text, named):
 def test_a_profile_that_sleeps_is_stopped_and_leaves_no_process(refused, tmp_path):
     begun = time.monotonic()
     assert refused("import time\ntime.sleep(600)", longest_s=1.0) == "stopped: it did not end within 1 s"
-    while any(_names(one, str(tmp_path)) for one in Path("/proc").iterdir() if one.name.isdigit()):
+    while any(_names(path, str(tmp_path)) for path in Path("/proc").iterdir() if path.name.isdigit()):
         assert time.monotonic() - begun < 40
         time.sleep(0.1)
 

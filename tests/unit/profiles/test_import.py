@@ -58,18 +58,18 @@ def packet(text, vm="None"):
 
 
 def test_a_packet_becomes_a_stream_of_its_addresses_ports_and_size(imported):
-    (one,) = imported(OURS / "one_packet.py")
-    request = stream_request(0, one, 1.0)
+    (stream,) = imported(OURS / "one_packet.py")
+    request = stream_request(0, stream, 1.0)
     ethernet, ipv4, udp = request.template.layers
     assert (ipv4.ipv4.src, ipv4.ipv4.dst, udp.udp.src, udp.udp.dst) == ("192.0.2.1", "198.51.100.1", 4000, 9)
-    assert (ethernet.ethernet.dst, one.frame_bytes, one.share) == ("02:00:00:00:00:aa", 14 + 20 + 8 + 50 + 4, 100)
+    assert (ethernet.ethernet.dst, stream.frame_bytes, stream.share) == ("02:00:00:00:00:aa", 14 + 20 + 8 + 50 + 4, 100)
 
 
 def test_variables_step_together(imported):
     first, *_ = imported(OURS / "mix.py")
     request = stream_request(0, first, 1.0)
     assert request.together
-    assert (request.flows, [(one.field, one.op.increment.count) for one in request.fields]) == (
+    assert (request.flows, [(field.field, field.op.increment.count) for field in request.fields]) == (
         12,
         [("ipv4.src", 6), ("udp.dst", 4)],
     )
@@ -81,7 +81,7 @@ def test_a_variable_of_two_bytes_keeps_the_rest_of_the_address(imported):
 
 
 def test_rates_become_shares(imported):
-    assert [one.share for one in imported(OURS / "mix.py")] == [7, 4, 1]
+    assert [stream.share for stream in imported(OURS / "mix.py")] == [7, 4, 1]
 
 
 def test_tunables_reach_an_argument_parser(imported):
@@ -90,13 +90,13 @@ def test_tunables_reach_an_argument_parser(imported):
 
 
 def test_tunables_reach_a_profile_without_a_parser_by_name(imported):
-    (one,) = imported(OURS / "tuples.py", "--tunable", "flows=8")
-    assert one.flows == 8
+    (stream,) = imported(OURS / "tuples.py", "--tunable", "flows=8")
+    assert stream.flows == 8
 
 
 def test_a_tuple_counts_addresses_first_and_ends_at_its_limit(imported):
-    (one,) = imported(OURS / "tuples.py")
-    assert (one.order[:2], one.flows, one.together) == (("ipv4_src", "udp_src"), 30, False)
+    (stream,) = imported(OURS / "tuples.py")
+    assert (stream.order[:2], stream.flows, stream.together) == (("ipv4_src", "udp_src"), 30, False)
 
 
 def test_both_ways_asks_for_both_directions(imported):
@@ -111,9 +111,9 @@ def test_a_bench_keeps_all_but_its_streams(imported, tmp_path):
         '[dut]\nkind = "wire"\n[[port]]\nname = "a"\n[[port]]\nname = "b"\n# gone\n[[stream]]\nfrom = "a"\nto = "b"\n'
         "# kept\n[search]\nmax_load_fps = 5e5\n"
     )
-    (one,) = imported(OURS / "one_packet.py", "--bench", str(bench), "--ports", "a", "b")
+    (stream,) = imported(OURS / "one_packet.py", "--bench", str(bench), "--ports", "a", "b")
     written = (tmp_path / "imported.toml").read_text()
-    assert ("# kept\n[search]" in written, "# gone" in written, one.tx_port) == (True, False, "a")
+    assert ("# kept\n[search]" in written, "# gone" in written, stream.tx_port) == (True, False, "a")
 
 
 def test_captures_in_yaml_are_imported_by_the_same_command(imported, tmp_path):
@@ -128,8 +128,14 @@ def test_captures_in_yaml_are_imported_by_the_same_command(imported, tmp_path):
         "    clients_end : '16.0.0.3'\n    servers_start : '48.0.0.1'\n    servers_end : '48.0.0.5'\n  cap_info :\n"
         "    - name: one.pcap\n      cps : 10.0\n      ipg : 10000\n      rtt : 10000\n      w : 1\n      limit : 15\n"
     )
-    (one,) = imported(profile)
-    assert (one.ipv4_src.as_addresses(), one.ipv4_dst.as_addresses(), one.udp_dst.first, one.flows, one.share) == (
+    (stream,) = imported(profile)
+    assert (
+        stream.ipv4_src.as_addresses(),
+        stream.ipv4_dst.as_addresses(),
+        stream.udp_dst.first,
+        stream.flows,
+        stream.share,
+    ) == (
         "16.0.0.1-16.0.0.3",
         "48.0.0.1-48.0.0.5",
         53,

@@ -66,8 +66,8 @@ def test_settings_use_the_files_words_and_mark_defaults() -> None:
         "latency": {"at": [0.5, 0.9]},
         "defaulted": ["dut.memory_mb", "stream[1].share", "latency"],
     }
-    found = {key: (value, is_default) for key, value, is_default in trial_views.settings(scenario)}
-    assert found == {
+    settings = {key: (value, is_default) for key, value, is_default in trial_views.settings(scenario)}
+    assert settings == {
         "dut.memory_mb": ("512", True),
         "dut.other_config": ("none", False),
         "stream[1].from": ("left", False),

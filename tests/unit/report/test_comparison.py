@@ -31,8 +31,10 @@ def text(comparison):
 
 def figures(page):
     return {
-        one["id"]: one
-        for one in json.loads(re.search(r'<script type="application/json" id="figures">(.*?)</script>', page, re.S)[1])
+        figure["id"]: figure
+        for figure in json.loads(
+            re.search(r'<script type="application/json" id="figures">(.*?)</script>', page, re.S)[1]
+        )
     }
 
 
@@ -50,24 +52,24 @@ def test_the_page_has_a_dot_for_each_pair_and_the_interval_as_a_band():
     assert sum(len(trace["x"]) for trace in figure["data"]) == 8
     assert {trace["name"] for trace in figure["data"]} == {"A first", "B first"}
     band = next(shape for shape in figure["layout"]["shapes"] if shape["type"] == "rect")
-    one = comparison.scenarios[0].metrics[0]
-    assert (band["y0"], band["y1"]) == pytest.approx(((one.low - 1) * 100, (one.high - 1) * 100))
+    metric = comparison.scenarios[0].metrics[0]
+    assert (band["y0"], band["y1"]) == pytest.approx(((metric.low - 1) * 100, (metric.high - 1) * 100))
     assert "%" in figure["layout"]["yaxis"]["title"]["text"]
     assert "ratios" not in drawn, "one ratio needs no overview"
 
 
 def test_pairs_that_are_left_out_are_listed_but_not_drawn():
     comparison = of_run(*paired_run([None, *A], [510.0, *A]))
-    one = comparison.scenarios[0].metrics[0]
-    assert sum(len(trace["x"]) for trace in pairs_figure(one)["data"]) == 8
+    metric = comparison.scenarios[0].metrics[0]
+    assert sum(len(trace["x"]) for trace in pairs_figure(metric)["data"]) == 8
     page = render_comparison(comparison)
     assert "A failed" in page
     assert "1 of 9 pairs (11%) left out" in page
 
 
 def test_several_ratios_are_drawn_together_with_their_intervals():
-    one = paired().scenarios[0].metrics[0]
-    figure = ratios_figure([("a", one), ("b", one)])
+    metric = paired().scenarios[0].metrics[0]
+    figure = ratios_figure([("a", metric), ("b", metric)])
     (trace,) = figure["data"]
     assert trace["y"] == [f"a: {NAME}", f"b: {NAME}"]
     assert min(trace["error_x"]["array"]) >= 0

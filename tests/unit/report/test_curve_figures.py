@@ -18,25 +18,25 @@ from pinchpoint.report.curve_figures import Panel, metric_names, panels
 from pinchpoint.report.plot import level_axis, value_axis
 
 INFO, RESULT, _ = study_run()
-BY_GROUP = {one.group: one for one in RESULT.curves}
+BY_GROUP = {curve.group: curve for curve in RESULT.curves}
 EMC, CLASSIFIER = lookup_share("EMC"), lookup_share("megaflow classifier")
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
-def _panels(one: Curve, figures: Sequence[Published] = ()) -> dict[str, Panel]:
-    return {panel.key: panel for panel in panels(one, figures)}
+def _panels(drawn: Curve, figures: Sequence[Published] = ()) -> dict[str, Panel]:
+    return {panel.key: panel for panel in panels(drawn, figures)}
 
 
-def _traces(one: Curve, key: str = "main", figures: Sequence[Published] = ()) -> list[dict[str, Any]]:
-    return list(_panels(one, figures)[key].figure["data"])
+def _traces(drawn: Curve, key: str = "main", figures: Sequence[Published] = ()) -> list[dict[str, Any]]:
+    return list(_panels(drawn, figures)[key].figure["data"])
 
 
 def test_every_measured_point_is_drawn_at_its_level_and_value() -> None:
     ndr, pdr = _traces(BY_GROUP["base"])
-    found = [one.estimates["NDR"].value / 1e6 for one in BY_GROUP["base"].points]
+    estimated = [point.estimates["NDR"].value / 1e6 for point in BY_GROUP["base"].points]
     assert (ndr["name"], pdr["name"]) == ("NDR", "PDR 0.5 %")
     assert ndr["x"] == [1, 512, 1024, 5120, 32768, 65536, 262144]
-    assert ndr["y"] == found
+    assert ndr["y"] == estimated
 
 
 def test_error_bars_reach_from_low_to_high() -> None:
@@ -48,7 +48,7 @@ def test_error_bars_reach_from_low_to_high() -> None:
 
 def test_what_is_only_a_bound_is_marked_as_one() -> None:
     bounds = {1: number(7e6, bound=Bound.AT_LEAST), 2: number(3e6), 4: number(1e4, bound=Bound.BELOW)}
-    panel = _panels(curve({level: {"NDR": one} for level, one in bounds.items()}))["main"]
+    panel = _panels(curve({level: {"NDR": bound} for level, bound in bounds.items()}))["main"]
     (trace,) = panel.figure["data"]
     assert trace["marker"]["symbol"] == ["triangle-up-open", "circle", "triangle-down-open"]
     assert trace["error_y"]["array"][0] == 0 and trace["error_y"]["arrayminus"][2] == 0
@@ -133,15 +133,15 @@ def test_series_at_one_word_stand_beside_each_other() -> None:
     points = tuple(
         point({"numa": where, "port": name}, {"NDR": number(3e6)}) for where in numa.levels for name in ports.levels
     )
-    one = replace(curve({"any": {"NDR": number(3e6)}}, factor=numa), factors=(numa, ports), points=points)
-    places = [tuple(trace["x"]) for trace in _traces(one)]
+    changed = replace(curve({"any": {"NDR": number(3e6)}}, factor=numa), factors=(numa, ports), points=points)
+    places = [tuple(trace["x"]) for trace in _traces(changed)]
     assert len(places) == len(set(places)) == 2
 
 
 def test_the_band_of_a_rate_is_a_light_bar_and_no_curve_of_its_own() -> None:
-    found = {"NDR": number(2.2e6), "NDR band low": number(1.5e6, None), "NDR band high": number(3.6e6, None),
+    estimates = {"NDR": number(2.2e6), "NDR band low": number(1.5e6, None), "NDR band high": number(3.6e6, None),
              "NDR best sustained": number(3.4e6, None)}  # fmt: skip
-    drawn = _panels(curve({1: found, 2: found}))
+    drawn = _panels(curve({1: estimates, 2: estimates}))
     band, line = drawn["main"].figure["data"]
     assert band["error_y"]["array"] == pytest.approx([1.4, 1.4])
     assert band["error_y"]["arrayminus"] == pytest.approx([0.7, 0.7])
@@ -192,9 +192,9 @@ def test_cache_shares_are_layers_of_one_whole() -> None:
 
 
 def test_everything_that_was_measured_is_on_some_panel() -> None:
-    for one in RESULT.curves:
-        drawn = sum(len(panel.figure["data"]) for panel in panels(one, ()))
-        assert drawn >= len(metric_names(one))
+    for plotted in RESULT.curves:
+        drawn = sum(len(panel.figure["data"]) for panel in panels(plotted, ()))
+        assert drawn >= len(metric_names(plotted))
 
 
 def test_a_curve_without_factor_or_numbers_draws_nothing() -> None:
@@ -222,8 +222,8 @@ def test_text_from_outside_is_escaped_in_every_plot() -> None:
 
 def test_every_colour_word_is_a_colour_of_the_theme() -> None:
     css = resources.files("pinchpoint.report").joinpath("assets/report.css").read_text()
-    for one in RESULT.curves:
-        text = json.dumps([panel.figure for panel in panels(one, INFO.study.published if INFO.study else ())])
+    for drawn in RESULT.curves:
+        text = json.dumps([panel.figure for panel in panels(drawn, INFO.study.published if INFO.study else ())])
         for word in set(re.findall(r'"@([a-z0-9_]+)"', text)):
             assert len(re.findall(rf"--{word}:", css)) >= (1 if word == "font" else 2), word
 

@@ -35,16 +35,16 @@ def test_a_bound_is_said_to_be_one() -> None:
 
 
 def test_a_number_that_was_refused_stands_as_its_ends() -> None:
-    one = curve({1: {"NDR": number(3e6)}, 2: {"NDR": within(1e6, 4e6)}}, **refusals("NDR", reason="two modes"))
-    (view,) = curve_views([one], None)
+    drawn = curve({1: {"NDR": number(3e6)}, 2: {"NDR": within(1e6, 4e6)}}, **refusals("NDR", reason="two modes"))
+    (view,) = curve_views([drawn], None)
     cell = view.rows[1].cells["NDR"]
     assert (cell.text, cell.spread, cell.mark) == ("1.00 to 4.00 Mpps", "no number", "between")
     assert "line-ew-open" in str(view.panels[0].figure) and "somewhere within" in view.panels[0].about
 
 
 def test_a_refused_number_is_a_word_with_its_reason() -> None:
-    one = curve({1: {"NDR": number(3e6)}, 2: {}}, **refusals("NDR", reason="no quiet trial"))
-    (view,) = curve_views([one], None)
+    drawn = curve({1: {"NDR": number(3e6)}, 2: {}}, **refusals("NDR", reason="no quiet trial"))
+    (view,) = curve_views([drawn], None)
     assert (view.rows[1].cells["NDR"].text, view.rows[1].cells["NDR"].mark) == ("refused", "refused")
     assert view.rows[1].notes == ("NDR: refused: no quiet trial",)
 
@@ -88,8 +88,8 @@ def test_a_curve_without_points_is_not_shown_and_one_without_factor_is() -> None
 
 def test_a_curve_of_which_every_number_was_refused_says_so_in_its_own_columns() -> None:
     refused = refusals("NDR", "PDR 0.5 %", reason="noisy host")
-    one = curve({512: {}, 1024: {}}, **refused, limit="host", verdict="The host was disturbed.")
-    (view,) = curve_views([one], None)
+    drawn = curve({512: {}, 1024: {}}, **refused, limit="host", verdict="The host was disturbed.")
+    (view,) = curve_views([drawn], None)
     assert (view.columns, view.panels) == (("NDR", "PDR 0.5 %"), ())
     assert {cell.text for row in view.rows for cell in row.cells.values()} == {"refused"}
     assert view.rows[0].limit == "measuring host" and view.rows[0].notes == ("NDR, PDR 0.5 %: refused: noisy host",)
@@ -97,8 +97,8 @@ def test_a_curve_of_which_every_number_was_refused_says_so_in_its_own_columns() 
 
 def test_a_column_stands_once_though_every_rate_was_refused() -> None:
     cycles = {"cycles per packet": number(900, unit="cycles")}
-    one = curve({1: cycles, 2: cycles}, **refusals("NDR", reason="noisy host"))
-    assert table_columns(one) == ("NDR", "cycles per packet")
+    drawn = curve({1: cycles, 2: cycles}, **refusals("NDR", reason="noisy host"))
+    assert table_columns(drawn) == ("NDR", "cycles per packet")
 
 
 def test_cautions_about_a_number_are_shown_once_and_harmless_notes_are_not() -> None:

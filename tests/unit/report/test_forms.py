@@ -46,12 +46,12 @@ def test_a_scenario_that_gave_no_figure_is_named_with_its_reason():
 
 @pytest.mark.parametrize("form", list(Form))
 def test_no_text_of_a_run_becomes_markup(form):
-    hostile = tuple(replace(one, scenario=HOSTILE, title=HOSTILE) for one in RESULT.scenarios)
+    hostile = tuple(replace(scenario, scenario=HOSTILE, title=HOSTILE) for scenario in RESULT.scenarios)
     page = render_form(form, replace(INFO, host={HOSTILE: HOSTILE}), replace(RESULT, scenarios=hostile), TRIALS)
     assert "<script" not in page
 
 
 @pytest.mark.parametrize("form", list(Form))
 def test_section_numbers_rise_and_occur_once(form):
-    numbers = [tuple(map(int, one.number.split("."))) for one in SECTIONS[form]]
+    numbers = [tuple(map(int, section.number.split("."))) for section in SECTIONS[form]]
     assert numbers == sorted(set(numbers))

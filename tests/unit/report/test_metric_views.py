@@ -33,7 +33,7 @@ def test_each_measure_tells_what_it_is_about_first(result, names):
 
 def test_a_measure_without_any_known_metric_shows_its_first_ones():
     unknown = [Metric(f"m{n}", "s", 1.0) for n in range(9)]
-    assert [one.name for one in main_metrics("bandwidth", unknown)] == ["m0", "m1", "m2", "m3"]
+    assert [metric.name for metric in main_metrics("bandwidth", unknown)] == ["m0", "m1", "m2", "m3"]
 
 
 def test_what_all_metrics_share_is_told_once():
@@ -52,8 +52,8 @@ def test_one_metric_alone_keeps_its_note_and_none_gives_no_rows():
 
 def test_measurements_stand_with_their_main_figure():
     assert main_columns(MADE) == ("goodput",)
-    found = [figure(measurement, "goodput")[0] for measurement in MADE]
-    assert found == ["1.21 Gbit/s", "1.60 Gbit/s", "1.62 Gbit/s", "1.61 Gbit/s"]
+    figures = [figure(measurement, "goodput")[0] for measurement in MADE]
+    assert figures == ["1.21 Gbit/s", "1.60 Gbit/s", "1.62 Gbit/s", "1.61 Gbit/s"]
 
 
 def test_a_measurement_that_found_nothing_keeps_its_row():

@@ -11,14 +11,14 @@ from pinchpoint.report.trial_figures import over_time_figure
 
 
 def window(number, lost=0, validity=TrialValidity.VALID, span_s=10.0):
-    one = Window(span_s * (number - 1), span_s, 1e6, 1000, lost, 0.0, 0.0, 0.0, 0.0, None)
-    account, reason = asdict(one), "<b>busy" if validity is TrialValidity.NOISY_HOST else ""
+    first = Window(span_s * (number - 1), span_s, 1e6, 1000, lost, 0.0, 0.0, 0.0, 0.0, None)
+    account, reason = asdict(first), "<b>busy" if validity is TrialValidity.NOISY_HOST else ""
     return Measurement(f"w{number}", "s", "soak", number, "", 1.0, (), account, {}, (), validity, reason)
 
 
 def test_windows_stand_at_their_middle_with_their_loss_and_disturbed_ones_apart():
     figure = over_time_figure([], [window(1), window(2, 10), window(3, 20, TrialValidity.NOISY_HOST)])
-    assert [(one["name"], one["x"], one["y"]) for one in figure["data"]] == [
+    assert [(trace["name"], trace["x"], trace["y"]) for trace in figure["data"]] == [
         ("window, valid", [5.0, 15.0], [0.0, 1.0]),
         ("window, disturbed by the host", [25.0], [2.0]),
     ]

@@ -60,14 +60,14 @@ def html() -> str:
 
 
 def _hostile_run() -> tuple[RunInfo, RunResult, tuple[Trial, ...]]:
-    one = RESULT.scenarios[1]
-    assert one.verdict
+    scenario = RESULT.scenarios[1]
+    assert scenario.verdict
     texts = (HOSTILE,)
-    verdict = replace(one.verdict, headline=HOSTILE, evidence=texts, ruled_out=texts, trial_ids=texts)
-    load = replace(one.threads[0], name=HOSTILE, detail={HOSTILE: 1})
-    point = replace(one.latency[0], note=HOSTILE)
+    verdict = replace(scenario.verdict, headline=HOSTILE, evidence=texts, ruled_out=texts, trial_ids=texts)
+    load = replace(scenario.threads[0], name=HOSTILE, detail={HOSTILE: 1})
+    point = replace(scenario.latency[0], note=HOSTILE)
     broken = replace(
-        one,
+        scenario,
         scenario=HOSTILE,
         title=HOSTILE,
         verdict=verdict,
@@ -184,12 +184,12 @@ def test_the_engines_own_share_stands_beside_the_latency_if_it_was_measured(html
     heading = "Of which the engine's own loop"
     visible = _Page(html).visible
     assert heading in visible and "p50 210 ns, p99 480 ns" in visible
-    one = RESULT.scenarios[1]
-    first, second = one.latency
-    half = replace(RESULT, scenarios=(replace(one, latency=(replace(first, loopback=None), second)),))
+    scenario = RESULT.scenarios[1]
+    first, second = scenario.latency
+    half = replace(RESULT, scenarios=(replace(scenario, latency=(replace(first, loopback=None), second)),))
     page = _Page(render_html(INFO, half, TRIALS)).visible
     assert heading in page and "not measured" in page
-    none = replace(one, latency=tuple(replace(point, loopback=None) for point in one.latency))
+    none = replace(scenario, latency=tuple(replace(point, loopback=None) for point in scenario.latency))
     assert heading not in _Page(render_html(INFO, replace(RESULT, scenarios=(none,)), TRIALS)).visible
 
 
@@ -232,13 +232,14 @@ def test_units_of_a_sweep_are_folded_away_and_share_their_plan(study_html: str) 
 
 def test_hostile_text_stays_text_in_a_study() -> None:
     info, result, _ = study_run()
-    one = result.curves[0]
+    first = result.curves[0]
     assert info.study
     points = tuple(
-        replace(point, verdict=HOSTILE, invisible=HOSTILE, notes={"": HOSTILE}, reason=HOSTILE) for point in one.points
+        replace(point, verdict=HOSTILE, invisible=HOSTILE, notes={"": HOSTILE}, reason=HOSTILE)
+        for point in first.points
     )
-    lost = replace(one.points[0], outcome="impossible", reason=HOSTILE, levels={"five-tuples": HOSTILE})
-    broken = replace(one, title=HOSTILE, group=HOSTILE, points=(*points, lost))
+    lost = replace(first.points[0], outcome="impossible", reason=HOSTILE, levels={"five-tuples": HOSTILE})
+    broken = replace(first, title=HOSTILE, group=HOSTILE, points=(*points, lost))
     study = replace(info.study, title=HOSTILE, about=HOSTILE, source=HOSTILE, name=HOSTILE)
     findings = tuple(replace(finding, text=HOSTILE) for finding in result.findings[:2])
     told = replace(info, study=study)
@@ -252,10 +253,10 @@ def test_a_big_study_stays_small_enough_to_open() -> None:
     info, result, trials = study_run()
     units, many = [], []
     for copy in range(12):
-        for one in result.scenarios[:14]:
-            name = f"{one.scenario}.r{copy + 2}"
-            units.append(replace(one, scenario=name, repeat=copy + 2))
-            many += [replace(trial, scenario=name) for trial in trials if trial.scenario == one.scenario]
+        for scenario in result.scenarios[:14]:
+            name = f"{scenario.scenario}.r{copy + 2}"
+            units.append(replace(scenario, scenario=name, repeat=copy + 2))
+            many += [replace(trial, scenario=name) for trial in trials if trial.scenario == scenario.scenario]
     html = render_html(info, replace(result, scenarios=(*result.scenarios, *units)), (*trials, *many))
     assert len(many) > 1800 and len(units) > 160
     assert len(html) < 1.9e6 + 20e3 * len(units)  # a thousand units and the library: 22 MB
@@ -271,7 +272,7 @@ def test_scenarios_without_a_curve_stand_beside_a_sweep() -> None:
 
 def test_what_is_no_rate_is_shown_with_its_metrics_and_no_empty_claims() -> None:
     _, result, _ = study_run()
-    alone, lost = (one for one in result.scenarios if one.group == "numa")
+    alone, lost = (scenario for scenario in result.scenarios if scenario.group == "numa")
     page = _Page(render_html(INFO, replace(RESULT, scenarios=(alone, lost)), ())).visible
     assert "goodput" in page and "2.41 Gbit/s" in page and "no rate was searched" not in page
     assert "Impossible here: this machine has only one NUMA node" in page
@@ -302,8 +303,10 @@ def test_an_unfinished_scenario_shows_the_measurements_it_has() -> None:
 def test_foreign_text_in_measurements_is_no_markup() -> None:
     info, result, made = measures_run()
     hostile = replace(made[0], id=HOSTILE, reason=HOSTILE, metrics=(replace(made[0].metrics[0], note=HOSTILE),))
-    one = result.scenarios[0]
-    odd = replace(one, metrics=(replace(one.metrics[0], name=HOSTILE, unit=HOSTILE, note=HOSTILE), *one.metrics))
+    scenario = result.scenarios[0]
+    odd = replace(
+        scenario, metrics=(replace(scenario.metrics[0], name=HOSTILE, unit=HOSTILE, note=HOSTILE), *scenario.metrics)
+    )
     html = render_html(info, replace(result, scenarios=(odd,)), (), (hostile,))
     assert HOSTILE not in html
 

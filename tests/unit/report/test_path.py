@@ -30,8 +30,8 @@ def losses(path: PathView) -> list[tuple[str, str, int]]:
     return [
         (f"{lead}{place.name}", loss.kind, loss.frames)
         for place in path.places
-        for lead, found in (("-> ", place.on_the_way), ("", place.inside))
-        for loss in found
+        for lead, there in (("-> ", place.on_the_way), ("", place.inside))
+        for loss in there
     ]
 
 
@@ -71,7 +71,7 @@ def test_a_loss_at_every_counter_of_every_kind_of_device_is_drawn_at_its_place(k
         path = path_of(replace(SNAT[3], offered=100, received=90, ledger=account))
         assert [where for where, kind, _ in losses(path) if kind == drop.party] == [place.name], drop.counter
         assert not [kind for _, kind, _ in losses(path) if kind == UNEXPLAINED], drop.counter
-        assert [one.name for one in path.places[1:-1]] == [one.name for one in graph.places]
+        assert [place.name for place in path.places[1:-1]] == [place.name for place in graph.places]
 
 
 @pytest.mark.parametrize("first", range(1, len(NAMES)))

@@ -32,14 +32,16 @@ def test_bars_reach_from_end_to_end_and_ticks_stand_at_the_quoted_number() -> No
 
 
 def test_a_rate_with_an_open_end_is_no_median() -> None:
-    traces = _named(rates_figure([spread_of(one.scenario, one.rates[0]) for one in every_status().scenarios]))
+    traces = _named(
+        rates_figure([spread_of(scenario.scenario, scenario.rates[0]) for scenario in every_status().scenarios])
+    )
     assert traces["median"]["y"] == ["2-snat-255"]
     assert traces["at least"]["y"] == ["at-least"] and traces["below minimum"]["y"] == ["below"]
     assert not any("refused" in trace["y"] or "loses-always" in trace["y"] for trace in traces.values())
 
 
 def test_modes_are_rows_with_their_share_of_the_time() -> None:
-    labels = [one.label for one in scenario_spreads(SNAT)]
+    labels = [spread.label for spread in scenario_spreads(SNAT)]
     assert labels == ["NDR", "PDR 0.5 %", "MRR", "cores 25 ns apart, 68 %", "cores 151 ns apart, 32 %"]
 
 

@@ -27,15 +27,15 @@ POINTS = (LIMITED, point(0.9, 0.4, 2e6), point(0.8, 1e-4, 2e6, low=0.0), point(0
 
 
 def traces(figure):
-    return {(one["name"], one["yaxis"]): one for one in figure["data"]}
+    return {(trace["name"], trace["yaxis"]): trace for trace in figure["data"]}
 
 
 def test_loss_and_forwarded_rate_stand_over_the_load_that_was_offered():
-    found = traces(loss_curve_figure(POINTS))
-    assert found["forwarded", "y"]["x"] == pytest.approx([2.399, 2.799, 3.199, 3.599])
-    assert found["forwarded", "y"]["y"] == pytest.approx([2.4, 2.8, 2.0, 2.0])
-    assert found["loss", "y2"]["y"] == [1e-4, 0.4]
-    assert found["no loss", "y3"]["marker"]["symbol"] == ["circle", "circle-open"]
+    by_name = traces(loss_curve_figure(POINTS))
+    assert by_name["forwarded", "y"]["x"] == pytest.approx([2.399, 2.799, 3.199, 3.599])
+    assert by_name["forwarded", "y"]["y"] == pytest.approx([2.4, 2.8, 2.0, 2.0])
+    assert by_name["loss", "y2"]["y"] == [1e-4, 0.4]
+    assert by_name["no loss", "y3"]["marker"]["symbol"] == ["circle", "circle-open"]
 
 
 def test_an_interval_that_reaches_zero_ends_with_the_logarithmic_axis():
@@ -50,7 +50,7 @@ def test_an_interval_that_reaches_zero_ends_with_the_logarithmic_axis():
 
 def test_a_load_that_was_not_offered_is_a_shaded_range_and_no_point():
     figure = loss_curve_figure(POINTS)
-    assert all(4.0 not in one["x"] for one in figure["data"])
+    assert all(4.0 not in trace["x"] for trace in figure["data"])
     (shape,), (note,) = figure["layout"]["shapes"], figure["layout"]["annotations"]
     assert (shape["x0"], shape["x1"]) == (3.7, 4.0)
     assert "not offered" in note["text"]
@@ -70,9 +70,9 @@ def bursts():
 
 
 def test_every_burst_stands_at_its_test_and_length():
-    found, sent = bursts()
-    figure = burst_figure(found, sent)
-    assert {one["name"]: (one["x"], one["y"]) for one in figure["data"]} == {
+    result, sent = bursts()
+    figure = burst_figure(result, sent)
+    assert {trace["name"]: (trace["x"], trace["y"]) for trace in figure["data"]} == {
         "lost nothing": ([1], [2000]),
         "lost frames": ([1], [2010]),
         "discarded": ([1], [2005]),
@@ -85,10 +85,10 @@ def test_every_burst_stands_at_its_test_and_length():
 def test_the_page_and_the_terminal_show_both_and_escape_what_came_from_outside():
     info, result, made = sample_run()
     first, second, *rest = result.scenarios
-    found, sent = bursts()
-    sent = [replace(one, scenario=second.scenario) for one in sent]
+    tested, sent = bursts()
+    sent = [replace(trial, scenario=second.scenario) for trial in sent]
     curved = replace(first, measure="loss_curve", rates=(), loss_curve=POINTS)
-    burst = replace(second, measure="burst", rates=(), burst=found)
+    burst = replace(second, measure="burst", rates=(), burst=tested)
     changed = replace(result, scenarios=(curved, burst, *rest))
     page = render_html(info, changed, [*made, *sent])
     assert 'id="scenario-1-curve"' in page

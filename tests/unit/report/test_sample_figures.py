@@ -24,7 +24,7 @@ def test_rates_between_samples_add_up_to_the_trial():
 
 def test_what_samples_could_not_count_is_absent_and_not_zero():
     trial = sampled(OWN[0])
-    trial = replace(trial, samples=tuple(replace(one, received=None, lost=None) for one in trial.samples))
+    trial = replace(trial, samples=tuple(replace(sample, received=None, lost=None) for sample in trial.samples))
     assert {"received", "lost"}.isdisjoint(_named(samples_figure(trial)))
 
 
@@ -50,7 +50,8 @@ def test_trials_show_rates_busy_shares_and_the_distance_of_the_cores_with_its_mo
 
 def test_an_axis_of_what_was_not_observed_is_not_drawn():
     bare = [
-        replace(one, threads=(), witness=replace(one.witness, workers=(), cache_line_before_ns=None)) for one in OWN
+        replace(trial, threads=(), witness=replace(trial.witness, workers=(), cache_line_before_ns=None))
+        for trial in OWN
     ]
     assert set(_named(trials_figure(bare))) == {"offered", "received", "lost"}
 

@@ -83,8 +83,10 @@ def test_rates_keep_their_table_beside_other_measures() -> None:
 def test_foreign_metrics_cannot_break_markdown_or_the_terminal() -> None:
     info, result, _ = measures_run()
     hostile = "[red]a|b\n# c<script>"
-    one = result.scenarios[0]
-    broken = replace(one, title=hostile, metrics=(replace(one.metrics[0], note=hostile),), warnings=(hostile,))
+    scenario = result.scenarios[0]
+    broken = replace(
+        scenario, title=hostile, metrics=(replace(scenario.metrics[0], note=hostile),), warnings=(hostile,)
+    )
     text = render_markdown(info, replace(result, scenarios=(broken,)), ())
     assert "\n# c" not in text and not re.search(r"(?<!\\)<script", text)
     assert "[red]a|b" in _printed(replace(result, scenarios=(broken,)))
@@ -93,9 +95,9 @@ def test_foreign_metrics_cannot_break_markdown_or_the_terminal() -> None:
 def test_hostile_levels_and_findings_stay_in_their_cells() -> None:
     info, result, _ = study_run()
     hostile = "a | b\n# c `d` <script>"
-    one = result.curves[0]
-    points = (replace(one.points[0], levels={"five-tuples": hostile}, verdict=hostile),)
-    broken = replace(result, curves=(replace(one, points=points),), findings=(Finding(hostile, warning=True),))
+    first = result.curves[0]
+    points = (replace(first.points[0], levels={"five-tuples": hostile}, verdict=hostile),)
+    broken = replace(result, curves=(replace(first, points=points),), findings=(Finding(hostile, warning=True),))
     text = render_markdown(info, broken, ())
     rows = [line for line in text.splitlines() if line.startswith("| ")]
     assert not re.search(r"(?<!\\)<script", text) and "\n# c" not in text
@@ -124,8 +126,8 @@ def test_terminal_columns_line_up() -> None:
 @pytest.mark.parametrize("width", [80, 100, 200])
 def test_a_scenario_is_one_line_of_the_table_at_any_width(width: int) -> None:
     lines = _printed(SHARED, width=width).splitlines()
-    for one in SHARED.scenarios:
-        assert len([line for line in lines if line.startswith(f" {one.scenario}  ")]) == 1
+    for scenario in SHARED.scenarios:
+        assert len([line for line in lines if line.startswith(f" {scenario.scenario}  ")]) == 1
     assert all(len(line) <= width for line in lines)
 
 
@@ -143,10 +145,10 @@ def test_the_terminal_has_the_two_gravest_warnings_and_says_that_there_are_more(
 
 def test_a_rate_is_the_same_number_in_every_rendering() -> None:
     info, result, trials = shared_run()
-    for one in result.scenarios:
+    for scenario in result.scenarios:
         for text in (_printed(result), render_markdown(info, result, trials)):
-            assert words.quoted(one.rates[0]) in text
-        number, unit = words.quoted(one.rates[0]).split()
+            assert words.quoted(scenario.rates[0]) in text
+        number, unit = words.quoted(scenario.rates[0]).split()
         assert f"<strong>{number}</strong> {unit}" in render_html(info, result, trials)
 
 
@@ -171,10 +173,10 @@ def test_a_shared_machine_in_markdown() -> None:
 
 
 def _with_loopbacks(*p50_ns: int | None) -> RunResult:
-    one = RESULT.scenarios[0]
+    scenario = RESULT.scenarios[0]
     own = [None if p50 is None else Loopback(5000, 90, p50, 480, 2100) for p50 in p50_ns]
-    points = tuple(replace(point, loopback=found) for point, found in zip(one.latency, own, strict=True))
-    return replace(RESULT, scenarios=(replace(one, latency=points),))
+    points = tuple(replace(point, loopback=loopback) for point, loopback in zip(scenario.latency, own, strict=True))
+    return replace(RESULT, scenarios=(replace(scenario, latency=points),))
 
 
 def test_a_run_without_the_engines_own_share_does_not_mention_it() -> None:

@@ -26,9 +26,9 @@ def test_bars_reach_from_the_lowest_to_the_highest_with_a_rule_between_levels() 
 
 
 def test_words_tell_the_change_and_what_was_left_out() -> None:
-    found = _trend("a", ("kernel 6.1 -> 6.2",))
-    assert headline(found) == "worse since 2026-01-02 00:00: -87.5 % (r1)"
-    assert list(details(found)) == [
+    trend = _trend("a", ("kernel 6.1 -> 6.2",))
+    assert headline(trend) == "worse since 2026-01-02 00:00: -87.5 % (r1)"
+    assert list(details(trend)) == [
         "now 1.00 Mpps: one",
         "NDR: by the book",
         "2026-01-02 00:00 r1: 8.00 Mpps to 1.00 Mpps (-87.5 %); changed there: kernel 6.1 -> 6.2",

@@ -15,13 +15,13 @@ INFO, RESULT, TRIALS = sample_run()
 def test_scenarios_without_result_are_named_and_come_last() -> None:
     view = run_view(replace(RESULT, scenarios=RESULT.scenarios[:1]), INFO, TRIALS)
     assert view.unmeasured == ("snat-255", "snat-65536")
-    assert [one.anchor for one in view.scenarios] == ["scenario-1", "scenario-2", "scenario-3"]
+    assert [scenario.anchor for scenario in view.scenarios] == ["scenario-1", "scenario-2", "scenario-3"]
     assert view.scenarios[1].trials and view.scenarios[1].limit == "not measured"
 
 
 def test_a_result_alone_is_enough_for_a_view() -> None:
     view = run_view(RESULT)
-    assert [one.name for one in view.plain] == ["forward", "snat-255", "snat-65536"]
+    assert [scenario.name for scenario in view.plain] == ["forward", "snat-255", "snat-65536"]
     assert view.scenarios[1].paths == () and words.quoted(view.scenarios[1].rates[0]) == "3.10 Mpps"
 
 
@@ -31,7 +31,10 @@ def test_scenarios_of_a_curve_are_folded_and_share_their_settings() -> None:
     first, second = view.scenarios[:2]
     assert first.swept and not first.like and first.settings
     assert second.like == first.name and second.settings == () == second.plan
-    assert {one.name for one in view.scenarios} - {one.name for one in view.plain} >= {first.name, second.name}
+    assert {scenario.name for scenario in view.scenarios} - {scenario.name for scenario in view.plain} >= {
+        first.name,
+        second.name,
+    }
 
 
 def test_a_scenario_of_a_curve_without_points_is_shown_as_any_other() -> None:
@@ -42,12 +45,12 @@ def test_a_scenario_of_a_curve_without_points_is_shown_as_any_other() -> None:
 
 
 def test_what_to_mind_are_the_doubts_and_then_the_warnings() -> None:
-    one = replace(RESULT.scenarios[1], warnings=("a neighbour",), cache_line=None)
-    (view,) = run_view(replace(RESULT, scenarios=(one,))).scenarios
+    scenario = replace(RESULT.scenarios[1], warnings=("a neighbour",), cache_line=None)
+    (view,) = run_view(replace(RESULT, scenarios=(scenario,))).scenarios
     assert view.cautions[-2:] == ("core distance not measured", "a neighbour")
 
 
 def test_measurements_belong_to_their_scenario() -> None:
     info, result, made = measures_run()
     view = run_view(result, info, (), made)
-    assert sum(len(one.measurements) for one in view.scenarios) == len(made)
+    assert sum(len(scenario.measurements) for scenario in view.scenarios) == len(made)

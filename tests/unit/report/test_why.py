@@ -28,12 +28,12 @@ def test_a_gain_of_the_rate_says_at_least_how_much_of_the_time_is_explained():
     assert "at least 50.0 % of the time for a frame" in sentence(Experiment.FEW_FLOWS, FORWARDED, 2.0)
 
 
-def profiled(**given):
+def profiled(**options):
     functions = tuple(FunctionShare(f"f{place}", "kernel", 50 - place, (50 - place) / 1000) for place in range(20))
     rest = FunctionShare("", "ovs-vswitchd", 190, 0.19)
     return Profile(
         "x", event="cpu-clock", load_fps=1e6, offered=1000, received=400, threads=("main",), samples=1000, unnamed=190,
-        functions=(rest, *functions), **given,
+        functions=(rest, *functions), **options,
     )  # fmt: skip
 
 

@@ -41,24 +41,24 @@ def test_an_interval_has_enough_digits_to_tell_its_ends_apart() -> None:
 
 
 def test_an_estimate_is_quoted_with_its_interval_and_confidence() -> None:
-    found = replace(
+    changed = replace(
         rate(0.0, 3.1e6, 3.1155e6, RateStatus.FOUND),
         estimate_fps=3.11e6,
         confidence=0.95,
         method=SearchMethod.THRESHOLD,
     )
-    assert words.quoted(found) == "3.11 Mpps"
-    assert words.interval(found) == "95 % interval 3.100 to 3.115 Mpps (0.50 % wide)"
-    ended = replace(found, reason="60 s of traffic ended it")
+    assert words.quoted(changed) == "3.11 Mpps"
+    assert words.interval(changed) == "95 % interval 3.100 to 3.115 Mpps (0.50 % wide)"
+    ended = replace(changed, reason="60 s of traffic ended it")
     assert words.interval(ended).endswith("wide); 60 s of traffic ended it")
 
 
 def test_rates_of_two_definitions_are_told_apart() -> None:
-    one = rate(0.0, 3.1e6, 3.2e6, RateStatus.FOUND)
-    same, other = replace(one, lower_fps=3e6), replace(one, method=SearchMethod.THRESHOLD)
-    assert len(words.definitions([one, same])) == 1
-    assert len(words.definitions([one, other])) == 2
-    assert words.definitions([one])[0].startswith("NDR: at most half of the 1 s trials")
+    first = rate(0.0, 3.1e6, 3.2e6, RateStatus.FOUND)
+    same, other = replace(first, lower_fps=3e6), replace(first, method=SearchMethod.THRESHOLD)
+    assert len(words.definitions([first, same])) == 1
+    assert len(words.definitions([first, other])) == 2
+    assert words.definitions([first])[0].startswith("NDR: at most half of the 1 s trials")
 
 
 def test_modes_of_the_cores_explain_the_band_with_their_rates_and_shares() -> None:
@@ -97,7 +97,7 @@ def test_a_band_is_told_as_the_shoulder_of_the_loss_curve() -> None:
 
 
 def test_cores_at_two_distances_are_no_doubt_where_the_rate_has_a_band() -> None:
-    spread = tuple(replace(one, band=Band(1e6, 2e6)) for one in SNAT_65536.rates)
+    spread = tuple(replace(rate, band=Band(1e6, 2e6)) for rate in SNAT_65536.rates)
     assert any("cores" in doubt for doubt in _doubts(cache_line=SNAT_65536.cache_line))
     assert not any("cores" in doubt for doubt in _doubts(cache_line=SNAT_65536.cache_line, rates=spread))
 
@@ -238,5 +238,5 @@ def test_what_was_not_measured_says_how_it_ended() -> None:
 
 
 def test_of_a_resumed_run_the_time_is_that_since_it_was_resumed() -> None:
-    resumed = replace(RESULT, scenarios=tuple(replace(one, wall_s=5.0) for one in RESULT.scenarios))
+    resumed = replace(RESULT, scenarios=tuple(replace(scenario, wall_s=5.0) for scenario in RESULT.scenarios))
     assert words.method(resumed).endswith("43.3 s of traffic in all, in 15.0 s since it was resumed")

@@ -13,11 +13,11 @@ from pinchpoint.run.joined import Span, align
 def walk(seed, seconds):
     """A rate for each second."""
     numbers = random.Random(seed)
-    rate, found = 1000.0, []
+    rate, rates = 1000.0, []
     for _ in range(seconds):
         rate = max(10.0, rate * (1 + numbers.gauss(0, 0.3)))
-        found.append(rate)
-    return found
+        rates.append(rate)
+    return rates
 
 
 def seen(rates, begin_s, every=1.0, ahead_s=0.0):
@@ -37,9 +37,9 @@ def seen(rates, begin_s, every=1.0, ahead_s=0.0):
 @pytest.mark.parametrize("ahead_s", [0.0, 7.0, -31.5])
 def test_a_clock_that_is_ahead_is_found_from_readings_at_other_moments(ahead_s):
     rates = walk(1, 120)
-    found = align(seen(rates, 0.0), seen(rates, 3.3, ahead_s=ahead_s))
-    assert found.ahead_s == pytest.approx(ahead_s, abs=0.5)
-    assert found.correlation > 0.7
+    alignment = align(seen(rates, 0.0), seen(rates, 3.3, ahead_s=ahead_s))
+    assert alignment.ahead_s == pytest.approx(ahead_s, abs=0.5)
+    assert alignment.correlation > 0.7
 
 
 def test_readings_of_different_length_are_aligned():
@@ -63,8 +63,8 @@ def test_steady_rates_and_nothing_at_all_tell_no_offset():
 @pytest.mark.thorough
 @pytest.mark.parametrize("unlike", [lambda seed: white(seed), lambda seed: walk(seed, 60)], ids=["noise", "walk"])
 def test_rates_that_have_nothing_to_do_with_each_other_are_seldom_aligned(unlike):
-    found = [align(seen(walk(seed, 60), 0.0), seen(unlike(seed + 1000), 0.0)) for seed in range(200)]
-    assert sum(one is not None for one in found) <= 2
+    alignments = [align(seen(walk(seed, 60), 0.0), seen(unlike(seed + 1000), 0.0)) for seed in range(200)]
+    assert sum(shift is not None for shift in alignments) <= 2
 
 
 def white(seed):

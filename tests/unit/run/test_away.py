@@ -38,15 +38,15 @@ class FarHost:
 
 @pytest.fixture
 def host(monkeypatch):
-    found = FarHost()
+    far = FarHost()
 
     def clean(host):
         host.cleaned += 1
         return SimpleNamespace(failures=())
 
-    monkeypatch.setattr(Machines, "ssh", lambda self, remote: found)
+    monkeypatch.setattr(Machines, "ssh", lambda self, remote: far)
     monkeypatch.setattr(host_recovery, "clean", clean)
-    return found
+    return far
 
 
 def attempt(outcomes, remotes=(FAR,), sleep=lambda seconds: None, on_stoppable=lambda running: None, **how):
@@ -78,7 +78,7 @@ def test_an_attempt_goes_on_with_what_earlier_ones_have_measured(tmp_path):
     task.keep(replace(trial(number=1), scenario=unit.name))
     task.keep(trial(number=2))
     for resumed in (files, Growing(folder, [unit])):
-        assert [one.id for one in resumed.task(unit.name, context).trials] == ["t-0001"]
+        assert [trial.id for trial in resumed.task(unit.name, context).trials] == ["t-0001"]
 
 
 def test_an_engine_that_dies_with_its_host_is_a_lost_host(host):

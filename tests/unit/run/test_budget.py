@@ -20,7 +20,7 @@ UNIT_S = expected_s(base())  # so that the forecast is right from the start
 def carry_out(sweeps, limit_s, rate, wall_s=UNIT_S, outcomes=None):
     """A run in virtual time: `rate(levels)` is what a point measures. Returns (all results by name, seconds spent)."""
     wanted = units(sweeps, budgeted=True)
-    budget, forecast = Budget(wanted, [info(one) for one in sweeps], limit_s), Forecast()
+    budget, forecast = Budget(wanted, [info(sweep) for sweep in sweeps], limit_s), Forecast()
     done, spent_s = {}, 0.0
     for unit in wanted:
         reason = budget.left_out(unit, done, spent_s, forecast)
@@ -38,12 +38,12 @@ def carry_out(sweeps, limit_s, rate, wall_s=UNIT_S, outcomes=None):
 
 
 def measured_levels(done, repeat=1):
-    found = (one for one in done.values() if one.outcome is Outcome.MEASURED and one.repeat == repeat)
-    return sorted(next(iter(one.levels.values())) for one in found)
+    of_repeat = (result for result in done.values() if result.outcome is Outcome.MEASURED and result.repeat == repeat)
+    return sorted(next(iter(result.levels.values())) for result in of_repeat)
 
 
 def reasons(done):
-    return {one.reason for one in done.values() if one.outcome is Outcome.SKIPPED}
+    return {result.reason for result in done.values() if result.outcome is Outcome.SKIPPED}
 
 
 def step(levels):
@@ -78,15 +78,15 @@ def test_without_a_measured_neighbour_on_either_side_a_point_is_measured():
     assert measured_levels(done)[-1] == 32768
 
 
-def left_out_between(one, other):
+def left_out_between(early, other):
     """Why the middle of three points is left out if the ends found this."""
     first, middle, last = units([sweep(factor([1, 2, 3], falling=True))])
     budget = Budget([first, middle, last], [info(sweep(factor([1, 2, 3], falling=True)))], FOREVER)
-    done = {unit.name: replace(measured(unit, 1e6), **found) for unit, found in ((first, one), (last, other))}
+    done = {unit.name: replace(measured(unit, 1e6), **changes) for unit, changes in ((first, early), (last, other))}
     return budget.left_out(middle, done, 0.0, Forecast())
 
 
-@pytest.mark.parametrize("status", [one for one in RateStatus if one is not RateStatus.FOUND])
+@pytest.mark.parametrize("status", [status for status in RateStatus if status is not RateStatus.FOUND])
 def test_a_rate_that_was_not_found_agrees_with_nothing(status):
     bound = {"rates": (Rate(0.0, status, 1e6, 1e6, 1.0, 1.0, "a reason"),)}
     assert left_out_between({}, bound) == ""
@@ -97,8 +97,8 @@ def test_a_rate_that_was_not_found_agrees_with_nothing(status):
 def test_without_the_searched_rate_no_other_metric_speaks_for_it():
     below = Rate(0.0, RateStatus.BELOW_MINIMUM, None, 1e3, 1.0, 1.0, "")
     pdr = Rate(0.005, RateStatus.FOUND, 1e6, 1e6, 1.0, 1.0, "")
-    found = {"rates": (below, pdr), "metrics": (Metric("PDR 0.5 %", "fps", 1e6),)}
-    assert left_out_between(found, found) == ""
+    changes = {"rates": (below, pdr), "metrics": (Metric("PDR 0.5 %", "fps", 1e6),)}
+    assert left_out_between(changes, changes) == ""
 
 
 @pytest.mark.parametrize(
@@ -116,10 +116,10 @@ def test_without_the_searched_rate_no_other_metric_speaks_for_it():
 )
 def test_other_measures_are_judged_by_what_they_are_about(measure, name):
     main, beside = Metric(name, "", 5.0), Metric("beside", "", 7.0)
-    found = {"measure": measure, "rates": (), "metrics": (beside, main)}
-    assert left_out_between(found, found)
-    assert left_out_between(found, found | {"metrics": (beside, replace(main, value=9.0))}) == ""
-    assert left_out_between(found, found | {"metrics": (beside,)}) == ""
+    changes = {"measure": measure, "rates": (), "metrics": (beside, main)}
+    assert left_out_between(changes, changes)
+    assert left_out_between(changes, changes | {"metrics": (beside, replace(main, value=9.0))}) == ""
+    assert left_out_between(changes, changes | {"metrics": (beside,)}) == ""
 
 
 def test_the_budget_bounds_the_time_and_what_is_left_out_says_so():
@@ -149,8 +149,8 @@ def test_every_group_gets_its_ends_before_one_gets_its_details():
     a, b = sweep(factor(POWERS), group="a"), sweep(factor(POWERS), group="b")
     done, _ = carry_out([a, b], 8 * UNIT_S, lambda _: 1e6)
     for group in "ab":
-        found = [one.levels["rules"] for one in done.values() if one.group == group and one.metrics]
-        assert {1, 65536} <= set(found)
+        levels = [result.levels["rules"] for result in done.values() if result.group == group and result.metrics]
+        assert {1, 65536} <= set(levels)
 
 
 def test_repeats_are_made_for_all_points_or_for_none():
@@ -179,7 +179,7 @@ def test_along_one_factor_only_points_that_share_the_others_are_neighbours():
     rules, size = factor([1, 2, 3], "rules", falling=True), factor([64, 1518], "size")
     rates = {64: {1: 9e6, 2: 5e6, 3: 1e6}, 1518: {1: 1e6, 2: 1e6, 3: 1e6}}
     done, _ = carry_out([sweep(rules, size)], FOREVER, lambda levels: rates[levels["size"]][levels["rules"]])
-    skipped = [one.levels for one in done.values() if one.outcome is Outcome.SKIPPED]
+    skipped = [result.levels for result in done.values() if result.outcome is Outcome.SKIPPED]
     assert skipped == [{"rules": 2, "size": 1518}]
 
 
@@ -191,16 +191,16 @@ def test_a_left_out_point_lies_within_2_percent_of_its_neighbours_if_the_rate_re
     done, spent_s = carry_out([sweep(levels, repeats=repeats)], share * UNIT_S, lambda at: falling[at["rules"]])
     assert spent_s <= max(share, 1) * UNIT_S * 1.000001
     assert len(done) == len(falling) * repeats
-    for one in done.values():
-        if one.outcome is Outcome.SKIPPED and "monotone" in one.reason:
+    for result in done.values():
+        if result.outcome is Outcome.SKIPPED and "monotone" in result.reason:
             known = [o for o in done.values() if o.metrics and o.repeat == 1]
-            nearest = min(known, key=lambda o: abs(o.levels["rules"] - one.levels["rules"]))
-            truth = falling[one.levels["rules"]]
+            nearest = min(known, key=lambda o: abs(o.levels["rules"] - result.levels["rules"]))
+            truth = falling[result.levels["rules"]]
             assert nearest.metrics[0].value == pytest.approx(truth, rel=0.0205)
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "words"),
+    ("first", "second", "words"),
     [
         ((100, None, None), (99, None, None), "within 1.00 %"),
         ((100, None, None), (97, None, None), ""),
@@ -210,8 +210,8 @@ def test_a_left_out_point_lies_within_2_percent_of_its_neighbours_if_the_rate_re
         ((0, None, None), (0, None, None), "within 0.00 %"),
     ],
 )
-def test_figures_agree_within_2_percent_or_where_narrow_intervals_overlap(one, other, words):
-    assert agreement(Metric("NDR", "fps", *one), Metric("NDR", "fps", *other)) == words
+def test_figures_agree_within_2_percent_or_where_narrow_intervals_overlap(first, second, words):
+    assert agreement(Metric("NDR", "fps", *first), Metric("NDR", "fps", *second)) == words
 
 
 def test_figures_of_different_metrics_never_agree():

@@ -25,7 +25,7 @@ from pinchpoint.run.scenario import ceilings_of
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
 
-def found(truth):
+def ceiling_of(truth):
     """The ceilings of a simulated engine, and the loads that it took."""
     instrument = SimulatedInstrument(truth)
     instrument.open()
@@ -41,7 +41,7 @@ def found(truth):
 @pytest.mark.parametrize("ceiling_fps", [3e5, 2e6, 11e6])
 @pytest.mark.parametrize("capacity_fps", [1e12, 0.5e6], ids=["fast relay", "slow relay"])
 def test_the_ceiling_is_what_the_engine_offers_whatever_comes_back(ceiling_fps, capacity_fps):
-    (ceiling,), loads = found(Truth(capacity_fps, ceiling_fps=ceiling_fps))
+    (ceiling,), loads = ceiling_of(Truth(capacity_fps, ceiling_fps=ceiling_fps))
     assert ceiling.fps == pytest.approx(ceiling_fps, rel=0.04)
     assert ceiling.fps <= ceiling_fps * 1.001, "never more than it can"
     assert ceiling.received_fps == pytest.approx(min(ceiling.fps, capacity_fps), rel=0.02)
@@ -50,26 +50,26 @@ def test_the_ceiling_is_what_the_engine_offers_whatever_comes_back(ceiling_fps, 
 
 
 def test_an_engine_that_keeps_up_with_everything_is_told_by_one_trial():
-    (ceiling,), loads = found(Truth(1e12))
+    (ceiling,), loads = ceiling_of(Truth(1e12))
     assert (ceiling.fps, len(loads)) == (100e6, 1)
 
 
 @pytest.mark.parametrize("per_second", [5, 60, 200])
 def test_a_core_that_stands_still_does_not_lower_the_ceiling(per_second):
     gaps = Stalls(StallKind.ENGINE, per_second, 0.002)
-    (ceiling,), _ = found(Truth(1e12, ceiling_fps=4e6, stalls=(gaps,), seed=3))
+    (ceiling,), _ = ceiling_of(Truth(1e12, ceiling_fps=4e6, stalls=(gaps,), seed=3))
     assert ceiling.fps == pytest.approx(4e6, rel=0.05)
 
 
 def test_a_core_that_hardly_runs_yields_no_ceiling_and_says_so():
     with pytest.raises(TooNoisyError, match="the engine's core stood still for"):
-        found(Truth(1e12, ceiling_fps=4e6, stalls=(Stalls(StallKind.ENGINE, 50, 0.05),)))
+        ceiling_of(Truth(1e12, ceiling_fps=4e6, stalls=(Stalls(StallKind.ENGINE, 50, 0.05),)))
 
 
 def test_each_mode_of_the_cores_has_its_own():
     modes = CoreDistance(near_ns=30.0, far_ns=160.0, dwell_s=1.0)
     for seed in range(8):
-        ceilings, _ = found(Truth(1e12, ceiling_fps=4e6, core_distance=modes, seed=seed))
+        ceilings, _ = ceiling_of(Truth(1e12, ceiling_fps=4e6, core_distance=modes, seed=seed))
         assert {ceiling.distance_ns for ceiling in ceilings} <= {30.0, 160.0}
         assert len({ceiling.distance_ns for ceiling in ceilings}) == len(ceilings)
 
@@ -100,7 +100,7 @@ def test_a_ceiling_is_measured_once_a_day(path):
     test = CeilingTest(Machines(Local()), lambda _: "1.0", path, measure, lambda: now[0])
     for _ in range(2):
         ceilings, why = test.before(TWO_PORTS, Listener())
-        assert ([one.fps for one in ceilings], why) == ([10e6], "")
+        assert ([ceiling.fps for ceiling in ceilings], why) == ([10e6], "")
     assert measure.calls == 1
     now[0] += timedelta(days=1)
     assert test.known(TWO_PORTS) == ()
@@ -122,8 +122,8 @@ def test_how_many_flows_there_are_changes_no_ceiling_but_which_fields_move_does(
     (stream,) = TWO_PORTS.streams
     moving = [replace(TWO_PORTS, streams=(replace(stream, ipv4_src=replace(stream.ipv4_src, count=n), flows=n),))
               for n in (1, 256, 65536)]  # fmt: skip
-    one, some, many = (key_of(scenario, "1.0", Local()) for scenario in moving)
-    assert some == many != one
+    single, some, many = (key_of(scenario, "1.0", Local()) for scenario in moving)
+    assert some == many != single
 
 
 def test_what_cannot_be_measured_is_said_and_not_tried_again(path):

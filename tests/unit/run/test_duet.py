@@ -85,7 +85,10 @@ def test_one_request_asks_for_slices_of_both_benches_streams_and_holds_the_switc
     engine = Engine((2e6, 2e6))
     duet(engine)[0].stretch(MEASURED, SLICINGS[1], 1.0)
     (asked,) = engine.asked
-    assert [(one.tx_port, one.rx_port) for one in asked.streams] == [("A.left", "A.right"), ("B.left", "B.right")]
+    assert [(stream.tx_port, stream.rx_port) for stream in asked.streams] == [
+        ("A.left", "A.right"),
+        ("B.left", "B.right"),
+    ]
     assert asked.slices.groups == ((0,), (1,))
     assert asked.slices.order == (0, 1, 1, 0)
     assert asked.slices.hold == ((PIDS[0],), (PIDS[1],))
@@ -95,9 +98,9 @@ def test_one_request_asks_for_slices_of_both_benches_streams_and_holds_the_switc
 def test_the_ratio_of_two_benches_is_found_and_their_slices_add_up_to_what_was_asked_for():
     made, kept = duet(Engine((3e6, 1.5e6)))
     made.measure(12.0)
-    measured = [one for one in kept if one.phase == MEASURED]
+    measured = [stretch for stretch in kept if stretch.phase == MEASURED]
     assert made.measured_s == pytest.approx(12, abs=0.1)
-    assert max(one.wall_s for one in measured) < 6, "a kill loses one of several requests"
+    assert max(stretch.wall_s for stretch in measured) < 6, "a kill loses one of several requests"
     assert len(measured) == 5
     assert compare_slices(kept).difference.ratio == pytest.approx(0.5, rel=1e-3)
 
@@ -134,7 +137,7 @@ def test_calibration_takes_the_shortest_slices_that_forward_as_much_as_longer_on
     made, kept = duet(Engine((2e6, 2e6), (0.0, fill_s)))
     made.measure(1.0)
     assert kept[-1].slicing == SLICINGS[chosen]
-    assert {one.phase for one in kept[:-1]} == {CALIBRATION}
+    assert {stretch.phase for stretch in kept[:-1]} == {CALIBRATION}
 
 
 def test_slices_in_a_row_are_asked_for_by_the_order():
@@ -148,11 +151,11 @@ def test_slices_become_longer_while_those_after_a_thaw_forward_less(fill_s):
     """Slices scatter, so that a calibration of 0.6 s shows nothing; what is measured does."""
     made, kept = duet(Engine((2e6, 2e6), (0.0, fill_s), scatter=0.15))
     made.measure(30.0)
-    tried = [one.slicing for one in kept if one.phase == MEASURED]
+    tried = [stretch.slicing for stretch in kept if stretch.phase == MEASURED]
     assert SLICINGS.index(tried[0]) < SLICINGS.index(tried[-1])
     assert made.measured_s == pytest.approx(30, abs=1)
-    found = compare_slices(kept)
-    assert found.difference.ratio == pytest.approx(1, abs=0.05)
+    ratio = compare_slices(kept)
+    assert ratio.difference.ratio == pytest.approx(1, abs=0.05)
 
 
 def test_where_the_longest_slices_are_unsteady_too_they_are_taken():
@@ -176,13 +179,13 @@ def test_where_the_host_disturbs_every_slice_short_ones_are_taken():
 def test_recorded_slices_are_not_measured_again():
     made, kept = duet(Engine((2e6, 2e6)))
     made.measure(6.0)
-    before = kept[: 1 + [one.phase for one in kept].index(MEASURED)]
+    before = kept[: 1 + [stretch.phase for stretch in kept].index(MEASURED)]
     engine = Engine((2e6, 2e6))
     again, more = duet(engine, before)
     again.measure(6.0)
-    assert [one.phase for one in more] == [MEASURED, MEASURED], "cut as before, at the load of before"
-    assert {(one.slicing, one.load_fps) for one in more} == {(before[-1].slicing, before[-1].load_fps)}
-    assert {one.id for one in more}.isdisjoint(one.id for one in before)
+    assert [stretch.phase for stretch in more] == [MEASURED, MEASURED], "cut as before, at the load of before"
+    assert {(stretch.slicing, stretch.load_fps) for stretch in more} == {(before[-1].slicing, before[-1].load_fps)}
+    assert {stretch.id for stretch in more}.isdisjoint(stretch.id for stretch in before)
 
 
 def test_a_signal_during_a_stretch_ends_it_and_keeps_what_it_has():
@@ -210,16 +213,16 @@ def test_a_switch_that_ends_meanwhile_is_an_error_once_its_slices_are_kept():
     made, kept = duet(Aborting((2e6, 2e6)))
     with pytest.raises(DutError, match="4021"):
         made.measure(5.0)
-    assert [one.reason for one in kept] == ["process 4021 has ended"]
+    assert [stretch.reason for stretch in kept] == ["process 4021 has ended"]
 
 
 def test_one_side_of_a_joint_engine_sees_its_own_ports_by_their_own_names():
     joint = SimulatedInstrument(Truth(5e6))
     joint.open()
     request = TrialRequest("t", 0, 1.0, 0.1, 1e6, TWO_PORTS.streams, ())
-    found = OneSide(joint, "B").run(request)
-    assert {one.name for one in found.ports} == {"left", "right"}
-    assert (found.streams[0].tx_port, found.streams[0].rx_port) == ("left", "right")
+    result = OneSide(joint, "B").run(request)
+    assert {port.name for port in result.ports} == {"left", "right"}
+    assert (result.streams[0].tx_port, result.streams[0].rx_port) == ("left", "right")
     (seen,) = joint.run(replace(request, streams=(of_side(TWO_PORTS.streams[0], "B."),))).streams
     assert (seen.tx_port, seen.rx_port) == ("B.left", "B.right")
 
@@ -244,9 +247,9 @@ def scenario(**changes):
     ],
 )
 def test_why_two_scenarios_are_no_duet(changes, why):
-    found = why_no_duet(scenario(), scenario(**changes))
-    assert bool(found) is bool(why)
-    assert why in found
+    reason = why_no_duet(scenario(), scenario(**changes))
+    assert bool(reason) is bool(why)
+    assert why in reason
 
 
 def test_connections_of_a_service_are_established_on_a_bench_alone():

@@ -87,14 +87,14 @@ def test_socket_workloads_and_loads_cost_their_windows():
     assert 30 < expected_s(loaded) < 45
 
 
-@pytest.mark.parametrize("measure", ASKED, ids=lambda one: one.kind)
+@pytest.mark.parametrize("measure", ASKED, ids=lambda measure: measure.kind)
 def test_every_measure_and_datapath_has_an_estimate(measure):
     for datapath in Datapath:
         assert expected_s(replace(PLAIN, measure=measure, dut=replace(PLAIN.dut, datapath=datapath))) > 0
 
 
 def test_no_measure_is_left_out():
-    assert {one.kind for one in ASKED} == {one.name for one in measures()}
+    assert {measure.kind for measure in ASKED} == {measure.name for measure in measures()}
 
 
 def test_building_is_slower_by_processes_than_from_a_file():
@@ -117,10 +117,10 @@ def test_a_forecast_learns_from_its_group_first_and_from_the_others_else():
 
 
 def test_time_over_which_loss_is_seen_counts_and_a_given_rate_saves_the_search():
-    given = replace(PLAIN, measure=Soak(1e6, 0.9, 3600.0, 10.0))
-    searched = replace(given, measure=Soak(None, 0.9, 3600.0, 10.0))
-    assert 3600 < expected_s(given) < 3650
-    assert expected_s(searched) > expected_s(given) + 5
+    wanted = replace(PLAIN, measure=Soak(1e6, 0.9, 3600.0, 10.0))
+    searched = replace(wanted, measure=Soak(None, 0.9, 3600.0, 10.0))
+    assert 3600 < expected_s(wanted) < 3650
+    assert expected_s(searched) > expected_s(wanted) + 5
     overload = replace(PLAIN, measure=Recovery(1e6, 1.1, 60.0, 0.5, 10.0, 5))
     assert 350 < expected_s(overload) < 380
     blocked = replace(PLAIN, measure=Blocked("none", 1, {}, 1e5, 1.0, 2.0, 5))

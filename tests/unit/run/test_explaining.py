@@ -31,20 +31,24 @@ def test_the_unchanged_bench_comes_first_and_each_other_is_changed_in_one_respec
     first, *others = points()
     assert experiment_of(first) is None
     assert first.point.levels == {"experiment": UNCHANGED}
-    assert {experiment_of(one) for one in others} >= {Experiment.PLAIN, Experiment.NO_TRACKING, Experiment.LARGE_RING}
-    assert len({one.name for one in (first, *others)}) == len(others) + 1
-    assert all(one.point.reference == first.name for one in others)
+    assert {experiment_of(other) for other in others} >= {
+        Experiment.PLAIN,
+        Experiment.NO_TRACKING,
+        Experiment.LARGE_RING,
+    }
+    assert len({point.name for point in (first, *others)}) == len(others) + 1
+    assert all(other.point.reference == first.name for other in others)
 
 
 def test_every_experiment_stands_beside_the_unchanged_bench_and_the_control_comes_last():
     others = points()[1:]
-    assert {one.point.relative for one in others} == {Relative.TRIED}
+    assert {other.point.relative for other in others} == {Relative.TRIED}
     assert experiment_of(others[-1]) is Experiment.PLAIN
 
 
 def test_a_device_that_cannot_be_frozen_is_searched_in_turns():
     sweep = sweep_of(scenario_of("nft"))
-    assert {one.point.relative for one in sweep.scenarios[1:]} <= {Relative.NO}
+    assert {scenario.point.relative for scenario in sweep.scenarios[1:]} <= {Relative.NO}
 
 
 def test_more_engine_cores_need_a_cpu_that_is_free():
@@ -55,11 +59,11 @@ def test_more_engine_cores_need_a_cpu_that_is_free():
 def test_a_bench_on_another_host_is_explained_as_one_here_and_one_at_cables_by_searches_of_its_own():
     far = Remote("far", "far", sudo=True, lease_s=60)
     there = sweep_of(replace(tracking(), remote=far)).scenarios
-    assert [one.point.relative for one in there] == [one.point.relative for one in points()]
-    assert {one.point.relative for one in there} == {Relative.TRIED}
-    ports = tuple(replace(one, interface="eth1", engine_interface="eth2") for one in tracking().ports)
+    assert [point.point.relative for point in there] == [point.point.relative for point in points()]
+    assert {point.point.relative for point in there} == {Relative.TRIED}
+    ports = tuple(replace(port, interface="eth1", engine_interface="eth2") for port in tracking().ports)
     changed = sweep_of(replace(tracking(), ports=ports)).scenarios[1:]
-    assert {one.point.relative for one in changed} == {Relative.NO}
+    assert {point.point.relative for point in changed} == {Relative.NO}
 
 
 def test_only_rates_can_be_explained():
@@ -72,10 +76,12 @@ class Soak:
 
 
 def test_a_stored_run_knows_its_experiments():
-    assert [experiment_of(from_plain(to_plain(one))) for one in points()] == [experiment_of(one) for one in points()]
+    assert [experiment_of(from_plain(to_plain(point))) for point in points()] == [
+        experiment_of(point) for point in points()
+    ]
 
 
-def found(unit, *experiments, outcome=Outcome.MEASURED):
+def result_of(unit, *experiments, outcome=Outcome.MEASURED):
     suspicions = tuple(Suspicion("c", "t", 0.5, (), "", experiment) for experiment in experiments)
     made = unmeasured(unit, outcome, "", 0.0)
     return replace(made, verdict=Verdict(Limit.FORWARDING_CORE, "", (), (), (), suspicions))
@@ -83,46 +89,46 @@ def found(unit, *experiments, outcome=Outcome.MEASURED):
 
 def test_an_experiment_is_made_only_where_a_suspicion_asks_for_it():
     units = points()
-    done = {units[0].name: found(units[0], Experiment.NO_TRACKING)}
-    made = {experiment_of(one) for one in units[1:] if not left_out(one, units, done)}
+    done = {units[0].name: result_of(units[0], Experiment.NO_TRACKING)}
+    made = {experiment_of(unit) for unit in units[1:] if not left_out(unit, units, done)}
     assert made == {Experiment.NO_TRACKING, Experiment.PLAIN}, "plain forwarding is the control"
     assert not left_out(units[0], units, {})
 
 
 def test_a_ring_needs_no_control():
     units = points()
-    done = {units[0].name: found(units[0], Experiment.LARGE_RING, None)}
-    assert [experiment_of(one) for one in units[1:] if not left_out(one, units, done)] == [Experiment.LARGE_RING]
+    done = {units[0].name: result_of(units[0], Experiment.LARGE_RING, None)}
+    assert [experiment_of(unit) for unit in units[1:] if not left_out(unit, units, done)] == [Experiment.LARGE_RING]
 
 
 def test_without_a_verdict_of_the_unchanged_bench_nothing_is_tried():
     units = points()
-    assert all(left_out(one, units, {}) for one in units[1:])
-    failed = {units[0].name: found(units[0], Experiment.PLAIN, outcome=Outcome.FAILED)}
-    assert all(left_out(one, units, failed) for one in units[1:])
+    assert all(left_out(unit, units, {}) for unit in units[1:])
+    failed = {units[0].name: result_of(units[0], Experiment.PLAIN, outcome=Outcome.FAILED)}
+    assert all(left_out(unit, units, failed) for unit in units[1:])
     assert explained(units, {}) == ()
 
 
 def test_each_scenario_of_a_run_has_an_explanation_of_its_own():
     other = sweep_of(replace(tracking(), name="other")).scenarios
     units = (*points(), *other)
-    done = {unit.name: found(unit, Experiment.LARGE_RING) for unit in (units[0], other[0])}
-    assert [one.scenario for one in explained(units, done)] == [units[0].name, "other"]
+    done = {unit.name: result_of(unit, Experiment.LARGE_RING) for unit in (units[0], other[0])}
+    assert [result.scenario for result in explained(units, done)] == [units[0].name, "other"]
 
 
 def test_the_likeliest_cause_is_tried_first():
     first, *others = points()
-    done = {first.name: found(first, None, Experiment.LARGE_RING, Experiment.NO_TRACKING)}
+    done = {first.name: result_of(first, None, Experiment.LARGE_RING, Experiment.NO_TRACKING)}
     tried = experiment_of(next_of(others, done))
     assert tried is Experiment.LARGE_RING
-    left = [one for one in others if experiment_of(one) is not tried]
+    left = [other for other in others if experiment_of(other) is not tried]
     assert experiment_of(next_of(left, done)) is Experiment.NO_TRACKING
     assert next_of((first, *others), {}) is first
 
 
 def test_the_first_experiment_is_begun_while_there_is_any_time():
-    first, one, other = points()[:3]
-    done = {first.name: found(first, Experiment.LARGE_RING)}
-    assert is_first(one, done)
-    assert not is_first(other, {**done, one.name: found(one)})
+    first, second, other = points()[:3]
+    done = {first.name: result_of(first, Experiment.LARGE_RING)}
+    assert is_first(second, done)
+    assert not is_first(other, {**done, second.name: result_of(second)})
     assert not is_first(first, {})

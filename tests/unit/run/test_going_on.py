@@ -64,7 +64,7 @@ class Heard(Listener):
 def folder_of(path, sweeps, **more):
     folder = RunFolder.create(path, "run")
     wanted = units(sweeps, budgeted=more.get("budget_s") is not None)
-    infos = [info(one) for one in sweeps]
+    infos = [info(sweep) for sweep in sweeps]
     folder.write_info(
         describe_run(Local(), folder.run_id, ["pinchpoint"], [to_plain(u) for u in wanted], {}, infos, **more)
     )
@@ -79,7 +79,7 @@ def run(folder, bench, listener=None, on_stoppable=lambda _: None, now_s=time.mo
 
 
 def outcomes(result):
-    return {one.scenario: one.outcome.value for one in result.scenarios}
+    return {scenario.scenario: scenario.outcome.value for scenario in result.scenarios}
 
 
 THREE = sweep(factor([1, 2, 3]))
@@ -106,8 +106,8 @@ def test_a_study_gets_its_findings_as_the_result_grows(tmp_path):
 
     def before(unit):
         clock[0] += 3600.0
-        found = folder.read_result()
-        seen.append((len(found.scenarios), found.finished) if found else (0, False))
+        result = folder.read_result()
+        seen.append((len(result.scenarios), result.finished) if result else (0, False))
 
     result = run(folder, Bench(rate=lambda levels: 4e6 / levels["rules"], before=before), now_s=lambda: clock[0])
     assert seen == [(0, False), (1, False), (2, False)]
@@ -144,9 +144,9 @@ def test_three_failures_in_a_row_end_the_run_with_the_last_error(tmp_path):
     folder = folder_of(tmp_path, [four])
     with pytest.raises(DutError, match="number 4"):
         run(folder, bench)
-    found = folder.read_result()
-    assert not found.finished
-    assert [one.outcome.value for one in found.scenarios] == ["measured", "failed", "failed", "failed"]
+    result = folder.read_result()
+    assert not result.finished
+    assert [scenario.outcome.value for scenario in result.scenarios] == ["measured", "failed", "failed", "failed"]
 
 
 def test_units_that_end_in_order_without_a_figure_are_failures_like_any_other(tmp_path):
@@ -205,7 +205,7 @@ def test_resuming_tries_again_what_failed_or_was_impossible_and_nothing_else(tmp
     result = run(folder, again)
     assert again.ran == ["g-rules-2", "g-rules-3"]
     assert set(outcomes(result).values()) == {"measured"}
-    assert [one.scenario for one in result.scenarios] == ["g-rules-1", "g-rules-2", "g-rules-3"]
+    assert [scenario.scenario for scenario in result.scenarios] == ["g-rules-1", "g-rules-2", "g-rules-3"]
 
 
 def test_an_interrupted_run_goes_on_with_the_unit_it_was_interrupted_in(tmp_path):
@@ -264,18 +264,20 @@ def test_a_budget_is_kept_over_an_interruption(tmp_path):
         run(folder, bench)
     assert bench.ran == ["g-rules-1", "g-rules-9", "g-rules-5"]
     spent = folder.read_result()
-    folder.write_result(replace(spent, scenarios=tuple(replace(one, wall_s=5e5) for one in spent.scenarios)))
+    folder.write_result(replace(spent, scenarios=tuple(replace(scenario, wall_s=5e5) for scenario in spent.scenarios)))
     again = Bench()
     result = run(folder, again)
     assert again.ran == [], "the first two took the whole budget"
     assert result.finished
     assert sorted(outcomes(result).values()) == ["measured"] * 2 + ["skipped"] * 7
-    assert {one.reason for one in result.scenarios if one.outcome is Outcome.SKIPPED} == {"budget of 277 h 47 min used"}
+    assert {scenario.reason for scenario in result.scenarios if scenario.outcome is Outcome.SKIPPED} == {
+        "budget of 277 h 47 min used"
+    }
 
 
 def test_what_is_the_same_bench_on_one_numa_node_is_skipped_and_takes_no_time(tmp_path, monkeypatch):
     two = sweep(factor(["any", "same"], name="numa"), repeats=2)
-    placed = tuple(replace(one, numa=NumaPlacement(one.point.levels["numa"])) for one in two.scenarios)
+    placed = tuple(replace(scenario, numa=NumaPlacement(scenario.point.levels["numa"])) for scenario in two.scenarios)
     two, heard, bench = replace(two, scenarios=placed), Heard(), Bench()
     monkeypatch.setattr(numa, "read_topology", lambda _host: numa.Topology({0: tuple(range(64))}))
     result = run(folder_of(tmp_path / "one", [two]), bench, heard)

@@ -56,15 +56,15 @@ def path(**second):
 
 @pytest.mark.parametrize("ahead_s", [0.0, 12.0, -20.0])
 def test_the_wire_that_loses_frames_is_named_whatever_the_clocks_say(ahead_s):
-    found = joined(path(ahead_s=ahead_s))
-    good, bad = found.wires
+    joint = joined(path(ahead_s=ahead_s))
+    good, bad = joint.wires
     assert (good.hosts, good.ports) == (("a", "b"), ("uplink", "in"))
     assert (bad.hosts, bad.ports) == (("b", "c"), ("out", "uplink"))
     assert good.ahead_s == pytest.approx(ahead_s, abs=0.01)
     assert bad.ahead_s == pytest.approx(-ahead_s, abs=0.01)
     assert good.there.lost == good.back.lost == bad.back.lost == 0
     assert bad.there.lost / bad.there.sent == pytest.approx(0.2, abs=0.01)
-    (sentence,) = joined_view(found).losses
+    (sentence,) = joined_view(joint).losses
     assert "vanish between b out and c uplink, 20.0 % of what is sent" in sentence
 
 
@@ -75,7 +75,7 @@ def test_only_the_time_that_all_share_counts():
 
 
 def test_what_the_ends_of_the_time_cut_in_two_is_no_loss():
-    late = [replace(one, at_s=one.at_s + 0.4) for one in recording("b", (1, 1)).readings[7:80]]
+    late = [replace(reading, at_s=reading.at_s + 0.4) for reading in recording("b", (1, 1)).readings[7:80]]
     (wire,) = joined([recording("a", (1, 1)), replace(recording("b", (1, 1)), readings=tuple(late))]).wires
     assert (wire.there.lost, wire.back.lost) == (0, 0)
 
@@ -95,10 +95,10 @@ def test_rates_that_do_not_tell_leave_the_clocks_as_they_are_and_say_so():
                     for second in range(30)]  # fmt: skip
         return Recording(OVS, RecordHead(SCHEMA, "ovs", "dpdk", "/run/x", ("p",), host, ""), tuple(readings))
 
-    found = joined([steady("a"), steady("b")])
-    (wire,) = found.wires
+    joint = joined([steady("a"), steady("b")])
+    (wire,) = joint.wires
     assert (wire.ahead_s, wire.ports, wire.there.lost) == (None, ("", ""), 0)
-    assert "do not tell" in joined_view(found).clocks[0]
+    assert "do not tell" in joined_view(joint).clocks[0]
 
 
 def test_without_common_time_or_readings_there_is_no_path():
@@ -108,17 +108,17 @@ def test_without_common_time_or_readings_there_is_no_path():
         joined([recording("a", (1, 1)), recording("b", (1, 1), end=0)])
 
 
-def kept(folder, one):
-    path = folder / f"{one.head.host}.jsonl"
-    recorder = Recorder(path, one.head)
-    for reading in one.readings:
+def kept(folder, record):
+    path = folder / f"{record.head.host}.jsonl"
+    recorder = Recorder(path, record.head)
+    for reading in record.readings:
         recorder.keep(reading)
     recorder.close()
     return str(path)
 
 
 def test_files_of_several_hosts_are_joined_on_the_command_line(tmp_path, capsys):
-    files = [kept(tmp_path, one) for one in path(ahead_s=12.0)]
+    files = [kept(tmp_path, recording) for recording in path(ahead_s=12.0)]
     assert main(["watch", *files]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "the clock of b is 12 s ahead of that of a" in said
@@ -164,7 +164,7 @@ def test_whatever_a_recording_says_it_is_joined_or_refused(readings):
     other = recording("a", (1, 1))
     hostile = Recording(OVS, recording("b", (1, 1)).head, tuple(readings))
     try:
-        found = joined([other, hostile])
+        joint = joined([other, hostile])
     except InputError:
         return
-    joined_view(found)
+    joined_view(joint)

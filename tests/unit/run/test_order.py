@@ -10,7 +10,7 @@ from pinchpoint.run.order import coarseness, units
 
 
 def order_of(*sweeps, budgeted=False):
-    return [(one.point.group, *one.point.levels.values(), one.point.repeat) for one in units(sweeps, budgeted)]
+    return [(unit.point.group, *unit.point.levels.values(), unit.point.repeat) for unit in units(sweeps, budgeted)]
 
 
 def test_interleaved_measures_all_points_then_all_again():
@@ -21,27 +21,27 @@ def test_interleaved_measures_all_points_then_all_again():
 
 
 def test_listed_measures_point_by_point():
-    found = order_of(sweep(factor([1, 2]), repeats=2, order="listed"))
-    assert found == [("g", 1, 1), ("g", 1, 2), ("g", 2, 1), ("g", 2, 2)]
+    order = order_of(sweep(factor([1, 2]), repeats=2, order="listed"))
+    assert order == [("g", 1, 1), ("g", 1, 2), ("g", 2, 1), ("g", 2, 2)]
 
 
 def test_random_shuffles_each_repeat_anew_and_the_same_by_seed():
-    one = sweep(factor(range(20)), repeats=2, order="random", seed=7)
-    found = order_of(one)
-    assert found == order_of(one)
-    passes = [[level for _, level, repeat in found if repeat == number] for number in (1, 2)]
+    swept = sweep(factor(range(20)), repeats=2, order="random", seed=7)
+    order = order_of(swept)
+    assert order == order_of(swept)
+    passes = [[level for _, level, repeat in order if repeat == number] for number in (1, 2)]
     assert all(sorted(levels) == list(range(20)) for levels in passes)
     assert passes[0] != passes[1] != list(range(20))
-    assert found != order_of(sweep(factor(range(20)), repeats=2, order="random", seed=8))
+    assert order != order_of(sweep(factor(range(20)), repeats=2, order="random", seed=8))
 
 
 def test_groups_follow_each_other_and_repeats_interleave_inside_a_group():
-    found = order_of(sweep(factor([1, 2]), group="a", repeats=2), sweep(factor([1]), group="b", repeats=2))
-    assert found == [("a", 1, 1), ("a", 2, 1), ("a", 1, 2), ("a", 2, 2), ("b", 1, 1), ("b", 1, 2)]
+    order = order_of(sweep(factor([1, 2]), group="a", repeats=2), sweep(factor([1]), group="b", repeats=2))
+    assert order == [("a", 1, 1), ("a", 2, 1), ("a", 1, 2), ("a", 2, 2), ("b", 1, 1), ("b", 1, 2)]
 
 
 def test_later_repeats_have_names_of_their_own():
-    assert [one.name for one in units([sweep(factor([1]), repeats=3)])] == [
+    assert [unit.name for unit in units([sweep(factor([1]), repeats=3)])] == [
         "g-rules-1",
         "g-rules-1.r2",
         "g-rules-1.r3",
@@ -77,8 +77,8 @@ def test_with_two_factors_the_finer_one_says_when_a_point_comes():
 
 @given(st.integers(1, 60), st.integers(1, 3), st.sampled_from(["interleaved", "random", "listed"]), st.booleans())
 def test_every_order_measures_every_point_as_often_as_it_repeats(count, repeats, order, budgeted):
-    found = order_of(sweep(factor(range(count)), repeats=repeats, order=order), budgeted=budgeted)
-    assert sorted(found) == [("g", level, repeat) for level in range(count) for repeat in range(1, repeats + 1)]
+    names = order_of(sweep(factor(range(count)), repeats=repeats, order=order), budgeted=budgeted)
+    assert sorted(names) == [("g", level, repeat) for level in range(count) for repeat in range(1, repeats + 1)]
 
 
 @given(st.integers(3, 200))

@@ -35,14 +35,18 @@ def test_values_are_nested_by_bench_start_and_measurement():
 
 
 def test_a_single_measurement_without_a_number_leaves_none_and_says_why():
-    found = _found()
-    found[1, 2, 1] = unmeasured(unit(base(), 1, 2, 1), Outcome.FAILED, "the host was busy\n  hint: wait", 1.0)
-    assert nested("NDR", SIZE, found) == ([], "fps", "no number in 1 of 12 measurements; the first: the host was busy")
+    wanted = _found()
+    wanted[1, 2, 1] = unmeasured(unit(base(), 1, 2, 1), Outcome.FAILED, "the host was busy\n  hint: wait", 1.0)
+    assert nested("NDR", SIZE, wanted) == (
+        [],
+        "fps",
+        "no number in 1 of 12 measurements; the first: the host was busy",
+    )
 
 
 def test_every_measurement_has_a_name_and_a_place_of_its_own():
     units = [unit(base(), *place) for place in SIZE.every]
-    assert len({one.name for one in units}) == len(units) == 12
+    assert len({unit.name for unit in units}) == len(units) == 12
     assert units[-1].name == "1-forward-bench2-start2-3"
     assert (units[-1].point.group, dict(units[-1].point.levels)) == ("1-forward", {"bench": 2, "start": 2})
 
@@ -56,7 +60,7 @@ def test_a_restart_keeps_what_the_database_holds_and_makes_the_rest_anew(monkeyp
     monkeypatch.setattr("pinchpoint.host.hugepages.pool", lambda _host: (0, 0))
     setup = prepare(base(), Machines(Local()))
     ending = setup.bench.ends_with_it(setup.resources)
-    assert [type(one) for one in ending] == [Daemon, TextFile, Command]
+    assert [type(resource) for resource in ending] == [Daemon, TextFile, Command]
     assert ending[0].name == "ovs-vswitchd"
     assert "add-flows" in ending[2].argv
     applied = []
@@ -67,7 +71,7 @@ def test_a_restart_keeps_what_the_database_holds_and_makes_the_rest_anew(monkeyp
 
     restart_dut(Built(), setup, Listener())
     without, whole = applied
-    assert [one for one in whole if one not in without] == ending
+    assert [resource for resource in whole if resource not in without] == ending
     assert tuple(whole) == setup.resources
 
 
@@ -78,11 +82,11 @@ def test_the_record_says_which_program_forwarded(monkeypatch, tmp_path):
     monkeypatch.setattr(pilot, "standing_bench", lambda *_: nullcontext())
     monkeypatch.setattr(OvsLive, "settings", lambda _: {})
     monkeypatch.setattr(OvsBench, "facts", lambda _: program)
-    found = SimpleNamespace(run=lambda bench: measured(bench.setup.scenario, 3e6))
-    monkeypatch.setattr(pilot, "measure_of", lambda _: found)
+    measure = SimpleNamespace(run=lambda bench: measured(bench.setup.scenario, 3e6))
+    monkeypatch.setattr(pilot, "measure_of", lambda _: measure)
     size = Size(benches=1, starts=1, measurements=2)
     folder = RunFolder.create(tmp_path, "pilot")
     folder.write_info(run_info([unit(base(), *place) for place in size.every]))
-    found, _ = run_pilot(Machines(Local()), base(), size, folder, Listener(), lambda _: None)
-    assert list(found) == [(1, 1, 1), (1, 1, 2)]
+    measure, _ = run_pilot(Machines(Local()), base(), size, folder, Listener(), lambda _: None)
+    assert list(measure) == [(1, 1, 1), (1, 1, 2)]
     assert program.items() <= folder.read_info().versions.items()

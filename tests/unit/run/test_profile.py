@@ -39,14 +39,14 @@ def make(tmp_path):
     return made
 
 
-def profiles(folder, one=None, units=UNITS):
+def profiles(folder, result=None, units=UNITS):
     """What the run then holds, and for which scenarios it was sampled."""
     asked = []
 
     def sampled(machines, unit, *_):
         asked.append(unit.name)
-        if isinstance(one, Exception):
-            raise one
+        if isinstance(result, Exception):
+            raise result
         return SAMPLED
 
     profile_all(Machines(Local()), units, folder, Listener(), lambda _: None, sampled)
@@ -67,18 +67,18 @@ def test_a_run_that_explains_nothing_samples_nothing(make):
 
 
 def test_without_time_left_nothing_is_sampled_and_the_profile_says_so(make):
-    ((found,), asked) = profiles(make(wall_s=299.0))
-    assert (asked, "--budget" in found.reason) == ([], True)
+    ((profile,), asked) = profiles(make(wall_s=299.0))
+    assert (asked, "--budget" in profile.reason) == ([], True)
 
 
 def test_a_guest_is_not_sampled(make):
-    ((found,), asked) = profiles(make(), units=(replace(UNITS[0], guest=Guest("qemu", 256)),))
-    assert (asked, "guest" in found.reason) == ([], True)
+    ((profile,), asked) = profiles(make(), units=(replace(UNITS[0], guest=Guest("qemu", 256)),))
+    assert (asked, "guest" in profile.reason) == ([], True)
 
 
 def test_a_bench_that_fails_is_the_reason_of_a_profile_and_ends_nothing(make):
-    ((found,), _) = profiles(make(), BenchError("no switch", "start it"))
-    assert found.reason == "no switch (start it)"
+    ((profile,), _) = profiles(make(), BenchError("no switch", "start it"))
+    assert profile.reason == "no switch (start it)"
 
 
 def test_a_stop_is_passed_on_and_nothing_is_stored(make):

@@ -34,11 +34,14 @@ from pinchpoint.run.run import unmeasured
 from pinchpoint.store.codec import SCHEMA
 
 
-def related(found, relative=Relative.ALONE):
+def related(swept, relative=Relative.ALONE):
     """The same sweep, its points measured relative to the first."""
-    first = found.scenarios[0].name
-    points = (replace(one, point=replace(one.point, relative=relative, reference=first)) for one in found.scenarios)
-    return replace(found, scenarios=tuple(points))
+    first = swept.scenarios[0].name
+    points = (
+        replace(scenario, point=replace(scenario.point, relative=relative, reference=first))
+        for scenario in swept.scenarios
+    )
+    return replace(swept, scenarios=tuple(points))
 
 
 MACHINES, TASK = Machines(Local()), Task()
@@ -82,11 +85,11 @@ class Lab:
         self.did.append(f"search {unit.name}")
         if unit.name in self.lost:
             return unmeasured(unit, Outcome.FAILED, "no window", 1.0)
-        found = measured(unit, 1e6)
+        result = measured(unit, 1e6)
         if unit.name in self.fast:
-            rates = tuple(replace(one, status=RateStatus.AT_LEAST) for one in found.rates)
-            return replace(found, rates=rates, most_offered_fps=1e6)
-        return found
+            rates = tuple(replace(rate, status=RateStatus.AT_LEAST) for rate in result.rates)
+            return replace(result, rates=rates, most_offered_fps=1e6)
+        return result
 
     def stand(self, machines, reference, task):
         if reference.name in self.cannot_stand:
@@ -105,14 +108,14 @@ class Lab:
             if unit.name in self.broken:
                 raise BenchError("the switch died")
             told = (Metric(RELATIVE, UNIT, 0.5),)
-            if one := self.slices.get(unit.name):
-                keep(replace(one, scenario=unit.name))
-                told = relative_metrics([one], reference.name)
+            if slices := self.slices.get(unit.name):
+                keep(replace(slices, scenario=unit.name))
+                told = relative_metrics([slices], reference.name)
             return replace(measured(unit, 5e5), metrics=told, reference=reference.name)
 
-        found = Stands(reference, drop, beside)
-        found.lab, self.far_is_gone = self, False
-        return found
+        made = Stands(reference, drop, beside)
+        made.lab, self.far_is_gone = self, False
+        return made
 
     def require(self, unit, machines):
         if self.standing and unit.name in self.too_little:
@@ -123,33 +126,33 @@ class Lab:
 
 
 def run(lab, *sweeps, done=(), stretches=()):
-    every, found = units(sweeps), list(done)
+    every, measured_names = units(sweeps), list(done)
     with lab.references(every, done, stretches) as references:
-        for unit in every[len(found) :]:
+        for unit in every[len(measured_names) :]:
             references.require(unit, MACHINES)
-            found.append(references.run(unit, TASK))
-    return found
+            measured_names.append(references.run(unit, TASK))
+    return measured_names
 
 
-def relative_of(found):
-    return [next((one.value for one in result.metrics if one.name == RELATIVE), None) for result in found]
+def relative_of(results):
+    return [next((metric.value for metric in result.metrics if metric.name == RELATIVE), None) for result in results]
 
 
-def points_of(found):
+def points_of(results):
     """Of the curve that the results make."""
-    (curve,) = curves([SweepInfo(THREE.group, "", "rates", THREE.factors, 1, "interleaved", 1)], found)
+    (curve,) = curves([SweepInfo(THREE.group, "", "rates", THREE.factors, 1, "interleaved", 1)], results)
     return curve.points
 
 
 def test_the_first_point_is_searched_and_then_stands_for_all_others():
     lab = Lab()
-    found = run(lab, THREE)
+    results = run(lab, THREE)
     assert lab.did == [
         "search g-rules-1", "stand g-rules-1", "beside g-rules-2 alone 0", "beside g-rules-3 alone 0",
         "drop g-rules-1",
     ]  # fmt: skip
-    assert relative_of(found) == [1.0, 0.5, 0.5]
-    assert {one.reference for one in found} == {"g-rules-1"}
+    assert relative_of(results) == [1.0, 0.5, 0.5]
+    assert {result.reference for result in results} == {"g-rules-1"}
 
 
 def test_a_reference_whose_host_was_lost_is_told_as_that_and_stands_anew():
@@ -184,29 +187,29 @@ def test_each_group_has_its_own_reference_and_a_plain_group_has_the_machine_alon
 
 def test_after_a_reference_that_was_not_measured_the_next_point_is_it():
     lab = Lab(lost=["g-rules-1"])
-    found = run(lab, THREE)
+    results = run(lab, THREE)
     assert lab.did[:3] == ["search g-rules-1", "search g-rules-2", "stand g-rules-2"]
-    assert relative_of(found) == [None, 1.0, 0.5]
-    assert found[2].reference == "g-rules-2"
+    assert relative_of(results) == [None, 1.0, 0.5]
+    assert results[2].reference == "g-rules-2"
 
 
 def test_a_point_whose_search_ends_at_the_highest_load_is_no_reference():
     lab = Lab(fast=["g-rules-1"])
-    found = run(lab, THREE)
+    results = run(lab, THREE)
     assert lab.did[:3] == ["search g-rules-1", "search g-rules-2", "stand g-rules-2"]
-    assert found[0].reference == ""
-    assert "cannot overload it with 1.00 Mpps" in found[0].metrics[0].note
-    first, *others = points_of(found)
+    assert results[0].reference == ""
+    assert "cannot overload it with 1.00 Mpps" in results[0].metrics[0].note
+    first, *others = points_of(results)
     assert RELATIVE not in first.estimates
     assert [point.estimates[RELATIVE].value for point in others] == [1.0, 0.5]
 
 
 def test_where_slices_do_not_overload_the_reference_the_point_beside_it_is_the_next_reference():
     lab = Lab(slices={"g-rules-2": carrying_all("A")})
-    found = run(lab, THREE)
+    results = run(lab, THREE)
     assert lab.did[-3:] == ["stand g-rules-2", "beside g-rules-3 alone 0", "drop g-rules-2"]
-    assert [one.reference for one in found] == ["g-rules-1", "g-rules-2", "g-rules-2"]
-    first, *others = points_of(found)
+    assert [result.reference for result in results] == ["g-rules-1", "g-rules-2", "g-rules-2"]
+    first, *others = points_of(results)
     assert RELATIVE not in first.estimates
     assert "relative to g-rules-1, which the engine could not overload" in first.notes[RELATIVE]
     assert [point.estimates[RELATIVE].value for point in others] == [1.0, 0.5]
@@ -214,17 +217,17 @@ def test_where_slices_do_not_overload_the_reference_the_point_beside_it_is_the_n
 
 def test_where_neither_is_overloaded_the_next_point_is_searched():
     both = carrying_all("A")
-    both = replace(both, slices=tuple(replace(one, offered=one.received) for one in both.slices))
+    both = replace(both, slices=tuple(replace(part, offered=part.received) for part in both.slices))
     lab = Lab(slices={"g-rules-2": both})
-    found = run(lab, THREE)
+    results = run(lab, THREE)
     assert lab.did[-2:] == ["drop g-rules-1", "search g-rules-3"]
-    assert found[2].reference == "g-rules-3"
+    assert results[2].reference == "g-rules-3"
 
 
 def test_a_reference_that_points_are_relative_to_stays():
     lab = Lab(slices={"g-rules-3": carrying_all("A")})
-    found = run(lab, THREE)
-    assert {one.reference for one in found} == {"g-rules-1"}
+    results = run(lab, THREE)
+    assert {result.reference for result in results} == {"g-rules-1"}
     assert lab.did.count("stand g-rules-1") == 1
 
 
@@ -236,11 +239,11 @@ def test_a_reference_that_points_are_relative_to_stays():
     ],
 )
 def test_a_point_that_cannot_stand_beside_its_reference_has_its_own_rates_and_the_reason(lab, why):
-    found = run(lab, THREE)
+    results = run(lab, THREE)
     assert "search g-rules-2" in lab.did
-    (warning,) = found[1].warnings
+    (warning,) = results[1].warnings
     assert warning.startswith("no relative rate: ") and why in warning
-    assert found[1].reference == ""
+    assert results[1].reference == ""
 
 
 def test_memory_that_suffices_for_one_bench_is_no_reason_to_call_a_point_impossible():
@@ -250,11 +253,11 @@ def test_memory_that_suffices_for_one_bench_is_no_reason_to_call_a_point_impossi
 
 
 def test_a_datapath_of_which_there_is_one_is_measured_as_ever():
-    kernel = (replace(one, dut=replace(one.dut, datapath=Datapath.KERNEL)) for one in THREE.scenarios)
+    kernel = (replace(scenario, dut=replace(scenario.dut, datapath=Datapath.KERNEL)) for scenario in THREE.scenarios)
     lab = Lab()
-    found = run(lab, replace(THREE, scenarios=tuple(kernel)))
+    results = run(lab, replace(THREE, scenarios=tuple(kernel)))
     assert lab.did == [f"search g-rules-{level}" for level in (1, 2, 3)]
-    assert all("one datapath" in one.warnings[0] for one in found)
+    assert all("one datapath" in result.warnings[0] for result in results)
 
 
 def test_after_a_failure_beside_it_the_reference_is_built_anew():
@@ -289,9 +292,9 @@ def test_a_resumed_run_stands_the_same_reference_and_goes_on_with_recorded_slice
 
 def test_a_repeat_of_the_reference_is_searched_and_is_no_other_reference():
     lab = Lab()
-    found = run(lab, related(sweep(factor([1, 2]), repeats=2), Relative.BESIDE))
-    assert relative_of(found) == [1.0, 0.5, 1.0, 0.5]
-    assert {one.reference for one in found} == {"g-rules-1"}
+    results = run(lab, related(sweep(factor([1, 2]), repeats=2), Relative.BESIDE))
+    assert relative_of(results) == [1.0, 0.5, 1.0, 0.5]
+    assert {result.reference for result in results} == {"g-rules-1"}
 
 
 def test_a_shuffled_group_begins_with_its_reference():
@@ -327,8 +330,8 @@ def test_slices_are_enough_once_the_interval_is_narrow():
     assert not is_enough([short])
     assert is_enough([long])
     wide = stretch(wandering(1), length_s=40.0, scatter=2.0)
-    found = relative_metrics([wide], "first")[0]
-    assert found.high - found.low > 2 * NARROW * found.value
+    metric = relative_metrics([wide], "first")[0]
+    assert metric.high - metric.low > 2 * NARROW * metric.value
     assert is_enough([wide]), "30 s of it could be used"
     assert not is_enough([stretch(wandering(1), length_s=40.0, scatter=2.0, gaps=0.2)])
     assert 0 < NARROW < 0.05
@@ -338,7 +341,7 @@ def test_slices_are_enough_once_the_interval_is_narrow():
 @pytest.mark.parametrize("slicing", [SLICINGS[0], SLICINGS[-1]])
 def test_points_that_end_once_they_are_narrow_hold_the_ratio_and_are_within_five_per_cent(slicing):
     """Pauses of the engine's core disturb a tenth of the slices."""
-    found = []
+    intervals = []
     for seed in range(20):
         host, made = wandering(seed), []
         while not is_enough(made) and len(made) * STRETCH_S < MOST_S:
@@ -349,27 +352,27 @@ def test_points_that_end_once_they_are_narrow_hold_the_ratio_and_are_within_five
                     ratio=0.2, gaps=0.1, length_s=STRETCH_S, slicing=slicing, seed=number,
                 )
             )  # fmt: skip
-        found.append(relative_metrics(made, "first")[0])
-    assert sum(one.low <= 0.2 <= one.high for one in found) >= 17, "chance allows 3 of 20"
-    assert all(one.high - one.low <= 2 * 0.05 * one.value for one in found)
+        intervals.append(relative_metrics(made, "first")[0])
+    assert sum(interval.low <= 0.2 <= interval.high for interval in intervals) >= 17, "chance allows 3 of 20"
+    assert all(interval.high - interval.low <= 2 * 0.05 * interval.value for interval in intervals)
 
 
 def carrying_all(side, share=1.0):
     """Slices of which a share of one bench forwards all that it is offered."""
     every = stretch(wandering(1), length_s=2.5)
     slices = (
-        replace(one, offered=one.received) if one.side == side and number % 10 < 10 * share else one
-        for number, one in enumerate(every.slices)
+        replace(part, offered=part.received) if part.side == side and number % 10 < 10 * share else part
+        for number, part in enumerate(every.slices)
     )
     return replace(every, slices=tuple(slices))
 
 
 def test_without_an_overload_of_the_reference_there_is_no_ratio():
-    (found,) = relative_metrics([carrying_all("A", 0.4)], "first")
-    assert found.bound is Bound.REFUSED
-    assert found.note.startswith("the engine could not overload its reference first") and "Mpps" in found.note
-    (found,) = relative_metrics([], "first")
-    assert found.bound is Bound.REFUSED and found.note == "no slice was measured"
+    (metric,) = relative_metrics([carrying_all("A", 0.4)], "first")
+    assert metric.bound is Bound.REFUSED
+    assert metric.note.startswith("the engine could not overload its reference first") and "Mpps" in metric.note
+    (metric,) = relative_metrics([], "first")
+    assert metric.bound is Bound.REFUSED and metric.note == "no slice was measured"
 
 
 @pytest.mark.parametrize("share", [0.4, 1.0])
@@ -393,11 +396,11 @@ def test_the_interval_holds_what_a_thaw_costs_the_point_more_than_its_reference(
     """B forwards a tenth less in each slice after a thaw: its caches are cold."""
     made = stretch(wandering(2), ratio=0.5, length_s=15.0, scatter=0.02)
     cold = (
-        replace(one, received=round(0.9 * one.received)) if one.side == "B" and one.thawed else one
-        for one in made.slices
+        replace(part, received=round(0.9 * part.received)) if part.side == "B" and part.thawed else part
+        for part in made.slices
     )
-    (found, _), (warm, _) = relative_metrics([replace(made, slices=tuple(cold))], "r"), relative_metrics([made], "r")
-    assert found.value < 0.49
-    assert found.low < found.value < 0.5 < found.high
-    assert warm.high - warm.low < 0.7 * (found.high - found.low)
-    assert "widened by 5" in found.note
+    (metric, _), (warm, _) = relative_metrics([replace(made, slices=tuple(cold))], "r"), relative_metrics([made], "r")
+    assert metric.value < 0.49
+    assert metric.low < metric.value < 0.5 < metric.high
+    assert warm.high - warm.low < 0.7 * (metric.high - metric.low)
+    assert "widened by 5" in metric.note

@@ -64,15 +64,15 @@ def test_every_scenario_gets_its_rates_latency_and_verdict(folder, scenarios):
     result = run_all(Machines(Local()), scenarios, folder, Listener(), ignore, simulated())
     assert result.finished
     assert folder.read_result() == result
-    for found, scenario in zip(result.scenarios, scenarios, strict=True):
-        ndr, pdr = found.rates
+    for outcome, scenario in zip(result.scenarios, scenarios, strict=True):
+        ndr, pdr = outcome.rates
         assert ndr.status is RateStatus.FOUND
         assert ndr.lower_fps == pytest.approx(CAPACITY_FPS, rel=0.02)
         assert pdr.lower_fps >= ndr.lower_fps
-        assert [point.share for point in found.latency] == list(scenario.measure.at)
-        assert all(point.latency for point in found.latency)
-        assert found.verdict is not None
-        assert found.trials == sum(trial.scenario == scenario.name for trial in folder.read_trials())
+        assert [point.share for point in outcome.latency] == list(scenario.measure.at)
+        assert all(point.latency for point in outcome.latency)
+        assert outcome.verdict is not None
+        assert outcome.trials == sum(trial.scenario == scenario.name for trial in folder.read_trials())
 
 
 @pytest.mark.parametrize("stop_after", [1, 2, 5, 12])

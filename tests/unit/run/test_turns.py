@@ -22,8 +22,8 @@ def pairs(a, b, number=10):
 
 
 def test_a_bench_that_carries_more_than_an_overloaded_one_is_better():
-    found = judged(pairs(carried(300), carried(1000)))
-    assert (found.rate.is_better, found.rate.is_no_better) == (True, False)
+    standing = judged(pairs(carried(300), carried(1000)))
+    assert (standing.rate.is_better, standing.rate.is_no_better) == (True, False)
 
 
 def test_an_unchanged_bench_that_was_not_overloaded_shows_no_gain_of_the_rate():
@@ -43,8 +43,8 @@ def test_twice_the_streams_must_carry_more_than_twice_as_much():
 
 def test_packets_of_a_busy_thread_that_cost_less_are_seen_although_the_generator_is_the_limit():
     before, after = (carried(300, 300, threads=[thread_load(0.99, cost)]) for cost in (2000.0, 1000.0))
-    found = judged(pairs(before, after))
-    assert (found.cycles.gain, found.cycles.is_better) == (2.0, True)
+    standing = judged(pairs(before, after))
+    assert (standing.cycles.gain, standing.cycles.is_better) == (2.0, True)
 
 
 def test_cycles_of_a_thread_with_time_to_spare_say_nothing():
@@ -53,8 +53,8 @@ def test_cycles_of_a_thread_with_time_to_spare_say_nothing():
 
 
 def test_fewer_losses_at_one_load_are_seen_and_pairs_without_any_say_nothing():
-    found = judged([*pairs(carried(900), carried(1000)), *pairs(carried(1000), carried(1000), 5)])
-    assert (found.loss.pairs, found.loss.is_better) == (10, True)
+    standing = judged([*pairs(carried(900), carried(1000)), *pairs(carried(1000), carried(1000), 5)])
+    assert (standing.loss.pairs, standing.loss.is_better) == (10, True)
     assert judged(pairs(carried(900), carried(890))).loss.is_no_better
 
 
@@ -75,8 +75,8 @@ def dropping(frames, **more):
 
 def test_drops_of_aborted_trials_count_no_more_than_their_rates():
     died = dropping(1000, validity=TrialValidity.ABORTED)
-    found = judged([(dropping(250), carried(1000)), (died, dropping(500)), (dropping(250), died)])
-    assert (found.dropped_before, found.dropped_after) == ({DropKind.RULE: 0.25}, {})
+    standing = judged([(dropping(250), carried(1000)), (died, dropping(500)), (dropping(250), died)])
+    assert (standing.dropped_before, standing.dropped_after) == ({DropKind.RULE: 0.25}, {})
 
 
 def test_pairs_are_made_until_it_is_certain_whether_the_rate_falls():
@@ -110,9 +110,9 @@ def test_a_pair_with_an_aborted_trial_has_no_part_in_the_signs(bench):
     died = carried(0, validity=TrialValidity.ABORTED)
     changed = []
     pair = bench(A=[carried(300)] * 40, B=[died, *[carried(1000)] * 39])
-    found = interleaved.measure_turns(pair, False, changed)
-    assert (found.pairs, len(changed)) == (10, 11)
-    assert (found.before.values, found.after.values) == ({"trials": 10}, {"trials": 10})
+    turns = interleaved.measure_turns(pair, False, changed)
+    assert (turns.pairs, len(changed)) == (10, 11)
+    assert (turns.before.values, turns.after.values) == ({"trials": 10}, {"trials": 10})
 
 
 def test_a_rate_that_surely_falls_is_seen_to_fall(bench):

@@ -32,34 +32,39 @@ def _measured(numbers: np.random.Generator, deviations: Deviations, a: int, b: i
 
 
 def _known(deviations: Deviations) -> tuple[Component, ...]:
-    total = sum(one**2 for one in deviations)
-    return tuple(Component(level, one / 100, one**2 / total, 9) for level, one in zip(LEVELS, deviations, strict=True))
+    total = sum(deviation**2 for deviation in deviations)
+    return tuple(
+        Component(level, deviation / 100, deviation**2 / total, 9)
+        for level, deviation in zip(LEVELS, deviations, strict=True)
+    )
 
 
 @pytest.mark.parametrize("deviations", [(3.0, 2.0, 1.0), (1.0, 2.0, 3.0), (2.0, 2.0, 2.0)])
 def test_the_components_are_right_on_average(deviations: Deviations) -> None:
     numbers = np.random.default_rng(1)
-    found = [components(_measured(numbers, deviations, 25, 3, 3).tolist()) for _ in range(300)]
+    repeated = [components(_measured(numbers, deviations, 25, 3, 3).tolist()) for _ in range(300)]
     for place, truth in enumerate(deviations):
-        mean = np.mean([one[place].deviation ** 2 for one in found]) * 1e4
+        mean = np.mean([levels[place].deviation ** 2 for levels in repeated]) * 1e4
         assert mean == pytest.approx(truth**2, rel=0.1)
 
 
 def test_a_small_example_by_hand() -> None:
     # Means of starts: 1, 3, 5, 7; of benches: 2, 6. Mean squares: 32 of benches, 4 of starts, 0.5 of measurements.
     values = [[[0.5, 1.5], [2.5, 3.5]], [[4.5, 5.5], [6.5, 7.5]]]
-    found = components(values)
+    levels = components(values)
     centre = 4.0
-    assert [one.deviation**2 * centre**2 for one in found] == pytest.approx([(32 - 4) / 4, (4 - 0.5) / 2, 0.5])
-    assert [one.freedom for one in found] == [1, 2, 4]
-    assert sum(one.share for one in found) == pytest.approx(1)
+    assert [component.deviation**2 * centre**2 for component in levels] == pytest.approx(
+        [(32 - 4) / 4, (4 - 0.5) / 2, 0.5]
+    )
+    assert [component.freedom for component in levels] == [1, 2, 4]
+    assert sum(component.share for component in levels) == pytest.approx(1)
 
 
 def test_what_comes_out_negative_is_nothing_and_equal_values_do_not_vary() -> None:
-    found = components([[[1.0, 9.0], [9.0, 1.0]], [[1.0, 9.0], [9.0, 1.0]]])
-    assert [one.share for one in found] == [0, 0, 1]
+    levels = components([[[1.0, 9.0], [9.0, 1.0]], [[1.0, 9.0], [9.0, 1.0]]])
+    assert [component.share for component in levels] == [0, 0, 1]
     still = components([[[5.0, 5.0]] * 2] * 2)
-    assert [(one.deviation, one.share) for one in still] == [(0, 0)] * 3
+    assert [(component.deviation, component.share) for component in still] == [(0, 0)] * 3
 
 
 @pytest.mark.parametrize(
@@ -73,8 +78,8 @@ def test_too_little_or_unequal_data_is_refused(values: list[list[list[float]]]) 
 @pytest.mark.parametrize(("deviations", "level"), [((5.0, 1.0, 1.0), 0), ((0.0, 5.0, 1.0), 1), ((0.0, 0.0, 2.0), 2)])
 def test_a_pilot_of_the_default_size_finds_the_level_that_varies_most(deviations: Deviations, level: int) -> None:
     numbers = np.random.default_rng(2)
-    found = [varies_most(components(_measured(numbers, deviations, *PILOT).tolist())) for _ in range(300)]
-    assert np.mean([one.level == LEVELS[level] for one in found]) >= 0.8
+    named = [varies_most(components(_measured(numbers, deviations, *PILOT).tolist())) for _ in range(300)]
+    assert np.mean([component.level == LEVELS[level] for component in named]) >= 0.8
 
 
 @pytest.mark.parametrize("deviations", [(2.0, 1.0, 1.0), (0.5, 0.5, 3.0), (0.0, 2.0, 4.0), (0.0, 0.0, 2.0)])
@@ -84,9 +89,9 @@ def test_what_is_advised_reaches_the_wished_interval_and_it_covers(deviations: D
     assert advice.rebuilds >= 6
     numbers, widths, covered, runs = np.random.default_rng(3), list[float](), 0, 1000
     for values in (_measured(numbers, deviations, *advice.counts) for _ in range(runs)):
-        found = median_interval(values.mean(axis=(1, 2)).tolist())
-        widths.append((found.high - found.low) / 2)
-        covered += found.low <= 100 <= found.high
+        estimate = median_interval(values.mean(axis=(1, 2)).tolist())
+        widths.append((estimate.high - estimate.low) / 2)
+        covered += estimate.low <= 100 <= estimate.high
     assert np.mean(widths) <= 1.02
     assert np.mean(widths) / 100 == pytest.approx(advice.half_width, rel=0.03)
     assert covered / runs == pytest.approx(0.95, abs=0.02)
@@ -99,8 +104,10 @@ def test_the_half_width_that_is_expected_is_that_of_intervals_by_ranks(benches: 
     advice = for_time(_known((1.0, 0.0, 0.0)), only_benches, float(benches))
     assert advice is not None
     assert advice.rebuilds == benches
-    found = [median_interval(values.tolist()) for values in numbers.normal(100, 1, size=(4000, benches))]
-    assert np.mean([(one.high - one.low) / 2 for one in found]) / 100 == pytest.approx(advice.half_width, rel=0.02)
+    intervals = [median_interval(values.tolist()) for values in numbers.normal(100, 1, size=(4000, benches))]
+    assert np.mean([(interval.high - interval.low) / 2 for interval in intervals]) / 100 == pytest.approx(
+        advice.half_width, rel=0.02
+    )
 
 
 @pytest.mark.thorough
@@ -129,8 +136,8 @@ def test_what_a_pilot_advises_covers_also_where_the_pilot_was_wrong() -> None:
         advice = for_half_width(pilot, COSTS, 0.01)
         assert advice is not None
         repeats = _measured(numbers, (0.5, 0.5, 3.0), *advice.counts).mean(axis=(1, 2))
-        found = median_interval(repeats.tolist())
-        covered += found.low <= 100 <= found.high
+        estimate = median_interval(repeats.tolist())
+        covered += estimate.low <= 100 <= estimate.high
     assert covered / runs == pytest.approx(0.95, abs=0.025)
 
 

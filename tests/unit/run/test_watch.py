@@ -38,24 +38,24 @@ def reading(elapsed_s=1.0, went_back=(), **more):
 
 
 def test_the_path_has_what_each_place_counted_and_lost():
-    found = watched(OVS, head(), [reading(), reading()])
-    assert found.seconds == 2.0
-    assert [hop.name for hop in found.hops] == ["switch receives", "datapath", "switch sends"]
-    assert (found.hops[0].frames_in, found.hops[2].frames_in, found.hops[2].frames_out) == (2000, 1800, 1200)
-    (drop,) = found.hops[2].drops
+    view = watched(OVS, head(), [reading(), reading()])
+    assert view.seconds == 2.0
+    assert [hop.name for hop in view.hops] == ["switch receives", "datapath", "switch sends"]
+    assert (view.hops[0].frames_in, view.hops[2].frames_in, view.hops[2].frames_out) == (2000, 1800, 1200)
+    (drop,) = view.hops[2].drops
     assert (drop.frames, drop.kind) == (600, DropKind.MTU)
 
 
 def test_causes_are_those_of_a_bench():
-    found = watched(OVS, head(), [reading()])
-    assert [one.cause for one in found.suspicions] == ["mtu", "recirculation"]
-    assert found.signs[Sign.PASSES] == 2.0
+    view = watched(OVS, head(), [reading()])
+    assert [suspicion.cause for suspicion in view.suspicions] == ["mtu", "recirculation"]
+    assert view.signs[Sign.PASSES] == 2.0
 
 
 def test_a_counter_that_went_back_makes_its_place_unknown_and_is_named():
-    found = watched(OVS, head(), [reading(went_back=("ovs/port/left/rx_pkts",))])
-    assert found.hops[0].frames_in is None
-    assert any("went back" in line for line in watch_view(found).figures)
+    view = watched(OVS, head(), [reading(went_back=("ovs/port/left/rx_pkts",))])
+    assert view.hops[0].frames_in is None
+    assert any("went back" in line for line in watch_view(view).figures)
 
 
 def test_an_unknown_variant_is_refused():
@@ -97,5 +97,5 @@ def test_readings_follow_each_other_until_it_is_over():
     attached = Attached("p", "dpdk", (), (Counting(),), {}, lambda: None)
     slept, clock = [], iter(range(100))
     made = readings(attached, 2.0, lambda: len(slept) == 3, lambda: float(next(clock)), slept.append)
-    assert [one.differences for one in made] == [{"x": 1}] * 3
+    assert [reading.differences for reading in made] == [{"x": 1}] * 3
     assert len(slept) == 3

@@ -153,7 +153,7 @@ mac = "02:00:00:00:00:09"
     assert [(tunnel.name, tunnel.first, tunnel.second, tunnel.vni) for tunnel in dut.tunnels] == [
         ("vx", "edge", "core", 7)
     ]
-    assert [(found.bridge, found.ipv4.count, found.mac) for found in dut.arp_responders] == [
+    assert [(responder.bridge, responder.ipv4.count, responder.mac) for responder in dut.arp_responders] == [
         ("edge", 2, "02:00:00:00:00:09")
     ]
 
@@ -345,5 +345,5 @@ def test_engine_and_main_thread_may_share_a_cpu_where_no_frames_are_sent(measure
     ],
 )
 def test_what_a_bench_cannot_be_is_refused(text: str, old: str, new: str, problem: str) -> None:
-    found = problems(changed(text, old, new))
-    assert any(problem in line for line in found), found
+    problem_lines = problems(changed(text, old, new))
+    assert any(problem in line for line in problem_lines), problem_lines

@@ -107,10 +107,10 @@ server = "bob"
 
 
 def test_a_socket_workload_is_put_on_a_host_that_ssh_knows_by_its_name():
-    found = parse(f'runs_on = "far"{SOCKETS}{ENDS}', "x.toml")
-    assert found.remote == Remote("far", "far", sudo=True, lease_s=60)
-    assert [one.name for one in found.hosts] == ["alice", "bob"]
-    assert from_plain(to_plain(found)) == found
+    wanted = parse(f'runs_on = "far"{SOCKETS}{ENDS}', "x.toml")
+    assert wanted.remote == Remote("far", "far", sudo=True, lease_s=60)
+    assert [host.name for host in wanted.hosts] == ["alice", "bob"]
+    assert from_plain(to_plain(wanted)) == wanted
 
 
 @pytest.mark.parametrize("where", ["lab", "gen"])
@@ -135,9 +135,9 @@ def test_an_engine_that_the_host_cannot_run_is_a_finding_and_no_error_of_the_lab
         raise OSError(8, "Exec format error", argv[0])
 
     monkeypatch.setattr(remote_endpoints, "find_engine", lambda host: "/var/cache/pinchpoint/1/pinchpoint-engine")
-    found = remote_endpoints.engine(SimpleNamespace(run=run))
-    assert not found.ok
-    assert found.detail == "/var/cache/pinchpoint/1/pinchpoint-engine: Exec format error"
+    engine = remote_endpoints.engine(SimpleNamespace(run=run))
+    assert not engine.ok
+    assert engine.detail == "/var/cache/pinchpoint/1/pinchpoint-engine: Exec format error"
 
 
 SPAN = """
@@ -178,11 +178,11 @@ def sites(scenario):
 
 
 def test_each_host_of_an_engine_has_an_engine_for_its_ports():
-    found = span()
-    assert sites(found) == [("gen", ("left",)), ("sink", ("right",))]
-    assert [one.name for one in found.remotes] == ["dut", "gen", "sink"]
-    assert found.probed_cores == (), "two machines share no cache line"
-    assert from_plain(to_plain(found)) == found
+    wanted = span()
+    assert sites(wanted) == [("gen", ("left",)), ("sink", ("right",))]
+    assert [remote.name for remote in wanted.remotes] == ["dut", "gen", "sink"]
+    assert wanted.probed_cores == (), "two machines share no cache line"
+    assert from_plain(to_plain(wanted)) == wanted
 
 
 def test_an_engine_of_another_host_may_have_the_devices_cpus():
@@ -206,7 +206,10 @@ def test_the_labs_own_machine_may_have_an_engine():
 
 def test_streams_between_two_engines_may_go_both_ways():
     back = '[[stream]]\nfrom = "right"\nto = "left"\neth_dst = "02:00:00:00:00:09"'
-    assert [(one.tx_port, one.rx_port) for one in span(more=back).streams] == [("left", "right"), ("right", "left")]
+    assert [(stream.tx_port, stream.rx_port) for stream in span(more=back).streams] == [
+        ("left", "right"),
+        ("right", "left"),
+    ]
 
 
 def test_cables_on_one_host_need_no_other_one():
@@ -215,7 +218,7 @@ def test_cables_on_one_host_need_no_other_one():
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("changes", "told"),
     [
         (
             {"right": 'engine_runs_on = "source"'},
@@ -227,9 +230,9 @@ def test_cables_on_one_host_need_no_other_one():
         ({"top": 'measure = "rfc2544"'}, "expected a measure of plain trials of frames"),
     ],
 )
-def test_what_cannot_span_hosts_is_refused_with_the_reason(given, told):
+def test_what_cannot_span_hosts_is_refused_with_the_reason(changes, told):
     with pytest.raises(InputError) as caught:
-        span(**given)
+        span(**changes)
     assert told in str(caught.value)
 
 
@@ -266,33 +269,33 @@ NIC, OTHER, INTERFACE = '{key} = "0000:01:00.0"', '{key} = "0000:01:00.1"', '{ke
 
 
 def nics(left, right):
-    left, right = ("".join(f", {one}" for one in ends) for ends in (left, right))
+    left, right = ("".join(f", {end}" for end in ends) for ends in (left, right))
     return parse(DPDK.format(left=left, right=right), "x.toml")
 
 
 def test_nics_of_device_and_engine_may_be_on_two_hosts_or_three():
     left = (NIC.format(key="pci"), NIC.format(key="engine_pci"))
     right = (OTHER.format(key="pci"), OTHER.format(key="engine_pci"))
-    found = nics(left, right)
-    assert sites(found) == [("gen", ("left", "right"))]
-    assert [found.is_beside(port) for port in found.ports] == [False, False]
-    assert found.is_cabled, "no second bench stands beside it, and no ceiling is measured"
-    found = nics(left, (OTHER.format(key="pci"), NIC.format(key="engine_pci"), 'engine_runs_on = "sink"'))
-    assert sites(found) == [("gen", ("left",)), ("sink", ("right",))]
+    wanted = nics(left, right)
+    assert sites(wanted) == [("gen", ("left", "right"))]
+    assert [wanted.is_beside(port) for port in wanted.ports] == [False, False]
+    assert wanted.is_cabled, "no second bench stands beside it, and no ceiling is measured"
+    wanted = nics(left, (OTHER.format(key="pci"), NIC.format(key="engine_pci"), 'engine_runs_on = "sink"'))
+    assert sites(wanted) == [("gen", ("left",)), ("sink", ("right",))]
 
 
 def test_one_engine_elsewhere_may_have_several_queues_at_its_nics():
     left = (NIC.format(key="pci"), NIC.format(key="engine_pci"), "queues = 2")
-    found = nics(left, (OTHER.format(key="pci"), OTHER.format(key="engine_pci"), "queues = 2"))
-    assert [port.queues for port in found.ports] == [2, 2]
+    wanted = nics(left, (OTHER.format(key="pci"), OTHER.format(key="engine_pci"), "queues = 2"))
+    assert [port.queues for port in wanted.ports] == [2, 2]
 
 
 def test_a_cable_between_hosts_may_have_a_nic_at_one_end_and_an_interface_at_the_other():
-    found = nics(
+    wanted = nics(
         (NIC.format(key="pci"), INTERFACE.format(key="engine_interface")),
         (OTHER.format(key="pci"), OTHER.format(key="engine_pci")),
     )
-    assert [(end.backend, end.device) for end in planned_ends(found, Local())] == [
+    assert [(end.backend, end.device) for end in planned_ends(wanted, Local())] == [
         ("af_packet", "left"),
         ("dpdk", "0000:01:00.1"),
     ]
@@ -376,26 +379,26 @@ def ends_of(scenario):
 
 
 def test_each_end_of_a_socket_workload_may_be_on_a_machine_of_its_own():
-    found = far_ends()
-    assert ends_of(found) == [("gen", ("alice",)), ("sink", ("bob",))]
-    assert [one.name for one in found.remotes] == ["dut", "gen", "sink"]
-    assert found.is_cabled
-    assert from_plain(to_plain(found)) == found
+    wanted = far_ends()
+    assert ends_of(wanted) == [("gen", ("alice",)), ("sink", ("bob",))]
+    assert [remote.name for remote in wanted.remotes] == ["dut", "gen", "sink"]
+    assert wanted.is_cabled
+    assert from_plain(to_plain(wanted)) == wanted
 
 
 def test_an_end_may_be_beside_the_switch_at_a_veth_pair():
-    found = far_ends(bob="")
-    assert ends_of(found) == [("gen", ("alice",)), ("dut", ("bob",))]
-    assert (remote_endpoints.is_here(found, found.hosts[0]), remote_endpoints.is_here(found, found.hosts[1])) == (
+    wanted = far_ends(bob="")
+    assert ends_of(wanted) == [("gen", ("alice",)), ("dut", ("bob",))]
+    assert (remote_endpoints.is_here(wanted, wanted.hosts[0]), remote_endpoints.is_here(wanted, wanted.hosts[1])) == (
         False,
         True,
     )
-    assert host_cpus(found) == {2}, "CPU 1 of gen is none of the switch's machine"
+    assert host_cpus(wanted) == {2}, "CPU 1 of gen is none of the switch's machine"
 
 
 def test_an_end_may_be_on_the_labs_own_machine():
-    found = far_ends(bob=BOB.replace("sink", "lab"))
-    assert [(site.host, site.remote and site.remote.name) for site in found.engines] == [("gen", "gen"), ("lab", None)]
+    wanted = far_ends(bob=BOB.replace("sink", "lab"))
+    assert [(site.host, site.remote and site.remote.name) for site in wanted.engines] == [("gen", "gen"), ("lab", None)]
 
 
 def test_cables_to_ends_on_the_switchs_own_machine_need_no_other_one():
@@ -404,7 +407,7 @@ def test_cables_to_ends_on_the_switchs_own_machine_need_no_other_one():
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("changes", "told"),
     [
         ({"bob": 'runs_on = "sink"'}, "host[2].interface: missing: this end is on another machine than the device"),
         ({"bob": 'interface = "eth2"'}, "host[2].end_interface: missing"),
@@ -414,7 +417,7 @@ def test_cables_to_ends_on_the_switchs_own_machine_need_no_other_one():
         ({"top": 'numa = "same"'}, 'expected "any" where a [[host]] is on another machine'),
     ],
 )
-def test_ends_that_cannot_be_apart_are_refused_with_the_reason(given, told):
+def test_ends_that_cannot_be_apart_are_refused_with_the_reason(changes, told):
     with pytest.raises(InputError) as caught:
-        far_ends(**given)
+        far_ends(**changes)
     assert told in str(caught.value)

@@ -17,8 +17,8 @@ def read(measure, more="", datapath="dpdk"):
 def test_defaults_are_those_of_the_standard():
     assert read("soak").measure == Soak(None, 0.9, 3600.0, 10.0)
     assert read("recovery").measure == Recovery(None, 1.1, 60.0, 0.5, 10.0, 5)
-    found = read("blocked", '[blocked]\naction = "add-flows"')
-    assert found.measure == Blocked("add-flows", 1000, {}, 100_000.0, 1.0, 2.0, 5)
+    scenario = read("blocked", '[blocked]\naction = "add-flows"')
+    assert scenario.measure == Blocked("add-flows", 1000, {}, 100_000.0, 1.0, 2.0, 5)
 
 
 @pytest.mark.parametrize(

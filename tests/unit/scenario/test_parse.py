@@ -200,9 +200,9 @@ def test_switch_settings_become_the_texts_that_the_switch_reads() -> None:
     ],
 )
 def test_a_wrong_value_is_named_with_line_key_and_what_was_expected(after: str, line: str, problem: str) -> None:
-    found = problems(with_line(after, line))
-    assert len(found) == 1
-    assert problem in found[0]
+    problem_lines = problems(with_line(after, line))
+    assert len(problem_lines) == 1
+    assert problem in problem_lines[0]
 
 
 @pytest.mark.parametrize(
@@ -246,8 +246,10 @@ def test_a_broken_reference_is_named(old: str, new: str, problem: str) -> None:
 
 
 def test_all_problems_are_listed_in_the_order_of_their_lines() -> None:
-    found = problems('titel = 1\n[dut]\ndatapath = "x"\npmd_cpus = 1\nrules = 5\n[[port]]\nname = "-"\n')
-    assert [int(line.split(":")[1]) for line in found] == sorted(int(line.split(":")[1]) for line in found)
+    problem_lines = problems('titel = 1\n[dut]\ndatapath = "x"\npmd_cpus = 1\nrules = 5\n[[port]]\nname = "-"\n')
+    assert [int(line.split(":")[1]) for line in problem_lines] == sorted(
+        int(line.split(":")[1]) for line in problem_lines
+    )
     for part in (
         "titel",
         "dut.datapath",
@@ -257,13 +259,13 @@ def test_all_problems_are_listed_in_the_order_of_their_lines() -> None:
         "at least 2",
         "[[stream]]",
     ):
-        assert any(part in line for line in found), part
+        assert any(part in line for line in problem_lines), part
 
 
 def test_a_long_list_of_problems_is_cut_and_counted() -> None:
-    found = problems("".join(f"key{number} = 1\n" for number in range(500)))
-    assert len(found) == 101
-    assert found[-1] == "and 403 more problems"  # 500 keys, and [dut], ports and streams are missing
+    problem_lines = problems("".join(f"key{number} = 1\n" for number in range(500)))
+    assert len(problem_lines) == 101
+    assert problem_lines[-1] == "and 403 more problems"  # 500 keys, and [dut], ports and streams are missing
 
 
 def test_toml_errors_carry_their_line() -> None:
@@ -396,7 +398,7 @@ def test_the_engine_may_have_as_many_cpus_as_there_are_ports() -> None:
     ],
 )
 def test_what_would_fail_only_later_is_refused_now(after: str, line: str, problem: str) -> None:
-    assert any(problem in found for found in problems(with_line(after, line)))
+    assert any(problem in shown for shown in problems(with_line(after, line)))
 
 
 @pytest.mark.parametrize("path", ["a b.toml", "\u00fc.toml", "-x.toml", "x" * 65 + ".toml"])

@@ -21,5 +21,5 @@ def test_no_file_may_name_it_not_even_a_studys_short_form_or_a_sweep(origin):
 
 
 def test_what_a_sweep_puts_in_the_place_of_what_was_given_is_not_given():
-    given = source(Change(AT, "/opt/ovs", origin=CHANGED))
-    assert not given.changed([Change(AT, "/tmp/x")]).was_given(AT)
+    changed = source(Change(AT, "/opt/ovs", origin=CHANGED))
+    assert not changed.changed([Change(AT, "/tmp/x")]).was_given(AT)

@@ -48,9 +48,9 @@ def read(*changes):
 
 
 def problem(*changes):
-    with pytest.raises(InputError) as found:
+    with pytest.raises(InputError) as error:
         read(*changes)
-    return found.value.message
+    return error.value.message
 
 
 V6 = [
@@ -73,7 +73,7 @@ def test_a_service_of_ipv6_has_its_addresses_in_their_usual_form():
     assert (service.end, service.family) == ("[fd00::64]:80", Family.IPV6)
     assert service.locals == ("fd00:2::f0", "fd00:2::f1")
     assert service.clients.as_addresses() == "fd00:1::1-fd00:1::4"
-    assert [one.end for one in service.backends] == ["[fd00:2::1]:8080", "[fd00:2::2]:80"]
+    assert [backend.end for backend in service.backends] == ["[fd00:2::1]:8080", "[fd00:2::2]:80"]
 
 
 def test_a_proxy_takes_clients_of_one_family_to_backends_of_the_other():

@@ -80,7 +80,7 @@ def test_the_short_form_puts_its_values_over_the_files(folder: Path) -> None:
     study, (sweep,) = load_study(folder, quick=True)
     assert study.quick
     assert (len(sweep.scenarios), sweep.repeats) == (4, 2)
-    assert {one.measure.duration_s for one in sweep.scenarios} == {1.0}
+    assert {scenario.measure.duration_s for scenario in sweep.scenarios} == {1.0}
 
 
 def test_the_short_form_changes_only_files_that_read_the_key(folder: Path) -> None:
@@ -167,14 +167,16 @@ def test_the_first_of_several_figures_counts_where_the_study_says_so(folder: Pat
 )
 def test_what_is_wrong_with_a_study_is_named(folder: Path, old: str, new: str, problem: str) -> None:
     assert old in STUDY_EXAMPLE
-    found = problems(folder, STUDY_EXAMPLE.replace(old, new, 1), quick=False)
-    assert any(problem in line for line in found), found
+    problem_lines = problems(folder, STUDY_EXAMPLE.replace(old, new, 1), quick=False)
+    assert any(problem in line for line in problem_lines), problem_lines
 
 
 def test_a_value_of_the_short_form_that_is_wrong_names_where_it_stands(folder: Path) -> None:
     line = HOSTS_EXAMPLE.split("\n").index("duration_s = 10") + 1
-    found = problems(folder, STUDY_EXAMPLE.replace('"sockets.duration_s" = 1', '"sockets.duration_s" = -1'), quick=True)
-    assert found == [
+    problem_lines = problems(
+        folder, STUDY_EXAMPLE.replace('"sockets.duration_s" = 1', '"sockets.duration_s" = -1'), quick=True
+    )
+    assert problem_lines == [
         f"cascade.toml:{line}: sockets.duration_s: expected a number from 0.05 to 86,400, found -1 (from study.toml:7)"
     ]
 
@@ -182,14 +184,16 @@ def test_a_value_of_the_short_form_that_is_wrong_names_where_it_stands(folder: P
 def test_the_problems_of_all_files_are_told_at_once(folder: Path) -> None:
     (folder / "cascade.toml").write_text(HOSTS_EXAMPLE.replace('server = "bob"', 'server = "bobby"'))
     (folder / "snat.toml").write_text("x = 1\n")
-    found = problems(folder, STUDY_EXAMPLE.replace('["cascade"]', '["cascade", "snat"]').replace('"fall"', '"a b"'))
+    problem_lines = problems(
+        folder, STUDY_EXAMPLE.replace('["cascade"]', '["cascade", "snat"]').replace('"fall"', '"a b"')
+    )
     line = HOSTS_EXAMPLE.split("\n").index('server = "bob"') + 1
     for part in (
         "study.toml:32: finding[1].kind",
         f"cascade.toml:{line}: sockets.server",
         "snat.toml:1: x: unknown key",
     ):
-        assert any(line.startswith(part) for line in found), found
+        assert any(line.startswith(part) for line in problem_lines), problem_lines
 
 
 def test_a_link_out_of_the_folder_is_not_followed(folder: Path, tmp_path: Path) -> None:
@@ -222,11 +226,11 @@ def test_a_link_out_of_the_folder_is_not_followed(folder: Path, tmp_path: Path) 
 )
 def test_figures_that_cannot_be_read_are_named(folder: Path, figures: str, problem: str) -> None:
     (folder / "throughput.csv").write_text(figures)
-    found = problems(folder)
-    assert len(found) == 1
-    assert found[0].startswith("study.toml:")
-    assert found[0].isprintable()
-    assert problem in found[0]
+    problem_lines = problems(folder)
+    assert len(problem_lines) == 1
+    assert problem_lines[0].startswith("study.toml:")
+    assert problem_lines[0].isprintable()
+    assert problem in problem_lines[0]
 
 
 @given(

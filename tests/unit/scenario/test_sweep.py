@@ -81,8 +81,10 @@ def factor(name: str, keys: str, levels: str) -> str:
 
 
 def test_every_combination_of_levels_is_a_scenario_the_first_factor_slowest() -> None:
-    found = swept(BASE + FACTORS)
-    assert [(one.streams[0].flows, one.dut.bridges[0].rule_series[0].count) for one in found.scenarios] == [
+    sweep = swept(BASE + FACTORS)
+    assert [
+        (scenario.streams[0].flows, scenario.dut.bridges[0].rule_series[0].count) for scenario in sweep.scenarios
+    ] == [
         (1, 0),
         (1, 500),
         (512, 0),
@@ -90,12 +92,12 @@ def test_every_combination_of_levels_is_a_scenario_the_first_factor_slowest() ->
         (65536, 0),
         (65536, 500),
     ]
-    assert (found.group, found.title, found.repeats, found.order, found.seed) == ("x", "Rules", 3, "random", 9)
-    assert [(one.name, one.unit, one.levels, one.falling) for one in found.factors] == [
+    assert (sweep.group, sweep.title, sweep.repeats, sweep.order, sweep.seed) == ("x", "Rules", 3, "random", 9)
+    assert [(factor.name, factor.unit, factor.levels, factor.falling) for factor in sweep.factors] == [
         ("five-tuples", "", (1, 512, 65536), True),
         ("rules", "rules", (0, 500), False),
     ]
-    assert [one.keys for one in found.factors] == [("stream[1].flows",), ("dut.rule_series[1].count",)]
+    assert [factor.keys for factor in sweep.factors] == [("stream[1].flows",), ("dut.rule_series[1].count",)]
 
 
 def test_a_scenario_is_named_after_its_file_and_levels_and_keeps_the_title() -> None:
@@ -110,9 +112,12 @@ def test_a_scenario_is_named_after_its_file_and_levels_and_keeps_the_title() -> 
 
 
 def test_the_short_form_has_levels_of_its_own() -> None:
-    found = swept(BASE + FACTORS, quick=True)
-    assert found.factors[0].levels == (512,)
-    assert [one.name for one in found.scenarios] == ["x.five-tuples-512.rules-0", "x.five-tuples-512.rules-500"]
+    sweep = swept(BASE + FACTORS, quick=True)
+    assert sweep.factors[0].levels == (512,)
+    assert [scenario.name for scenario in sweep.scenarios] == [
+        "x.five-tuples-512.rules-0",
+        "x.five-tuples-512.rules-500",
+    ]
 
 
 def test_listed_points_set_any_keys_and_are_one_factor() -> None:
@@ -120,7 +125,7 @@ def test_listed_points_set_any_keys_and_are_one_factor() -> None:
     assert (first.dut.datapath, second.dut.datapath) == (Datapath.DPDK, Datapath.AF_PACKET)
     assert (second.ports[1].ring, second.dut.other_config, second.name) == (64, {"a": "1"}, "x.io-AF_PACKET")
     assert dict(second.point.levels) == {"io": "AF_PACKET"}
-    assert [one.name for one in swept(BASE + POINTS, quick=True).scenarios] == ["x.io-vhost-user"]
+    assert [scenario.name for scenario in swept(BASE + POINTS, quick=True).scenarios] == ["x.io-vhost-user"]
     assert swept(BASE + POINTS).factors[0].keys == ("dut.datapath", "dut.other_config", "port[2].ring")
 
 
@@ -136,7 +141,7 @@ def test_a_point_without_changes_is_the_file_itself() -> None:
 
 def test_points_and_factors_are_combined() -> None:
     more = factor("flows", '"stream[1].flows"', "1, 2")
-    assert [one.name for one in swept(BASE + POINTS + more).scenarios] == [
+    assert [scenario.name for scenario in swept(BASE + POINTS + more).scenarios] == [
         "x.io-vhost-user.flows-1",
         "x.io-vhost-user.flows-2",
         "x.io-AF_PACKET.flows-1",
@@ -147,14 +152,14 @@ def test_points_and_factors_are_combined() -> None:
 def test_a_level_is_set_on_every_key_of_its_factor_also_where_no_table_was_written() -> None:
     text = BASE + factor("size", '"engine.memory_mb", "port[1].ring", "port[2].ring"', "64, 128")
     assert [
-        (one.engine.memory_mb, [port.ring for port in one.ports], "engine.memory_mb" in one.defaulted)
-        for one in swept(text).scenarios
+        (scenario.engine.memory_mb, [port.ring for port in scenario.ports], "engine.memory_mb" in scenario.defaulted)
+        for scenario in swept(text).scenarios
     ] == [(64, [64, 64], False), (128, [128, 128], False)]
 
 
 def test_one_setting_of_the_switch_can_be_a_factor() -> None:
     text = BASE + factor("interval", '"dut.other_config.tx-flush-interval"', "0, 50")
-    assert [one.dut.other_config for one in swept(text).scenarios] == [
+    assert [scenario.dut.other_config for scenario in swept(text).scenarios] == [
         {"tx-flush-interval": "0"},
         {"tx-flush-interval": "50"},
     ]
@@ -165,13 +170,13 @@ def test_names_are_safe_unique_and_short() -> None:
     text = BASE + factor(
         "name of a level", '"dut.other_config.x"', levels.replace("a b" * 60, "a b").replace("a/b" * 60, "a/b")
     )
-    names = [one.name for one in swept(text).scenarios]
+    names = [scenario.name for scenario in swept(text).scenarios]
     assert names[:2] == ["x.name-of-a-level-a-b", "x.name-of-a-level-a-b-2"]
     assert len(set(names)) == 3
     long = BASE + "".join(
         factor(f"{'n' * 38}{k}", f'"dut.other_config.k{k}"', f'"{"v" * 59}1", "{"v" * 59}2"') for k in "ab"
     )
-    names = [one.name for one in swept(long).scenarios]
+    names = [scenario.name for scenario in swept(long).scenarios]
     assert len(set(names)) == 4
     assert all(len(name) <= 120 for name in names)
 
@@ -179,9 +184,9 @@ def test_names_are_safe_unique_and_short() -> None:
 def test_a_file_without_sweep_is_one_scenario(tmp_path: Path) -> None:
     path = tmp_path / "plain.toml"
     path.write_text(BASE)
-    found = load_sweep(path)
-    assert found.scenarios == (load(path),)
-    assert (found.group, found.factors, found.repeats, found.order) == ("plain", (), 1, "interleaved")
+    sweep = load_sweep(path)
+    assert sweep.scenarios == (load(path),)
+    assert (sweep.group, sweep.factors, sweep.repeats, sweep.order) == ("plain", (), 1, "interleaved")
 
 
 def test_a_file_with_sweep_is_not_one_scenario(tmp_path: Path) -> None:
@@ -194,11 +199,11 @@ def test_a_file_with_sweep_is_not_one_scenario(tmp_path: Path) -> None:
 def test_changes_replace_what_the_file_says_before_it_is_expanded(tmp_path: Path) -> None:
     path = tmp_path / "x.toml"
     path.write_text(BASE + FACTORS)
-    found = load_sweep(
+    sweep = load_sweep(
         path, quick=True, changes={"search.max_repeats": 0, "sweep.repeats": 1, "sweep.factor[2].levels": [7]}
     )
-    assert [one.name for one in found.scenarios] == ["x.five-tuples-512.rules-7"]
-    assert (found.repeats, found.scenarios[0].search.max_repeats) == (1, 0)
+    assert [scenario.name for scenario in sweep.scenarios] == ["x.five-tuples-512.rules-7"]
+    assert (sweep.repeats, sweep.scenarios[0].search.max_repeats) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -285,9 +290,9 @@ def test_a_wrong_change_is_named(tmp_path: Path, changes: dict[str, object], pro
     ],
 )
 def test_what_cannot_be_swept_is_named_with_its_line_and_level(more: str, problem: str) -> None:
-    found = problems(BASE + more)
-    assert len(found) == 1
-    assert problem in found[0]
+    problem_lines = problems(BASE + more)
+    assert len(problem_lines) == 1
+    assert problem in problem_lines[0]
 
 
 def test_the_short_form_needs_a_point() -> None:
@@ -311,10 +316,10 @@ def test_what_is_wrong_at_points_that_share_no_level_counts_them() -> None:
 
 
 def test_the_example_of_hosts_makes_its_points() -> None:
-    found = swept(HOSTS_EXAMPLE)
-    assert len(found.scenarios) == 16
-    assert [len(one.dut.bridges) for one in found.scenarios[:8]] == [2, 2, 10, 10, 20, 20, 50, 50]
-    assert {one.hosts[1].bridge for one in found.scenarios} == {"br1", "br9", "br19", "br49"}
+    sweep = swept(HOSTS_EXAMPLE)
+    assert len(sweep.scenarios) == 16
+    assert [len(scenario.dut.bridges) for scenario in sweep.scenarios[:8]] == [2, 2, 10, 10, 20, 20, 50, 50]
+    assert {scenario.hosts[1].bridge for scenario in sweep.scenarios} == {"br1", "br9", "br19", "br49"}
     assert len(swept(HOSTS_EXAMPLE, quick=True).scenarios) == 4
 
 
@@ -343,11 +348,11 @@ PUT = st.sampled_from(["-1", "[]", "{}", '"x"', "true", "nan", "[[", "\n[[sweep.
 @given(st.integers(0, len(HOSTS_EXAMPLE)), st.integers(0, 30), PUT | st.text(max_size=8), st.booleans())
 def test_any_damage_to_a_good_sweep_gives_scenarios_or_an_input_error(at: int, cut: int, put: str, quick: bool) -> None:
     try:
-        found = sweep_of(Source(HOSTS_EXAMPLE[:at] + put + HOSTS_EXAMPLE[at + cut :], "x.toml"), quick)
+        sweep = sweep_of(Source(HOSTS_EXAMPLE[:at] + put + HOSTS_EXAMPLE[at + cut :], "x.toml"), quick)
     except InputError as error:
         assert all(line.startswith("x.toml:") for line in error.message.split("\n")[:100])
     else:
-        assert len({one.name for one in found.scenarios}) == len(found.scenarios)
+        assert len({scenario.name for scenario in sweep.scenarios}) == len(sweep.scenarios)
 
 
 @given(

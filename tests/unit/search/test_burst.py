@@ -19,9 +19,9 @@ def searched(longest, start=1024, most=1_000_000, width=0.01, gallop=2.0):
 
 @given(st.integers(1, 100_000), st.integers(1, 200_000), st.sampled_from([0.0001, 0.01, 0.3]), st.floats(1.001, 2.0))
 def test_the_bounds_enclose_the_truth_within_the_width_and_no_length_is_asked_twice(longest, start, width, gallop):
-    found, asked = searched(longest, start, 200_000, width, gallop)
-    assert found.lossless <= longest < found.lossy
-    assert found.lossy - found.lossless <= max(1, width * found.lossy)
+    burst, asked = searched(longest, start, 200_000, width, gallop)
+    assert burst.lossless <= longest < burst.lossy
+    assert burst.lossy - burst.lossless <= max(1, width * burst.lossy)
     assert len(set(asked)) == len(asked)
 
 
@@ -35,6 +35,6 @@ def test_a_dut_that_loses_even_one_frame_has_no_lossless_burst():
 
 @pytest.mark.parametrize("truth", [1900, 2000, 2100])
 def test_a_start_near_the_truth_with_small_steps_takes_few_bursts(truth):
-    found, asked = searched(truth, start=2000, gallop=1.04)
-    assert found.lossless <= truth < found.lossy
+    burst, asked = searched(truth, start=2000, gallop=1.04)
+    assert burst.lossless <= truth < burst.lossy
     assert len(asked) <= 6

@@ -34,8 +34,8 @@ def test_a_claim_without_trials_beside_it_is_not_contradicted():
 
 
 def test_the_share_at_a_load_is_of_the_trials_near_it():
-    found = share_near([*mixed(0.5e6, 1, 4), *mixed(1e6, 5, 5)], 0.0, 0.5e6)
-    assert found is not None and (found.losing, found.trials, found.load_fps) == (1, 4, 0.5e6)
+    share = share_near([*mixed(0.5e6, 1, 4), *mixed(1e6, 5, 5)], 0.0, 0.5e6)
+    assert share is not None and (share.losing, share.trials, share.load_fps) == (1, 4, 0.5e6)
     assert share_near(mixed(1e6, 5, 5), 0.0, 0.5e6) is None
 
 

@@ -20,7 +20,7 @@ from pinchpoint.search import SearchOutcome, find_rates
 CAPACITY = 5e6
 
 
-def found(bench: Bench, search: Search | None = None) -> SearchOutcome:
+def searched(bench: Bench, search: Search | None = None) -> SearchOutcome:
     return find_rates(bench.measure, search or search_with(), bench.now_s)
 
 
@@ -36,7 +36,7 @@ def assert_near(rate: Rate, capacity_fps: float, tolerance: float) -> None:
 @pytest.mark.parametrize("capacity_fps", [12_345.0, 777_777.0, 5e6, 19.5e6])
 def test_on_a_quiet_bench_the_bounds_enclose_the_capacity(capacity_fps: float) -> None:
     ring = 64
-    outcome = found(Bench(Truth(capacity_fps, ring=ring)))
+    outcome = searched(Bench(Truth(capacity_fps, ring=ring)))
     for rate, highest_fps in zip(outcome.rates, (capacity_fps, capacity_fps / 0.995), strict=True):
         assert_near(rate, highest_fps, 0.01)
         assert rate.lower_fps is not None and rate.upper_fps is not None
@@ -47,7 +47,7 @@ def test_on_a_quiet_bench_the_bounds_enclose_the_capacity(capacity_fps: float) -
 
 @pytest.mark.parametrize("seed", range(8))
 def test_noise_moves_the_rates_by_no_more_than_its_own_size(seed: int) -> None:
-    outcome = found(Bench(Truth(CAPACITY, noise=0.005, seed=seed)))
+    outcome = searched(Bench(Truth(CAPACITY, noise=0.005, seed=seed)))
     ndr, pdr = outcome.rates
     assert_near(ndr, CAPACITY, 0.012)
     assert_near(pdr, CAPACITY / 0.995, 0.012)
@@ -56,13 +56,13 @@ def test_noise_moves_the_rates_by_no_more_than_its_own_size(seed: int) -> None:
 
 def test_the_ndr_comes_first_and_carries_its_definition() -> None:
     search = search_with(loss_ratios=(0.01, 0.0), trial_duration_s=2.0, duration_sum_s=6.0)
-    ndr, pdr = found(Bench(Truth(CAPACITY)), search).rates
+    ndr, pdr = searched(Bench(Truth(CAPACITY)), search).rates
     assert (ndr.loss_ratio, pdr.loss_ratio) == (0.0, 0.01)
     assert (ndr.trial_duration_s, ndr.duration_sum_s) == (2.0, 6.0)
 
 
 def test_a_constant_loss_below_the_pdr_spoils_the_ndr_alone() -> None:
-    ndr, pdr = found(Bench(Truth(CAPACITY, loss_ratio=0.001))).rates
+    ndr, pdr = searched(Bench(Truth(CAPACITY, loss_ratio=0.001))).rates
     assert ndr.status is RateStatus.BELOW_MINIMUM
     assert ndr.lower_fps is None
     assert ndr.upper_fps == 10_000
@@ -72,7 +72,7 @@ def test_a_constant_loss_below_the_pdr_spoils_the_ndr_alone() -> None:
 
 def test_rare_pauses_of_the_dut_itself_do_not_move_the_rates() -> None:
     bench = Bench(Truth(CAPACITY, stalls=(Stalls(StallKind.DUT, 0.2, 0.002),)))
-    assert_near(found(bench).rates[0], CAPACITY, 0.01)
+    assert_near(searched(bench).rates[0], CAPACITY, 0.01)
     assert all(trial.validity is TrialValidity.VALID for trial in bench.trials)
 
 
@@ -80,7 +80,7 @@ def test_rare_pauses_of_the_dut_itself_do_not_move_the_rates() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_generator_ceiling_below_the_capacity_is_never_called_a_rate(ceiling_share: float, seed: int) -> None:
     ceiling = ceiling_share * CAPACITY
-    outcome = found(Bench(Truth(CAPACITY, ceiling_fps=ceiling, noise=0.005, seed=seed)))
+    outcome = searched(Bench(Truth(CAPACITY, ceiling_fps=ceiling, noise=0.005, seed=seed)))
     assert outcome.generator_ceiling_fps == pytest.approx(ceiling, rel=1e-5)
     for rate in outcome.rates:
         assert rate.status is RateStatus.AT_LEAST
@@ -90,14 +90,14 @@ def test_a_generator_ceiling_below_the_capacity_is_never_called_a_rate(ceiling_s
 
 
 def test_a_generator_ceiling_above_the_capacity_does_not_disturb() -> None:
-    outcome = found(Bench(Truth(CAPACITY, ceiling_fps=11e6)))
+    outcome = searched(Bench(Truth(CAPACITY, ceiling_fps=11e6)))
     assert_near(outcome.rates[0], CAPACITY, 0.01)
     assert outcome.generator_ceiling_fps == 11e6
 
 
 def test_the_ceiling_is_confirmed_then_the_search_stays_below_it() -> None:
     bench = Bench(Truth(CAPACITY, ceiling_fps=11e6))
-    found(bench)
+    searched(bench)
     loads = [trial.load_fps for trial in bench.trials]
     assert loads[:3] == [20e6, 20e6, pytest.approx(0.98 * 11e6)]
     assert max(loads[2:]) <= 0.98 * 11e6
@@ -107,7 +107,7 @@ def test_the_ceiling_is_confirmed_then_the_search_stays_below_it() -> None:
 
 def test_a_generator_far_below_the_load_is_taken_at_what_it_offered() -> None:
     bench = Bench(Truth(CAPACITY, ceiling_fps=2e6))
-    found(bench)
+    searched(bench)
     assert [trial.load_fps for trial in bench.trials[:3]] == [20e6, 20e6, pytest.approx(0.98 * 2e6)]
 
 
@@ -139,20 +139,20 @@ def test_a_generator_that_falls_short_of_every_load_is_refused_at_the_minimum() 
 
 
 def test_a_generator_below_the_minimum_load_is_refused() -> None:
-    outcome = found(Bench(Truth(CAPACITY, ceiling_fps=9_000)))
+    outcome = searched(Bench(Truth(CAPACITY, ceiling_fps=9_000)))
     assert [rate.status for rate in outcome.rates] == [RateStatus.REFUSED] * 2
     assert outcome.rates[0].reason == "generator-limited: the engine offers at most 9.00 kpps on this bench"
 
 
 def test_reaching_the_search_maximum_is_never_called_a_rate() -> None:
-    for rate in found(Bench(Truth(50e6))).rates:
+    for rate in searched(Bench(Truth(50e6))).rates:
         assert (rate.status, rate.lower_fps, rate.upper_fps) == (RateStatus.AT_LEAST, 20e6, None)
         assert rate.reason == "search.max_load_fps = 20.0 Mpps reached"
 
 
 def test_losses_of_a_device_that_the_host_disturbs_are_judged_and_not_repeated() -> None:
     bench = Bench(Truth(CAPACITY, stalls=(Stalls(StallKind.DUT_THREAD, 0.7, 0.002),)))  # every other trial
-    found(bench)
+    searched(bench)
     assert all(trial.validity is TrialValidity.VALID for trial in bench.trials)
     waits_s = [sum(waited_s(trial).values()) for trial in bench.trials]
     assert sum(waited_s * CAPACITY > bench.truth.ring for waited_s in waits_s) > len(waits_s) / 4
@@ -160,7 +160,7 @@ def test_losses_of_a_device_that_the_host_disturbs_are_judged_and_not_repeated()
 
 def test_a_rate_is_told_as_offered_where_gaps_kept_the_engine_from_offering_all() -> None:
     bench = Bench(Truth(CAPACITY, stalls=(Stalls(StallKind.ENGINE, 10, 0.002),)))  # 2 % of the time
-    rate = found(bench).rates[0]
+    rate = searched(bench).rates[0]
     assert rate.status is RateStatus.FOUND
     assert rate.lower_fps == pytest.approx(0.98 * CAPACITY, rel=0.01)
     assert rate.lower_fps < 0.99 * CAPACITY, "never more than what was really carried"
@@ -168,7 +168,7 @@ def test_a_rate_is_told_as_offered_where_gaps_kept_the_engine_from_offering_all(
 
 def test_a_repeat_asks_the_same_load_at_once() -> None:
     bench = Bench(Truth(CAPACITY, stalls=(Stalls(StallKind.ENGINE, 0.5, 0.06),)))
-    found(bench)
+    searched(bench)
     for trial, following in zip(bench.trials, bench.trials[1:], strict=False):
         if trial.validity is not TrialValidity.VALID:
             assert (following.duration_s, following.load_fps) == (trial.duration_s, trial.load_fps)
@@ -176,7 +176,7 @@ def test_a_repeat_asks_the_same_load_at_once() -> None:
 
 def test_a_host_that_is_never_quiet_gets_no_number_but_the_reason() -> None:
     bench = Bench(Truth(CAPACITY, stalls=(Stalls(StallKind.ENGINE, 20, 0.02),)))
-    outcome = found(bench, search_with(max_repeats=3))
+    outcome = searched(bench, search_with(max_repeats=3))
     for rate in outcome.rates:
         assert rate.status is RateStatus.REFUSED
         assert "in 4 tries (4 noisy_host); last: offered" in rate.reason
@@ -188,7 +188,7 @@ def test_trials_that_a_failing_port_aborts_are_repeated_and_never_judged() -> No
     quiet = Bench(Truth(CAPACITY))
     failures = tuple(PortFailure(trial, "left", 0.25) for trial in (1, 4, 5, 9))
     failing = Bench(Truth(CAPACITY, failures=failures))
-    assert found(failing).rates == found(quiet).rates
+    assert searched(failing).rates == searched(quiet).rates
     aborted = [number for number, trial in enumerate(failing.trials, 1) if trial.validity is TrialValidity.ABORTED]
     assert aborted == [1, 4, 5, 9]
     assert len(failing.trials) == len(quiet.trials) + 4
@@ -197,7 +197,7 @@ def test_trials_that_a_failing_port_aborts_are_repeated_and_never_judged() -> No
 def test_a_port_that_fails_every_time_gets_no_number_but_the_reason() -> None:
     failures = tuple(PortFailure(trial, "left", 0.25) for trial in range(1, 10))
     bench = Bench(Truth(CAPACITY, failures=failures))
-    reason = found(bench, search_with(max_repeats=2)).rates[0].reason
+    reason = searched(bench, search_with(max_repeats=2)).rates[0].reason
     assert reason.endswith("in 3 tries (3 aborted); last: left: its link went down, after 0.25 s")
     assert len(bench.trials) == 3
 
@@ -206,14 +206,14 @@ def test_a_port_that_fails_every_time_gets_no_number_but_the_reason() -> None:
 def test_lost_frames_that_no_counter_names_end_no_search(method: SearchMethod) -> None:
     """Losses begin at the first load, the highest: it is judged like any other."""
     named, unnamed = Bench(Truth(CAPACITY)), Bench(Truth(CAPACITY), names_losses=False)
-    assert found(unnamed, search_with(method=method)).rates == found(named, search_with(method=method)).rates
+    assert searched(unnamed, search_with(method=method)).rates == searched(named, search_with(method=method)).rates
     assert unexplained_share(unnamed.trials) > 0.05
     assert unexplained_share(named.trials) == 0
 
 
 def test_a_rate_decided_before_the_host_became_noisy_is_kept() -> None:
     whole, quiet = Bench(Truth(CAPACITY)), Bench(Truth(CAPACITY))
-    found(whole)
+    searched(whole)
     loud = Bench(Truth(10 * CAPACITY, stalls=(Stalls(StallKind.ENGINE, 20, 0.02),)))
 
     def measure(duration_s: float, load_fps: float) -> Trial:
@@ -231,8 +231,8 @@ def test_a_rate_decided_before_the_host_became_noisy_is_kept() -> None:
 
 def test_out_of_time_the_known_bounds_are_given_but_no_rate() -> None:
     whole, partial = Bench(Truth(CAPACITY)), Bench(Truth(CAPACITY))
-    full_s = (found(whole), whole.now_s())[1]
-    outcome = found(partial, search_with(max_duration_s=0.7 * full_s))
+    full_s = (searched(whole), whole.now_s())[1]
+    outcome = searched(partial, search_with(max_duration_s=0.7 * full_s))
     assert partial.now_s() <= 0.7 * full_s + 1.2
     refused = [rate for rate in outcome.rates if rate.status is RateStatus.REFUSED]
     assert refused
@@ -247,7 +247,7 @@ def test_out_of_time_bounds_far_apart_are_no_rate(trials: int) -> None:
     """One trial decides about a load here, so that there are bounds from the first trial on."""
     bench = Bench(Truth(CAPACITY, noise=0.3))
     search = search_with(max_duration_s=trials * 1.15, duration_sum_s=1.0, preceding_targets=0, relative_width=0.001)
-    for rate in found(bench, search).rates:
+    for rate in searched(bench, search).rates:
         assert rate.upper_fps is not None
         is_close = rate.lower_fps is not None and rate.upper_fps - rate.lower_fps <= 0.001 * rate.upper_fps
         assert rate.status is (RateStatus.FOUND if is_close else RateStatus.REFUSED)
@@ -255,7 +255,7 @@ def test_out_of_time_bounds_far_apart_are_no_rate(trials: int) -> None:
 
 def test_time_goes_by_the_given_clock_alone() -> None:
     bench = Bench(Truth(CAPACITY, overhead_s=50.0))
-    outcome = found(bench)
+    outcome = searched(bench)
     assert outcome.rates[0].status is RateStatus.REFUSED
     assert len(bench.trials) == 12  # 51.1 virtual seconds each, 600 allowed
 
@@ -274,7 +274,7 @@ def test_a_shortfall_that_leaves_a_trial_valid_is_not_the_duts_loss() -> None:
 def test_all_options_reach_the_search() -> None:
     def loads(**changes: object) -> list[tuple[float, float]]:
         bench = Bench(Truth(CAPACITY, noise=0.01, seed=3))
-        found(bench, search_with(**changes))
+        searched(bench, search_with(**changes))
         return [(trial.duration_s, trial.load_fps) for trial in bench.trials]
 
     usual = loads()
@@ -308,7 +308,7 @@ def test_the_same_bench_gives_the_same_search() -> None:
         CAPACITY, noise=0.01, stalls=(Stalls(StallKind.DUT_THREAD, 0.5, 0.002),), core_distance=CoreDistance()
     )
     first, second = Bench(truth), Bench(truth)
-    assert found(first) == found(second)
+    assert searched(first) == searched(second)
     assert first.trials == second.trials
 
 
@@ -346,7 +346,7 @@ def test_on_any_bench_a_search_ends_and_claims_no_more_than_was_seen(
         max_repeats=2,
     )
     bench = Bench(truth)
-    for rate in found(bench, search).rates:
+    for rate in searched(bench, search).rates:
         assert (rate.status is RateStatus.FOUND) == (rate.reason == "")
         judged = [trial for trial in bench.trials if trial.validity is TrialValidity.VALID]
         good = {trial.offered_fps for trial in judged if trial.loss_ratio <= rate.loss_ratio}
@@ -373,7 +373,7 @@ def test_one_slow_moment_of_the_generator_is_no_ceiling() -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_a_pdr_is_never_below_the_ndr_however_unequal_the_shortfalls(seed: int) -> None:
     truth = Truth(CAPACITY, noise=0.003, stalls=(Stalls(StallKind.ENGINE, 10, 0.003),), seed=seed)
-    ndr, pdr = found(Bench(truth), search_with(duration_sum_s=3.0)).rates
+    ndr, pdr = searched(Bench(truth), search_with(duration_sum_s=3.0)).rates
     if ndr.lower_fps is not None and pdr.lower_fps is not None:
         assert pdr.lower_fps >= ndr.lower_fps
     for rate in (ndr, pdr):

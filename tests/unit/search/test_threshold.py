@@ -453,8 +453,8 @@ def test_a_device_that_collapses_under_overload_has_the_threshold_below_which_no
     search = search_with(
         method=SearchMethod.THRESHOLD, relative_width=0.02, trial_duration_s=0.5, max_traffic_s=20.0, min_load_fps=10.0
     )
-    found = find_rates(collapsing, search, bench.now_s, overload_measures=False)
-    for rate in found.rates:
+    rates = find_rates(collapsing, search, bench.now_s, overload_measures=False)
+    for rate in rates.rates:
         lower, estimate, upper = assert_found(rate)
         assert lower <= threshold_fps * 1.001 and upper >= threshold_fps * 0.999
         assert estimate == pytest.approx(threshold_fps, rel=0.03)

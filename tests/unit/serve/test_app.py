@@ -32,7 +32,7 @@ def root(tmp_path_factory):
     keep_campaign(root, "campaign", *machines)
     hostile = replace(result.scenarios[0], scenario=HOSTILE, title=HOSTILE, warnings=(HOSTILE,))
     asked = ({**info.scenarios[0], "name": HOSTILE, "title": HOSTILE},)
-    theirs = tuple(replace(one, id=HOSTILE, scenario=HOSTILE, reason=HOSTILE) for one in trials[:1])
+    theirs = tuple(replace(trial, id=HOSTILE, scenario=HOSTILE, reason=HOSTILE) for trial in trials[:1])
     bad = replace(info, scenarios=asked, argv=(HOSTILE,), sources={HOSTILE: HOSTILE}, host={"processor": HOSTILE})
     keep(root, "hostile", (bad, replace(result, scenarios=(hostile,)), theirs))
     return root

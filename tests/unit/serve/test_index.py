@@ -19,7 +19,7 @@ def kept(tmp_path_factory):
     root = place / "runs"
     info, result, trials = sample_run()
     keep(root, "first", (info, result, trials), started="2026-01-02T03:04:05Z")
-    guarded = tuple({**one, "dut": {**one["dut"], "kind": "bridge"}} for one in info.scenarios)
+    guarded = tuple({**scenario, "dut": {**scenario["dut"], "kind": "bridge"}} for scenario in info.scenarios)
     keep(
         root,
         "second",
@@ -39,12 +39,12 @@ def index(kept, tmp_path):
     return Index(Shelf(tmp_path / "runs"), tmp_path / "index")
 
 
-def found(index, **wanted):
+def listed(index, **wanted):
     return [row.id for row in index.list(Wanted(**wanted)).rows]
 
 
 def test_the_newest_run_is_first(index):
-    assert found(index) == ["third", "second", "first"]
+    assert listed(index) == ["third", "second", "first"]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_the_newest_run_is_first(index):
     ],
 )
 def test_each_filter_finds_its_runs(index, wanted, names):
-    assert found(index, **wanted) == names
+    assert listed(index, **wanted) == names
 
 
 def test_choices_are_what_the_runs_have(index):
@@ -83,7 +83,7 @@ def test_only_what_changed_is_read_again(index):
 def test_a_run_that_is_gone_is_forgotten(index):
     (index.shelf.root / "first").rename(index.shelf.root.with_name("elsewhere"))
     index.refresh()
-    assert "first" not in found(index)
+    assert "first" not in listed(index)
     assert "first" not in index.having("snat-255", 9)
 
 
@@ -136,7 +136,7 @@ def test_links_lead_nowhere(index, tmp_path):
     with pytest.raises(InputError):
         index.shelf.run("first")
     index.refresh()
-    assert "linked" not in found(index)
+    assert "linked" not in listed(index)
 
 
 @pytest.mark.parametrize("name", ["report.html", "../second/run.json", "attachments/x", "measurements.jsonl"])

@@ -20,16 +20,16 @@ def test_loads_settle_where_half_of_the_trials_lose(noise, error):
 @pytest.mark.parametrize("ratio", [1.0, 1.012, 1.1])
 @pytest.mark.parametrize("noise", [0.002, 0.05])
 def test_the_interval_over_builds_holds_the_ratio_also_where_it_is_smaller_than_a_step(ratio, noise):
-    found = [compare_turns(Benches(seed, ratio, noise, 0.01).alternate(8, 10).turns).rate for seed in range(40)]
-    assert np.mean([one.low <= ratio <= one.high for one in found]) >= 0.85
-    assert np.median([one.high - one.low for one in found]) < 0.1
-    assert all(one.confidence == 0.95 for one in found)
+    rates = [compare_turns(Benches(seed, ratio, noise, 0.01).alternate(8, 10).turns).rate for seed in range(40)]
+    assert np.mean([interval.low <= ratio <= interval.high for interval in rates]) >= 0.85
+    assert np.median([interval.high - interval.low for interval in rates]) < 0.1
+    assert all(interval.confidence == 0.95 for interval in rates)
 
 
 def test_one_build_of_thirty_turns_gives_an_interval():
     made = Benches(2).alternate(1, 40)
-    found = compare_turns(made.turns)
-    assert (found.builds, found.rate.confidence) == (1, 0.95)
+    comparison = compare_turns(made.turns)
+    assert (comparison.builds, comparison.rate.confidence) == (1, 0.95)
 
 
 def test_both_come_first_equally_often():
@@ -51,17 +51,17 @@ def test_a_trial_without_a_usable_account_moves_no_load_and_makes_no_turn():
 
 
 def test_a_device_that_forwards_all_that_is_offered_shows_a_bound_and_what_a_packet_costs():
-    found = compare_turns(Benches(5, most_fps=5e6, cycles={"A": 300.0, "B": 330.0}).alternate(6, 10).turns)
-    assert (found.a_is_bound, found.b_is_bound) == (True, True)
-    assert found.cycles.ratio == pytest.approx(1.1)
+    comparison = compare_turns(Benches(5, most_fps=5e6, cycles={"A": 300.0, "B": 330.0}).alternate(6, 10).turns)
+    assert (comparison.a_is_bound, comparison.b_is_bound) == (True, True)
+    assert comparison.cycles.ratio == pytest.approx(1.1)
 
 
 def test_costs_at_loads_that_differ_are_not_compared():
-    found = compare_turns(Benches(6, ratio=2.0, cycles={"A": 300.0, "B": 300.0}).alternate(6, 12).turns)
-    assert not (found.a_is_bound or found.b_is_bound)
-    assert found.cycles is None
+    comparison = compare_turns(Benches(6, ratio=2.0, cycles={"A": 300.0, "B": 300.0}).alternate(6, 12).turns)
+    assert not (comparison.a_is_bound or comparison.b_is_bound)
+    assert comparison.cycles is None
 
 
 def test_no_turn_is_no_ratio():
-    found = compare_turns([])
-    assert (found.rate, found.cycles, found.builds) == (None, None, 0)
+    comparison = compare_turns([])
+    assert (comparison.rate, comparison.cycles, comparison.builds) == (None, None, 0)

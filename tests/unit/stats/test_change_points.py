@@ -39,14 +39,14 @@ def test_at_most_5_of_100_stationary_series_raise_an_alarm(shape: Shape, n: int)
 
 @pytest.mark.parametrize(("n", "after"), [(20, 5), (20, 10), (40, 3), (60, 20)])
 def test_a_shift_of_5_percent_in_noise_of_1_is_found_where_it_is(n: int, after: int) -> None:
-    numbers, found, placed = np.random.default_rng(n), 0, 0
+    numbers, alarms, placed = np.random.default_rng(n), 0, 0
     for _ in range(20):
         series = _normal(numbers, n)
         series[n - after :] *= 0.95
-        starts = [one.first for one in segments(series.tolist())]
-        found += len(starts) > 1
+        starts = [segment.first for segment in segments(series.tolist())]
+        alarms += len(starts) > 1
         placed += starts == [0, n - after]
-    assert found / 20 >= 0.9
+    assert alarms / 20 >= 0.9
     assert placed / 20 >= 0.8
 
 

@@ -43,80 +43,80 @@ def test_a_linear_drift_is_in_no_quad():
         return 1e6 * math.exp(0.2 * second)
 
     even = Slicing(0.010, 0.0001, 0.0)
-    found = compare_slices([stretch(rising, scatter=0, slicing=even, length_s=8)])
-    assert found.difference.ratio == pytest.approx(1, abs=1e-4)
+    compared = compare_slices([stretch(rising, scatter=0, slicing=even, length_s=8)])
+    assert compared.difference.ratio == pytest.approx(1, abs=1e-4)
 
 
 def test_slices_in_which_the_engine_stood_still_are_discarded_and_counted_with_their_quads():
-    found = compare_slices([stretch(constant(), ratio=0.9, gaps=0.05, scatter=0.01)])
-    assert found.difference.ratio == pytest.approx(0.9, abs=0.002)
-    discarded = found.summary.discarded
+    compared = compare_slices([stretch(constant(), ratio=0.9, gaps=0.05, scatter=0.01)])
+    assert compared.difference.ratio == pytest.approx(0.9, abs=0.002)
+    discarded = compared.summary.discarded
     assert set(discarded) == {duet.STOOD_STILL, duet.NEIGHBOUR}
-    assert found.summary.used + sum(discarded.values()) == found.summary.slices == 3000
-    assert found.summary.quads_used == found.summary.used // 4
+    assert compared.summary.used + sum(discarded.values()) == compared.summary.slices == 3000
+    assert compared.summary.quads_used == compared.summary.used // 4
 
 
 def test_a_pause_that_the_rings_absorb_discards_nothing():
     whole = stretch(constant(2e6), length_s=1, scatter=0)
-    limit_s, one = absorbed_s(whole), whole.slices[1]
+    limit_s, part = absorbed_s(whole), whole.slices[1]
     assert limit_s == pytest.approx(RING / 2e6, rel=0.01)
-    assert not why_discarded(replace(one, gap_s=0.9 * limit_s), whole.slicing, limit_s)
-    assert why_discarded(replace(one, gap_s=1.1 * limit_s), whole.slicing, limit_s) == duet.STOOD_STILL
+    assert not why_discarded(replace(part, gap_s=0.9 * limit_s), whole.slicing, limit_s)
+    assert why_discarded(replace(part, gap_s=1.1 * limit_s), whole.slicing, limit_s) == duet.STOOD_STILL
 
 
 def test_what_is_no_overload_forwards_nothing_or_came_late_is_discarded_by_that_name():
-    one = stretch(constant(), length_s=1).slices[1]
+    part = stretch(constant(), length_s=1).slices[1]
 
     def why(**changes):
-        return why_discarded(replace(one, **changes), SLICING, 1e-3)
+        return why_discarded(replace(part, **changes), SLICING, 1e-3)
 
     assert why() == ""
-    assert why(received=one.offered) == duet.NOT_OVERLOADED
+    assert why(received=part.offered) == duet.NOT_OVERLOADED
     assert why(received=0) == duet.NOTHING
     assert why(length_s=0.0) == duet.STOOD_STILL
     assert why(switch_s=2 * SLICING.settle_s) == duet.LATE
 
 
 def test_whether_a_slice_is_discarded_does_not_depend_on_its_rate_while_it_is_an_overload():
-    for one in stretch(constant(), length_s=1).slices[:4]:
-        for received in (1, one.offered // 2):
-            assert why_discarded(replace(one, received=received), SLICING, 1e-3) == ""
+    for part in stretch(constant(), length_s=1).slices[:4]:
+        for received in (1, part.offered // 2):
+            assert why_discarded(replace(part, received=received), SLICING, 1e-3) == ""
 
 
 def test_slices_of_an_unfinished_quad_are_not_used():
     whole = stretch(constant(), length_s=8)
     cut = replace(whole, slices=whole.slices[:-1])
-    found = compare_slices([cut])
-    assert found.summary.discarded == {duet.ABORTED: 3}
-    assert found.summary.quads_used == found.summary.quads - 1
+    compared = compare_slices([cut])
+    assert compared.summary.discarded == {duet.ABORTED: 3}
+    assert compared.summary.quads_used == compared.summary.quads - 1
 
 
 def test_calibration_is_part_of_no_ratio():
     calibration = stretch(constant(), ratio=0.5, length_s=8, phase=CALIBRATION)
-    found = compare_slices([calibration, stretch(constant(), length_s=8, scatter=0.01)])
-    assert found.difference.ratio == pytest.approx(1, abs=0.01)
+    compared = compare_slices([calibration, stretch(constant(), length_s=8, scatter=0.01)])
+    assert compared.difference.ratio == pytest.approx(1, abs=0.01)
     with pytest.raises(ValueError, match="measured"):
         compare_slices([calibration])
 
 
 def test_every_slice_discarded_leaves_no_difference():
-    found = compare_slices([stretch(constant(), length_s=4, gaps=1.0)])
-    assert found.difference is None
-    assert found.summary.used == 0
+    compared = compare_slices([stretch(constant(), length_s=4, gaps=1.0)])
+    assert compared.difference is None
+    assert compared.summary.used == 0
 
 
 def test_few_quads_make_few_blocks_and_no_claim():
-    found = compare_slices([stretch(constant(), ratio=0.5, length_s=1)])
-    assert len(found.blocks) < 6
-    assert found.difference.confidence is None
-    assert not found.difference.differs
+    compared = compare_slices([stretch(constant(), ratio=0.5, length_s=1)])
+    assert len(compared.blocks) < 6
+    assert compared.difference.confidence is None
+    assert not compared.difference.differs
 
 
 @pytest.mark.parametrize("length_s", [4, 30, 300])
 def test_blocks_are_of_equal_size_in_the_order_of_time_and_hold_every_quad_once(length_s):
     quads = compare_slices([stretch(constant(), length_s=length_s)]).quads
     blocks = quads_in_blocks(quads)
-    assert [one for block in blocks for one in block] == list(quads)
+    assert [quad for block in blocks for quad in block] == list(quads)
     sizes = [len(block) for block in blocks]
     assert max(sizes) - min(sizes) <= 1
     assert len(blocks) <= duet.MOST_BLOCKS
@@ -124,9 +124,9 @@ def test_blocks_are_of_equal_size_in_the_order_of_time_and_hold_every_quad_once(
 
 
 def test_a_series_tells_both_rates_over_the_time_of_all_stretches():
-    found = compare_slices([stretch(constant(1e6), length_s=8, scatter=0.01),
+    compared = compare_slices([stretch(constant(1e6), length_s=8, scatter=0.01),
                             stretch(constant(3e6), length_s=8, scatter=0.01)])  # fmt: skip
-    first, last = found.summary.series[0], found.summary.series[-1]
+    first, last = compared.summary.series[0], compared.summary.series[-1]
     assert (first.a_fps, last.b_fps) == (pytest.approx(1e6, rel=0.02), pytest.approx(3e6, rel=0.02))
     assert first.at_s < 1.1 < 15 < last.at_s < 16
 
@@ -171,22 +171,22 @@ def test_a_pause_discards_its_slice_and_not_the_row():
     rows = compare_slices([stretch(constant(), ratio=0.9, slicing=ROWS, gaps=0.1, scatter=0.01)])
     single = compare_slices([stretch(constant(), ratio=0.9, gaps=0.1, scatter=0.01)])
     assert rows.difference.ratio == pytest.approx(0.9, abs=0.003)
-    share = {len(one.summary.discarded): one.summary.quads_used / one.summary.quads for one in (rows, single)}
+    share = {len(duet.summary.discarded): duet.summary.quads_used / duet.summary.quads for duet in (rows, single)}
     assert share[3] > 0.9 > share[2]
     assert rows.summary.used + sum(rows.summary.discarded.values()) == rows.summary.slices
 
 
 def test_a_row_of_which_less_than_half_can_be_used_is_not_compared():
-    found = compare_slices([stretch(constant(), slicing=ROWS, gaps=0.7, scatter=0.01)])
-    assert found.summary.quads_used < 0.1 * found.summary.quads
+    compared = compare_slices([stretch(constant(), slicing=ROWS, gaps=0.7, scatter=0.01)])
+    assert compared.summary.quads_used < 0.1 * compared.summary.quads
 
 
 def test_slices_that_turned_out_too_short_are_not_compared():
     cold = stretch(constant(), warm_s=0.018, length_s=5, scatter=0.01)
-    found = compare_slices([cold, stretch(constant(), slicing=ROWS, warm_s=0.018, scatter=0.01)])
-    assert found.difference.ratio == pytest.approx(1, abs=0.01)
-    assert found.summary.discarded[duet.TOO_SHORT] == len(cold.slices)
-    assert found.summary.slicing == ROWS
+    compared = compare_slices([cold, stretch(constant(), slicing=ROWS, warm_s=0.018, scatter=0.01)])
+    assert compared.difference.ratio == pytest.approx(1, abs=0.01)
+    assert compared.summary.discarded[duet.TOO_SHORT] == len(cold.slices)
+    assert compared.summary.slicing == ROWS
 
 
 def test_a_pseudomedian_is_not_moved_by_one_outlier():

@@ -70,8 +70,8 @@ def _coverage(draw: Shape, n: int) -> float:
     """How often the printed interval holds the distribution's median."""
     numbers = np.random.default_rng(n)
     truth = float(np.median(draw(numbers, (400_000,))))
-    found = (median_interval(values) for values in draw(numbers, (RUNS, n)).tolist())
-    return sum(one.low <= truth <= one.high for one in found) / RUNS
+    intervals = (median_interval(values) for values in draw(numbers, (RUNS, n)).tolist())
+    return sum(interval.low <= truth <= interval.high for interval in intervals) / RUNS
 
 
 @pytest.mark.parametrize("n", [6, 7, 8, 9, 10, 12, 15, 20])
@@ -93,10 +93,10 @@ def test_where_two_are_alike_or_one_is_zero_the_ends_are_ranks_of_the_sign_test(
     alike[n // 2] = alike[n // 2 - 1]
     with_zero = [float(value) for value in range(n)]
     for values in (alike, with_zero):
-        found = median_interval(values)
-        assert (found.low, found.high) == (values[ranks[0] - 1], values[ranks[1] - 1])
+        estimate = median_interval(values)
+        assert (estimate.low, estimate.high) == (values[ranks[0] - 1], values[ranks[1] - 1])
         tail = sum(comb(n, k) for k in range(ranks[0])) / 2**n
-        assert found.coverage == pytest.approx(1 - 2 * tail)
+        assert estimate.coverage == pytest.approx(1 - 2 * tail)
 
 
 @pytest.mark.parametrize(
@@ -114,10 +114,10 @@ def test_an_interval_says_what_it_is(n: int, words: str) -> None:
 @pytest.mark.parametrize("n", range(2, FEWEST_FOR_INTERVAL))
 def test_below_six_nothing_covers_95_and_the_range_is_told(n: int) -> None:
     values = [7.0, 3.0, 5.0, 4.0, 9.0][:n]
-    found = median_interval(values)
-    assert (found.centre, found.low, found.high) == (median(values), min(values), max(values))
-    assert found.coverage == 1 - 2 ** (1 - n)
-    assert _coverage(_normal, n) == pytest.approx(found.coverage, abs=0.015)
+    estimate = median_interval(values)
+    assert (estimate.centre, estimate.low, estimate.high) == (median(values), min(values), max(values))
+    assert estimate.coverage == 1 - 2 ** (1 - n)
+    assert _coverage(_normal, n) == pytest.approx(estimate.coverage, abs=0.015)
 
 
 def _yuens_coverage(draw: Shape, n: int) -> float:
@@ -139,42 +139,42 @@ def test_yuens_interval_covers_one_mode_but_not_two_and_is_hardly_narrower(n: in
 
 
 def test_one_value_is_its_own_interval() -> None:
-    found = median_interval([4.0])
-    assert (found.low, found.high, found.coverage) == (4.0, 4.0, 0.0)
+    estimate = median_interval([4.0])
+    assert (estimate.low, estimate.high, estimate.coverage) == (4.0, 4.0, 0.0)
     with pytest.raises(ValueError, match="no values"):
         median_interval([])
 
 
 def test_large_samples_agree_with_the_binomial() -> None:
-    found = median_interval([float(value) for value in range(1, 101)])
+    estimate = median_interval([float(value) for value in range(1, 101)])
     assert sum(comb(100, k) for k in range(40)) / 2**100 < 0.025 < sum(comb(100, k) for k in range(41)) / 2**100
-    assert 40 <= found.low <= 41
-    assert 60 <= found.high <= 61
-    assert found.low + found.high == pytest.approx(101)
+    assert 40 <= estimate.low <= 41
+    assert 60 <= estimate.high <= 61
+    assert estimate.low + estimate.high == pytest.approx(101)
     nightly_for_years = median_interval([float(value) for value in range(1, 1201)])
     assert nightly_for_years.low == pytest.approx(600.5 - 1.96 * 1200**0.5 / 2, abs=1)
 
 
 def test_one_disturbed_repeat_of_nine_moves_neither_the_median_nor_its_interval() -> None:
     values = [100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.1, 40.0]
-    found = median_interval(values)
-    assert found.centre == 100
-    assert 99 <= found.low < found.high <= 101
+    estimate = median_interval(values)
+    assert estimate.centre == 100
+    assert 99 <= estimate.low < estimate.high <= 101
 
 
 def test_between_two_modes_the_interval_reaches_over_the_gap() -> None:
-    found = median_interval([50.0, 51.0, 98.0, 99.0, 100.0, 101.0, 102.0])
-    assert found.low < 51
+    estimate = median_interval([50.0, 51.0, 98.0, 99.0, 100.0, 101.0, 102.0])
+    assert estimate.low < 51
     assert median_interval([50.0, 98.0, 99.0, 100.0, 101.0, 102.0, 103.0]).low == 50
 
 
 @pytest.mark.parametrize("open_ended", [1, 2, 5])
 def test_values_that_are_only_known_to_be_larger_leave_the_interval_open(open_ended: int) -> None:
     known = [float(value) for value in range(1, 9 - open_ended)]
-    found = median_interval([*known, *[math.inf] * open_ended])
-    assert found.high == math.inf
-    assert 1 <= found.low < 2
-    assert found.centre == (4.5 if open_ended < 4 else math.inf)
+    estimate = median_interval([*known, *[math.inf] * open_ended])
+    assert estimate.high == math.inf
+    assert 1 <= estimate.low < 2
+    assert estimate.centre == (4.5 if open_ended < 4 else math.inf)
 
 
 def test_the_published_mean_drops_one_at_each_end_and_needs_five() -> None:

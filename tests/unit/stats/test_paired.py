@@ -69,8 +69,8 @@ def test_the_interval_covers_the_true_ratio(series: Callable[[Numbers, int], Pai
     covered = 0
     for _ in range(RUNS):
         a, b = series(numbers, n)
-        found = compare_pairs(a, [1.07 * value for value in b])
-        covered += found.low <= 1.07 <= found.high
+        difference = compare_pairs(a, [1.07 * value for value in b])
+        covered += difference.low <= 1.07 <= difference.high
     assert covered / RUNS >= 0.95 - MARGIN
 
 
@@ -83,21 +83,21 @@ def test_other_confidences_are_kept_too(confidence: float, n: int) -> None:
 
 def test_one_percent_is_found_in_ten_pairs_with_noise_of_half_of_it() -> None:
     numbers = random.Random(8)
-    found = 0
+    alarms = 0
     for _ in range(300):
         a = [numbers.gauss(100, 0.5) for _ in range(10)]
         b = [numbers.gauss(99, 0.5) for _ in range(10)]
-        found += compare_pairs(a, b).differs
-    assert found / 300 >= 0.95
+        alarms += compare_pairs(a, b).differs
+    assert alarms / 300 >= 0.95
 
 
 def test_the_test_and_its_interval_agree() -> None:
     numbers = random.Random(9)
     for _ in range(500):
         a, b = _normal(numbers, 8)
-        found = compare_pairs(a, [1.012 * value for value in b])
-        assert found.differs == (found.p_value <= 0.05)
-        assert found.low <= found.ratio <= found.high
+        difference = compare_pairs(a, [1.012 * value for value in b])
+        assert difference.differs == (difference.p_value <= 0.05)
+        assert difference.low <= difference.ratio <= difference.high
 
 
 def test_the_p_value_is_that_of_the_tables() -> None:
@@ -111,22 +111,22 @@ def test_the_p_value_is_that_of_the_tables() -> None:
 
 
 def test_equal_series_hide_nothing_and_do_not_differ() -> None:
-    found = compare_pairs([5.0] * 8, [5.0] * 8)
-    assert (found.ratio, found.low, found.high, found.largest_hidden) == (1, 1, 1, 0)
-    assert not found.differs
-    assert found.p_value == 1
+    difference = compare_pairs([5.0] * 8, [5.0] * 8)
+    assert (difference.ratio, difference.low, difference.high, difference.largest_hidden) == (1, 1, 1, 0)
+    assert not difference.differs
+    assert difference.p_value == 1
 
 
 def test_what_could_hide_is_the_far_end_of_the_interval() -> None:
     a, b = [100.0, 100, 100, 100, 100, 100], [103.0, 98, 101, 99, 102, 97]
-    found = compare_pairs(a, b)
-    assert found.low == pytest.approx(0.97)
-    assert found.largest_hidden == pytest.approx(0.03)
+    difference = compare_pairs(a, b)
+    assert difference.low == pytest.approx(0.97)
+    assert difference.largest_hidden == pytest.approx(0.03)
 
 
 def test_too_few_pairs_claim_nothing() -> None:
-    found = compare_pairs([100.0] * 5, [50.0] * 5)
-    assert found == PairedDifference(
+    difference = compare_pairs([100.0] * 5, [50.0] * 5)
+    assert difference == PairedDifference(
         ratio=0.5,
         low=0.5,
         high=0.5,
@@ -140,7 +140,7 @@ def test_too_few_pairs_claim_nothing() -> None:
 
 
 def test_how_many_pairs_a_confidence_needs() -> None:
-    assert [fewest_pairs(one) for one in (0.5, 0.75, 0.9, 0.95, 0.99)] == [2, 3, 5, 6, 8]
+    assert [fewest_pairs(confidence) for confidence in (0.5, 0.75, 0.9, 0.95, 0.99)] == [2, 3, 5, 6, 8]
 
 
 @pytest.mark.parametrize(

@@ -16,17 +16,17 @@ def overloaded(forwarded, validity=TrialValidity.VALID):
 
 def test_the_median_its_interval_and_the_load_are_told() -> None:
     made = [overloaded(count) for count in (4000, 4100, 4200, 4300, 4400, 4500, 4600)]
-    found = receive_rate(made)
-    assert found is not None
-    assert (found.estimate_fps, found.load_fps, found.trials) == (4300.0, 10_000.0, 7)
-    assert 4000 <= found.lower_fps < 4300 < found.upper_fps <= 4600
-    assert found.band.low_fps == pytest.approx(4060) and found.band.high_fps == pytest.approx(4540)
+    mrr = receive_rate(made)
+    assert mrr is not None
+    assert (mrr.estimate_fps, mrr.load_fps, mrr.trials) == (4300.0, 10_000.0, 7)
+    assert 4000 <= mrr.lower_fps < 4300 < mrr.upper_fps <= 4600
+    assert mrr.band.low_fps == pytest.approx(4060) and mrr.band.high_fps == pytest.approx(4540)
 
 
 def test_trials_that_the_generator_limited_count_and_disturbed_ones_do_not() -> None:
     limited = [overloaded(4000, TrialValidity.GENERATOR_LIMITED) for _ in range(6)]
-    found = receive_rate([*limited, overloaded(10, TrialValidity.NOISY_HOST)])
-    assert found is not None and found.trials == 6 and found.lower_fps == 4000.0
+    mrr = receive_rate([*limited, overloaded(10, TrialValidity.NOISY_HOST)])
+    assert mrr is not None and mrr.trials == 6 and mrr.lower_fps == 4000.0
 
 
 def test_five_trials_have_no_interval_and_give_no_rate() -> None:

@@ -45,9 +45,9 @@ def test_of_fourteen_pairs_one_may_disagree():
 
 
 def test_a_gain_that_is_not_known_to_be_large_never_confirms():
-    found = turned([Gain(2.0, is_at_least=False)] * 40, 1.05)
-    assert not found.is_better
-    assert found.gain == 2.0
+    standing = turned([Gain(2.0, is_at_least=False)] * 40, 1.05)
+    assert not standing.is_better
+    assert standing.gain == 2.0
 
 
 def test_a_gain_that_may_be_larger_never_excludes():
@@ -73,5 +73,5 @@ def test_a_bench_with_twice_the_streams_does_as_well_with_twice_as_much():
 
 
 def test_without_a_pair_nothing_is_known():
-    found = turned([], 1.05)
-    assert (found.gain, found.pairs, found.is_better, found.is_no_better) == (None, 0, False, False)
+    standing = turned([], 1.05)
+    assert (standing.gain, standing.pairs, standing.is_better, standing.is_no_better) == (None, 0, False, False)

@@ -127,8 +127,8 @@ address = "plain.corp"
 """
     scenario = {"name": "x", "dut": {}, "engines": [engine]}
     run = {"run.json": json.dumps({"scenarios": [scenario], "sources": {"c.toml": source}}).encode()}
-    found = anonymous_files(run)["run.json"]
-    assert not [word for word in ("tester", "corp", "last", "drain", "rack", "plain", "ada") if word in found]
+    text = anonymous_files(run)["run.json"]
+    assert not [word for word in ("tester", "corp", "last", "drain", "rack", "plain", "ada") if word in text]
 
 
 @pytest.mark.parametrize("name", ["dut", "ovs"])
@@ -157,9 +157,9 @@ def test_an_attachment_that_is_not_json_is_text():
 
 def test_folders_of_scenarios_are_replaced_where_they_stand_alone_and_in_paths():
     files = {"run.json": json.dumps({"sources": {"/srv/acme/x.toml": ""}, "argv": ["/opt/me/pinchpoint"]}).encode()}
-    found = anonymous.found_in(files)
-    assert found.text("run /srv/acme/x.toml /srv/acme") == "run /scenarios/x.toml /scenarios"
-    assert found.text("/opt/me/pinchpoint") == "/bin/pinchpoint"
+    names = anonymous.found_in(files)
+    assert names.text("run /srv/acme/x.toml /srv/acme") == "run /scenarios/x.toml /scenarios"
+    assert names.text("/opt/me/pinchpoint") == "/bin/pinchpoint"
 
 
 @settings(max_examples=50, deadline=None)

@@ -112,7 +112,7 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path):
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 @pytest.mark.parametrize("name", ["bundle.json", "run.json"])
 def test_compression_whose_expansion_is_not_bounded_is_refused_unread(tmp_path, monkeypatch, method, name):
-    methods = [method if one == name else zipfile.ZIP_STORED for one in ("bundle.json", "run.json")]
+    methods = [method if member == name else zipfile.ZIP_STORED for member in ("bundle.json", "run.json")]
     path = forged(tmp_path, {}, methods=methods)
     monkeypatch.setattr(zipfile.ZipFile, "open", None)
     with pytest.raises(InputError, match=rf"{name}: expected deflated or stored, found method {method}"):
@@ -156,11 +156,11 @@ def test_a_damaged_bundle_is_refused_or_gives_the_run_and_leaves_nothing(packed,
     bad = tmp_path / "bad.zip"
     bad.write_bytes(data[: where % len(data)] if cut else data)
     try:
-        found = bundle.unpack(bad, out)
+        folder = bundle.unpack(bad, out)
     except (InputError, StoreError):
         assert not out.exists() or not list(out.iterdir())
     else:
-        assert found.read_info().run_id == RUN_ID
+        assert folder.read_info().run_id == RUN_ID
         shutil.rmtree(out)
 
 

@@ -27,7 +27,7 @@ def test_what_was_written_is_read_for_a_day(tmp_path):
     assert ceilings.read_ceilings(path, NOW) == ()
     ceilings.write_ceilings(path, [ceiling(1), ceiling(23.9), ceiling(24), ceiling(-1)])
     assert ceilings.read_ceilings(path, NOW) == (ceiling(1), ceiling(23.9))
-    assert [one.name for one in path.parent.iterdir()] == ["ceilings.json"]
+    assert [path.name for path in path.parent.iterdir()] == ["ceilings.json"]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_link_that_waits_where_a_process_would_write_is_not_followed(tmp_path)
     ceilings.write_ceilings(path, [ceiling()])
     assert victim.read_text() == "untouched"
     assert ceilings.read_ceilings(path, NOW) == (ceiling(),)
-    assert {one.name for one in tmp_path.iterdir()} == {path.name, victim.name, foreseen.name}
+    assert {path.name for path in tmp_path.iterdir()} == {path.name, victim.name, foreseen.name}
 
 
 def test_what_could_not_be_put_in_place_is_removed(tmp_path):
@@ -92,7 +92,7 @@ def test_what_could_not_be_put_in_place_is_removed(tmp_path):
     path.mkdir()
     with pytest.raises(StoreError, match=r"ceilings\.json"):
         ceilings.write_ceilings(path, [ceiling()])
-    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    assert [path.name for path in tmp_path.iterdir()] == [path.name]
 
 
 def test_the_cache_stands_where_the_desktop_says():

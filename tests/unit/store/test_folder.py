@@ -33,8 +33,8 @@ def test_a_new_folder_is_named_after_the_run_and_the_utc_second(folder: RunFolde
 
 def test_a_taken_name_gets_a_number_and_nothing_is_reused(tmp_path: Path) -> None:
     made = [RunFolder.create(tmp_path, "snat", _NOON) for _ in range(3)]
-    assert [one.run_id[-3:] for one in made] == ["00Z", "Z-2", "Z-3"]
-    assert len({one.path for one in made}) == 3
+    assert [folder.run_id[-3:] for folder in made] == ["00Z", "Z-2", "Z-3"]
+    assert len({folder.path for folder in made}) == 3
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden", "a b", "-x", "a\0", "x" * 129, "é"])

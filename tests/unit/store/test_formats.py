@@ -108,16 +108,18 @@ def test_a_run_from_before_later_keys_is_read_and_they_are_not_measured() -> Non
     # Scenarios in run.json are plain data in the words of their time.
     old = OLD_RUN.read_info()
     assert replace(old, scenarios=()) == replace(RUN_INFO, scenarios=())
-    assert [one["name"] for one in old.scenarios] == [one["name"] for one in RUN_INFO.scenarios]
+    assert [scenario["name"] for scenario in old.scenarios] == [scenario["name"] for scenario in RUN_INFO.scenarios]
     assert (old.sweeps, old.study, result.curves, result.findings) == ((), None, (), ())
-    assert {(one.group, one.outcome, one.repeat) for one in result.scenarios} == {("", Outcome.MEASURED, 1)}
+    assert {(scenario.group, scenario.outcome, scenario.repeat) for scenario in result.scenarios} == {
+        ("", Outcome.MEASURED, 1)
+    }
     assert [trial.id for trial in trials] == [trial.id for trial in PINNED_TRIALS]
     for trial in trials:
         (counts,), (worker,) = trial.streams, trial.witness.workers
         assert (counts.late, counts.reorder_distance_max, counts.largest_jump, counts.jitter) == (None,) * 4
         assert (worker.ports, worker.gaps_longest, worker.frequency_hz) == ((), (), None)
         assert trial.witness.loopback is None
-    assert {point.loopback for one in result.scenarios for point in one.latency} == {None}
+    assert {point.loopback for scenario in result.scenarios for point in scenario.latency} == {None}
 
 
 def test_the_description_of_the_schema_before_allows_still_older_runs() -> None:
@@ -164,12 +166,12 @@ def _stored_kinds(kind: Any, seen: dict[str, Any]) -> dict[str, Any]:
 def _documented() -> dict[str, dict[str, list[str]]]:
     """`### Name` headings of docs/results.md with the rows of their table by field."""
     text = (ROOT / "docs/results.md").read_text()
-    found: dict[str, dict[str, list[str]]] = {}
+    tables: dict[str, dict[str, list[str]]] = {}
     for part in re.split(r"^### ", text, flags=re.M)[1:]:
         name = part.split("\n", 1)[0].strip().strip("`")
         rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in part.splitlines() if "|" in line]
-        found[name] = {row[0].strip("`"): row[1:] for row in rows if row[0].startswith("`")}
-    return found
+        tables[name] = {row[0].strip("`"): row[1:] for row in rows if row[0].startswith("`")}
+    return tables
 
 
 def _all_fields() -> Iterator[tuple[str, set[str]]]:
@@ -180,7 +182,7 @@ def _all_fields() -> Iterator[tuple[str, set[str]]]:
         yield name, {item.name for item in fields(kind)} | ({"schema"} if kind in (Trial, Measurement) else set())
 
 
-@pytest.mark.parametrize(("name", "names"), [pytest.param(*one, id=one[0]) for one in _all_fields()])
+@pytest.mark.parametrize(("name", "names"), [pytest.param(*field, id=field[0]) for field in _all_fields()])
 def test_every_stored_field_is_documented_with_unit_and_meaning(name: str, names: set[str]) -> None:
     documented = _documented().get(name, {})
     assert set(documented) == names

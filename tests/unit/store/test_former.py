@@ -122,9 +122,9 @@ def _as_it_was(load: dict[str, object]) -> dict[str, object]:
 def test_a_trend_goes_on_over_runs_of_both_schemas() -> None:
     runs = []
     for number, (info, result) in enumerate(history([3e6] * 24)):
-        (one,) = result.scenarios
+        (scenario,) = result.scenarios
         busy = Metric("thread busy", "share", 0.5 + 0.001 * (number % 3) + 0.2 * (number >= 12))
-        result = replace(result, scenarios=(replace(one, metrics=(*one.metrics, busy)),))
+        result = replace(result, scenarios=(replace(scenario, metrics=(*scenario.metrics, busy)),))
         runs.append((info, RESULT.decode(old(result), "") if number < 12 else result))
     (trend,) = trends(runs, metrics=["thread busy"])
     assert ([segment.first for segment in trend.segments], trend.left_out) == ([0, 12], ())

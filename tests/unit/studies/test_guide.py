@@ -12,7 +12,7 @@ TEXT = GUIDE.read_text()
 
 
 def blocks():
-    return [textwrap.dedent(found) for found in re.findall(r"^ *```toml\n(.*?)^ *```", TEXT, re.MULTILINE | re.DOTALL)]
+    return [textwrap.dedent(block) for block in re.findall(r"^ *```toml\n(.*?)^ *```", TEXT, re.MULTILINE | re.DOTALL)]
 
 
 def test_the_step_by_step_study_loads_in_both_forms(tmp_path):
@@ -23,9 +23,12 @@ def test_the_step_by_step_study_loads_in_both_forms(tmp_path):
     (tmp_path / "with-emc.toml").write_text(f"{without}\n{sweep}")
     (tmp_path / "study.toml").write_text(study)
     loaded, sweeps = load_study(tmp_path)
-    assert [(one.group, len(one.scenarios), one.repeats) for one in sweeps] == [("with-emc", 4, 3), ("no-emc", 4, 3)]
+    assert [(sweep.group, len(sweep.scenarios), sweep.repeats) for sweep in sweeps] == [
+        ("with-emc", 4, 3),
+        ("no-emc", 4, 3),
+    ]
     _, quick = load_study(tmp_path, quick=True)
-    assert [(len(one.scenarios), one.repeats) for one in quick] == [(2, 1), (2, 1)]
+    assert [(len(sweep.scenarios), sweep.repeats) for sweep in quick] == [(2, 1), (2, 1)]
     assert len(loaded.findings) == 3
     assert len(loaded.published[0].points) == 3
 

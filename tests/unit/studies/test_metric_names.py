@@ -48,8 +48,8 @@ def of_frames(scenario):
 
 def of_sockets(scenario):
     kind = "stream" if isinstance(scenario.measure, Bandwidth) else "rr"
-    found = socket_windows.measurement(socket_windows.pair(kind), seen=SEEN)
-    return windows.of_window(windows.read(found), own_metrics(SEEN), handled(SEEN))
+    window = socket_windows.measurement(socket_windows.pair(kind), seen=SEEN)
+    return windows.of_window(windows.read(window), own_metrics(SEEN), handled(SEEN))
 
 
 def of_build(scenario):
@@ -89,8 +89,8 @@ def produced(sweep):
 def test_every_metric_of_a_finding_is_produced(name, quick):
     study, sweeps = load_study(STUDIES / name, quick)
     by_group = {sweep.group: produced(sweep) for sweep in sweeps}
-    asked = [(one.group, one.metric) for one in study.findings if one.metric]
-    asked += [(one.against, one.metric) for one in study.findings if one.kind in ("compare", "cost")]
+    asked = [(finding.group, finding.metric) for finding in study.findings if finding.metric]
+    asked += [(finding.against, finding.metric) for finding in study.findings if finding.kind in ("compare", "cost")]
     assert asked
     assert [pair for pair in asked if pair[1] not in by_group[pair[0]]] == []
 
@@ -99,8 +99,8 @@ def test_every_metric_of_a_finding_is_produced(name, quick):
 def test_published_curves_have_our_metrics_names_and_units(name):
     study, sweeps = load_study(STUDIES / name)
     by_group = {sweep.group: produced(sweep) for sweep in sweeps}
-    wrong = [one for one in study.published if by_group[one.group].get(one.metric) != one.unit]
-    assert not wrong, [(one.group, one.metric, one.unit) for one in wrong]
+    wrong = [curve for curve in study.published if by_group[curve.group].get(curve.metric) != curve.unit]
+    assert not wrong, [(curve.group, curve.metric, curve.unit) for curve in wrong]
 
 
 def test_queues_are_compared_by_their_rate():

@@ -126,7 +126,9 @@ def test_every_file_teaches_before_it_configures(name):
 @pytest.mark.parametrize("rules", [1, 256, 65_536])
 @pytest.mark.parametrize("group", ["mac", "nat"])
 def test_each_rule_has_one_five_tuple(group, rules):
-    (scenario,) = [one for one in groups("flow-rules")[group].scenarios if one.point.levels == {"rules": rules}]
+    (scenario,) = [
+        scenario for scenario in groups("flow-rules")[group].scenarios if scenario.point.levels == {"rules": rules}
+    ]
     (series,) = scenario.dut.bridges[0].rule_series
     (stream,) = scenario.streams
     assert series.count == stream.flows == rules
@@ -151,7 +153,15 @@ def test_classifier_flows_sends_no_frame_without_a_rule_of_its_own():
 
 def test_the_pipelines_of_flow_rules_carry_the_same_frames():
     streams = {group: sweep.scenarios[0].streams[0] for group, sweep in groups("flow-rules").items()}
-    assert len({(one.ipv4_src, one.ipv4_dst, one.udp_src, one.order, one.frame_bytes) for one in streams.values()}) == 1
+    assert (
+        len(
+            {
+                (stream.ipv4_src, stream.ipv4_dst, stream.udp_src, stream.order, stream.frame_bytes)
+                for stream in streams.values()
+            }
+        )
+        == 1
+    )
 
 
 def test_only_the_path_differs_within_a_group_of_io_paths():
@@ -175,4 +185,4 @@ def test_building_under_traffic_asks_when_frames_take_a_rule_and_what_was_blocke
 
 def test_the_studies_use_every_measure():
     used = {scenario.measure.kind for name in NAMES for sweep in loaded(name)[1] for scenario in sweep.scenarios}
-    assert used == {one.name for one in measures()}
+    assert used == {measure.name for measure in measures()}
