@@ -120,7 +120,7 @@ def _concluded(found: Findings) -> One:
     ratio, summary = found.difference, found.summary
     a_fps, b_fps = ([one.a_fps for one in found.quads], [one.b_fps for one in found.quads])
     return One(
-        ratio.ratio if ratio else None,
+        ratio.value if ratio else None,
         ratio.low if ratio else None,
         ratio.high if ratio else None,
         decision_of(ratio) if ratio else Decision.REFUSED,

@@ -74,7 +74,7 @@ def measured(scenario: Scenario, pairs: int) -> tuple[list[float], list[float]]:
 def line(found: PairedDifference) -> str:
     """What it costs to be watched."""
     return (
-        f"watched: {found.ratio:.4f} x [{found.low:.4f} .. {found.high:.4f}] of what is forwarded unwatched, "
+        f"watched: {found.value:.4f} x [{found.low:.4f} .. {found.high:.4f}] of what is forwarded unwatched, "
         f"{found.n} pairs of {TRIAL_S:g} s"
     )
 

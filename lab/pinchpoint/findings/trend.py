@@ -161,8 +161,8 @@ def _distance_ns(run: _Measured) -> float:
 
 
 def _segment(values: Sequence[float], first: int, end: int) -> TrendSegment:
-    interval = median_interval(values[first:end])
-    return TrendSegment(first, end, interval.centre, interval.low, interval.high, interval.words("runs"))
+    level = median_interval(values[first:end], "runs")
+    return TrendSegment(first, end, level.value, level.low, level.high, level.meaning)
 
 
 def _change(old: TrendSegment, new: TrendSegment, points: Sequence[TrendRun], less: bool) -> TrendChange:

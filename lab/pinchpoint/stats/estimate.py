@@ -7,11 +7,11 @@ not hold (docs/decisions/0039 has the table, tests/unit/stats/test_estimate.py t
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 from statistics import fmean, median, quantiles
 
+from pinchpoint.model.interval import Interval
 from pinchpoint.model.levels import CONFIDENCE
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Band, ReceiveRate
@@ -23,28 +23,11 @@ FEWEST_FOR_PUBLISHED_TRIMMING = 5
 _GAP = 0.5  # of the range: so far apart two neighbours are two modes, and nothing is known between them
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A centre with the ends of its interval, in the unit of the values."""
-
-    centre: float
-    low: float
-    high: float
-    coverage: float  # how often, of 1, it holds the distribution's median, at least; 0 for a single value
-    n: int
-
-    def words(self, of: str = "repeats") -> str:
-        """What the ends are, e.g. `lowest and highest of 3 runs`; `of` is what was repeated, in the plural."""
-        if self.n == 1:
-            return "a single value"
-        if self.n < FEWEST_FOR_INTERVAL:
-            return f"lowest and highest of {self.n} {of}"
-        return f"{CONFIDENCE * 100:g} %, of the median by ranks over {self.n} {of}"
-
-
-def median_interval(values: Sequence[float]) -> Interval:
+def median_interval(values: Sequence[float], of: str = "repeats") -> Interval:
     """The median and its 95 % interval from ranks, for any distribution; below six values their range.
 
+    `of` is what was repeated, in the plural. The level is how often the distribution's median lies within; 0 of a
+    single value.
     The ends lie between two order statistics, at the share that Hettmansperger and Sheather (1986) give. They are the
     outer one, which is enough for any distribution (David and Nagaraja, "Order Statistics", 7.1), where the inner is
     far off, or infinite, and where values come in steps: where two are alike, or one is 0, as losses often are.
@@ -55,7 +38,8 @@ def median_interval(values: Sequence[float]) -> Interval:
     ranked = sorted(values)
     n, centre = len(ranked), median(ranked)
     if n < FEWEST_FOR_INTERVAL:
-        return Interval(centre, ranked[0], ranked[-1], _coverages(n)[0], n)
+        meaning = "a single value" if n == 1 else f"lowest and highest of {n} {of}"
+        return Interval(centre, ranked[0], ranked[-1], _coverages(n)[0], meaning)
     outer, inwards = rank_place(n)
     inwards = 0.0 if 0 in ranked or len(set(ranked)) < n else inwards
     far = _GAP * (ranked[-1] - ranked[0])
@@ -65,7 +49,8 @@ def median_interval(values: Sequence[float]) -> Interval:
         return ranked[first] + inwards * gap if inwards and abs(gap) < far else ranked[first]
 
     covered = CONFIDENCE if inwards else _coverages(n)[outer - 1]
-    return Interval(centre, end(outer - 1, 1), end(n - outer, -1), covered, n)
+    meaning = f"{CONFIDENCE * 100:g} %, of the median by ranks over {n} {of}"
+    return Interval(centre, end(outer - 1, 1), end(n - outer, -1), covered, meaning)
 
 
 @cache
@@ -107,21 +92,21 @@ def estimate(metrics: Sequence[Metric]) -> Estimate:
     what one search leaves open. A single "at least" leaves it open above, a single "below" open below.
     """
     values = [metric.value for metric in metrics]
-    lows = [metric.value if metric.low is None else metric.low for metric in metrics]
-    highs = [metric.value if metric.high is None else metric.high for metric in metrics]
-    bounds = {bound_of(metric) for metric in metrics}
+    closed = [Interval.of(metric).closed for metric in metrics]
+    lows, highs = [interval.low for interval in closed], [interval.high for interval in closed]
+    bounds = set(map(bound_of, metrics))
     n, first = len(values), metrics[0]
     known = n > 1 or first.low is not None or first.high is not None
     # One repeat with one end only is open at the other, and so is the median of all.
     open_above = Bound.AT_LEAST in bounds or any(metric.high is None and metric.low is not None for metric in metrics)
     open_below = Bound.BELOW in bounds or any(metric.low is None and metric.high is not None for metric in metrics)
     low, high = median_interval(lows), median_interval(highs)
-    words = low.words() if n > 1 else first.note or "of the one measurement"
+    words = low.meaning if n > 1 else first.note or "of the one measurement"
     if n >= FEWEST_FOR_INTERVAL and lows != highs:
         words += ", widened by each one's own bounds"
     return Estimate(
         unit=first.unit,
-        value=median_interval(values).centre,
+        value=median(values),
         low=low.low if known and not open_below else None,
         high=high.high if known and not open_above else None,
         n=n,
@@ -144,7 +129,7 @@ def receive_rate(trials: Sequence[Trial]) -> ReceiveRate | None:
     known, tenths = median_interval(forwarded), quantiles(forwarded, n=10, method="inclusive")
     return ReceiveRate(
         load_fps=median(trial.offered_fps for trial in whole),
-        estimate_fps=known.centre,
+        estimate_fps=known.value,
         lower_fps=known.low,
         upper_fps=known.high,
         band=Band(tenths[0], tenths[-1]),

@@ -29,7 +29,7 @@ def test_the_interval_over_builds_holds_the_ratio_also_where_it_is_smaller_than_
 def test_one_build_of_thirty_turns_gives_an_interval():
     made = Benches(2).alternate(1, 40)
     found = compare_turns(made.turns)
-    assert (found.builds, found.rate.confidence) == (1, 0.95)
+    assert (found.builds, found.rate.level) == (1, 0.95)
 
 
 def test_both_come_first_equally_often():
@@ -53,7 +53,7 @@ def test_a_trial_without_a_usable_account_moves_no_load_and_makes_no_turn():
 def test_a_device_that_forwards_all_that_is_offered_shows_a_bound_and_what_a_packet_costs():
     found = compare_turns(Benches(5, most_fps=5e6, cycles={"A": 300.0, "B": 330.0}).alternate(6, 10).turns)
     assert (found.a_is_bound, found.b_is_bound) == (True, True)
-    assert found.cycles.ratio == pytest.approx(1.1)
+    assert found.cycles.value == pytest.approx(1.1)
 
 
 def test_costs_at_loads_that_differ_are_not_compared():

@@ -67,13 +67,13 @@ def point(share: float, load_fps: float, trials: Sequence[Trial], reason: str) -
     losses = [max(0.0, trial.loss_ratio) for trial in trials]
     forwarded = [trial.received / trial.sent_duration_s for trial in trials]
     loss, through, n = median_interval(losses), median_interval(forwarded), len(trials)
-    covers = units.share(min(loss.coverage, through.coverage))
+    covers = units.share(min(loss.level or 0.0, through.level or 0.0))
     return replace(
         unknown(share, load_fps, median(trial.offered_fps for trial in trials), reason),
-        loss=loss.centre,
+        loss=loss.value,
         loss_low=loss.low,
         loss_high=loss.high,
-        forwarded_fps=through.centre,
+        forwarded_fps=through.value,
         forwarded_low=through.low,
         forwarded_high=through.high,
         trials=n,
