@@ -7,6 +7,7 @@ from typing import Final
 
 from pinchpoint.model.causes import Explanation, Suspicion, Turns
 from pinchpoint.model.comparison import ComparisonRequest
+from pinchpoint.model.interval import Interval
 from pinchpoint.model.measurement import BurstResult, LossPoint, Metric, Profile
 from pinchpoint.model.offload import OffloadTruth
 from pinchpoint.model.scenario import Level, SearchMethod
@@ -169,6 +170,14 @@ class Rate:
     memory: Memory | None = None  # None: the load before a trial does not matter, or it was not tried
     unusable_share: float | None = None  # of the search's trials, in which a receiving core of the engine stood still
     limited_by: Limit | None = None  # with AT_LEAST: GENERATOR or SEARCH_MAXIMUM; None: a run stored before it was
+
+    @property
+    def interval(self) -> Interval | None:
+        """The number with both of its ends; None: it has not two."""
+        if not self.lower_fps or not self.upper_fps:
+            return None
+        middle = self.lower_fps if self.estimate_fps is None else self.estimate_fps
+        return Interval(middle, self.lower_fps, self.upper_fps, self.confidence)
 
     @property
     def bound(self) -> Bound:

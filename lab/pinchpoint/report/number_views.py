@@ -39,9 +39,8 @@ def ends(rate: Rate) -> str:
     """Of the interval, in the unit of the number, e.g. `4.71 .. 5.02`; empty if it has not two."""
     if rate.status is RateStatus.LOSES_ALWAYS and rate.floor is not None:
         return units.beside(rate.floor.loss_ratio, rate.floor.lower, rate.floor.upper, unit="share")
-    if rate.status is not RateStatus.FOUND or not (rate.quoted_fps and rate.lower_fps and rate.upper_fps):
-        return ""
-    return units.beside(rate.quoted_fps, rate.lower_fps, rate.upper_fps, unit="fps")
+    known = rate.interval if rate.status is RateStatus.FOUND else None
+    return units.beside(known.value, known.low, known.high, unit="fps") if known else ""
 
 
 def band(rate: Rate) -> str:

@@ -72,8 +72,8 @@ def narrowing(trials: Sequence[Trial], allowed: float) -> tuple[Bounds, ...]:
 def spread_of(label: str, rate: Rate) -> Spread:
     """A rate as a row."""
     value = rate.upper_fps if rate.status is RateStatus.BELOW_MINIMUM else rate.quoted_fps
-    known = rate.status is RateStatus.FOUND and rate.lower_fps and rate.upper_fps
-    ends = (rate.lower_fps or 0.0, rate.upper_fps or 0.0) if known else None
+    known = rate.interval if rate.status is RateStatus.FOUND else None
+    ends = (known.low, known.high) if known else None
     band = (rate.band.low_fps, rate.band.high_fps) if rate.band else None
     text = "; ".join(filter(None, (words.quoted(rate), words.interval(rate), words.band(rate))))
     return Spread(label, value, ends, band, rate.status, text)

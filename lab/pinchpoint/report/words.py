@@ -77,10 +77,10 @@ def qualified(rate: Rate) -> tuple[str, str]:
 
 def interval(rate: Rate) -> str:
     """How sharply the number is known, or why there is none."""
-    if rate.status is RateStatus.FOUND and rate.lower_fps and rate.upper_fps:
-        kind = f"{units.percent(rate.confidence)} interval" if rate.confidence else "bounds"
+    if rate.status is RateStatus.FOUND and (known := rate.interval):
+        kind = f"{units.percent(known.level)} interval" if known.level else "bounds"
         why = f"; {rate.reason}" if rate.reason else ""
-        return f"{kind} {units.fps_range(rate.lower_fps, rate.upper_fps)} ({units.share(width(rate))} wide){why}"
+        return f"{kind} {known.ends('fps')} ({units.share(known.width)} wide){why}"
     if rate.status is RateStatus.LOSES_ALWAYS and rate.floor is not None:
         floor = rate.floor
         lost = f"{units.quantity_range(floor.lower, floor.upper, 'share')} in {units.counted(floor.trials, 'trial')}"
@@ -94,17 +94,10 @@ def band(rate: Rate) -> str:
     return f"10 to 90 % of the trials lose from {ends}" if ends else ""
 
 
-def width(rate: Rate) -> float | None:
-    """The width of the interval, relative to its upper bound; None without both bounds."""
-    return (rate.upper_fps - rate.lower_fps) / rate.upper_fps if rate.lower_fps and rate.upper_fps else None
-
-
 def around(rates: Sequence[Rate], margin: float) -> tuple[float, float] | None:
     """From the lowest lower bound to the highest upper one, wider by `margin` of each; None without both bounds."""
-    bounds = [(rate.lower_fps, rate.upper_fps) for rate in rates if rate.lower_fps and rate.upper_fps]
-    if not bounds:
-        return None
-    return min(lower for lower, _ in bounds) * (1 - margin), max(upper for _, upper in bounds) * (1 + margin)
+    ends = [end for rate in rates if (known := rate.interval) for end in (known.low, known.high)]
+    return (min(ends) * (1 - margin), max(ends) * (1 + margin)) if ends else None
 
 
 def definitions(rates: Iterable[Rate]) -> tuple[str, ...]:
@@ -249,9 +242,8 @@ def _rate_checks(result: ScenarioResult) -> list[Check]:
     if not result.rates:
         return [Check(False, "no rate was searched")]
     rate = result.rates[0]
-    share = width(rate)
-    if rate.status is RateStatus.FOUND and share is not None:
-        return [Check(True, f"{rate.name} interval {units.share(share)} wide")]
+    if rate.status is RateStatus.FOUND and (known := rate.interval):
+        return [Check(True, f"{rate.name} interval {units.share(known.width)} wide")]
     loses = f"{quoted(rate)} " if rate.status is RateStatus.LOSES_ALWAYS else ""
     return [Check(False, f"{rate.name}: {loses}{interval(rate)}")]
 

@@ -327,10 +327,10 @@ def _warnings(rates: Sequence[Rate], asks: Connections) -> Iterator[str]:
         "the interval is wider than connections.relative_width asks for; a longer connections.max_traffic_s narrows it"
     )
     for rate in rates:
-        name, low, high = figures.ratio_name(rate.loss_ratio), rate.lower_fps, rate.upper_fps
+        name, known = figures.ratio_name(rate.loss_ratio), rate.interval
         if rate.quoted_fps is None:
             yield f"{name}: none; {figures.status_words(rate)}"
-        elif rate.status is RateStatus.FOUND and low is not None and high and high - low > asks.relative_width * high:
+        elif rate.status is RateStatus.FOUND and known and known.width > asks.relative_width:
             yield f"{name}: {why}"
 
 
