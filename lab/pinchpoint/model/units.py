@@ -83,11 +83,6 @@ def loss(ratio: float) -> str:
     return "0" if ratio == 0 else f"{Decimal(f'{ratio * 100:.2g}'):f} %"
 
 
-def fps_range(lower: float, upper: float) -> str:
-    """Two frame rates in one unit, with enough digits to tell them apart, e.g. `3.100 to 3.115 Mpps`."""
-    return quantity_range(lower, upper, "fps")
-
-
 def quantity_range(low: float, high: float, unit: str) -> str:
     """Two values of a metric in one unit, with enough digits to tell them apart, e.g. `54.1 to 56.0 us`."""
     divisor, word = next((step for step in steps(unit) if high >= step[0]), steps(unit)[-1])

@@ -135,12 +135,8 @@ def parts_of(comparison: Comparison) -> tuple[list[Figure], dict[str, object]]:
         if part.duet is not None and part.duet.series:
             drawn.append({"id": f"series-{number}", **series_figure(part.duet)})
         sections.append((part, metric_table(part.metrics), figures))
-    every = [(part.a, metric) for part in comparison.scenarios for metric in part.metrics]
-    ratios = [
-        (f"{name}: {metric.metric}" if name else metric.metric, interval)
-        for name, metric in every
-        if metric.judged and (interval := metric.interval)
-    ]
+    asked = [(part.a, metric) for part in comparison.scenarios for metric in part.metrics if metric.judged]
+    ratios = [(f"{name}: {metric.metric}", ratio) for name, metric in asked if (ratio := metric.interval)]
     if len(ratios) > 1:
         drawn.append({"id": "ratios", **ratios_figure(ratios[:_MOST_BARS])})
     common = comparison.differences.scenario

@@ -113,7 +113,7 @@ def receive_rate(mrr: ReceiveRate | None) -> str:
 
 def receive_rate_interval(mrr: ReceiveRate) -> str:
     """How sharply the MRR is known, and at which load."""
-    interval = f"{units.percent(mrr.confidence)} interval {units.fps_range(mrr.lower_fps, mrr.upper_fps)}"
+    interval = f"{units.percent(mrr.confidence)} interval {units.quantity_range(mrr.lower_fps, mrr.upper_fps, 'fps')}"
     trials = f"median of {mrr.trials} trials of {mrr.trial_duration_s:g} s"
     return f"{interval}; forwarded at {units.fps(mrr.load_fps)} offered, {trials}"
 

@@ -90,7 +90,7 @@ def interval(rate: Rate) -> str:
 
 def band(rate: Rate) -> str:
     """The shoulder of the loss curve, e.g. `10 to 90 % of the trials lose from 3.98 to 6.02 Mpps`; empty: not known."""
-    ends = units.fps_range(rate.band.low_fps, rate.band.high_fps) if rate.band else ""
+    ends = units.quantity_range(rate.band.low_fps, rate.band.high_fps, "fps") if rate.band else ""
     return f"10 to 90 % of the trials lose from {ends}" if ends else ""
 
 

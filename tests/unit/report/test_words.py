@@ -36,8 +36,8 @@ def test_a_rate_is_quoted_with_its_status(
 def test_an_interval_has_enough_digits_to_tell_its_ends_apart() -> None:
     sharp = words.interval(rate(0.0, 3.1e6, 3.1005e6, RateStatus.FOUND))
     assert sharp == "bounds 3.1000 to 3.1005 Mpps (0.02 % wide)"
-    assert units.fps_range(990e3, 1.01e6) == "0.990 to 1.010 Mpps"
-    assert units.fps_range(3.0, 3.0).endswith(" pps")
+    assert units.quantity_range(990e3, 1.01e6, "fps") == "0.990 to 1.010 Mpps"
+    assert units.quantity_range(3.0, 3.0, "fps").endswith(" pps")
 
 
 def test_an_estimate_is_quoted_with_its_interval_and_confidence() -> None:
