@@ -31,10 +31,10 @@ from pinchpoint.model.comparison import (
 )
 from pinchpoint.model.duet import DuetSummary
 from pinchpoint.model.effective import group_of
+from pinchpoint.model.interval import Bound
 from pinchpoint.model.levels import CONFIDENCE
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import BOUNDS, Outcome, RunInfo, RunResult, ScenarioResult
-from pinchpoint.model.study import Bound
 from pinchpoint.stats.estimate import bound_of, estimate
 from pinchpoint.stats.paired import PairedDifference, compare_pairs, fewest_pairs
 

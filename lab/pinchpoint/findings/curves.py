@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.groups import grouped
+from pinchpoint.model.interval import Bound, Estimate
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import BOUNDS, Outcome, ScenarioResult
 from pinchpoint.model.scenario import Factor, Level
-from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Refusal, SweepInfo
+from pinchpoint.model.study import Curve, CurvePoint, Refusal, SweepInfo
 from pinchpoint.model.terms import answered_by
 from pinchpoint.stats.estimate import bound_of, estimate
 

@@ -6,10 +6,10 @@ from itertools import pairwise
 
 from pinchpoint.model import units
 from pinchpoint.model.duet import FORWARDED, RELATIVE
-from pinchpoint.model.interval import Interval, ratio
+from pinchpoint.model.interval import Bound, Estimate, Interval, ratio
 from pinchpoint.model.scenario import Level
 from pinchpoint.model.series import Series, along, published_for, series, within
-from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Finding, FindingRequest, Study
+from pinchpoint.model.study import Curve, CurvePoint, Finding, FindingRequest, Study
 from pinchpoint.model.terms import is_rate
 
 _LEAST_WHOLE = 5.0
@@ -49,7 +49,7 @@ def said(estimate: Estimate) -> str:
     """
     if estimate.bound is Bound.BETWEEN:
         return f"somewhere in {estimate.quoted}"
-    if ends := units.ends(estimate.low, estimate.high, estimate.unit):
+    if ends := Interval.of(estimate).ends(estimate.unit):
         return f"{estimate.quoted} [{ends}, n = {estimate.n}]"
     return estimate.quoted + (f" [n = {estimate.n}, no interval]" if estimate.bound is Bound.FOUND else "")
 

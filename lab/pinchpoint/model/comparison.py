@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pinchpoint.model.duet import DuetSummary
-from pinchpoint.model.interval import Interval
+from pinchpoint.model.interval import Estimate, Interval
 from pinchpoint.model.scenario import Level
-from pinchpoint.model.study import Estimate
 
 
 class Method(StrEnum):

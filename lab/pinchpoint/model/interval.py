@@ -1,4 +1,4 @@
-"""A value with its interval: the one type for it, with its arithmetic and its words.
+"""How a number is known: a value with its interval, the one type for it, with its arithmetic and its words.
 
 Stored records keep value and ends in fields of their own, where an end that is open or not known is None. `Interval.of`
 reads them and `figures` gives them back. Here such an end is infinite, so that arithmetic needs no cases.
@@ -6,10 +6,20 @@ reads them and `figures` gives them back. Here such an end is infinite, so that 
 
 import math
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Protocol, Self
 
 from pinchpoint.model import units
-from pinchpoint.model.study import Bound, Estimate
+
+
+class Bound(StrEnum):
+    """How a number is to be read."""
+
+    FOUND = "found"
+    AT_LEAST = "at_least"  # something else ended first, e.g. the traffic generator: the true value is no smaller
+    BELOW = "below"  # even the lowest load was too much: the true value is no larger
+    BETWEEN = "between"  # refused as a number, but it lies between two ends, and only those count
+    REFUSED = "refused"  # the bench could not support a number
 
 
 class HasInterval(Protocol):
@@ -32,7 +42,7 @@ class Interval:
     high: float = math.inf
     level: float | None = None  # how often, of 1, the truth lies within, at least; None: it is not known
     meaning: str = ""  # what the ends are and hold for, e.g. `95 %, of the median by ranks over 7 repeats`
-    bound: Bound = Bound.FOUND  # AT_LEAST: the true value is no smaller; BELOW: no larger; BETWEEN: only the ends count
+    bound: Bound = Bound.FOUND
 
     @classmethod
     def of(cls, record: HasInterval) -> "Interval":
@@ -102,6 +112,28 @@ class Interval:
             return said
         low, high = (units.times(end).removesuffix(" x") for end in (self.low, self.high))
         return f"between {low} and {high} x" if self.bound is Bound.BETWEEN else f"{said} [{low} .. {high}]"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One metric at one point, all repeats together."""
+
+    unit: str
+    value: float  # the median of the repeats; of BETWEEN the middle, for drawing only
+    low: float | None
+    high: float | None
+    n: int  # repeats it rests on
+    interval: str  # what low and high are, e.g. "95 %, of the median by ranks over 7 repeats" or "bounds of the search"
+    trimmed_mean: float | None = None  # lowest and highest dropped, as some publish; from 5 repeats on
+    bound: Bound = Bound.FOUND  # never REFUSED: a refused number is none
+
+    @property
+    def quoted(self) -> str:
+        """The number to quote: `3.10 Mpps`, `at least 7.10 Mpps` or `below 10.0 kpps`; else `3.05 to 3.20 Mpps`."""
+        if self.bound is Bound.BETWEEN:
+            return Interval.of(self).ends(self.unit)
+        lead = {Bound.AT_LEAST: "at least ", Bound.BELOW: "below "}.get(self.bound, "")
+        return f"{lead}{units.quantity(self.value, self.unit)}"
 
 
 def ratio(over: Estimate | None, under: Estimate | None) -> Interval | None:

@@ -10,7 +10,7 @@ many trials, or of none.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pinchpoint.model.study import Bound
+from pinchpoint.model.interval import Bound
 from pinchpoint.model.trial import ThreadLoad, TrialValidity
 
 CARRIED = "that carried packets"

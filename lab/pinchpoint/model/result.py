@@ -7,11 +7,11 @@ from typing import Final
 
 from pinchpoint.model.causes import Explanation, Suspicion, Turns
 from pinchpoint.model.comparison import ComparisonRequest
-from pinchpoint.model.interval import Interval
+from pinchpoint.model.interval import Bound, Interval
 from pinchpoint.model.measurement import BurstResult, LossPoint, Metric, Profile
 from pinchpoint.model.offload import OffloadTruth
 from pinchpoint.model.scenario import Level, SearchMethod
-from pinchpoint.model.study import Bound, Curve, Finding, Study, SweepInfo
+from pinchpoint.model.study import Curve, Finding, Study, SweepInfo
 from pinchpoint.model.trial import LatencySummary, Loopback, ThreadLoad, TrialValidity
 from pinchpoint.model.units import Worded
 

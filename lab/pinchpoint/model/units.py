@@ -93,11 +93,6 @@ def quantity_range(low: float, high: float, unit: str) -> str:
     return f"{first:,.{decimals}f} to {last:,.{decimals}f} {word}".rstrip()
 
 
-def ends(low: float | None, high: float | None, unit: str) -> str:
-    """Both ends of an interval in one unit, e.g. `3.10 to 3.12 Mpps`; empty unless both are known."""
-    return "" if low is None or high is None else quantity_range(low, high, unit)
-
-
 def beside(value: float, *others: float, unit: str) -> str:
     """Other values in the unit that `quantity` writes the first one in, without its word, e.g. `4.71 .. 5.02`."""
     divisor, _ = next((step for step in steps(unit) if abs(value) >= step[0]), steps(unit)[-1])

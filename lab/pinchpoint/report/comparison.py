@@ -7,8 +7,7 @@ from typing import Final
 from pinchpoint.model import units
 from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision, Difference, Differences, MetricComparison
 from pinchpoint.model.duet import DuetSummary
-from pinchpoint.model.interval import Interval
-from pinchpoint.model.study import Estimate
+from pinchpoint.model.interval import Estimate, Interval
 from pinchpoint.report import plot
 from pinchpoint.report.page import filled
 from pinchpoint.report.plot import Figure
@@ -106,7 +105,7 @@ def number_cell(estimate: Estimate | None, mark: str = "") -> Cell:
     """The number of one side with its interval."""
     if estimate is None:
         return Cell(ABSENT, mark=mark)
-    spread = units.ends(estimate.low, estimate.high, estimate.unit)
+    spread = Interval.of(estimate).ends(estimate.unit)
     return Cell(units.quantity(estimate.value, estimate.unit), spread, mark)
 
 

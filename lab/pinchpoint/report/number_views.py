@@ -11,10 +11,11 @@ from pinchpoint.measure import registry
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.groups import grouped
+from pinchpoint.model.interval import Bound, Interval
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Limit, Outcome, Rate, RateStatus, ReceiveRate, ScenarioResult
 from pinchpoint.model.series import levels_of, with_unit
-from pinchpoint.model.study import Bound, Curve, CurvePoint, Published, Study
+from pinchpoint.model.study import Curve, CurvePoint, Published, Study
 from pinchpoint.model.terms import MRR, THREAD_BUSY, is_band, is_rate
 from pinchpoint.report import curve_figures, words
 from pinchpoint.report.curve_figures import Panel, interval_words, metric_names, panels
@@ -190,7 +191,7 @@ def metrics_view(listed: Sequence[Metric], measure: str) -> MetricsView:
 
 def _row(metric: Metric, shared: Sequence[str]) -> MetricRow:
     note = "; ".join(remark for remark in metric.remarks if remark not in shared)
-    interval = units.ends(metric.low, metric.high, metric.unit) if metric.low != metric.high else ""
+    interval = Interval.of(metric).ends(metric.unit) if metric.low != metric.high else ""
     return MetricRow(metric.name, units.quantity(metric.value, metric.unit), interval, note)
 
 

@@ -9,9 +9,8 @@ from statistics import median
 from typing import Final
 
 from pinchpoint.model import units
-from pinchpoint.model.interval import Interval
+from pinchpoint.model.interval import Bound, Interval
 from pinchpoint.model.result import ModeRates, Rate, RateStatus, ReceiveRate, ScenarioResult
-from pinchpoint.model.study import Bound
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.report import number_views, plot, words
 from pinchpoint.report.plot import Figure

@@ -9,10 +9,10 @@ from typing import Final
 from pinchpoint.measure import registry
 from pinchpoint.model import units
 from pinchpoint.model.groups import grouped
+from pinchpoint.model.interval import Bound, Estimate, Interval
 from pinchpoint.model.offload import Offload, OffloadTruth
 from pinchpoint.model.result import Limit, ModeRates, Outcome, Rate, RateStatus, RunResult, ScenarioResult, Verdict
 from pinchpoint.model.scenario import SearchMethod
-from pinchpoint.model.study import Bound, Estimate
 from pinchpoint.model.terms import CAUSES
 from pinchpoint.model.trial import Loopback, Trial, TrialValidity
 
@@ -131,7 +131,7 @@ def spread(estimate: Estimate) -> str:
     """The interval, e.g. `3.10 to 3.12 Mpps`; empty if it has not two ends; `no number` if refused."""
     if estimate.bound is Bound.BETWEEN:
         return NO_NUMBER
-    return units.ends(estimate.low, estimate.high, estimate.unit) if estimate.low != estimate.high else ""
+    return Interval.of(estimate).ends(estimate.unit) if estimate.low != estimate.high else ""
 
 
 def plain_reason(reason: str) -> str:
@@ -185,9 +185,7 @@ def seconds(value: float) -> str:
     if value < 100:
         return units.nanoseconds(value * 1e9)
     minutes, rest = divmod(round(value), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def core_distance(result: ScenarioResult | None) -> str:

@@ -11,11 +11,10 @@ from functools import cache
 from itertools import accumulate
 from statistics import fmean, median, quantiles
 
-from pinchpoint.model.interval import Interval
+from pinchpoint.model.interval import Bound, Estimate, Interval
 from pinchpoint.model.levels import CONFIDENCE
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Band, ReceiveRate
-from pinchpoint.model.study import Bound, Estimate
 from pinchpoint.model.trial import Trial
 
 FEWEST_FOR_INTERVAL = 6  # the range of five holds the median in 93.75 % of cases, and nothing holds it more often
@@ -71,9 +70,7 @@ def rank_place(n: int) -> tuple[int, float]:
 
 def without_extremes(values: Sequence[float]) -> float | None:
     """The mean without the lowest and the highest value, as some publish; None below five values."""
-    if len(values) < FEWEST_FOR_PUBLISHED_TRIMMING:
-        return None
-    return fmean(sorted(values)[1:-1])
+    return fmean(sorted(values)[1:-1]) if len(values) >= FEWEST_FOR_PUBLISHED_TRIMMING else None
 
 
 def bound_of(metric: Metric) -> Bound:

@@ -21,9 +21,9 @@ from pinchpoint.model.causes import (
 )
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.hops import DropKind
+from pinchpoint.model.interval import Bound
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Band, Limit, Outcome, Rate, RateStatus, ScenarioResult, Verdict
-from pinchpoint.model.study import Bound
 from pinchpoint.run.interleaved import CERTAIN
 
 

@@ -9,8 +9,8 @@ from comparisons import NAME, found, paired_run, side
 
 from pinchpoint.findings.comparing import of_run, paired
 from pinchpoint.model.comparison import ComparisonKind, Decision
+from pinchpoint.model.interval import Bound
 from pinchpoint.model.result import ModeRates, Rate, RateStatus
-from pinchpoint.model.study import Bound
 from pinchpoint.model.terms import THREAD_BUSY
 from pinchpoint.run.order import in_turns
 

@@ -6,9 +6,10 @@ import pytest
 from points import curve, number, point, published, refusals, study, within
 
 from pinchpoint.findings.findings import KINDS, findings, less_is_better
+from pinchpoint.model.interval import Bound, Estimate
 from pinchpoint.model.result import Limit
 from pinchpoint.model.scenario import Factor
-from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Finding, Study
+from pinchpoint.model.study import Curve, CurvePoint, Finding, Study
 from pinchpoint.model.terms import lookup_share
 
 DISTURBED = "every window was disturbed by the host"

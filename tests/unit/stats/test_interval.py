@@ -4,9 +4,8 @@ import math
 
 import pytest
 
-from pinchpoint.model.interval import Interval, ratio
+from pinchpoint.model.interval import Bound, Estimate, Interval, ratio
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.study import Bound, Estimate
 
 
 def estimate(value: float, low: float | None, high: float | None, bound: Bound = Bound.FOUND) -> Estimate:
