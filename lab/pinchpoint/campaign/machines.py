@@ -27,7 +27,7 @@ from scipy import optimize, special
 
 from pinchpoint.findings.curves import metrics_of
 from pinchpoint.model.campaign import Calibration, Exclusion, MachineFactor
-from pinchpoint.model.interval import Bound, Interval
+from pinchpoint.model.interval import Bound
 from pinchpoint.model.levels import CONFIDENCE
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.stats.change_points import segments
@@ -187,7 +187,7 @@ def _against_others(machine: str, controls: Mapping[str, Sequence[float]], toler
     # An even number of machines has two in the middle. In a fleet of two generations, each is near one of them.
     for centre in (median_low(fitted.effects), median_high(fitted.effects)):
         own = next(factor for factor in _factors(fitted, SURE, centre) if factor.machine == machine)
-        if Interval(own.factor, own.low, own.high).overlaps(Interval(1.0, 1 / (1 + tolerance), 1 + tolerance)):
+        if own.low <= 1 + tolerance and own.high >= 1 / (1 + tolerance):
             return None
     reason = (
         f"{own.factor:.3g} times the median machine at the control scenario ({own.low:.3g} to {own.high:.3g}, "

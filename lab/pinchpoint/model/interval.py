@@ -96,9 +96,9 @@ class Interval:
         """The same, from `low` to `high` at least."""
         return replace(self, low=min(self.low, low), high=max(self.high, high))
 
-    def overlaps(self, other: "Interval") -> bool:
-        """Whether some value lies within both."""
-        return max(self.low, other.low) <= min(self.high, other.high)
+    def overlaps(self, low: float, high: float) -> bool:
+        """Whether some value lies within it and from `low` to `high`."""
+        return max(self.low, low) <= min(self.high, high)
 
     def ends(self, unit: str) -> str:
         """Both ends in one unit, e.g. `3.10 to 3.12 Mpps`; empty without two."""

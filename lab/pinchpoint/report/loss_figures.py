@@ -8,7 +8,6 @@ from typing import Final
 
 from pinchpoint.model import units
 from pinchpoint.model.interval import Interval
-from pinchpoint.model.levels import CONFIDENCE
 from pinchpoint.model.measurement import BurstResult, LossPoint
 from pinchpoint.model.result import LossShare, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.trial import Trial, TrialValidity
@@ -95,7 +94,7 @@ def interval(point: LossShare) -> Interval:
     squared = _SURE**2 / point.trials
     centre = (point.share + squared / 2) / (1 + squared)
     half = math.sqrt(point.share * (1 - point.share) * squared + squared**2 / 4) / (1 + squared)
-    return Interval(point.share, max(0.0, centre - half), min(1.0, centre + half), CONFIDENCE)
+    return Interval(point.share, max(0.0, centre - half), min(1.0, centre + half))
 
 
 def usable(trials: Sequence[Trial]) -> list[Trial]:

@@ -166,7 +166,7 @@ def agreement(first: Metric, second: Metric) -> str:
     if difference <= AGREE:
         return f"within {units.share(difference)}"
     mine, its = Interval.of(first), Interval.of(second)
-    if not (mine.is_closed and its.is_closed and mine.overlaps(its)):
+    if not (mine.is_closed and its.is_closed and mine.overlaps(its.low, its.high)):
         return ""
     if (max(mine.high, its.high) - min(mine.low, its.low)) / largest <= AGREE_WITHIN_INTERVALS:
         return f"within their intervals ({units.share(difference)} apart)"
