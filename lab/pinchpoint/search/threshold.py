@@ -343,19 +343,10 @@ class _Teller:
 
     def _rate(self, status: RateStatus, reason: str = "") -> Rate:
         search = self.run.search
-        return Rate(
-            loss_ratio=self.goal.loss_ratio,
-            status=status,
-            lower_fps=None,
-            upper_fps=None,
-            trial_duration_s=search.trial_duration_s,
-            duration_sum_s=search.duration_sum_s,
-            reason=reason,
-            confidence=search.confidence,
-            limited_by=self.run.reach.limited_by if status is RateStatus.AT_LEAST else None,
-            method=SearchMethod.THRESHOLD,
-            unusable_share=self.run.unusable_share,
-        )
+        limited_by = self.run.reach.limited_by if status is RateStatus.AT_LEAST else None
+        rate = Rate(self.goal.loss_ratio, status, None, None, search.trial_duration_s, search.duration_sum_s, reason)
+        rate = replace(rate, confidence=search.confidence, method=SearchMethod.THRESHOLD, limited_by=limited_by)
+        return replace(rate, unusable_share=self.run.unusable_share)
 
     def _no_finer_than_asked(self, known: OverTime) -> OverTime:
         """Loads were chosen to tell an interval as wide as asked for: by chance it may come out narrower.

@@ -7,6 +7,7 @@ not hold (docs/decisions/0039 has the table, tests/unit/stats/test_estimate.py t
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import accumulate
 from statistics import fmean, median, quantiles
@@ -101,16 +102,11 @@ def estimate(metrics: Sequence[Metric]) -> Estimate:
     words = low.meaning if n > 1 else first.note or "of the one measurement"
     if n >= FEWEST_FOR_INTERVAL and lows != highs:
         words += ", widened by each one's own bounds"
-    return Estimate(
-        unit=first.unit,
-        value=median(values),
-        low=low.low if known and not open_below else None,
-        high=high.high if known and not open_above else None,
-        n=n,
-        interval=words if known else "",
-        trimmed_mean=without_extremes(values),
-        bound=next((bound for bound in (Bound.AT_LEAST, Bound.BELOW) if bound in bounds), Bound.FOUND),
-    )
+    low_end = low.low if known and not open_below else None
+    high_end = high.high if known and not open_above else None
+    bound = next((bound for bound in (Bound.AT_LEAST, Bound.BELOW) if bound in bounds), Bound.FOUND)
+    made = Estimate(first.unit, median(values), low_end, high_end, n, words if known else "")
+    return replace(made, trimmed_mean=without_extremes(values), bound=bound)
 
 
 def receive_rate(trials: Sequence[Trial]) -> ReceiveRate | None:
@@ -124,13 +120,6 @@ def receive_rate(trials: Sequence[Trial]) -> ReceiveRate | None:
         return None
     forwarded = [trial.forwarded_fps for trial in whole]
     known, tenths = median_interval(forwarded), quantiles(forwarded, n=10, method="inclusive")
-    return ReceiveRate(
-        load_fps=median(trial.offered_fps for trial in whole),
-        estimate_fps=known.value,
-        lower_fps=known.low,
-        upper_fps=known.high,
-        band=Band(tenths[0], tenths[-1]),
-        trials=len(whole),
-        trial_duration_s=whole[0].duration_s,
-        confidence=CONFIDENCE,
-    )
+    load_fps, interval = median(trial.offered_fps for trial in whole), (known.value, known.low, known.high)
+    band, length_s = Band(tenths[0], tenths[-1]), whole[0].duration_s
+    return ReceiveRate(load_fps, *interval, band, len(whole), length_s, CONFIDENCE)
