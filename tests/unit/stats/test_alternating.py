@@ -23,7 +23,7 @@ def test_the_interval_over_builds_holds_the_ratio_also_where_it_is_smaller_than_
     found = [compare_turns(Benches(seed, ratio, noise, 0.01).alternate(8, 10).turns).rate for seed in range(40)]
     assert np.mean([one.low <= ratio <= one.high for one in found]) >= 0.85
     assert np.median([one.high - one.low for one in found]) < 0.1
-    assert all(one.confidence == 0.95 for one in found)
+    assert all(one.level == 0.95 for one in found)
 
 
 def test_one_build_of_thirty_turns_gives_an_interval():
