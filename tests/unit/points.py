@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from pinchpoint.model.interval import Bound, Estimate
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Bound, Estimate, Metric
 from pinchpoint.model.result import Limit, Outcome, Rate, RateStatus, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Factor, Level
 from pinchpoint.model.study import (

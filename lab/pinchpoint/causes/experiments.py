@@ -25,8 +25,7 @@ from pinchpoint.model.causes import (
     Turns,
 )
 from pinchpoint.model.duet import RELATIVE
-from pinchpoint.model.interval import Bound
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Outcome, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Stream
 

@@ -26,8 +26,7 @@ from pinchpoint.model import units
 from pinchpoint.model.campaign import MachineProgress, Progress
 from pinchpoint.model.comparison import Comparison, Judged, State
 from pinchpoint.model.errors import UNDECIDED, WORSE, InputError, StoreError
-from pinchpoint.model.interval import Bound
-from pinchpoint.model.measurement import Measurement, Metric
+from pinchpoint.model.measurement import Bound, Measurement, Metric
 from pinchpoint.model.result import Outcome, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity

@@ -31,9 +31,7 @@ from pinchpoint.model.comparison import (
 )
 from pinchpoint.model.duet import DuetSummary
 from pinchpoint.model.effective import group_of
-from pinchpoint.model.interval import Bound
-from pinchpoint.model.levels import CONFIDENCE
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import CONFIDENCE, Bound, Metric
 from pinchpoint.model.result import BOUNDS, Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.stats.estimate import bound_of, estimate
 from pinchpoint.stats.paired import PairedDifference, compare_pairs, fewest_pairs

@@ -9,12 +9,10 @@ from dataclasses import dataclass, replace
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.interval import Bound, Estimate, Interval
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Bound, Estimate, Interval, Metric, answered_by
 from pinchpoint.model.result import BOUNDS, Outcome, ScenarioResult
 from pinchpoint.model.scenario import Factor, Level
 from pinchpoint.model.study import Curve, CurvePoint, Refusal, SweepInfo
-from pinchpoint.model.terms import answered_by
 from pinchpoint.stats.estimate import bound_of, estimate
 
 DISTURBED = "disturbed by the host"

@@ -6,11 +6,10 @@ from itertools import pairwise
 
 from pinchpoint.model import units
 from pinchpoint.model.duet import FORWARDED, RELATIVE
-from pinchpoint.model.interval import Bound, Estimate, Interval, ratio
+from pinchpoint.model.measurement import Bound, Estimate, Interval, is_rate, ratio
 from pinchpoint.model.scenario import Level
 from pinchpoint.model.series import Series, along, published_for, series, within
 from pinchpoint.model.study import Curve, CurvePoint, Finding, FindingRequest, Study
-from pinchpoint.model.terms import is_rate
 
 _LEAST_WHOLE = 5.0
 _NEGLIGIBLE = 0.02  # a change that nobody would act on

@@ -29,12 +29,11 @@ from pinchpoint.findings.find_shape import chosen, fall, flat, growth, knee, nam
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.interval import Bound, Estimate, Interval, ratio
+from pinchpoint.model.measurement import Bound, Estimate, Interval, answered_by, is_rate, ratio
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.scenario import Factor, Level
 from pinchpoint.model.series import Series, along, factor_of, levels_of, published_for, series, with_unit
 from pinchpoint.model.study import Curve, CurvePoint, Finding, FindingRequest, Study
-from pinchpoint.model.terms import answered_by, is_rate
 
 _MOST_NAMED = 4
 _NO_NUMBER = (Outcome.IMPOSSIBLE, Outcome.FAILED)

@@ -9,8 +9,7 @@ from pinchpoint.findings import comparing
 from pinchpoint.model import units
 from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision, HoldsFor, MetricComparison
 from pinchpoint.model.duet import FORWARDED, MEASURED, RELATIVE, DuetSummary, Stretch
-from pinchpoint.model.interval import Bound, Estimate, Interval
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Bound, Estimate, Interval, Metric
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.scenario import Search
 from pinchpoint.model.trial import ALTERNATING, WARM_UP, Trial, TrialValidity

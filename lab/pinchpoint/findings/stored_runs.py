@@ -25,8 +25,7 @@ from pinchpoint.model.comparison import (
 )
 from pinchpoint.model.effective import by_name, group_of
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.interval import ratio
-from pinchpoint.model.levels import CONFIDENCE
+from pinchpoint.model.measurement import CONFIDENCE, ratio
 from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.stats.estimate import estimate
 

@@ -13,7 +13,7 @@ from pinchpoint.model.comparison import Difference, Trend, TrendChange, TrendRun
 from pinchpoint.model.effective import by_name
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.interval import Bound, Estimate
+from pinchpoint.model.measurement import Bound, Estimate
 from pinchpoint.model.result import Outcome, Rate, RunInfo, RunResult, ScenarioResult
 from pinchpoint.stats.change_points import FEWEST_VALUES
 from pinchpoint.stats.change_points import segments as cut

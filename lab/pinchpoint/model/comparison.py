@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pinchpoint.model.duet import DuetSummary
-from pinchpoint.model.interval import Estimate, Interval
+from pinchpoint.model.measurement import Estimate, Interval
 from pinchpoint.model.scenario import Level
 
 

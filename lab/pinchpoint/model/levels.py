@@ -2,9 +2,6 @@
 
 from typing import Final
 
-CONFIDENCE: Final = 0.95
-"""Of intervals, unless a scenario asks for another (search.confidence): the convention of the field."""
-
 FAR_BELOW_MRR: Final = 0.9
 """Of what a device forwards at most. A rate without loss from there on is its own speed; one below is a matter of
 pauses or bursts: an NDR's own interval and a host's moving level make smaller differences.

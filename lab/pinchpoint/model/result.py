@@ -7,8 +7,7 @@ from typing import Final
 
 from pinchpoint.model.causes import Explanation, Suspicion, Turns
 from pinchpoint.model.comparison import ComparisonRequest
-from pinchpoint.model.interval import Bound, Interval
-from pinchpoint.model.measurement import BurstResult, LossPoint, Metric, Profile
+from pinchpoint.model.measurement import Bound, BurstResult, Interval, LossPoint, Metric, Profile
 from pinchpoint.model.offload import OffloadTruth
 from pinchpoint.model.scenario import Level, SearchMethod
 from pinchpoint.model.study import Curve, Finding, Study, SweepInfo

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pinchpoint.model.interval import Estimate
+from pinchpoint.model.measurement import Estimate
 from pinchpoint.model.scenario import Factor, Level
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from pinchpoint.model import units
 from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision, Difference, Differences, MetricComparison
 from pinchpoint.model.duet import DuetSummary
-from pinchpoint.model.interval import Estimate, Interval
+from pinchpoint.model.measurement import Estimate, Interval
 from pinchpoint.report import plot
 from pinchpoint.report.page import filled
 from pinchpoint.report.plot import Figure

@@ -9,11 +9,10 @@ from typing import Final
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.interval import Bound, Estimate, Interval
+from pinchpoint.model.measurement import MRR, Bound, Estimate, Interval, answered_by, band_metrics, is_band, is_rate
 from pinchpoint.model.scenario import Level
 from pinchpoint.model.series import Series, along, factor_of, published_for, series, with_unit
 from pinchpoint.model.study import Curve, CurvePoint, Published
-from pinchpoint.model.terms import MRR, answered_by, band_metrics, is_band, is_rate
 from pinchpoint.report import plot, words
 from pinchpoint.report.plot import Figure, LevelAxis, level_axis
 

@@ -7,8 +7,7 @@ from statistics import median
 from typing import Final
 
 from pinchpoint.model import units
-from pinchpoint.model.interval import Interval
-from pinchpoint.model.measurement import BurstResult, LossPoint
+from pinchpoint.model.measurement import BurstResult, Interval, LossPoint
 from pinchpoint.model.result import LossShare, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.report import plot, words

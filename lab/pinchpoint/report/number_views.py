@@ -11,12 +11,10 @@ from pinchpoint.measure import registry
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.interval import Bound, Interval
-from pinchpoint.model.measurement import Measurement, Metric
+from pinchpoint.model.measurement import MRR, THREAD_BUSY, Bound, Interval, Measurement, Metric, is_band, is_rate
 from pinchpoint.model.result import Limit, Outcome, Rate, RateStatus, ReceiveRate, ScenarioResult
 from pinchpoint.model.series import levels_of, with_unit
 from pinchpoint.model.study import Curve, CurvePoint, Published, Study
-from pinchpoint.model.terms import MRR, THREAD_BUSY, is_band, is_rate
 from pinchpoint.report import curve_figures, words
 from pinchpoint.report.curve_figures import Panel, interval_words, metric_names, panels
 from pinchpoint.report.tables import ABSENT, Cell, Column, Table, column, table_of

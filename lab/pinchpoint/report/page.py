@@ -19,8 +19,7 @@ from markupsafe import Markup
 from pinchpoint.model import units
 from pinchpoint.model.effective import by_name, table_in
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.interval import Interval
-from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.measurement import Interval, Measurement
 from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.trial import Trial
 from pinchpoint.report import loss_figures, number_views, rate_figures, trial_figures, words

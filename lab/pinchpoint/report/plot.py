@@ -12,7 +12,7 @@ from textwrap import wrap
 from typing import Any, Final
 
 from pinchpoint.model import units
-from pinchpoint.model.interval import Interval
+from pinchpoint.model.measurement import Interval
 from pinchpoint.model.scenario import Factor, Level
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.report import words

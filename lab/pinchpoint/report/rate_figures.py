@@ -9,7 +9,7 @@ from statistics import median
 from typing import Final
 
 from pinchpoint.model import units
-from pinchpoint.model.interval import Bound, Interval
+from pinchpoint.model.measurement import Bound, Interval
 from pinchpoint.model.result import ModeRates, Rate, RateStatus, ReceiveRate, ScenarioResult
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.report import number_views, plot, words

@@ -14,7 +14,7 @@ from rich.text import Text
 from pinchpoint.model import units
 from pinchpoint.model.comparison import Trend, TrendChange, TrendSegment
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.interval import Interval
+from pinchpoint.model.measurement import Interval
 from pinchpoint.report import plot
 from pinchpoint.report.plot import Figure
 from pinchpoint.report.tables import ABSENT, Cell, table_of

@@ -9,11 +9,10 @@ from typing import Final
 from pinchpoint.measure import registry
 from pinchpoint.model import units
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.interval import Bound, Estimate, Interval
+from pinchpoint.model.measurement import Bound, Estimate, Interval
 from pinchpoint.model.offload import Offload, OffloadTruth
 from pinchpoint.model.result import Limit, ModeRates, Outcome, Rate, RateStatus, RunResult, ScenarioResult, Verdict
 from pinchpoint.model.scenario import SearchMethod
-from pinchpoint.model.terms import CAUSES
 from pinchpoint.model.trial import Loopback, Trial, TrialValidity
 
 NOT_COUNTABLE: Final = "not countable"
@@ -327,6 +326,6 @@ def method(result: RunResult) -> str:
 def discarded(trials: Sequence[Trial]) -> tuple[tuple[str, int, str, str], ...]:
     """Why trials were discarded, the most frequent first: kind, how many, their share, the first one's reason."""
     invalid = [trial for trial in trials if trial.validity is not TrialValidity.VALID]
-    kinds = grouped((CAUSES[trial.cause] if trial.cause else VALIDITIES[trial.validity], trial) for trial in invalid)
+    kinds = grouped((trial.cause.words if trial.cause else VALIDITIES[trial.validity], trial) for trial in invalid)
     ranked = sorted(kinds.items(), key=lambda kind: -len(kind[1]))
     return tuple((why, len(own), units.share(len(own) / len(trials)), own[0].reason) for why, own in ranked)

@@ -20,8 +20,7 @@ from pinchpoint.measure.frames import first_round
 from pinchpoint.measure.rates.run import Rates
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
-from pinchpoint.model.interval import Interval
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Interval, Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Factor, Level, Relative, Scenario
 from pinchpoint.model.study import SweepInfo

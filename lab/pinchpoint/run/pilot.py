@@ -24,7 +24,7 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.standing import Listener, Stoppable, Task, opened, standing_bench
-from pinchpoint.model.interval import Bound
+from pinchpoint.model.measurement import Bound
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Level, Point, Scenario
 from pinchpoint.run.run import run_all

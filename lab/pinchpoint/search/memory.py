@@ -8,7 +8,7 @@ trials after rests give the rested rate, and what is forwarded late in an overlo
 from enum import Enum, auto
 from statistics import median
 
-from pinchpoint.model.interval import Interval
+from pinchpoint.model.measurement import Interval
 from pinchpoint.model.trial import Trial
 from pinchpoint.search.slices import late_fps
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from pinchpoint.model.interval import Interval
+from pinchpoint.model.measurement import Interval
 
 Array = NDArray[np.floating[Any]]
 Ints = NDArray[np.intp]

@@ -16,7 +16,7 @@ from pinchpoint.model.campaign import Progress
 from pinchpoint.model.effective import by_name, table_in
 from pinchpoint.model.errors import InputError, PinchpointError
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.interval import Interval
+from pinchpoint.model.measurement import Interval
 from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.trial import Ledger, StreamCounts, Trial
 from pinchpoint.report import page, rate_figures, trial_figures, trial_views, words

@@ -12,9 +12,7 @@ from functools import cache
 from itertools import accumulate
 from statistics import fmean, median, quantiles
 
-from pinchpoint.model.interval import Bound, Estimate, Interval
-from pinchpoint.model.levels import CONFIDENCE
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import CONFIDENCE, Bound, Estimate, Interval, Metric
 from pinchpoint.model.result import Band, ReceiveRate
 from pinchpoint.model.trial import Trial
 

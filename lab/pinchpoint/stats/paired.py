@@ -13,8 +13,7 @@ from functools import cache
 from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
-from pinchpoint.model.interval import Interval
-from pinchpoint.model.levels import CONFIDENCE
+from pinchpoint.model.measurement import CONFIDENCE, Interval
 
 Value = TypeVar("Value")
 

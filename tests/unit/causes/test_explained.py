@@ -21,8 +21,7 @@ from pinchpoint.model.causes import (
 )
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.hops import DropKind
-from pinchpoint.model.interval import Bound
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Band, Limit, Outcome, Rate, RateStatus, ScenarioResult, Verdict
 from pinchpoint.run.interleaved import CERTAIN
 

@@ -8,7 +8,7 @@ from pinchpoint.engine.connections import Outage, Sample, options
 from pinchpoint.measure.change.run import Changed, Happened, is_right, metrics, window_s
 from pinchpoint.measure.change.run import Window as Findings
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.interval import Bound
+from pinchpoint.model.measurement import Bound
 from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
 from pinchpoint.scenario import parse
 

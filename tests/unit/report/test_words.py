@@ -7,7 +7,7 @@ from points import number
 from sample import rate, sample_run
 
 from pinchpoint.model import units
-from pinchpoint.model.interval import Bound
+from pinchpoint.model.measurement import Bound
 from pinchpoint.model.result import Band, Ceiling, Limit, LossFloor, ModeRates, Outcome, RateStatus
 from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.model.trial import TrialValidity

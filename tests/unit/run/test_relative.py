@@ -22,8 +22,7 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Task
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.errors import BenchError, HostLostError, RequirementError
-from pinchpoint.model.interval import Bound
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Outcome, RateStatus, RunResult
 from pinchpoint.model.scenario import Relative
 from pinchpoint.model.study import SweepInfo

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from pinchpoint.model.levels import CONFIDENCE
+from pinchpoint.model.measurement import CONFIDENCE
 from pinchpoint.search.track import Seen, Track
 
 CAPACITY = 5e6

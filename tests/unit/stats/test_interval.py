@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from pinchpoint.model.interval import Bound, Estimate, Interval, ratio
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Bound, Estimate, Interval, Metric, ratio
 
 
 def estimate(value: float, low: float | None, high: float | None, bound: Bound = Bound.FOUND) -> Estimate:

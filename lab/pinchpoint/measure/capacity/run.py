@@ -17,9 +17,8 @@ from pinchpoint.measure.served import LIMITS, SETUP_S, Flush, Opened, Opener, he
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model import units
-from pinchpoint.model.interval import Bound
 from pinchpoint.model.limits import Limit
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Limit as Pinch
 from pinchpoint.model.result import Outcome, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Scenario

@@ -31,8 +31,7 @@ from pinchpoint.measure.summary import result_of
 from pinchpoint.measure.traffic import judged
 from pinchpoint.model import units
 from pinchpoint.model.errors import EngineError, InputError
-from pinchpoint.model.interval import Bound
-from pinchpoint.model.measurement import Measurement, Metric
+from pinchpoint.model.measurement import Bound, Measurement, Metric
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Range, Scenario, Scheduler, Service
 from pinchpoint.observe.snapshot import Observation

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pinchpoint.account.exhausted import Exhausted
 from pinchpoint.measure.served import LIMITS
 from pinchpoint.model import units
-from pinchpoint.model.interval import Bound
 from pinchpoint.model.limits import Limit as Bounds
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Limit, Rate, RateStatus, Verdict
 
 BURST, SUSTAINED, DOUBLED = "burst rate", "sustained rate", "sustained rate, doubled"

@@ -24,8 +24,7 @@ from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError
-from pinchpoint.model.levels import CONFIDENCE
-from pinchpoint.model.measurement import Measurement, Metric
+from pinchpoint.model.measurement import CONFIDENCE, Measurement, Metric
 from pinchpoint.model.result import Outcome, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Search, SearchMethod
 from pinchpoint.model.trial import Ledger, Trial, TrialValidity, Witness

@@ -28,11 +28,9 @@ from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
 from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.measure.trial import ROUND_TRIP, Measurer, OverTime
 from pinchpoint.model import units
-from pinchpoint.model.interval import Bound, Interval
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import MRR, Bound, Interval, Metric, band_metrics
 from pinchpoint.model.result import Ceiling, LatencyPoint, PauseGap, Rate, RateStatus, ReceiveRate, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Search, SearchMethod, Stream
-from pinchpoint.model.terms import MRR, band_metrics
 from pinchpoint.model.trial import LatencySummary, Trial, TrialValidity
 from pinchpoint.search import SearchOutcome, find_rates, until_valid
 from pinchpoint.search.slices import slice_s

@@ -22,8 +22,7 @@ from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked, one_queue
 from pinchpoint.measure.rates.run import searched_ndr, searching_s
 from pinchpoint.measure.trial import OverTime
 from pinchpoint.model import units
-from pinchpoint.model.interval import Bound
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Cause, Sample, Trial, TrialValidity
