@@ -226,7 +226,7 @@ def discarded(trials: Sequence[Trial]) -> tuple[tuple[Metric, ...], str]:
         return (), ""
     invalid = [trial for trial in trials if trial.validity is not TrialValidity.VALID]
     # In words that many trials share; the validity where the cause was not stored.
-    causes = (trial.cause.words if trial.cause else trial.validity.value.replace("_", " ") for trial in invalid)
+    causes = ((trial.cause or trial.validity).words for trial in invalid)
     told = ", ".join(f"{count} {words}" for words, count in Counter(causes).most_common())
     share = len(invalid) / len(trials)
     warning = f"{units.share(share)} of {len(trials)} trials discarded: {told}" if share > MANY else ""

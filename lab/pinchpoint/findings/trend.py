@@ -118,7 +118,7 @@ def _incomparable(metric: str, run: _Measured, newest: _Measured) -> str:
     if estimate is None:
         return run.notes.get(metric) or "not measured"
     if estimate.bound is not Bound.FOUND:
-        return run.notes.get(metric) or str(estimate.bound).replace("_", " ")
+        return run.notes.get(metric) or estimate.bound.words
     return (run.notes.get(metric) or DISTURBED) if _is_disturbed(metric, run) else ""
 
 

@@ -15,7 +15,6 @@ many trials, or of none.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Final, Protocol, Self
 
 from pinchpoint.model import units
@@ -25,7 +24,7 @@ CONFIDENCE: Final = 0.95
 """Of intervals, unless a scenario asks for another (search.confidence): the convention of the field."""
 
 
-class Bound(StrEnum):
+class Bound(units.Worded):
     """How a number is to be read."""
 
     FOUND = "found"

@@ -133,6 +133,12 @@ class ReceiveRate:
         return f"forwarded under overload in {self.trial_duration_s:g} s trials"
 
 
+FAR_BELOW_MRR: Final = 0.9
+"""Of what a device forwards at most. A rate without loss from there on is its own speed; one below is a matter of
+pauses or bursts: an NDR's own interval and a host's moving level make smaller differences.
+"""
+
+
 @dataclass(frozen=True)
 class PauseGap:
     """Why an NDR lies far below the MRR: pauses or bursts against the smallest ring between engine and device."""
@@ -258,11 +264,11 @@ class Ceiling:
     received_fps: float | None = None  # what came back at that load: the generator did at least this, both ways
 
 
-class Outcome(StrEnum):
+class Outcome(Worded):
     """How a scenario ended."""
 
     MEASURED = "measured"
-    IMPOSSIBLE = "impossible"  # this machine lacks something that it needs; the reason says what
+    IMPOSSIBLE = "impossible", "impossible here"  # this machine lacks something that it needs; the reason says what
     SKIPPED = "skipped"  # needless, e.g. as its neighbours show; the reason says how
     FAILED = "failed"  # the bench, the engine or the DUT failed; the reason says how
     WRONG = "wrong"  # measured, and the DUT does not do what the scenario says of it; the reason says how

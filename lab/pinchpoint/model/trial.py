@@ -9,9 +9,13 @@ from pinchpoint.model.units import Worded
 
 WARM_UP = "warm-up"  # the phase that prepares the DUT and is never judged
 ALTERNATING = "alternating"  # the phase of trials of two benches, one after the other
+OVERLOADED = 0.03
+"""Share of the offered frames that is not forwarded, from which a trial or a slice was an overload. Pauses that the
+rings do not bear cost less; a device that forwards more may be able to carry all of it.
+"""
 
 
-class TrialValidity(StrEnum):
+class TrialValidity(Worded):
     """Whether the account of a trial can be used."""
 
     VALID = "valid"

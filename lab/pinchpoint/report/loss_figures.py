@@ -68,7 +68,7 @@ def _trials(validity: TrialValidity, trials: Sequence[Trial], y: str) -> Figure:
     points = [(trial.offered_fps / 1e6, height, plot.account(trial))
               for trial, height in zip(trials, heights, strict=True)]  # fmt: skip
     rank = 1 + list(TrialValidity).index(validity)
-    return plot.markers(words.VALIDITIES[validity], points, marker, meta=validity.value, legendgroup=validity.value,
+    return plot.markers(validity.words, points, marker, meta=validity.value, legendgroup=validity.value,
                         legendrank=rank, yaxis=y)  # fmt: skip
 
 

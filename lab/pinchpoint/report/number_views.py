@@ -307,7 +307,7 @@ def _point_row(curve: Curve, point: CurvePoint, columns: Sequence[str]) -> Row:
     published_way = "" if main is None or trimmed is None else units.quantity(trimmed, main.unit)
     limit, verdict = Limit(point.limit).words if point.limit else "-", point.verdict
     if not measured:
-        limit, verdict = words.OUTCOMES[Outcome(point.outcome)], words.plain_reason(point.reason)
+        limit, verdict = Outcome(point.outcome).words, words.plain_reason(point.reason)
     notes = tuple(_notes(point, columns))
     return Row(levels, cells, main.n if main else 0, published_way, point.outcome, limit, verdict, notes)
 
@@ -362,6 +362,6 @@ def _unseen(curve: Curve) -> str:
 def _unmeasured(curve: Curve) -> list[tuple[str, str]]:
     """Points without a number by outcome and reason: how many, which, why."""
     unmeasured = [point for point in curve.points if point.outcome != Outcome.MEASURED]
-    outcomes = [(words.OUTCOMES[Outcome(point.outcome)], words.plain_reason(point.reason)) for point in unmeasured]
+    outcomes = [(Outcome(point.outcome).words, words.plain_reason(point.reason)) for point in unmeasured]
     places = grouped(zip(outcomes, (levels_of(curve, point) for point in unmeasured), strict=True))
     return [(f"{'; '.join(at)}: {outcome}", reason) for (outcome, reason), at in places.items()]

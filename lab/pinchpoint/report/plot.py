@@ -15,7 +15,6 @@ from pinchpoint.model import units
 from pinchpoint.model.measurement import Interval
 from pinchpoint.model.scenario import Factor, Level
 from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.report import words
 
 Figure = dict[str, Any]
 Point = tuple[Any, Any, str]  # x, y and what the pointer shows
@@ -136,7 +135,7 @@ def note_above(at: float, text: str, colour: str, place: int = 0) -> Figure:
 def account(trial: Trial) -> str:
     """The trial's account as plotly hover text (escaped, lines separated by <br>)."""
     lines = [
-        f"<b>{escape(trial.id)}</b>, {escape(trial.phase)}, {words.VALIDITIES[trial.validity]}",
+        f"<b>{escape(trial.id)}</b>, {escape(trial.phase)}, {trial.validity.words}",
         f"intended {units.fps(trial.load_fps)}, offered {units.fps(trial.offered_fps)}",
         f"offered {units.frames(trial.offered)}, received {units.frames(trial.received)} frames",
         f"lost {units.frames(trial.lost)} ({units.loss(trial.loss_ratio)})",

@@ -102,7 +102,7 @@ def paths(trials: Sequence[Trial]) -> tuple[PathView, ...]:
     clean = max((t for t in judged if t.lost <= 0), key=lambda t: t.load_fps, default=None)
     losing = min((t for t in judged if t.lost > 0), key=lambda t: t.load_fps, default=None)
     last = sent[-1] if sent and not judged else None
-    last_title = f"Last trial, {words.VALIDITIES[last.validity]}" if last else ""
+    last_title = f"Last trial, {last.validity.words}" if last else ""
     named = (("Highest load without loss", clean), ("Lowest load with loss", losing), (last_title, last))
     return tuple(path_of(trial, title) for title, trial in named if trial)
 

@@ -20,8 +20,6 @@ NOT_MEASURED: Final = "not measured"
 NOT_DIAGNOSED: Final = "not diagnosed"
 NO_NUMBER: Final = "no number"
 
-VALIDITIES: Final = {validity: validity.value.replace("_", " ") for validity in TrialValidity}
-OUTCOMES: Final = {outcome: outcome.value for outcome in Outcome} | {Outcome.IMPOSSIBLE: "impossible here"}
 SIDES: Final[Mapping[str, str]] = {
     "dut": "the DUT could not keep up",
     "engine": "the engine could not keep up",
@@ -135,13 +133,13 @@ def spread(estimate: Estimate) -> str:
 
 def plain_reason(reason: str) -> str:
     """A reason without the outcome's own words before it."""
-    return reason.removeprefix(f"{OUTCOMES[Outcome.IMPOSSIBLE]}: ")
+    return reason.removeprefix(f"{Outcome.IMPOSSIBLE.words}: ")
 
 
 def pinched_by(result: ScenarioResult) -> str:
     """What limited the scenario's number, in two words, or how it ended without one; empty if nothing was to limit."""
     if result.outcome is not Outcome.MEASURED:
-        return OUTCOMES[result.outcome]
+        return result.outcome.words
     if result.verdict is None:
         return NOT_DIAGNOSED if _has_limit(result) else ""
     return _limit(result.verdict)
@@ -171,7 +169,7 @@ def offload_sentence(truth: OffloadTruth) -> str:
 def verdict_sentence(result: ScenarioResult) -> str:
     """The verdict's headline, or why there is none; empty if nothing was to limit."""
     if result.outcome is not Outcome.MEASURED:
-        return f"{OUTCOMES[result.outcome].capitalize()}: {plain_reason(result.reason)}"
+        return f"{result.outcome.words.capitalize()}: {plain_reason(result.reason)}"
     if result.verdict is None:
         return "No verdict: the evidence was not collected." if _has_limit(result) else ""
     return result.verdict.headline
@@ -295,7 +293,7 @@ def rate_named(result: ScenarioResult, name: str) -> Rate | None:
 
 def judged(result: ScenarioResult) -> str:
     """How many trials or windows were valid, and what was wrong with the others; empty if none was made."""
-    kinds = (f"{number} {VALIDITIES[TrialValidity(kind)]}" for kind, number in result.invalid_trials.items())
+    kinds = (f"{number} {TrialValidity(kind).words}" for kind, number in result.invalid_trials.items())
     aside = f" ({', '.join(kinds)})" if any(result.invalid_trials.values()) else ""
     return f"{_validity(result).text}{aside}" if result.trials else ""
 
@@ -326,6 +324,6 @@ def method(result: RunResult) -> str:
 def discarded(trials: Sequence[Trial]) -> tuple[tuple[str, int, str, str], ...]:
     """Why trials were discarded, the most frequent first: kind, how many, their share, the first one's reason."""
     invalid = [trial for trial in trials if trial.validity is not TrialValidity.VALID]
-    kinds = grouped((trial.cause.words if trial.cause else VALIDITIES[trial.validity], trial) for trial in invalid)
+    kinds = grouped(((trial.cause or trial.validity).words, trial) for trial in invalid)
     ranked = sorted(kinds.items(), key=lambda kind: -len(kind[1]))
     return tuple((why, len(own), units.share(len(own) / len(trials)), own[0].reason) for why, own in ranked)

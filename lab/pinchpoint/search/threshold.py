@@ -15,10 +15,9 @@ from statistics import median
 import numpy as np
 
 from pinchpoint.model import result, units
-from pinchpoint.model.levels import OVERLOADED
 from pinchpoint.model.result import Band, Ceiling, LossFloor, Moment, Rate, RateStatus
 from pinchpoint.model.scenario import Search, SearchMethod
-from pinchpoint.model.trial import Cause, Trial
+from pinchpoint.model.trial import OVERLOADED, Cause, Trial
 from pinchpoint.search.claims import claim, constant_loss, share_near
 from pinchpoint.search.memory import REST, Memory, Role
 from pinchpoint.search.rates import Measure, SearchOutcome
@@ -240,7 +239,7 @@ class _Run:
         return f"{which}; the last one, at {units.fps(last.load_fps)}: {last.reason}"
 
     def _validities(self) -> str:
-        counts = Counter(trial.validity.value.replace("_", " ") for trial in self.discarded)
+        counts = Counter(trial.validity.words for trial in self.discarded)
         return ", ".join(f"{count} {validity}" for validity, count in counts.most_common())
 
     @property

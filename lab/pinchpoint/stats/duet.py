@@ -14,7 +14,7 @@ from statistics import fmean, median
 
 from pinchpoint.model.duet import MEASURED, DuetMoment, DuetSummary, Slice, Slicing, Stretch, Thaw
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.levels import OVERLOADED
+from pinchpoint.model.trial import OVERLOADED
 from pinchpoint.stats.paired import PairedDifference, compare_log_ratios, fewest_pairs, in_blocks, pseudomedian
 
 STOOD_STILL = "the engine's core stood still"
