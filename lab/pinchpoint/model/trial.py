@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from pinchpoint.model.hops import DropKind
 from pinchpoint.model.units import Worded
@@ -213,11 +212,11 @@ class Witness:
     """By CPU: time used there by threads of the DUT that forward no frames, e.g. of its slow path."""
 
 
-class BusyBy(StrEnum):
+class BusyBy(Worded):
     """How it is known for how much of the time a thread was busy."""
 
-    CYCLES = "cycles"  # the thread counts those that it spends on packets: of the cycles of the sending time
-    PROCESSOR_TIME = "processor_time"  # the kernel counts the time for which it ran
+    CYCLES = "cycles", "its own count of cycles"  # those spent on packets, of the cycles of the sending time
+    PROCESSOR_TIME = "processor_time", "its processor time"  # the kernel counts the time for which it ran
 
 
 @dataclass(frozen=True)
