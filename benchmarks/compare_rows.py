@@ -120,7 +120,7 @@ def _concluded(findings: Findings) -> One:
     ratio, summary = findings.difference, findings.summary
     a_fps, b_fps = ([quad.a_fps for quad in findings.quads], [quad.b_fps for quad in findings.quads])
     return One(
-        ratio.ratio if ratio else None,
+        ratio.value if ratio else None,
         ratio.low if ratio else None,
         ratio.high if ratio else None,
         decision_of(ratio) if ratio else Decision.REFUSED,

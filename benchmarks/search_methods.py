@@ -5,7 +5,7 @@ from functools import partial
 
 from search_duts import RATIOS, Dut, Simulated
 
-from pinchpoint.model.levels import CONFIDENCE
+from pinchpoint.model.measurement import CONFIDENCE
 from pinchpoint.model.scenario import Search, SearchMethod
 from pinchpoint.search import SearchOutcome, find_rates
 

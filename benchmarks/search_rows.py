@@ -20,7 +20,7 @@ from search_aims import Row, Searched, missed, rate_name, rows, share, verdict
 from search_duts import DUTS, Dut, Simulated
 from search_methods import METHODS, traffic_s
 
-from pinchpoint.model.levels import CONFIDENCE
+from pinchpoint.model.measurement import CONFIDENCE
 
 SEEDS = 40
 FIRST_SEED = 6_000_000  # of these tables; the search was developed on others

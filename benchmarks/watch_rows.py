@@ -74,7 +74,7 @@ def measured(scenario: Scenario, pairs: int) -> tuple[list[float], list[float]]:
 def line(cost: PairedDifference) -> str:
     """What it costs to be watched."""
     return (
-        f"watched: {cost.ratio:.4f} x [{cost.low:.4f} .. {cost.high:.4f}] of what is forwarded unwatched, "
+        f"watched: {cost.value:.4f} x [{cost.low:.4f} .. {cost.high:.4f}] of what is forwarded unwatched, "
         f"{cost.n} pairs of {TRIAL_S:g} s"
     )
 

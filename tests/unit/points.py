@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Bound, Estimate, Metric
 from pinchpoint.model.result import Limit, Outcome, Rate, RateStatus, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Factor, Level
 from pinchpoint.model.study import (
-    Bound,
     Curve,
     CurvePoint,
-    Estimate,
     FindingRequest,
     Published,
     PublishedPoint,

@@ -31,7 +31,6 @@ from pinchpoint.engine.instrument import EngineResult
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.scenario import Validity
-from pinchpoint.model.terms import CAUSES
 from pinchpoint.model.trial import Cause, Ledger, StreamCounts, Trial, TrialValidity, Witness, WorkerWitness
 
 GAP_MAJORITY = 0.5  # share of the missing time that the engine's own gaps must cover to be the cause
@@ -227,7 +226,7 @@ def discarded(trials: Sequence[Trial]) -> tuple[tuple[Metric, ...], str]:
         return (), ""
     invalid = [trial for trial in trials if trial.validity is not TrialValidity.VALID]
     # In words that many trials share; the validity where the cause was not stored.
-    causes = (CAUSES[trial.cause] if trial.cause else trial.validity.value.replace("_", " ") for trial in invalid)
+    causes = ((trial.cause or trial.validity).words for trial in invalid)
     told = ", ".join(f"{count} {words}" for words, count in Counter(causes).most_common())
     share = len(invalid) / len(trials)
     warning = f"{units.share(share)} of {len(trials)} trials discarded: {told}" if share > MANY else ""

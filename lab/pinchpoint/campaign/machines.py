@@ -27,9 +27,8 @@ from scipy import optimize, special
 
 from pinchpoint.findings.curves import metrics_of
 from pinchpoint.model.campaign import Calibration, Exclusion, MachineFactor
-from pinchpoint.model.levels import CONFIDENCE
+from pinchpoint.model.measurement import CONFIDENCE, Bound
 from pinchpoint.model.result import ScenarioResult
-from pinchpoint.model.study import Bound
 from pinchpoint.stats.change_points import segments
 from pinchpoint.stats.estimate import bound_of
 

@@ -17,8 +17,7 @@ from typing import Final
 from pinchpoint.account.facts import may_be_alike
 from pinchpoint.model import units
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.levels import FAR_BELOW_MRR
-from pinchpoint.model.result import Ceiling, Limit, PauseGap, Rate, RateStatus, ReceiveRate
+from pinchpoint.model.result import FAR_BELOW_MRR, Ceiling, Limit, PauseGap, Rate, RateStatus, ReceiveRate
 from pinchpoint.model.trial import ThreadLoad, Trial
 
 OVERLOADED: Final = 1.2  # times the rate, offered at least: what a device forwards of less may be all that was asked

@@ -10,9 +10,8 @@ from typing import Final
 from pinchpoint.causes.signature import MOST, NOTABLE, Any, Cause, Is, Lost, Try, Unless, Weight, lost
 from pinchpoint.model.causes import Experiment, Sign, Signs
 from pinchpoint.model.hops import DropKind, Party
-from pinchpoint.model.levels import FAR_BELOW_MRR
 from pinchpoint.model.limits import SATURATED
-from pinchpoint.model.result import Limit
+from pinchpoint.model.result import FAR_BELOW_MRR, Limit
 from pinchpoint.model.units import FULL
 
 EXHAUSTED: Final = 0.99  # of a table's places: it is read once, while entries come and go

@@ -25,10 +25,9 @@ from pinchpoint.model.causes import (
     Turns,
 )
 from pinchpoint.model.duet import RELATIVE
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Outcome, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Stream
-from pinchpoint.model.study import Bound
 
 FEW = 16  # five-tuples: any cache holds as many
 LARGE_RING, LONGER, LARGEST_RING = 4096, 4, 32768  # descriptors: the least, the factor, the most

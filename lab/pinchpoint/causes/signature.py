@@ -1,7 +1,7 @@
 """The parts of a cause's row: conditions on what was observed, and how much the cause would explain. Pure data.
 
-From where on a share counts: one constant for each idea. How busy is busy: model/limits.py; what other parts share:
-model/levels.py.
+From where on a share counts: one constant for each idea. How busy is busy: model/limits.py; what an
+overload is: model/trial.py; far below the MRR: model/result.py.
 """
 
 import math

@@ -179,15 +179,14 @@ def _judge(metric: str, size: Size, results: Results, costs: Costs, asked: Asked
     if not values:
         return Finding(metric, unit, None, None, None, reason, (), None)
     benches = [fmean([result for start in bench for result in start]) for bench in values]
-    estimate = median_interval(benches)
+    middle = median_interval(benches, "benches")
     known = piloted.components(values) if min(size.benches, size.starts, size.measurements) > 1 else ()
     advice = None
     if known and asked.time_s is not None:
         advice = piloted.for_time(known, costs, asked.time_s)
     elif known:
         advice = piloted.for_half_width(known, costs, asked.within / 100)
-    words = estimate.words("benches")
-    return Finding(metric, unit, estimate.centre, estimate.low, estimate.high, words, known, advice)
+    return Finding(metric, unit, *middle.figures, middle.meaning, known, advice)
 
 
 def _table(judged: list[Finding]) -> Table:

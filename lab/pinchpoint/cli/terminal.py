@@ -26,10 +26,9 @@ from pinchpoint.model import units
 from pinchpoint.model.campaign import MachineProgress, Progress
 from pinchpoint.model.comparison import Comparison, Judged, State
 from pinchpoint.model.errors import UNDECIDED, WORSE, InputError, StoreError
-from pinchpoint.model.measurement import Measurement, Metric
+from pinchpoint.model.measurement import Bound, Measurement, Metric
 from pinchpoint.model.result import Outcome, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.study import Bound
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.report import render_comparison_table, render_table, words
 from pinchpoint.run.stored import StoredRun

@@ -84,9 +84,9 @@ def _result(result: ScenarioResult, left_out: list[str]) -> dict[str, Any]:
 
 def _bounds(rate: Rate | None) -> dict[str, Any] | None:
     """Both ends, aggregate, in packets per second; None without two."""
-    if rate is None or rate.status is not RateStatus.FOUND or rate.lower_fps is None or rate.upper_fps is None:
+    if rate is None or rate.status is not RateStatus.FOUND or (known := rate.interval) is None:
         return None
-    ends = {"lower": rate.lower_fps, "upper": rate.upper_fps}
+    ends = {"lower": known.low, "upper": known.high}
     return {end: {"rate": {"value": value, "unit": "pps"}} for end, value in ends.items()}
 
 

@@ -31,10 +31,8 @@ from pinchpoint.model.comparison import (
 )
 from pinchpoint.model.duet import DuetSummary
 from pinchpoint.model.effective import group_of
-from pinchpoint.model.levels import CONFIDENCE
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import CONFIDENCE, Bound, Metric
 from pinchpoint.model.result import BOUNDS, Outcome, RunInfo, RunResult, ScenarioResult
-from pinchpoint.model.study import Bound
 from pinchpoint.stats.estimate import bound_of, estimate
 from pinchpoint.stats.paired import PairedDifference, compare_pairs, fewest_pairs
 
@@ -223,7 +221,7 @@ def _compared(name: str, unit: str, mode: str, pairs: Sequence[Pair], judged: bo
     a, b = [pair.a or 0.0 for pair in kept], [pair.b or 0.0 for pair in kept]
     difference = compare_pairs(a, b, confidence=CONFIDENCE)
     of_a, of_b = (estimate([Metric(name, unit, value) for value in values]) for values in (a, b))
-    base = replace(base, a=of_a, b=of_b, n=difference.n, method=difference.method)
+    base = replace(base, a=of_a, b=of_b, n=difference.n, method=difference.meaning)
     return with_ratio(base, difference, HoldsFor.NEXT_BUILD, margin, of="pair")
 
 
@@ -262,9 +260,9 @@ def with_ratio(
 
     `holds_for` counts where the ratio has an interval with a confidence.
     """
-    compared = replace(base, ratio=ratio.ratio, low=ratio.low, high=ratio.high, confidence=ratio.confidence)
+    compared = replace(base, ratio=ratio.value, low=ratio.low, high=ratio.high, confidence=ratio.level)
     compared = replace(compared, p_value=ratio.p_value, largest_hidden=ratio.largest_hidden)
-    compared = replace(compared, holds_for=holds_for if ratio.confidence is not None else None)
+    compared = replace(compared, holds_for=holds_for if ratio.level is not None else None)
     return decided(compared, decision_of(ratio), margin, of)
 
 
@@ -277,11 +275,11 @@ def decided(compared: MetricComparison, decision: Decision, margin: Margin, of: 
 
 def decision_of(difference: PairedDifference) -> Decision:
     """What the ratio of pairs, or of blocks of slices, says."""
-    if difference.confidence is None:
+    if difference.level is None:
         return Decision.TOO_FEW
     if not difference.differs:
         return Decision.NOT_FOUND
-    return Decision.HIGHER if difference.ratio > 1 else Decision.LOWER
+    return Decision.HIGHER if difference.value > 1 else Decision.LOWER
 
 
 def _better(metric: MetricComparison) -> bool | None:
@@ -294,19 +292,20 @@ def _better(metric: MetricComparison) -> bool | None:
 
 def _sentence(metric: MetricComparison, margin: Margin, of: str) -> str:
     """What the comparison says, e.g. `B is 2.1 % [1.6 .. 2.6 %] lower`."""
-    assert metric.ratio is not None and metric.low is not None and metric.high is not None
+    ratio = metric.interval
+    assert ratio is not None
     if metric.decision is Decision.TOO_FEW:
-        return f"unknown: {metric.method}; the ratios of the {of}s lie between {metric.low:.4g} and {metric.high:.4g}"
+        return f"unknown: {ratio.meaning}; the ratios of the {of}s lie between {ratio.low:.4g} and {ratio.high:.4g}"
     of_benches = metric.holds_for is HoldsFor.BENCHES
     if metric.decision is Decision.NOT_FOUND:
         hidden = metric.largest_hidden or 0.0
         where = " between these two benches" if of_benches else ""
-        ratio = f"B / A is {metric.ratio:.3f} [{metric.low:.3f} .. {metric.high:.3f}]"
+        ends = f"B / A is {ratio.value:.3f} [{ratio.low:.3f} .. {ratio.high:.3f}]"
         excluded = f"one of up to {percent(hidden)} cannot be excluded"
-        return f"no difference found{where}: {ratio}; {excluded}{_margin_hidden(metric, hidden, margin, of)}"
-    smaller, larger = sorted((abs(1 - metric.low), abs(1 - metric.high)))
+        return f"no difference found{where}: {ends}; {excluded}{_margin_hidden(metric, hidden, margin, of)}"
+    smaller, larger = sorted((abs(1 - ratio.low), abs(1 - ratio.high)))
     ends = f"[{percent(smaller).removesuffix(' %')} .. {percent(larger)}]"
-    text = f"B is {percent(abs(1 - metric.ratio))} {ends} {metric.decision.value}"
+    text = f"B is {percent(abs(1 - ratio.value))} {ends} {metric.decision.value}"
     if of_benches:
         return f"of these two benches, {text}; one build of each cannot tell the build from the change"
     return f"{text}, within the margin of {percent(margin)}" if margin is not None and larger <= margin else text
@@ -349,14 +348,12 @@ def why_undecided(metric: MetricComparison) -> str:
 
 
 def _state(metric: MetricComparison, margin: float) -> State:
-    rising = direction(metric.metric, metric.unit)
-    if not is_answer(metric) or not rising or metric.holds_for is HoldsFor.BENCHES:
+    rising, ratio = direction(metric.metric, metric.unit), metric.interval
+    if ratio is None or not is_answer(metric) or not rising or metric.holds_for is HoldsFor.BENCHES:
         return State.UNDECIDED
-    if metric.low is None or metric.high is None:
-        return State.UNDECIDED
-    at_best = 1 - metric.high if metric.decision is Decision.LOWER else metric.low - 1
+    at_best = 1 - ratio.high if metric.decision is Decision.LOWER else ratio.low - 1
     is_worse = metric.better is False
     if is_worse and at_best > margin:
         return State.REGRESSION
-    at_worst = 1 - metric.low if rising > 0 else metric.high - 1
+    at_worst = 1 - ratio.low if rising > 0 else ratio.high - 1
     return State.MIND if is_worse or at_worst > margin else State.PASSED

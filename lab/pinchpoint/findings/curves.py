@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Bound, Estimate, Interval, Metric, answered_by
 from pinchpoint.model.result import BOUNDS, Outcome, ScenarioResult
 from pinchpoint.model.scenario import Factor, Level
-from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Refusal, SweepInfo
-from pinchpoint.model.terms import answered_by
+from pinchpoint.model.study import Curve, CurvePoint, Refusal, SweepInfo
 from pinchpoint.stats.estimate import bound_of, estimate
 
 DISTURBED = "disturbed by the host"
@@ -151,15 +150,13 @@ def of_repeats(measured: Sequence[ScenarioResult]) -> Repeats:
 
 def _between(refused: Sequence[Metric]) -> Estimate | None:
     """Where numbers lie that all repeats were refused: from the lowest to the highest end; None if one is open."""
-    if any((metric.low is None) != (metric.high is None) for metric in refused):
+    known = [interval for metric in refused if (interval := Interval.of(metric)).is_closed]
+    if not known or any((metric.low is None) != (metric.high is None) for metric in refused):
         return None
-    ends = [(metric.low, metric.high) for metric in refused if metric.low is not None and metric.high is not None]
-    if not ends:
-        return None
-    low, high = min(low for low, _ in ends), max(high for _, high in ends)
-    words = f"refused a number: from the lowest to the highest end over {units.counted(len(ends), 'repeat')}"
+    low, high = min(interval.low for interval in known), max(interval.high for interval in known)
+    words = f"refused a number: from the lowest to the highest end over {units.counted(len(known), 'repeat')}"
     middle = (low * high) ** 0.5
-    return Estimate(refused[0].unit, middle, low, high, n=len(ends), interval=words, bound=Bound.BETWEEN)
+    return Estimate(refused[0].unit, middle, low, high, n=len(known), interval=words, bound=Bound.BETWEEN)
 
 
 def _contradiction(usable: Sequence[Metric]) -> str:

@@ -89,9 +89,7 @@ def _readable(value: Any, key: str = "") -> Any:
             numbers = str(span.first) if span.count == 1 else f"{span.first}-{span.last}"
             return span.as_addresses() if "ipv4" in key else numbers
         return {name: _readable(inner, name) for name, inner in value.items() if name not in ("rules", "rule_series")}
-    if isinstance(value, list | tuple):
-        return [_readable(inner, key) for inner in value]
-    return value
+    return [_readable(inner, key) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _rules(a: Plain, b: Plain) -> Iterator[Difference]:

@@ -6,11 +6,10 @@ from itertools import pairwise
 
 from pinchpoint.model import units
 from pinchpoint.model.duet import FORWARDED, RELATIVE
+from pinchpoint.model.measurement import Bound, Estimate, Interval, is_rate, ratio
 from pinchpoint.model.scenario import Level
 from pinchpoint.model.series import Series, along, published_for, series, within
-from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Finding, FindingRequest, Study
-from pinchpoint.model.terms import is_rate
-from pinchpoint.stats.ratio import Ratio, ratio
+from pinchpoint.model.study import Curve, CurvePoint, Finding, FindingRequest, Study
 
 _LEAST_WHOLE = 5.0
 _NEGLIGIBLE = 0.02  # a change that nobody would act on
@@ -49,7 +48,7 @@ def said(estimate: Estimate) -> str:
     """
     if estimate.bound is Bound.BETWEEN:
         return f"somewhere in {estimate.quoted}"
-    if ends := units.ends(estimate.low, estimate.high, estimate.unit):
+    if ends := Interval.of(estimate).ends(estimate.unit):
         return f"{estimate.quoted} [{ends}, n = {estimate.n}]"
     return estimate.quoted + (f" [n = {estimate.n}, no interval]" if estimate.bound is Bound.FOUND else "")
 
@@ -87,9 +86,9 @@ def _from_to(part: Series, first: Level, last: Level) -> str:
     return f"from {along(part.factor, first)} to {along(part.factor, last)}"
 
 
-def _holds_one(change: Ratio) -> bool:
+def _holds_one(change: Interval) -> bool:
     """Whether there is an interval, and no change lies within it."""
-    return change.low is not None and change.high is not None and not change.tells_apart
+    return change.is_closed and not change.tells_apart
 
 
 def fall(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
@@ -104,7 +103,7 @@ def fall(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
         moves = f"does not change beyond its interval: it {verb}" if _holds_one(change) else verb
         beside = _published_change(study, part, request.metric, metric)
         ends = "" if metric == RELATIVE else f", {said(before)} to {said(after)}"
-        yield Finding(f"{span} the {named(metric)} {moves} {change}{ends}{beside}.", warning=False)
+        yield Finding(f"{span} the {named(metric)} {moves} {change.times}{ends}{beside}.", warning=False)
 
 
 def _without_ratio(span: str, metric: str, before: Estimate, after: Estimate) -> Finding:
@@ -152,7 +151,7 @@ def _ours_between(estimates: Mapping[Level, Estimate], first: Level, last: Level
         return ""
     verb = "falls" if after.value <= before.value else "rises"
     change = ratio(before, after) if verb == "falls" else ratio(after, before)
-    return f", ours there: {verb} {change}" if change else ""
+    return f", ours there: {verb} {change.times}" if change else ""
 
 
 def knee(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
@@ -169,11 +168,11 @@ def knee(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
         first, last, lost, doublings = max(clear, key=lambda step: math.log2(step[2].value) / step[3])
         each = units.share(1 - lost.value ** (-1 / doublings))
         where = f"the {named(metric)} loses most between {units.level(first)} and {along(part.factor, last)}"
-        text = f"{named_series(part)}: {where}: {lost} over {doublings:.1f} doublings, {each} for each."
+        text = f"{named_series(part)}: {where}: {lost.times} over {doublings:.1f} doublings, {each} for each."
         yield Finding(text, warning=False)
 
 
-def _steps(points: Sequence[End]) -> Iterator[tuple[Level, Level, Ratio, float]]:
+def _steps(points: Sequence[End]) -> Iterator[tuple[Level, Level, Interval, float]]:
     for (first, before), (last, after) in pairwise(points):
         if isinstance(first, str | bool) or isinstance(last, str | bool) or first <= 0 or last <= first:
             continue
@@ -189,7 +188,7 @@ def flat(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
         if change is None or change.bound is not Bound.FOUND:
             continue
         words = f"{(change.value - 1) * 100:+.1f} %{_percent_interval(change)}"
-        once = _ONCE if min(before.n, after.n) == 1 and change.low is not None else ""
+        once = _ONCE if min(before.n, after.n) == 1 and change.low > -math.inf else ""
         effect = f"{_from_to(part, first, last)} {_effect(metric, change)}"
         beside = _published_flat(study, part, metric)
         yield Finding(f"{named_series(part)}: {effect}: {words}{once}{beside}.", warning=False)
@@ -198,22 +197,21 @@ def flat(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
             yield Finding(f"{named_series(part)}: {last_point.invisible}.", warning=True)
 
 
-def _effect(metric: str, change: Ratio) -> str:
+def _effect(metric: str, change: Interval) -> str:
     """What the interval of the change allows to say; one that excludes no change is an effect, however small."""
-    if change.low is None or change.high is None:
+    if not change.is_closed:
         return f"an effect on the {metric} is not excluded, no interval is known"
     if change.tells_apart:
         return f"the {metric} changes"
-    reach = max(1 - change.low, change.high - 1)
-    if reach < _NEGLIGIBLE:
+    if change.reach < _NEGLIGIBLE:
         return f"the {metric} changes by less than {_NEGLIGIBLE:.0%}".replace("%", " %")
-    if reach <= _TOO_WIDE:
-        return f"no effect on the {metric} within +-{reach * 100:.1f} %"
+    if change.reach <= _TOO_WIDE:
+        return f"no effect on the {metric} within +-{change.reach * 100:.1f} %"
     return f"an effect on the {metric} is not excluded, the interval is too wide"
 
 
-def _percent_interval(change: Ratio) -> str:
-    if change.low is None or change.high is None:
+def _percent_interval(change: Interval) -> str:
+    if not change.is_closed:
         return ""
     return f" [{(change.low - 1) * 100:+.1f} .. {(change.high - 1) * 100:+.1f} %]"
 
@@ -235,7 +233,7 @@ def growth(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -
         verdict = "stays the same within its interval" if _holds_one(change) else moves
         beside = _published_growth(study, part, metric)
         text = f"{named_series(part)}: the {metric} {verdict} {_from_to(part, first, last)}"
-        yield Finding(f"{text}: {said(before)} to {said(after)}, {change}{beside}.", warning=False)
+        yield Finding(f"{text}: {said(before)} to {said(after)}, {change.times}{beside}.", warning=False)
 
 
 def _published_growth(study: Study, part: Series, metric: str) -> str:

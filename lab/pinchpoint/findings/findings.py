@@ -29,12 +29,11 @@ from pinchpoint.findings.find_shape import chosen, fall, flat, growth, knee, nam
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.groups import grouped
+from pinchpoint.model.measurement import Bound, Estimate, Interval, answered_by, is_rate, ratio
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.scenario import Factor, Level
 from pinchpoint.model.series import Series, along, factor_of, levels_of, published_for, series, with_unit
-from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Finding, FindingRequest, Study
-from pinchpoint.model.terms import answered_by, is_rate
-from pinchpoint.stats.ratio import Ratio, ratio
+from pinchpoint.model.study import Curve, CurvePoint, Finding, FindingRequest, Study
 
 _MOST_NAMED = 4
 _NO_NUMBER = (Outcome.IMPOSSIBLE, Outcome.FAILED)
@@ -169,7 +168,7 @@ def compare(study: Study, curves: Mapping[str, Curve], request: FindingRequest) 
             yield Finding(f"The ratio of the {of} to that of {where} is unknown: {numbers}.", warning=True)
             continue
         beside = _published_ratio(study, mine, other, level, request.metric)
-        yield Finding(f"The {of} is {quotient} that of {where}: {numbers}{beside}.", warning=False)
+        yield Finding(f"The {of} is {quotient.times} that of {where}: {numbers}{beside}.", warning=False)
         yield from _not_compared(request, mine, other, level)
 
 
@@ -274,13 +273,13 @@ def cost(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
         yield Finding(text + _explained(mine, other, level, request.metric, predicted) + ".", warning=False)
 
 
-def _explained(mine: Series, other: Series, level: Level | None, metric: str, predicted: Ratio) -> str:
+def _explained(mine: Series, other: Series, level: Level | None, metric: str, predicted: Interval) -> str:
     """Whether the cycles account for the ratio of the rates."""
     slow, fast = _estimate(mine, level, metric), _estimate(other, level, metric)
     measured = ratio(fast, slow)
     if slow is None or fast is None or measured is None or predicted.value <= 0:
         return ""
-    text = f"; the cycles predict a {metric} {predicted} lower, measured: {measured} lower"
+    text = f"; the cycles predict a {metric} {predicted.times} lower, measured: {measured.times} lower"
     if measured.bound is Bound.BETWEEN:
         return f"{text} (a rate that was refused a number stays open, and with it how much they explain)"
     if measured.bound is not Bound.FOUND:
@@ -315,9 +314,10 @@ def method(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -
         yield Finding(f"{request.metric}{where}: the best is unknown, among {contenders}{tail}.", warning=True)
         return
     parts = [f"{best} is best with {said(first)}"]
+    compared = "as much" if rising else "less"
     for name, estimate in rest:
         change = ratio(estimate, first) if rising else ratio(first, estimate)
-        parts.append(f"{name} {said(estimate)}" + (f" ({change} {'as much' if rising else 'less'})" if change else ""))
+        parts.append(f"{name} {said(estimate)}" + (f" ({change.times} {compared})" if change else ""))
     yield Finding(f"{request.metric}{where}: {'; '.join(parts)}.", warning=False)
 
 
@@ -343,14 +343,15 @@ def direction(metric: str, unit: str) -> int:
 
 def _beats(estimate: Estimate, other: Estimate, less: bool) -> bool:
     """Whether neither a bound nor the intervals leave open which of two is better."""
-    (low, high), (other_low, other_high) = _ends(estimate), _ends(other)
-    return high < other_low if less else low > other_high
+    mine, its = _interval(estimate), _interval(other)
+    return mine.high < its.low if less else mine.low > its.high
 
 
-def _ends(estimate: Estimate) -> tuple[float, float]:
-    low = estimate.value if estimate.low is None else estimate.low
-    high = estimate.value if estimate.high is None else estimate.high
-    return (-math.inf if estimate.bound is Bound.BELOW else low, math.inf if estimate.bound is Bound.AT_LEAST else high)
+def _interval(estimate: Estimate) -> Interval:
+    closed = Interval.of(estimate).closed
+    if estimate.bound is Bound.BELOW:
+        return closed.reaching(-math.inf, closed.high)
+    return closed.reaching(closed.low, math.inf) if estimate.bound is Bound.AT_LEAST else closed
 
 
 def _by_group(group_curves: Sequence[Curve], request: FindingRequest) -> tuple[list[tuple[str, Estimate]], str]:

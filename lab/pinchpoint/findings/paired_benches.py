@@ -9,10 +9,9 @@ from pinchpoint.findings import comparing
 from pinchpoint.model import units
 from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision, HoldsFor, MetricComparison
 from pinchpoint.model.duet import FORWARDED, MEASURED, RELATIVE, DuetSummary, Stretch
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Bound, Estimate, Interval, Metric
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.scenario import Search
-from pinchpoint.model.study import Bound, Estimate
 from pinchpoint.model.trial import ALTERNATING, WARM_UP, Trial, TrialValidity
 from pinchpoint.stats import duet as duets
 from pinchpoint.stats.alternating import LIMITED, SIDES, Alternated, Alternation, Tried, Turn, compare_turns
@@ -85,11 +84,11 @@ def interval_of(duet: Duet) -> str:
     several = _holds_for(duet.summary.benches) is HoldsFor.NEXT_BUILD
     blocks = f"{len(duet.blocks)} times two benches" if several else units.counted(len(duet.blocks), "block")
     words = _interval(duet.difference, f"{blocks} of {len(duet.quads):,} quads")
-    return words if duet.difference.confidence is None else f"{words} A B B A"
+    return words if duet.difference.level is None else f"{words} A B B A"
 
 
 def _interval(ratio: PairedDifference, made: str) -> str:
-    if ratio.confidence is None:
+    if ratio.level is None:
         return f"range of {made}; an interval at 95 % needs {fewest_pairs()}"
     return f"95 %, Wilcoxon's signed ranks over {made}"
 
@@ -108,8 +107,16 @@ def _rates(quads: Sequence[Quad], side: str) -> list[float]:
 
 def rate_metric(quads: Sequence[Quad], side: str) -> Metric:
     """What one bench forwarded, as a figure of its own."""
-    interval = over_time(_rates(quads, side))
-    return Metric(FORWARDED, interval.unit, interval.value, interval.low, interval.high, interval.interval)
+    return _as_metric(FORWARDED, over_time(_rates(quads, side)))
+
+
+def turns_metric(turns: Sequence[Turn], side: str, search: Search) -> Metric:
+    """The same of the loads that its staircase visited, at least one."""
+    return _as_metric(rate_name(search), rate_of(turns, side))
+
+
+def _as_metric(name: str, rate: Estimate) -> Metric:
+    return Metric(name, rate.unit, *Interval.of(rate).figures, rate.interval)
 
 
 def _reasons(summary: DuetSummary) -> str:
@@ -264,7 +271,7 @@ def relative_metrics(stretches: Sequence[Stretch], reference: str, needs_interva
     if why := why_a or why_refused(duet.summary):
         return (_no_ratio(why),)
     assert duet.difference is not None  # else every slice was discarded, which has a reason
-    if needs_interval and duet.difference.confidence is None:
+    if needs_interval and duet.difference.level is None:
         return (_no_ratio(interval_of(duet)),)
     cost = _thaw_cost(measured)
     ratio = _widened(duet.difference, cost)
@@ -272,14 +279,14 @@ def relative_metrics(stretches: Sequence[Stretch], reference: str, needs_interva
     note += f"; of the {FORWARDED}, relative to {reference}"
     rate = rate_metric(duet.quads, "B")
     if not is_bound:
-        return Metric(RELATIVE, UNIT, ratio.ratio, ratio.low, ratio.high, note), rate
+        return Metric(RELATIVE, UNIT, *ratio.figures, note), rate
     at_least = Metric(RELATIVE, UNIT, ratio.low, ratio.low, None, f"{why_b}; {note}", Bound.AT_LEAST)
     return at_least, replace(rate, high=None, bound=Bound.AT_LEAST)
 
 
 def _widened(ratio: PairedDifference, cost: float) -> PairedDifference:
     """The ratio with what a thaw may have cost in its interval."""
-    return replace(ratio, low=ratio.low * (1 + min(0.0, cost)), high=ratio.high * (1 + max(0.0, cost)))
+    return ratio.widened(-min(0.0, cost), max(0.0, cost))
 
 
 def _thaw_cost(measured: Sequence[Stretch]) -> float:
@@ -304,10 +311,10 @@ def is_enough(stretches: Sequence[Stretch]) -> bool:
     duet = compare_slices(stretches, carried="B" if is_bound else "")
     if math.fsum(quad.length_s for quad in duet.quads) >= MOST_USED_S:
         return True
-    if duet.difference is None or duet.difference.confidence is None:
+    if duet.difference is None or duet.difference.level is None:
         return False
     ratio = _widened(duet.difference, _thaw_cost(measured))
-    return is_bound or max(ratio.high - ratio.ratio, ratio.ratio - ratio.low) <= NARROW * ratio.ratio
+    return is_bound or max(ratio.high - ratio.value, ratio.value - ratio.low) <= NARROW * ratio.value
 
 
 def surely_not_overloaded(stretches: Sequence[Stretch], side: str) -> bool:

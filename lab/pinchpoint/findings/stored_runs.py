@@ -25,10 +25,9 @@ from pinchpoint.model.comparison import (
 )
 from pinchpoint.model.effective import by_name, group_of
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.levels import CONFIDENCE
+from pinchpoint.model.measurement import CONFIDENCE, ratio
 from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.stats.estimate import estimate
-from pinchpoint.stats.ratio import ratio
 
 _GUESTS_KERNEL = "guest.kernel"  # among the settings in force
 
@@ -173,7 +172,7 @@ def _left_out(sides: Sequence[Sequence[Reading]], chosen: Sequence[Sequence[Read
 def _with_ratio(compared: MetricComparison, chosen: Sequence[Sequence[Reading]], margin: Margin) -> MetricComparison:
     a, b = (estimate([reading.metric for reading in side]) for side in chosen)
     compared, quotient = replace(compared, a=a, b=b, decision=Decision.TOO_FEW), ratio(b, a)
-    if quotient is None or quotient.low is None or quotient.high is None:
+    if quotient is None or not quotient.is_closed:
         value = b.value / a.value
         moved = f"{comparing.percent(abs(1 - value))} {'higher' if value >= 1 else 'lower'}"
         return replace(compared, ratio=value, sentence=f"B is {moved}: no interval is known")
@@ -181,7 +180,7 @@ def _with_ratio(compared: MetricComparison, chosen: Sequence[Sequence[Reading]],
     if not _decidable(a.n, b.n):
         ends = f"at the worst ends of both ranges B / A lies between {quotient.low:.4g} and {quotient.high:.4g}"
         return replace(compared, sentence=f"unknown: {a.n} and {b.n} repeats are too few to decide; {ends}")
-    hidden, method = max(quotient.high - 1, 1 - quotient.low), f"{METHOD}; A: {a.interval}; B: {b.interval}"
-    compared = replace(compared, largest_hidden=hidden, holds_for=HoldsFor.RUNS, method=method)
+    method = f"{METHOD}; A: {a.interval}; B: {b.interval}"
+    compared = replace(compared, largest_hidden=quotient.reach, holds_for=HoldsFor.RUNS, method=method)
     direction = Decision.HIGHER if quotient.value > 1 else Decision.LOWER
     return comparing.decided(compared, direction if quotient.tells_apart else Decision.NOT_FOUND, margin)

@@ -13,8 +13,8 @@ from pinchpoint.model.comparison import Difference, Trend, TrendChange, TrendRun
 from pinchpoint.model.effective import by_name
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.groups import grouped
+from pinchpoint.model.measurement import Bound, Estimate
 from pinchpoint.model.result import Outcome, Rate, RunInfo, RunResult, ScenarioResult
-from pinchpoint.model.study import Bound, Estimate
 from pinchpoint.stats.change_points import FEWEST_VALUES
 from pinchpoint.stats.change_points import segments as cut
 from pinchpoint.stats.estimate import bound_of, median_interval
@@ -118,7 +118,7 @@ def _incomparable(metric: str, run: _Measured, newest: _Measured) -> str:
     if estimate is None:
         return run.notes.get(metric) or "not measured"
     if estimate.bound is not Bound.FOUND:
-        return run.notes.get(metric) or str(estimate.bound).replace("_", " ")
+        return run.notes.get(metric) or estimate.bound.words
     return (run.notes.get(metric) or DISTURBED) if _is_disturbed(metric, run) else ""
 
 
@@ -161,8 +161,8 @@ def _distance_ns(run: _Measured) -> float:
 
 
 def _segment(values: Sequence[float], first: int, end: int) -> TrendSegment:
-    interval = median_interval(values[first:end])
-    return TrendSegment(first, end, interval.centre, interval.low, interval.high, interval.words("runs"))
+    level = median_interval(values[first:end], "runs")
+    return TrendSegment(first, end, level.value, level.low, level.high, level.meaning)
 
 
 def _change(old: TrendSegment, new: TrendSegment, points: Sequence[TrendRun], less: bool) -> TrendChange:

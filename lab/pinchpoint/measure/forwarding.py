@@ -11,8 +11,7 @@ from pinchpoint.dut import registry
 from pinchpoint.dut.device import Device
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.groups import total
-from pinchpoint.model.measurement import Metric
-from pinchpoint.model.terms import THREAD_BUSY, lookup_share
+from pinchpoint.model.measurement import THREAD_BUSY, Metric, lookup_share
 from pinchpoint.model.trial import ThreadFigure, ThreadLoad, Trial
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pinchpoint.model.duet import DuetSummary
+from pinchpoint.model.measurement import Estimate, Interval
 from pinchpoint.model.scenario import Level
-from pinchpoint.model.study import Estimate
 
 
 class Method(StrEnum):
@@ -121,6 +121,13 @@ class MetricComparison:
     method: str = ""
     pairs: tuple[Pair, ...] = ()  # also those left out
     left_out: Mapping[str, int] = field(default_factory=dict)  # reason -> pairs
+
+    @property
+    def interval(self) -> Interval | None:
+        """The ratio with its interval; None: there is none."""
+        if self.ratio is None or self.low is None or self.high is None:
+            return None
+        return Interval(self.ratio, self.low, self.high, self.confidence, self.method)
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,9 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from pinchpoint.model.causes import Sign, Suspicion
 from pinchpoint.model.hops import DropKind
-from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.measurement import THREAD_BUSY, Measurement, lookup_share
 from pinchpoint.model.result import Band, Limit, Rate, ScenarioResult
 from pinchpoint.model.study import CurvePoint
-from pinchpoint.model.terms import THREAD_BUSY, lookup_share
 from pinchpoint.model.trial import BusyBy, ThreadLoad, Trial
 
 LAST: Final = 2

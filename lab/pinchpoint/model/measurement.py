@@ -1,4 +1,9 @@
-"""What is measured besides rates: what was asked, what was found, and who saw it happen.
+"""Figures with their intervals, and what is measured besides rates: what was asked, what was found, and who saw it.
+
+An `Interval` is a value with its ends, its arithmetic and its words. Stored records keep value and ends in fields of
+their own, where an end that is open or not known is None: `Interval.of` reads them and `figures` gives them back. Here
+such an end is infinite, so that arithmetic needs no cases. A `Metric` is a figure with its name, an `Estimate` one over
+all repeats.
 
 A trial (model/trial.py) is one transmission of frames; a `Measurement` is anything else
 that is measured once: sockets that exchange bytes, rules or ports that are made. Bursts and loss curves
@@ -7,14 +12,197 @@ send (`Foreign`), and what one trial of its own shows of a saturated thread's ti
 many trials, or of none.
 """
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final, Protocol, Self
 
-from pinchpoint.model.study import Bound
+from pinchpoint.model import units
 from pinchpoint.model.trial import ThreadLoad, TrialValidity
+
+CONFIDENCE: Final = 0.95
+"""Of intervals, unless a scenario asks for another (search.confidence): the convention of the field."""
+
+
+class Bound(units.Worded):
+    """How a number is to be read."""
+
+    FOUND = "found"
+    AT_LEAST = "at_least"  # something else ended first, e.g. the traffic generator: the true value is no smaller
+    BELOW = "below"  # even the lowest load was too much: the true value is no larger
+    BETWEEN = "between"  # refused as a number, but it lies between two ends, and only those count
+    REFUSED = "refused"  # the bench could not support a number
+
+
+class HasInterval(Protocol):
+    """A record with a value and two ends; None: the end is open or not known."""
+
+    @property
+    def value(self) -> float: ...
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value between two ends, all in one unit; an end that is open or not known is infinite."""
+
+    value: float
+    low: float = -math.inf
+    high: float = math.inf
+    level: float | None = None  # how often, of 1, the truth lies within, at least; None: it is not known
+    meaning: str = ""  # what the ends are and hold for, e.g. `95 %, of the median by ranks over 7 repeats`
+    bound: Bound = Bound.FOUND
+
+    @classmethod
+    def of(cls, record: HasInterval) -> "Interval":
+        """Of a stored record."""
+        low, high = record.low, record.high
+        return Interval(record.value, -math.inf if low is None else low, math.inf if high is None else high)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether both ends are known."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    @property
+    def figures(self) -> tuple[float, float | None, float | None]:
+        """Value, low and high as records store them."""
+        low, high = (end if math.isfinite(end) else None for end in (self.low, self.high))
+        return self.value, low, high
+
+    @property
+    def closed(self) -> Self:
+        """The same, an open end at the value itself."""
+        low, high = (end if math.isfinite(end) else self.value for end in (self.low, self.high))
+        return replace(self, low=low, high=high)
+
+    @property
+    def width(self) -> float:
+        """Relative to the upper end."""
+        return (self.high - self.low) / self.high
+
+    @property
+    def tells_apart(self) -> bool:
+        """Of a ratio: whether 1, which means no difference, lies outside; without two ends it does not."""
+        return self.is_closed and not self.low <= 1.0 <= self.high
+
+    @property
+    def reach(self) -> float:
+        """Of a ratio: how far from 1 it may be, either way."""
+        return max(self.high - 1, 1 - self.low)
+
+    def __mul__(self, factor: float) -> Self:
+        return replace(self, value=self.value * factor, low=self.low * factor, high=self.high * factor)
+
+    def __truediv__(self, divisor: float) -> Self:
+        return replace(self, value=self.value / divisor, low=self.low / divisor, high=self.high / divisor)
+
+    def widened(self, below: float, above: float) -> Self:
+        """The same, its ends this much farther out, as shares of each."""
+        return replace(self, low=self.low * (1 - below), high=self.high * (1 + above))
+
+    def reaching(self, low: float, high: float) -> Self:
+        """The same, from `low` to `high` at least."""
+        return replace(self, low=min(self.low, low), high=max(self.high, high))
+
+    def overlaps(self, low: float, high: float) -> bool:
+        """Whether some value lies within it and from `low` to `high`."""
+        return max(self.low, low) <= min(self.high, high)
+
+    def ends(self, unit: str) -> str:
+        """Both ends in one unit, e.g. `3.10 to 3.12 Mpps`; empty without two."""
+        return units.quantity_range(self.low, self.high, unit) if self.is_closed else ""
+
+    @property
+    def times(self) -> str:
+        """Of a ratio, e.g. `2.04 x [1.90 .. 2.20]`, `at least 2.04 x`, `between 1.9 and 2.2 x`."""
+        said = {Bound.AT_LEAST: "at least ", Bound.BELOW: "at most "}.get(self.bound, "") + units.times(self.value)
+        if not self.is_closed:
+            return said
+        low, high = (units.times(end).removesuffix(" x") for end in (self.low, self.high))
+        return f"between {low} and {high} x" if self.bound is Bound.BETWEEN else f"{said} [{low} .. {high}]"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One metric at one point, all repeats together."""
+
+    unit: str
+    value: float  # the median of the repeats; of BETWEEN the middle, for drawing only
+    low: float | None
+    high: float | None
+    n: int  # repeats it rests on
+    interval: str  # what low and high are, e.g. "95 %, of the median by ranks over 7 repeats" or "bounds of the search"
+    trimmed_mean: float | None = None  # lowest and highest dropped, as some publish; from 5 repeats on
+    bound: Bound = Bound.FOUND  # never REFUSED: a refused number is none
+
+    @property
+    def quoted(self) -> str:
+        """The number to quote: `3.10 Mpps`, `at least 7.10 Mpps` or `below 10.0 kpps`; else `3.05 to 3.20 Mpps`."""
+        if self.bound is Bound.BETWEEN:
+            return Interval.of(self).ends(self.unit)
+        lead = {Bound.AT_LEAST: "at least ", Bound.BELOW: "below "}.get(self.bound, "")
+        return f"{lead}{units.quantity(self.value, self.unit)}"
+
+
+def ratio(over: Estimate | None, under: Estimate | None) -> Interval | None:
+    """`over` by `under`; None if either is missing or zero, or if both are only bounds.
+
+    The ends combine the worst ends of both, so they cover at least as often.
+    """
+    if over is None or under is None or under.value <= 0 or over.value <= 0:
+        return None
+    opposite = {Bound.AT_LEAST: Bound.BELOW, Bound.BELOW: Bound.AT_LEAST}.get(under.bound, under.bound)
+    bound = opposite if over.bound is Bound.FOUND else over.bound
+    low = over.low / under.high if over.low is not None and under.high else -math.inf
+    high = over.high / under.low if over.high is not None and under.low else math.inf
+    quotient = Interval(over.value / under.value, low, high, bound=bound)
+    is_unknown = opposite not in (Bound.FOUND, bound) or (bound is Bound.BETWEEN and not quotient.is_closed)
+    return None if is_unknown else quotient
+
 
 CARRIED = "that carried packets"
 """The note of a count of items, such as flows, of which only those in use are counted."""
+THREAD_BUSY: Final = "thread busy"
+"""The metric of the busiest forwarding thread's busy share."""
+_LOOKUP_SHARE: Final = "lookup share of "
+_AT_ONE_LOAD: Final = " at "  # a metric of one load of several ends so, with the load
+
+
+def lookup_share(answered_by: str) -> str:
+    """The metric of the share of all lookups that one cache of the device answered, or its slow path."""
+    return f"{_LOOKUP_SHARE}{answered_by}"
+
+
+def answered_by(metric: str) -> str:
+    """Who answered, of such a metric; empty of any other."""
+    name = metric.removeprefix(_LOOKUP_SHARE)
+    return "" if name == metric or _AT_ONE_LOAD in name else name
+
+
+MRR: Final = "MRR"
+"""The metric of the maximum receive rate."""
+_BAND: Final = ("band low", "band high")
+_FORMER_BAND: Final = ("best sustained",)  # in runs stored before rates were literal
+
+
+def band_metrics(rate: str) -> tuple[str, str]:
+    """The metrics of a rate's band: the loads at which 10 % and 90 % of the trials lose (`Band` in model/result.py)."""
+    low, high = (f"{rate} {end}" for end in _BAND)
+    return low, high
+
+
+def is_band(metric: str) -> bool:
+    """Whether a metric is an end of some rate's band."""
+    return metric.endswith((*_BAND, *_FORMER_BAND))
+
+
+def is_rate(metric: str) -> bool:
+    """Whether a metric is an NDR or PDR itself."""
+    return (metric == "NDR" or metric.startswith("PDR")) and not is_band(metric)
 
 
 @dataclass(frozen=True)

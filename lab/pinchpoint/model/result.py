@@ -7,10 +7,10 @@ from typing import Final
 
 from pinchpoint.model.causes import Explanation, Suspicion, Turns
 from pinchpoint.model.comparison import ComparisonRequest
-from pinchpoint.model.measurement import BurstResult, LossPoint, Metric, Profile
+from pinchpoint.model.measurement import Bound, BurstResult, Interval, LossPoint, Metric, Profile
 from pinchpoint.model.offload import OffloadTruth
 from pinchpoint.model.scenario import Level, SearchMethod
-from pinchpoint.model.study import Bound, Curve, Finding, Study, SweepInfo
+from pinchpoint.model.study import Curve, Finding, Study, SweepInfo
 from pinchpoint.model.trial import LatencySummary, Loopback, ThreadLoad, TrialValidity
 from pinchpoint.model.units import Worded
 
@@ -133,6 +133,12 @@ class ReceiveRate:
         return f"forwarded under overload in {self.trial_duration_s:g} s trials"
 
 
+FAR_BELOW_MRR: Final = 0.9
+"""Of what a device forwards at most. A rate without loss from there on is its own speed; one below is a matter of
+pauses or bursts: an NDR's own interval and a host's moving level make smaller differences.
+"""
+
+
 @dataclass(frozen=True)
 class PauseGap:
     """Why an NDR lies far below the MRR: pauses or bursts against the smallest ring between engine and device."""
@@ -169,6 +175,14 @@ class Rate:
     memory: Memory | None = None  # None: the load before a trial does not matter, or it was not tried
     unusable_share: float | None = None  # of the search's trials, in which a receiving core of the engine stood still
     limited_by: Limit | None = None  # with AT_LEAST: GENERATOR or SEARCH_MAXIMUM; None: a run stored before it was
+
+    @property
+    def interval(self) -> Interval | None:
+        """The number with both of its ends; None: it has not two."""
+        if not self.lower_fps or not self.upper_fps:
+            return None
+        middle = self.lower_fps if self.estimate_fps is None else self.estimate_fps
+        return Interval(middle, self.lower_fps, self.upper_fps, self.confidence)
 
     @property
     def bound(self) -> Bound:
@@ -250,11 +264,11 @@ class Ceiling:
     received_fps: float | None = None  # what came back at that load: the generator did at least this, both ways
 
 
-class Outcome(StrEnum):
+class Outcome(Worded):
     """How a scenario ended."""
 
     MEASURED = "measured"
-    IMPOSSIBLE = "impossible"  # this machine lacks something that it needs; the reason says what
+    IMPOSSIBLE = "impossible", "impossible here"  # this machine lacks something that it needs; the reason says what
     SKIPPED = "skipped"  # needless, e.g. as its neighbours show; the reason says how
     FAILED = "failed"  # the bench, the engine or the DUT failed; the reason says how
     WRONG = "wrong"  # measured, and the DUT does not do what the scenario says of it; the reason says how

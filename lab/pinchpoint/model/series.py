@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from pinchpoint.model import units
 from pinchpoint.model.groups import grouped
+from pinchpoint.model.measurement import Estimate
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Factor, Level
-from pinchpoint.model.study import Curve, CurvePoint, Estimate, Published, PublishedPoint
+from pinchpoint.model.study import Curve, CurvePoint, Published, PublishedPoint
 
 
 @dataclass(frozen=True)

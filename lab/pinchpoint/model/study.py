@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
-from pinchpoint.model import units
+from pinchpoint.model.measurement import Estimate
 from pinchpoint.model.scenario import Factor, Level
 
 
@@ -19,38 +18,6 @@ class SweepInfo:
     repeats: int
     order: str
     seed: int
-
-
-class Bound(StrEnum):
-    """How a number is to be read."""
-
-    FOUND = "found"
-    AT_LEAST = "at_least"  # something else ended first, e.g. the traffic generator
-    BELOW = "below"  # even the lowest load was too much
-    BETWEEN = "between"  # refused as a number, but it lies between two ends
-    REFUSED = "refused"  # the bench could not support a number
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """One metric at one point, all repeats together."""
-
-    unit: str
-    value: float  # the median of the repeats; of BETWEEN the middle, for drawing only
-    low: float | None
-    high: float | None
-    n: int  # repeats it rests on
-    interval: str  # what low and high are, e.g. "95 %, of the median by ranks over 7 repeats" or "bounds of the search"
-    trimmed_mean: float | None = None  # lowest and highest dropped, as some publish; from 5 repeats on
-    bound: Bound = Bound.FOUND  # never REFUSED: a refused number is none
-
-    @property
-    def quoted(self) -> str:
-        """The number to quote: `3.10 Mpps`, `at least 7.10 Mpps` or `below 10.0 kpps`; else `3.05 to 3.20 Mpps`."""
-        if self.bound is Bound.BETWEEN:
-            return units.ends(self.low, self.high, self.unit)
-        lead = {Bound.AT_LEAST: "at least ", Bound.BELOW: "below "}.get(self.bound, "")
-        return f"{lead}{units.quantity(self.value, self.unit)}"
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,19 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from pinchpoint.model.hops import DropKind
+from pinchpoint.model.units import Worded
 
 WARM_UP = "warm-up"  # the phase that prepares the DUT and is never judged
 ALTERNATING = "alternating"  # the phase of trials of two benches, one after the other
+OVERLOADED = 0.03
+"""Share of the offered frames that is not forwarded, from which a trial or a slice was an overload. Pauses that the
+rings do not bear cost less; a device that forwards more may be able to carry all of it.
+"""
 
 
-class TrialValidity(StrEnum):
+class TrialValidity(Worded):
     """Whether the account of a trial can be used."""
 
     VALID = "valid"
@@ -20,20 +24,21 @@ class TrialValidity(StrEnum):
     ABORTED = "aborted"
 
 
-class Cause(StrEnum):
-    """What made the account of a trial unusable. Sentences about it: Trial.reason; short words: model/terms.py."""
+class Cause(Worded):
+    """What made the account of a trial unusable, in words that many trials share. Sentences about it: Trial.reason."""
 
-    GENERATOR = "generator"  # it did not offer the load
-    SENDER_STOOD_STILL = "sender_stood_still"  # the engine's core, so that too little of the load was offered
-    RECEIVER_STOOD_STILL = "receiver_stood_still"  # the engine's core, while others sent what its ring could not hold
-    RECEIVER_TAKEN = "receiver_taken"  # the same, since the device's own threads had that core most of the time
-    BURST_INTERRUPTED = "burst_interrupted"  # the engine's core stood still within a burst
-    REFLECTOR = "reflector"  # the engine that sends back lost frames itself
-    APART = "apart"  # engines that send began too far apart to have sent together
-    CONTRADICTION = "contradiction"  # counters saw more frames than were sent
-    STOPPED = "stopped"  # on request, before its time
-    ENDED = "ended"  # the engine could not continue
-    DEVICE_DIED = "device_died"
+    GENERATOR = "generator", "the generator did not offer the load"
+    SENDER_STOOD_STILL = "sender_stood_still", "the engine's core stood still"  # so that too little was offered
+    # While others sent what its ring could not hold:
+    RECEIVER_STOOD_STILL = "receiver_stood_still", "the engine's core stood still while others sent"
+    RECEIVER_TAKEN = "receiver_taken", "the device's own threads had the engine's core while others sent"
+    BURST_INTERRUPTED = "burst_interrupted", "the engine's core stood still within the burst"
+    REFLECTOR = "reflector", "the engine that sends back lost frames"
+    APART = "apart", "two engines did not send together"
+    CONTRADICTION = "contradiction", "counters saw more frames than were sent"
+    STOPPED = "stopped", "stopped on request"
+    ENDED = "ended", "ended early"
+    DEVICE_DIED = "device_died", "the device died"
 
 
 @dataclass(frozen=True)
@@ -207,11 +212,11 @@ class Witness:
     """By CPU: time used there by threads of the DUT that forward no frames, e.g. of its slow path."""
 
 
-class BusyBy(StrEnum):
+class BusyBy(Worded):
     """How it is known for how much of the time a thread was busy."""
 
-    CYCLES = "cycles"  # the thread counts those that it spends on packets: of the cycles of the sending time
-    PROCESSOR_TIME = "processor_time"  # the kernel counts the time for which it ran
+    CYCLES = "cycles", "its own count of cycles"  # those spent on packets, of the cycles of the sending time
+    PROCESSOR_TIME = "processor_time", "its processor time"  # the kernel counts the time for which it ran
 
 
 @dataclass(frozen=True)

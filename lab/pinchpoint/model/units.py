@@ -83,11 +83,6 @@ def loss(ratio: float) -> str:
     return "0" if ratio == 0 else f"{Decimal(f'{ratio * 100:.2g}'):f} %"
 
 
-def fps_range(lower: float, upper: float) -> str:
-    """Two frame rates in one unit, with enough digits to tell them apart, e.g. `3.100 to 3.115 Mpps`."""
-    return quantity_range(lower, upper, "fps")
-
-
 def quantity_range(low: float, high: float, unit: str) -> str:
     """Two values of a metric in one unit, with enough digits to tell them apart, e.g. `54.1 to 56.0 us`."""
     divisor, word = next((step for step in steps(unit) if high >= step[0]), steps(unit)[-1])
@@ -96,11 +91,6 @@ def quantity_range(low: float, high: float, unit: str) -> str:
     least = max(least, 2) if unit == "fps" else least
     decimals = next((digits for digits in range(least, 7) if last - first > 4.99 * 10.0**-digits), least)
     return f"{first:,.{decimals}f} to {last:,.{decimals}f} {word}".rstrip()
-
-
-def ends(low: float | None, high: float | None, unit: str) -> str:
-    """Both ends of an interval in one unit, e.g. `3.10 to 3.12 Mpps`; empty unless both are known."""
-    return "" if low is None or high is None else quantity_range(low, high, unit)
 
 
 def beside(value: float, *others: float, unit: str) -> str:

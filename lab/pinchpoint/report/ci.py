@@ -83,7 +83,7 @@ def _line(judgement: Judged, margin: float) -> str:
 
 
 def _row(scenario: str, metric: MetricComparison, mark: str) -> tuple[str | Cell, ...]:
-    spread = f"{metric.low:.3f} to {metric.high:.3f}" if metric.low and metric.high else ""
+    spread = f"{interval.low:.3f} to {interval.high:.3f}" if (interval := metric.interval) else ""
     ratio = "" if metric.ratio is None else Cell(f"{metric.ratio:.3f}", spread)
     name = f"{mark} {metric.metric}"
     return scenario, name, number_cell(metric.a), number_cell(metric.b), ratio, metric.sentence

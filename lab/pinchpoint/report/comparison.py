@@ -7,7 +7,7 @@ from typing import Final
 from pinchpoint.model import units
 from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision, Difference, Differences, MetricComparison
 from pinchpoint.model.duet import DuetSummary
-from pinchpoint.model.study import Estimate
+from pinchpoint.model.measurement import Estimate, Interval
 from pinchpoint.report import plot
 from pinchpoint.report.page import filled
 from pinchpoint.report.plot import Figure
@@ -92,7 +92,7 @@ def metric_table(metrics: Sequence[MetricComparison]) -> Table:
     rows = []
     for metric in metrics:
         mark = "" if metric.judged else "dim"
-        spread = "" if metric.low is None or metric.high is None else f"{metric.low:.4f} .. {metric.high:.4f}"
+        spread = f"{interval.low:.4f} .. {interval.high:.4f}" if (interval := metric.interval) else ""
         ratio = Cell("no ratio" if metric.ratio is None else f"{metric.ratio:.4f}", spread, mark)
         said = Cell(metric.sentence, mark=grade(metric)) if metric.judged else Cell("not judged", mark=mark)
         name = Cell(metric.metric, metric.mode, mark or "strong")
@@ -105,7 +105,7 @@ def number_cell(estimate: Estimate | None, mark: str = "") -> Cell:
     """The number of one side with its interval."""
     if estimate is None:
         return Cell(ABSENT, mark=mark)
-    spread = units.ends(estimate.low, estimate.high, estimate.unit)
+    spread = Interval.of(estimate).ends(estimate.unit)
     return Cell(units.quantity(estimate.value, estimate.unit), spread, mark)
 
 
@@ -134,8 +134,8 @@ def parts_of(comparison: Comparison) -> tuple[list[Figure], dict[str, object]]:
         if part.duet is not None and part.duet.series:
             drawn.append({"id": f"series-{number}", **series_figure(part.duet)})
         sections.append((part, metric_table(part.metrics), figures))
-    every = [(part.a, metric) for part in comparison.scenarios for metric in part.metrics]
-    ratios = [(name, metric) for name, metric in every if metric.judged and metric.low is not None]
+    asked = [(part.a, metric) for part in comparison.scenarios for metric in part.metrics if metric.judged]
+    ratios = [(f"{name}: {metric.metric}", ratio) for name, metric in asked if (ratio := metric.interval)]
     if len(ratios) > 1:
         drawn.append({"id": "ratios", **ratios_figure(ratios[:_MOST_BARS])})
     common = comparison.differences.scenario
@@ -166,9 +166,9 @@ def pairs_figure(metric: MetricComparison) -> Figure:
         hover = "pair %{x}: %{y:.3f} %<br>%{text}<extra></extra>"
         data.append(plot.markers(f"{first} first", points, marker, hovertemplate=hover))
     shapes = [plot.line_at("y", 0.0, "@muted", dash="dot")]
-    if metric.low is not None and metric.high is not None and metric.ratio is not None:
-        shapes.append(plot.shaded("y", _change(metric.low), _change(metric.high), "@accent", 0.16))
-        shapes.append(plot.line_at("y", _change(metric.ratio), "@accent"))
+    if ratio := metric.interval:
+        shapes.append(plot.shaded("y", _change(ratio.low), _change(ratio.high), "@accent", 0.16))
+        shapes.append(plot.line_at("y", _change(ratio.value), "@accent"))
     ends = [0.5, max(pair.number for pair in metric.pairs) + 0.5]
     x = plot.axis("pair, in the order of time", dtick=max(1, len(metric.pairs) // 12), range=ends)
     return plot.figure(data, 320, 18, x, plot.axis(_CHANGE), shapes=shapes)
@@ -198,13 +198,10 @@ def series_figure(duet: DuetSummary) -> Figure:
     return plot.figure(data, 380, 18, plot.axis("seconds of slices"), y, yaxis2=y2)
 
 
-def ratios_figure(ratios: Sequence[tuple[str, MetricComparison]]) -> Figure:
+def ratios_figure(ratios: Sequence[tuple[str, Interval]]) -> Figure:
     """Every judged ratio with its interval, one row each. x: B / A - 1 in percent; y: scenario and metric."""
-    points, bars = list[plot.Point](), list[plot.Ends]()
-    for name, metric in ratios:
-        bar = _change(metric.ratio or 1.0), _change(metric.low or 1.0), _change(metric.high or 1.0)
-        points.append((bar[0], escape(f"{name}: {metric.metric}" if name else metric.metric), ""))
-        bars.append(bar)
+    points = [(_change(ratio.value), escape(name), "") for name, ratio in ratios]
+    bars = [Interval(_change(ratio.value), _change(ratio.low), _change(ratio.high)) for _, ratio in ratios]
     drawn = plot.markers("", points, {"size": 9, "color": "@accent"}, hovertemplate="%{y}: %{x:.3f} %<extra></extra>",
                          error_x=plot.error_bars(bars, "@accent", 2, 4))  # fmt: skip
     y = plot.axis(autorange="reversed", type="category")

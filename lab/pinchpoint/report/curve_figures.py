@@ -9,10 +9,10 @@ from typing import Final
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.groups import grouped
+from pinchpoint.model.measurement import MRR, Bound, Estimate, Interval, answered_by, band_metrics, is_band, is_rate
 from pinchpoint.model.scenario import Level
 from pinchpoint.model.series import Series, along, factor_of, published_for, series, with_unit
-from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Published
-from pinchpoint.model.terms import MRR, answered_by, band_metrics, is_band, is_rate
+from pinchpoint.model.study import Curve, CurvePoint, Published
 from pinchpoint.report import plot, words
 from pinchpoint.report.plot import Figure, LevelAxis, level_axis
 
@@ -170,10 +170,10 @@ def _band(part: Series, name: str, divisor: float, place: int) -> Iterator[Figur
     if ranges:
         colour = plot.COLOURS[place % len(plot.COLOURS)]
         ends = ((estimate, lows[level], highs[level]) for level, estimate in ranges)
-        bars = [(middle.value / divisor, low.value / divisor, high.value / divisor) for middle, low, high in ends]
+        bars = [Interval(middle.value, low.value, high.value) / divisor for middle, low, high in ends]
         yield {"type": "scatter", "mode": "markers", "legendgroup": str(place), "showlegend": False,
                "hoverinfo": "skip", "opacity": 0.22, "x": [level for level, _ in ranges],
-               "y": [value for value, _, _ in bars], "marker": {"size": 1, "color": colour},
+               "y": [bar.value for bar in bars], "marker": {"size": 1, "color": colour},
                "error_y": plot.error_bars(bars, colour, 9, 0)}  # fmt: skip
 
 
@@ -182,19 +182,13 @@ def _marked(part: Series, name: str, points: Sequence[_LevelEstimate], divisor: 
     colour, shape = plot.COLOURS[place % len(plot.COLOURS)], plot.SHAPES[place % len(plot.SHAPES)]
     marker = {"color": colour, "size": [11 if estimate.bound in _SYMBOLS else 8 for _, estimate in points],
               "symbol": [_symbol(part, level, name, estimate, shape) for level, estimate in points]}  # fmt: skip
-    bars = plot.error_bars([_ends(estimate, divisor) for _, estimate in points], colour)
+    bars = plot.error_bars([Interval.of(estimate) / divisor for _, estimate in points], colour)
     placed = [(level, estimate.value / divisor, hover(part, level, name, estimate)) for level, estimate in points]
     return plot.markers("", placed, marker, error_y=bars)
 
 
 def _is_number(estimate: Estimate) -> bool:
     return estimate.value > 0 and estimate.bound is not Bound.BETWEEN
-
-
-def _ends(estimate: Estimate, divisor: float) -> plot.Ends:
-    """(value, low, high); an open end is the value itself."""
-    low, high = (estimate.value if end is None else end for end in (estimate.low, estimate.high))
-    return estimate.value / divisor, low / divisor, high / divisor
 
 
 def _minded(part: Series, level: Level, name: str) -> tuple[str, ...]:
@@ -267,7 +261,7 @@ def _ours(part: Series, metric: str, points: Sequence[_LevelEstimate], common: L
     base = dict(points)[common].value if common is not None else points[0][1].value
     symbols = [_symbol(part, level, metric, estimate, "circle") for level, estimate in points]
     said = [(level, estimate.value, estimate.quoted) for level, estimate in points]
-    bars = plot.error_bars([_ends(estimate, base) for _, estimate in points], colour, 1.2, 4)
+    bars = plot.error_bars([Interval.of(estimate) / base for _, estimate in points], colour, 1.2, 4)
     return _relative(part, "here", said, base, {"color": colour, "width": 2}, symbols) | {"error_y": bars}
 
 

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Final
 
 from pinchpoint.model import units
-from pinchpoint.model.measurement import BurstResult, LossPoint
+from pinchpoint.model.measurement import BurstResult, Interval, LossPoint
 from pinchpoint.model.result import LossShare, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.report import plot, words
@@ -68,7 +68,7 @@ def _trials(validity: TrialValidity, trials: Sequence[Trial], y: str) -> Figure:
     points = [(trial.offered_fps / 1e6, height, plot.account(trial))
               for trial, height in zip(trials, heights, strict=True)]  # fmt: skip
     rank = 1 + list(TrialValidity).index(validity)
-    return plot.markers(words.VALIDITIES[validity], points, marker, meta=validity.value, legendgroup=validity.value,
+    return plot.markers(validity.words, points, marker, meta=validity.value, legendgroup=validity.value,
                         legendrank=rank, yaxis=y)  # fmt: skip
 
 
@@ -88,12 +88,12 @@ def _rates(rates: Sequence[Rate]) -> tuple[list[Figure], list[Figure]]:
     return shapes, notes
 
 
-def interval(point: LossShare) -> tuple[float, float]:
-    """Of its share, 95 %, binomial (Wilson 1927)."""
+def interval(point: LossShare) -> Interval:
+    """Its share, 95 %, binomial (Wilson 1927)."""
     squared = _SURE**2 / point.trials
     centre = (point.share + squared / 2) / (1 + squared)
     half = math.sqrt(point.share * (1 - point.share) * squared + squared**2 / 4) / (1 + squared)
-    return max(0.0, centre - half), min(1.0, centre + half)
+    return Interval(point.share, max(0.0, centre - half), min(1.0, centre + half))
 
 
 def usable(trials: Sequence[Trial]) -> list[Trial]:
@@ -132,7 +132,7 @@ def losing_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Fig
     x = plot.value_axis("fps", [trial.offered_fps for trial in tried])
     near = [(point.load_fps / x.divisor, point.share, _near(point)) for point in curve]
     shares = plot.markers("share of the trials that lose, 95 % binomial", near, {"size": 8, "color": "@accent"})
-    bars = plot.error_bars([(point.share, *interval(point)) for point in curve], "@accent")
+    bars = plot.error_bars([interval(point) for point in curve], "@accent")
     shares |= {"mode": "lines+markers", "line": {"color": "@accent", "width": 1.2}, "error_y": bars}
     losing = [trial for trial in tried if trial.loss_ratio > rate.loss_ratio]
     keeping = [trial for trial in tried if trial.loss_ratio <= rate.loss_ratio]
@@ -154,7 +154,7 @@ def losing_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Fig
 
 
 def _near(point: LossShare) -> str:
-    share, low, high = map(units.share, (point.share, *interval(point)))
+    share, low, high = map(units.share, interval(point).figures)
     lost = f"<b>{point.losing} of {point.trials} trials lose</b> near {escape(units.fps(point.load_fps))}"
     return f"{lost}<br>{share}, 95 % {low} to {high}"
 
@@ -210,13 +210,13 @@ def loss_curve_figure(points: Sequence[LossPoint]) -> Figure:
     ratios = [ratio or 0.0 for point in lossy for ratio in (point.loss_low or point.loss, point.loss)]
     losses = plot.loss_axis(ratios, *_LOSS)
     least = losses["tickvals"][0]  # a lower end of zero is drawn to the end of the logarithmic axis
-    lost = [(point.loss or 0.0, max(point.loss_low or 0.0, least), point.loss_high or 0.0) for point in lossy]
+    lost = [Interval(point.loss or 0.0, max(point.loss_low or 0.0, least), point.loss_high or 0.0) for point in lossy]
     rates = [(point.forwarded_fps, point.forwarded_low, point.forwarded_high) for point in judged]
-    forwarded = [((fps or 0.0) / 1e6, (low or 0.0) / 1e6, (high or 0.0) / 1e6) for fps, low, high in rates]
+    forwarded = [Interval(fps or 0.0, low or 0.0, high or 0.0) / 1e6 for fps, low, high in rates]
     most = [0.0, judged[-1].offered_fps / 1e6] if judged else []
     everything = plot.line("all of it forwarded", list(zip(most, most, strict=True)),
                            {"color": "@second", "width": 1, "dash": "dot"}, yaxis="y", hoverinfo="skip")  # fmt: skip
-    none = _curve("no loss", clean, "y3", [(0.0, 0.0, 0.0)] * len(clean))
+    none = _curve("no loss", clean, "y3", [Interval(0.0)] * len(clean))
     none["marker"] |= {"symbol": ["circle" if point.lossless else "circle-open" for point in clean]}
     none |= {"mode": "markers", "showlegend": False}
     data = [everything, _curve("forwarded", judged, "y", forwarded), _curve("loss", lossy, "y2", lost), none]
@@ -226,10 +226,10 @@ def loss_curve_figure(points: Sequence[LossPoint]) -> Figure:
     return plot.figure(data, 520, 34, x, y, **other)
 
 
-def _curve(name: str, points: Sequence[LossPoint], y: str, values: Sequence[plot.Ends]) -> Figure:
+def _curve(name: str, points: Sequence[LossPoint], y: str, values: Sequence[Interval]) -> Figure:
     colour = "@accent" if y == "y" else "@s1"
-    placed = [(point.offered_fps / 1e6, value, _load(point))
-              for point, (value, _, _) in zip(points, values, strict=True)]  # fmt: skip
+    placed = [(point.offered_fps / 1e6, bar.value, _load(point))
+              for point, bar in zip(points, values, strict=True)]  # fmt: skip
     drawn = plot.markers(name, placed, {"color": colour, "size": 8}, yaxis=y, line={"color": colour, "width": 2})
     return drawn | {"mode": "lines+markers", "error_y": plot.error_bars(values, colour)}
 

@@ -11,11 +11,10 @@ from pinchpoint.measure import registry
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.measurement import Measurement, Metric
+from pinchpoint.model.measurement import MRR, THREAD_BUSY, Bound, Interval, Measurement, Metric, is_band, is_rate
 from pinchpoint.model.result import Limit, Outcome, Rate, RateStatus, ReceiveRate, ScenarioResult
 from pinchpoint.model.series import levels_of, with_unit
-from pinchpoint.model.study import Bound, Curve, CurvePoint, Published, Study
-from pinchpoint.model.terms import MRR, THREAD_BUSY, is_band, is_rate
+from pinchpoint.model.study import Curve, CurvePoint, Published, Study
 from pinchpoint.report import curve_figures, words
 from pinchpoint.report.curve_figures import Panel, interval_words, metric_names, panels
 from pinchpoint.report.tables import ABSENT, Cell, Column, Table, column, table_of
@@ -39,9 +38,8 @@ def ends(rate: Rate) -> str:
     """Of the interval, in the unit of the number, e.g. `4.71 .. 5.02`; empty if it has not two."""
     if rate.status is RateStatus.LOSES_ALWAYS and rate.floor is not None:
         return units.beside(rate.floor.loss_ratio, rate.floor.lower, rate.floor.upper, unit="share")
-    if rate.status is not RateStatus.FOUND or not (rate.quoted_fps and rate.lower_fps and rate.upper_fps):
-        return ""
-    return units.beside(rate.quoted_fps, rate.lower_fps, rate.upper_fps, unit="fps")
+    known = rate.interval if rate.status is RateStatus.FOUND else None
+    return units.beside(known.value, known.low, known.high, unit="fps") if known else ""
 
 
 def band(rate: Rate) -> str:
@@ -114,7 +112,7 @@ def receive_rate(mrr: ReceiveRate | None) -> str:
 
 def receive_rate_interval(mrr: ReceiveRate) -> str:
     """How sharply the MRR is known, and at which load."""
-    interval = f"{units.percent(mrr.confidence)} interval {units.fps_range(mrr.lower_fps, mrr.upper_fps)}"
+    interval = f"{units.percent(mrr.confidence)} interval {units.quantity_range(mrr.lower_fps, mrr.upper_fps, 'fps')}"
     trials = f"median of {mrr.trials} trials of {mrr.trial_duration_s:g} s"
     return f"{interval}; forwarded at {units.fps(mrr.load_fps)} offered, {trials}"
 
@@ -191,7 +189,7 @@ def metrics_view(listed: Sequence[Metric], measure: str) -> MetricsView:
 
 def _row(metric: Metric, shared: Sequence[str]) -> MetricRow:
     note = "; ".join(remark for remark in metric.remarks if remark not in shared)
-    interval = units.ends(metric.low, metric.high, metric.unit) if metric.low != metric.high else ""
+    interval = Interval.of(metric).ends(metric.unit) if metric.low != metric.high else ""
     return MetricRow(metric.name, units.quantity(metric.value, metric.unit), interval, note)
 
 
@@ -309,7 +307,7 @@ def _point_row(curve: Curve, point: CurvePoint, columns: Sequence[str]) -> Row:
     published_way = "" if main is None or trimmed is None else units.quantity(trimmed, main.unit)
     limit, verdict = Limit(point.limit).words if point.limit else "-", point.verdict
     if not measured:
-        limit, verdict = words.OUTCOMES[Outcome(point.outcome)], words.plain_reason(point.reason)
+        limit, verdict = Outcome(point.outcome).words, words.plain_reason(point.reason)
     notes = tuple(_notes(point, columns))
     return Row(levels, cells, main.n if main else 0, published_way, point.outcome, limit, verdict, notes)
 
@@ -364,6 +362,6 @@ def _unseen(curve: Curve) -> str:
 def _unmeasured(curve: Curve) -> list[tuple[str, str]]:
     """Points without a number by outcome and reason: how many, which, why."""
     unmeasured = [point for point in curve.points if point.outcome != Outcome.MEASURED]
-    outcomes = [(words.OUTCOMES[Outcome(point.outcome)], words.plain_reason(point.reason)) for point in unmeasured]
+    outcomes = [(Outcome(point.outcome).words, words.plain_reason(point.reason)) for point in unmeasured]
     places = grouped(zip(outcomes, (levels_of(curve, point) for point in unmeasured), strict=True))
     return [(f"{'; '.join(at)}: {outcome}", reason) for (outcome, reason), at in places.items()]

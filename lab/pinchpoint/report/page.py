@@ -19,7 +19,7 @@ from markupsafe import Markup
 from pinchpoint.model import units
 from pinchpoint.model.effective import by_name, table_in
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.measurement import Interval, Measurement
 from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.trial import Trial
 from pinchpoint.report import loss_figures, number_views, rate_figures, trial_figures, words
@@ -253,7 +253,7 @@ def _why(result: ScenarioResult) -> str:
 
 def _figures(section: Section, result: ScenarioResult) -> Iterator[MetricRow]:
     for metric in named(result.metrics, section.metrics):
-        interval = units.ends(metric.low, metric.high, metric.unit)
+        interval = Interval.of(metric).ends(metric.unit)
         yield MetricRow(metric.name, units.quantity(metric.value, metric.unit), interval, "; ".join(metric.remarks))
 
 

@@ -12,13 +12,12 @@ from textwrap import wrap
 from typing import Any, Final
 
 from pinchpoint.model import units
+from pinchpoint.model.measurement import Interval
 from pinchpoint.model.scenario import Factor, Level
 from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.report import words
 
 Figure = dict[str, Any]
 Point = tuple[Any, Any, str]  # x, y and what the pointer shows
-Ends = tuple[float, float, float]  # a value, and the low and the high end of its bar
 
 SYMBOLS: Final[Mapping[TrialValidity, str]] = {
     TrialValidity.VALID: "circle", TrialValidity.GENERATOR_LIMITED: "triangle-up-open",
@@ -106,10 +105,11 @@ def bars(name: str, x: Sequence[Any], y: Sequence[Any], texts: Sequence[str], co
     return trace | more
 
 
-def error_bars(ends: Sequence[Ends], colour: str, thickness: float = 1.4, width: int = 5) -> Figure:
-    """Bars from low to high round each value: (value, low, high) of each."""
-    ups = [max(0.0, high - value) for value, _, high in ends]
-    downs = [max(0.0, value - low) for value, low, _ in ends]
+def error_bars(intervals: Sequence[Interval], colour: str, thickness: float = 1.4, width: int = 5) -> Figure:
+    """Bars from low to high round each value; none towards an open end."""
+    closed = [interval.closed for interval in intervals]
+    ups = [max(0.0, interval.high - interval.value) for interval in closed]
+    downs = [max(0.0, interval.value - interval.low) for interval in closed]
     return {"type": "data", "symmetric": False, "array": ups, "arrayminus": downs, "color": colour,
             "thickness": thickness, "width": width, "visible": any(ups) or any(downs)}  # fmt: skip
 
@@ -135,7 +135,7 @@ def note_above(at: float, text: str, colour: str, place: int = 0) -> Figure:
 def account(trial: Trial) -> str:
     """The trial's account as plotly hover text (escaped, lines separated by <br>)."""
     lines = [
-        f"<b>{escape(trial.id)}</b>, {escape(trial.phase)}, {words.VALIDITIES[trial.validity]}",
+        f"<b>{escape(trial.id)}</b>, {escape(trial.phase)}, {trial.validity.words}",
         f"intended {units.fps(trial.load_fps)}, offered {units.fps(trial.offered_fps)}",
         f"offered {units.frames(trial.offered)}, received {units.frames(trial.received)} frames",
         f"lost {units.frames(trial.lost)} ({units.loss(trial.loss_ratio)})",

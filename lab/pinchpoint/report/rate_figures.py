@@ -9,6 +9,7 @@ from statistics import median
 from typing import Final
 
 from pinchpoint.model import units
+from pinchpoint.model.measurement import Bound, Interval
 from pinchpoint.model.result import ModeRates, Rate, RateStatus, ReceiveRate, ScenarioResult
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.report import number_views, plot, words
@@ -38,42 +39,33 @@ class Spread:
     text: str = ""
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """Loads between which a rate lies, as far as a few trials say; frames per second, offered."""
-
-    at_s: float  # since the search's first trial
-    low_fps: float
-    high_fps: float
-
-    @property
-    def width(self) -> float:
-        """Relative to the upper end."""
-        return (self.high_fps - self.low_fps) / self.high_fps
+Between = tuple[float, Interval]
+"""Seconds since a search's first trial, and loads between which its rate lies, as far as a few trials say."""
 
 
-def narrowing(trials: Sequence[Trial], allowed: float) -> tuple[Bounds, ...]:
+def narrowing(trials: Sequence[Trial], allowed: float) -> tuple[Between, ...]:
     """After each trial of a search: the highest load that held and the lowest that lost more, of the newest 12.
 
     Where a load that held lies above one that lost, both happened between them. Before either was seen, nothing is
     known.
     """
-    ends: list[Bounds] = []
+    ends: list[Between] = []
     usable: list[Trial] = []
     for at_s, trial in _of_search(trials):
         usable = [*usable, trial][-_NEWEST:] if trial.validity is TrialValidity.VALID else usable
         held = [trial.offered_fps for trial in usable if trial.loss_ratio <= allowed]
         lost = [trial.offered_fps for trial in usable if trial.loss_ratio > allowed]
         if held and lost:
-            ends.append(Bounds(at_s, *sorted((max(held), min(lost)))))
+            low, high = sorted((max(held), min(lost)))
+            ends.append((at_s, Interval((low + high) / 2, low, high, bound=Bound.BETWEEN)))
     return tuple(ends)
 
 
 def spread_of(label: str, rate: Rate) -> Spread:
     """A rate as a row."""
     value = rate.upper_fps if rate.status is RateStatus.BELOW_MINIMUM else rate.quoted_fps
-    known = rate.status is RateStatus.FOUND and rate.lower_fps and rate.upper_fps
-    ends = (rate.lower_fps or 0.0, rate.upper_fps or 0.0) if known else None
+    known = rate.interval if rate.status is RateStatus.FOUND else None
+    ends = (known.low, known.high) if known else None
     band = (rate.band.low_fps, rate.band.high_fps) if rate.band else None
     text = "; ".join(filter(None, (words.quoted(rate), words.interval(rate), words.band(rate))))
     return Spread(label, value, ends, band, rate.status, text)
@@ -140,7 +132,7 @@ def _bars(
 
 
 def search_figure(
-    result: ScenarioResult | None, trials: Sequence[Trial], bounds: Sequence[Bounds] = (), allowed: float = 0.0
+    result: ScenarioResult | None, trials: Sequence[Trial], bounds: Sequence[Between] = (), allowed: float = 0.0
 ) -> Figure | None:
     """The loads that a search tried against the time, and what came of each; None with fewer than seven.
 
@@ -196,11 +188,11 @@ def _what_came(trial: Trial, allowed: float, top: float) -> int:
     return 2 if trial.offered_fps > top else int(trial.loss_ratio > allowed)
 
 
-def _narrowing(bounds: Sequence[Bounds], divisor: float) -> list[Figure]:
+def _narrowing(bounds: Sequence[Between], divisor: float) -> list[Figure]:
     """The area between the two, in steps."""
     style = {"color": "@shade2", "width": 1.2, "shape": "hv"}
-    low = [(bound.at_s, bound.low_fps / divisor) for bound in bounds]
-    high = [(bound.at_s, bound.high_fps / divisor) for bound in bounds]
+    low = [(at_s, interval.low / divisor) for at_s, interval in bounds]
+    high = [(at_s, interval.high / divisor) for at_s, interval in bounds]
     filled = plot.line("between a load that held and one that lost", high, style, fill="tonexty", fillcolor="@grid")
     return [plot.line("lower bound", low, style, hoverinfo="skip", showlegend=False), filled | {"hoverinfo": "skip"}]
 

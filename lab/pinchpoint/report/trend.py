@@ -14,6 +14,7 @@ from rich.text import Text
 from pinchpoint.model import units
 from pinchpoint.model.comparison import Trend, TrendChange, TrendSegment
 from pinchpoint.model.groups import grouped
+from pinchpoint.model.measurement import Interval
 from pinchpoint.report import plot
 from pinchpoint.report.plot import Figure
 from pinchpoint.report.tables import ABSENT, Cell, table_of
@@ -156,13 +157,11 @@ def trend_figure(trend: Trend) -> Figure | None:
     if not trend.runs:
         return None
     y = plot.value_axis(trend.unit, [run.value for run in trend.runs])
-    points, ends = list[plot.Point](), list[plot.Ends]()
+    points = list[plot.Point]()
     for number, run in enumerate(trend.runs, 1):
         told = (run.run_id, run.started, units.quantity(run.value, trend.unit))
         points.append((number, run.value / y.divisor, "<br>".join(map(escape, told))))
-        low, high = run.low or run.value, run.high or run.value
-        ends.append((run.value / y.divisor, low / y.divisor, high / y.divisor))
-    bars = plot.error_bars(ends, "@shade1")
+    bars = plot.error_bars([Interval.of(run) / y.divisor for run in trend.runs], "@shade1")
     runs = plot.markers(trend.metric, points, {"size": 8, "color": "@accent"}, error_y=bars)
     shapes = [shape for segment in trend.segments for shape in _level_shapes(segment, y.divisor)]
     shapes += [plot.line_at("x", segment.first + 0.5, "@bad", dash="dot") for segment in trend.segments[1:]]

@@ -11,7 +11,7 @@ from pinchpoint.model import units
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import LatencyPoint, ModeRates
 from pinchpoint.model.trial import LatencySummary, Sample, Trial, TrialValidity
-from pinchpoint.report import plot, words
+from pinchpoint.report import plot
 from pinchpoint.report.plot import Figure
 
 _DASHES: Final = ("solid", "dash", "dot", "dashdot")
@@ -256,7 +256,7 @@ def _number(window: Measurement, name: str) -> float:
 
 def _windows(validity: TrialValidity, windows: Sequence[Measurement], scale: float) -> Figure:
     chosen = [window for window in windows if window.validity is validity]
-    name = "disturbed by the host" if validity is TrialValidity.NOISY_HOST else words.VALIDITIES[validity]
+    name = "disturbed by the host" if validity is TrialValidity.NOISY_HOST else validity.words
     marker = {"symbol": plot.SYMBOLS[validity], "size": 7, "color": f"@{validity.value}", "line": {"width": 1.5}}
     points = []
     for window in chosen:

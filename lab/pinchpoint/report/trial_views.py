@@ -12,7 +12,7 @@ from typing import Final
 from pinchpoint.measure.forwarding import figures_of
 from pinchpoint.model import units
 from pinchpoint.model.effective import defaulted, flat, table_in, within
-from pinchpoint.model.trial import BusyBy, Drop, Hop, Ledger, ThreadFigure, ThreadLoad, Trial, TrialValidity
+from pinchpoint.model.trial import Drop, Hop, Ledger, ThreadFigure, ThreadLoad, Trial, TrialValidity
 from pinchpoint.report import words
 
 UNKNOWN: Final = "unknown"
@@ -102,7 +102,7 @@ def paths(trials: Sequence[Trial]) -> tuple[PathView, ...]:
     clean = max((t for t in judged if t.lost <= 0), key=lambda t: t.load_fps, default=None)
     losing = min((t for t in judged if t.lost > 0), key=lambda t: t.load_fps, default=None)
     last = sent[-1] if sent and not judged else None
-    last_title = f"Last trial, {words.VALIDITIES[last.validity]}" if last else ""
+    last_title = f"Last trial, {last.validity.words}" if last else ""
     named = (("Highest load without loss", clean), ("Lowest load with loss", losing), (last_title, last))
     return tuple(path_of(trial, title) for title, trial in named if trial)
 
@@ -242,9 +242,6 @@ class ThreadView:
     uncounted: str  # the names of what could not be counted
 
 
-_BUSY_BY: Final = {BusyBy.CYCLES: "its own count of cycles", BusyBy.PROCESSOR_TIME: "its processor time"}
-
-
 def thread_views(loads: Sequence[ThreadLoad], scenario: Mapping[str, object]) -> tuple[ThreadView, ...]:
     """Each thread's, in the words of the device of an effective scenario."""
     figures = figures_of(str(table_in(scenario, "dut").get("kind", "")))
@@ -259,7 +256,7 @@ def thread_view(load: ThreadLoad, figures: Mapping[str, ThreadFigure]) -> Thread
     counted = [(figure, load.detail[key]) for key, figure in every.items() if key in load.detail]
     rows = (
         ("Busy", words.NOT_COUNTABLE if load.busy_share is None else units.share(load.busy_share)),
-        *((("Busy by", _BUSY_BY[load.busy_by]),) if load.busy_by else ()),
+        *((("Busy by", load.busy_by.words),) if load.busy_by else ()),
         ("Per packet", cycles),
         ("Clock", words.NOT_MEASURED if load.clock_hz is None else f"{load.clock_hz / 1e9:.2f} GHz"),
         ("Received", f"{words.count(load.received)} frames"),

@@ -9,11 +9,10 @@ from typing import Final
 from pinchpoint.measure import registry
 from pinchpoint.model import units
 from pinchpoint.model.groups import grouped
+from pinchpoint.model.measurement import Bound, Estimate, Interval
 from pinchpoint.model.offload import Offload, OffloadTruth
 from pinchpoint.model.result import Limit, ModeRates, Outcome, Rate, RateStatus, RunResult, ScenarioResult, Verdict
 from pinchpoint.model.scenario import SearchMethod
-from pinchpoint.model.study import Bound, Estimate
-from pinchpoint.model.terms import CAUSES
 from pinchpoint.model.trial import Loopback, Trial, TrialValidity
 
 NOT_COUNTABLE: Final = "not countable"
@@ -21,8 +20,6 @@ NOT_MEASURED: Final = "not measured"
 NOT_DIAGNOSED: Final = "not diagnosed"
 NO_NUMBER: Final = "no number"
 
-VALIDITIES: Final = {validity: validity.value.replace("_", " ") for validity in TrialValidity}
-OUTCOMES: Final = {outcome: outcome.value for outcome in Outcome} | {Outcome.IMPOSSIBLE: "impossible here"}
 SIDES: Final[Mapping[str, str]] = {
     "dut": "the DUT could not keep up",
     "engine": "the engine could not keep up",
@@ -77,10 +74,10 @@ def qualified(rate: Rate) -> tuple[str, str]:
 
 def interval(rate: Rate) -> str:
     """How sharply the number is known, or why there is none."""
-    if rate.status is RateStatus.FOUND and rate.lower_fps and rate.upper_fps:
-        kind = f"{units.percent(rate.confidence)} interval" if rate.confidence else "bounds"
+    if rate.status is RateStatus.FOUND and (known := rate.interval):
+        kind = f"{units.percent(known.level)} interval" if known.level else "bounds"
         why = f"; {rate.reason}" if rate.reason else ""
-        return f"{kind} {units.fps_range(rate.lower_fps, rate.upper_fps)} ({units.share(width(rate))} wide){why}"
+        return f"{kind} {known.ends('fps')} ({units.share(known.width)} wide){why}"
     if rate.status is RateStatus.LOSES_ALWAYS and rate.floor is not None:
         floor = rate.floor
         lost = f"{units.quantity_range(floor.lower, floor.upper, 'share')} in {units.counted(floor.trials, 'trial')}"
@@ -90,21 +87,14 @@ def interval(rate: Rate) -> str:
 
 def band(rate: Rate) -> str:
     """The shoulder of the loss curve, e.g. `10 to 90 % of the trials lose from 3.98 to 6.02 Mpps`; empty: not known."""
-    ends = units.fps_range(rate.band.low_fps, rate.band.high_fps) if rate.band else ""
+    ends = units.quantity_range(rate.band.low_fps, rate.band.high_fps, "fps") if rate.band else ""
     return f"10 to 90 % of the trials lose from {ends}" if ends else ""
-
-
-def width(rate: Rate) -> float | None:
-    """The width of the interval, relative to its upper bound; None without both bounds."""
-    return (rate.upper_fps - rate.lower_fps) / rate.upper_fps if rate.lower_fps and rate.upper_fps else None
 
 
 def around(rates: Sequence[Rate], margin: float) -> tuple[float, float] | None:
     """From the lowest lower bound to the highest upper one, wider by `margin` of each; None without both bounds."""
-    bounds = [(rate.lower_fps, rate.upper_fps) for rate in rates if rate.lower_fps and rate.upper_fps]
-    if not bounds:
-        return None
-    return min(lower for lower, _ in bounds) * (1 - margin), max(upper for _, upper in bounds) * (1 + margin)
+    ends = [end for rate in rates if (known := rate.interval) for end in (known.low, known.high)]
+    return (min(ends) * (1 - margin), max(ends) * (1 + margin)) if ends else None
 
 
 def definitions(rates: Iterable[Rate]) -> tuple[str, ...]:
@@ -138,18 +128,18 @@ def spread(estimate: Estimate) -> str:
     """The interval, e.g. `3.10 to 3.12 Mpps`; empty if it has not two ends; `no number` if refused."""
     if estimate.bound is Bound.BETWEEN:
         return NO_NUMBER
-    return units.ends(estimate.low, estimate.high, estimate.unit) if estimate.low != estimate.high else ""
+    return Interval.of(estimate).ends(estimate.unit) if estimate.low != estimate.high else ""
 
 
 def plain_reason(reason: str) -> str:
     """A reason without the outcome's own words before it."""
-    return reason.removeprefix(f"{OUTCOMES[Outcome.IMPOSSIBLE]}: ")
+    return reason.removeprefix(f"{Outcome.IMPOSSIBLE.words}: ")
 
 
 def pinched_by(result: ScenarioResult) -> str:
     """What limited the scenario's number, in two words, or how it ended without one; empty if nothing was to limit."""
     if result.outcome is not Outcome.MEASURED:
-        return OUTCOMES[result.outcome]
+        return result.outcome.words
     if result.verdict is None:
         return NOT_DIAGNOSED if _has_limit(result) else ""
     return _limit(result.verdict)
@@ -179,7 +169,7 @@ def offload_sentence(truth: OffloadTruth) -> str:
 def verdict_sentence(result: ScenarioResult) -> str:
     """The verdict's headline, or why there is none; empty if nothing was to limit."""
     if result.outcome is not Outcome.MEASURED:
-        return f"{OUTCOMES[result.outcome].capitalize()}: {plain_reason(result.reason)}"
+        return f"{result.outcome.words.capitalize()}: {plain_reason(result.reason)}"
     if result.verdict is None:
         return "No verdict: the evidence was not collected." if _has_limit(result) else ""
     return result.verdict.headline
@@ -192,9 +182,7 @@ def seconds(value: float) -> str:
     if value < 100:
         return units.nanoseconds(value * 1e9)
     minutes, rest = divmod(round(value), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def core_distance(result: ScenarioResult | None) -> str:
@@ -249,9 +237,8 @@ def _rate_checks(result: ScenarioResult) -> list[Check]:
     if not result.rates:
         return [Check(False, "no rate was searched")]
     rate = result.rates[0]
-    share = width(rate)
-    if rate.status is RateStatus.FOUND and share is not None:
-        return [Check(True, f"{rate.name} interval {units.share(share)} wide")]
+    if rate.status is RateStatus.FOUND and (known := rate.interval):
+        return [Check(True, f"{rate.name} interval {units.share(known.width)} wide")]
     loses = f"{quoted(rate)} " if rate.status is RateStatus.LOSES_ALWAYS else ""
     return [Check(False, f"{rate.name}: {loses}{interval(rate)}")]
 
@@ -306,7 +293,7 @@ def rate_named(result: ScenarioResult, name: str) -> Rate | None:
 
 def judged(result: ScenarioResult) -> str:
     """How many trials or windows were valid, and what was wrong with the others; empty if none was made."""
-    kinds = (f"{number} {VALIDITIES[TrialValidity(kind)]}" for kind, number in result.invalid_trials.items())
+    kinds = (f"{number} {TrialValidity(kind).words}" for kind, number in result.invalid_trials.items())
     aside = f" ({', '.join(kinds)})" if any(result.invalid_trials.values()) else ""
     return f"{_validity(result).text}{aside}" if result.trials else ""
 
@@ -337,6 +324,6 @@ def method(result: RunResult) -> str:
 def discarded(trials: Sequence[Trial]) -> tuple[tuple[str, int, str, str], ...]:
     """Why trials were discarded, the most frequent first: kind, how many, their share, the first one's reason."""
     invalid = [trial for trial in trials if trial.validity is not TrialValidity.VALID]
-    kinds = grouped((CAUSES[trial.cause] if trial.cause else VALIDITIES[trial.validity], trial) for trial in invalid)
+    kinds = grouped(((trial.cause or trial.validity).words, trial) for trial in invalid)
     ranked = sorted(kinds.items(), key=lambda kind: -len(kind[1]))
     return tuple((why, len(own), units.share(len(own) / len(trials)), own[0].reason) for why, own in ranked)

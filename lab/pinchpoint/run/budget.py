@@ -20,7 +20,7 @@ from pinchpoint.measure.frames import first_round
 from pinchpoint.measure.rates.run import Rates
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Interval, Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Factor, Level, Relative, Scenario
 from pinchpoint.model.study import SweepInfo
@@ -164,12 +164,10 @@ def agreement(first: Metric, second: Metric) -> str:
     difference = abs(first.value - second.value) / largest if largest else 0.0
     if difference <= AGREE:
         return f"within {units.share(difference)}"
-    bounds = [bound for metric in (first, second) for bound in (metric.low, metric.high)]
-    known = [bound for bound in bounds if bound is not None]
-    if len(known) < len(bounds):
+    mine, its = Interval.of(first), Interval.of(second)
+    if not (mine.is_closed and its.is_closed and mine.overlaps(its.low, its.high)):
         return ""
-    overlap = max(known[0], known[2]) <= min(known[1], known[3])
-    if overlap and (max(known) - min(known)) / largest <= AGREE_WITHIN_INTERVALS:
+    if (max(mine.high, its.high) - min(mine.low, its.low)) / largest <= AGREE_WITHIN_INTERVALS:
         return f"within their intervals ({units.share(difference)} apart)"
     return ""
 

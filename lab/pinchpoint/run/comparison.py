@@ -12,13 +12,12 @@ from functools import partial
 from types import MappingProxyType
 
 from pinchpoint.dut.setup import Setup, prepare
-from pinchpoint.findings.paired_benches import alternation, rate_metric, rate_name, rate_of, tried, why_hopeless
+from pinchpoint.findings.paired_benches import alternation, rate_metric, tried, turns_metric, why_hopeless
 from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Standing, live_bench
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.duet import MEASURED, Stretch
-from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import ALTERNATING, Trial
@@ -188,8 +187,7 @@ def results_of(
     for side, unit in zip(SIDES, units, strict=True):
         rates = (rate_metric(quads, side),) if quads else ()
         if turns:
-            rate = rate_of(turns, side)
-            rates = (Metric(rate_name(unit.search), rate.unit, rate.value, rate.low, rate.high, rate.interval),)
+            rates = (turns_metric(turns, side, unit.search),)
         sliced_s = math.fsum(part.length_s for stretch in measured for part in stretch.slices if part.side == side)
         own = [trial for trial in trials if trial.scenario == unit.name and trial.phase == ALTERNATING]
         result = replace(

@@ -22,9 +22,8 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.measure.frames import first_round
 from pinchpoint.model.causes import Signs, Turned, Turns
 from pinchpoint.model.hops import DropKind
-from pinchpoint.model.levels import OVERLOADED
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.model.trial import OVERLOADED, Trial, TrialValidity
 from pinchpoint.run.paired_benches import SIDES, Pair
 
 TURN_S = 0.2  # of one trial: most searches use as much

@@ -24,9 +24,9 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.standing import Listener, Stoppable, Task, opened, standing_bench
+from pinchpoint.model.measurement import Bound
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Level, Point, Scenario
-from pinchpoint.model.study import Bound
 from pinchpoint.run.run import run_all
 from pinchpoint.run.scenario import planned
 from pinchpoint.stats.estimate import FEWEST_FOR_INTERVAL, rank_place

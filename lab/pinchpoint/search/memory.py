@@ -8,6 +8,7 @@ trials after rests give the rested rate, and what is forwarded late in an overlo
 from enum import Enum, auto
 from statistics import median
 
+from pinchpoint.model.measurement import Interval
 from pinchpoint.model.trial import Trial
 from pinchpoint.search.slices import late_fps
 
@@ -58,7 +59,7 @@ class Memory:
         if self.role in (Role.OVERLOAD, Role.REST):
             return highest_fps if self.role is Role.OVERLOAD else least_fps
         if self.is_there:  # on either side of what is sustained, by turns
-            return self.sustained_fps * (1 + (APART if len(self.after_overloads) % 2 else -APART) / 2)
+            return self.sustained.value * (1 + (APART if len(self.after_overloads) % 2 else -APART) / 2)
         return self.about_fps * (1 + (APART if self.role is Role.AFTER_REST else -APART))
 
     def note(self, trial: Trial, loss_ratio: float) -> None:
@@ -79,12 +80,7 @@ class Memory:
             self._planned = list(BOTH)
 
     @property
-    def sustained_fps(self) -> float:
-        """What the device forwards late in an overload."""
-        return median(late_fps(trial) for trial in self.overloads)
-
-    @property
-    def ends_fps(self) -> tuple[float, float]:
-        """Of the interval of that: all that was measured, and no finer than slices are."""
+    def sustained(self) -> Interval:
+        """What the device forwards late in an overload: between all that was measured, and no finer than slices are."""
         late = [late_fps(trial) for trial in self.overloads]
-        return min(late) * (1 - NO_FINER), max(late) * (1 + NO_FINER)
+        return Interval(median(late), min(late), max(late)).widened(NO_FINER, NO_FINER)

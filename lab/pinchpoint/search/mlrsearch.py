@@ -132,16 +132,9 @@ def _rate(library: MultipleLossRatioSearch, goal: SearchGoal, measurer: _Measure
     lower_fps, upper_fps = (None if end is None else measurer.offered_fps(end) for end in (lower, upper))
     if lower_fps is not None and upper_fps is not None:  # unequal shortfalls may turn neighbours round
         lower_fps, upper_fps = sorted((lower_fps, upper_fps))
-    return Rate(
-        loss_ratio=goal.loss_ratio,
-        status=status,
-        lower_fps=lower_fps,
-        upper_fps=upper_fps,
-        trial_duration_s=measurer.search.trial_duration_s,
-        duration_sum_s=measurer.search.duration_sum_s,
-        reason=reason,
-        limited_by=reach.limited_by if status is RateStatus.AT_LEAST else None,
-    )
+    lengths_s = measurer.search.trial_duration_s, measurer.search.duration_sum_s
+    limited_by = reach.limited_by if status is RateStatus.AT_LEAST else None
+    return Rate(goal.loss_ratio, status, lower_fps, upper_fps, *lengths_s, reason, limited_by=limited_by)
 
 
 def _status(

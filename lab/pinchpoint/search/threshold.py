@@ -15,10 +15,9 @@ from statistics import median
 import numpy as np
 
 from pinchpoint.model import result, units
-from pinchpoint.model.levels import OVERLOADED
 from pinchpoint.model.result import Band, Ceiling, LossFloor, Moment, Rate, RateStatus
 from pinchpoint.model.scenario import Search, SearchMethod
-from pinchpoint.model.trial import Cause, Trial
+from pinchpoint.model.trial import OVERLOADED, Cause, Trial
 from pinchpoint.search.claims import claim, constant_loss, share_near
 from pinchpoint.search.memory import REST, Memory, Role
 from pinchpoint.search.rates import Measure, SearchOutcome
@@ -89,21 +88,21 @@ class _Goal:
         """The next load to try for this goal."""
         self._asked += 1
         if len(self.track) >= ESTIMATED and self._asked % BESIDE_EVERY == 0:
-            return self.known.median_fps * BESIDE[self._asked // BESIDE_EVERY % len(BESIDE)]
+            return self.known.median.value * BESIDE[self._asked // BESIDE_EVERY % len(BESIDE)]
         return self.track.met_fps(at_s, QUANTILES[self._asked % len(QUANTILES)])
 
     @property
     def is_narrow(self) -> bool:
-        return self.known.width <= ENOUGH * self._width
+        return self.known.median.width <= ENOUGH * self._width
 
     def is_beyond(self, top_fps: float) -> bool:
-        return self.known.lower_fps >= (1 - self._width) * top_fps
+        return self.known.median.low >= (1 - self._width) * top_fps
 
     def is_done(self, trials: Sequence[Trial], top_fps: float) -> bool:
         """Whether more trials would tell nothing that was asked for."""
-        if self.is_beyond(top_fps) or not self.is_narrow or self.known.spread > ENOUGH * self._width:
+        if self.is_beyond(top_fps) or not self.is_narrow or self.known.band.width > ENOUGH * self._width:
             return self.is_beyond(top_fps)
-        held = claim(trials, self.loss_ratio, self.known.median_fps)
+        held = claim(trials, self.loss_ratio, self.known.median.value)
         return held.holds and min(held.below.trials, held.above.trials) > 0
 
 
@@ -159,7 +158,7 @@ class _Run:
         left_s = self.search.max_traffic_s - self._traffic_s
         is_asked = len(self.trials) == ESTIMATED and not (self.memory.about_fps or self.memory.is_known)
         if is_asked and left_s > ROOM * self.search.trial_duration_s:
-            self.memory.plan(self.goals[0].known.median_fps)
+            self.memory.plan(self.goals[0].known.median.value)
         return self.memory.role
 
     def _add(self, role: Role, began_s: float, trial: Trial) -> None:
@@ -219,11 +218,11 @@ class _Run:
         goal = first if left or not others else others[turn % len(others)]
         if count < ESTIMATED or turn % KNOWN_EVERY == 0 or not goal.is_narrow:
             return goal
-        return max(self.goals, key=lambda goal: goal.known.width)
+        return max(self.goals, key=lambda goal: goal.known.median.width)
 
     def _apart_fps(self, turn: int) -> float:
         """A load that shows what is lost far from a rate: half of the NDR, or below the PDR where that is far above."""
-        strictest_fps, lenient_fps = (goal.known.median_fps for goal in (self.goals[0], self.goals[-1]))
+        strictest_fps, lenient_fps = (goal.known.median.value for goal in (self.goals[0], self.goals[-1]))
         if strictest_fps > HALF * lenient_fps:
             return HALF * strictest_fps
         return (HALF * strictest_fps, HALF * lenient_fps, NEARLY * lenient_fps)[turn % 3]
@@ -240,7 +239,7 @@ class _Run:
         return f"{which}; the last one, at {units.fps(last.load_fps)}: {last.reason}"
 
     def _validities(self) -> str:
-        counts = Counter(trial.validity.value.replace("_", " ") for trial in self.discarded)
+        counts = Counter(trial.validity.words for trial in self.discarded)
         return ", ".join(f"{count} {validity}" for validity, count in counts.most_common())
 
     @property
@@ -297,77 +296,65 @@ class _Teller:
         if run.memory.is_there:
             return self._remembering()
         known = self._no_finer_than_asked(self.goal.track.over_time())
-        if known.median_fps >= run.reach.nearly_top_fps:
-            lower_fps = min(known.lower_fps, run.reach.offered_fps)
+        if known.median.value >= run.reach.nearly_top_fps:
+            lower_fps = min(known.median.low, run.reach.offered_fps)
             return replace(self._rate(RateStatus.AT_LEAST, run.reach.limit()), lower_fps=lower_fps)
-        floor = constant_loss(run.trials, ratio, max(known.median_fps, least_fps), run.search.confidence)
-        if known.median_fps > least_fps:
+        floor = constant_loss(run.trials, ratio, max(known.median.value, least_fps), run.search.confidence)
+        if known.median.value > least_fps:
             return self._found_rate(known, floor)
         if floor is not None:
             return replace(self._rate(RateStatus.LOSES_ALWAYS), floor=floor)
         lost = "frames" if ratio == 0 else f"more than {units.loss(ratio)} of their frames"
         too_much = f"most trials lost {lost} even at search.min_load_fps = {units.fps(least_fps)}"
-        return replace(self._rate(RateStatus.BELOW_MINIMUM, too_much), upper_fps=max(known.upper_fps, least_fps))
+        return replace(self._rate(RateStatus.BELOW_MINIMUM, too_much), upper_fps=max(known.median.high, least_fps))
 
     def _found_rate(self, known: OverTime, floor: LossFloor | None) -> Rate:
         run, ratio = self.run, self.goal.loss_ratio
         least_fps, most_fps = run.search.min_load_fps, run.reach.offered_fps
         reasons = []
-        if known.width > run.search.relative_width and self.stopped:
-            reasons.append(f"{self.stopped}: the interval is {units.share(known.width)} wide")
-        if known.high_fps >= most_fps:
+        if known.median.width > run.search.relative_width and self.stopped:
+            reasons.append(f"{self.stopped}: the interval is {units.share(known.median.width)} wide")
+        if known.band.high >= most_fps:
             reasons.append(f"the band is cut off where the generator is: {run.reach.limit()}")
         return replace(
             self._rate(RateStatus.FOUND, "; ".join(reasons)),
-            lower_fps=max(known.lower_fps, least_fps),
-            estimate_fps=known.median_fps,
-            upper_fps=known.upper_fps if known.upper_fps < most_fps else None,
-            band=Band(*(min(max(fps, least_fps), most_fps) for fps in (known.low_fps, known.high_fps))),
+            lower_fps=max(known.median.low, least_fps),
+            estimate_fps=known.median.value,
+            upper_fps=known.median.high if known.median.high < most_fps else None,
+            band=Band(*(min(max(fps, least_fps), most_fps) for fps in (known.band.low, known.band.high))),
             floor=floor,
-            at_half=share_near(run.trials, ratio, HALF * known.median_fps),
-            claim=claim(run.trials, ratio, known.median_fps),
+            at_half=share_near(run.trials, ratio, HALF * known.median.value),
+            claim=claim(run.trials, ratio, known.median.value),
         )
 
     def _remembering(self) -> Rate:
         """Of a device with memory: what it sustains, and beside it what it carries after a rest."""
-        memory, sustained_fps = self.run.memory, self.run.memory.sustained_fps
-        lower_fps, upper_fps = memory.ends_fps
+        memory, sustained = self.run.memory, self.run.memory.sustained
         return replace(
             self._rate(RateStatus.FOUND),
-            lower_fps=lower_fps,
-            estimate_fps=sustained_fps,
-            upper_fps=min(upper_fps, self.run.reach.offered_fps),
-            band=Band(lower_fps, upper_fps),
-            memory=result.Memory(self.goal.track.over_time().median_fps, sustained_fps),
-            claim=claim(memory.after_overloads, self.goal.loss_ratio, sustained_fps),
+            lower_fps=sustained.low,
+            estimate_fps=sustained.value,
+            upper_fps=min(sustained.high, self.run.reach.offered_fps),
+            band=Band(sustained.low, sustained.high),
+            memory=result.Memory(self.goal.track.over_time().median.value, sustained.value),
+            claim=claim(memory.after_overloads, self.goal.loss_ratio, sustained.value),
         )
 
     def _rate(self, status: RateStatus, reason: str = "") -> Rate:
         search = self.run.search
-        return Rate(
-            loss_ratio=self.goal.loss_ratio,
-            status=status,
-            lower_fps=None,
-            upper_fps=None,
-            trial_duration_s=search.trial_duration_s,
-            duration_sum_s=search.duration_sum_s,
-            reason=reason,
-            confidence=search.confidence,
-            limited_by=self.run.reach.limited_by if status is RateStatus.AT_LEAST else None,
-            method=SearchMethod.THRESHOLD,
-            unusable_share=self.run.unusable_share,
-        )
+        limited_by = self.run.reach.limited_by if status is RateStatus.AT_LEAST else None
+        rate = Rate(self.goal.loss_ratio, status, None, None, search.trial_duration_s, search.duration_sum_s, reason)
+        rate = replace(rate, confidence=search.confidence, method=SearchMethod.THRESHOLD, limited_by=limited_by)
+        return replace(rate, unusable_share=self.run.unusable_share)
 
     def _no_finer_than_asked(self, known: OverTime) -> OverTime:
         """Loads were chosen to tell an interval as wide as asked for: by chance it may come out narrower.
 
         Where a level that moves loses, it is known no better than loads told its places apart; nor is any band.
         """
-        half, moves = self.run.search.relative_width / 2, known.spread > self.run.search.relative_width
-        lower_fps = min(known.lower_fps, known.median_fps * (1 - half / 2))
-        upper_fps = max(known.upper_fps, known.median_fps * (1 + half / 2))
-        if moves:
+        rate, band, half = known.median, known.band, self.run.search.relative_width / 2
+        rate = rate.reaching(rate.value * (1 - half / 2), rate.value * (1 + half / 2))
+        if band.width > self.run.search.relative_width:  # the level moves
             half *= min(1.0, 2 * known.by_level)  # of the half that lose
-            return replace(known, lower_fps=lower_fps * (1 - half), upper_fps=upper_fps * (1 + half))
-        low_fps, high_fps = min(known.low_fps, lower_fps), max(known.high_fps, upper_fps)
-        return replace(known, lower_fps=lower_fps, upper_fps=upper_fps, low_fps=low_fps, high_fps=high_fps)
+            return replace(known, median=rate.widened(half, half))
+        return replace(known, median=rate, band=band.reaching(rate.low, rate.high))

@@ -23,6 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from pinchpoint.model.measurement import Interval
+
 Array = NDArray[np.floating[Any]]
 Ints = NDArray[np.intp]
 
@@ -75,22 +77,9 @@ class Seen:
 class OverTime:
     """The threshold as a distribution over the time of the trials; frames per second."""
 
-    lower_fps: float  # of the interval of the median
-    median_fps: float  # half of the trials lose there
-    upper_fps: float
-    low_fps: float  # a tenth of them
-    high_fps: float  # nine tenths
+    median: Interval  # half of the trials lose there
+    band: Interval  # a tenth of them lose at its low end, nine tenths at the high one
     by_level: float  # share of the trials that lose at the median because of the level, not of a bound of their own
-
-    @property
-    def width(self) -> float:
-        """Of the median's interval, relative to its upper end."""
-        return (self.upper_fps - self.lower_fps) / self.upper_fps
-
-    @property
-    def spread(self) -> float:
-        """Of the band, relative to its upper end."""
-        return (self.high_fps - self.low_fps) / self.high_fps
 
 
 @dataclass
@@ -399,7 +388,7 @@ class Track:
         lower, median, upper = (float(fps) for fps in np.exp(np.quantile(middle, (self._tail, 0.5, 1 - self._tail))))
         low, high = (float(np.exp(np.median(quantile(wanted)))) for wanted in BAND)
         by_level = float((ndtr((np.log(median) - paths) / noise) * shares).sum(axis=0).mean())
-        return OverTime(lower, median, upper, low, high, by_level)
+        return OverTime(Interval(median, lower, upper), Interval(median, low, high), by_level)
 
     def moments_fps(self) -> list[tuple[float, float, float]]:
         """Quantiles of the level at each trial: the band's ends and the median."""

@@ -16,6 +16,7 @@ from pinchpoint.model.campaign import Progress
 from pinchpoint.model.effective import by_name, table_in
 from pinchpoint.model.errors import InputError, PinchpointError
 from pinchpoint.model.groups import grouped
+from pinchpoint.model.measurement import Interval
 from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.trial import Ledger, StreamCounts, Trial
 from pinchpoint.report import page, rate_figures, trial_figures, trial_views, words
@@ -51,7 +52,7 @@ class Live:
     current: str = ""  # the scenario being measured
     trials: tuple[Trial, ...] = ()  # the newest first
     made: int = 0
-    bounds: rate_figures.Bounds | None = None  # of its search, as it stands; None: it says nothing yet
+    bounds: Interval | None = None  # of its search's rate, as it stands; None: it says nothing yet
     figure: Figure | None = None  # loads tried by the current scenario
     campaign: Progress | None = None  # of a campaign: its machines; its trials lie with its attempts
 
@@ -263,7 +264,7 @@ def live(folder: RunFolder, info: RunInfo, result: RunResult | None) -> Live:
     allowed = _allowed(info, current)
     bounds = rate_figures.narrowing(own, allowed)
     figure = rate_figures.search_figure(None, own, bounds, allowed) if own else None
-    known, newest = bounds[-1] if bounds else None, tuple(reversed(trials[-MOST_NEWEST:]))
+    known, newest = bounds[-1][1] if bounds else None, tuple(reversed(trials[-MOST_NEWEST:]))
     measured, left_s = sum(name in done for name in names), _left_s(info, done, own)
     return Live(owner(folder.path), measured, len(names), left_s, current, newest, len(trials), known, figure)
 

@@ -14,7 +14,7 @@ from statistics import fmean, median
 
 from pinchpoint.model.duet import MEASURED, DuetMoment, DuetSummary, Slice, Slicing, Stretch, Thaw
 from pinchpoint.model.groups import grouped
-from pinchpoint.model.levels import OVERLOADED
+from pinchpoint.model.trial import OVERLOADED
 from pinchpoint.stats.paired import PairedDifference, compare_log_ratios, fewest_pairs, in_blocks, pseudomedian
 
 STOOD_STILL = "the engine's core stood still"
@@ -234,7 +234,7 @@ def _is_steady(ratios: Sequence[float], tolerance: float) -> bool | None:
         return None
     blocks = in_blocks(ratios, min(MOST_TURNS, len(ratios)))
     difference = compare_log_ratios([pseudomedian(block) for block in blocks])
-    return difference.high >= 1 - tolerance and difference.low <= 1 + tolerance
+    return difference.overlaps(1 - tolerance, 1 + tolerance)
 
 
 def _after_thaw(stretches: Sequence[Stretch], sides: str = "AB") -> list[float]:

@@ -7,15 +7,13 @@ not hold (docs/decisions/0039 has the table, tests/unit/stats/test_estimate.py t
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cache
 from itertools import accumulate
 from statistics import fmean, median, quantiles
 
-from pinchpoint.model.levels import CONFIDENCE
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import CONFIDENCE, Bound, Estimate, Interval, Metric
 from pinchpoint.model.result import Band, ReceiveRate
-from pinchpoint.model.study import Bound, Estimate
 from pinchpoint.model.trial import Trial
 
 FEWEST_FOR_INTERVAL = 6  # the range of five holds the median in 93.75 % of cases, and nothing holds it more often
@@ -23,28 +21,11 @@ FEWEST_FOR_PUBLISHED_TRIMMING = 5
 _GAP = 0.5  # of the range: so far apart two neighbours are two modes, and nothing is known between them
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A centre with the ends of its interval, in the unit of the values."""
-
-    centre: float
-    low: float
-    high: float
-    coverage: float  # how often, of 1, it holds the distribution's median, at least; 0 for a single value
-    n: int
-
-    def words(self, of: str = "repeats") -> str:
-        """What the ends are, e.g. `lowest and highest of 3 runs`; `of` is what was repeated, in the plural."""
-        if self.n == 1:
-            return "a single value"
-        if self.n < FEWEST_FOR_INTERVAL:
-            return f"lowest and highest of {self.n} {of}"
-        return f"{CONFIDENCE * 100:g} %, of the median by ranks over {self.n} {of}"
-
-
-def median_interval(values: Sequence[float]) -> Interval:
+def median_interval(values: Sequence[float], of: str = "repeats") -> Interval:
     """The median and its 95 % interval from ranks, for any distribution; below six values their range.
 
+    `of` is what was repeated, in the plural. The level is how often the distribution's median lies within; 0 of a
+    single value.
     The ends lie between two order statistics, at the share that Hettmansperger and Sheather (1986) give. They are the
     outer one, which is enough for any distribution (David and Nagaraja, "Order Statistics", 7.1), where the inner is
     far off, or infinite, and where values come in steps: where two are alike, or one is 0, as losses often are.
@@ -55,7 +36,8 @@ def median_interval(values: Sequence[float]) -> Interval:
     ranked = sorted(values)
     n, centre = len(ranked), median(ranked)
     if n < FEWEST_FOR_INTERVAL:
-        return Interval(centre, ranked[0], ranked[-1], _coverages(n)[0], n)
+        meaning = "a single value" if n == 1 else f"lowest and highest of {n} {of}"
+        return Interval(centre, ranked[0], ranked[-1], _coverages(n)[0], meaning)
     outer, inwards = rank_place(n)
     inwards = 0.0 if 0 in ranked or len(set(ranked)) < n else inwards
     far = _GAP * (ranked[-1] - ranked[0])
@@ -65,7 +47,8 @@ def median_interval(values: Sequence[float]) -> Interval:
         return ranked[first] + inwards * gap if inwards and abs(gap) < far else ranked[first]
 
     covered = CONFIDENCE if inwards else _coverages(n)[outer - 1]
-    return Interval(centre, end(outer - 1, 1), end(n - outer, -1), covered, n)
+    meaning = f"{CONFIDENCE * 100:g} %, of the median by ranks over {n} {of}"
+    return Interval(centre, end(outer - 1, 1), end(n - outer, -1), covered, meaning)
 
 
 @cache
@@ -86,9 +69,7 @@ def rank_place(n: int) -> tuple[int, float]:
 
 def without_extremes(values: Sequence[float]) -> float | None:
     """The mean without the lowest and the highest value, as some publish; None below five values."""
-    if len(values) < FEWEST_FOR_PUBLISHED_TRIMMING:
-        return None
-    return fmean(sorted(values)[1:-1])
+    return fmean(sorted(values)[1:-1]) if len(values) >= FEWEST_FOR_PUBLISHED_TRIMMING else None
 
 
 def bound_of(metric: Metric) -> Bound:
@@ -107,28 +88,23 @@ def estimate(metrics: Sequence[Metric]) -> Estimate:
     what one search leaves open. A single "at least" leaves it open above, a single "below" open below.
     """
     values = [metric.value for metric in metrics]
-    lows = [metric.value if metric.low is None else metric.low for metric in metrics]
-    highs = [metric.value if metric.high is None else metric.high for metric in metrics]
-    bounds = {bound_of(metric) for metric in metrics}
+    closed = [Interval.of(metric).closed for metric in metrics]
+    lows, highs = [interval.low for interval in closed], [interval.high for interval in closed]
+    bounds = set(map(bound_of, metrics))
     n, first = len(values), metrics[0]
     known = n > 1 or first.low is not None or first.high is not None
     # One repeat with one end only is open at the other, and so is the median of all.
     open_above = Bound.AT_LEAST in bounds or any(metric.high is None and metric.low is not None for metric in metrics)
     open_below = Bound.BELOW in bounds or any(metric.low is None and metric.high is not None for metric in metrics)
     low, high = median_interval(lows), median_interval(highs)
-    words = low.words() if n > 1 else first.note or "of the one measurement"
+    words = low.meaning if n > 1 else first.note or "of the one measurement"
     if n >= FEWEST_FOR_INTERVAL and lows != highs:
         words += ", widened by each one's own bounds"
-    return Estimate(
-        unit=first.unit,
-        value=median_interval(values).centre,
-        low=low.low if known and not open_below else None,
-        high=high.high if known and not open_above else None,
-        n=n,
-        interval=words if known else "",
-        trimmed_mean=without_extremes(values),
-        bound=next((bound for bound in (Bound.AT_LEAST, Bound.BELOW) if bound in bounds), Bound.FOUND),
-    )
+    low_end = low.low if known and not open_below else None
+    high_end = high.high if known and not open_above else None
+    bound = next((bound for bound in (Bound.AT_LEAST, Bound.BELOW) if bound in bounds), Bound.FOUND)
+    made = Estimate(first.unit, median(values), low_end, high_end, n, words if known else "")
+    return replace(made, trimmed_mean=without_extremes(values), bound=bound)
 
 
 def receive_rate(trials: Sequence[Trial]) -> ReceiveRate | None:
@@ -142,13 +118,6 @@ def receive_rate(trials: Sequence[Trial]) -> ReceiveRate | None:
         return None
     forwarded = [trial.forwarded_fps for trial in whole]
     known, tenths = median_interval(forwarded), quantiles(forwarded, n=10, method="inclusive")
-    return ReceiveRate(
-        load_fps=median(trial.offered_fps for trial in whole),
-        estimate_fps=known.centre,
-        lower_fps=known.low,
-        upper_fps=known.high,
-        band=Band(tenths[0], tenths[-1]),
-        trials=len(whole),
-        trial_duration_s=whole[0].duration_s,
-        confidence=CONFIDENCE,
-    )
+    load_fps, interval = median(trial.offered_fps for trial in whole), (known.value, known.low, known.high)
+    band, length_s = Band(tenths[0], tenths[-1]), whole[0].duration_s
+    return ReceiveRate(load_fps, *interval, band, len(whole), length_s, CONFIDENCE)

@@ -13,24 +13,30 @@ from functools import cache
 from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
-from pinchpoint.model.levels import CONFIDENCE
+from pinchpoint.model.measurement import CONFIDENCE, Interval
 
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class PairedDifference:
-    """What pairs say about the ratio of B to A."""
+class PairedDifference(Interval):
+    """What pairs say about the ratio B / A: the pseudomedian (Hodges and Lehmann) of the pairs' ratios.
 
-    ratio: float  # B / A: the pseudomedian (Hodges and Lehmann) of the pairs' ratios
-    low: float  # of the interval at `confidence`; without confidence the lowest ratio of a pair
-    high: float
-    confidence: float | None  # at least so much; None: too few pairs for an interval
-    p_value: float  # two-sided and exact: how likely a difference like this is, where there is none
-    n: int  # pairs
-    differs: bool  # the interval leaves 1 out, equally p_value <= 1 - confidence
-    largest_hidden: float | None  # share by which B could at most differ; None: too few pairs to say
-    method: str
+    Without a level there are too few pairs for an interval: the ends are the lowest and the highest ratio of a pair.
+    """
+
+    p_value: float = 1.0  # two-sided and exact: how likely a difference like this is, where there is none
+    n: int = 0  # pairs
+
+    @property
+    def differs(self) -> bool:
+        """Whether the interval leaves 1 out, equally p_value <= 1 - level."""
+        return self.level is not None and self.tells_apart
+
+    @property
+    def largest_hidden(self) -> float | None:
+        """The share by which B could at most differ; None: too few pairs to say."""
+        return None if self.level is None else self.reach
 
 
 def fewest_pairs(confidence: float = CONFIDENCE) -> int:
@@ -63,12 +69,11 @@ def compare_log_ratios(ratios: Sequence[float], confidence: float = CONFIDENCE) 
     if n < fewest_pairs(confidence):
         method = f"range of {n} pairs; an interval at {sure} needs {fewest_pairs(confidence)}"
         low, high = math.exp(min(ratios)), math.exp(max(ratios))
-        return PairedDifference(ratio, low, high, None, p_value, n, False, None, method)
+        return PairedDifference(ratio, low, high, None, method, p_value=p_value, n=n)
     allowed = sum(2 * share <= 1 - confidence for share in _at_most(n))
     low, high = math.exp(walsh[allowed - 1]), math.exp(walsh[-allowed])
     method = f"{sure}, Wilcoxon's signed ranks over {n} pairs"
-    differs, hidden = low > 1 or high < 1, max(high - 1, 1 - low)
-    return PairedDifference(ratio, low, high, confidence, p_value, n, differs, hidden, method)
+    return PairedDifference(ratio, low, high, confidence, method, p_value=p_value, n=n)
 
 
 def pseudomedian(values: Sequence[float]) -> float:

@@ -43,9 +43,7 @@ def twin(kind: Any) -> Any:
         return kind
     twins = tuple(argument if argument is Ellipsis else twin(argument) for argument in arguments)
     origin = get_origin(kind)
-    if origin is types.UnionType:
-        return reduce(or_, twins)
-    return origin[twins]
+    return reduce(or_, twins) if origin is types.UnionType else origin[twins]
 
 
 def _any(kind: object) -> Any:

@@ -6,7 +6,6 @@ import pytest
 from trials import stream_counts, trial
 
 from pinchpoint.account.validity import discarded, held_back
-from pinchpoint.model.terms import CAUSES
 from pinchpoint.model.trial import Cause, TrialValidity
 
 
@@ -33,7 +32,7 @@ def test_trials_stored_without_a_cause_are_counted_by_their_validity():
 
 
 def test_every_cause_has_its_words():
-    assert set(CAUSES) == set(Cause)
+    assert all(" " in cause.words for cause in Cause)
 
 
 def test_loads_near_the_rate_that_gaps_held_back_by_more_than_a_search_distinguishes_are_reported():

@@ -21,9 +21,8 @@ from pinchpoint.model.causes import (
 )
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.hops import DropKind
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Band, Limit, Outcome, Rate, RateStatus, ScenarioResult, Verdict
-from pinchpoint.model.study import Bound
 from pinchpoint.run.interleaved import CERTAIN
 
 

@@ -6,8 +6,7 @@ import pytest
 from sample_shared import shared_run
 
 from pinchpoint.cli.terminal import EVERY_S, PlainProgress, progress
-from pinchpoint.model.measurement import Metric
-from pinchpoint.model.study import Bound
+from pinchpoint.model.measurement import Bound, Metric
 
 INFO, RESULT, TRIALS = shared_run()
 OWN = [trial for trial in TRIALS if trial.scenario == "2-snat-255"]

@@ -9,9 +9,8 @@ from comparisons import NAME, paired_run, result_of, side
 
 from pinchpoint.findings.comparing import of_run, paired
 from pinchpoint.model.comparison import ComparisonKind, Decision
+from pinchpoint.model.measurement import THREAD_BUSY, Bound
 from pinchpoint.model.result import ModeRates, Rate, RateStatus
-from pinchpoint.model.study import Bound
-from pinchpoint.model.terms import THREAD_BUSY
 from pinchpoint.run.order import in_turns
 
 A = [500.0, 501.0, 499.0, 500.5, 499.5, 500.2, 500.8, 499.9]

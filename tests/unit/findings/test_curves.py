@@ -10,10 +10,10 @@ from pinchpoint.dut.ovs import DEVICE
 from pinchpoint.dut.ovs.collectors import FlowDump
 from pinchpoint.findings.curves import MOST_LISTED, curves, metrics_of
 from pinchpoint.measure.rates.run import of_rates
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Factor
-from pinchpoint.model.study import Bound, Curve, Refusal
+from pinchpoint.model.study import Curve, Refusal
 from pinchpoint.stats.estimate import bound_of, estimate
 
 

@@ -6,10 +6,10 @@ import pytest
 from points import curve, number, point, published, refusals, study, within
 
 from pinchpoint.findings.findings import KINDS, findings, less_is_better
+from pinchpoint.model.measurement import Bound, Estimate, lookup_share
 from pinchpoint.model.result import Limit
 from pinchpoint.model.scenario import Factor
-from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Finding, Study
-from pinchpoint.model.terms import lookup_share
+from pinchpoint.model.study import Curve, CurvePoint, Finding, Study
 
 DISTURBED = "every window was disturbed by the host"
 FALLING = curve({255: {"NDR": number(3.1e6)}, 4096: {"NDR": number(2.9e6)}, 65536: {"NDR": number(1.55e6)}})

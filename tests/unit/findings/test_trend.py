@@ -8,9 +8,8 @@ from sweeps import base
 
 from pinchpoint.findings.trend import StoredRun, trends
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.scenario import SearchMethod
-from pinchpoint.model.study import Bound
 from pinchpoint.scenario.plain import to_plain
 
 

@@ -8,8 +8,8 @@ from support import TWO_PORTS as SCENARIO
 
 from pinchpoint.measure.capacity.run import Aging, Capacity, _Measured, metrics
 from pinchpoint.measure.served import Flush
+from pinchpoint.model.measurement import Bound
 from pinchpoint.model.result import Limit, Outcome
-from pinchpoint.model.study import Bound
 from pinchpoint.search.burst import Bounds
 
 ASKS = Capacity(

@@ -8,8 +8,8 @@ from pinchpoint.engine.connections import Outage, Sample, options
 from pinchpoint.measure.change.run import Changed, Happened, is_right, metrics, window_s
 from pinchpoint.measure.change.run import Window as Findings
 from pinchpoint.model.errors import InputError
+from pinchpoint.model.measurement import Bound
 from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
-from pinchpoint.model.study import Bound
 from pinchpoint.scenario import parse
 
 TIMEOUT_S, RATE = 1.0, 600.0

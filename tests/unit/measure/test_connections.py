@@ -11,9 +11,9 @@ from pinchpoint.keys.kinds import MismatchError
 from pinchpoint.measure.connections.metrics import plan, predicted, why_not
 from pinchpoint.measure.connections.run import Connections, _Measured, work
 from pinchpoint.model.limits import Limit, Resource
+from pinchpoint.model.measurement import Bound
 from pinchpoint.model.result import Limit as Pinch
 from pinchpoint.model.result import Outcome
-from pinchpoint.model.study import Bound
 
 ASKS = Connections(
     failure_ratios=(0.0,),

@@ -57,8 +57,8 @@ def test_the_interval_is_that_of_the_median_over_trials():
     top = result.loss_curve[0]
     losses = sorted(trial.loss_ratio for trial in kept if trial.load_fps == 4e6)
     estimate = median_interval(losses)
-    assert (top.loss_low, top.loss, top.loss_high) == (estimate.low, estimate.centre, estimate.high)
-    assert top.interval == f"median of 6 trials, and its {units.share(estimate.coverage)} interval"
+    assert (top.loss_low, top.loss, top.loss_high) == (estimate.low, estimate.value, estimate.high)
+    assert top.interval == f"median of 6 trials, and its {units.share(estimate.level)} interval"
     assert top.loss_low < top.loss < top.loss_high
 
 

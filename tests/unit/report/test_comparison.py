@@ -69,7 +69,7 @@ def test_pairs_that_are_left_out_are_listed_but_not_drawn():
 
 def test_several_ratios_are_drawn_together_with_their_intervals():
     metric = paired().scenarios[0].metrics[0]
-    figure = ratios_figure([("a", metric), ("b", metric)])
+    figure = ratios_figure([(f"a: {NAME}", metric.interval), (f"b: {NAME}", metric.interval)])
     (trace,) = figure["data"]
     assert trace["y"] == [f"a: {NAME}", f"b: {NAME}"]
     assert min(trace["error_x"]["array"]) >= 0

@@ -11,9 +11,9 @@ import pytest
 from points import curve, number, point, published
 from sample_study import study_run
 
+from pinchpoint.model.measurement import Bound, lookup_share
 from pinchpoint.model.scenario import Factor, Level
-from pinchpoint.model.study import Bound, Curve, Published
-from pinchpoint.model.terms import lookup_share
+from pinchpoint.model.study import Curve, Published
 from pinchpoint.report.curve_figures import Panel, metric_names, panels
 from pinchpoint.report.plot import level_axis, value_axis
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 from points import curve, number, point, refusals, within
 from sample_study import study_run
 
+from pinchpoint.model.measurement import Bound
 from pinchpoint.model.scenario import Factor
-from pinchpoint.model.study import Bound, Curve
+from pinchpoint.model.study import Curve
 from pinchpoint.report.number_views import UNSEEN, curve_views, table_columns
 
 INFO, RESULT, _ = study_run()

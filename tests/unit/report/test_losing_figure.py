@@ -20,8 +20,8 @@ def test_every_usable_trial_is_in_one_point_and_points_rise_with_the_load() -> N
 
 
 def test_the_interval_is_wilsons() -> None:
-    assert interval(LossShare(1e6, 5, 10)) == pytest.approx((0.2366, 0.7634), abs=1e-3)
-    assert interval(LossShare(1e6, 0, 10)) == pytest.approx((0.0, 0.2775), abs=1e-3)
+    assert interval(LossShare(1e6, 5, 10)).figures == pytest.approx((0.5, 0.2366, 0.7634), abs=1e-3)
+    assert interval(LossShare(1e6, 0, 10)).figures == pytest.approx((0.0, 0.0, 0.2775), abs=1e-3)
 
 
 def test_trials_without_loss_stand_at_the_bottom_and_rate_mrr_and_band_are_marked() -> None:

@@ -58,9 +58,9 @@ def test_an_axis_of_what_was_not_observed_is_not_drawn():
 
 def test_the_bounds_of_a_search_narrow_and_hold_what_was_seen():
     own = [trial for trial in sample_run()[2] if trial.scenario == "snat-255"]
-    bounds = narrowing(own, 0.0)
+    bounds = [interval for _, interval in narrowing(own, 0.0)]
     assert bounds[-1].width < bounds[0].width
-    assert bounds[-1].low_fps <= 3.12e6 <= bounds[-1].high_fps * 1.01
+    assert bounds[-1].low <= 3.12e6 <= bounds[-1].high * 1.01
 
 
 def test_before_both_outcomes_were_seen_nothing_is_known():

@@ -22,10 +22,10 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Task
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.errors import BenchError, HostLostError, RequirementError
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Outcome, RateStatus, RunResult
 from pinchpoint.model.scenario import Relative
-from pinchpoint.model.study import Bound, SweepInfo
+from pinchpoint.model.study import SweepInfo
 from pinchpoint.run.budget import expected_s
 from pinchpoint.run.duet import SLICINGS, STRETCH_S
 from pinchpoint.run.order import units

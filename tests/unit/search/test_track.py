@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from pinchpoint.model.levels import CONFIDENCE
+from pinchpoint.model.measurement import CONFIDENCE
 from pinchpoint.search.track import Seen, Track
 
 CAPACITY = 5e6
@@ -29,8 +29,8 @@ def test_a_level_that_stands_still_is_bracketed() -> None:
     for number in range(20):
         track.add(seen(0.3 * number, near(track, 0.3 * number, number), CAPACITY))
     known = track.over_time()
-    assert known.lower_fps <= CAPACITY <= known.upper_fps
-    assert known.width < 0.01 and known.spread < 0.02
+    assert known.median.low <= CAPACITY <= known.median.high
+    assert known.median.width < 0.01 and known.band.width < 0.02
 
 
 def test_a_pause_that_most_trials_meet_is_the_threshold_and_not_what_the_device_forwards() -> None:
@@ -40,8 +40,8 @@ def test_a_pause_that_most_trials_meet_is_the_threshold_and_not_what_the_device_
         is_paused = random.random() < 0.85 and load_fps < 1.02 * CAPACITY
         track.add(seen(0.3 * number, load_fps, 0.6 * CAPACITY if is_paused else CAPACITY, is_pause=is_paused))
     known = track.over_time()
-    assert known.lower_fps <= 0.6 * CAPACITY <= known.upper_fps
-    assert known.median_fps == pytest.approx(0.6 * CAPACITY, rel=0.03)
+    assert known.median.low <= 0.6 * CAPACITY <= known.median.high
+    assert known.median.value == pytest.approx(0.6 * CAPACITY, rel=0.03)
 
 
 def test_a_pause_that_few_trials_meet_lowers_the_band_and_not_the_rate() -> None:
@@ -51,8 +51,8 @@ def test_a_pause_that_few_trials_meet_lowers_the_band_and_not_the_rate() -> None
         is_paused = random.random() < 0.2 and load_fps < 1.02 * CAPACITY
         track.add(seen(0.3 * number, load_fps, 0.6 * CAPACITY if is_paused else CAPACITY, is_pause=is_paused))
     known = track.over_time()
-    assert known.median_fps == pytest.approx(CAPACITY, rel=0.02)
-    assert known.low_fps < 0.8 * CAPACITY
+    assert known.median.value == pytest.approx(CAPACITY, rel=0.02)
+    assert known.band.low < 0.8 * CAPACITY
 
 
 def test_a_level_that_few_trials_met_is_known_as_well_as_the_others() -> None:

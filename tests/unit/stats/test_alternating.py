@@ -23,13 +23,13 @@ def test_the_interval_over_builds_holds_the_ratio_also_where_it_is_smaller_than_
     rates = [compare_turns(Benches(seed, ratio, noise, 0.01).alternate(8, 10).turns).rate for seed in range(40)]
     assert np.mean([interval.low <= ratio <= interval.high for interval in rates]) >= 0.85
     assert np.median([interval.high - interval.low for interval in rates]) < 0.1
-    assert all(interval.confidence == 0.95 for interval in rates)
+    assert all(interval.level == 0.95 for interval in rates)
 
 
 def test_one_build_of_thirty_turns_gives_an_interval():
     made = Benches(2).alternate(1, 40)
     comparison = compare_turns(made.turns)
-    assert (comparison.builds, comparison.rate.confidence) == (1, 0.95)
+    assert (comparison.builds, comparison.rate.level) == (1, 0.95)
 
 
 def test_both_come_first_equally_often():
@@ -53,7 +53,7 @@ def test_a_trial_without_a_usable_account_moves_no_load_and_makes_no_turn():
 def test_a_device_that_forwards_all_that_is_offered_shows_a_bound_and_what_a_packet_costs():
     comparison = compare_turns(Benches(5, most_fps=5e6, cycles={"A": 300.0, "B": 330.0}).alternate(6, 10).turns)
     assert (comparison.a_is_bound, comparison.b_is_bound) == (True, True)
-    assert comparison.cycles.ratio == pytest.approx(1.1)
+    assert comparison.cycles.value == pytest.approx(1.1)
 
 
 def test_costs_at_loads_that_differ_are_not_compared():

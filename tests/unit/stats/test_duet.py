@@ -32,7 +32,7 @@ def test_two_per_cent_are_found_in_a_minute_and_the_interval_holds_them(host, ti
         compare_slices([stretch(HOSTS[host](seed), ratio=0.98, length_s=60, seed=seed)]).difference
         for seed in range(times // 3)
     ]
-    missed = sum(not (difference.differs and difference.ratio < 1) for difference in differences)
+    missed = sum(not (difference.differs and difference.value < 1) for difference in differences)
     outside = sum(not difference.low <= 0.98 <= difference.high for difference in differences)
     assert missed <= times // 30
     assert binom.sf(outside - 1, times // 3, 0.05) > 0.03
@@ -44,12 +44,12 @@ def test_a_linear_drift_is_in_no_quad():
 
     even = Slicing(0.010, 0.0001, 0.0)
     compared = compare_slices([stretch(rising, scatter=0, slicing=even, length_s=8)])
-    assert compared.difference.ratio == pytest.approx(1, abs=1e-4)
+    assert compared.difference.value == pytest.approx(1, abs=1e-4)
 
 
 def test_slices_in_which_the_engine_stood_still_are_discarded_and_counted_with_their_quads():
     compared = compare_slices([stretch(constant(), ratio=0.9, gaps=0.05, scatter=0.01)])
-    assert compared.difference.ratio == pytest.approx(0.9, abs=0.002)
+    assert compared.difference.value == pytest.approx(0.9, abs=0.002)
     discarded = compared.summary.discarded
     assert set(discarded) == {duet.STOOD_STILL, duet.NEIGHBOUR}
     assert compared.summary.used + sum(discarded.values()) == compared.summary.slices == 3000
@@ -94,7 +94,7 @@ def test_slices_of_an_unfinished_quad_are_not_used():
 def test_calibration_is_part_of_no_ratio():
     calibration = stretch(constant(), ratio=0.5, length_s=8, phase=CALIBRATION)
     compared = compare_slices([calibration, stretch(constant(), length_s=8, scatter=0.01)])
-    assert compared.difference.ratio == pytest.approx(1, abs=0.01)
+    assert compared.difference.value == pytest.approx(1, abs=0.01)
     with pytest.raises(ValueError, match="measured"):
         compare_slices([calibration])
 
@@ -108,7 +108,7 @@ def test_every_slice_discarded_leaves_no_difference():
 def test_few_quads_make_few_blocks_and_no_claim():
     compared = compare_slices([stretch(constant(), ratio=0.5, length_s=1)])
     assert len(compared.blocks) < 6
-    assert compared.difference.confidence is None
+    assert compared.difference.level is None
     assert not compared.difference.differs
 
 
@@ -159,8 +159,8 @@ def test_in_a_row_of_slices_the_first_after_a_thaw_are_not_compared():
     short, rows = (
         compare_slices([stretch(wandering(3), slicing=cut, warm_s=0.018, scatter=0.02)]) for cut in (SLICING, ROWS)
     )
-    assert short.difference.ratio < 0.8
-    assert rows.difference.ratio == pytest.approx(1, abs=0.01)
+    assert short.difference.value < 0.8
+    assert rows.difference.value == pytest.approx(1, abs=0.01)
     summary = rows.summary
     assert set(summary.discarded) == {duet.WARMING}
     assert summary.discarded[duet.WARMING] == pytest.approx(summary.slices / 4, rel=0.01)
@@ -170,7 +170,7 @@ def test_in_a_row_of_slices_the_first_after_a_thaw_are_not_compared():
 def test_a_pause_discards_its_slice_and_not_the_row():
     rows = compare_slices([stretch(constant(), ratio=0.9, slicing=ROWS, gaps=0.1, scatter=0.01)])
     single = compare_slices([stretch(constant(), ratio=0.9, gaps=0.1, scatter=0.01)])
-    assert rows.difference.ratio == pytest.approx(0.9, abs=0.003)
+    assert rows.difference.value == pytest.approx(0.9, abs=0.003)
     share = {len(duet.summary.discarded): duet.summary.quads_used / duet.summary.quads for duet in (rows, single)}
     assert share[3] > 0.9 > share[2]
     assert rows.summary.used + sum(rows.summary.discarded.values()) == rows.summary.slices
@@ -184,7 +184,7 @@ def test_a_row_of_which_less_than_half_can_be_used_is_not_compared():
 def test_slices_that_turned_out_too_short_are_not_compared():
     cold = stretch(constant(), warm_s=0.018, length_s=5, scatter=0.01)
     compared = compare_slices([cold, stretch(constant(), slicing=ROWS, warm_s=0.018, scatter=0.01)])
-    assert compared.difference.ratio == pytest.approx(1, abs=0.01)
+    assert compared.difference.value == pytest.approx(1, abs=0.01)
     assert compared.summary.discarded[duet.TOO_SHORT] == len(cold.slices)
     assert compared.summary.slicing == ROWS
 

@@ -96,7 +96,7 @@ def test_where_two_are_alike_or_one_is_zero_the_ends_are_ranks_of_the_sign_test(
         estimate = median_interval(values)
         assert (estimate.low, estimate.high) == (values[ranks[0] - 1], values[ranks[1] - 1])
         tail = sum(comb(n, k) for k in range(ranks[0])) / 2**n
-        assert estimate.coverage == pytest.approx(1 - 2 * tail)
+        assert estimate.level == pytest.approx(1 - 2 * tail)
 
 
 @pytest.mark.parametrize(
@@ -108,16 +108,16 @@ def test_where_two_are_alike_or_one_is_zero_the_ends_are_ranks_of_the_sign_test(
     ],
 )
 def test_an_interval_says_what_it_is(n: int, words: str) -> None:
-    assert median_interval([float(value) for value in range(n)]).words("runs") == words
+    assert median_interval([float(value) for value in range(n)], "runs").meaning == words
 
 
 @pytest.mark.parametrize("n", range(2, FEWEST_FOR_INTERVAL))
 def test_below_six_nothing_covers_95_and_the_range_is_told(n: int) -> None:
     values = [7.0, 3.0, 5.0, 4.0, 9.0][:n]
     estimate = median_interval(values)
-    assert (estimate.centre, estimate.low, estimate.high) == (median(values), min(values), max(values))
-    assert estimate.coverage == 1 - 2 ** (1 - n)
-    assert _coverage(_normal, n) == pytest.approx(estimate.coverage, abs=0.015)
+    assert (estimate.value, estimate.low, estimate.high) == (median(values), min(values), max(values))
+    assert estimate.level == 1 - 2 ** (1 - n)
+    assert _coverage(_normal, n) == pytest.approx(estimate.level, abs=0.015)
 
 
 def _yuens_coverage(draw: Shape, n: int) -> float:
@@ -140,7 +140,7 @@ def test_yuens_interval_covers_one_mode_but_not_two_and_is_hardly_narrower(n: in
 
 def test_one_value_is_its_own_interval() -> None:
     estimate = median_interval([4.0])
-    assert (estimate.low, estimate.high, estimate.coverage) == (4.0, 4.0, 0.0)
+    assert (estimate.low, estimate.high, estimate.level) == (4.0, 4.0, 0.0)
     with pytest.raises(ValueError, match="no values"):
         median_interval([])
 
@@ -158,7 +158,7 @@ def test_large_samples_agree_with_the_binomial() -> None:
 def test_one_disturbed_repeat_of_nine_moves_neither_the_median_nor_its_interval() -> None:
     values = [100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.1, 40.0]
     estimate = median_interval(values)
-    assert estimate.centre == 100
+    assert estimate.value == 100
     assert 99 <= estimate.low < estimate.high <= 101
 
 
@@ -174,7 +174,7 @@ def test_values_that_are_only_known_to_be_larger_leave_the_interval_open(open_en
     estimate = median_interval([*known, *[math.inf] * open_ended])
     assert estimate.high == math.inf
     assert 1 <= estimate.low < 2
-    assert estimate.centre == (4.5 if open_ended < 4 else math.inf)
+    assert estimate.value == (4.5 if open_ended < 4 else math.inf)
 
 
 def test_the_published_mean_drops_one_at_each_end_and_needs_five() -> None:

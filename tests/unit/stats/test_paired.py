@@ -97,7 +97,7 @@ def test_the_test_and_its_interval_agree() -> None:
         a, b = _normal(numbers, 8)
         difference = compare_pairs(a, [1.012 * value for value in b])
         assert difference.differs == (difference.p_value <= 0.05)
-        assert difference.low <= difference.ratio <= difference.high
+        assert difference.low <= difference.value <= difference.high
 
 
 def test_the_p_value_is_that_of_the_tables() -> None:
@@ -112,7 +112,7 @@ def test_the_p_value_is_that_of_the_tables() -> None:
 
 def test_equal_series_hide_nothing_and_do_not_differ() -> None:
     difference = compare_pairs([5.0] * 8, [5.0] * 8)
-    assert (difference.ratio, difference.low, difference.high, difference.largest_hidden) == (1, 1, 1, 0)
+    assert (difference.value, difference.low, difference.high, difference.largest_hidden) == (1, 1, 1, 0)
     assert not difference.differs
     assert difference.p_value == 1
 
@@ -126,17 +126,9 @@ def test_what_could_hide_is_the_far_end_of_the_interval() -> None:
 
 def test_too_few_pairs_claim_nothing() -> None:
     difference = compare_pairs([100.0] * 5, [50.0] * 5)
-    assert difference == PairedDifference(
-        ratio=0.5,
-        low=0.5,
-        high=0.5,
-        confidence=None,
-        p_value=0.0625,
-        n=5,
-        differs=False,
-        largest_hidden=None,
-        method="range of 5 pairs; an interval at 95 % needs 6",
-    )
+    meaning = "range of 5 pairs; an interval at 95 % needs 6"
+    assert difference == PairedDifference(0.5, 0.5, 0.5, None, meaning, p_value=0.0625, n=5)
+    assert (difference.differs, difference.largest_hidden) == (False, None)
 
 
 def test_how_many_pairs_a_confidence_needs() -> None:

@@ -19,9 +19,8 @@ from pinchpoint.findings.findings import KINDS
 from pinchpoint.measure.registry import measures
 from pinchpoint.model import errors
 from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision
-from pinchpoint.model.measurement import Measurement, Metric
+from pinchpoint.model.measurement import Bound, Measurement, Metric
 from pinchpoint.model.result import Limit, Outcome, RateStatus, RunInfo, RunResult
-from pinchpoint.model.study import Bound
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.store.folder import INFO, MEASUREMENT, RESULT, TRIAL, RunFolder
 

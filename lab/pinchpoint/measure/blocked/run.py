@@ -186,8 +186,8 @@ def over_repeats(made: Sequence[Measurement]) -> Iterator[Metric]:
     for name in NAMES:
         if repeats := named.get(name):
             middle, latest = median_interval([metric.value for metric in repeats]), repeats[-1]
-            note = "; ".join(filter(None, (latest.note.split(";")[0], middle.words())))
-            yield Metric(name, latest.unit, middle.centre, middle.low, middle.high, note)
+            note = "; ".join(filter(None, (latest.note.split(";")[0], middle.meaning)))
+            yield Metric(name, latest.unit, *middle.figures, note)
 
 
 def warnings(made: Sequence[Measurement], wanted: int) -> tuple[str, ...]:

@@ -18,11 +18,10 @@ from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import scenario_result
 from pinchpoint.model import units
 from pinchpoint.model.limits import Limit
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Limit as Pinch
 from pinchpoint.model.result import Outcome, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.study import Bound
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.search.burst import Bounds, longest_burst
 

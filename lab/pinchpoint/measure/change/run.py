@@ -31,10 +31,9 @@ from pinchpoint.measure.summary import result_of
 from pinchpoint.measure.traffic import judged
 from pinchpoint.model import units
 from pinchpoint.model.errors import EngineError, InputError
-from pinchpoint.model.measurement import Measurement, Metric
+from pinchpoint.model.measurement import Bound, Measurement, Metric
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Range, Scenario, Scheduler, Service
-from pinchpoint.model.study import Bound
 from pinchpoint.observe.snapshot import Observation
 
 SETUP_S = 1.0  # of the engine

@@ -14,9 +14,8 @@ from pinchpoint.account.exhausted import Exhausted
 from pinchpoint.measure.served import LIMITS
 from pinchpoint.model import units
 from pinchpoint.model.limits import Limit as Bounds
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Limit, Rate, RateStatus, Verdict
-from pinchpoint.model.study import Bound
 
 BURST, SUSTAINED, DOUBLED = "burst rate", "sustained rate", "sustained rate, doubled"
 OVERLOAD = 1.5  # times what the limit bears

@@ -24,8 +24,7 @@ from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError
-from pinchpoint.model.levels import CONFIDENCE
-from pinchpoint.model.measurement import Measurement, Metric
+from pinchpoint.model.measurement import CONFIDENCE, Measurement, Metric
 from pinchpoint.model.result import Outcome, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Search, SearchMethod
 from pinchpoint.model.trial import Ledger, Trial, TrialValidity, Witness
@@ -327,10 +326,10 @@ def _warnings(rates: Sequence[Rate], asks: Connections) -> Iterator[str]:
         "the interval is wider than connections.relative_width asks for; a longer connections.max_traffic_s narrows it"
     )
     for rate in rates:
-        name, low, high = figures.ratio_name(rate.loss_ratio), rate.lower_fps, rate.upper_fps
+        name, known = figures.ratio_name(rate.loss_ratio), rate.interval
         if rate.quoted_fps is None:
             yield f"{name}: none; {figures.status_words(rate)}"
-        elif rate.status is RateStatus.FOUND and low is not None and high and high - low > asks.relative_width * high:
+        elif rate.status is RateStatus.FOUND and known and known.width > asks.relative_width:
             yield f"{name}: {why}"
 
 

@@ -14,10 +14,9 @@ from pinchpoint.measure.frames import FrameSession, first_round, over_frames
 from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
 from pinchpoint.measure.summary import by_name
 from pinchpoint.model import units
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import THREAD_BUSY, Metric
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.terms import THREAD_BUSY
 from pinchpoint.model.trial import ThreadFigure, Trial
 
 PHASE = "load"

@@ -67,19 +67,10 @@ def point(share: float, load_fps: float, trials: Sequence[Trial], reason: str) -
     losses = [max(0.0, trial.loss_ratio) for trial in trials]
     forwarded = [trial.received / trial.sent_duration_s for trial in trials]
     loss, through, n = median_interval(losses), median_interval(forwarded), len(trials)
-    covers = units.share(min(loss.coverage, through.coverage))
-    return replace(
-        unknown(share, load_fps, median(trial.offered_fps for trial in trials), reason),
-        loss=loss.centre,
-        loss_low=loss.low,
-        loss_high=loss.high,
-        forwarded_fps=through.centre,
-        forwarded_low=through.low,
-        forwarded_high=through.high,
-        trials=n,
-        lossless=not any(trial.lost > 0 for trial in trials),
-        interval=f"median of {n} trials, and its {covers} interval" if n > 1 else "one trial",
-    )
+    covers, offered_fps = min(loss.level or 0.0, through.level or 0.0), median(trial.offered_fps for trial in trials)
+    words = f"median of {n} trials, and its {units.share(covers)} interval" if n > 1 else "one trial"
+    lossless = not any(trial.lost > 0 for trial in trials)
+    return LossPoint(share, load_fps, offered_fps, *loss.figures, *through.figures, n, lossless, words, reason, False)
 
 
 def unknown(

@@ -28,11 +28,9 @@ from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked
 from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.measure.trial import ROUND_TRIP, Measurer, OverTime
 from pinchpoint.model import units
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import MRR, Bound, Interval, Metric, band_metrics
 from pinchpoint.model.result import Ceiling, LatencyPoint, PauseGap, Rate, RateStatus, ReceiveRate, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Search, SearchMethod, Stream
-from pinchpoint.model.study import Bound
-from pinchpoint.model.terms import MRR, band_metrics
 from pinchpoint.model.trial import LatencySummary, Trial, TrialValidity
 from pinchpoint.search import SearchOutcome, find_rates, until_valid
 from pinchpoint.search.slices import slice_s
@@ -121,9 +119,9 @@ def _in_bits(rates: Sequence[Rate], streams: Sequence[Stream]) -> Iterator[Metri
     sizes = {stream.frame_bytes for stream in streams if stream.segment}
     for rate in rates[:1]:
         if len(sizes) == 1 and rate.lower_fps is not None:
-            ndr, bits = _rate(rate), 8 * sizes.pop()
-            low, high = (None if end is None else bits * end for end in (ndr.low, ndr.high))
-            yield replace(ndr, name=f"{ndr.name} throughput", unit="bit/s", value=bits * ndr.value, low=low, high=high)
+            ndr = _rate(rate)
+            value, low, high = (Interval.of(ndr) * (8 * sizes.pop())).figures
+            yield replace(ndr, name=f"{ndr.name} throughput", unit="bit/s", value=value, low=low, high=high)
 
 
 def _p99(of: str, point: LatencyPoint, summary: LatencySummary) -> Metric:

@@ -22,10 +22,9 @@ from pinchpoint.measure.kind import TRIAL_S, MeasureKind, asked, one_queue
 from pinchpoint.measure.rates.run import searched_ndr, searching_s
 from pinchpoint.measure.trial import OverTime
 from pinchpoint.model import units
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import Bound, Metric
 from pinchpoint.model.result import Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.study import Bound
 from pinchpoint.model.trial import Cause, Sample, Trial, TrialValidity
 from pinchpoint.stats.estimate import median_interval
 
@@ -141,7 +140,7 @@ def _time(repeats: Sequence[Recovered]) -> Metric:
     """The median time; of a repeat that did not recover it is known only that it took longer than it was watched."""
     ranked = sorted(repeats, key=lambda repeat: (repeat.still, repeat.time_s))
     times = median_interval([inf if repeat.still else repeat.time_s for repeat in ranked])
-    notes = [times.words(), f"each known to {units.nanoseconds(max(repeat.within_s for repeat in repeats) * 1e9)}"]
+    notes = [times.meaning, f"each known to {units.nanoseconds(max(repeat.within_s for repeat in repeats) * 1e9)}"]
     unknown_s = min((repeat.time_s for repeat in repeats if repeat.still), default=inf)
     if unknown_s < inf:
         notes.insert(0, _not_recovered(repeats))
@@ -165,9 +164,9 @@ def metrics(repeats: Sequence[Recovered], throughput_fps: float) -> Iterator[Met
         return
     yield _time(repeats)
     after = median_interval([float(repeat.lost_after) for repeat in repeats])
-    yield Metric("lost after the overload", "count", after.centre, after.low, after.high, after.words())
+    yield Metric("lost after the overload", "count", *after.figures, after.meaning)
     before = median_interval([float(repeat.lost_before) for repeat in repeats])
-    yield Metric("lost in the overload", "count", before.centre, before.low, before.high, before.words())
+    yield Metric("lost in the overload", "count", *before.figures, before.meaning)
     yield Metric("throughput", "fps", throughput_fps, note="that the shares are of")
 
 

@@ -19,9 +19,7 @@ from statistics import fmean
 from pinchpoint.account.cpus import dut_threads
 from pinchpoint.measure.trial import stolen_s
 from pinchpoint.model import units
-from pinchpoint.model.levels import CONFIDENCE
-from pinchpoint.model.measurement import Measurement, Metric
-from pinchpoint.model.terms import THREAD_BUSY
+from pinchpoint.model.measurement import CONFIDENCE, THREAD_BUSY, Measurement, Metric
 from pinchpoint.model.trial import Sample, ThreadLoad
 
 WHOLE = 0.5  # of a window's length: what is left of the time after the last one is not counted as one

@@ -26,10 +26,9 @@ from pinchpoint.measure.standing import Begun, Standing
 from pinchpoint.measure.trial import OverTime
 from pinchpoint.model import units
 from pinchpoint.model.errors import DutError
-from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.measurement import THREAD_BUSY, Measurement
 from pinchpoint.model.result import Rate, ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.terms import THREAD_BUSY
 from pinchpoint.model.trial import Cause, Sample, Trial, TrialValidity
 from pinchpoint.observe.snapshot import Bracket
 

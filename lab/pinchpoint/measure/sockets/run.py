@@ -29,10 +29,9 @@ from pinchpoint.measure.sockets.windows import Window
 from pinchpoint.measure.standing import Begun, Interrupted, Standing
 from pinchpoint.measure.summary import scenario_result, valid
 from pinchpoint.model.errors import BenchError, DutError, RequirementError, UnreachableError
-from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.measurement import THREAD_BUSY, Measurement
 from pinchpoint.model.result import Outcome, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Between, EngineSite, Host, Scenario
-from pinchpoint.model.terms import THREAD_BUSY
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.snapshot import Bracket
 

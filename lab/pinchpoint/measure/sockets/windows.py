@@ -19,10 +19,8 @@ from pinchpoint.engine.sockets import SocketsResult, SocketsRun
 from pinchpoint.measure.summary import by_name
 from pinchpoint.model import units
 from pinchpoint.model.groups import total
-from pinchpoint.model.measurement import CARRIED, LevelChange, Measurement, Metric
+from pinchpoint.model.measurement import CARRIED, THREAD_BUSY, Bound, LevelChange, Measurement, Metric
 from pinchpoint.model.result import Limit
-from pinchpoint.model.study import Bound
-from pinchpoint.model.terms import THREAD_BUSY
 from pinchpoint.model.trial import ThreadLoad, TrialValidity
 from pinchpoint.stats.estimate import estimate
 
