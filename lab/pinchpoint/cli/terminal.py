@@ -84,8 +84,7 @@ def gate(comparison: Comparison, limit: float | None) -> int:
     With a `limit` (a share): WORSE if a judged metric is worse by more, UNDECIDED if one cannot be judged against it.
     """
     by_metric = judged(comparison, limit or 0.0)
-    regressed = [judgement for judgement in by_metric if limit is not None and judgement.state is State.REGRESSION]
-    against = [judgement.metric for judgement in regressed]
+    against = [judgement.metric for judgement in by_metric if limit is not None and judgement.state is State.REGRESSION]
     open_ones = [judgement.metric for judgement in by_metric if _is_open(judgement, limit)]
     worse = f"B is worse by more than {percent(limit or 0.0)}"
     lines = [f"{metric.metric}: {worse}: {metric.sentence}" for metric in against]
