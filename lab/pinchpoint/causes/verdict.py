@@ -147,7 +147,7 @@ def _losing(rate: Rate, trials: Sequence[Trial]) -> list[Trial]:
 
 def _refused(rate: Rate, trials: Sequence[Trial], neighbour: str) -> Verdict:
     invalid = Counter(trial.validity for trial in trials if trial.validity is not TrialValidity.VALID)
-    lines = tuple(f"{count} trials were discarded: {validity.value}" for validity, count in invalid.most_common())
+    lines = tuple(f"{units.counted(count, 'trial')} discarded: {kind.value}" for kind, count in invalid.most_common())
     losing = _losing(rate, trials)
     if asked := _from_rules(losing):
         return Verdict(Limit.NAMED_DROP, f"{asked}; {rate.reason}", lines, (), _ids(losing))

@@ -358,7 +358,7 @@ def campaign_line(progress: Progress) -> str:
     parts += [f"cost {progress.cost:.4g}"] if progress.cost else []
     busy = [machine for machine in progress.machines if machine.state != "gone"]
     parts += [_machine(machine) for machine in busy[:_MOST]]
-    parts += [f"{len(busy) - _MOST} more machines"] if len(busy) > _MOST else []
+    parts += [units.counted(len(busy) - _MOST, "more machine")] if len(busy) > _MOST else []
     return "  ·  ".join(parts)
 
 
