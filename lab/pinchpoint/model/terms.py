@@ -9,7 +9,7 @@ CAUSES: Final[Mapping[Cause, str]] = {
     Cause.GENERATOR: "the generator did not offer the load",
     Cause.SENDER_STOOD_STILL: "the engine's core stood still",
     Cause.RECEIVER_STOOD_STILL: "the engine's core stood still while others sent",
-    Cause.RECEIVER_TAKEN: "the device's own threads had the engine's core while others sent",
+    Cause.RECEIVER_TAKEN: "the device's threads had the engine's core (the other trials may be its quieter ones)",
     Cause.BURST_INTERRUPTED: "the engine's core stood still within the burst",
     Cause.REFLECTOR: "the engine that sends back lost frames",
     Cause.APART: "two engines did not send together",
