@@ -301,4 +301,4 @@ def _alone(machines: Machines, scenario: Scenario, quiet: bool) -> Iterator[List
 def _line(ceiling: Ceiling) -> str:
     back = "" if ceiling.received_fps is None else f", {units.fps(ceiling.received_fps)} of it came back"
     apart = "" if ceiling.distance_ns is None else f" cores {units.nanoseconds(ceiling.distance_ns)} apart,"
-    return f"{units.fps(ceiling.fps)} offered{back};{apart} measured {ceiling.measured}\n  {ceiling.key}"
+    return f"{units.fps(ceiling.fps)} offered{back};{apart} measured {ceiling.measured[:16]}\n  {ceiling.key}"
