@@ -140,7 +140,7 @@ def of_study(folder: Path, quick: bool = False, only: Sequence[str] = (), change
     return Program(folder.resolve().name, _load_all(chosen, quick, changes))
 
 
-def note_if_long(short: tuple[Sweep, ...], long: Callable[[], tuple[Sweep, ...]]) -> None:
+def note_if_long(short: Sequence[object], long: Callable[[], Sequence[object]]) -> None:
     """Say on stderr that the short form is the long one."""
     with suppress(InputError):  # of levels that the short form leaves out
         if short == long():
