@@ -105,7 +105,7 @@ pub fn run(command: Command) -> u8 {
 }
 
 fn dispatch(command: Command) -> Result<u8, Failure> {
-    if let Command::Completions { shell } = command {
+    if let Command::Completion { shell } = command {
         let mut command = Cli::command();
         clap_complete::generate(shell, &mut command, "pinchpoint-engine", &mut io::stdout());
         return Ok(usage::EXIT_DONE);
@@ -127,7 +127,7 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Forward(args) => forward::run(&args, &mut out),
         Command::Balance(args) => balance::run(&args, &mut out),
         Command::Backends(args) => backends::backends(&args, &mut out),
-        Command::Completions { .. } => Ok(usage::EXIT_DONE),
+        Command::Completion { .. } => Ok(usage::EXIT_DONE),
     }
 }
 

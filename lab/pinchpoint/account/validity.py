@@ -229,7 +229,7 @@ def discarded(trials: Sequence[Trial]) -> tuple[tuple[Metric, ...], str]:
     causes = ((trial.cause or trial.validity).words for trial in invalid)
     told = ", ".join(f"{count} {words}" for words, count in Counter(causes).most_common())
     share = len(invalid) / len(trials)
-    warning = f"{units.share(share)} of {len(trials)} trials discarded: {told}" if share > MANY else ""
+    warning = f"{units.share(share)} of {units.counted(len(trials), 'trial')} discarded: {told}" if share > MANY else ""
     return (Metric("trials discarded", "share", share, note=told),), warning
 
 

@@ -147,7 +147,7 @@ def _losing(rate: Rate, trials: Sequence[Trial]) -> list[Trial]:
 
 def _refused(rate: Rate, trials: Sequence[Trial], neighbour: str) -> Verdict:
     invalid = Counter(trial.validity for trial in trials if trial.validity is not TrialValidity.VALID)
-    lines = tuple(f"{count} trials were discarded: {validity.value}" for validity, count in invalid.most_common())
+    lines = tuple(f"{units.counted(count, 'trial')} discarded: {kind.value}" for kind, count in invalid.most_common())
     losing = _losing(rate, trials)
     if asked := _from_rules(losing):
         return Verdict(Limit.NAMED_DROP, f"{asked}; {rate.reason}", lines, (), _ids(losing))
@@ -157,7 +157,7 @@ def _refused(rate: Rate, trials: Sequence[Trial], neighbour: str) -> Verdict:
 
 
 def _from_rules(losing: Sequence[Trial]) -> str:
-    """The drops that the switch's own rules ask for, if most of the frames were lost to them; else empty.
+    """The drops that the switch's settings ask for, if most of the frames were lost to them; else empty.
 
     They come before anything that disturbs the trials: no quieter host would mend it.
     """
@@ -166,7 +166,7 @@ def _from_rules(losing: Sequence[Trial]) -> str:
     frames = sum(group.frames for group in asked)
     if frames < MOST * lost or not frames:
         return ""
-    return f"{asked[0].words()}: the switch's own rules drop {units.frames(frames)} of {units.frames(lost)} lost frames"
+    return f"{asked[0].words()}: the switch's settings drop {units.frames(frames)} of {units.frames(lost)} lost frames"
 
 
 def _not_reached(rate: Rate, trials: Sequence[Trial]) -> Verdict:

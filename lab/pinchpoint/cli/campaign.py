@@ -14,6 +14,7 @@ from pinchpoint.campaign.cluster import Cluster, nodes_of, require_ray
 from pinchpoint.campaign.executor import INTERRUPTED, Executor, Processes
 from pinchpoint.campaign.read import Loaded, benches_here, load
 from pinchpoint.cli.options import NEW_FILE, PACKAGE, How, how_options, pair_of_words, program_of
+from pinchpoint.cli.program import note_if_long
 from pinchpoint.cli.run import new_folder, print_stored, stop_on_signals, write_report, wrong
 from pinchpoint.cli.terminal import campaign_progress, tell
 from pinchpoint.host.local import Local
@@ -76,12 +77,10 @@ def campaign(file: Path | None, how: _How) -> int:
         return _resumed(how.resume, how)
     assert file is not None
     loaded = _loaded(file, dict(how.builds), how.quick, not how.no_ceiling)
-    if how.budget_s is not None:
-        loaded = replace(loaded, campaign=replace(loaded.campaign, budget_s=how.budget_s))
+    asked = loaded.campaign if how.budget_s is None else replace(loaded.campaign, budget_s=how.budget_s)
     if how.dry_run:
-        return _planned(loaded.campaign, how)
-    _require_ready(loaded.campaign, how)
-    asked = loaded.campaign
+        return _planned(asked, how)
+    _require_ready(asked, how)
     folder = new_folder(how, asked.name[:64], loaded.scenarios, loaded.sources, asked.sweeps, budget_s=asked.budget_s)
     made = CampaignFolder(folder)
     made.write_campaign(asked)
@@ -97,13 +96,13 @@ def _loaded(file: Path, builds: Mapping[str, str], quick: bool, ceiling: bool) -
             path = Path(builds[build])
             if path.suffix == PACKAGE:
                 raise InputError(f"--build {build}={path}: a package is unpacked here only", "give a folder")
-            if not path.exists():  # of the machines that measure
-                if not path.is_absolute():
-                    raise InputError(f"--build {build}={path}: no such program or folder", "give its absolute path")
-                return str(path)
-            return str(program_of(path, program, stack))
+            if not path.exists() and not path.is_absolute():  # it may be one of the machines that measure
+                raise InputError(f"--build {build}={path}: no such program or folder", "give its absolute path")
+            return str(program_of(path, program, stack) if path.exists() else path)
 
         loaded = load(file, program_at, quick, ceiling)
+        if quick:
+            note_if_long(loaded.scenarios, lambda: load(file, program_at, False, ceiling).scenarios)
     if unused := [name for name in builds if name not in loaded.builds]:
         raise InputError(f"--build {unused[0]}: {file} has no such build", "see `builds` there")
     return loaded

@@ -15,7 +15,7 @@ import click
 
 from pinchpoint.cli import options
 from pinchpoint.cli.options import FILE, NEW_FILE, How, RunPath, duration, gathered, how_options, setting
-from pinchpoint.cli.program import Program, is_run
+from pinchpoint.cli.program import Program, is_run, note_if_long
 from pinchpoint.cli.run import conduct, conducted, failed, print_stored, resumed, write_report, wrong
 from pinchpoint.cli.terminal import gate, gate_of, show_comparison, tell, write_text
 from pinchpoint.dut.setup import lacking_together
@@ -122,8 +122,7 @@ def compare(wanted: Wanted, how: How, place: Path | None) -> int:
             what = "--resume continues a comparison with its original options"
             raise InputError(what, "give --resume RUN without other arguments")
         return resumed(how)
-    if place is not None:
-        how = replace(how, out=place)
+    how = replace(how, out=place or how.out)
     if runs := [path for path in wanted.paths if is_run(path)]:
         return _stored(wanted, how, place, runs)
     program = both(wanted, how)
@@ -142,7 +141,13 @@ def both(wanted: Wanted, how: How) -> Program:
         expected = "expected a scenario file or a run folder; this folder has no run.json"
         raise InputError(f"{folders[0]}: {expected}", EXAMPLE)
     own = {"A": dict(wanted.set_a), "B": dict(wanted.set_b)}
-    a, b = (_side(label, files[label], {**how.changes, **own[label]}, how.quick) for label in "AB")
+
+    def sides(quick: bool) -> tuple[Sweep, ...]:
+        return tuple(_side(label, files[label], {**how.changes, **own[label]}, quick) for label in "AB")
+
+    a, b = sides(how.quick)
+    if how.quick:
+        note_if_long((a, b), lambda: sides(False))
     require_alike(to_plain(a.scenarios[0]), to_plain(b.scenarios[0]))
     request = requested(wanted, how, a, b)
     a, b = (replace(scenario, repeats=request.pairs) for scenario in (a, b))
@@ -175,10 +180,8 @@ def requested(wanted: Wanted, how: How, a: Sweep, b: Sweep) -> ComparisonRequest
 
 def _lengths(wanted: Wanted, budget_s: float | None) -> tuple[int, float]:
     """How many times both benches are built, and seconds of slices; a budget is held by the clock (BuildTime)."""
-    benches = wanted.benches or BENCHES
-    if budget_s is None:
-        return benches, wanted.slices_s or SLICES_S
-    return benches, wanted.slices_s or max(SHORTEST_S, budget_s - CALIBRATING_S - BUILDING_S)
+    default_s = SLICES_S if budget_s is None else max(SHORTEST_S, budget_s - CALIBRATING_S - BUILDING_S)
+    return wanted.benches or BENCHES, wanted.slices_s or default_s
 
 
 def _asks_for_turns(wanted: Wanted) -> str:

@@ -233,17 +233,11 @@ def _advice(finding: Finding, asked: Asked) -> Iterator[str]:
         f"{units.counted(starts, 'start')} on each, {units.counted(measurements, 'measurement')} after each start; "
         f"about {units.duration(finding.advice.time_s)}"
     )
-    if finding.advice.most_rebuilds > benches:
+    if (enough := finding.advice.most_rebuilds) > benches:
         seen = finding.components[0].freedom
-        at_most = _most(finding.advice)
+        at_most = f"up to {enough}" if enough < MOST_REBUILDS else f"{MOST_REBUILDS} or more"
         yield f"  the pilot saw {units.counted(seen, 'difference')} between benches: {at_most} may be needed"
     yield f"  {asked.command(finding.advice)}"
-
-
-def _most(advice: Allocation) -> str:
-    """Up to how many benches the wished interval may take."""
-    most = advice.most_rebuilds
-    return f"up to {most}" if most < MOST_REBUILDS else f"{MOST_REBUILDS} or more"
 
 
 FOREIGN_S = 5.0  # another generator runs
@@ -306,4 +300,4 @@ def _alone(machines: Machines, scenario: Scenario, quiet: bool) -> Iterator[List
 def _line(ceiling: Ceiling) -> str:
     back = "" if ceiling.received_fps is None else f", {units.fps(ceiling.received_fps)} of it came back"
     apart = "" if ceiling.distance_ns is None else f" cores {units.nanoseconds(ceiling.distance_ns)} apart,"
-    return f"{units.fps(ceiling.fps)} offered{back};{apart} measured {ceiling.measured}\n  {ceiling.key}"
+    return f"{units.fps(ceiling.fps)} offered{back};{apart} measured {ceiling.measured[:16]}\n  {ceiling.key}"

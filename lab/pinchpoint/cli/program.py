@@ -130,7 +130,7 @@ def of_study(folder: Path, quick: bool = False, only: Sequence[str] = (), change
     if (folder / STUDY_FILE).is_file():
         study, sweeps = load_study(folder, quick, only, changes)
         if quick:
-            _note_if_long(sweeps, lambda: load_study(folder, False, only, changes)[1])
+            note_if_long(sweeps, lambda: load_study(folder, False, only, changes)[1])
         return Program(study.name, sweeps, study)
     files = {path.stem: path for path in scenario_files([folder])}
     unknown = [name for name in only if name not in files]
@@ -140,7 +140,7 @@ def of_study(folder: Path, quick: bool = False, only: Sequence[str] = (), change
     return Program(folder.resolve().name, _load_all(chosen, quick, changes))
 
 
-def _note_if_long(short: tuple[Sweep, ...], long: Callable[[], tuple[Sweep, ...]]) -> None:
+def note_if_long(short: Sequence[object], long: Callable[[], Sequence[object]]) -> None:
     """Say on stderr that the short form is the long one."""
     with suppress(InputError):  # of levels that the short form leaves out
         if short == long():
@@ -198,7 +198,7 @@ def _load_all(files: Sequence[Path], quick: bool, changes: Changes) -> tuple[Swe
     if problems:
         raise InputError("\n".join(problems))
     if quick:
-        _note_if_long(tuple(sweeps), lambda: _load_all(files, False, changes))
+        note_if_long(tuple(sweeps), lambda: _load_all(files, False, changes))
     return tuple(sweeps)
 
 

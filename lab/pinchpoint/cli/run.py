@@ -44,7 +44,6 @@ from pinchpoint.run.relative import References
 from pinchpoint.run.run import describe_run, run_all
 from pinchpoint.run.scenario import planned_lines, run_scenario
 from pinchpoint.run.stored import StoredRun
-from pinchpoint.scenario import load_sweep
 from pinchpoint.scenario.keys import by_hand, chosen_by_hand
 from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.store.campaign import is_campaign
@@ -337,7 +336,7 @@ def _scenario(path: Path, name: str | None, how: How) -> Scenario:
     if not path.is_dir():
         if name is not None:
             raise InputError("--scenario chooses one of a run's scenarios", f"pinchpoint explain {path}")
-        scenarios = load_sweep(path, how.quick, how.changes).scenarios
+        scenarios = program.of_paths([path], how.quick, how.changes).sweeps[0].scenarios
         if len(scenarios) > 1:
             message = f"{path}: expected one scenario, found {len(scenarios)} points of a sweep"
             raise InputError(message, f"run it, then: pinchpoint explain RUN --scenario {scenarios[-1].name}")

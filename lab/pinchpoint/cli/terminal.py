@@ -83,8 +83,7 @@ def gate(comparison: Comparison, limit: float | None) -> int:
     With a `limit` (a share): WORSE if a judged metric is worse by more, UNDECIDED if one cannot be judged against it.
     """
     by_metric = judged(comparison, limit or 0.0)
-    regressed = [judgement for judgement in by_metric if limit is not None and judgement.state is State.REGRESSION]
-    against = [judgement.metric for judgement in regressed]
+    against = [judgement.metric for judgement in by_metric if limit is not None and judgement.state is State.REGRESSION]
     open_ones = [judgement.metric for judgement in by_metric if _is_open(judgement, limit)]
     worse = f"B is worse by more than {percent(limit or 0.0)}"
     lines = [f"{metric.metric}: {worse}: {metric.sentence}" for metric in against]
@@ -358,7 +357,7 @@ def campaign_line(progress: Progress) -> str:
     parts += [f"cost {progress.cost:.4g}"] if progress.cost else []
     busy = [machine for machine in progress.machines if machine.state != "gone"]
     parts += [_machine(machine) for machine in busy[:_MOST]]
-    parts += [f"{len(busy) - _MOST} more machines"] if len(busy) > _MOST else []
+    parts += [units.counted(len(busy) - _MOST, "more machine")] if len(busy) > _MOST else []
     return "  ·  ".join(parts)
 
 

@@ -9,6 +9,7 @@ from pinchpoint.bench.resource import Nic as Taken
 from pinchpoint.host import nics as cards
 from pinchpoint.host.interface import Host
 from pinchpoint.host.nics import Interface, Nic
+from pinchpoint.model import units
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import EngineSite, Port, Scenario
 
@@ -114,7 +115,7 @@ def probes(host: Host) -> Iterator[Probe]:
         yield Probe("NICs", True, "none on the PCI bus: only scenarios with port.pci need one", needed=False)
         return
     unsafe = cards.unsafe_mode(host) == "Y"
-    detail = f"{len(groups)} groups" if groups else "none; vfio may do without one" if unsafe else "none"
+    detail = units.counted(len(groups), "group") if groups else "none; vfio may do without one" if unsafe else "none"
     yield Probe("IOMMU", bool(groups) or unsafe, detail, _UNSAFE, needed=False)
     for nic in nics:
         reasons = cards.why_not(nic, host, (nic.address,))

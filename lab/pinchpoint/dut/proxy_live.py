@@ -14,12 +14,13 @@ from pinchpoint.dut.addresses import read_sysctls, sysctls_in_force
 from pinchpoint.dut.device import Action, Check, in_force
 from pinchpoint.dut.program import START_TIMEOUT_S, await_start, kept_log
 from pinchpoint.dut.proxy import RANGE, RELOAD, SOCKET, SPARE_DESCRIPTORS, ProxyBench, sysctls
-from pinchpoint.dut.services import served
+from pinchpoint.dut.services import local_pool, served
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.host.processes import field
+from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Change
+from pinchpoint.model.scenario import Change, Range
 from pinchpoint.observe.cpu import PacketThreads
 from pinchpoint.observe.printed import TCP_COUNTERS, TCP_PORTS, TIME_WAIT_S, TcpStack
 from pinchpoint.observe.snapshot import Collector, Snapshot
@@ -190,16 +191,15 @@ class ProxyLive(softirq.KernelLive):
         """Local ports, descriptors, the program's table, the accept queue, the backends, the workers."""
         service = self.service
         first, last = map(int, self.sysctls([RANGE])[RANGE].split())
-        ports, ends = last - first + 1, len(service.locals) * len(service.backends)
+        places, pool = local_pool(service, Range(first, last - first + 1))
         backlogs, workers = self.backlogs(), len(self.tasks())
-        pool = f"{ports:,} ports x {len(service.locals)} local addresses x {len(service.backends)} backends"
         held = f"{pool}, each held for {TIME_WAIT_S:g} s in TIME_WAIT"
-        queues = f"backlog of {len(backlogs)} listening sockets: {' + '.join(map(str, backlogs))}"
-        servers = f"{len(service.backends)} backends"
-        cores = f"{workers} workers on CPUs {', '.join(map(str, self.cpus))}"
+        queues = f"backlog of {units.counted(len(backlogs), 'listening socket')}: {' + '.join(map(str, backlogs))}"
+        servers = units.counted(len(service.backends), "backend")
+        cores = f"{units.counted(workers, 'worker')} on CPUs {', '.join(map(str, self.cpus))}"
         overflows, failures = (f"{TCP_COUNTERS}{name}" for name in ("ListenOverflows", "AttemptFails"))
         return (
-            Limit(Resource.LOCAL_PORTS, ports * ends, TIME_WAIT_S, held, TCP_PORTS, self.no_port),
+            Limit(Resource.LOCAL_PORTS, places, TIME_WAIT_S, held, TCP_PORTS, self.no_port),
             *tabled(self.table(), self.descriptors(), len(self.processes()), self.no_descriptor),
             Limit(Resource.ACCEPT_QUEUE, None, None, queues, refused=(overflows,)),  # a connection only passes it
             Limit(Resource.BACKEND, None, None, servers, refused=(failures, *self.no_answer)),

@@ -1,5 +1,6 @@
 """What a device that balances declares beyond what every device does."""
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from pinchpoint.host.processes import soon
+from pinchpoint.model import units
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Family, Mode, Range, Scenario, Scheduler, Service
 
@@ -121,10 +123,11 @@ def local_ports(service: Service) -> Range:
     return service.local_ports or KERNELS_PORTS
 
 
-def local_pool(service: Service) -> tuple[int, str]:
-    """How many connections have a local port at once, and of what that is the product."""
-    local, ports, backends = len(service.locals), local_ports(service).count, len(service.backends)
-    return local * ports * backends, f"{local:,} addresses x {ports:,} ports x {backends:,} backends"
+def local_pool(service: Service, ports: Range | None = None) -> tuple[int, str]:
+    """How many connections have a local port at once, and of what that is the product; `ports`: None, source NAT's."""
+    of_each = (ports or local_ports(service)).count
+    factors = ((len(service.locals), "address"), (of_each, "port"), (len(service.backends), "backend"))
+    return math.prod(count for count, _ in factors), " x ".join(units.counted(*factor) for factor in factors)
 
 
 def await_forgotten(tracked: Callable[[], int], within_s: float, poll_s: float) -> int:

@@ -8,7 +8,6 @@ from typing import Any
 from pinchpoint.model.comparison import Difference, Differences
 from pinchpoint.model.effective import defaulted, flat, table_in, within
 from pinchpoint.model.result import RunInfo, ScenarioResult
-from pinchpoint.model.scenario import Range
 
 NONE = "none"
 NOT_RECORDED = "not recorded"  # of a host: it does not tell, or an older version did not ask
@@ -78,18 +77,14 @@ def _defining(plain: Plain, lengths: Sequence[str]) -> dict[str, str]:
 
 def _keys(plain: Plain) -> dict[str, str]:
     kept = {name: value for name, value in plain.items() if name not in _NAMES}
-    return {key.replace("dut.tuning.", "dut."): words for key, words in flat(_readable(kept))}
+    return {key.replace("dut.tuning.", "dut."): words for key, words in flat(_without_rules(kept))}
 
 
-def _readable(value: Any, key: str = "") -> Any:
-    """The scenario with ranges as people write them, and without rules, which are compared otherwise."""
+def _without_rules(value: Any) -> Any:
+    """The scenario without rules, which are compared otherwise."""
     if isinstance(value, Mapping):
-        if set(value) == {"first", "count"}:
-            span = Range(**value)
-            numbers = str(span.first) if span.count == 1 else f"{span.first}-{span.last}"
-            return span.as_addresses() if "ipv4" in key else numbers
-        return {name: _readable(inner, name) for name, inner in value.items() if name not in ("rules", "rule_series")}
-    return [_readable(inner, key) for inner in value] if isinstance(value, list | tuple) else value
+        return {name: _without_rules(inner) for name, inner in value.items() if name not in ("rules", "rule_series")}
+    return [_without_rules(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _rules(a: Plain, b: Plain) -> Iterator[Difference]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.lexical import Path, Place, places
+from pinchpoint.model import units
 from pinchpoint.model.errors import InputError
 
 LARGEST_FILE = 1 << 20
@@ -86,14 +87,12 @@ class Source:
         """Whether a value can be put there: the array elements on the way are there."""
         value: Any = self.data
         for part in path[:-1]:
-            if isinstance(part, int):
-                if not isinstance(value, list) or part >= len(value):
-                    return False
+            if isinstance(part, int) and isinstance(value, list) and part < len(value):
                 value = value[part]
-            else:
-                if not isinstance(value, dict):
-                    return False
+            elif isinstance(part, str) and isinstance(value, dict):
                 value = value.get(part, {})
+            else:
+                return False
         return isinstance(value, dict)
 
     def line(self, path: Path) -> int:
@@ -125,8 +124,7 @@ class Source:
         if self.is_full:
             self.problem(path, "unknown key")
             return
-        near = get_close_matches(str(path[-1])[:LONGEST_SHOWN], known, 1)
-        meant = near[0] if near else elsewhere
+        meant = next(iter(get_close_matches(str(path[-1])[:LONGEST_SHOWN], known, 1)), elsewhere)
         hint = f"did you mean {meant}?" if meant else f"known here: {', '.join(known)}"
         self.problem(path, f"unknown key; {hint}")
 
@@ -148,7 +146,8 @@ class Source:
         """All problems, by line."""
         rows = [f"{_escaped(self.path)}:{line}: {message}" for line, message in sorted(self._problems)]
         more = len(rows) - MOST_PROBLEMS
-        return InputError("\n".join([*rows[:MOST_PROBLEMS], *([f"and {more:,} more problems"] * (more > 0))]))
+        left_out = [f"and {units.counted(more, 'more problem')}"] if more > 0 else []
+        return InputError("\n".join([*rows[:MOST_PROBLEMS], *left_out]))
 
 
 def _put(data: Any, path: Path, value: object) -> None:
@@ -195,12 +194,11 @@ def _decode(text: str, path: str) -> tuple[dict[str, Any], MutableMapping[Path, 
 
 
 def _syntax(message: str, text: str) -> tuple[str, int]:
-    last = text.count("\n") + 1
     match = _SYNTAX.fullmatch(message)
     if not match:
         return message, 1
     what = _UNCLOSED if match[1] in _UNCLOSED_AS_TOMLLIB_SAYS else match[1]
-    return what, int(match[2]) if match[2] else last
+    return what, int(match[2] or text.count("\n") + 1)
 
 
 def dotted(path: Path) -> str:

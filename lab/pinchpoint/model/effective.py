@@ -5,13 +5,19 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from pinchpoint.model import addresses
+
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _FILE_WORDS = {"streams": "stream", "ports": "port", "tx_port": "from", "rx_port": "to"}
+_OF_PORTS = ("udp_src", "udp_dst", "local_ports", "client_ports")  # ranges of these are of numbers, others of addresses
 
 
 def flat(value: object, key: str = "") -> Iterator[tuple[str, str]]:
     """Every key with its value in words; elements of arrays count from 1, as in the file's errors."""
-    if isinstance(value, Mapping) and value:
+    if ends := _ends(value):
+        is_of_ports = key.endswith(_OF_PORTS)
+        yield key, "-".join(dict.fromkeys(str(end) if is_of_ports else addresses.shown(end) for end in ends))
+    elif isinstance(value, Mapping) and value:
         for name, inner in value.items():
             word = _FILE_WORDS.get(str(name), str(name))
             yield from flat(inner, f"{key}.{word}" if key else word)
@@ -20,6 +26,15 @@ def flat(value: object, key: str = "") -> Iterator[tuple[str, str]]:
             yield from flat(item, f"{key}[{place}]")
     else:
         yield key, in_words(value)
+
+
+def _ends(value: object) -> tuple[int, int] | None:
+    """The first and the last of a range; None: it is none. Whoever made a stored run may have written anything."""
+    if not isinstance(value, Mapping) or set(value) != {"first", "count"}:
+        return None
+    first, count = value["first"], value["count"]
+    is_range = isinstance(first, int) and isinstance(count, int) and 0 <= first < first + count <= 1 << 128
+    return (first, first + count - 1) if is_range else None
 
 
 def defaulted(scenario: Mapping[str, object]) -> frozenset[str]:

@@ -196,8 +196,8 @@ def render_comparison_table(comparison: Comparison) -> Group:
     """What a comparison found; the caller prints it, plain or in colour."""
     parts: list[RenderableType] = [
         *(Text(line, style="bold") for line in views.answers(comparison)),
-        Text.assemble(("A", "bold"), f"  {comparison.a.name}, started {comparison.a.started}"),
-        Text.assemble(("B", "bold"), f"  {comparison.b.name}, started {comparison.b.started}"),
+        Text.assemble(("A", "bold"), f"  {comparison.a.name}, started {comparison.a.started[:16].replace('T', ' ')}"),
+        Text.assemble(("B", "bold"), f"  {comparison.b.name}, started {comparison.b.started[:16].replace('T', ' ')}"),
         Text(f"{views.method(comparison)}.", style="dim"),
         _differences(comparison.differences, "What differs"),
     ]

@@ -259,7 +259,7 @@ def thread_view(load: ThreadLoad, figures: Mapping[str, ThreadFigure]) -> Thread
         *((("Busy by", load.busy_by.words),) if load.busy_by else ()),
         ("Per packet", cycles),
         ("Clock", words.NOT_MEASURED if load.clock_hz is None else f"{load.clock_hz / 1e9:.2f} GHz"),
-        ("Received", f"{words.count(load.received)} frames"),
+        ("Received", units.counted(load.received, "frame")),
         ("Passes per packet", words.NOT_COUNTABLE if passes is None else f"{passes:.2f}"),
         *((figure.title, f"{value:,.10g}") for figure, value in counted if not figure.answers),
     )

@@ -24,7 +24,7 @@ SIDES: Final[Mapping[str, str]] = {
     "dut": "the DUT could not keep up",
     "engine": "the engine could not keep up",
     "host": "the host could not keep up",
-    "rules": "the DUT's rules ask for it",
+    "rules": "the DUT's settings ask for it",
     "wire": "the link carries no more, or damages frames",
 }
 

@@ -125,7 +125,7 @@ class _Run:
             try:
                 self._files.flush()
             except StoreError as unwritten:
-                if unwritten.message != getattr(error, "message", ""):
+                if not isinstance(error, StoreError):  # one full disk is one error
                     error.add_note(str(unwritten))  # what failed first is what the user must know first
             raise
         self._files.flush()

@@ -13,6 +13,7 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.measure.rates.run import Rates
 from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.standing import Standing, Task, live_bench
+from pinchpoint.model import units
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Ceiling, ScenarioResult
 from pinchpoint.model.scenario import LAB, EngineSite, Remote, Scenario
@@ -75,11 +76,9 @@ def planned(
 
 def _engine_settings(setup: Setup) -> dict[str, str]:
     """The NICs of engines on other hosts than the device's, as read back there."""
-    settings = dict[str, str]()
-    for end in setup.engines:
-        if end.resources:
-            settings |= nics.settings(end.host, nics.of_engine(setup.scenario, end.site))
-    return settings
+    ends = (end for end in setup.engines if end.resources)
+    by_end = (nics.settings(end.host, nics.of_engine(setup.scenario, end.site)) for end in ends)
+    return {key: words for settings in by_end for key, words in settings.items()}
 
 
 def planned_lines(setup: Setup) -> Iterator[str]:
@@ -139,7 +138,8 @@ def first_lines(text: str, most: int) -> str:
         return text
     kept = text[: text.rfind("\n", 0, most) + 1]
     left_out = text[len(kept) :]
-    return f"{kept}(cut here: {len(left_out.splitlines()):,} more lines, {len(left_out):,} characters)\n"
+    lines = units.counted(len(left_out.splitlines()), "more line")
+    return f"{kept}(cut here: {lines}, {len(left_out):,} characters)\n"
 
 
 def _attach_log(bench: Standing) -> None:

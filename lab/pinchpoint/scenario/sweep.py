@@ -11,6 +11,7 @@ from typing import Any
 from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.reader import Element, Reader, Values, refuse_doubles
 from pinchpoint.keys.source import CHANGED, MOST_PROBLEMS, Change, Source, key_at, key_path, nearest, path_text, show
+from pinchpoint.model import units
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Factor, Level, Point, Relative, Scenario, Sweep
 from pinchpoint.scenario import keys, sweep_keys
@@ -84,8 +85,7 @@ def _axes(source: Source, factors: Sequence[Element], quick: bool) -> Iterator[A
 
 def _paths(source: Source, element: Element, names: Sequence[str]) -> Iterator[Path]:
     for place, name in enumerate(names):
-        path = _swept(source, name, (*element.at, "keys", place))
-        if path:
+        if path := _swept(source, name, (*element.at, "keys", place)):
             yield path
 
 
@@ -180,7 +180,7 @@ def _tell(source: Source, problems: Mapping[tuple[int, str], list[Mapping[str, L
     for (line, problem), points in problems.items():
         common = {name: level for name, level in points[0].items() if all(point[name] == level for point in points)}
         shown = ", ".join(f"{name} = {show(level)}" for name, level in (common or points[0]).items())
-        more = f" and {len(points) - 1} more points" if not common else ""
+        more = f" and {units.counted(len(points) - 1, 'more point')}" if not common else ""
         is_everywhere = not points[0] or (len(points) == tried and tried > 1)
         source.take(line, problem if is_everywhere else f"{problem} (at {shown}{more})")
 

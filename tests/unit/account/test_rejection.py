@@ -26,6 +26,13 @@ def test_the_share_and_its_causes_are_reported_from_a_quarter_on():
     assert discarded([]) == ((), "")
 
 
+def test_where_the_device_chose_which_trials_count_the_warning_says_so():
+    """A switch whose other threads have the engine's core when it is busy leaves its quieter trials."""
+    _, warning = discarded([trial(), invalid(Cause.RECEIVER_TAKEN)])
+    assert "50.0 % of 2 trials discarded: 1 the device's threads had the engine's core" in warning
+    assert "the other trials may be its quieter ones" in warning
+
+
 def test_trials_stored_without_a_cause_are_counted_by_their_validity():
     (metric,), _ = discarded([invalid(None)])
     assert metric.note == "1 noisy host"

@@ -314,6 +314,12 @@ def test_a_stray_loss_far_below_the_bound_is_no_evidence():
     assert reached.trial_ids == ("t-0002",)
 
 
+def test_losses_below_the_published_rate_are_no_evidence_although_they_are_within_its_interval():
+    between = replace(FOUND, lower_fps=900.0, estimate_fps=1000.0)
+    pause = losing(number=5, load_fps=950.0, threads=[thread_load(0.4)], offered=950, lost=1)
+    assert verdict(between, [losing(threads=[thread_load(0.99)]), pause]).trial_ids == ("t-0002",)
+
+
 def test_invalid_trials_are_no_evidence():
     noisy = losing("transmit ring of right full", "engine", number=4, validity=TrialValidity.NOISY_HOST)
     assert verdict(FOUND, [losing(threads=[thread_load(0.99)]), noisy]).trial_ids == ("t-0002",)
@@ -349,12 +355,12 @@ def test_a_refused_rate_beside_a_neighbour_names_the_host():
     assert diagnosis.verdict(rate, [trial(1000.0)], RING).limit is Limit.UNEXPLAINED
 
 
-def test_frames_that_the_rules_drop_are_told_so_whatever_the_host_does():
+def test_frames_that_the_switch_is_set_to_drop_are_told_so_whatever_the_host_does():
     rate = Rate(0.0, RateStatus.REFUSED, None, None, 1.0, 21.0, "100% of 1 s trials at 10% load lose frames")
     trials = [losing("drop action of pipeline", "rules", lost=5), trial(validity=TrialValidity.NOISY_HOST)]
     reached = verdict(rate, trials)
     assert reached.limit is Limit.NAMED_DROP
-    assert "drop action of pipeline: the switch's own rules drop 5 of 5 lost frames" in reached.headline
+    assert "drop action of pipeline: the switch's settings drop 5 of 5 lost frames" in reached.headline
     assert rate.reason in reached.headline
     mixed = [losing("drop action of pipeline", "rules", lost=5, named=2), trials[1]]
     assert verdict(rate, mixed).limit is Limit.HOST

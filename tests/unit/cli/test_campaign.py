@@ -71,6 +71,16 @@ def test_a_campaign_that_was_begun_on_something_else_is_refused_once_and_not_by_
         cli._resumed(folder(asked(), info=info).path, HOW)
 
 
+def test_a_short_form_that_no_scenario_has_is_said(tmp_path, capsys):
+    (tmp_path / "plain.toml").write_text(scenario_text())
+    file = tmp_path / "campaign.toml"
+    file.write_text('scenarios = ["plain.toml"]\n')
+    cli._loaded(file, {}, quick=False, ceiling=False)
+    assert capsys.readouterr().err == ""
+    cli._loaded(file, {}, quick=True, ceiling=False)
+    assert "--quick changes nothing" in capsys.readouterr().err
+
+
 def test_what_an_older_version_did_not_record_of_the_host_is_no_difference(monkeypatch):
     monkeypatch.setattr(facts, "host_facts", lambda host: {"kernel": "6.1", "turbo": "on"})
     info = replace(sample_run()[0], host={"kernel": "6.1"}, versions=facts.versions(Local()))

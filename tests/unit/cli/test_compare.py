@@ -85,6 +85,11 @@ def test_two_settings_of_one_file_are_measured_in_turns_and_compared(lab, compar
     assert {path.name for path in folder.path.iterdir()} >= {"comparison.html", "report.html", "run.json"}
 
 
+def test_a_short_form_that_no_side_has_is_said_once(lab, compare, capsys):
+    assert compare(FORWARD, *SMC, "--quick", "--pairs", 6, "--out", compare.out) == 0
+    assert capsys.readouterr().err.count("--quick changes nothing") == 1
+
+
 @pytest.fixture
 def duets(lab, monkeypatch):
     """Benches that always fit, and slices that are made up: B's ratio to A's is `duets.ratio`."""

@@ -9,6 +9,7 @@ from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import run as command
 from pinchpoint.cli.main import main
 from pinchpoint.host.local import Local
+from pinchpoint.measure.standing import Interrupted
 from pinchpoint.model.result import Outcome
 from pinchpoint.run.order import info, units
 from pinchpoint.run.run import describe_run, run_all, unmeasured
@@ -31,6 +32,8 @@ def resume(folder, monkeypatch, outcomes):
 
     def run_one(unit, *_):
         outcome = outcomes.get(unit.point.levels["rules"], Outcome.MEASURED)
+        if isinstance(outcome, Interrupted):
+            raise outcome
         return measured(unit, 1e6) if outcome is Outcome.MEASURED else unmeasured(unit, outcome, "because", 1.0)
 
     def run_here(machines, wanted, folder, listener, remember, *_):
@@ -43,6 +46,14 @@ def resume(folder, monkeypatch, outcomes):
 
 def test_what_is_impossible_or_needless_is_no_failure(folder, monkeypatch):
     assert resume(folder, monkeypatch, {2: Outcome.IMPOSSIBLE, 3: Outcome.SKIPPED}) == 0
+
+
+def test_an_interrupted_run_prints_what_has_ended_and_no_empty_table(folder, monkeypatch, capsys):
+    assert resume(folder, monkeypatch, {1: Interrupted("interrupted")}) == 130
+    told = capsys.readouterr()
+    assert told.out == "" and "--resume" in told.err
+    assert resume(folder, monkeypatch, {2: Interrupted("interrupted")}) == 130
+    assert "report.html" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", [["run", "--resume"], ["trend"]])

@@ -16,7 +16,7 @@ from pinchpoint.cli.pilot import Asked
 from pinchpoint.cli.run import run
 from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
-from pinchpoint.model.result import Outcome
+from pinchpoint.model.result import Ceiling, Outcome
 from pinchpoint.run.pilot import Allocation, Costs, unit
 from pinchpoint.run.run import unmeasured
 
@@ -111,6 +111,11 @@ def test_advice_for_a_given_time_and_for_too_little(pilot, capsys):
 def test_a_metric_that_is_not_there_is_told(pilot, capsys):
     assert pilot(FILE, "--metric", "absent") == 0
     assert "absent: no number in 24 of 24 measurements; the first: not measured" in capsys.readouterr().out
+
+
+def test_a_ceiling_says_to_the_minute_when_it_was_measured():
+    known = Ceiling(10e6, "2026-01-02T03:04:05.678901+00:00", "a key", 30.0)
+    assert command._line(known) == "10.0 Mpps offered; cores 30.0 ns apart, measured 2026-01-02T03:04\n  a key"
 
 
 def test_failed_measurements_end_with_an_exit_code(pilot, capsys, monkeypatch):

@@ -78,6 +78,11 @@ def test_local_ports_are_places_for_each_address_and_backend_while_time_wait_las
     assert limit.source == "2 addresses x 40 ports x 2 backends, nf_conntrack_tcp_timeout_time_wait = 2 s"
 
 
+def test_what_there_is_one_of_is_not_many():
+    alone = replace(SERVICE, local=Range(0x0A0100F0, 1), backends=SERVICE.backends[:1])
+    assert by_resource(balancer(alone))[Resource.LOCAL_PORTS].source.startswith("1 address x 40 ports x 1 backend, ")
+
+
 def test_without_a_range_the_kernel_takes_ports_from_1024_on():
     service = replace(SERVICE, local_ports=None)
     assert by_resource(balancer(service))[Resource.LOCAL_PORTS].size == 2 * 2 * 64512

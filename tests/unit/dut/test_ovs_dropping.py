@@ -105,6 +105,12 @@ def test_what_is_in_force_is_not_advised(one_in, advised):
     assert "dut.smc = true" in suspicion.mend
 
 
+def test_queues_that_the_switch_balances_itself_are_not_to_be_balanced_by_it():
+    assert DEVICE.advice("imbalance", {"ovs/config/pmd-auto-lb": 1.0}) == ("set port.rxq_affinity",)
+    for seen in ({}, {"ovs/config/pmd-auto-lb": 0.0}):
+        assert DEVICE.advice("imbalance", seen)[-1] == "let pmd-auto-lb deal the queues out"
+
+
 class Answers:
     """A database that answers each transaction with what it has."""
 

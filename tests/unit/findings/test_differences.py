@@ -8,6 +8,7 @@ from sweeps import base
 
 from pinchpoint.dut.ovs.spec import RuleSeries
 from pinchpoint.findings import differences
+from pinchpoint.model.effective import flat
 from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.scenario.plain import to_plain
 
@@ -64,6 +65,25 @@ def test_ranges_are_written_as_addresses():
     wider = changed(streams=(replace(stream, ipv4_dst=replace(stream.ipv4_dst, first=0x30000001, count=2)),))
     ((what, _, value),) = [difference for difference in told(to_plain(PLAIN), wider) if "ipv4_dst" in difference[0]]
     assert (what, value) == ("stream[1].ipv4_dst", "48.0.0.1-48.0.0.2")
+
+
+@pytest.mark.parametrize(
+    ("key", "first", "count", "words"),
+    [
+        ("ipv4_dst", 0x30000001, 255, "48.0.0.1-48.0.0.255"),
+        ("clients", 0x10000001, 1, "16.0.0.1"),
+        ("local", (0xFD00 << 112) + 1, 2, "fd00::1-fd00::2"),
+        ("udp_src", 1025, 64511, "1025-65535"),
+        ("local_ports", 5000, 1, "5000"),
+    ],
+)
+def test_a_range_is_one_setting_in_the_words_of_the_file(key, first, count, words):
+    assert list(flat({key: {"first": first, "count": count}})) == [(key, words)]
+
+
+@pytest.mark.parametrize(("first", "count"), [("x", 2), (1 << 128, 1), (-1, 3), (5, 0), (None, None)])
+def test_a_stored_range_that_is_none_is_shown_as_it_stands(first, count):
+    assert [key for key, _ in flat({"clients": {"first": first, "count": count}})] == ["clients.first", "clients.count"]
 
 
 def test_rules_are_compared_by_their_text_so_that_one_more_does_not_move_all_others():

@@ -78,7 +78,7 @@ def test_an_attached_text_that_is_cut_says_how_much():
     text = "".join(f"flow {number}\n" for number in range(10))
     assert first_lines(text, len(text)) == text
     assert first_lines(text, 15) == "flow 0\nflow 1\n(cut here: 8 more lines, 56 characters)\n"
-    assert first_lines("x" * 20, 15) == "(cut here: 1 more lines, 20 characters)\n"
+    assert first_lines("x" * 20, 15) == "(cut here: 1 more line, 20 characters)\n"
 
 
 TWO_MODES = CoreDistance(near_ns=30.0, far_ns=160.0, dwell_s=1.0, far_capacity=0.5)

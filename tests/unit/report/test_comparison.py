@@ -11,6 +11,7 @@ from sweeps import base
 
 from pinchpoint.findings.comparing import of_run
 from pinchpoint.findings.stored_runs import of_runs
+from pinchpoint.model.comparison import Side
 from pinchpoint.report import render_comparison, render_comparison_table
 from pinchpoint.report.comparison import pairs_figure, ratios_figure
 
@@ -74,6 +75,12 @@ def test_several_ratios_are_drawn_together_with_their_intervals():
     assert trace["y"] == [f"a: {NAME}", f"b: {NAME}"]
     assert min(trace["error_x"]["array"]) >= 0
     assert min(trace["error_x"]["arrayminus"]) >= 0
+
+
+def test_a_start_is_told_without_the_fractions_of_its_second():
+    begun = paired(a=Side("one", "2026-01-02T03:04:05.678901+00:00"))
+    assert "one, started 2026-01-02 03:04" in text(begun) and ":05" not in text(begun)
+    assert "one, started 2026-01-02 03:04:05 UTC." in render_comparison(begun)
 
 
 def test_an_unfinished_comparison_says_so():

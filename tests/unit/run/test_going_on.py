@@ -190,6 +190,27 @@ def test_other_errors_end_the_run_at_once(tmp_path):
     assert outcomes(folder.read_result()) == {"g-rules-1": "measured"}
 
 
+@pytest.mark.parametrize(
+    ("error", "noted"), [(StoreError("trials.jsonl: No space left on device"), 0), (Interrupted("interrupted"), 1)]
+)
+def test_a_full_disk_is_one_error_and_a_note_of_any_other(tmp_path, error, noted):
+    class Full(RunFolder):
+        is_full = False
+
+        def write_info(self, info):
+            if Full.is_full:
+                raise StoreError("run.json: No space left on device")
+            super().write_info(info)
+
+    def before(unit):
+        Full.is_full = unit.name == "g-rules-2"
+
+    folder = Full(folder_of(tmp_path, [THREE]).path)
+    with pytest.raises(type(error)) as told:
+        run(folder, Bench(errors={"g-rules-2": error}, before=before), now_s=lambda: 0.0)
+    assert len(getattr(told.value, "__notes__", ())) == noted
+
+
 def test_a_plain_scenario_ends_the_run_with_its_first_error(tmp_path):
     folder = RunFolder.create(tmp_path, "run")
     folder.write_info(describe_run(Local(), folder.run_id, [], [to_plain(base())], {}))

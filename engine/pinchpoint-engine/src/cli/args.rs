@@ -93,7 +93,8 @@ pub enum Command {
     /// List the backends: which can be used here, why others cannot, and what to do about it
     Backends(BackendsArgs),
     /// Print a completion script for a shell
-    Completions {
+    #[command(alias = "completions")]
+    Completion {
         /// For which shell
         shell: Shell,
     },

@@ -16,7 +16,7 @@ fn the_help_lists_every_command_and_its_examples_are_commands() {
         "reflect",
         "forward",
         "backends",
-        "completions",
+        "completion",
     ] {
         assert!(help.contains(&format!("\n  {command} ")), "{command}");
         let own = output(&[command, "--help"]);
@@ -39,9 +39,10 @@ fn the_help_lists_every_command_and_its_examples_are_commands() {
 }
 
 #[test]
-fn completions_know_the_commands_and_their_options() {
+fn completion_knows_the_commands_and_their_options() {
     for shell in ["bash", "zsh", "fish"] {
-        let script = stdout(&output(&["completions", shell]));
+        let script = stdout(&output(&["completion", shell]));
+        assert_eq!(script, stdout(&output(&["completions", shell])), "its former name");
         for word in ["both-ways", "listen", "tcp-syn"] {
             assert!(script.contains(word), "{word} in {shell}");
         }

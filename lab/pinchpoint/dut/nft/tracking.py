@@ -29,7 +29,7 @@ from pinchpoint.dut import addresses
 from pinchpoint.dut.addresses import TIMEOUT, read_sysctls
 from pinchpoint.dut.places import Places
 from pinchpoint.dut.program import braced
-from pinchpoint.dut.services import KERNELS_PORTS, await_forgotten, is_full
+from pinchpoint.dut.services import KERNELS_PORTS, await_forgotten, is_full, local_pool
 from pinchpoint.dut.softirq import BACKLOG
 from pinchpoint.host.interface import PROC, CommandFailed, Host
 from pinchpoint.model.errors import BenchError
@@ -325,9 +325,7 @@ class NftBalancer:
         )
         if not is_full(service):
             return limits
-        ports, local, backends = self._ports().count, len(service.locals), len(service.backends)
-        pool = f"{local} address{'' if local == 1 else 'es'} x {ports:,} ports x {backends} backends"
-        size = local * ports * backends
+        size, pool = local_pool(service, self._ports())
         return (Limit(Resource.LOCAL_PORTS, size, closed_s, f"{pool}, {held}", ENTRIES, (NOT_INSERTED,)), *limits)
 
     def _ports(self) -> Range:

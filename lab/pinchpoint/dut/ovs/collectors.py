@@ -27,7 +27,7 @@ from pinchpoint.observe.snapshot import Collector, Listing, Snapshot, paths
 MOST_RULES: Final = 10_000  # the switch's main thread writes the dump, about a microsecond a rule
 BY_RULES, BY_TRACKING = "ovs/rules/dropped", "ovs/rules/dropped_by_tracking"
 MIRRORED, CONFIGURED = "ovs/mirror/to/", "ovs/config/"
-_READ: Final = ("emc-insert-inv-prob", "smc-enable")
+_READ: Final = ("emc-insert-inv-prob", "smc-enable", "pmd-auto-lb")
 _HIDDEN: Final = 254  # the switch's own table
 _RULE: Final = re.compile(
     r"^(?:table_id=(?P<table>\d{1,3}), )?duration=\S+, n_packets=(?P<packets>\d{1,19}), n_bytes=\d+, "
@@ -230,7 +230,7 @@ class DroppingRules(_ControlCollector):
 
 
 class Database(Asked):
-    """What the database says now of mirrors and caches: others may have changed it since the bench was built."""
+    """What the database says now of mirrors and settings: others may have changed it since the bench was built."""
 
     name = "database"
     refusal = DutError
@@ -239,7 +239,7 @@ class Database(Asked):
         self._host, self._path = host, path
 
     def read(self, at_s: float) -> Snapshot:
-        """Gauges `ovs/mirror/to/PORT`: 1; `ovs/config/KEY` of the caches, false as 0."""
+        """Gauges `ovs/mirror/to/PORT`: 1; `ovs/config/KEY` of what may be advised, false as 0."""
         with Ovsdb(self._host, self._path) as database:
             asked = [selected("Mirror", "output_port"), selected("Open_vSwitch", "other_config")]
             mirrors, switch = database.transact(asked)

@@ -127,8 +127,7 @@ def _queues(seen: Seen) -> Iterator[Metric]:
     """Of each port's receive queues: the share of its thread's time, and of the port's frames."""
     for name, percent in sorted(between(seen, "ovs/rxq/", "/usage_percent").items()):
         _, port, queue = name.split("/")
-        note = "of its thread's time, over the last 5 s"
-        yield Metric(f"queue usage {port}:{queue}", "share", percent / 100, note=note)
+        yield Metric(f"queue usage {port}:{queue}", "share", percent / 100, note="of its thread's time in the last 5 s")
     for port in sorted({name.split("/")[2] for name in seen if name.startswith("ovs/port/")}):
         counted = between(seen, f"ovs/port/{port}/rx_q", "_good_packets")
         queues = {int(number): frames for number, frames in counted.items() if number.isdigit()}
@@ -219,7 +218,7 @@ _SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "false-offload": ("name outputs in the place of NORMAL in table 0",),
     "slow-path": ("raise dut.flow_limit", "raise dut.max_idle_ms"),
     "copies": ("name the port in the place of NORMAL without a learnt address, FLOOD or ALL",),
-    "imbalance": ("set port.rxq_affinity", "let pmd-auto-lb deal the queues out"),
+    "imbalance": ("set port.rxq_affinity",),
     "main-thread": ('set dut.datapath = "af_xdp" or "dpdk"',), "preempted": ("name another CPU in dut.pmd_cpus",),
     "flow-control": ("set options:tx-flow-ctrl=false of the port",),
 }  # fmt: skip
@@ -302,7 +301,9 @@ def _one_output(rule: str) -> str:
     return f"{match}{separator}{re.sub(r',{2,}', ',', actions).strip(',')}"
 
 
-def _caches(cause: str, seen: Seen) -> Iterator[str]:
+def _unless_set(cause: str, seen: Seen) -> Iterator[str]:
+    if cause == "imbalance" and not seen.get(f"{CONFIGURED}pmd-auto-lb"):
+        yield "let pmd-auto-lb deal the queues out"
     if cause in ("masks", "many-flows") and not seen.get(_SMC):
         yield "try dut.smc = true"
     if cause == "many-flows" and seen.get(_EMC) != 0:
@@ -347,4 +348,4 @@ class CountedDevice(Device):
 
     def advice(self, cause: str, seen: Seen) -> Sequence[str]:
         """Keys, and settings of its database, without what is in force."""
-        return (*_SETTINGS.get(cause, ()), *_caches(cause, seen))
+        return (*_SETTINGS.get(cause, ()), *_unless_set(cause, seen))

@@ -276,7 +276,7 @@ def warnings(windows: Sequence[Window], ring: int, asked_s: float) -> tuple[str,
     standstills = stops(windows)
     lines = [stop.words for stop in standstills[:_MOST_STOPS]]
     if len(standstills) > _MOST_STOPS:
-        lines.append(f"forwarding stood still {len(standstills) - _MOST_STOPS:,} times more")
+        lines.append(f"forwarding stood still {units.counted(len(standstills) - _MOST_STOPS, 'more time')}")
     if late := sum(window.late for window in windows):
         lines.append(f"{units.counted(late, 'frame')} came so late that they were counted as lost first")
     discarded = sum(bool(disturbed(window, ring)) for window in windows)
