@@ -142,10 +142,11 @@ class _File:
 
     def _check(self) -> None:
         """What no table can say by itself."""
-        stems = [Path(path).stem for path in self.top.get("scenarios", ())]
+        paths = self.top.get("scenarios", ())
+        stems = [Path(path).stem for path in paths]
         for place, stem in enumerate(stems):
             if stem in stems[:place]:
-                told = f"expected files of different names, found {show(stem)} again"
+                told = f"expected files of different names, found {paths[stems.index(stem)]} and {paths[place]}"
                 self.source.problem(("scenarios", place), told)
         self._check_machines()
         if self.top.get("measured_on") == "every" and not self.benches:
@@ -177,8 +178,8 @@ class _File:
         for key in named:
             for place, name in enumerate(element.values[key]):
                 if key in known and name not in known[key]:
-                    has = ", ".join(known[key][:10]) or "there is none"
-                    self.source.mismatch((*element.at, key, place), f"a {key} of this campaign ({has})", name)
+                    expected = f"a {key} of this campaign ({', '.join(known[key][:10]) or 'there is none'})"
+                    self.source.mismatch((*element.at, key, place), expected, name, known[key])
 
     def groups(self) -> Iterator[tuple[Sweep, list[tuple[Unit, Scenario]]]]:
         """Each group: one file with one variant and one build, on any machine or on one of every machine."""

@@ -244,8 +244,8 @@ class Told:
 
 
 @click.command(short_help="Fail where HEAD is slower than BASE, for pipelines.")
-@click.argument("base", type=click.Path(exists=True, path_type=Path))
-@click.argument("head", type=click.Path(exists=True, path_type=Path))
+@click.argument("base", type=RunPath())
+@click.argument("head", type=RunPath())
 @click.option("--scenario", type=FILE, metavar="FILE", help="Measure this scenario with the programs of BASE and HEAD.")
 @gathered(
     Told,

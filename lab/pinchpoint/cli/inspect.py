@@ -56,7 +56,7 @@ def _print_schema(context: click.Context, _: click.Parameter, form: str | None) 
 
 
 @click.command(short_help="Check scenario files without running them.")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="SCENARIO...")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SCENARIO...")
 @click.option("--quick", is_flag=True, help="The short form.")
 @click.option("--json", "as_json", is_flag=True,
               help="Print every scenario with its effective values, or the problems.")  # fmt: skip
@@ -119,11 +119,9 @@ def _levels(factor: Factor) -> str:
     return f"{few} {factor.unit}".rstrip()
 
 
-_STORED = click.Path(exists=True, file_okay=False, path_type=Path)
-
-
 @click.command(short_help="List stored runs, the newest first.")
-@click.argument("folder", default=str(RUNS), type=_STORED, metavar="[FOLDER]")
+@click.argument("folder", default=str(RUNS), metavar="[FOLDER]",
+                type=click.Path(exists=True, file_okay=False, path_type=Path))  # fmt: skip
 @json_option
 def runs(folder: Path, as_json: bool) -> int:
     """List the runs in FOLDER (runs), the newest first.
@@ -181,7 +179,7 @@ def report(run_folder: Path, form: str | None) -> int:
 
 
 @click.command(short_help="Where a number changed over stored runs.")
-@click.argument("paths", nargs=-1, required=True, type=_STORED, metavar="RUNS...")
+@click.argument("paths", nargs=-1, required=True, type=RunPath(file_okay=False), metavar="RUNS...")
 @click.option("--scenario", "scenarios", multiple=True, metavar="NAME", help="This scenario only; may be given again.")
 @click.option("--metric", "metrics", type=former.metric, multiple=True, metavar="NAME",
               help="This metric, e.g. NDR; may be given again. Else every rate, or the first metric.")  # fmt: skip

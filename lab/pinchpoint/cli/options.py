@@ -10,7 +10,6 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +23,7 @@ from pinchpoint.host.local import Local
 from pinchpoint.host.machines import Machines
 from pinchpoint.model import units
 from pinchpoint.model.effective import toml_of
-from pinchpoint.model.errors import InputError
+from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.scenario import Remote, is_destination
 from pinchpoint.run.host_recovery import AWAITED_S
 from pinchpoint.scenario.study import STUDY_FILE
@@ -155,9 +154,7 @@ def study_folder(name: str) -> Path:
         return shipped[name]
     if name and Path(name).is_dir():
         return Path(name)
-    near = get_close_matches(name, shipped, 1)
-    meant = f"did you mean {near[0]}? " if near else ""
-    hint = f"{meant}Shipped: {', '.join(shipped)}; or the path of a folder of your own"
+    hint = f"{choices(name, shipped, 'shipped')}; or the path of a folder of your own"
     raise InputError(f"{name}: no such study", hint)
 
 

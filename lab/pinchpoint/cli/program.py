@@ -16,7 +16,7 @@ from pinchpoint.host.interface import Host
 from pinchpoint.host.machines import Machines
 from pinchpoint.model import units as words
 from pinchpoint.model.comparison import ComparisonRequest, Method
-from pinchpoint.model.errors import InputError
+from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.scenario import Scenario, Sweep
 from pinchpoint.model.study import Study, SweepInfo
 from pinchpoint.run import order
@@ -135,7 +135,7 @@ def of_study(folder: Path, quick: bool = False, only: Sequence[str] = (), change
     files = {path.stem: path for path in scenario_files([folder])}
     unknown = [name for name in only if name not in files]
     if unknown:
-        raise InputError(f"{folder}: no group {', '.join(unknown)}", f"its groups: {', '.join(files)}")
+        raise InputError(f"{folder}: no group {', '.join(unknown)}", choices(unknown[0], files, "its groups"))
     chosen = [path for name, path in files.items() if not only or name in only]
     return Program(folder.resolve().name, _load_all(chosen, quick, changes))
 

@@ -30,7 +30,7 @@ from pinchpoint.host.machines import Machines
 from pinchpoint.measure.standing import Interrupted, Stoppable
 from pinchpoint.model import units as words
 from pinchpoint.model.comparison import ComparisonRequest, Method
-from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError, StoreError
+from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError, StoreError, choices
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Point, Scenario, Sweep
 from pinchpoint.model.study import Study, SweepInfo
@@ -352,7 +352,7 @@ def _scenario(path: Path, name: str | None, how: How) -> Scenario:
         raise InputError(f"{path} has {len(stored)} scenarios", f"--scenario {next(iter(stored))}")
     chosen = stored.get(name or next(iter(stored), ""))
     if chosen is None:
-        raise InputError(f"{path} has no scenario {name}", f"one of: {', '.join(stored)}")
+        raise InputError(f"{path} has no scenario {name}", choices(name or "", stored))
     scenario = from_plain(chosen)
     return replace(scenario, point=Point(scenario.name, {}))
 

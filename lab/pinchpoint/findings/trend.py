@@ -11,7 +11,7 @@ from pinchpoint.findings.curves import DISTURBED, metrics_of, of_repeats
 from pinchpoint.findings.findings import less_is_better
 from pinchpoint.model.comparison import Difference, Trend, TrendChange, TrendRun, TrendSegment
 from pinchpoint.model.effective import by_name
-from pinchpoint.model.errors import InputError
+from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.groups import grouped
 from pinchpoint.model.result import Outcome, Rate, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Bound, Estimate
@@ -53,7 +53,7 @@ def trends(stored: Sequence[StoredRun], scenarios: Sequence[str] = (), metrics: 
     measured = grouped(of_run for run in sorted(stored, key=_started) for of_run in _measured(*run))
     unknown = [name for name in scenarios if name not in measured]
     if unknown or not measured:
-        hint = f"measured: {', '.join(measured)}" if measured else "pinchpoint run --resume RUN finishes a run"
+        hint = choices(unknown[0], measured, "measured") if measured else "pinchpoint run --resume RUN finishes a run"
         raise InputError(f"no run has measured {', '.join(unknown) or 'anything'}", hint)
     wanted = [(name, runs) for name, runs in measured.items() if name in scenarios or not scenarios]
     return tuple(trend for name, runs in wanted for trend in _trends(name, runs, metrics))
@@ -86,7 +86,7 @@ def _trends(name: str, runs: Sequence[_Measured], metrics: Sequence[str]) -> Ite
     wanted = metrics or tuple(newest.rates) or tuple(newest.estimates)[:1]
     known = dict.fromkeys(metric for run in runs for metric in (*run.rates, *run.estimates))
     if unknown := [metric for metric in wanted if metric not in known]:
-        raise InputError(f"{name}: no metric {', '.join(unknown)}", f"its metrics: {', '.join(known)}")
+        raise InputError(f"{name}: no metric {', '.join(unknown)}", choices(unknown[0], known, "its metrics"))
     for metric in wanted:
         yield _trend(name, metric, runs)
 

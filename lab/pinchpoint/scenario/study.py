@@ -6,15 +6,14 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path as FilePath
 from typing import Any
 
 from pinchpoint.keys.kinds import MismatchError
 from pinchpoint.keys.reader import Element, Reader
-from pinchpoint.keys.source import CHANGED, Change, Source, key_at, key_path, nearest, read_text, show
+from pinchpoint.keys.source import CHANGED, Change, Source, key_at, key_path, near_key, read_text, show
 from pinchpoint.model import former
-from pinchpoint.model.errors import InputError
+from pinchpoint.model.errors import InputError, choices
 from pinchpoint.model.scenario import Level, Sweep
 from pinchpoint.model.study import FindingRequest, Published, PublishedPoint, Study
 from pinchpoint.scenario import keys, sweep_keys
@@ -42,9 +41,7 @@ def load_study(
     curves, requests = reader.array(sweep_keys.PUBLISHED), reader.array(sweep_keys.FINDING)
     for word in only:
         if word not in stems:
-            near = get_close_matches(word, stems, 1)
-            meant = f"did you mean {near[0]}? " if near else ""
-            raise InputError(f"{path}: unknown scenario {show(word)}", f"{meant}available: {', '.join(stems)}")
+            raise InputError(f"{path}: unknown scenario {show(word)}", choices(word, stems, "available"))
     wanted = [stem for stem in stems if stem in only or not only]
 
     wrong: list[str] = []
@@ -94,7 +91,7 @@ def _quick(source: Source, reader: Reader, files: Collection[Source]) -> tuple[C
     for name, value in quick.items() if isinstance(quick, dict) else ():
         at, path = ("quick", name), key_path(name)
         if path is None or key_at(path, keys.known()) is None:
-            near = "" if source.is_full else nearest(name, keys.known())
+            near = "" if source.is_full else near_key(name, keys.known())
             hint = f"; did you mean {near}?" if near else ""
             source.problem(at, f'expected a key of scenario files in quotes, like "search.duration_sum_s"{hint}')
             continue
@@ -111,7 +108,7 @@ def _asked(changes: Mapping[str, object], files: Collection[Source], wrong: list
     for name, value in changes.items():
         at = key_path(name)
         if at is None or key_at(at, keys.known()) is None:
-            near = nearest(name, keys.known())
+            near = near_key(name, keys.known())
             wrong.append(f"{name}: there is no such key" + (f"; did you mean {near}?" if near else ""))
             continue
         change = Change(at, value, origin=CHANGED)
@@ -135,7 +132,7 @@ def _check_groups(source: Source, elements: Sequence[Element], stems: Sequence[s
     for element in elements:
         group = element.values.get("group")
         if group and stems and group not in stems:
-            source.mismatch((*element.at, "group"), f"one of the study's scenarios ({', '.join(stems)})", group)
+            source.mismatch((*element.at, "group"), f"one of the study's scenarios ({', '.join(stems)})", group, stems)
 
 
 def _check_factors(source: Source, elements: Sequence[Element], sweeps: Mapping[str, Sweep]) -> None:
@@ -148,10 +145,10 @@ def _check_factors(source: Source, elements: Sequence[Element], sweeps: Mapping[
         names = [factor.name for factor in sweep.factors]
         known = f"a factor of {sweep.group} ({', '.join(names) or 'there is none'})"
         if values.get("factor") and values["factor"] not in names:
-            source.mismatch((*element.at, "factor"), known, values["factor"])
+            source.mismatch((*element.at, "factor"), known, values["factor"], names)
         for name in values.get("levels", ()):
             if name not in names:
-                source.mismatch((*element.at, "levels"), known, name)
+                source.mismatch((*element.at, "levels"), known, name, names)
             elif name == values.get("factor"):
                 source.problem((*element.at, "levels"), f"expected levels of other factors, found {show(name)}")
 

@@ -97,6 +97,8 @@ def test_problems_are_printed_for_machines_as_well(tmp_path, capsys):
     assert main(["check", "--json", str(tmp_path)]) == 2
     told = json.loads(capsys.readouterr().out)
     assert told["problems"][0].startswith(f"{tmp_path}/a.toml:1: ")
+    assert main(["check", "--json", str(tmp_path / "absent.toml")]) == 2
+    assert json.loads(capsys.readouterr().out)["problems"] == [f"{tmp_path}/absent.toml: No such file or directory"]
 
 
 def test_a_pilot_prints_its_plan_and_stops(capsys):

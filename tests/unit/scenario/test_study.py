@@ -141,12 +141,12 @@ def test_the_first_of_several_figures_counts_where_the_study_says_so(folder: Pat
         (
             'factor = "bridges"\ntitle',
             'factor = "bridge"\ntitle',
-            "expected a factor of cascade (io, bridges, extra rules)",
+            'expected a factor of cascade (io, bridges, extra rules), found "bridge"; did you mean "bridges"?',
         ),
         (
             'group = "cascade"',
             'group = "cascades"',
-            'expected one of the study\'s scenarios (cascade), found "cascades"',
+            'expected one of the study\'s scenarios (cascade), found "cascades"; did you mean "cascade"?',
         ),
         ('kind = "fall"', 'kind = "fell"', 'finding[1].kind: expected "fall" or "knee"'),
         ('factor = "bridges"\n', 'factor = "bridge"\n', "expected a factor of cascade (io, bridges, extra rules)"),
