@@ -2,26 +2,22 @@
 `pinchpoint import` a traffic profile of another program.
 """
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
 import click
 
+from pinchpoint.cli.doctor import engine_probes, lacking
 from pinchpoint.cli.options import FILE, NEW_FILE
-from pinchpoint.dut import registry, setup
-from pinchpoint.dut.device import Starter
-from pinchpoint.engine import process
-from pinchpoint.host.facts import Machine, host_facts, look
+from pinchpoint.dut import registry
+from pinchpoint.host.facts import host_facts, look
 from pinchpoint.host.interface import Host
 from pinchpoint.host.local import Local
-from pinchpoint.host.machines import Machines
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError, PinchpointError, RequirementError, StoreError
 from pinchpoint.run import scaffold
 from pinchpoint.run.scaffold import Choice
-from pinchpoint.scenario import load_sweep
 
 
 @click.command(short_help="Write a first scenario that runs on this machine.")
@@ -29,22 +25,21 @@ from pinchpoint.scenario import load_sweep
 @click.option("--kind", metavar="KIND", help="The kind of device, e.g. bridge; otherwise the first that can run.")
 @click.option("--stdout", "to_stdout", is_flag=True, help="Print the scenario instead of writing FILE.")
 def init(file: Path, kind: str | None, to_stdout: bool) -> int:
-    """Look at this machine and write FILE (scaffold.toml), a scenario that runs here, with the reasons as comments.
+    """Look at this machine and write FILE (first.toml), a scenario that runs here, with the reasons as comments.
 
     It looks at cores, NUMA nodes, NICs, hugepages, programs, kernel modules and a switch in service; it changes
     nothing, and never overwrites a file.
     """
     target = None if to_stdout else file
     _require_new(target, "init", "name another file: pinchpoint init FILE")
-    machines = Machines(Local())
-    machine = look(machines.lab)
-    choices = [_choice(machine, starter, machines) for starter in _starters(kind)]
+    lab = Local()
+    machine, choices = look(lab), _choices(kind, lab)
     chosen = next((choice for choice in choices if not choice.lacks), None)
     if chosen is None:
         lines = "".join(f"\n  {choice.starter.words}: {'; '.join(choice.lacks)}" for choice in choices)
         raise RequirementError(f"no device can run on this machine:{lines}", "pinchpoint doctor --fix")
     others = [choice for choice in choices if choice is not chosen]
-    written = scaffold.text(machine, host_facts(machines.lab), list(_in_service(machines.lab)), chosen, others)
+    written = scaffold.text(machine, host_facts(lab), list(_in_service(lab)), chosen, others)
     _write(target, written, chosen.starter.words, f"pinchpoint check {file}, then pinchpoint run {file}")
     return 0
 
@@ -67,38 +62,18 @@ def _write(file: Path | None, text: str, what: str, next_step: str) -> None:
     click.echo(f"{file}: {what}\nnext: {next_step}")
 
 
-def _starters(kind: str | None) -> list[Starter]:
-    """Of one kind, or of all, best first. Raises InputError where there is none."""
-    if kind is not None and (own := list(registry.device(kind).starters)):
-        return own
-    every = [(name, starter) for name in registry.kinds() for starter in registry.device(name).starters]
-    if kind is not None or not every:
-        able = ", ".join(dict.fromkeys(name for name, _ in every))
-        raise InputError(f"init has no plain scenario of {kind}", f"--kind with one of {able}")
-    return sorted((starter for _, starter in every), key=lambda starter: starter.rank)
-
-
-def _choice(machine: Machine, starter: Starter, machines: Machines) -> Choice:
-    """Whether the scenario that would be written runs here: asked of the scenario itself."""
-    facts = dict.fromkeys(("processor", "cpus", "memory", "system", "kernel"), "")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "first.toml")
-        path.write_text(scaffold.text(machine, facts, (), Choice(starter), ()), encoding="utf-8")
-        (scenario,) = load_sweep(path).scenarios
-    lacking = (probe for probe in setup.lacking(scenario, machines) if probe.name != "root")
-    lacks = [f"{probe.name} ({probe.detail})" for probe in lacking]
-    return Choice(starter, (*lacks, *_backend_lacks(starter, machines.lab)))
-
-
-def _backend_lacks(starter: Starter, lab: Host) -> Iterator[str]:
-    try:
-        backends = {backend.name: backend for backend in process.backends(lab)}
-    except PinchpointError as error:
-        yield error.message
-        return
-    backend = backends.get(starter.backend)
-    if backend is None or not backend.available:
-        yield f"engine backend {starter.backend} ({(backend.why if backend else None) or 'not built in'})"
+def _choices(kind: str | None, lab: Host) -> list[Choice]:
+    """What can be begun with, of one kind or of all, best first. Raises InputError where a kind has nothing."""
+    able = [name for name in registry.kinds() if registry.device(name).starters]
+    if kind is not None and not registry.device(kind).starters:
+        raise InputError(f"init has no plain scenario of {kind}", f"--kind with one of {', '.join(able)}")
+    devices = map(registry.device, able if kind is None else (kind,))
+    starting = [(form.starter, form) for device in devices for form in device.forms(lab) if form.starter]
+    engine = engine_probes(lab)
+    return [
+        Choice(starter, tuple(f"{probe.name} ({probe.detail})" for probe in lacking(form, engine)))
+        for starter, form in sorted(starting, key=lambda pair: pair[0].rank)
+    ]
 
 
 def _in_service(lab: Host) -> Iterator[str]:
