@@ -14,7 +14,7 @@ from pinchpoint.bench import requirements
 from pinchpoint.bench.requirements import Probe, Remedy
 from pinchpoint.cli.options import host_at, host_option, json_option
 from pinchpoint.cli.run import stop_on_signals
-from pinchpoint.cli.terminal import console
+from pinchpoint.cli.terminal import console, next_step
 from pinchpoint.dut import nics, placement, registry, vm
 from pinchpoint.dut.device import Form
 from pinchpoint.engine import process
@@ -34,10 +34,9 @@ _QUIET: Final = (("DEBIAN_FRONTEND", "noninteractive"),)
 
 @dataclass(frozen=True)
 class Step:
-    """One command as root; `items` of what was asked for come with it."""
+    """One command as root."""
 
     argv: tuple[str, ...]
-    items: int = 0
     installs: bool = False  # Debian packages, whose services Debian would start
 
     def __str__(self) -> str:
@@ -54,12 +53,12 @@ def steps(probes: Iterable[Probe], everything: bool = False, hugepages: int | No
     if packages := _every(remedies, "packages"):
         needed.append(Step(("apt-get", "update")))
         words = ("apt-get", "install", "--yes", "--no-remove", "--no-install-recommends", *packages)
-        needed.append(Step(words, len(packages), installs=True))
+        needed.append(Step(words, installs=True))
     if distributions := _every(remedies, "distributions"):
-        needed.append(Step((sys.executable, "-m", "pip", "install", *distributions), len(distributions)))
-    needed += [Step(("modprobe", name), 1) for name in _every(remedies, "modules")]
+        needed.append(Step((sys.executable, "-m", "pip", "install", *distributions)))
+    needed += [Step(("modprobe", name)) for name in _every(remedies, "modules")]
     if hugepages is not None and hugepages > pool:
-        needed.append(Step(("sysctl", "-w", f"vm.nr_hugepages={hugepages}"), 1))
+        needed.append(Step(("sysctl", "-w", f"vm.nr_hugepages={hugepages}")))
     return needed
 
 
@@ -173,9 +172,8 @@ def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_jso
     wanted = steps(probes, everything, hugepages, pool(host)[0])
     if fix:
         return _fix(host, probes, wanted, yes)
-    if wanted and not away:
-        count = units.counted(sum(step.items for step in wanted), "item")
-        click.echo(f"\npinchpoint doctor --fix provides what is missing: {count}; it asks first")
+    if not away and (wanted or not _code(probes)):
+        next_step(*(("doctor", "--fix") if wanted else ("init",)))
     return _code(probes)
 
 

@@ -10,6 +10,7 @@ import click
 
 from pinchpoint.cli.doctor import engine_probes, lacking
 from pinchpoint.cli.options import FILE, NEW_FILE
+from pinchpoint.cli.terminal import next_step
 from pinchpoint.dut import registry
 from pinchpoint.host.facts import host_facts, look
 from pinchpoint.host.interface import Host
@@ -40,7 +41,7 @@ def init(file: Path, kind: str | None, to_stdout: bool) -> int:
         raise RequirementError(f"no device can run on this machine:{lines}", "pinchpoint doctor --fix")
     others = [choice for choice in choices if choice is not chosen]
     written = scaffold.text(machine, host_facts(lab), list(_in_service(lab)), chosen, others)
-    _write(target, written, chosen.starter.words, f"pinchpoint check {file}, then pinchpoint run {file}")
+    _write(target, written, chosen.starter.words)
     return 0
 
 
@@ -49,8 +50,8 @@ def _require_new(file: Path | None, command: str, hint: str) -> None:
         raise InputError(f"{file}: exists, and {command} overwrites nothing", hint)
 
 
-def _write(file: Path | None, text: str, what: str, next_step: str) -> None:
-    """Into a new file, and say what it is and what to do with it; None: on standard output. Raises StoreError."""
+def _write(file: Path | None, text: str, what: str) -> None:
+    """Into a new file, and say what it is; None: on standard output. Raises StoreError."""
     if file is None:
         click.echo(text, nl=False)
         return
@@ -59,7 +60,8 @@ def _write(file: Path | None, text: str, what: str, next_step: str) -> None:
             made.write(text)
     except OSError as error:
         raise StoreError(f"{file}: {error.strerror}", "name a file in a folder that you may write") from error
-    click.echo(f"{file}: {what}\nnext: {next_step}")
+    click.echo(f"{file}: {what}")
+    next_step("check", str(file))
 
 
 def _choices(kind: str | None, lab: Host) -> list[Choice]:
@@ -117,7 +119,7 @@ def import_profile(
     _require_new(output, "import", "-o with another name")
     text = _scenario(profile, _pairs(tunables), both_ways, bench, ports)
     streams = units.counted(text.count("\n[[stream]]\n"), "stream")
-    _write(output, text, streams, f"pinchpoint check {output}")
+    _write(output, text, streams)
     return 0
 
 

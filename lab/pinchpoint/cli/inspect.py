@@ -22,8 +22,8 @@ from pinchpoint.api.calls import stored
 from pinchpoint.bench import builder
 from pinchpoint.cli import options, program
 from pinchpoint.cli.options import FILE, FOLDER, NEW_FILE, RUNS, RunPath, host_at, host_option, json_option
-from pinchpoint.cli.run import print_stored, write_report
-from pinchpoint.cli.terminal import console, write_text
+from pinchpoint.cli.run import next_of, print_stored, write_report
+from pinchpoint.cli.terminal import console, next_step, write_text
 from pinchpoint.dut.registry import device_of
 from pinchpoint.export import TABLES, Frame, Stored, csit, frame, openmetrics, perfetto
 from pinchpoint.host.local import Local
@@ -70,12 +70,14 @@ def check(paths: tuple[Path, ...], quick: bool, as_json: bool) -> int:
     """
     if as_json:
         return _check_as_json(paths, quick)
-    machines = Machines(Local())
-    for form in _forms(paths, quick):
+    machines, forms = Machines(Local()), _forms(paths, quick)
+    for form in forms:
         for sweep in form.sweeps:
             click.echo(f"{sweep.scenarios[0].path}: ok. {_sweep(sweep) if sweep.factors else _scenario(sweep)}")
         if not form.plain:
             click.echo(f"{form.name}: {form.describe(machines)}")
+    if len(forms) == 1:
+        next_step("run", *map(str, paths), *(["--quick"] if quick else []))
     return 0
 
 
@@ -133,6 +135,7 @@ def runs(folder: Path, as_json: bool) -> int:
         click.echo(msgspec.json.encode([asdict(row) for row in rows]))
         return 0
     console().print(_table(rows) if rows else f"{folder}: no runs yet")
+    next_step(*(("show", str(folder / rows[0].id)) if rows else ()))
     return 0
 
 
@@ -158,7 +161,9 @@ def show(run_folder: Path, as_json: bool) -> int:
     with opened(run_folder) as folder:
         if folder.read_result() is None:
             raise InputError(f"{run_folder}: no scenario has finished", f"pinchpoint run --resume {run_folder}")
-        print_stored(StoredRun(folder), as_json)
+        print_stored(stored_run := StoredRun(folder), as_json)
+        if run_folder.is_dir():
+            next_step(*next_of(stored_run), as_json=as_json)
     return 0
 
 

@@ -127,11 +127,7 @@ def _in_one_form(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     if isinstance(error, NoArgsIsHelpError) or context is None:
         return error.format_message()
-    path, told, near = context.command_path, error.format_message().rstrip("."), ""
-    if isinstance(error, click.NoSuchOption):
-        told = f"no option {error.option_name}"
-        near = f"did you mean {error.possibilities[0]}? " if error.possibilities else ""
-    return f"{path}: {told}\n  hint: {near}{path} --help"
+    return f"{context.command_path}: {error.format_message().rstrip('.')}\n  hint: {context.command_path} --help"
 
 
 def _notes(error: BaseException | None) -> Iterator[str]:

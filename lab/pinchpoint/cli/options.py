@@ -232,7 +232,6 @@ FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 json_option = click.option("--json", "as_json", is_flag=True, help="For machines.")
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress display.")
 host_option = click.option(
     "--host", "address", metavar="HOST", help="On another machine, by the name that ssh(1) knows it by."
 )

@@ -304,7 +304,6 @@ class Starter:
     title: str  # of the scenario
     dut: str  # the keys of [dut], TOML; `{cpus}` stands for a list of one CPU
     polls: bool = False  # whether its CPU is busy without traffic
-    backend: BackendName = "af_packet"  # of the engine's ends
     ring: int = 0  # descriptors of each port; 0: it has none to choose
 
 

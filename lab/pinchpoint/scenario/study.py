@@ -4,10 +4,9 @@ import csv
 import io
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
-from typing import Any
 
 from pinchpoint.keys.kinds import MismatchError
 from pinchpoint.keys.reader import Element, Reader
@@ -21,6 +20,7 @@ from pinchpoint.scenario.sweep import sweep_of
 from pinchpoint.scenario.sweep_keys import level
 
 STUDY_FILE = "study.toml"
+Note = Callable[[str, str], None]  # a key, and what is wrong with it
 
 
 def load_study(
@@ -46,8 +46,12 @@ def load_study(
 
     wrong: list[str] = []
     files = dict(_files(folder, stems, wrong))
-    short = _quick(source, reader, files.values())
-    asked = _asked(changes or {}, [files[stem] for stem in wanted if stem in files], wrong)
+    reader.table(sweep_keys.QUICK)
+    quicker, chosen = source.data.get("quick"), [files[stem] for stem in wanted if stem in files]
+    short = _changes(
+        source, quicker, files.values(), lambda name: f"{STUDY_FILE}:{source.line(('quick', name))}",
+        lambda name, told: source.problem(("quick", name), told))  # fmt: skip
+    asked = _changes(source, changes, chosen, lambda _: CHANGED, lambda name, told: wrong.append(f"{name}: {told}"))
     sweeps: dict[str, Sweep] = {}
     for stem in wanted:
         if stem in files:
@@ -83,39 +87,23 @@ def _read(source: Source, changes: Sequence[Change], quick: bool, sweeps: dict[s
         sweeps[sweep.group] = sweep
 
 
-def _quick(source: Source, reader: Reader, files: Collection[Source]) -> tuple[Change, ...]:
-    """What the short form changes in every file that reads it."""
-    reader.table(sweep_keys.QUICK)
-    quick: Any = source.data.get("quick")
+def _changes(
+    source: Source, values: object, files: Collection[Source], origin: Callable[[str], str], note: Note
+) -> list[Change]:
+    """What stands in the place of files' values; a key that there is not, or that none of them reads, is noted."""
     changes = []
-    for name, value in quick.items() if isinstance(quick, dict) else ():
-        at, path = ("quick", name), key_path(name)
-        if path is None or key_at(path, keys.known()) is None:
-            near = "" if source.is_full else near_key(name, keys.known())
-            hint = f"; did you mean {near}?" if near else ""
-            source.problem(at, f'expected a key of scenario files in quotes, like "search.duration_sum_s"{hint}')
-            continue
-        change = Change(path, value, origin=f"{STUDY_FILE}:{source.line(at)}")
-        if files and not any(_takes(file, change) for file in files):
-            source.problem(at, "expected a key that one of the scenario files reads; none does")
-        changes.append(change)
-    return tuple(changes)
-
-
-def _asked(changes: Mapping[str, object], files: Collection[Source], wrong: list[str]) -> list[Change]:
-    """What the user changes; a key that no wanted file reads is a mistake."""
-    asked = []
-    for name, value in changes.items():
+    for name, value in values.items() if isinstance(values, Mapping) else ():
         at = key_path(name)
         if at is None or key_at(at, keys.known()) is None:
-            near = near_key(name, keys.known())
-            wrong.append(f"{name}: there is no such key" + (f"; did you mean {near}?" if near else ""))
+            near = "" if source.is_full else near_key(name, keys.known())
+            hint = f"; did you mean {near}?" if near else ""
+            note(name, f'expected a key of scenario files, like "search.duration_sum_s"{hint}')
             continue
-        change = Change(at, value, origin=CHANGED)
+        change = Change(at, value, origin=origin(name))
         if files and not any(_takes(file, change) for file in files):
-            wrong.append(f"{name}: none of the study's files reads it")
-        asked.append(change)
-    return asked
+            note(name, "expected a key that one of the study's files reads; none does")
+        changes.append(change)
+    return changes
 
 
 def _takes(source: Source, change: Change) -> bool:

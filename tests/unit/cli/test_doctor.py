@@ -100,6 +100,14 @@ def test_a_device_that_only_a_guests_kernel_has_is_ready_there(monkeypatch):
     assert told == 'The bridge: ready in a guest, guest.kernel = "qemu"'
 
 
+def test_the_next_step_is_to_provide_what_is_missing_or_to_begin(monkeypatch):
+    told = []
+    monkeypatch.setattr(doctors, "next_step", lambda *words: told.append(words))
+    diagnosis(monkeypatch)
+    diagnosis(monkeypatch, forms=(Form("a switch", (replace(PROGRAM, needed=True),)),))
+    assert told == [("init",), ("doctor", "--fix")]
+
+
 def test_machines_are_told_what_is_needed(monkeypatch):
     probes = json.loads(diagnosis(monkeypatch, "xdp_live", options=["--json"]).output)
     lacking = [(probe["name"], probe["needed"], probe["hint"]) for probe in probes if not probe["ok"]]

@@ -60,7 +60,7 @@ def able(monkeypatch):
     def make(*lacking, backends=("dpdk", "af_packet")):
         def forms(device, host, guest=None):
             probes = tuple(Probe(name, False, "not installed") for name in lacking if name == device.kind)
-            return [Form(starter.words, probes, starter.backend, starter) for starter in device.starters]
+            return [Form(starter.words, probes, device.backend, starter) for starter in device.starters]
 
         for kind in registry.kinds():
             monkeypatch.setattr(type(registry.device(kind)), "forms", forms)

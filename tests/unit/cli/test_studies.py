@@ -204,8 +204,8 @@ def test_a_setting_takes_the_place_of_what_the_files_say(mine):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"dut.pmd_cpu": [3]}, "dut.pmd_cpu: there is no such key; did you mean dut.pmd_cpus?"),
-        ({"sockets.client": "a"}, "sockets.client: none of the study's files reads it"),
+        ({"dut.pmd_cpu": [3]}, 'like "search.duration_sum_s"; did you mean dut.pmd_cpus?'),
+        ({"sockets.client": "a"}, "sockets.client: expected a key that one of the study's files reads; none does"),
         ({"dut.pmd_cpus": ["x"]}, "expected a list of CPU numbers"),
     ],
 )

@@ -154,12 +154,12 @@ def test_the_first_of_several_figures_counts_where_the_study_says_so(folder: Pat
         (
             '"sweep.repeats" = 2',
             '"stream[1].flows" = 2',
-            "expected a key that one of the scenario files reads; none does",
+            "expected a key that one of the study's files reads; none does",
         ),
         (
             '"sweep.repeats" = 2',
             '"search.drain_s" = 2',
-            "expected a key that one of the scenario files reads; none does",
+            "expected a key that one of the study's files reads; none does",
         ),
         ("[quick]", "[quik]", "quik: unknown key; did you mean quick?"),
         ("[[finding]]", "[finding]", "finding: expected tables [[finding]]"),

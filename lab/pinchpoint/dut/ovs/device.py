@@ -39,10 +39,10 @@ _OTHERWISE = 'set dut.datapath = "af_packet"'
 _STARTING_RULE = 'rules = """\nin_port={left},actions=output:{right}\n"""'
 STARTERS = (
     Starter(rank=10, kind="ovs", words="Open vSwitch with DPDK", title="Open vSwitch with DPDK, one rule",
-        why="one PMD thread, one rule, vhost-user ports", polls=True, backend="dpdk", ring=4096,
+        why="one PMD thread, one rule, vhost-user ports", polls=True, ring=4096,
         dut=f'kind = "ovs"\ndatapath = "dpdk"\npmd_cpus = {{cpus}}\n{_STARTING_RULE}'),
     Starter(rank=20, kind="ovs", words="Open vSwitch in user space over veth", title="Open vSwitch over veth, one rule",
-        why="one PMD thread, one rule, packet sockets, no hugepages", polls=True, backend="af_packet",
+        why="one PMD thread, one rule, packet sockets, no hugepages", polls=True,
         dut=f'kind = "ovs"\ndatapath = "af_packet"\npmd_cpus = {{cpus}}\n{_STARTING_RULE}'),
 )  # fmt: skip
 _STARTERS = dict(zip((Datapath.DPDK, Datapath.AF_PACKET), STARTERS, strict=True))

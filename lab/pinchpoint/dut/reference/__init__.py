@@ -384,6 +384,6 @@ class ReferenceDevice(device.Device):
 _STARTER = device.Starter(rank=50, kind="reference", words="the engine's reference device",
     title="Reference device, 500 kpps", why="a forwarder of known truth, to see whether the lab finds what is true",
     dut='kind = "reference"\nrate_fps = 500_000\nring = 1024\ncpus = {cpus}',
-    polls=True, backend="dpdk", ring=1024)  # fmt: skip
+    polls=True, ring=1024)  # fmt: skip
 _TITLE = "a forwarder or a balancer of known truth"
 DEVICE = ReferenceDevice("reference", _TITLE, Types(ReferenceDut), KEYS, starters=(_STARTER,))
